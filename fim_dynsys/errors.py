@@ -1,0 +1,29 @@
+"""Warnings and errors of fim-dynsys, so that users can filter or catch them by name."""
+
+
+class FimDynsysWarning(UserWarning):
+    """Base of every warning this package issues."""
+
+
+class DataWarning(FimDynsysWarning):
+    """Observations were dropped, or a property of the data limits what can be inferred."""
+
+
+class SimulationWarning(FimDynsysWarning):
+    """At least one simulated trajectory stopped before its last requested time."""
+
+
+class DistillationWarning(FimDynsysWarning):
+    """Printed equations approximate a field that is not itself a finite sum of terms."""
+
+
+class IgnoredInputWarning(FimDynsysWarning):
+    """An argument was accepted for compatibility and had no effect."""
+
+
+class WeightsWarning(FimDynsysWarning):
+    """A weights file leaves something open that had to be assumed."""
+
+
+class PluginError(ImportError):
+    """A model found through an entry point could not be imported or is incompatible."""

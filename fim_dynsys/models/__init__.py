@@ -1,0 +1,1 @@
+"""Models that infer a vector field from trajectories."""

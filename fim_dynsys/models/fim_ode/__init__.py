@@ -1,0 +1,1 @@
+"""FIM-ODE: pretrained operators that map trajectories to a vector field."""

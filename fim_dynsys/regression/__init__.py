@@ -1,0 +1,1 @@
+"""Regression shared by every model whose field is a sum of dictionary terms."""

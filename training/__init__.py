@@ -1,0 +1,1 @@
+"""Pretraining of the FIM-ODE operators."""
