@@ -1,0 +1,70 @@
+# From a fresh clone, with Python >= 3.11, pip and make:
+#
+#   make odebench    install into .venv, then run the benchmark on the 61 ODEBench systems
+#   make test        install the test tools too, then run the test suite
+#
+# Where a bare `torch` would bring gigabytes of GPU libraries (PyPI on Linux), name a source of its CPU build:
+#
+#   make test TORCH_INDEX=https://download.pytorch.org/whl/cpu
+#
+# Other variables: PYTHON (the interpreter that makes the environment), VENV (where it goes), WORKERS (test
+# processes), ARGS (handed to the benchmark or to pytest, e.g. ARGS="--limit 3" or ARGS="tests/test_field.py").
+
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+TORCH_INDEX ?=
+ARGS ?=
+
+PY := $(VENV)/bin/python
+PIP_INSTALL = $(PY) -m pip install --quiet -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+
+# Small dense problems run fastest on one thread a process; the processes share the cores.
+export OMP_NUM_THREADS := 1
+export OPENBLAS_NUM_THREADS := 1
+export MKL_NUM_THREADS := 1
+
+.PHONY: help odebench speed test lint format picture install install-test clean
+.NOTPARALLEL:
+
+help:
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 11
+
+odebench: install
+	$(PY) -m benchmarks.odebench $(ARGS)
+
+speed: install
+	$(PY) -m benchmarks.speed $(ARGS)
+
+test: install-test
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+
+lint: install-test
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+
+format: install-test
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+picture: install
+	$(PY) docs/make_picture.py
+
+install: $(VENV)/.installed
+install-test: $(VENV)/.installed-test
+
+# Stamps: a second call installs nothing unless the dependencies have changed.
+$(VENV)/.installed: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fim-dynsys needs Python 3.11 or newer: set PYTHON=")'
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) setuptools wheel
+	$(PIP_INSTALL) --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.installed-test: $(VENV)/.installed
+	$(PIP_INSTALL) --no-build-isolation -e ".[test]"
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
