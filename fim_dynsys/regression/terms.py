@@ -1,0 +1,486 @@
+"""The dictionary as data: monomials, optionally times a function of one coordinate."""
+
+import itertools
+import math
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cached_property
+
+import numpy as np
+
+
+class Kind(IntEnum):
+    """Function ``g(u)``, ``u = inner * x[coordinate]``, that multiplies a term's monomial."""
+
+    MONOMIAL = 0
+    """``1``: the term is its monomial."""
+    SIN = 1
+    """``sin(u)``."""
+    COS = 2
+    """``cos(u)``."""
+    EXP = 3
+    """``exp(u)``."""
+    HILL = 4
+    """``u / (1 + u)``, saturation of order one (pole at ``u = -1``)."""
+    HILL2 = 5
+    """``u^2 / (1 + u^2)``, saturation of order two."""
+    TANH = 6
+    """``tanh(u)``."""
+    LOG = 7
+    """``log(u)``, nan for negative ``u``."""
+
+
+def _tanh_derivative(u, order):
+    """``order``-th derivative of tanh: a polynomial in tanh, since tanh' = 1 - tanh^2."""
+    polynomial = np.polynomial.Polynomial([0.0, 1.0])
+    for _ in range(order):
+        polynomial = polynomial.deriv() * np.polynomial.Polynomial([1.0, 0.0, -1.0])
+    return polynomial(np.tanh(u))
+
+
+def _hill2_derivative(u, order):
+    """``order``-th derivative of u^2/(1+u^2) = 1 - Im 1/(u - i)."""
+    if order == 0:
+        return 1.0 - 1.0 / (1.0 + u * u)
+    return -((-1.0) ** order) * math.factorial(order) * np.imag((u - 1j) ** -(order + 1.0))
+
+
+def _hill_derivative(u, order):
+    """``order``-th derivative of u/(1+u) = 1 - 1/(1 + u)."""
+    if order == 0:
+        return u / (1.0 + u)
+    return -((-1.0) ** order) * math.factorial(order) / (1.0 + u) ** (order + 1)
+
+
+def _log_derivative(u, order):
+    if order == 0:
+        return np.log(u)
+    return (-1.0) ** (order - 1) * math.factorial(order - 1) / u**order
+
+
+_DERIVATIVES = {
+    Kind.SIN: lambda u, order: np.sin(u + order * (np.pi / 2.0)) if order else np.sin(u),
+    Kind.COS: lambda u, order: np.cos(u + order * (np.pi / 2.0)) if order else np.cos(u),
+    Kind.EXP: lambda u, order: np.exp(u),
+    Kind.HILL: _hill_derivative,
+    Kind.HILL2: _hill2_derivative,
+    Kind.TANH: _tanh_derivative,
+    Kind.LOG: _log_derivative,
+}
+
+
+def _lowered(row, j):
+    """The monomial ``row`` divided by coordinate ``j``."""
+    return tuple(e - (k == j) for k, e in enumerate(row))
+
+
+class MonomialTable:
+    """Every monomial that divides a given one, built by one multiplication each.
+
+    Rows are sorted by total degree; row 0 is the constant. The table is closed under division, so that
+    derivatives of its monomials are multiples of its rows.
+
+    Parameters
+    ----------
+    exponents : array (m, d) of int
+        Monomials that the table must contain.
+    """
+
+    def __init__(self, exponents):
+        dim = exponents.shape[1]
+        wanted = [tuple(int(e) for e in row) for row in exponents]
+        closed = {(0,) * dim}
+        for row in wanted:
+            closed.update(itertools.product(*(range(e + 1) for e in row)))
+        given = {row: i for i, row in reversed(list(enumerate(wanted)))}
+        rows = sorted(closed, key=lambda e: (sum(e), given.get(e, len(wanted)), [-v for v in e]))
+        position = {row: i for i, row in enumerate(rows)}
+        self.dim = dim
+        self.exponents = np.array(rows, dtype=np.int64).reshape(len(rows), dim)
+        self.index = np.array([position[row] for row in wanted], dtype=np.intp)
+        self.is_identity = np.array_equal(self.index, np.arange(len(rows)))
+        self._levels = self._build_levels(rows, position)
+        self.lowered = np.zeros((len(rows), dim), dtype=np.intp)
+        for i, row in enumerate(rows):
+            for j in range(dim):
+                if row[j]:
+                    self.lowered[i, j] = position[_lowered(row, j)]
+
+    def __len__(self):
+        return len(self.exponents)
+
+    def _build_levels(self, rows, position):
+        levels = []
+        for degree in range(1, sum(rows[-1]) + 1):
+            members = [i for i, row in enumerate(rows) if sum(row) == degree]
+            factor = [max(j for j in range(self.dim) if rows[i][j]) for i in members]
+            parent = [position[_lowered(rows[i], j)] for i, j in zip(members, factor, strict=True)]
+            levels.append(
+                (slice(members[0], members[-1] + 1), np.array(parent, np.intp), np.array(factor, np.intp))
+            )
+        return levels
+
+    def columns(self, x):
+        """Values of all rows at ``x`` (d, n): array (rows, n)."""
+        table = np.empty((len(self.exponents), x.shape[1]))
+        table[0] = 1.0
+        for degree, (rows, parent, factor) in enumerate(self._levels):
+            if degree == 0:
+                table[rows] = x.take(factor, axis=0)
+            else:
+                np.multiply(table.take(parent, axis=0), x.take(factor, axis=0), out=table[rows])
+        return table
+
+
+@dataclass(frozen=True, eq=False)
+class Dictionary:
+    """Terms ``x^exponents * g_kind(inner * x[coordinate])``, one column each.
+
+    Attributes
+    ----------
+    exponents : array (m, d) of int
+        Exponents of the monomial, not negative.
+    kind : array (m,) of int8
+        Values of `Kind`.
+    coordinate : array (m,) of int
+        Coordinate that enters ``g``; 0 where the kind is ``MONOMIAL``.
+    inner : array (m,)
+        Factor inside ``g``; 1 where the kind is ``MONOMIAL``.
+    """
+
+    exponents: np.ndarray
+    kind: np.ndarray | None = None
+    coordinate: np.ndarray | None = None
+    inner: np.ndarray | None = None
+
+    def __post_init__(self):
+        exponents = np.array(self.exponents, dtype=np.int64)
+        if exponents.ndim != 2 or exponents.shape[1] < 1 or (exponents < 0).any():
+            raise ValueError(
+                "Dictionary: expected exponents of shape (terms, dim) that are not negative, "
+                f"got shape {exponents.shape}; pass one row of non-negative integers per term."
+            )
+        m = len(exponents)
+        values = {
+            "kind": np.array(np.zeros(m) if self.kind is None else self.kind, dtype=np.int8),
+            "coordinate": np.array(np.zeros(m) if self.coordinate is None else self.coordinate, np.int64),
+            "inner": np.array(np.ones(m) if self.inner is None else self.inner, dtype=np.float64),
+        }
+        for name, value in values.items():
+            if value.shape != (m,):
+                raise ValueError(f"Dictionary: expected {name} of shape ({m},), got {value.shape}.")
+        if m and not set(values["kind"].tolist()) <= {int(k) for k in Kind}:
+            raise ValueError(f"Dictionary: expected kinds among {[int(k) for k in Kind]}.")
+        if m and not set(values["coordinate"].tolist()) <= set(range(exponents.shape[1])):
+            raise ValueError(f"Dictionary: expected coordinates below {exponents.shape[1]}.")
+        values["exponents"] = exponents
+        for name, value in values.items():
+            value.setflags(write=False)
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def polynomial(cls, dim, degree, include_bias=True):
+        """All monomials of total degree at most ``degree``, in the order of pysindy's ``PolynomialLibrary``.
+
+        Parameters
+        ----------
+        dim : int
+            Number of coordinates.
+        degree : int
+            Largest total degree.
+        include_bias : bool
+            Whether the constant is the first term.
+        """
+        rows = []
+        for order in range(0 if include_bias else 1, degree + 1):
+            for combination in itertools.combinations_with_replacement(range(dim), order):
+                rows.append(np.bincount(combination, minlength=dim) if order else np.zeros(dim, int))
+        return cls(np.array(rows, dtype=np.int64).reshape(len(rows), dim))
+
+    @classmethod
+    def functions(cls, dim, kind, inner=1.0, exponents=None):
+        """One term of ``kind`` per coordinate, all with the same ``inner`` factor and monomial."""
+        powers = np.zeros((dim, dim), int) if exponents is None else np.tile(exponents, (dim, 1))
+        return cls(powers, np.full(dim, int(kind)), np.arange(dim), np.full(dim, float(inner)))
+
+    @property
+    def dim(self):
+        """Number of coordinates."""
+        return self.exponents.shape[1]
+
+    def __len__(self):
+        return len(self.exponents)
+
+    def _key(self):
+        return (
+            self.exponents.shape,
+            self.exponents.tobytes(),
+            self.kind.tobytes(),
+            self.coordinate.tobytes(),
+            self.inner.tobytes(),
+        )
+
+    def __eq__(self, other):
+        return self._key() == other._key() if isinstance(other, Dictionary) else NotImplemented
+
+    def __hash__(self):
+        return hash(self._key())
+
+    def __add__(self, other):
+        """Terms of both, in order (duplicates stay)."""
+        if other.dim != self.dim:
+            raise ValueError(f"Dictionary: expected another one of dimension {self.dim}, got {other.dim}.")
+        parts = [
+            np.concatenate([getattr(self, n), getattr(other, n)])
+            for n in ("exponents", "kind", "coordinate", "inner")
+        ]
+        return Dictionary(*parts)
+
+    def subset(self, index):
+        """Terms chosen by an index array, a slice or a boolean mask."""
+        return Dictionary(self.exponents[index], self.kind[index], self.coordinate[index], self.inner[index])
+
+    @cached_property
+    def is_polynomial(self):
+        """Whether every term is a monomial."""
+        return not self.kind.any()
+
+    @property
+    def degree(self):
+        """Largest total degree of the monomial parts."""
+        return int(self.exponents.sum(1).max(initial=0))
+
+    @cached_property
+    def table(self):
+        """`MonomialTable` of the monomial parts."""
+        return MonomialTable(self.exponents)
+
+    @cached_property
+    def _special(self):
+        """Index arrays of the terms of each kind that is not a monomial."""
+        return [(Kind(k), np.flatnonzero(self.kind == k)) for k in np.unique(self.kind) if k]
+
+    def _points(self, x):
+        x = np.asarray(x, dtype=np.float64)
+        if x.ndim != 2 or x.shape[1] != self.dim:
+            raise ValueError(f"Dictionary: expected points of shape (n, {self.dim}), got {x.shape}.")
+        return x
+
+    def columns(self, x):
+        """Values at ``x`` (d, n), no validation: array (m, n)."""
+        table = self.table.columns(x)
+        values = table if self.table.is_identity else table.take(self.table.index, axis=0)
+        for kind, rows in self._special:
+            u = self.inner[rows, None] * x[self.coordinate[rows]]
+            values[rows] *= _DERIVATIVES[kind](u, 0)
+        return values
+
+    def evaluate(self, x):
+        """Values of the terms.
+
+        Parameters
+        ----------
+        x : array (n, d)
+            Points.
+
+        Returns
+        -------
+        array (n, m)
+        """
+        return self.columns(self._points(x).T).T
+
+    def gradient(self, x):
+        """Gradients of the terms.
+
+        Parameters
+        ----------
+        x : array (n, d)
+            Points.
+
+        Returns
+        -------
+        array (n, m, d)
+            ``[k, i, j]`` is the derivative of term ``i`` along coordinate ``j`` at point ``k``.
+        """
+        x = self._points(x).T
+        table = self.table.columns(x)
+        rows = self.table.index
+        gradient = table[self.table.lowered[rows]] * self.exponents[:, :, None]
+        for kind, special in self._special:
+            inner, coordinate = self.inner[special, None], self.coordinate[special]
+            u = inner * x[coordinate]
+            gradient[special] *= _DERIVATIVES[kind](u, 0)[:, None]
+            gradient[special, coordinate] += table[rows[special]] * inner * _DERIVATIVES[kind](u, 1)
+        return np.moveaxis(gradient, 2, 0)
+
+    def directional(self, x, *directions):
+        """Exact derivatives of the terms along any number of directions.
+
+        The point is perturbed by ``e_1 v_1 + ... + e_k v_k`` with numbers of square zero; the coefficient of
+        ``e_1 ... e_k`` is the derivative (truncated Taylor arithmetic, Griewank & Walther 2008, ch. 13).
+
+        Parameters
+        ----------
+        x : array (n, d)
+            Points.
+        *directions : arrays (n, d)
+            One direction per point and order.
+
+        Returns
+        -------
+        array (n, m)
+        """
+        x = self._points(x).T
+        vectors = [np.broadcast_to(np.asarray(v, float), x.T.shape).T for v in directions]
+        size = 1 << len(vectors)
+        coordinates = np.zeros((size, *x.shape))
+        coordinates[0] = x
+        for bit, vector in enumerate(vectors):
+            coordinates[1 << bit] = vector
+        jets = self._table_jets(coordinates)[:, self.table.index]
+        for kind, rows in self._special:
+            u = self.inner[rows, None] * coordinates[:, self.coordinate[rows]]
+            jets[:, rows] = _jet_product(jets[:, rows], _jet_function(kind, u))
+        return jets[-1].T
+
+    def _table_jets(self, coordinates):
+        table = self.table
+        jets = np.zeros((len(coordinates), len(table), coordinates.shape[2]))
+        jets[0, 0] = 1.0
+        for rows, parent, factor in table._levels:
+            jets[:, rows] = _jet_product(jets[:, parent], coordinates[:, factor])
+        return jets
+
+    def names(self, state_names=None):
+        """Names in pysindy's style: ``1``, ``x0``, ``x0 x1``, ``x0^2``, ``x0 sin(2 x1)``."""
+        states = tuple(f"x{i}" for i in range(self.dim)) if state_names is None else tuple(state_names)
+        if len(states) != self.dim:
+            raise ValueError(f"Dictionary: expected {self.dim} state names, got {len(states)}.")
+        names = []
+        for powers, kind, coordinate, inner in self._rows():
+            parts = [s if e == 1 else f"{s}^{e}" for s, e in zip(states, powers, strict=True) if e]
+            if kind != Kind.MONOMIAL:
+                parts.append(_function_name(kind, states[coordinate], inner))
+            names.append(" ".join(parts) or "1")
+        return names
+
+    def sympy(self, symbols):
+        """Terms as sympy expressions of ``symbols``, built structurally (no text is parsed)."""
+        import sympy
+
+        forms = {
+            Kind.SIN: sympy.sin,
+            Kind.COS: sympy.cos,
+            Kind.EXP: sympy.exp,
+            Kind.HILL: lambda u: u / (1 + u),
+            Kind.HILL2: lambda u: u**2 / (1 + u**2),
+            Kind.TANH: sympy.tanh,
+            Kind.LOG: sympy.log,
+        }
+        terms = []
+        for powers, kind, coordinate, inner in self._rows():
+            term = sympy.Mul(*(s**e for s, e in zip(symbols, powers, strict=True)))
+            if kind != Kind.MONOMIAL:
+                factor = sympy.Integer(int(inner)) if inner == int(inner) else sympy.Float(inner)
+                term = term * forms[kind](factor * symbols[coordinate])
+            terms.append(term)
+        return terms
+
+    def _rows(self):
+        for i in range(len(self)):
+            yield (
+                [int(e) for e in self.exponents[i]],
+                Kind(int(self.kind[i])),
+                int(self.coordinate[i]),
+                float(self.inner[i]),
+            )
+
+    def rescaled(self, coefficients, scale, time_unit=1.0):
+        """The same field in other units of state and time.
+
+        With ``x = scale * z`` and ``t = time_unit * tau``, a field ``dz/dtau`` given by this dictionary
+        becomes ``dx/dt``: no shift enters, so sparsity survives.
+
+        Parameters
+        ----------
+        coefficients : array (..., m, d)
+            Coefficients of ``dz/dtau``.
+        scale : array (d,)
+            Units of the states, positive.
+        time_unit : float
+            Unit of time, positive.
+
+        Returns
+        -------
+        dictionary : Dictionary
+            Equal to this one except for inner factors.
+        coefficients : array (..., m, d)
+            Coefficients of ``dx/dt``.
+        """
+        scale = np.broadcast_to(np.asarray(scale, float), (self.dim,))
+        inner = np.where(self.kind == 0, self.inner, self.inner / scale[self.coordinate])
+        powers = np.prod(scale**self.exponents, axis=1)
+        dictionary = (
+            self if self.is_polynomial else Dictionary(self.exponents, self.kind, self.coordinate, inner)
+        )
+        return dictionary, np.asarray(coefficients) * (scale / time_unit) / powers[:, None]
+
+
+def union(dictionaries):
+    """The distinct terms of several dictionaries, and where each one's terms are in it.
+
+    Returns
+    -------
+    dictionary : Dictionary
+    index : list of arrays (m_k,)
+        Term ``i`` of dictionary ``k`` is term ``index[k][i]`` of the union.
+    """
+    position, terms, index = {}, [], []
+    for dictionary in dictionaries:
+        rows = []
+        for row in dictionary._rows():
+            key = (tuple(row[0]), *row[1:])
+            if key not in position:
+                position[key] = len(terms)
+                terms.append(row)
+            rows.append(position[key])
+        index.append(np.array(rows, dtype=np.intp))
+    dim = dictionaries[0].dim
+    exponents = np.array([t[0] for t in terms], dtype=np.int64).reshape(len(terms), dim)
+    return Dictionary(exponents, *([t[k] for t in terms] for k in (1, 2, 3))), index
+
+
+def _function_name(kind, state, inner):
+    u = state if inner == 1.0 else f"{inner:.6g} {state}"
+    if kind == Kind.HILL:
+        return f"hill({u})"
+    if kind == Kind.HILL2:
+        return f"hill2({u})"
+    return f"{kind.name.lower()}({u})"
+
+
+def _jet_product(a, b):
+    """Product of numbers with square-zero parts; axis 0 runs over subsets of the parts as bit masks."""
+    out = np.zeros(np.broadcast_shapes(a.shape, b.shape))
+    for whole in range(len(a)):
+        part = whole
+        while True:
+            out[whole] += a[part] * b[whole ^ part]
+            if part == 0:
+                break
+            part = (part - 1) & whole
+    return out
+
+
+def _jet_function(kind, u):
+    """``g(u)`` of a number with square-zero parts: the Taylor series ends by itself."""
+    order = len(u).bit_length() - 1
+    rest = u.copy()
+    rest[0] = 0.0
+    power = np.zeros_like(u)
+    power[0] = 1.0
+    out = np.zeros_like(u)
+    for n in range(order + 1):
+        out += _DERIVATIVES[kind](u[0], n) / math.factorial(n) * power
+        power = _jet_product(power, rest)
+    return out
