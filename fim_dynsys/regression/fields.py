@@ -62,30 +62,8 @@ class DictionaryField(VectorField):
             return np.einsum("nmj,mi->nij", self._active.gradient(x), self._values)
         return (self._active.table.columns(x.T).T @ self._jacobian_values).reshape(n, d, d)
 
-    def directional(self, x, *directions):
-        """Exact derivative of any order, see `VectorField.directional` and `Dictionary.directional`.
-
-        Parameters
-        ----------
-        x : array (..., d)
-            Points.
-        *directions : arrays (..., d)
-            The directions; their number is the order of the derivative.
-
-        Returns
-        -------
-        array (..., d)
-        """
-        arrays = [np.asarray(a, dtype=np.float64) for a in (x, *directions)]
-        for array in arrays:
-            if array.ndim == 0 or array.shape[-1] != self.dim:
-                raise ValueError(
-                    f"{type(self).__name__} is a field on R^{self.dim}: expected points and directions "
-                    f"of shape (..., {self.dim}), got {array.shape}."
-                )
-        arrays = np.broadcast_arrays(*arrays)
-        rows = [a.reshape(-1, self.dim) for a in arrays]
-        return (self._active.directional(*rows) @ self._values).reshape(arrays[0].shape)
+    def _directional(self, x, directions):
+        return self._active.directional(x, *directions) @ self._values
 
     @classmethod
     def stack(cls, fields):
