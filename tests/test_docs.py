@@ -1,0 +1,99 @@
+"""The documentation: every ```python block runs, tables agree with the code, commands and links exist."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import fim_dynsys
+from fim_dynsys import errors
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def blocks(page, language):
+    """(line number, text) of each fenced block in `language`."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        (text.count("\n", 0, m.start(2)), m.group(2)) for m in BLOCK.finditer(text) if m.group(1) == language
+    ]
+
+
+def anchors(page):
+    """Anchors that the headings of a page get on code hosts."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def commands():
+    """Every line of a fenced block that starts a module of this project: (page, module, options)."""
+    for page in PAGES:
+        for _, text in blocks(page, ""):
+            for module, rest in re.findall(r"^python -m ([\w.]+)([^#\n]*)", text, re.MULTILINE):
+                yield pytest.param(
+                    module, re.findall(r"--[\w-]+", rest), id=f"{page.name}:{module}{rest.rstrip()}"
+                )
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda page: page.name)
+def test_code_runs(page, tmp_path, monkeypatch):
+    """The blocks of a page are one script: later ones see the names of earlier ones."""
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": f"docs_{page.stem}"}
+    for line, source in blocks(page, "python"):
+        exec(compile("\n" * line + source, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_links_resolve(page):
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        if target.startswith(("https://", "http://")):
+            continue
+        path, _, anchor = target.partition("#")
+        linked = page if not path else (page.parent / path).resolve()
+        assert linked.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(linked), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize(("module", "options"), commands())
+def test_commands_exist(module, options):
+    """The module is there, and each option is spelt in its sources."""
+    path = ROOT.joinpath(*module.split("."))
+    sources = [path.with_suffix(".py")] if path.with_suffix(".py").exists() else sorted(path.glob("*.py"))
+    assert sources, module
+    sources += sorted(ROOT.joinpath(module.split(".")[0]).glob("*.py"))
+    text = "\n".join(source.read_text(encoding="utf-8") for source in sources)
+    assert [option for option in options if f'"{option}"' not in text] == []
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", ROOT / "docs" / "models.md"], ids=lambda page: page.name
+)
+def test_model_tables_are_complete(page):
+    rows = set(re.findall(r"^\| `([\w-]+)` \|", page.read_text(encoding="utf-8"), re.MULTILINE))
+    assert {"fim-ode", "fim-ode-published", "sindy", "sindy-strong"} <= rows
+    assert rows <= {spec.name for spec in fim_dynsys.available()}
+
+
+def test_warnings_table_is_complete():
+    rows = set(
+        re.findall(r"^\| `(\w+Warning)` \|", (ROOT / "docs" / "concepts.md").read_text(), re.MULTILINE)
+    )
+    classes = {
+        name
+        for name, value in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(value, errors.FimDynsysWarning) and value is not errors.FimDynsysWarning
+    }
+    assert rows == classes
+
+
+def test_presets_exist():
+    named = set(
+        re.findall(r"--preset ([\w-]+)", "\n".join(page.read_text(encoding="utf-8") for page in PAGES))
+    )
+    assert named
+    assert named <= {path.stem for path in (ROOT / "training" / "presets").glob("*.toml")}

@@ -1,0 +1,116 @@
+"""The wheel: holds the package and its weights only, and works away from the checkout."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+OUTSIDE = """
+import warnings
+from pathlib import Path
+
+import numpy as np
+
+import fim_dynsys
+
+assert Path(fim_dynsys.__file__).is_relative_to(Path({site!r})), fim_dynsys.__file__
+t = np.linspace(0.0, 6.0, 120)
+x = np.stack([np.cos(2.0 * t), -2.0 * np.sin(2.0 * t)], axis=-1)
+model = fim_dynsys.load("fim-ode").fit(x, t)
+later = np.linspace(0.0, 9.0, 50)
+path = fim_dynsys.simulate(model.field_, x[0], later)
+exact = np.stack([np.cos(2.0 * later), -2.0 * np.sin(2.0 * later)], axis=-1)
+print("error", np.abs(path.x[0] - exact).max())
+"""
+
+
+def _not_source(folder, names):
+    """Names under `folder` that a fresh clone would not have: hidden, built, run outputs, environments."""
+    built = {"build", "dist", "runs", "__pycache__"}
+    return [
+        name
+        for name in names
+        if name.startswith(".")
+        or name in built
+        or name.endswith(".egg-info")
+        or (Path(folder) / name / "pyvenv.cfg").exists()
+    ]
+
+
+def _run(*command, **options):
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, **options)
+    assert result.returncode == 0, f"{command} failed:\n{result.stdout}\n{result.stderr}"
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built without isolation from a copy of the sources (no stale build folder can leak in)."""
+    folder = tmp_path_factory.mktemp("wheel")
+    shutil.copytree(ROOT, folder / "source", ignore=_not_source)
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet")
+    options = ("--no-build-isolation", "--no-deps", "--no-index", "--wheel-dir", str(folder))
+    _run(*pip, *options, str(folder / "source"), cwd=folder)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def site(wheel, tmp_path_factory):
+    """A folder with the wheel installed, no dependencies: those come from the running environment."""
+    folder = tmp_path_factory.mktemp("site")
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet")
+    _run(*pip, "--no-deps", "--no-index", "--no-compile", "--target", str(folder), str(wheel))
+    return folder
+
+
+def _outside(site, tmp_path, *arguments):
+    environment = {**os.environ, "PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
+    return _run(sys.executable, *arguments, cwd=tmp_path, env=environment)
+
+
+def test_holds_the_package_and_nothing_else(wheel):
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if not name.endswith("/")]
+    roots = {name.split("/")[0] for name in names}
+    assert sorted(root.split("-")[0] for root in roots) == ["fim_dynsys", "fim_dynsys"]
+    assert {root for root in roots if root != "fim_dynsys"} == {wheel.name.split("-py3")[0] + ".dist-info"}
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+
+
+def test_holds_every_file_of_the_package(wheel):
+    source = wheel.parent / "source"
+    expected = {
+        path.relative_to(source).as_posix()
+        for path in (source / "fim_dynsys").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("fim_dynsys/")}
+    assert packed == expected
+
+
+def test_carries_weights(wheel):
+    sizes = {
+        i.filename: i.file_size
+        for i in zipfile.ZipFile(wheel).infolist()
+        if i.filename.endswith(".safetensors")
+    }
+    assert sizes
+    assert all(1_000 < size < 16e6 for size in sizes.values()), sizes
+
+
+def test_runs_outside_the_checkout(site, tmp_path):
+    """A harmonic oscillator is a linear field: the inferred one must follow it past the data."""
+    output = _outside(site, tmp_path, "-c", OUTSIDE.format(site=str(site)))
+    assert float(output.split("error")[1]) < 0.2
+
+
+def test_command_line_outside_the_checkout(site, tmp_path):
+    output = _outside(site, tmp_path, "-m", "fim_dynsys", "available")
+    for name in ("fim-ode", "fim-ode-published", "sindy", "sindy-strong"):
+        assert name in output
