@@ -1,0 +1,274 @@
+"""The network of the FIM-ODE paper: trajectories in, vector field and training weight out."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fim_dynsys.models.fim_ode.normalisation import Normalisation, Transitions, normalise
+
+ATTENTION_MAPS = ("softmax-gnot", "softmax")
+STABILISER = 1e-8
+
+
+@dataclass(frozen=True)
+class PublishedConfig:
+    """Sizes of the network; the defaults are the published model's (12,968,068 parameters).
+
+    Attributes
+    ----------
+    width : int
+        Width of tokens and of query representations; divisible by 4 and by `heads`.
+    heads : int
+    feedforward : int
+        Hidden width of the feed-forward part of each block.
+    encoder_layers, decoder_layers, uncertainty_layers : int
+    max_dim : int
+        Largest dimension of the states; smaller ones are padded with zeros.
+    attention : {"softmax-gnot", "softmax"}
+        Feature map of the linear attention. ``"softmax-gnot"`` takes the softmax of queries and of keys over
+        the channels of a head and divides by the sum of keys. ``"softmax"`` (legacy) takes that of keys over
+        the *tokens* and divides by the square root of the head's width. Both fit the same weights.
+    dropout : float
+    """
+
+    width: int = 256
+    heads: int = 8
+    feedforward: int = 1024
+    encoder_layers: int = 2
+    decoder_layers: int = 8
+    uncertainty_layers: int = 6
+    max_dim: int = 3
+    attention: str = "softmax-gnot"
+    dropout: float = 0.1
+
+    def __post_init__(self):
+        if self.attention not in ATTENTION_MAPS:
+            raise ValueError(
+                f"PublishedConfig: expected attention to be one of {ATTENTION_MAPS}, got {self.attention!r}; "
+                "name the map the weights were trained with."
+            )
+        if self.width % 4 or self.width % self.heads:
+            raise ValueError(
+                f"PublishedConfig: expected a width divisible by 4 and by the number of heads, got width "
+                f"{self.width} with {self.heads} heads; change one of them."
+            )
+
+
+class Summary(NamedTuple):
+    """All that a query needs to know of the tokens it attends to.
+
+    Attributes
+    ----------
+    matrix : Tensor (..., H, C, C)
+        Sum over tokens of key times value, per head.
+    weight : Tensor (..., H, C) or None
+        Sum over tokens of the keys; None for the legacy map, which does not divide by it.
+    """
+
+    matrix: Tensor
+    weight: Tensor | None
+
+
+class Encoding(NamedTuple):
+    """Encoded contexts: tokens (B, J, width), mask (B, J) of real tokens, and the units they are in."""
+
+    tokens: Tensor
+    mask: Tensor
+    normalisation: Normalisation
+
+
+def summarise(keys: Tensor, values: Tensor, mask: Tensor, heads: int, attention: str) -> Summary:
+    """Collapse keys and values (B, J, width) of the tokens where `mask` (B, J) is True, per head."""
+    keys, values = _split(keys, heads), _split(values, heads)
+    missing = ~mask[:, None, :, None]
+    values = values.masked_fill(missing, 0.0)
+    if attention == "softmax":
+        keys = keys.masked_fill(missing, torch.finfo(keys.dtype).min).softmax(-2)
+        scale = math.sqrt(keys.shape[-1]) + STABILISER
+        return Summary(keys.transpose(-1, -2) @ values / scale, None)
+    keys = keys.softmax(-1).masked_fill(missing, 0.0)
+    return Summary(keys.transpose(-1, -2) @ values, keys.sum(-2))
+
+
+def _split(x: Tensor, heads: int) -> Tensor:
+    """(B, N, width) to (B, H, N, C)."""
+    return x.unflatten(-1, (heads, -1)).transpose(-2, -3)
+
+
+class LinearAttention(nn.Module):
+    """Attention whose cost is linear in the tokens: queries meet a summary, never the tokens themselves."""
+
+    def __init__(self, config: PublishedConfig):
+        super().__init__()
+        self.heads, self.map = config.heads, config.attention
+        self.query = nn.Linear(config.width, config.width)
+        self.key = nn.Linear(config.width, config.width)
+        self.value = nn.Linear(config.width, config.width)
+        self.out = nn.Linear(config.width, config.width)
+
+    def summarise(self, tokens: Tensor, mask: Tensor) -> Summary:
+        return summarise(self.key(tokens), self.value(tokens), mask, self.heads, self.map)
+
+    def forward(self, h: Tensor, summary: Summary) -> Tensor:
+        queries = _split(self.query(h), self.heads).softmax(-1)
+        mixed = queries @ summary.matrix
+        if summary.weight is not None:
+            mixed = mixed / (queries @ summary.weight[..., None] + STABILISER)
+        return self.out(mixed.transpose(-2, -3).flatten(-2))
+
+
+class Block(nn.Module):
+    """Attention to a summary, then a feed-forward layer, each with a residual and a norm after it."""
+
+    def __init__(self, config: PublishedConfig):
+        super().__init__()
+        self.attention = LinearAttention(config)
+        self.norm1 = nn.LayerNorm(config.width)
+        self.expand = nn.Linear(config.width, config.feedforward)
+        self.contract = nn.Linear(config.feedforward, config.width)
+        self.norm2 = nn.LayerNorm(config.width)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, h: Tensor, summary: Summary) -> Tensor:
+        h = self.norm1(h + self.dropout(self.attention(h, summary)))
+        hidden = self.dropout(F.gelu(self.expand(h)))
+        return self.norm2(h + self.dropout(self.contract(hidden)))
+
+
+class TransitionEmbedding(nn.Module):
+    """One token per transition: step, state, change and squared change, a quarter of the width each."""
+
+    def __init__(self, config: PublishedConfig):
+        super().__init__()
+        self.dt = nn.Linear(1, config.width // 4)
+        self.x = nn.Linear(config.max_dim, config.width // 4)
+        self.dx = nn.Linear(config.max_dim, config.width // 4)
+        self.dx2 = nn.Linear(config.max_dim, config.width // 4)
+
+    def forward(self, transitions: Transitions) -> Tensor:
+        dtype = self.dt.weight.dtype
+        dx = transitions.dx
+        parts = (
+            self.dt(transitions.dt.to(dtype)),
+            self.x(transitions.x.to(dtype)),
+            self.dx(dx.to(dtype)),
+            self.dx2(dx.square().to(dtype)),
+        )
+        return torch.cat(parts, -1) * transitions.mask[..., None]
+
+
+class PublishedNetwork(nn.Module):
+    """Encoder, field decoder and uncertainty head of FIM-ODE.
+
+    The network computes in the type of its weights (float32 as published, float64 after ``.double()``);
+    contexts are normalised in float64 whatever that type is. Queries do not see one another.
+
+    Parameters
+    ----------
+    config : PublishedConfig
+
+    References
+    ----------
+    Mauel, Hinz, Seifner, Berghaus, Sanchez: Foundation Inference Models for Ordinary Differential Equations
+    (arXiv 2602.08733), section 4 and the appendix on the model. The query embedding has two layers, the
+    output layers are 256 wide, and the last point of a trajectory counts towards the statistics: so in the
+    authors' code, and other than in the text.
+    """
+
+    def __init__(self, config: PublishedConfig | None = None):
+        super().__init__()
+        config = PublishedConfig() if config is None else config
+        self.config = config
+        self.embedding = TransitionEmbedding(config)
+        self.encoder = _blocks(config, config.encoder_layers)
+        self.query_embedding = nn.Sequential(
+            nn.Linear(config.max_dim, config.width), nn.ReLU(), nn.Linear(config.width, config.width)
+        )
+        self.decoder = _blocks(config, config.decoder_layers)
+        self.field_head = _head(config, config.max_dim)
+        self.uncertainty = _blocks(config, config.uncertainty_layers)
+        self.uncertainty_head = _head(config, 1)
+
+    def encode(self, t: Tensor, x: Tensor, mask: Tensor) -> Encoding:
+        """Encode contexts.
+
+        Parameters
+        ----------
+        t : Tensor (B, K, L)
+            Times of K trajectories with L slots each; any K, any spacing.
+        x : Tensor (B, K, L, D)
+            States, ``D <= max_dim``.
+        mask : Tensor (B, K, L), bool
+            True where a point was observed; the rest is padding or missing and is never read.
+
+        Returns
+        -------
+        Encoding
+        """
+        normalisation, transitions = normalise(t, self._padded(x), mask)
+        h = self.embedding(transitions)
+        for block in self.encoder:
+            h = block(h, block.attention.summarise(h, transitions.mask))
+        tokens = h * transitions.mask[..., None]
+        return Encoding(tokens, transitions.mask, normalisation)
+
+    def embed_queries(self, encoding: Encoding, queries: Tensor) -> Tensor:
+        """Representation (B, Q, width) of query states (B, Q, D) before they meet the context."""
+        z = encoding.normalisation.states(self._padded(queries).double())
+        return self.query_embedding(z.to(encoding.tokens.dtype))
+
+    def decode(self, encoding: Encoding, queries: Tensor) -> Tensor:
+        """Field (B, Q, D) at `queries` (B, Q, D), in the units of the data."""
+        h = self._attend(self.decoder, encoding, self.embed_queries(encoding, queries))
+        f = encoding.normalisation.field(self.field_head(h))
+        return f[..., : queries.shape[-1]]
+
+    def log_scale(self, encoding: Encoding, queries: Tensor) -> Tensor:
+        """Logarithm (B, Q) of the loss scale the uncertainty head learned; not a calibrated deviation.
+
+        Its gradient does not reach the encoder or the query embedding.
+        """
+        detached = encoding._replace(tokens=encoding.tokens.detach())
+        h = self.embed_queries(encoding, queries).detach()
+        return self.uncertainty_head(self._attend(self.uncertainty, detached, h))[..., 0]
+
+    def forward(self, t: Tensor, x: Tensor, mask: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
+        """Field (B, Q, D) and logarithm of the loss scale (B, Q) at `queries` (B, Q, D)."""
+        encoding = self.encode(t, x, mask)
+        return self.decode(encoding, queries), self.log_scale(encoding, queries)
+
+    @staticmethod
+    def _attend(blocks: nn.ModuleList, encoding: Encoding, h: Tensor) -> Tensor:
+        for block in blocks:
+            h = block(h, block.attention.summarise(encoding.tokens, encoding.mask))
+        return h
+
+    def _padded(self, x: Tensor) -> Tensor:
+        missing = self.config.max_dim - x.shape[-1]
+        if missing < 0:
+            raise ValueError(
+                f"PublishedNetwork: expected states of dimension at most {self.config.max_dim}, got "
+                f"{x.shape[-1]}; reduce them first, for example with PCAReduction."
+            )
+        return F.pad(x, (0, missing))
+
+
+def _blocks(config: PublishedConfig, count: int) -> nn.ModuleList:
+    return nn.ModuleList(Block(config) for _ in range(count))
+
+
+def _head(config: PublishedConfig, outputs: int) -> nn.Sequential:
+    """Two hidden layers of the network's width; Kaiming-normal weights and zero biases."""
+    layers: list[nn.Module] = []
+    for _ in range(2):
+        layers += [nn.Linear(config.width, config.width), nn.GELU(), nn.Dropout(config.dropout)]
+    layers.append(nn.Linear(config.width, outputs))
+    for layer in layers:
+        if isinstance(layer, nn.Linear):
+            nn.init.kaiming_normal_(layer.weight, nonlinearity="leaky_relu")
+            nn.init.zeros_(layer.bias)
+    return nn.Sequential(*layers)
