@@ -1,0 +1,154 @@
+"""The command line that the benchmarks of inferred fields share."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks import harness, report
+from benchmarks.harness import Problem
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What the command line needs to know of one benchmark.
+
+    Attributes
+    ----------
+    name : str
+        As in ``python -m benchmarks.NAME``.
+    title : str
+        Heading of the figure.
+    problems : callable
+        Returns the systems, without their equations.
+    truth_rows : dict
+        Rows that know the truth, by name; built on demand.
+    default_models, full_models : tuple of str
+        Rows of the default run and of ``--full``.
+    published : callable, optional
+        Returns figures to print beside ours.
+    """
+
+    name: str
+    title: str
+    problems: Callable[[], Sequence[Problem]]
+    truth_rows: dict[str, Callable[[], Any]]
+    default_models: tuple[str, ...]
+    full_models: tuple[str, ...]
+    published: Callable[[], report.Published] | None = None
+
+
+def parser(benchmark: Benchmark) -> argparse.ArgumentParser:
+    """Return the parser; see the help texts."""
+    known = ", ".join(["constant", *benchmark.truth_rows])
+    out = Path("benchmarks") / benchmark.name / "out"
+    result = argparse.ArgumentParser(
+        prog=f"python -m benchmarks.{benchmark.name}", description=benchmark.title
+    )
+    add = result.add_argument
+    add(
+        "--models",
+        nargs="+",
+        metavar="NAME",
+        help=f"registry names, NAME:key=value,... for parameters, or reference rows ({known}); "
+        f"default: {' '.join(benchmark.default_models)}",
+    )
+    add(
+        "--weights",
+        metavar="PATH",
+        help="weights file that the row fim-ode loads in place of the shipped one",
+    )
+    add(
+        "--settings",
+        nargs="+",
+        type=_setting,
+        metavar="SIGMA,RHO",
+        help="noise level and dropped share; default: 0,0 0.05,0.5 (--full: all six)",
+    )
+    add(
+        "--protocol",
+        choices=(*harness.PROTOCOLS, "both"),
+        help="200 points as in the paper, or all; default: paper",
+    )
+    add("--seeds", nargs="+", type=int, metavar="N", help="noise seeds; default: 0 (--full: 0 1 2)")
+    add("--workers", type=int, default=2, metavar="N", help="processes, one thread each; default: 2")
+    add("--limit", type=int, metavar="N", help="N systems only, evenly spread over the list")
+    add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
+    add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
+    add("--full", action="store_true", help="six settings, both protocols, three seeds, all reference rows")
+    return result
+
+
+def _setting(text: str) -> tuple[float, float]:
+    try:
+        sigma, rho = (float(part) for part in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected SIGMA,RHO such as 0.05,0.5, got {text!r}") from None
+    if sigma < 0 or not 0 <= rho < 1:
+        raise argparse.ArgumentTypeError(f"expected SIGMA >= 0 and 0 <= RHO < 1, got {text!r}")
+    return sigma, rho
+
+
+def build_rows(benchmark: Benchmark, names: Sequence[str], weights: str | None) -> list:
+    """Return a row for each name; `weights` goes to the rows of ``fim-ode``."""
+    rows = []
+    for name in names:
+        if name == "constant":
+            rows.append(harness.ConstantRow())
+        elif name in benchmark.truth_rows:
+            rows.append(benchmark.truth_rows[name]())
+        else:
+            own = weights is not None and name.partition(":")[0] == "fim-ode"
+            rows.append(harness.ModelRow.resolve(name, **({"weights": str(weights)} if own else {})))
+    return rows
+
+
+def limited(problems: Sequence[Problem], limit: int | None) -> list[Problem]:
+    """Return `limit` problems evenly spread over the list, or all."""
+    if limit is None or limit >= len(problems):
+        return list(problems)
+    return [problems[i * len(problems) // limit] for i in range(limit)]
+
+
+def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
+    """Run a benchmark from the command line and return the exit status."""
+    options = parser(benchmark).parse_args(arguments)
+    full = options.full
+    settings = options.settings or (harness.SETTINGS if full else ((0.0, 0.0), (0.05, 0.5)))
+    protocol = options.protocol or ("both" if full else "paper")
+    seeds = options.seeds or ([0, 1, 2] if full else [0])
+    names = options.models or (benchmark.full_models if full else benchmark.default_models)
+    problems = limited(benchmark.problems(), options.limit)
+    rows = build_rows(benchmark, list(dict.fromkeys(names)), options.weights)
+    trials = harness.list_trials(
+        problems, settings, harness.PROTOCOLS if protocol == "both" else (protocol,), seeds
+    )
+    integrator = harness.Integrator()
+    try:
+        records = harness.run(
+            problems, rows, trials, options.out, integrator, options.workers, options.fresh, progress=True
+        )
+    except KeyboardInterrupt:
+        print(
+            f"\nInterrupted. Finished trials are kept in {options.out}; the same command goes on from there."
+        )
+        return 130
+    write(benchmark, records, options.out, str(integrator))
+    return 0
+
+
+def write(benchmark: Benchmark, records: list[dict[str, Any]], out: Path, integrator: str) -> None:
+    """Write the tables and the figure of a finished run and print the report."""
+    out.mkdir(parents=True, exist_ok=True)
+    published = benchmark.published() if benchmark.published else None
+    trials = report.to_frame(records)
+    summary = report.summarise(trials, integrator, report.source_commit(Path(__file__).parent))
+    gaps = report.differences(trials)
+    report.write_trials(records, out / "trials.csv")
+    summary.to_csv(out / "summary.csv", index=False, float_format="%.6g", lineterminator="\n")
+    gaps.to_csv(out / "differences.csv", index=False, float_format="%.6g", lineterminator="\n")
+    report.draw(summary, out / f"{benchmark.name}.png", benchmark.title, published)
+    print(report.format_tables(summary, gaps, trials, published))
+    print(f"Written: {', '.join(str(path) for path in sorted(out.glob('*.*')))}", file=sys.stderr)

@@ -1,0 +1,451 @@
+"""What every benchmark of inferred fields shares: trials, observations, scores, the cache and the workers."""
+
+import contextlib
+import functools
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+import fim_dynsys
+from fim_dynsys import corruption, metrics
+from fim_dynsys.field import CallableField, VectorField
+from fim_dynsys.simulation import Status, simulate
+from fim_dynsys.trajectories import Trajectories
+
+SETTINGS = ((0.0, 0.0), (0.03, 0.0), (0.05, 0.0), (0.0, 0.5), (0.03, 0.5), (0.05, 0.5))
+PROTOCOLS = ("paper", "full")
+PAPER_POINTS = 200
+TASKS = ("reconstruction", "generalisation")
+TRIAL_COLUMNS = (
+    "system",
+    "ic",
+    "dim",
+    "split_paper",
+    "split_strict",
+    "sigma",
+    "rho",
+    "seed",
+    "protocol",
+    "model",
+    "version",
+    "r2_reconstruction",
+    "r2_generalisation",
+    "mse_reconstruction",
+    "mse_generalisation",
+    "status_reconstruction",
+    "status_generalisation",
+    "infer_seconds",
+    "simulate_seconds",
+)
+
+
+# ---------------------------------------------------------------------------------------------- the task
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One system of a benchmark: what is observed and compared with, without its equations.
+
+    Attributes
+    ----------
+    system : str
+        Name or number, unique in the benchmark.
+    dim : int
+        Number of states d.
+    split_paper, split_strict : str
+        "ID" or "OOD" by the published label and by the rule "polynomial of total degree <= 3"; an empty
+        ``split_paper`` where nothing was published.
+    t : ndarray (n,)
+        Times of the references.
+    initial_states : ndarray (2, d)
+        Clean states at ``t[0]``.
+    references : ndarray (2, n, d)
+        Clean solutions from the two initial states.
+    """
+
+    system: str
+    dim: int
+    split_paper: str
+    split_strict: str
+    t: np.ndarray
+    initial_states: np.ndarray
+    references: np.ndarray
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One context and its corruption: observe initial condition `ic` (1 or 2), predict both."""
+
+    system: str
+    ic: int
+    sigma: float
+    rho: float
+    seed: int
+    protocol: str
+
+    def generator(self) -> np.random.Generator:
+        """Return the generator of this trial's one noise draw, the same for every model."""
+        digest = hashlib.sha256("|".join(str(value) for value in astuple(self)).encode()).digest()
+        return np.random.default_rng(int.from_bytes(digest[:16], "big"))
+
+
+def list_trials(
+    problems: Sequence[Problem],
+    settings: Iterable[tuple[float, float]],
+    protocols: Iterable[str],
+    seeds: Sequence[int],
+) -> list[Trial]:
+    """List the trials of a run; the uncorrupted setting draws no noise and takes the first seed only."""
+    return [
+        Trial(problem.system, ic, float(sigma), float(rho), seed, protocol)
+        for protocol in protocols
+        for sigma, rho in settings
+        for seed in (seeds if sigma or rho else seeds[:1])
+        for problem in problems
+        for ic in (1, 2)
+    ]
+
+
+def sample_index(n: int, protocol: str) -> np.ndarray:
+    """Return which of a reference's n points a protocol uses.
+
+    ``paper`` keeps ``floor(linspace(0, n - 1, 200))``, as the FIM-ODE evaluation does; ``full`` keeps all.
+    """
+    if protocol == "full" or (protocol == "paper" and n <= PAPER_POINTS):
+        return np.arange(n)
+    if protocol == "paper":
+        return np.floor(np.linspace(0, n - 1, PAPER_POINTS)).astype(int)
+    raise ValueError(f"Protocol: expected one of {PROTOCOLS}, got {protocol!r}.")
+
+
+def clean_context(problem: Problem, trial: Trial) -> Trajectories:
+    """Return the trial's trajectory on its protocol's grid before corruption."""
+    index = sample_index(len(problem.t), trial.protocol)
+    return Trajectories.from_arrays(problem.references[trial.ic - 1][index], problem.t[index])
+
+
+def observe(problem: Problem, trial: Trial) -> Trajectories:
+    """Return the corrupted context: multiplicative noise first, then exact-count random dropping."""
+    generator = trial.generator()
+    noisy = corruption.add_noise(clean_context(problem, trial), trial.sigma, generator)
+    return corruption.drop(noisy, trial.rho, generator)
+
+
+# ---------------------------------------------------------------------------------------------- the rows
+
+
+@functools.lru_cache(maxsize=8)
+def _load(name: str, params: tuple[tuple[str, Any], ...]):
+    return fim_dynsys.load(name, **dict(params))
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """A registered model. It is given the corrupted context and nothing else."""
+
+    name: str
+    model: str
+    version: str
+    params: tuple[tuple[str, Any], ...] = ()
+    sees_truth: ClassVar[bool] = False
+
+    @classmethod
+    def resolve(cls, spec: str, **params: Any) -> "ModelRow":
+        """Load the model once, so that a missing one stops the run and its version is known.
+
+        Parameters
+        ----------
+        spec : str
+            A registry name, or ``NAME:key=value,key=value`` with Python literals as values.
+        **params
+            Further parameters, not shown in the row's name.
+        """
+        model, _, options = spec.partition(":")
+        given = dict(_option(item) for item in options.split(",") if item)
+        items = tuple(sorted({**given, **params}.items()))
+        return cls(name=spec, model=model, version=str(_load(model, items).version), params=items)
+
+    def infer(self, context: Trajectories) -> VectorField:
+        """Return the model's field for one context."""
+        return _load(self.model, self.params).infer(context)
+
+
+@dataclass(frozen=True)
+class ConstantRow:
+    """The zero field: the prediction is the start."""
+
+    name: str = "constant"
+    version: str = "1"
+    sees_truth: ClassVar[bool] = False
+
+    def infer(self, context: Trajectories) -> VectorField:
+        """Return f = 0."""
+        return CallableField(np.zeros_like, context.dim)
+
+
+def _option(item: str) -> tuple[str, Any]:
+    import ast
+
+    key, separator, value = item.partition("=")
+    if not separator:
+        raise ValueError(f"Model options: expected key=value, got {item!r}; write NAME:key=value,key=value.")
+    try:
+        return key, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return key, value
+
+
+# ---------------------------------------------------------------------------------------------- one trial
+
+
+@dataclass(frozen=True)
+class Integrator:
+    """The one way in which every row's field is integrated.
+
+    An explicit pair of order 8; a trajectory on which it runs out of steps or of step size (a stiff field)
+    is tried once more with LSODA at the same tolerances. The absolute tolerance is ``rtol`` times the largest
+    |x| of the system's references, so it does not depend on the model. What still fails counts as a failure.
+    """
+
+    rtol: float = 1e-8
+    max_steps: int = 5_000
+    method: str = "dop853"
+    stiff_method: str = "lsoda"
+    stiff_signs: ClassVar[tuple[Status, ...]] = (Status.MAX_STEPS, Status.STEP_TOO_SMALL)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.method} rtol {self.rtol:g} atol {self.rtol:g}*max|x| max_steps {self.max_steps}; "
+            f"{self.stiff_method} after MAX_STEPS or STEP_TOO_SMALL"
+        )
+
+    def solve(self, vector_field: VectorField, x0: np.ndarray, t: np.ndarray, size: float):
+        """Return states ``(m, n, d)`` (NaN after a failure) and statuses, from `x0` ``(m, d)`` at `t`."""
+        options = {"rtol": self.rtol, "atol": self.rtol * size, "max_steps": self.max_steps}
+        result = simulate(vector_field, x0, t, method=self.method, **options)
+        x, status = np.array(result.x), [Status(int(value)) for value in result.status]
+        for row in (i for i, value in enumerate(status) if value in self.stiff_signs):
+            again = simulate(vector_field, x0[row], t, method=self.stiff_method, **options)
+            x[row], status[row] = again.x[0], Status(int(again.status[0]))
+        return x, status
+
+
+def evaluate(row, problem: Problem, trial: Trial, integrator: Integrator) -> dict[str, Any]:
+    """Infer from the trial's context, integrate from both clean initial states, score against the references.
+
+    An exception of the model, in inference or while its field is evaluated, is an outcome like another: the
+    trial fails and its status is the exception's class.
+
+    Returns
+    -------
+    dict
+        The outcome columns of a trial and ``message``; R2 is NaN and MSE infinite where the prediction is
+        not finite.
+    """
+    context = observe(problem, trial)
+    outcome: dict[str, Any] = {"infer_seconds": float("nan"), "simulate_seconds": float("nan"), "message": ""}
+    own = trial.ic - 1
+    order = [own, 1 - own]
+    index = sample_index(len(problem.t), trial.protocol)
+    truth = problem.references[order][:, index]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        start = time.process_time()
+        try:
+            inferred = row.infer(context, problem, trial) if row.sees_truth else row.infer(context)
+            outcome["infer_seconds"] = time.process_time() - start
+            start = time.process_time()
+            size = float(np.abs(problem.references).max())
+            states, status = integrator.solve(inferred, problem.initial_states[order], problem.t[index], size)
+            names = [value.name for value in status]
+        except Exception as error:
+            states, names = np.full_like(truth, np.nan), [type(error).__name__] * 2
+            outcome["message"] = str(error)[:500]
+        outcome["simulate_seconds"] = time.process_time() - start
+    for task, reference, prediction, name in zip(TASKS, truth, states, names, strict=True):
+        outcome.update(_scores(task, reference, prediction, name))
+    return outcome
+
+
+def _scores(task: str, reference: np.ndarray, prediction: np.ndarray, status: str) -> dict[str, Any]:
+    if not np.isfinite(prediction).all():
+        return {f"r2_{task}": float("nan"), f"mse_{task}": float("inf"), f"status_{task}": status}
+    with np.errstate(over="ignore", invalid="ignore"):
+        r2 = float(metrics.r2_score(reference, prediction))
+        mse = float(np.mean((reference - prediction) ** 2))
+    return {f"r2_{task}": r2, f"mse_{task}": mse, f"status_{task}": status}
+
+
+# ---------------------------------------------------------------------------------------------- the cache
+
+
+@dataclass
+class RowCache:
+    """Outcomes of one row, one JSON line each, appended as they come; a torn last line is ignored."""
+
+    path: Path
+    outcomes: dict[tuple[Trial, str], dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def open(cls, folder: Path, key: dict[str, Any], fresh: bool = False) -> "RowCache":
+        """Open the file that belongs to `key` (row, version, parameters, integrator) under `folder`."""
+        text = json.dumps(key, sort_keys=True, default=str)
+        stem = re.sub(r"[^A-Za-z0-9.-]+", "_", str(key["name"]))[:60]
+        path = folder / f"{stem}-{hashlib.sha256(text.encode()).hexdigest()[:12]}.jsonl"
+        folder.mkdir(parents=True, exist_ok=True)
+        if fresh:
+            path.unlink(missing_ok=True)
+        cache = cls(path)
+        if path.exists():
+            cache._read()
+        else:
+            cache._write(text)
+        return cache
+
+    def _read(self) -> None:
+        content = self.path.read_bytes()
+        if not content.endswith(b"\n"):
+            with self.path.open("ab") as file:
+                file.write(b"\n")
+        for line in content.splitlines()[1:]:
+            with contextlib.suppress(json.JSONDecodeError, TypeError, KeyError):
+                record = json.loads(line)
+                self.outcomes[Trial(**record["trial"]), record["data"]] = record["outcome"]
+
+    def _write(self, text: str) -> None:
+        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, (text + "\n").encode())
+        finally:
+            os.close(handle)
+
+    def add(self, trial: Trial, data: str, outcome: dict[str, Any]) -> None:
+        """Keep the outcome of a trial on a system whose data have this digest, on disk first."""
+        self._write(json.dumps({"trial": asdict(trial), "data": data, "outcome": outcome}))
+        self.outcomes[trial, data] = outcome
+
+
+# ---------------------------------------------------------------------------------------------- the run
+
+
+def _limit_threads() -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.get_num_threads() != 1:
+        torch.set_num_threads(1)
+
+
+def _work(number: int, row, problem: Problem, trial: Trial, integrator: Integrator):
+    _limit_threads()
+    return number, evaluate(row, problem, trial, integrator)
+
+
+def _outcomes(tasks: list[tuple], workers: int) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield outcomes as they are ready; each worker computes on one thread."""
+    import joblib
+    from threadpoolctl import threadpool_limits
+
+    if workers == 1 or len(tasks) == 1:
+        with threadpool_limits(1):
+            for number, task in enumerate(tasks):
+                yield _work(number, *task)
+        return
+    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
+        parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
+        yield from parallel(joblib.delayed(_work)(number, *task) for number, task in enumerate(tasks))
+
+
+def run(
+    problems: Sequence[Problem],
+    rows: Sequence,
+    trials: Sequence[Trial],
+    folder: str | os.PathLike,
+    integrator: Integrator | None = None,
+    workers: int = 1,
+    fresh: bool = False,
+    progress: bool = False,
+) -> list[dict[str, Any]]:
+    """Evaluate every row on every trial that the cache in `folder` does not hold yet.
+
+    Parameters
+    ----------
+    problems : sequence of Problem
+        The systems that the trials name.
+    rows : sequence
+        Objects with ``name``, ``version``, ``sees_truth`` and ``infer``; see `ModelRow`.
+    trials : sequence of Trial
+        What to run, see `list_trials`.
+    folder : path
+        Output folder; outcomes are kept under ``folder/cache`` as soon as they are known.
+    integrator : Integrator, optional
+        The same for every row.
+    workers : int
+        Processes. The outcomes do not depend on their number (the CPU seconds do).
+    fresh : bool
+        Discard what the cache holds for these rows first.
+    progress : bool
+        Show a progress bar with the time left.
+
+    Returns
+    -------
+    list of dict
+        One record per row and trial, in the order of `trials` and `rows`, with the columns `TRIAL_COLUMNS`
+        and ``message``.
+    """
+    from tqdm import tqdm
+
+    integrator = integrator or Integrator()
+    by_name = {problem.system: problem for problem in problems}
+    data = {problem.system: data_digest(problem) for problem in problems}
+    caches = [RowCache.open(Path(folder) / "cache", _key(row, integrator), fresh) for row in rows]
+    missing = [
+        (number, trial)
+        for trial in trials
+        for number, cache in enumerate(caches)
+        if (trial, data[trial.system]) not in cache.outcomes
+    ]
+    shuffled = [
+        missing[i] for i in np.random.default_rng(0).permutation(len(missing))
+    ]  # an even progress bar
+    tasks = [(rows[number], by_name[trial.system], trial, integrator) for number, trial in shuffled]
+    total = len(trials) * len(rows)
+    with tqdm(total=total, initial=total - len(tasks), disable=not progress, unit="trial") as bar:
+        for position, outcome in _outcomes(tasks, workers) if tasks else ():
+            number, trial = shuffled[position]
+            caches[number].add(trial, data[trial.system], outcome)
+            bar.update()
+    return [
+        _record(row, by_name[trial.system], trial, cache.outcomes[trial, data[trial.system]])
+        for trial in trials
+        for row, cache in zip(rows, caches, strict=True)
+    ]
+
+
+def data_digest(problem: Problem) -> str:
+    """Return a digest of one system's data; the cache answers for the same data only."""
+    arrays = (problem.t, problem.initial_states, problem.references)
+    return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()[:16]
+
+
+def _key(row, integrator: Integrator) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "version": row.version,
+        "params": getattr(row, "params", ()),
+        "integrator": str(integrator),
+    }
+
+
+def _record(row, problem: Problem, trial: Trial, outcome: dict[str, Any]) -> dict[str, Any]:
+    labels = {"dim": problem.dim, "split_paper": problem.split_paper, "split_strict": problem.split_strict}
+    values = {**asdict(trial), **labels, "model": row.name, "version": row.version, **outcome}
+    return {name: values[name] for name in (*TRIAL_COLUMNS, "message")}

@@ -1,0 +1,81 @@
+"""Rows that know the truth: the true field, and its constants fitted to the noisy context."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from benchmarks.harness import Problem, Trial, clean_context
+from benchmarks.odebench.equations import TrueSystem, true_system
+from fim_dynsys.field import CallableField, VectorField
+from fim_dynsys.trajectories import Trajectories
+
+
+def field_of(system: TrueSystem, parameters: np.ndarray, dim: int) -> VectorField:
+    """Return the true field with the given constants."""
+    return CallableField(lambda x: system.rhs(x, parameters), dim, jac=lambda x: system.jac_x(x, parameters))
+
+
+@dataclass(frozen=True)
+class TruthRow:
+    """The true field: what the integrator and the stored references allow."""
+
+    name: str = "truth"
+    version: str = "1"
+    sees_truth: ClassVar[bool] = True
+
+    def infer(self, context: Trajectories, problem: Problem, trial: Trial) -> VectorField:
+        """Return the true field of the trial's system."""
+        system = true_system(problem.system)
+        return field_of(system, system.constants, problem.dim)
+
+
+@dataclass(frozen=True)
+class TruthFitRow:
+    """The true equations with constants and start fitted to the context: what the data hold.
+
+    Levenberg-Marquardt from the true values, weighted by the setting's true noise law (standard deviation
+    sigma |x| of the clean state), over 5 segments with free starts and then over 1, within 2 CPU-seconds. A
+    reference, not a bound: the fit may end in another minimum, and a prior over structures may do better.
+    """
+
+    name: str = "truth-fit"
+    version: str = "1"
+    seconds: float = 2.0
+    sees_truth: ClassVar[bool] = True
+
+    def infer(self, context: Trajectories, problem: Problem, trial: Trial) -> VectorField:
+        """Return the fitted field; the fitted start serves the fit alone."""
+        from fim_dynsys.regression.refinement import fit_trajectory
+
+        system = true_system(problem.system)
+        if len(system.constants) == 0:
+            return field_of(system, system.constants, problem.dim)
+        fitted = fit_trajectory(
+            system.rhs,
+            system.jac_x,
+            system.jac_p,
+            system.constants,
+            problem.initial_states[trial.ic - 1][None],
+            context,
+            weights=noise_weights(context, problem, trial),
+            segments=(5, 1),
+            time_limit=self.seconds,
+        )
+        return field_of(system, fitted.parameters, problem.dim)
+
+
+def noise_weights(context: Trajectories, problem: Problem, trial: Trial) -> np.ndarray:
+    """Return one over the true variance of each observation, up to a factor, shape ``(1, n, d)``.
+
+    The noise is sigma |x|; a floor of 1e-3 of each coordinate's root mean square keeps observations at a zero
+    crossing, whose noise vanishes, from outweighing all others. Without noise, coordinates are weighted by
+    their mean square alone.
+    """
+    clean = clean_context(problem, trial)
+    position = np.searchsorted(clean.t[0], context.t[0])
+    x = clean.x[0]
+    mean_square = np.mean(x**2, axis=0)
+    if trial.sigma == 0:
+        return np.broadcast_to(1 / np.maximum(mean_square, 1e-30), (1, len(position), x.shape[1])).copy()
+    return 1 / np.maximum(x[position] ** 2, 1e-6 * mean_square + 1e-30)[None]

@@ -1,0 +1,359 @@
+"""From trial records to summary tables, paired differences, printed tables and the figure."""
+
+import csv
+import math
+import subprocess
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.harness import TASKS, TRIAL_COLUMNS
+
+THRESHOLDS = (0.9, 0.8)
+MSE_QUANTILES = (0.05, 0.5, 0.95)
+BOOTSTRAP_DRAWS = 10_000
+_CELL = ["protocol", "sigma", "rho"]
+
+
+def write_trials(records: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write one row per trial with the columns `TRIAL_COLUMNS`."""
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, TRIAL_COLUMNS, extrasaction="ignore", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: _text(value) for name, value in record.items()} for record in records)
+
+
+def _text(value: Any) -> Any:
+    return f"{value:.9g}" if isinstance(value, float) else value
+
+
+def to_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    """Return the records as a data frame."""
+    return pd.DataFrame(list(records), columns=[*TRIAL_COLUMNS, "message"])
+
+
+# ------------------------------------------------------------------------------------------- the summary
+
+
+def groups(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield the parts of a benchmark that are reported on: all, by dimension, by either split, by both."""
+    yield "all", trials
+    for dim, part in trials.groupby("dim"):
+        yield f"dim={dim}", part
+    for split in ("strict", "paper"):
+        labelled = trials[trials[f"split_{split}"] != ""]
+        for label, part in labelled.groupby(f"split_{split}"):
+            yield f"{split}={label}", part
+        for (dim, label), part in labelled.groupby(["dim", f"split_{split}"]):
+            yield f"dim={dim} {split}={label}", part
+
+
+def summarise(trials: pd.DataFrame, integrator: str, commit: str = "") -> pd.DataFrame:
+    """Summarise each model in each cell (protocol, sigma, rho), group and task.
+
+    Percentages are of trials, a failure counting as R2 below every threshold; they are means over the
+    noise seeds, and ``se_*`` is the standard error of that mean (empty with one seed). ``mse_q*`` count a
+    prediction that is not finite as infinite, ``mse_finite_q*`` leave it out as the paper does. The row with
+    empty ``sigma`` and ``rho`` pools all settings of a protocol, as the paper's MSE table does.
+    """
+    rows = []
+    for group, part in groups(trials):
+        for (protocol, sigma, rho, model), cell in part.groupby([*_CELL, "model"], sort=False):
+            rows += [_summary_row(cell, task, group, protocol, sigma, rho, model) for task in TASKS]
+        if trials[["sigma", "rho"]].drop_duplicates().shape[0] > 1:
+            for (protocol, model), cell in part.groupby(["protocol", "model"], sort=False):
+                rows += [_summary_row(cell, task, group, protocol, "", "", model) for task in TASKS]
+    return pd.DataFrame(rows).assign(integrator=integrator, commit=commit)
+
+
+def _summary_row(cell: pd.DataFrame, task: str, group: str, protocol, sigma, rho, model) -> dict[str, Any]:
+    seeds = sorted(cell["seed"].unique())
+    row = {
+        "protocol": protocol,
+        "sigma": sigma,
+        "rho": rho,
+        "group": group,
+        "task": task,
+        "model": model,
+        "version": cell["version"].iloc[0],
+        "seeds": " ".join(str(seed) for seed in seeds),
+        "n_trials": len(cell),
+    }
+    for threshold in THRESHOLDS:
+        success = 100.0 * (cell[f"r2_{task}"] > threshold)
+        per_seed = success.groupby(cell["seed"]).mean()
+        pooled = sigma == ""  # settings have different numbers of seeds: no standard error
+        name = f"{round(100 * threshold):03d}"
+        row[f"percent_r2_{name}"] = success.mean() if pooled else per_seed.mean()
+        error = per_seed.std(ddof=1) / math.sqrt(len(per_seed))
+        row[f"se_r2_{name}"] = math.nan if pooled else error
+    mse = cell[f"mse_{task}"].to_numpy()
+    finite = mse[np.isfinite(mse)]
+    for quantile in MSE_QUANTILES:
+        row[f"mse_q{round(100 * quantile):02d}"] = _quantile(mse, quantile)
+    for quantile in MSE_QUANTILES:
+        row[f"mse_finite_q{round(100 * quantile):02d}"] = _quantile(finite, quantile)
+    row["not_finite"] = len(mse) - len(finite)
+    row["infer_seconds_mean"] = cell["infer_seconds"].mean()
+    row["infer_seconds_max"] = cell["infer_seconds"].max()
+    row["simulate_seconds_mean"] = cell["simulate_seconds"].mean()
+    return row
+
+
+def _quantile(values: np.ndarray, q: float) -> float:
+    """Return the linear-interpolation quantile where infinities may occur (numpy's gives NaN there)."""
+    if len(values) == 0:
+        return math.nan
+    ordered = np.sort(values)
+    position = q * (len(ordered) - 1)
+    low, weight = math.floor(position), position - math.floor(position)
+    if weight == 0:
+        return float(ordered[low])
+    step = ordered[low + 1] - ordered[low] if np.isfinite(ordered[low + 1]) else math.inf
+    return float(ordered[low] + weight * step)
+
+
+# ---------------------------------------------------------------------------------------- the differences
+
+
+def differences(trials: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
+    """Compare models pairwise in each cell: a paired bootstrap over systems.
+
+    The success (R2 > 0.9) of each model is averaged per system over initial conditions and noise seeds;
+    systems are resampled with replacement, the same for both models of a pair. ``low`` and ``high`` are the
+    2.5 and 97.5 % quantiles of the difference in percentage points.
+    """
+    models = list(trials["model"].unique())
+    pairs = [(a, b) for i, a in enumerate(models) for b in models[i + 1 :]]
+    rows = []
+    for (protocol, sigma, rho), cell in trials.groupby(_CELL, sort=False):
+        for task in TASKS:
+            success = 100.0 * (cell[f"r2_{task}"] > THRESHOLDS[0])
+            table = success.groupby([cell["system"], cell["model"]]).mean().unstack("model")
+            n = len(table)
+            weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), BOOTSTRAP_DRAWS) / n
+            for a, b in pairs:
+                gap = (table[a] - table[b]).to_numpy()
+                low, high = np.quantile(weights @ gap, [0.025, 0.975])
+                rows.append(
+                    {
+                        "protocol": protocol,
+                        "sigma": sigma,
+                        "rho": rho,
+                        "task": task,
+                        "model": a,
+                        "minus": b,
+                        "difference": gap.mean(),
+                        "low": low,
+                        "high": high,
+                        "n_systems": n,
+                    }
+                )
+    names = ["protocol", "sigma", "rho", "task", "model", "minus", "difference", "low", "high", "n_systems"]
+    return pd.DataFrame(rows, columns=names)
+
+
+# ------------------------------------------------------------------------------------- published figures
+
+
+@dataclass(frozen=True)
+class Published:
+    """Percentages from the literature, to print beside ours."""
+
+    citation: str
+    settings: tuple[tuple[float, float], ...]
+    models: tuple[str, ...]
+    entries: tuple[dict[str, Any], ...]
+
+    @classmethod
+    def read(cls, path: Path) -> "Published":
+        """Read a TOML file of published rows."""
+        with path.open("rb") as file:
+            content = tomllib.load(file)
+        settings = tuple((float(sigma), float(rho)) for sigma, rho in content["settings"])
+        return cls(content["citation"], settings, tuple(content["models"]), tuple(content["percent"]))
+
+    def percent(self, model: str, task: str, sigma: float, rho: float, group="all", threshold=0.9) -> float:
+        """Return one published percentage, NaN where none was published."""
+        wanted = {"model": model, "task": task, "group": group, "threshold": threshold}
+        for entry in self.entries:
+            if (sigma, rho) in self.settings and all(entry[name] == value for name, value in wanted.items()):
+                return float(entry["values"][self.settings.index((sigma, rho))])
+        return math.nan
+
+
+# --------------------------------------------------------------------------------------------- printing
+
+
+def format_tables(
+    summary: pd.DataFrame, gaps: pd.DataFrame, trials: pd.DataFrame, published: Published | None = None
+) -> str:
+    """Return the printed report."""
+    parts = []
+    for protocol, part in summary[summary["sigma"] != ""].groupby("protocol", sort=False):
+        beside = published if protocol == "paper" else None
+        for threshold in THRESHOLDS:
+            parts.append(_percent_table(part, protocol, threshold, "all", beside))
+        for group in ("strict=ID", "strict=OOD"):
+            parts.append(_percent_table(part, protocol, THRESHOLDS[0], group, None))
+        parts.append(_cost_table(part, protocol))
+        parts.append(_gap_table(gaps[gaps["protocol"] == protocol], protocol))
+    parts.append(_failures(trials))
+    if published is not None:
+        parts.append(f"Published rows: {published.citation}.")
+    parts.append(f"Integrator: {summary['integrator'].iloc[0]}")
+    return "\n\n".join(text for text in parts if text)
+
+
+_GROUP_NAMES = {
+    "all": "all systems",
+    "strict=ID": "polynomial systems of degree <= 3",
+    "strict=OOD": "all other systems",
+}
+
+
+def _percent_table(part, protocol: str, threshold: float, group: str, published: Published | None) -> str:
+    part = part[part["group"] == group]
+    if part.empty:
+        return ""
+    column = f"{round(100 * threshold):03d}"
+    cells = list(dict.fromkeys(zip(part["sigma"], part["rho"], strict=True)))
+    lines = [["model", "version", *(f"({sigma:g}, {rho:g})" for sigma, rho in cells)]]
+    for model, own in part.groupby("model", sort=False):
+        indexed = own.set_index(["sigma", "rho", "task"])
+        line = [model, str(own["version"].iloc[0])]
+        for cell in cells:
+            values = [indexed.loc[(*cell, task), f"percent_r2_{column}"] for task in TASKS]
+            errors = [indexed.loc[(*cell, task), f"se_r2_{column}"] for task in TASKS]
+            line.append(" / ".join(_with_error(v, e) for v, e in zip(values, errors, strict=True)))
+        lines.append(line)
+    for model in published.models if published else ():
+        values = [
+            [published.percent(model, task, *cell, group, threshold) for task in TASKS] for cell in cells
+        ]
+        if np.isfinite(values).any():
+            lines.append(
+                [model, "", *(" / ".join(_with_error(v, math.nan) for v in pair) for pair in values)]
+            )
+    title = (
+        f"Percent of trials with R2 > {threshold:g}, reconstruction / generalisation, {_GROUP_NAMES[group]}, "
+        f"protocol {protocol}; columns (sigma, rho)"
+    )
+    return title + "\n" + _align(lines)
+
+
+def _with_error(value: float, error: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:.1f}" if math.isnan(error) else f"{value:.1f}±{error:.1f}"
+
+
+def _cost_table(part: pd.DataFrame, protocol: str) -> str:
+    own = part[(part["group"] == "all") & (part["task"] == TASKS[0])]
+    lines = [["model", "infer mean", "infer max", "simulate mean"]]
+    for model, rows in own.groupby("model", sort=False):
+        means = [rows["infer_seconds_mean"].mean(), rows["infer_seconds_max"].max()]
+        lines.append([model, *(f"{v:.4f}" for v in (*means, rows["simulate_seconds_mean"].mean()))])
+    return f"CPU seconds per trial, protocol {protocol}\n" + _align(lines)
+
+
+def _gap_table(gaps: pd.DataFrame, protocol: str) -> str:
+    gaps = gaps[~gaps["model"].isin(["truth", "constant"]) & ~gaps["minus"].isin(["truth", "constant"])]
+    if gaps.empty:
+        return ""
+    cells = list(dict.fromkeys(zip(gaps["sigma"], gaps["rho"], strict=True)))
+    lines = [["difference", "task", *(f"({sigma:g}, {rho:g})" for sigma, rho in cells)]]
+    for (a, b, task), rows in gaps.groupby(["model", "minus", "task"], sort=False):
+        values = rows[["difference", "low", "high"]].itertuples(index=False)
+        lines.append(
+            [f"{a} - {b}", task, *(f"{d:+.1f} [{low:+.1f}, {high:+.1f}]" for d, low, high in values)]
+        )
+    title = f"Differences in points, R2 > {THRESHOLDS[0]:g}, 95 % of a paired bootstrap over systems"
+    return f"{title}, protocol {protocol}\n" + _align(lines)
+
+
+def _failures(trials: pd.DataFrame) -> str:
+    lines = [["model", "task", "status", "trials", "first system", "message"]]
+    for task in TASKS:
+        failed = trials[trials[f"status_{task}"] != "SUCCESS"]
+        for (model, status), rows in failed.groupby(["model", f"status_{task}"], sort=False):
+            first = rows.iloc[0]
+            lines.append([model, task, status, str(len(rows)), str(first["system"]), first["message"][:60]])
+    return "Failures (they count as such)\n" + _align(lines) if len(lines) > 1 else ""
+
+
+def _align(lines: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    return "\n".join(
+        "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+# --------------------------------------------------------------------------------------------- the figure
+
+
+def draw(summary: pd.DataFrame, path: Path, title: str, published: Published | None = None) -> None:
+    """Draw the percentages with R2 > 0.9 by setting: one panel per protocol and task."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    part = summary[(summary["sigma"] != "") & (summary["group"] == "all")]
+    protocols = list(dict.fromkeys(part["protocol"]))
+    cells = list(dict.fromkeys(zip(part["sigma"], part["rho"], strict=True)))
+    figure = Figure(figsize=(3 + 1.5 * len(cells), 0.8 + 3 * len(protocols)), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots(len(protocols), 2, squeeze=False, sharey=True, sharex=True)
+    for row, protocol in zip(axes, protocols, strict=True):
+        for axis, task in zip(row, TASKS, strict=True):
+            own = part[(part["protocol"] == protocol) & (part["task"] == task)]
+            _panel(axis, own, cells, published if protocol == "paper" else None, task)
+            axis.set_title(f"{task}, protocol {protocol}", fontsize=10)
+        row[0].set_ylabel("% of trials with R² > 0.9")
+    handles = {
+        label: handle for a in axes.flat for handle, label in zip(*a.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8, frameon=False)
+    figure.suptitle(title, fontsize=11)
+    figure.savefig(path, dpi=140)
+
+
+def _panel(axis, own: pd.DataFrame, cells: list, published: Published | None, task: str) -> None:
+    models = list(own["model"].unique())
+    names = models + (list(published.models) if published else [])
+    offsets = np.linspace(-0.3, 0.3, len(names)) if len(names) > 1 else np.zeros(1)
+    for number, (name, offset) in enumerate(zip(names, offsets, strict=True)):
+        if name in models:
+            rows = own[own["model"] == name].set_index(["sigma", "rho"]).reindex(cells)
+            values, errors = rows["percent_r2_090"].to_numpy(), rows["se_r2_090"].to_numpy()
+            style = {"marker": "o", "color": f"C{number}"}
+        else:
+            values = np.array([published.percent(name, task, *cell) for cell in cells])
+            errors = np.full(len(cells), math.nan)
+            style = {"marker": "D", "color": "0.35", "markerfacecolor": "none" if "ODEF" in name else "0.35"}
+        x = np.arange(len(cells)) + offset
+        axis.errorbar(x, values, yerr=errors, linestyle="none", markersize=5, label=name, **style)
+    axis.set_xticks(
+        np.arange(len(cells)), [f"noise {sigma:g}\ndropped {rho:g}" for sigma, rho in cells], fontsize=8
+    )
+    axis.set_ylim(-3, 103)
+    axis.grid(axis="y", alpha=0.3)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def source_commit(folder: Path) -> str:
+    """Return the short commit of the checkout that `folder` lies in, with ``+`` where files differ, or ""."""
+    try:
+        commit = _git(folder, "rev-parse", "--short=10", "HEAD")
+        return commit + ("+" if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    command = ["git", "-C", str(folder), *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
