@@ -1,0 +1,327 @@
+"""Models by name: the built-in ones, and those that installed plugins offer through an entry point."""
+
+import difflib
+import html
+import importlib
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import metadata
+
+from fim_dynsys.errors import FimDynsysWarning, PluginError
+
+ENTRY_POINT_GROUP = "fim_dynsys.models"
+API_VERSION = "1"
+DISABLE_PLUGINS = "FIM_DYNSYS_DISABLE_PLUGINS"
+_OWN_DISTRIBUTION = "fim-dynsys"
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """What is known of a model without importing it.
+
+    A plugin offers one as the target of an entry point in the group ``fim_dynsys.models``, in a module
+    that imports nothing else.
+
+    Attributes
+    ----------
+    name : str
+        What users pass to `load`; for a plugin, also the entry point's name.
+    summary : str
+        One line.
+    factory : str
+        ``"module:callable"``; called with the parameters given to `load`, returns the model.
+    api_version : str
+        Version of this contract the model is written for.
+    max_dim : int or None
+        Largest dimension of the state.
+    multi_trajectory : bool
+        Whether a context may hold several trajectories.
+    provides : frozenset of str
+        Free words such as "symbolic", "uncertainty", "ensemble".
+    needs_training : bool
+        Whether fitting trains the model from scratch.
+    licence, citation : str
+        Of the model (its weights where it has any).
+    """
+
+    name: str
+    summary: str
+    factory: str
+    api_version: str = "1"
+    max_dim: int | None = None
+    multi_trajectory: bool = True
+    provides: frozenset = frozenset()
+    needs_training: bool = False
+    licence: str = "MIT"
+    citation: str = ""
+
+
+_BUILT_IN = {
+    spec.name: spec
+    for spec in (
+        ModelSpec(
+            name="fim-ode",
+            summary="pretrained operator with closed-form regression inside; milliseconds a context",
+            factory="fim_dynsys.models.fim_ode.estimator:fim_ode",
+            max_dim=3,
+            provides=frozenset({"symbolic"}),
+        ),
+        ModelSpec(
+            name="fim-ode-published",
+            summary="the network of the FIM-ODE paper; needs the authors' weights",
+            factory="fim_dynsys.models.fim_ode.estimator:fim_ode_published",
+            max_dim=3,
+        ),
+        ModelSpec(
+            name="sindy",
+            summary="stock pysindy.SINDy behind this interface",
+            factory="fim_dynsys.models.sindy:SINDy",
+            provides=frozenset({"symbolic"}),
+            citation="Brunton, Proctor, Kutz, PNAS 113 (2016) 3932",
+        ),
+        ModelSpec(
+            name="sindy-strong",
+            summary="SINDy with smoothers, degrees and sparsity chosen on the observed data",
+            factory="fim_dynsys.models.sindy:StrongSINDy",
+            provides=frozenset({"symbolic"}),
+        ),
+    )
+}
+
+
+# ---------------------------------------------------------------------- loading
+
+
+def load(name: str, **params):
+    """Make the model registered as `name`.
+
+    Parameters
+    ----------
+    name : str
+        A name that `available()` lists.
+    params
+        Parameters of the model.
+
+    Returns
+    -------
+    TrajectoryModel
+        Not yet fitted.
+
+    Raises
+    ------
+    ValueError
+        Unknown name; the nearest names are offered.
+    PluginError
+        The plugin that offers the name cannot be imported, or is written for another version.
+    """
+    factory = _import_factory(find(name))
+    return factory(**params)
+
+
+def find(name: str) -> ModelSpec:
+    """The spec registered as `name`; raises as `load` does."""
+    plugins = _plugin_entry_points()
+    if name in _BUILT_IN:
+        if name in plugins:
+            _warn_clash(name, [_OWN_DISTRIBUTION, *map(_distribution, plugins[name])])
+        return _BUILT_IN[name]
+    if name not in plugins:
+        known = sorted({*_BUILT_IN, *plugins})
+        nearest = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4) or known
+        raise ValueError(
+            f"load: expected the name of a registered model, got {name!r}; nearest: {', '.join(nearest)} "
+            "(fim_dynsys.available() lists all)."
+        )
+    entry_points = plugins[name]
+    if len(entry_points) > 1:
+        _warn_clash(name, list(map(_distribution, entry_points)))
+    return _plugin_spec(entry_points[0])
+
+
+def _warn_clash(name, distributions):
+    warnings.warn(
+        f"load: model name {name!r} is offered by {' and '.join(distributions)}; the one "
+        f"of {distributions[0]} is used.",
+        FimDynsysWarning,
+        stacklevel=4,
+    )
+
+
+def _plugin_entry_points() -> dict[str, list]:
+    """Entry points by name, unloaded, those of one name in the order of their distributions."""
+    if os.environ.get(DISABLE_PLUGINS, "") not in ("", "0"):
+        return {}
+    found = {}
+    for entry_point in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=_distribution):
+        found.setdefault(entry_point.name, []).append(entry_point)
+    return found
+
+
+def _distribution(entry_point) -> str:
+    return entry_point.dist.name if entry_point.dist is not None else "an unknown distribution"
+
+
+def _plugin_spec(entry_point) -> ModelSpec:
+    """Import one plugin's spec and hold it against this version's contract."""
+    who = f"plugin {entry_point.name!r} of {_distribution(entry_point)}"
+    try:
+        spec = entry_point.load()
+    except Exception as error:  # whatever a foreign module raises on import belongs to that plugin alone
+        raise PluginError(
+            f"{who}: cannot import {entry_point.value}: {type(error).__name__}: {error}"
+        ) from error
+    if not isinstance(spec, ModelSpec):
+        raise PluginError(
+            f"{who}: expected {entry_point.value} to be a ModelSpec, got {type(spec).__name__}."
+        )
+    if spec.name != entry_point.name:
+        raise PluginError(f"{who}: expected a ModelSpec of the entry point's name, got {spec.name!r}.")
+    if spec.api_version.split(".")[0] != API_VERSION:
+        raise PluginError(
+            f"{who}: expected a model for API version {API_VERSION}, got {spec.api_version}; "
+            "install a release of the plugin that fits."
+        )
+    return spec
+
+
+def _import_factory(spec: ModelSpec):
+    module, _, attribute = spec.factory.partition(":")
+    if spec is _BUILT_IN.get(spec.name):
+        return getattr(importlib.import_module(module), attribute)
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except Exception as error:  # see _plugin_spec
+        raise PluginError(
+            f"plugin {spec.name!r}: cannot import {spec.factory}: {type(error).__name__}: {error}"
+        ) from error
+
+
+# ---------------------------------------------------------------------- listing
+
+
+@dataclass(frozen=True)
+class ModelEntry:
+    """One row of `available()`: a model, where it comes from, and why it does not work if it does not."""
+
+    name: str
+    distribution: str
+    spec: ModelSpec | None
+    problem: str = ""
+
+
+class ModelTable(Sequence):
+    """The models that can be loaded; prints as a table."""
+
+    def __init__(self, entries):
+        self._entries = tuple(entries)
+
+    def __len__(self):
+        return len(self._entries)
+
+    def __getitem__(self, index):
+        return self._entries[index]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the models that work, as `load` takes them."""
+        return [entry.name for entry in self._entries if entry.spec is not None]
+
+    def _rows(self):
+        yield ("name", "max dim", "from", "summary")
+        for entry in self._entries:
+            limit = "any" if entry.spec is None or entry.spec.max_dim is None else str(entry.spec.max_dim)
+            text = f"broken: {entry.problem}" if entry.spec is None else entry.spec.summary
+            yield (entry.name, limit, entry.distribution, text)
+
+    def __repr__(self):
+        rows = list(self._rows())
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        return "\n".join(
+            "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
+            for row in rows
+        )
+
+    def _repr_html_(self):
+        head, *body = (
+            "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+            for tag, row in zip(["th"] + ["td"] * len(self), self._rows(), strict=True)
+        )
+        lines = "".join(f"<tr>{row}</tr>" for row in body)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+
+
+def available() -> ModelTable:
+    """All registered models, built-in ones first.
+
+    Returns
+    -------
+    ModelTable
+        A sequence of ModelEntry that prints as a table. A plugin that cannot be imported is listed with
+        the reason and disturbs no other model.
+    """
+    entries = [ModelEntry(name, _OWN_DISTRIBUTION, spec) for name, spec in _BUILT_IN.items()]
+    for name, entry_points in sorted(_plugin_entry_points().items()):
+        owners = [_OWN_DISTRIBUTION] * (name in _BUILT_IN) + list(map(_distribution, entry_points))
+        if len(owners) > 1:
+            _warn_clash(name, owners)
+        if name not in _BUILT_IN:
+            entries.append(_plugin_entry(entry_points[0]))
+    return ModelTable(entries)
+
+
+def _plugin_entry(entry_point) -> ModelEntry:
+    try:
+        spec = _plugin_spec(entry_point)
+    except PluginError as error:
+        return ModelEntry(entry_point.name, _distribution(entry_point), None, str(error))
+    return ModelEntry(entry_point.name, _distribution(entry_point), spec)
+
+
+# ---------------------------------------------------------------------- fitted models
+
+
+def load_fitted(folder, factory=None):
+    """Restore a fitted model that `model.save(folder)` wrote.
+
+    Nothing is unpickled: the parameters come from model.json, the observations from context.nc, and the
+    field from field.npz or, where it has no closed form, from inferring it again.
+
+    Parameters
+    ----------
+    folder : path
+        The folder.
+    factory : callable, optional
+        Makes the model from its parameters, for one that is not registered; default `load` by name.
+
+    Returns
+    -------
+    VectorFieldModel
+        Fitted.
+
+    Raises
+    ------
+    FileNotFoundError
+        No fitted model in the folder.
+    ValueError
+        A file is damaged or foreign, or was written by a later version of the format.
+
+    Warns
+    -----
+    FimDynsysWarning
+        The model's version has changed since the folder was written.
+    """
+    # deferred: scipy, xarray and scikit-learn, which looking a model up does not need
+    from fim_dynsys.saved import SavedModel
+
+    saved = SavedModel.read(folder)
+    model = load(saved.model, **saved.params) if factory is None else factory(**saved.params)
+    if str(model.version) != saved.version:
+        warnings.warn(
+            f"load_fitted: {folder} was written by version {saved.version} of {saved.model}, this is version "
+            f"{model.version}; fields may differ.",
+            FimDynsysWarning,
+            stacklevel=2,
+        )
+    return model.restore(saved)
