@@ -1,0 +1,511 @@
+"""Amortised sparse regression: a small network that chooses how a dictionary regression is done, solved inside it.
+
+A field is linear in a dictionary of monomials. Regression is cheap and exact; what a user would tune by
+hand is how much to smooth, which residual to trust and which terms are there. The network learns those
+choices from a prior over systems, the regression is solved in closed form, and training differentiates
+through the solve.
+
+The pipeline of one forward pass, for B contexts of K trajectories with L samples in d coordinates:
+
+1. a bank of local cubic fits gives states and slopes at several bandwidths (`smoothing_bank`);
+2. states are divided by their root mean square, time by the time in which the state travels one standard
+   deviation (`Normalisation`), so that units cancel exactly;
+3. features per coordinate go through two small networks with pooling over coordinates; they give the mixture
+   of bandwidths, the noise floor of the row weights and the weight of three forms of the regression
+   (derivative; integral over the whole span; integral over segments with free starts);
+4. ridge solves alternate with learned updates of every term's log precision, computed from tokens per
+   (coordinate, term) that see the coefficient, its posterior variance and the context.
+
+The answer is a polynomial of degree 3 per coordinate. Limits: up to `max_dim` coordinates, trained on 60-200
+samples per trajectory and multiplicative noise up to 6 %. Invariant to the order of trajectories, padding,
+the other members of a batch and the units of states and time; equivariant to the order of coordinates.
+Cost: the network and the solves do not depend on the number of samples, the smoothing grows linearly.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fim_dynsys.regression.terms import Dictionary
+
+ENCODE_DTYPE = torch.float64
+_ROWS_AT_ONCE = 64  # evaluation times per block of the smoothing bank; keeps its temporaries in cache
+_WINDOW_SPAN = 7.0  # windows are cut where their weight is 2e-11, so that no batch member sees another's span
+
+
+@dataclass(frozen=True)
+class AmortisedConfig:
+    """Sizes of an `AmortisedNetwork`; `widths` are the bank's bandwidths in mean sampling gaps."""
+
+    max_dim: int = 3
+    degree: int = 3
+    widths: tuple[float, ...] = (0.8, 1.6, 3.0, 6.0, 12.0, 24.0)
+    n_segments: int = 5
+    n_updates: int = 4
+    context_width: int = 96
+    token_width: int = 64
+
+    @classmethod
+    def from_dict(cls, values: dict) -> "AmortisedConfig":
+        """Build from a decoded JSON or TOML table, where tuples arrive as lists."""
+        return cls(**{**values, "widths": tuple(values["widths"])} if "widths" in values else values)
+
+
+class Encoding(NamedTuple):
+    """What the operator keeps of B contexts: fields in normalised units and the units themselves."""
+
+    coefficients: list[Tensor]  # one (B, m, d) per solve, the last one being the answer
+    variances: Tensor  # (B, m, d) posterior variances of the last solve
+    scale: Tensor  # (B, d) unit of each state
+    time_unit: Tensor  # (B,)
+
+
+class Normalisation(NamedTuple):
+    """Units that make a context dimensionless."""
+
+    scale: Tensor  # (B, d) root mean square of each coordinate
+    deviation: Tensor  # (B, d) standard deviation of each coordinate, in units of `scale`
+    time_unit: Tensor  # (B,)
+
+
+class MonomialTable(nn.Module):
+    """Monomials of a polynomial dictionary as products of a lower monomial and one coordinate."""
+
+    def __init__(self, dim: int, degree: int):
+        super().__init__()
+        exponents = torch.tensor(Dictionary.polynomial(dim, degree).exponents.tolist())
+        self.degree = degree
+        total = exponents.sum(1)
+        rows = {tuple(row): k for k, row in enumerate(exponents.tolist())}
+        self._blocks: list[tuple[Tensor, Tensor]] = []
+        for order in range(1, degree + 1):
+            parents, coordinates = [], []
+            for row in exponents[total == order].tolist():
+                j = next(i for i, e in enumerate(row) if e > 0)
+                parents.append(rows[(*row[:j], row[j] - 1, *row[j + 1 :])])
+                coordinates.append(j)
+            self._blocks.append((torch.tensor(parents), torch.tensor(coordinates)))
+        self.register_buffer("exponents", exponents, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Monomials (..., m) at points (..., d)."""
+        columns = torch.ones_like(x[..., :1])
+        for parents, coordinates in self._blocks:
+            block = columns[..., parents.to(x.device)] * x[..., coordinates.to(x.device)]
+            columns = torch.cat([columns, block], -1)
+        return columns
+
+    def with_rates(self, x: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
+        """Monomials and their time derivatives when x moves with velocity `rate`."""
+        columns, rates = torch.ones_like(x[..., :1]), torch.zeros_like(x[..., :1])
+        for parents, coordinates in self._blocks:
+            p, c = parents.to(x.device), coordinates.to(x.device)
+            rates = torch.cat([rates, rates[..., p] * x[..., c] + columns[..., p] * rate[..., c]], -1)
+            columns = torch.cat([columns, columns[..., p] * x[..., c]], -1)
+        return columns, rates
+
+
+# --- step 1: smoothing ---------------------------------------------------------------------------------------
+
+
+def _solve_first_rows(moments: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """First two rows of the inverse of the 4 x 4 Hankel matrix of moments 0..6, elementwise Cholesky."""
+    ridge = 1e-9 * (moments[0] + moments[2] + moments[4] + moments[6]) / 4
+    a = [[moments[i + j] + ridge if i == j else moments[i + j] for j in range(4)] for i in range(4)]
+    low = [[None] * 4 for _ in range(4)]
+    for i in range(4):
+        for j in range(i + 1):
+            rest = a[i][j] - sum(low[i][k] * low[j][k] for k in range(j)) if j else a[i][j]
+            low[i][j] = rest.sqrt() if i == j else rest / low[j][j]
+    rows = []
+    for unit in (0, 1):
+        forward: list[Tensor] = []
+        for i in range(4):
+            start = 1.0 if i == unit else 0.0
+            forward.append((start - sum(low[i][k] * forward[k] for k in range(i))) / low[i][i])
+        back: list = [None] * 4
+        for i in reversed(range(4)):
+            back[i] = (forward[i] - sum(low[k][i] * back[k] for k in range(i + 1, 4))) / low[i][i]
+        rows.append(back)
+    return rows[0], rows[1]
+
+
+def _window_widths(t: Tensor, mask: Tensor, widths: tuple[float, ...]) -> Tensor:
+    """Bandwidths (B, W, L): `widths` mean gaps, at least half the distance to the fifth neighbour."""
+    count = mask.sum(-1)
+    big = torch.finfo(t.dtype).max
+    first = torch.where(mask, t, big).amin(-1)
+    last = torch.where(mask, t, -big).amax(-1)
+    gap = (last - first) / (count - 1).clamp(min=1)
+    length = t.shape[-1]
+    offsets = range(-4, 5)
+    padded = torch.nn.functional.pad(torch.where(mask, t, big), (4, 4), value=big)
+    # times are sorted and padding lies at the end: the fifth neighbour is among four on each side
+    distance = torch.stack([(padded[..., 4 + o : 4 + o + length] - t).abs() for o in offsets], -1)
+    rank = (count - 1).clamp(min=0, max=4)[..., None, None].expand(*distance.shape[:-1], 1)
+    fifth = distance.sort(-1).values.gather(-1, rank).squeeze(-1)
+    base = torch.as_tensor(widths, dtype=t.dtype, device=t.device)[:, None] * gap[..., None, None]
+    return torch.maximum(base, 0.5 * fifth[..., None, :]).clamp(min=torch.finfo(t.dtype).tiny ** 0.5)
+
+
+@torch.no_grad()
+def smoothing_bank(t: Tensor, x: Tensor, mask: Tensor, widths: tuple[float, ...]) -> tuple[Tensor, Tensor]:
+    """Local cubic fits at every observation, one level per bandwidth, then the raw samples.
+
+    Parameters
+    ----------
+    t : (B, L) tensor of sorted times, padding at the end.
+    x : (B, L, d) tensor of observations.
+    mask : (B, L) bool tensor, True where observed.
+    widths : bandwidths in mean gaps.
+
+    Returns
+    -------
+    states, slopes : (B, W + 1, L, d) tensors; the raw level takes the slopes of the narrowest window.
+        Zero where unobserved. Equal to `fim_dynsys.regression.smoothing.smoothing_bank`.
+    """
+    h = _window_widths(t, mask, widths)
+    weight = mask.to(x.dtype)
+    states, slopes = [], []
+    length = t.shape[1]
+    far = torch.where(mask, t, torch.finfo(t.dtype).max)
+    for level in range(len(widths)):
+        level_states, level_slopes = [], []
+        for start in range(0, length, _ROWS_AT_ONCE):
+            rows = slice(start, min(start + _ROWS_AT_ONCE, length))
+            here, reach = t[:, rows], h[:, level, rows]
+            reached = torch.where(mask[:, rows], _WINDOW_SPAN * reach, 0.0)
+            lowest = torch.searchsorted(far, (here - reached).amin(1, keepdim=True)).min()
+            highest = torch.searchsorted(far, (here + reached).amax(1, keepdim=True), right=True).max()
+            columns = slice(int(min(lowest, start)), int(max(highest, rows.stop)))
+            u = (t[:, None, columns] - here[:, :, None]) / reach[:, :, None]
+            kernel = torch.exp(-0.5 * u * u) * weight[:, None, columns] * (u.abs() <= _WINDOW_SPAN)
+            sums, targets = [], []
+            for power in range(7):
+                sums.append(kernel.sum(-1))
+                if power < 4:
+                    targets.append(torch.bmm(kernel, x[:, columns]))
+                kernel = kernel * u
+            value, slope = _solve_first_rows(sums)
+            level_states.append(sum(v[..., None] * r for v, r in zip(value, targets, strict=True)))
+            slope_sum = sum(s[..., None] * r for s, r in zip(slope, targets, strict=True))
+            level_slopes.append(slope_sum / reach[..., None])
+        states.append(torch.cat(level_states, 1))
+        slopes.append(torch.cat(level_slopes, 1))
+    states.append(x)
+    slopes.append(slopes[0])
+    observed = mask[:, None, :, None]
+    return (
+        torch.where(observed, torch.stack(states, 1), 0.0),
+        torch.where(observed, torch.stack(slopes, 1), 0.0),
+    )
+
+
+# --- steps 2-4: the operator ---------------------------------------------------------------------------------
+
+
+def _mlp(*sizes: int) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for left, right in zip(sizes[:-1], sizes[1:], strict=True):
+        layers += [nn.Linear(left, right), nn.GELU()]
+    return nn.Sequential(*layers[:-1])
+
+
+def _masked_mean(values: Tensor, weight: Tensor) -> Tensor:
+    """Mean of (B, ..., N, d) over its N axis with weights (B, N); (B, ..., d)."""
+    shape = (weight.shape[0], *[1] * (values.ndim - 3), weight.shape[1], 1)
+    return (values * weight.view(shape)).sum(-2) / weight.sum(-1).view(shape[0], *[1] * (values.ndim - 2))
+
+
+class ContextNetwork(nn.Module):
+    """Features per coordinate to the choices of the regression, pooled over coordinates."""
+
+    def __init__(self, n_features: int, width: int, n_levels: int):
+        super().__init__()
+        self.n_levels = n_levels
+        self.local = _mlp(n_features, width, width)
+        self.joint = _mlp(2 * width, width, width)
+        self.head = nn.Linear(width, 2 * n_levels + 1 + 3)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, features: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """(B, d, F) to embedding, level mixtures of state and slope, log floor, log weights of the forms."""
+        local = self.local(features)
+        pooled = local.mean(1, keepdim=True).expand_as(local)
+        embedding = self.joint(torch.cat([local, pooled], -1))
+        out = self.head(embedding)
+        n = self.n_levels
+        return embedding, out[..., :n], out[..., n : 2 * n], out[..., 2 * n] - 3.0, out[..., 2 * n + 1 :]
+
+
+class PrecisionUpdate(nn.Module):
+    """One learned step on the tokens of all (coordinate, term) pairs."""
+
+    def __init__(self, n_features: int, token_width: int, context_width: int):
+        super().__init__()
+        self.embed = nn.Linear(n_features + 2 * context_width, token_width)
+        self.mix = _mlp(3 * token_width, 2 * token_width, token_width)
+        self.norm = nn.LayerNorm(token_width)
+        self.out = nn.Linear(token_width, 1)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, hidden: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
+        """Hidden (B, d, m, H) and features to new hidden and the change of the log precision (B, d, m)."""
+        token = torch.nn.functional.gelu(hidden + self.embed(features))
+        over_terms = token.mean(2, keepdim=True).expand_as(token)
+        over_states = token.mean(1, keepdim=True).expand_as(token)
+        hidden = self.norm(hidden + self.mix(torch.cat([token, over_terms, over_states], -1)))
+        return hidden, 3.0 * self.out(hidden).squeeze(-1)
+
+
+class AmortisedNetwork(nn.Module):
+    """The operator; see the module's docstring. `encode` gives coefficients, `decode` evaluates them."""
+
+    n_statistics = 8
+
+    def __init__(self, config: AmortisedConfig):
+        super().__init__()
+        self.config = config
+        n_levels = len(config.widths) + 1
+        n_features = 2 * len(config.widths) + n_levels + self.n_statistics
+        self.context = ContextNetwork(n_features, config.context_width, n_levels)
+        self.start = nn.Linear(config.context_width, 1)
+        self.updates = nn.ModuleList(
+            PrecisionUpdate(9, config.token_width, config.context_width) for _ in range(config.n_updates)
+        )
+        self.tables = nn.ModuleList(MonomialTable(d, config.degree) for d in range(1, config.max_dim + 1))
+
+    def encode(self, t: Tensor, x: Tensor, mask: Tensor) -> Encoding:
+        """Infer one polynomial field per context.
+
+        Parameters
+        ----------
+        t : (B, K, L) sorted times per trajectory, padding at the end.
+        x : (B, K, L, d) observations, d <= `config.max_dim`.
+        mask : (B, K, L) bool, True where a sample is observed in all coordinates.
+        """
+        b, k, n, d = x.shape
+        flat = mask.reshape(b * k, n)
+        start = torch.where(mask, t, torch.finfo(t.dtype).max).amin(-1, keepdim=True)
+        t = torch.where(mask, t - start, 0.0)
+        states, slopes = smoothing_bank(t.reshape(b * k, n), x.reshape(b * k, n, d), flat, self.config.widths)
+        levels = states.shape[1]
+
+        def gather(bank: Tensor) -> Tensor:
+            return bank.view(b, k, levels, n, d).transpose(1, 2).reshape(b, levels, k * n, d)
+
+        return self.encode_bank(t, x, mask, gather(states), gather(slopes))
+
+    def encode_bank(self, t: Tensor, x: Tensor, mask: Tensor, states: Tensor, slopes: Tensor) -> Encoding:
+        """`encode` from a smoothing bank (B, W + 1, K L, d) computed before, with times starting at 0."""
+        b, k, n, d = x.shape
+        table: MonomialTable = self.tables[d - 1]
+        weight = mask.reshape(b, k * n).to(x.dtype)
+        raw = x.reshape(b, k * n, d)
+        units = self._units(raw, slopes, weight)
+        raw = raw / units.scale[:, None]
+        states = states / units.scale[:, None, None]
+        slopes = slopes * (units.time_unit[:, None] / units.scale)[:, None, None]
+        time = t / units.time_unit[:, None, None]
+        features = self._features(time, mask, raw, states, slopes, units.deviation, weight)
+        dtype = self.start.weight.dtype
+        embedding, state_mix, slope_mix, floor, forms = self.context(features.to(dtype))
+        path = torch.einsum("bdl,blnd->bnd", state_mix.to(x.dtype).softmax(-1), states)
+        velocity = torch.einsum("bdl,blnd->bnd", slope_mix.to(x.dtype).softmax(-1), slopes)
+        rows = weight[..., None] / (path.detach() ** 2 + torch.exp(floor.to(x.dtype))[:, None])
+        rows = rows / rows.sum(1, keepdim=True) * weight.sum(1)[:, None, None]
+        columns, rates = table.with_rates(path, velocity)
+        power = _masked_mean(columns.detach() ** 2, weight).clamp(min=1e-24).sqrt()
+        gram, moment = self._normal_equations(time, mask, raw, velocity, columns, rates, power, rows, forms)
+        steps, variances = self._solves(table, gram, moment, power, embedding)
+        return Encoding(steps, variances, units.scale, units.time_unit)
+
+    def decode(self, encoding: Encoding, points: Tensor, solve: int = -1) -> Tensor:
+        """Field (B, Q, d) at points (B, Q, d), in original units."""
+        table: MonomialTable = self.tables[points.shape[-1] - 1]
+        columns = table(points / encoding.scale[:, None])
+        unit = (encoding.scale / encoding.time_unit[:, None])[:, None]
+        return columns @ encoding.coefficients[solve] * unit
+
+    @torch.inference_mode()
+    def infer_coefficients(self, t: Tensor, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+        """Monomial coefficients (B, m, d) in original units, and their posterior variances."""
+        encoding = self.encode(t, x, mask)
+        exponents = self.tables[x.shape[-1] - 1].exponents.to(encoding.scale.dtype)
+        columns = torch.exp(encoding.scale.log() @ exponents.T)
+        factor = (encoding.scale / encoding.time_unit[:, None])[:, None] / columns[..., None]
+        return encoding.coefficients[-1] * factor, encoding.variances * factor**2
+
+    def _units(self, raw: Tensor, slopes: Tensor, weight: Tensor) -> Normalisation:
+        scale = _masked_mean(raw**2, weight).sqrt()
+        scale = torch.where(scale > 0, scale, 1.0)
+        centred = raw / scale[:, None] - _masked_mean(raw / scale[:, None], weight)[:, None]
+        deviation = _masked_mean(centred**2, weight).sqrt()
+        speed = _masked_mean((slopes[:, 3] / scale[:, None]) ** 2, weight)
+        moving = deviation > 1e-9
+        ratio = torch.where(moving, speed / deviation.clamp(min=1e-9) ** 2, 0.0)
+        rate = (ratio.sum(-1) / moving.sum(-1).clamp(min=1)).sqrt()
+        return Normalisation(scale, deviation, torch.where(rate > 0, 1 / rate.clamp(min=1e-30), 1.0))
+
+    def _features(
+        self,
+        time: Tensor,
+        mask: Tensor,
+        raw: Tensor,
+        states: Tensor,
+        slopes: Tensor,
+        sd: Tensor,
+        weight: Tensor,
+    ) -> Tensor:
+        residual = (raw[:, None] - states[:, :-1]) ** 2
+        spread = sd.clamp(min=1e-6)
+        plain = 0.5 * torch.log(_masked_mean(residual, weight) / spread[:, None] ** 2 + 1e-14)
+        relative = 0.5 * torch.log(_masked_mean(residual / (raw[:, None] ** 2 + 1e-2), weight) + 1e-14)
+        speed = 0.5 * torch.log(_masked_mean(slopes**2, weight) / spread[:, None] ** 2 + 1e-14)
+        by_level = torch.cat([plain, relative, speed], 1).transpose(1, 2)
+        mean = _masked_mean(raw, weight)
+        highest = raw.abs().where(weight[..., None] > 0, 0.0).amax(1)
+        gaps = (time[..., 1:] - time[..., :-1]).where(mask[..., 1:], 0.0)
+        n_gaps = mask[..., 1:].sum((1, 2))
+        irregular = (gaps**2).sum((1, 2)) * n_gaps / gaps.sum((1, 2)) ** 2
+        span = gaps.sum((1, 2)) / mask.shape[1]
+        shared = torch.stack(
+            [
+                torch.log(span),
+                torch.log(weight.sum(1)) - 5,
+                torch.log(mask.any(-1).sum(-1).to(raw.dtype)),
+                torch.log(irregular),
+            ],
+            -1,
+        )
+        own = torch.stack([mean.abs(), sd, torch.log(spread), highest], -1)
+        return torch.cat([0.3 * by_level, own, shared[:, None].expand(-1, raw.shape[2], -1)], -1)
+
+    def _normal_equations(
+        self,
+        time: Tensor,
+        mask: Tensor,
+        raw: Tensor,
+        velocity: Tensor,
+        columns: Tensor,
+        rates: Tensor,
+        power: Tensor,
+        rows: Tensor,
+        forms: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Sum of the three forms' normal equations per coordinate, each over its residual variance.
+
+        Columns enter divided by their root mean square `power`, so coefficients are contributions.
+        """
+        b, k, n = mask.shape
+        columns, rates = columns / power[:, None], rates / power[:, None]
+        m = columns.shape[-1]
+        step = (time[..., 1:] - time[..., :-1]).where(mask[..., 1:], 0.0)[..., None]
+        c, r = columns.view(b, k, n, m), rates.view(b, k, n, m)
+        # trapezoid with the Hermite end correction: error of fourth order in the step
+        pieces = 0.5 * step * (c[:, :, :-1] + c[:, :, 1:]) + step**2 / 12 * (r[:, :, :-1] - r[:, :, 1:])
+        zero = torch.zeros_like(pieces[:, :, :1])
+        integral = torch.cat([zero, pieces.cumsum(2)], 2).view(b, k * n, m)
+        root = rows.transpose(1, 2).sqrt()[..., None]  # (B, d, N, 1)
+        gram, moment = 0.0, 0.0
+        count = mask.sum((1, 2)).to(raw.dtype)
+        for form, segments in enumerate((0, 1, self.config.n_segments)):
+            if segments == 0:
+                left, right = columns[:, None], velocity.transpose(1, 2)[..., None]
+            else:
+                left, right = _free_starts(integral, raw, rows, mask, segments)
+            left, right = (root * left).double(), (root * right).double()
+            a, v = left.transpose(-1, -2) @ left, left.transpose(-1, -2) @ right
+            variance = _residual_variance(a.detach(), v.detach(), right.detach(), count, segments * k)
+            factor = torch.exp(forms[..., form].double())[..., None, None] / variance
+            gram, moment = gram + factor * a, moment + factor * v
+        return gram, moment
+
+    def _solves(
+        self, table: MonomialTable, gram: Tensor, moment: Tensor, power: Tensor, embedding: Tensor
+    ) -> tuple[list[Tensor], Tensor]:
+        """Ridge solves with learned updates of the log precisions between them."""
+        b, d, m, _ = gram.shape
+        dtype = embedding.dtype
+        fixed = self._token_constants(table, power, embedding)
+        hidden = embedding.new_zeros(b, d, m, self.config.token_width)
+        log_precision = self.start(embedding).expand(b, d, m)
+        steps = []
+        for number in range(self.config.n_updates + 1):
+            solution, variance = _ridge_solve(gram, moment, log_precision.double())
+            steps.append(solution.transpose(1, 2) / power.double()[..., None])
+            if number == self.config.n_updates:
+                break
+            size = torch.log(solution.abs() + 1e-6).to(dtype)
+            spread = 0.5 * torch.log(variance).to(dtype)
+            ratio = torch.log1p(solution**2 / variance).to(dtype)
+            tokens = torch.stack([size, spread, ratio, log_precision], -1) * 0.3
+            hidden, change = self.updates[number](hidden, torch.cat([tokens, fixed], -1))
+            log_precision = log_precision + change
+        return steps, variance.transpose(1, 2) / power.double()[..., None] ** 2
+
+    def _token_constants(self, table: MonomialTable, power: Tensor, embedding: Tensor) -> Tensor:
+        """What a token knows of its term: exponents as seen from its coordinate, size, context of its factors."""
+        b, d, width = embedding.shape
+        e = table.exponents.to(embedding.dtype)  # (m, d)
+        own = e.T  # (d, m)
+        total = e.sum(1).expand(d, -1)
+        others = (
+            e[None]
+            .expand(d, -1, -1)
+            .masked_fill(torch.eye(d, dtype=torch.bool, device=e.device)[:, None], 0.0)
+        )
+        shape = torch.stack([own, total, others.amax(-1), (others > 0).sum(-1).to(e.dtype)], -1)
+        shape = shape[None].expand(b, -1, -1, -1)
+        size = torch.log(power).to(embedding.dtype)[:, None, :, None].expand(-1, d, -1, -1)
+        factors = torch.einsum("mj,bjw->bmw", e, embedding)[:, None].expand(-1, d, -1, -1)
+        mine = embedding[:, :, None].expand(-1, -1, e.shape[0], -1)
+        return torch.cat([shape, size, factors, mine], -1)
+
+
+def _free_starts(
+    integral: Tensor, raw: Tensor, rows: Tensor, mask: Tensor, segments: int
+) -> tuple[Tensor, Tensor]:
+    """Integral rows and observations with a free start per segment projected out: (B, d, N, m), (B, d, N, 1)."""
+    b, k, n = mask.shape
+    count = mask.sum(-1, keepdim=True).clamp(min=1)
+    position = (torch.arange(n, device=mask.device) * segments // count).clamp(max=segments - 1)
+    group = position + segments * torch.arange(k, device=mask.device)[:, None]
+    member = torch.nn.functional.one_hot(group, segments * k).to(raw.dtype) * mask[..., None]
+    member = member.view(b, 1, k * n, segments * k)
+    weight = rows.transpose(1, 2)[..., None]  # (B, d, N, 1)
+    total = (member * weight).sum(2).clamp(min=1e-30)[..., None]  # (B, d, G, 1)
+    weighted = (member * weight).transpose(-1, -2)
+    target = raw.transpose(1, 2)[..., None]
+    left = integral[:, None] - member @ ((weighted @ integral[:, None]) / total)
+    right = target - member @ ((weighted @ target) / total)
+    return left, right
+
+
+def _residual_variance(gram: Tensor, moment: Tensor, right: Tensor, count: Tensor, starts: int) -> Tensor:
+    """Weighted residual variance (B, d, 1, 1) of a lightly regularised fit, floored relative to the data."""
+    m = gram.shape[-1]
+    trace = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
+    ridge = 1e-7 * (trace + 1e-30) * torch.eye(m, dtype=gram.dtype, device=gram.device)
+    factor = torch.linalg.cholesky(gram + ridge)
+    solution = torch.cholesky_solve(moment, factor)
+    total = (right**2).sum((-2, -1), keepdim=True)
+    left_over = total - 2 * (solution * moment).sum((-2, -1), keepdim=True)
+    left_over = left_over + (solution.transpose(-1, -2) @ gram @ solution)
+    freedom = (count.double() - m - starts).clamp(min=4.0)[:, None, None, None]
+    return (left_over.clamp(min=0) + 1e-9 * total + 1e-30) / freedom
+
+
+def _ridge_solve(gram: Tensor, moment: Tensor, log_precision: Tensor) -> tuple[Tensor, Tensor]:
+    """Posterior mean and variances (B, d, m) of a Gaussian linear model, scaled to a unit diagonal first."""
+    precision = gram + torch.diag_embed(torch.exp(log_precision.clamp(-20, 30)))
+    scale = precision.diagonal(dim1=-2, dim2=-1).rsqrt()
+    eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
+    factor = torch.linalg.cholesky(scale[..., :, None] * precision * scale[..., None, :] + 1e-12 * eye)
+    inverse = torch.cholesky_solve(eye.expand_as(gram), factor)
+    solution = scale * (inverse @ (scale[..., None] * moment)).squeeze(-1)
+    return solution, inverse.diagonal(dim1=-2, dim2=-1) * scale**2
