@@ -1,0 +1,247 @@
+"""Sparse polynomial candidates from smoothed data, each judged by integrating it."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fim_dynsys.regression.criteria import NoiseLaw, bic, noise_law
+from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.regression.smoothing import TIME_AWARE, gcv_spline
+from fim_dynsys.regression.sparse import backward_path, normal_equations, stlsq
+from fim_dynsys.regression.terms import Dictionary
+
+STLSQ_SETTINGS = ((0.01, False), (0.03, False), (0.1, False), (0.1, True), (0.5, True))
+"""Threshold, and whether it refers to columns and targets of unit root mean square."""
+
+BACKWARD_TOLERANCES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+"""Largest rise of the residual sum of squares by one drop, relative to the sum of squares of the slopes."""
+
+_STEP_LIMIT = 0.15  # Runge-Kutta step in units of the time in which the state travels one standard deviation
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Complete samples in units of their size and pace, as the search sees them.
+
+    Attributes
+    ----------
+    samples : list of (t (n,), z (n, d))
+        Scaled times and states; each trajectory starts at time 0.
+    scale : array (d,)
+        Root mean square of each state, ``x = scale * z``.
+    time_unit : float
+        Time in which the state travels one standard deviation.
+    law : NoiseLaw
+        Of the scaled states.
+    t, z, weights : arrays (T, n), (T, n, d), (T, n, d)
+        Padded: times repeat the last, weights are zero.
+    """
+
+    samples: list
+    scale: np.ndarray
+    time_unit: float
+    law: NoiseLaw
+    t: np.ndarray
+    z: np.ndarray
+    weights: np.ndarray
+
+    @property
+    def dim(self):
+        """Number of coordinates."""
+        return self.z.shape[2]
+
+    @property
+    def n(self):
+        """Number of samples."""
+        return sum(len(t) for t, _ in self.samples)
+
+    @property
+    def signal_variance(self):
+        """Weighted variance (d,) of the states about their mean."""
+        total = self.weights.sum(axis=(0, 1))
+        mean = (self.weights * self.z).sum(axis=(0, 1)) / total
+        return (self.weights * (self.z - mean) ** 2).sum(axis=(0, 1)) / self.n
+
+    def residual_variance(self, path):
+        """Weighted mean squared residual (..., d) of paths (..., T, n, d)."""
+        squares = np.where(self.weights > 0, self.weights * (path - self.z) ** 2, 0.0)
+        return squares.sum(axis=(-3, -2)) / self.n
+
+
+def observe(samples):
+    """Scale samples and estimate their noise.
+
+    Parameters
+    ----------
+    samples : list of (t (n,), x (n, d))
+        Complete samples; trajectories with a single sample are left out.
+
+    Returns
+    -------
+    Observations
+    """
+    samples = [(t, x) for t, x in samples if len(t) >= 2]
+    stacked = np.concatenate([x for _, x in samples])
+    rms = np.sqrt(np.mean(stacked**2, axis=0))
+    scale = np.where(rms > 0, rms, 1.0)
+    samples = [(t - t[0], x / scale) for t, x in samples]
+    law = noise_law(samples)
+    smooth = [gcv_spline(t, z) if len(t) >= 6 else (z, np.gradient(z, t, axis=0)) for t, z in samples]
+    time_unit = _time_unit([z for z, _ in smooth], [v for _, v in smooth], samples)
+    samples = [(t / time_unit, z) for t, z in samples]
+    length = max(len(t) for t, _ in samples)
+    d = stacked.shape[1]
+    t_all = np.stack([np.concatenate([t, np.full(length - len(t), t[-1])]) for t, _ in samples])
+    z_all, weights = np.zeros((2, len(samples), length, d))
+    for k, ((_, z), (states, _)) in enumerate(zip(samples, smooth, strict=True)):
+        z_all[k, : len(z)] = z
+        weights[k, : len(z)] = law.weights(states)
+    return Observations(samples, scale, time_unit, law, t_all, z_all, weights)
+
+
+def _time_unit(states, slopes, samples):
+    spread = np.mean(np.var(np.concatenate(states), axis=0))
+    speed = np.mean(np.concatenate(slopes) ** 2)
+    longest = max(t[-1] for t, _ in samples)
+    return math.sqrt(spread / speed) if speed > 0 and spread > 0 else longest
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One candidate in scaled units and where it came from.
+
+    Attributes
+    ----------
+    coefficients : array (m, d)
+        Of the search's dictionary.
+    start : array (T, d)
+        Initial states.
+    origin : str
+        Smoother, degree and sparse fit.
+    score : float
+        BIC on the noisy samples.
+    """
+
+    coefficients: np.ndarray
+    start: np.ndarray
+    origin: str
+    score: float = math.inf
+    notes: dict = field(default_factory=dict)
+
+    @property
+    def support(self):
+        """Which coefficients are not zero (m, d)."""
+        return self.coefficients != 0
+
+
+def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
+    """Sparse fits of smoothed slopes on the dictionary's terms of each degree.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Monomials.
+    degrees : sequence of int
+        Largest total degrees.
+    smoothers : sequence of Smoother
+        From `fim_dynsys.regression.smoothing`.
+
+    Returns
+    -------
+    list of Candidate
+        Without scores and without duplicates.
+    """
+    candidates, seen = [], set()
+    total_degree = dictionary.exponents.sum(axis=1)
+    for smoother in smoothers:
+        fits = [smoother(t, z) for t, z in observations.samples]
+        start = np.stack([states[0] for states, _ in fits])
+        states, slopes = (np.concatenate(part) for part in zip(*fits, strict=True))
+        gram, moment, total = normal_equations(dictionary.evaluate(states), slopes)
+        for degree in degrees:
+            inside = np.flatnonzero(total_degree <= degree)
+            if degree > 1 and len(inside) * 2 > len(states):
+                continue
+            sub = np.ix_(range(observations.dim), inside, inside)
+            for name, fit in _sparse_fits(gram[sub], moment[:, inside], total, len(states)):
+                coefficients = np.zeros((len(dictionary), observations.dim))
+                coefficients[inside] = fit.T
+                key = (smoother.name, (coefficients != 0).tobytes())
+                if key not in seen and np.isfinite(coefficients).all():
+                    seen.add(key)
+                    candidates.append(
+                        Candidate(coefficients, start, f"{smoother.name}; degree {degree}; {name}")
+                    )
+    return candidates
+
+
+def _sparse_fits(gram, moment, total, n):
+    """Pairs of a name and coefficients (d, m) for every setting."""
+    threshold = np.array([s for s, _ in STLSQ_SETTINGS])[:, None]
+    unit = np.array([u for _, u in STLSQ_SETTINGS])[:, None]
+    thresholded = stlsq(gram, moment, np.where(unit, threshold * np.sqrt(total), threshold), 0.05, unit)
+    backward = np.moveaxis(backward_path(gram, moment, total[:, None] * np.array(BACKWARD_TOLERANCES)), 1, 0)
+    names = [f"STLSQ {s}{' normalised' if u else ''}" for s, u in STLSQ_SETTINGS]
+    names += [f"backward {tolerance:g}" for tolerance in BACKWARD_TOLERANCES]
+    return zip(names, np.concatenate([thresholded, backward]), strict=True)
+
+
+def judge(observations, dictionary, candidates):
+    """Integrate every candidate from its own start over the observation times and score it by BIC.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms of the candidates.
+    candidates : list of Candidate
+        Any scores are replaced.
+
+    Returns
+    -------
+    list of Candidate
+        The same, scored, best first; candidates that diverge score infinity.
+    """
+    if not candidates:
+        return []
+    signal, scored = observations.signal_variance, []
+    chunk = max(1, int(2e6 / observations.z.size))
+    for first in range(0, len(candidates), chunk):
+        part = candidates[first : first + chunk]
+        coefficients = np.stack([c.coefficients for c in part])
+        start = np.stack([c.start for c in part])
+        paths = rollout(dictionary, coefficients, start, observations.t, _STEP_LIMIT)
+        variances = observations.residual_variance(paths)
+        active = np.count_nonzero(coefficients, axis=(1, 2))
+        scores = bic(variances, observations.n, active, signal, len(observations.samples))
+        scored += [
+            Candidate(c.coefficients, c.start, c.origin, float(s)) for c, s in zip(part, scores, strict=True)
+        ]
+    return sorted(scored, key=lambda c: c.score)
+
+
+def search(samples, max_degree=3):
+    """Best sparse polynomial candidates of noisy samples.
+
+    Parameters
+    ----------
+    samples : list of (t (n,), x (n, d))
+        Complete samples.
+    max_degree : int
+        Largest total degree.
+
+    Returns
+    -------
+    observations : Observations
+    dictionary : Dictionary
+    candidates : list of Candidate
+        Scored, best first.
+    """
+    observations = observe(samples)
+    dictionary = Dictionary.polynomial(observations.dim, max_degree)
+    candidates = propose(observations, dictionary, range(1, max_degree + 1))
+    return observations, dictionary, judge(observations, dictionary, candidates)

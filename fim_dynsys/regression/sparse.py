@@ -1,0 +1,197 @@
+"""Sparse regression from normal matrices, many problems at once."""
+
+import numpy as np
+
+_JITTER = 1e-14  # of the scaled diagonal: as small as the rounding errors of the normal matrix itself
+
+
+def normal_equations(columns, targets, weights=None):
+    """Normal matrices of regressing each target on the columns.
+
+    Parameters
+    ----------
+    columns : array (..., n, m)
+        Terms at the samples.
+    targets : array (..., n, d)
+        Slopes, or whatever is explained.
+    weights : array (..., n, d), optional
+        Row weights for each target.
+
+    Returns
+    -------
+    gram : array (..., d, m, m)
+        Matrix of inner products of the columns.
+    moment : array (..., d, m)
+        Inner products of the columns with the targets.
+    total : array (..., d)
+        Sum of squares of the targets.
+    """
+    rows = np.swapaxes(columns, -1, -2)[..., None, :, :]
+    y = np.swapaxes(targets, -1, -2)[..., None]
+    if weights is None:
+        gram = rows @ columns[..., None, :, :]
+        gram = np.broadcast_to(gram, (*y.shape[:-2], *gram.shape[-2:]))
+        return gram, (rows @ y)[..., 0], np.sum(targets**2, axis=-2)
+    w = np.swapaxes(weights, -1, -2)[..., None, :]
+    weighted = rows * w
+    gram = weighted @ columns[..., None, :, :]
+    return gram, (weighted @ y)[..., 0], np.sum(weights * targets**2, axis=-2)
+
+
+def solve_supports(gram, moment, support, ridge=0.0):
+    """Ridge regression restricted to supports.
+
+    Parameters
+    ----------
+    gram : array (..., m, m)
+        Normal matrices.
+    moment : array (..., m)
+        Right-hand sides.
+    support : bool array (..., m)
+        Terms that may be non-zero.
+    ridge : float or array (...)
+        Added to the diagonal.
+
+    Returns
+    -------
+    array (..., m)
+        Zero outside the support.
+    """
+    ridge = np.asarray(ridge, dtype=np.float64)[..., None]
+    diagonal = np.diagonal(gram, axis1=-2, axis2=-1) + ridge
+    used = support & (diagonal > 0)
+    scale = np.where(used, 1.0 / np.sqrt(np.where(used, diagonal, 1.0)), 0.0)
+    matrix = gram * scale[..., :, None] * scale[..., None, :]
+    m = matrix.shape[-1]
+    matrix[..., range(m), range(m)] = 1.0 + _JITTER
+    return scale * np.linalg.solve(matrix, (scale * moment)[..., None])[..., 0]
+
+
+def stlsq(gram, moment, threshold=0.1, alpha=0.05, normalize_columns=False, unbias=True, max_iter=20):
+    """Sequentially thresholded least squares, equal to ``pysindy.STLSQ`` to rounding.
+
+    Brunton, Proctor & Kutz 2016 (PNAS 113, 3932): alternate a ridge regression on the support with dropping
+    the coefficients below the threshold, then refit the support without ridge.
+
+    Parameters
+    ----------
+    gram : array (..., m, m)
+        Normal matrices.
+    moment : array (..., m)
+        Right-hand sides.
+    threshold, alpha : float or array (...)
+        Smallest coefficient kept, and ridge.
+    normalize_columns : bool or array (...)
+        Whether threshold and ridge refer to columns of unit norm.
+    unbias : bool
+        Whether the last step is the refit without ridge.
+    max_iter : int
+        Largest number of ridge regressions.
+
+    Returns
+    -------
+    array (..., m)
+    """
+    batch = np.broadcast_shapes(
+        gram.shape[:-2], moment.shape[:-1], np.shape(threshold), np.shape(alpha), np.shape(normalize_columns)
+    )
+    m = gram.shape[-1]
+    norms = np.sqrt(np.diagonal(gram, axis1=-2, axis2=-1))
+    norms = np.where(np.asarray(normalize_columns)[..., None] & (norms > 0), norms, 1.0)
+    gram = np.broadcast_to(gram / (norms[..., :, None] * norms[..., None, :]), (*batch, m, m)).reshape(
+        -1, m, m
+    )
+    moment = np.broadcast_to(moment / norms, (*batch, m)).reshape(-1, m)
+    threshold, alpha = (np.broadcast_to(v, batch).reshape(-1) for v in (threshold, alpha))
+    coefficients = np.zeros((len(moment), m))
+    support = np.ones((len(moment), m), dtype=bool)
+    busy = np.arange(len(moment))
+    for _ in range(max_iter):
+        c = solve_supports(gram[busy], moment[busy], support[busy], alpha[busy])
+        kept = support[busy] & (np.abs(c) >= threshold[busy, None])
+        coefficients[busy] = np.where(kept, c, 0.0)
+        changed = (kept != support[busy]).any(axis=1) & kept.any(axis=1)
+        support[busy] = kept
+        busy = busy[changed]
+        if not len(busy):
+            break
+    support = np.abs(coefficients) > 1e-14
+    if unbias:
+        coefficients = solve_supports(gram, moment, support)
+    return coefficients.reshape(*batch, m) / norms
+
+
+def backward_elimination(gram, moment):
+    """Order in which least squares gives up its terms, the cheapest one first.
+
+    Dropping term ``j`` raises the residual sum of squares by ``c_j^2 / (G^-1)_jj`` (Miller 2002, Subset
+    Selection in Regression, sect. 3.3); the inverse is updated after each drop.
+
+    Parameters
+    ----------
+    gram : array (..., m, m)
+        Normal matrices.
+    moment : array (..., m)
+        Right-hand sides.
+
+    Returns
+    -------
+    order : int array (..., m)
+        Terms, first dropped first.
+    costs : array (..., m)
+        Rise of the residual sum of squares at each drop.
+    """
+    batch, m = moment.shape[:-1], moment.shape[-1]
+    gram, moment = np.broadcast_to(gram, (*batch, m, m)).reshape(-1, m, m), moment.reshape(-1, m)
+    diagonal = np.diagonal(gram, axis1=1, axis2=2)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    scaled = gram * scale[:, :, None] * scale[:, None, :]
+    scaled[:, range(m), range(m)] = 1.0 + _JITTER
+    inverse = np.linalg.inv(scaled)
+    c = (inverse @ (scale * moment)[..., None])[..., 0]
+    active = np.ones(c.shape, dtype=bool)
+    order, costs = np.zeros(c.shape, dtype=np.intp), np.zeros(c.shape)
+    rows = np.arange(len(c))
+    for step in range(m):
+        pivot = np.maximum(np.diagonal(inverse, axis1=1, axis2=2), 1e-300)
+        rise = np.where(active, c * c / pivot, np.inf)
+        j = np.argmin(rise, axis=1)
+        order[:, step], costs[:, step] = j, rise[rows, j]
+        active[rows, j] = False
+        column = inverse[rows, :, j] / pivot[rows, j][:, None]
+        c = c - column * c[rows, j][:, None]
+        inverse = inverse - column[:, :, None] * inverse[rows, j][:, None, :]
+    return order.reshape(*batch, m), costs.reshape(*batch, m)
+
+
+def backward_path(gram, moment, tolerances):
+    """Backward elimination stopped at several tolerances, each support refitted.
+
+    Parameters
+    ----------
+    gram : array (..., m, m)
+        Normal matrices.
+    moment : array (..., m)
+        Right-hand sides.
+    tolerances : array (T,) or (..., T)
+        Terms are dropped until the next drop would raise the residual sum of squares by more than this.
+
+    Returns
+    -------
+    array (..., T, m)
+        Coefficients.
+    """
+    order, costs = backward_elimination(gram, moment)
+    tolerances = np.broadcast_to(tolerances, (*moment.shape[:-1], np.shape(tolerances)[-1]))
+    # a drop counts as affordable only if all earlier ones were
+    worst = np.maximum.accumulate(costs, axis=-1)
+    dropped = worst[..., None, :] <= tolerances[..., :, None]
+    support = np.ones(dropped.shape, dtype=bool)
+    np.put_along_axis(support, np.broadcast_to(order[..., None, :], dropped.shape), ~dropped, axis=-1)
+    shape = (*dropped.shape[:-1],)
+    m = gram.shape[-1]
+    return solve_supports(
+        np.broadcast_to(gram[..., None, :, :], (*shape, m, m)),
+        np.broadcast_to(moment[..., None, :], (*shape, m)),
+        support,
+    )
