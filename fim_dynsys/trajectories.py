@@ -4,18 +4,19 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from fim_dynsys import files
+from fim_dynsys import files, observations
 from fim_dynsys.errors import DataWarning
 from fim_dynsys.regions import Region
 
 _DIMS = {"x": ("trajectory", "sample", "state"), "t": ("trajectory", "sample"), "n_obs": ("trajectory",)}
-_RESERVED = frozenset({*_DIMS, "sample", "state"})
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,7 +58,7 @@ class Trajectories:
         coords = {
             str(name): _read_only(variables[name].values) for name in self.dataset.coords if name != "state"
         }
-        _check_values(x, t, n_obs, may_decrease="status" in coords)
+        observations.check_values(x, t, n_obs, may_decrease="status" in coords)
         names = tuple(str(name) for name in variables["state"].values)
         for name, value in (("_x", x), ("_t", t), ("_n_obs", n_obs), ("_coords", coords), ("_names", names)):
             object.__setattr__(self, name, value)
@@ -96,10 +97,10 @@ class Trajectories:
             If the input is not real numbers, shapes or lengths do not fit, or a time or a value is not
             allowed (see the class).
         """
-        xs = _as_trajectory_arrays(x)
-        ts = _as_time_arrays(t, [len(values) for values in xs])
-        packed = _pack(xs, ts)
-        return _build(cls, *packed, _state_names(state_names, xs[0].shape[1]), coords, units, {})
+        xs = observations.as_trajectory_arrays(x)
+        ts = observations.as_time_arrays(t, [len(values) for values in xs])
+        names = observations.checked_state_names(state_names, xs[0].shape[1])
+        return _build(cls, *observations.pack(xs, ts), names, coords, units, {})
 
     @classmethod
     def from_dataframe(
@@ -152,10 +153,10 @@ class Trajectories:
             If none of these layouts fits, or the values break a rule of the class.
         """
         parts = files.split_dataset(dataset)
-        xs = _as_trajectory_arrays(parts.x)
-        ts = _as_time_arrays(parts.t, [len(values) for values in xs])
-        names = _state_names(parts.state_names, xs[0].shape[1])
-        return _build(cls, *_pack(xs, ts), names, parts.coords, parts.units, parts.attrs)
+        xs = observations.as_trajectory_arrays(parts.x)
+        ts = observations.as_time_arrays(parts.t, [len(values) for values in xs])
+        names = observations.checked_state_names(parts.state_names, xs[0].shape[1])
+        return _build(cls, *observations.pack(xs, ts), names, parts.coords, parts.units, parts.attrs)
 
     @classmethod
     def from_file(cls, path: str | Path, **columns: Any) -> "Trajectories":
@@ -328,7 +329,7 @@ class Trajectories:
                 f"Trajectories.with_x: expected {self.dim} coordinates, got {values.shape[2]}; "
                 "pass state_names for the new ones"
             )
-        names = self._names if state_names is None else _state_names(state_names, values.shape[2])
+        names = observations.checked_state_names(state_names or self._names, values.shape[2])
         return self._replace(x=values, state_names=names, units=self._units_for(names))
 
     def with_coords(self, **coords: Any) -> "Trajectories":
@@ -338,6 +339,10 @@ class Trajectories:
         gone = set(merged) - set(kept)
         units = {name: unit for name, unit in self.units.items() if name not in gone}
         return self._replace(coords=kept, units=units)
+
+    def with_units(self, units: Mapping[str, str] | Sequence[str]) -> "Trajectories":
+        """The same with these units instead; forms as in :meth:`from_arrays`."""
+        return self._replace(units=units)
 
     def select_states(self, names: Sequence[str]) -> "Trajectories":
         """Only these states, in this order."""
@@ -388,7 +393,7 @@ class Trajectories:
             DataWarning,
             stacklevel=3,
         )
-        return self._gather(used, [np.flatnonzero(keep[k]) for k in used])
+        return self[used].select_samples([np.flatnonzero(keep[k]) for k in used])
 
     def in_time_order(self) -> "Trajectories":
         """The same with times increasing: turns trajectories that were simulated backwards."""
@@ -396,16 +401,39 @@ class Trajectories:
             np.arange(n) if n == 1 or t[1] > t[0] else np.arange(n)[::-1]
             for t, n in zip(self._t, self._n_obs, strict=True)
         ]
-        if all(n == 1 or rows[0] == 0 for rows, n in zip(order, self._n_obs, strict=True)):
-            return self
-        return self._gather(np.arange(len(self)), order)
+        turned = any(n > 1 and rows[0] > 0 for rows, n in zip(order, self._n_obs, strict=True))
+        return self.select_samples(order) if turned else self
 
-    def _gather(self, trajectories: np.ndarray, samples: Sequence[np.ndarray]) -> "Trajectories":
-        """Chosen samples of chosen trajectories."""
-        pairs = list(zip(trajectories, samples, strict=True))
-        x, t, n_obs = _pack([self._x[k, rows] for k, rows in pairs], [self._t[k, rows] for k, rows in pairs])
-        coords = {name: values[trajectories] for name, values in self._coords.items()}
-        return self._replace(x=x, t=t, n_obs=n_obs, coords=coords)
+    def select_samples(self, rows: Sequence[np.ndarray]) -> "Trajectories":
+        """Only these samples.
+
+        Parameters
+        ----------
+        rows : sequence of array_like of int
+            For each trajectory the positions of its samples to keep.
+
+        Raises
+        ------
+        ValueError
+            If there is not one array of positions per trajectory, or one is empty or out of range.
+        """
+        rows = [np.asarray(chosen) for chosen in rows]
+        if len(rows) != len(self):
+            raise ValueError(
+                f"Trajectories.select_samples: expected {len(self)} arrays of positions, got {len(rows)}"
+            )
+        for k, (chosen, n) in enumerate(zip(rows, self._n_obs, strict=True)):
+            valid = chosen.dtype.kind in "iu" and chosen.ndim == 1 and chosen.size > 0
+            if not valid or chosen.min() < 0 or chosen.max() >= n:
+                raise ValueError(
+                    f"Trajectories.select_samples: expected positions from 0 to {n - 1} for trajectory {k}, "
+                    f"got {chosen.tolist()}"
+                )
+        x, t, n_obs = observations.pack(
+            [values[chosen] for values, chosen in zip(self._x, rows, strict=True)],
+            [times[chosen] for times, chosen in zip(self._t, rows, strict=True)],
+        )
+        return self._replace(x=x, t=t, n_obs=n_obs)
 
     def _units_for(self, names: Sequence[str]) -> dict[str, str]:
         kept = {"t", *names, *self._coords}
@@ -456,25 +484,40 @@ class Trajectories:
         )
 
     def __repr__(self) -> str:
-        counts = _range_text(self._n_obs)
-        first, last = np.nanmin(self._t), np.nanmax(self._t)
-        inside = int(self._n_obs.sum()) * self.dim
-        missing = inside - int(np.count_nonzero(~np.isnan(self._x)))
-        lines = [
-            f"Trajectories: {len(self)} of {counts} samples, {self.dim} states, "
-            f"t from {first:g} to {last:g}{_bracketed(self.units.get('t'))}"
-            + (f", {missing} values missing" if missing else "")
-        ]
-        lines += [f"  {row}" for row in self._state_rows()]
-        lines += [f"  per trajectory: {', '.join(self._coords)}"] if self._coords else []
-        return "\n".join(lines)
+        rows = [f"{name}{f' [{unit}]' if unit else ''}: {span}" for name, unit, span in self._state_rows()]
+        rows += [f"per trajectory: {', '.join(self._coords)}"] if self._coords else []
+        return "\n  ".join([f"Trajectories: {self._headline()}", *rows])
 
-    def _state_rows(self) -> list[str]:
+    def _repr_html_(self) -> str:
+        cells = [
+            f"<tr><td>{escape(name)}</td><td>{escape(unit)}</td><td>{escape(span)}</td>"
+            f"<td>{_sparkline(self._t[0], self._x[0, :, i])}</td></tr>"
+            for i, (name, unit, span) in enumerate(self._state_rows())
+        ]
+        coords = f"<p>Per trajectory: {escape(', '.join(self._coords))}</p>" if self._coords else ""
+        return (
+            f"<p><b>Trajectories</b>: {escape(self._headline())}</p><table><tr><th>state</th><th>unit</th>"
+            f"<th>range</th><th>trajectory 0</th></tr>{''.join(cells)}</table>{coords}"
+        )
+
+    def _headline(self) -> str:
+        low, high = int(self._n_obs.min()), int(self._n_obs.max())
+        samples = str(low) if low == high else f"{low} to {high}"
+        n_missing = int(self._n_obs.sum()) * self.dim - int(np.count_nonzero(~np.isnan(self._x)))
+        unit = self.units.get("t")
+        return (
+            f"{len(self)} of {samples} samples, dimension {self.dim}, "
+            f"t from {np.nanmin(self._t):g} to {np.nanmax(self._t):g}{f' {unit}' if unit else ''}"
+            + (f", {n_missing} values missing" if n_missing else "")
+        )
+
+    def _state_rows(self) -> list[tuple[str, str, str]]:
+        """Name, unit and range of each state."""
         rows = []
         for i, name in enumerate(self._names):
             seen = self._x[:, :, i][~np.isnan(self._x[:, :, i])]
             span = f"{seen.min():.4g} to {seen.max():.4g}" if seen.size else "never observed"
-            rows.append(f"{name}{_bracketed(self.units.get(name))}: {span}")
+            rows.append((name, self.units.get(name, ""), span))
         return rows
 
 
@@ -503,140 +546,12 @@ def concatenate(trajectories: Sequence[Trajectories]) -> Trajectories:
                 f"got {sorted(item.coords)} in item {k}; add or drop some using with_coords"
             )
     pairs = [pair for item in items for pair in zip(item._x, item._t, item._n_obs, strict=True)]
-    x, t, n_obs = _pack([x[:n] for x, _, n in pairs], [t[:n] for _, t, n in pairs])
+    x, t, n_obs = observations.pack([x[:n] for x, _, n in pairs], [t[:n] for _, t, n in pairs])
     coords = {name: np.concatenate([item.coords[name] for item in items]) for name in first.coords}
     return first._replace(x=x, t=t, n_obs=n_obs, coords=coords)
 
 
-# Reading what users pass
-
-
-def _real(values: Any, what: str) -> np.ndarray:
-    """Float64 array with masked entries as NaN, or a ValueError naming ``what``."""
-    try:
-        array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"Trajectories: expected real numbers for {what}, got {type(values).__name__} that numpy cannot "
-            f"convert ({error}); pass a list of arrays, one per trajectory"
-        ) from error
-    if array.dtype.kind not in "iuf":
-        raise ValueError(
-            f"Trajectories: expected real numbers for {what}, got dtype {array.dtype}; {_advice(array)}"
-        )
-    with np.errstate(over="ignore"):  # long doubles beyond float64 become inf, refused with their place
-        if isinstance(array, np.ma.MaskedArray):
-            return array.astype(np.float64).filled(np.nan)
-        return np.array(array, dtype=np.float64)
-
-
-def _advice(array: np.ndarray) -> str:
-    if array.dtype.kind == "c":
-        return "give real and imaginary part as two states"
-    if array.dtype.kind in "mM":
-        return "convert to numbers in one unit, as (t - t[0]) / np.timedelta64(1, 's') does"
-    if array.dtype.kind == "O":
-        return "pass a list of arrays, one per trajectory, or convert with astype(float)"
-    return "convert with astype(float)"
-
-
-def _depth(value: Any) -> int:
-    """Number of axes of an array, or of nested lists judged by their first entries."""
-    ndim = getattr(value, "ndim", None)
-    if isinstance(ndim, int):
-        return ndim
-    if isinstance(value, list | tuple):
-        return 1 + (max(_depth(entry) for entry in value) if value else 0)
-    return 0
-
-
-def _is_list_of_trajectories(x: Any) -> bool:
-    if not isinstance(x, list | tuple):
-        return False
-    entries_are_arrays = any(not isinstance(entry, list | tuple) and _depth(entry) > 0 for entry in x)
-    return entries_are_arrays or _depth(x) > 2
-
-
-def _as_trajectory_arrays(x: Any) -> list[np.ndarray]:
-    """One (n, d) array per trajectory."""
-    entries = list(x) if _is_list_of_trajectories(x) else [x]
-    arrays = [_as_states(entry, f"x of trajectory {k}") for k, entry in enumerate(entries)]
-    for k, array in enumerate(arrays):
-        if array.shape[1] != arrays[0].shape[1]:
-            raise ValueError(
-                f"Trajectories: expected {arrays[0].shape[1]} coordinates as in trajectory 0, "
-                f"got {array.shape[1]} in trajectory {k}; all trajectories need the same states"
-            )
-    return arrays
-
-
-def _as_states(values: Any, what: str) -> np.ndarray:
-    array = _real(values, what)
-    if array.ndim == 3:
-        raise ValueError(
-            f"Trajectories: expected shape (n, d) or (n,) for {what}, got {array.shape}; "
-            "pass list(x) if the first axis counts trajectories"
-        )
-    if array.ndim not in (1, 2):
-        raise ValueError(f"Trajectories: expected shape (n, d) or (n,) for {what}, got {array.shape}")
-    array = array[:, None] if array.ndim == 1 else array
-    if array.size == 0:
-        raise ValueError(
-            f"Trajectories: expected at least one sample of one coordinate for {what}, got shape "
-            f"{array.shape}; leave empty trajectories out"
-        )
-    return array
-
-
-def _as_time_arrays(t: Any, lengths: Sequence[int]) -> list[np.ndarray]:
-    """One (n,) array of times per trajectory."""
-    if isinstance(t, list | tuple) and _depth(t) > 1:
-        if len(t) != len(lengths):
-            raise ValueError(
-                f"Trajectories: expected {len(lengths)} arrays of times, one per trajectory, got {len(t)}"
-            )
-        times = [_real(entry, f"t of trajectory {k}") for k, entry in enumerate(t)]
-        shared = False
-    else:
-        array = _real(t, "t")
-        if array.ndim == 0:
-            return _regular_times(float(array), lengths)
-        times, shared = [array] * len(lengths), True
-    for k, (array, n) in enumerate(zip(times, lengths, strict=True)):
-        if array.ndim != 1:
-            raise ValueError(
-                f"Trajectories: expected times of shape (n,) for trajectory {k}, got {array.shape}; "
-                "pass list(t) if the first axis counts trajectories, t.ravel() for a column"
-            )
-        if array.size != n:
-            hint = "; pass a list of times, one array per trajectory" if shared and len(lengths) > 1 else ""
-            raise ValueError(
-                f"Trajectories: expected as many times as samples, got {array.size} times and "
-                f"{n} samples in trajectory {k}{hint}"
-            )
-    return times
-
-
-def _regular_times(dt: float, lengths: Sequence[int]) -> list[np.ndarray]:
-    if not (np.isfinite(dt) and dt > 0):
-        raise ValueError(
-            f"Trajectories: expected a positive, finite time step, got t = {dt:g}; "
-            "a number means t = dt * arange(n), an array gives the times themselves"
-        )
-    with np.errstate(over="ignore"):  # an overflow becomes inf, refused with its place
-        return [dt * np.arange(n) for n in lengths]
-
-
-def _state_names(names: Any, dim: int) -> tuple[str, ...]:
-    if names is None:
-        return tuple(f"x{i}" for i in range(dim))
-    names = (names,) if isinstance(names, str) else tuple(names)
-    valid = all(isinstance(name, str) and name for name in names)
-    if not valid or len(names) != dim or len(set(names)) != dim:
-        raise ValueError(
-            f"Trajectories: expected {dim} different state names (str), got {names!r}; one per column"
-        )
-    return tuple(str(name) for name in names)
+# Building and checking
 
 
 def _positions(index: Any, n: int) -> np.ndarray:
@@ -653,33 +568,20 @@ def _positions(index: Any, n: int) -> np.ndarray:
 def _padded_values(x: Any, n_obs: np.ndarray, longest: int) -> np.ndarray:
     """Values in padded form, from padded or listed ones, for trajectories of the lengths ``n_obs``."""
     if getattr(x, "ndim", 0) == 3:
-        values = _real(x, "x")
+        values = observations.as_real(x, "x")
         if values.shape[:2] != (n_obs.size, longest) or values.shape[2] == 0:
             raise ValueError(
                 f"Trajectories.with_x: expected shape {(n_obs.size, longest, 'd')}, got {values.shape}"
             )
         values[np.arange(longest) >= n_obs[:, None]] = np.nan
         return values
-    arrays = _as_trajectory_arrays(x)
+    arrays = observations.as_trajectory_arrays(x)
     lengths = [len(array) for array in arrays]
     if lengths != n_obs.tolist():
         raise ValueError(
             f"Trajectories.with_x: expected trajectories of {n_obs.tolist()} samples, got {lengths}"
         )
-    return _pack(arrays, [np.zeros(n) for n in lengths])[0]
-
-
-# Building and checking
-
-
-def _pack(xs: Sequence[np.ndarray], ts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Padded ``x (K, L, d)``, ``t (K, L)`` and ``n_obs (K,)``."""
-    n_obs = np.array([len(t) for t in ts], dtype=np.int64)
-    x = np.full((n_obs.size, n_obs.max(), xs[0].shape[1]), np.nan)
-    t = np.full(x.shape[:2], np.nan)
-    for k, n in enumerate(n_obs):
-        x[k, :n], t[k, :n] = xs[k], ts[k]
-    return x, t, n_obs
+    return observations.pack(arrays, [np.zeros(n) for n in lengths])[0]
 
 
 def _build(
@@ -692,67 +594,26 @@ def _build(
     units: Mapping[str, str] | Sequence[str] | None,
     attrs: Mapping[str, Any],
 ) -> Trajectories:
-    variables = {"x": x, "t": t, "n_obs": n_obs}
-    data = {name: (_DIMS[name], _read_only(array)) for name, array in variables.items()}
-    per_trajectory = _checked_coords(coords, n_obs.size)
-    units = _checked_units(units, state_names, per_trajectory)
-    labels = {name: ("trajectory", _read_only(values)) for name, values in per_trajectory.items()}
-    labels["state"] = ("state", np.array(state_names, dtype=object))
+    per_trajectory = observations.checked_coords(coords, n_obs.size)
+    units = observations.checked_units(units, state_names, per_trajectory)
+    arrays = {"x": x, "t": t, "n_obs": n_obs}
+    data = {name: xr.Variable(_DIMS[name], _read_only(array)) for name, array in arrays.items()}
+    if "t" in units:
+        data["t"].attrs["units"] = units["t"]  # where xarray looks for it when it labels an axis
+    labels = _state_labels(state_names)
+    if per_trajectory:
+        extra = {name: xr.Variable("trajectory", _read_only(a)) for name, a in per_trajectory.items()}
+        labels = xr.Coordinates({**labels.variables, **extra}, indexes=dict(labels.xindexes))
     attrs = {name: value for name, value in attrs.items() if name != "units"}
     attrs |= {"units": json.dumps(units, ensure_ascii=False)} if units else {}
-    return cls(xr.Dataset(data, coords=labels, attrs=attrs))
+    dataset = xr.Dataset(data, coords=labels, attrs=attrs)
+    return cls(dataset.set_xindex("trajectory") if "trajectory" in per_trajectory else dataset)
 
 
-def _checked_coords(coords: Mapping[str, Any] | None, n: int) -> dict[str, np.ndarray]:
-    checked = {}
-    if not isinstance(coords, Mapping | None):
-        raise ValueError(
-            f"Trajectories: expected coords as a mapping from name to values, got {type(coords).__name__}"
-        )
-    for name, values in (coords or {}).items():
-        if not isinstance(name, str) or not name or name in _RESERVED:
-            raise ValueError(
-                f"Trajectories: expected a coordinate name other than {sorted(_RESERVED)}, got {name!r}"
-            )
-        checked[name] = _coordinate(name, values, n)
-    return checked
-
-
-def _coordinate(name: str, values: Any, n: int) -> np.ndarray:
-    try:
-        array = np.atleast_1d(np.asarray(values))
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"Trajectories: expected {n} values for coordinate {name!r}: {error}") from error
-    if array.shape != (n,):
-        raise ValueError(
-            f"Trajectories: expected {n} values for coordinate {name!r}, one per trajectory, "
-            f"got shape {array.shape}"
-        )
-    if array.dtype.kind in "iufb":
-        return array
-    if not all(isinstance(value, str) for value in array):
-        raise ValueError(
-            f"Trajectories: expected numbers or strings for coordinate {name!r}, got dtype {array.dtype}"
-        )
-    return np.array([str(value) for value in array], dtype=object)
-
-
-def _checked_units(units: Any, state_names: Sequence[str], coords: Mapping[str, Any]) -> dict[str, str]:
-    known = ["t", *state_names, *coords]
-    if isinstance(units, list | tuple):
-        if len(units) != len(state_names):
-            raise ValueError(
-                f"Trajectories: expected {len(state_names)} units, one per state, got {len(units)}"
-            )
-        units = dict(zip(state_names, units, strict=True))
-    if not isinstance(units, Mapping | None):
-        raise ValueError(f"Trajectories: expected units as a mapping from name to text, got {units!r}")
-    for name, unit in (units or {}).items():
-        if name not in known or not isinstance(unit, str):
-            raise ValueError(
-                f"Trajectories: expected units as text for names among {known}, got {name!r}: {unit!r}"
-            )
-    return dict(units or {})
+@lru_cache(maxsize=256)
+def _state_labels(names: tuple[str, ...]) -> xr.Coordinates:
+    """The index of states; building it anew is two thirds of the time a Dataset takes."""
+    return xr.Coordinates({"state": ("state", np.array(names, dtype=object))})
 
 
 def _read_only(array: np.ndarray) -> np.ndarray:
@@ -774,73 +635,18 @@ def _check_layout(dataset: Any) -> None:
                 f"Trajectories: expected variable {name!r} over {dims}, got {found}; "
                 "use Trajectories.from_dataset for other layouts"
             )
-        kind = "iu" if name == "n_obs" else "f"
-        if dataset.variables[name].dtype.kind not in kind:
+        dtype = np.int64 if name == "n_obs" else np.float64
+        if dataset.variables[name].dtype != dtype:
             raise ValueError(
-                f"Trajectories: expected {'integers' if kind == 'iu' else 'float64'} in {name!r}, "
-                f"got {dataset.variables[name].dtype}; use Trajectories.from_dataset to convert"
+                f"Trajectories: expected {np.dtype(dtype)} in {name!r}, got {dataset.variables[name].dtype}; "
+                "use Trajectories.from_dataset to convert"
             )
-    if "state" not in dataset.coords or any(dataset[c].dims != ("trajectory",) for c in _extra(dataset)):
+    others = [dataset.variables[name].dims for name in dataset.coords if name != "state"]
+    if "state" not in dataset.coords or any(dims != ("trajectory",) for dims in others):
         raise ValueError(
             "Trajectories: expected a coordinate 'state' with the names and all others over 'trajectory', "
-            f"got { ({str(c): dataset[c].dims for c in dataset.coords}) }"
+            f"got {list(dataset.coords)}; use Trajectories.from_dataset for other layouts"
         )
-
-
-def _extra(dataset: xr.Dataset) -> list:
-    return [name for name in dataset.coords if name != "state"]
-
-
-def _check_values(x: np.ndarray, t: np.ndarray, n_obs: np.ndarray, may_decrease: bool) -> None:
-    """Raise a ValueError that names trajectory and sample if a rule on the values is broken."""
-    length = x.shape[1]
-    if 0 in x.shape or n_obs.min() < 1 or n_obs.max() > length:
-        raise ValueError(
-            f"Trajectories: expected 1 to {length} samples in each trajectory, got n_obs = {n_obs.tolist()} "
-            f"and x of shape {x.shape}"
-        )
-    inside = np.arange(length) < n_obs[:, None]
-    wrong = _first(inside & ~np.isfinite(t))
-    if wrong:
-        raise ValueError(
-            f"Trajectories: expected finite times, got {t[wrong]:g} at sample {wrong[1]} of trajectory "
-            f"{wrong[0]}; drop that sample or give its time"
-        )
-    wrong = _first(np.isinf(x))
-    if wrong:
-        raise ValueError(
-            f"Trajectories: expected finite values, got {x[wrong]:g} in coordinate {wrong[2]} at sample "
-            f"{wrong[1]} of trajectory {wrong[0]}; write NaN for a missing observation"
-        )
-    wrong = _first(~inside & ~(np.isnan(t) & np.isnan(x).all(axis=2)))
-    if wrong:
-        raise ValueError(
-            f"Trajectories: expected NaN beyond the {n_obs[wrong[0]]} samples of trajectory {wrong[0]}, "
-            f"got numbers at sample {wrong[1]}; raise n_obs or blank them"
-        )
-    _check_order(t, inside, may_decrease)
-
-
-def _check_order(t: np.ndarray, inside: np.ndarray, may_decrease: bool) -> None:
-    step = np.where(inside[:, 1:], t[:, 1:] > t[:, :-1], True)
-    if may_decrease:
-        step = step | np.all(~inside[:, 1:] | (t[:, 1:] < t[:, :-1]), axis=1, keepdims=True)
-    wrong = _first(~step)
-    if wrong:
-        k, i = wrong
-        problem = "repeated" if t[k, i] == t[k, i + 1] else "unsorted"
-        remedy = "average or drop the repeats" if problem == "repeated" else "sort the samples by time"
-        raise ValueError(
-            f"Trajectories: expected strictly increasing times, got {problem} ones, {t[k, i]:g} then "
-            f"{t[k, i + 1]:g}, at sample {i + 1} of trajectory {k}; {remedy}"
-        )
-
-
-def _first(wrong: np.ndarray) -> tuple[int, ...] | None:
-    """Index of the first True, if there is one."""
-    if not wrong.any():
-        return None
-    return tuple(int(i) for i in np.unravel_index(np.argmax(wrong), wrong.shape))
 
 
 def _same(a: np.ndarray, b: np.ndarray) -> bool:
@@ -848,10 +654,21 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
     return np.array_equal(a, b, equal_nan=numeric)
 
 
-def _range_text(n_obs: np.ndarray) -> str:
-    low, high = int(n_obs.min()), int(n_obs.max())
-    return str(low) if low == high else f"{low} to {high}"
+def _sparkline(t: np.ndarray, x: np.ndarray, width: int = 160, height: int = 32) -> str:
+    """Small SVG curve of at most 200 of the values observed."""
+    rows = np.flatnonzero(~np.isnan(x))
+    if rows.size < 2:
+        return ""
+    rows = rows[np.linspace(0, rows.size - 1, min(rows.size, 200)).astype(int)]
+    across, up = (_unit_interval(values[rows]) for values in (t, x))
+    points = " ".join(f"{a * width:.1f},{(1 - b) * height:.1f}" for a, b in zip(across, up, strict=True))
+    return (
+        f'<svg width="{width}" height="{height}" viewBox="0 -2 {width} {height + 4}">'
+        f'<polyline points="{points}" fill="none" stroke="currentColor"/></svg>'
+    )
 
 
-def _bracketed(unit: str | None) -> str:
-    return f" [{unit}]" if unit else ""
+def _unit_interval(values: np.ndarray) -> np.ndarray:
+    # Halved first: the difference of two finite numbers can overflow, that of their halves cannot.
+    low, high = values.min() / 2, values.max() / 2
+    return (values / 2 - low) / (high - low) if high > low else np.full(values.shape, 0.5)

@@ -1,0 +1,115 @@
+"""Noise, dropping and truncation: Trajectories in, spoilt Trajectories out."""
+
+import numpy as np
+
+from fim_dynsys.trajectories import Trajectories
+
+_KINDS = ("multiplicative", "additive")
+
+
+def add_noise(
+    trajectories: Trajectories,
+    sigma: float | np.ndarray,
+    rng: int | np.random.Generator,
+    kind: str = "multiplicative",
+) -> Trajectories:
+    """Gaussian noise, independent for each sample and coordinate.
+
+    Parameters
+    ----------
+    trajectories : Trajectories
+        Left as they are.
+    sigma : float or array_like, shape (d,)
+        Noise level, one for all coordinates or one each: relative for multiplicative noise,
+        ``(1 + sigma eps) x``; in the units of the state for additive noise, ``x + sigma eps``.
+    rng : int or numpy.random.Generator
+        Seed, or a generator, which moves on.
+    kind : {"multiplicative", "additive"}
+        How the noise enters.
+
+    Returns
+    -------
+    Trajectories
+        With missing observations still missing.
+
+    Raises
+    ------
+    ValueError
+        If ``sigma`` is negative, not finite or of another shape, or the kind is unknown.
+    """
+    sigma = _levels(sigma, trajectories.dim)
+    if kind not in _KINDS:
+        raise ValueError(f"add_noise: expected kind to be one of {_KINDS}, got {kind!r}")
+    rng = np.random.default_rng(rng)
+    # Drawn trajectory by trajectory, so that padding uses up no random numbers.
+    noisy = []
+    for _, x in trajectories.arrays():
+        noise = sigma * rng.standard_normal(x.shape)
+        noisy.append((1 + noise) * x if kind == "multiplicative" else x + noise)
+    return trajectories.with_x(noisy)
+
+
+def drop(trajectories: Trajectories, rho: float, rng: int | np.random.Generator) -> Trajectories:
+    """Drop samples at random: exactly ``floor((1 - rho) n)`` of the ``n`` of each trajectory stay.
+
+    Parameters
+    ----------
+    trajectories : Trajectories
+        Left as they are.
+    rho : float
+        Fraction dropped, in [0, 1).
+    rng : int or numpy.random.Generator
+        Seed, or a generator, which moves on.
+
+    Raises
+    ------
+    ValueError
+        If ``rho`` lies outside [0, 1) or a trajectory would keep no sample.
+    """
+    if not 0 <= rho < 1:
+        raise ValueError(f"drop: expected a fraction rho in [0, 1), got {rho!r}")
+    rng = np.random.default_rng(rng)
+    kept = []
+    for k, n in enumerate(trajectories.n_obs):
+        n_kept = _n_kept(int(n), rho)
+        if n_kept == 0:
+            raise ValueError(
+                f"drop: expected samples to remain, got none of {n} in trajectory {k} at rho = {rho:g}; "
+                "lower rho or leave that trajectory out"
+            )
+        kept.append(np.sort(rng.choice(n, size=n_kept, replace=False)))
+    return trajectories.select_samples(kept)
+
+
+def truncate(trajectories: Trajectories, t_max: float) -> Trajectories:
+    """Only the samples up to and including time ``t_max``.
+
+    Raises
+    ------
+    ValueError
+        If a trajectory has no sample by then.
+    """
+    kept = []
+    for k, (t, _) in enumerate(trajectories.arrays()):
+        rows = np.flatnonzero(t <= t_max)
+        if rows.size == 0:
+            raise ValueError(
+                f"truncate: expected samples up to t_max = {t_max:g}, got times from {t.min():g} on in "
+                f"trajectory {k}; raise t_max or leave that trajectory out"
+            )
+        kept.append(rows)
+    return trajectories.select_samples(kept)
+
+
+def _n_kept(n: int, rho: float) -> int:
+    # 1 - rho is a rounded number: (1 - 0.9) * 10 falls short of 1 by 2e-16, hence the 1e-9.
+    return int(np.floor((1 - rho) * n + 1e-9))
+
+
+def _levels(sigma: float | np.ndarray, dim: int) -> np.ndarray:
+    levels = np.asarray(sigma)
+    if levels.dtype.kind not in "iuf" or levels.shape not in ((), (dim,)):
+        raise ValueError(f"add_noise: expected sigma to be a number or {dim} of them, got {sigma!r}")
+    if not (np.isfinite(levels).all() and (levels >= 0).all()):
+        raise ValueError(f"add_noise: expected finite sigma >= 0, got {sigma!r}")
+    return levels.astype(np.float64)

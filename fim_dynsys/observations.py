@@ -1,0 +1,253 @@
+"""What users pass as observations: into checked float64 arrays, or a ValueError that says what is wrong."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+RESERVED = frozenset({"x", "t", "n_obs", "sample", "state"})
+
+
+def as_real(values: Any, what: str) -> np.ndarray:
+    """Float64 array with masked entries as NaN, or a ValueError naming ``what``."""
+    try:
+        array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"Trajectories: expected real numbers for {what}, got {type(values).__name__} that numpy cannot "
+            f"convert ({error}); pass a list of arrays, one per trajectory"
+        ) from error
+    if array.dtype.kind not in "iuf":
+        raise ValueError(
+            f"Trajectories: expected real numbers for {what}, got dtype {array.dtype}; {_advice(array)}"
+        )
+    with np.errstate(over="ignore"):  # long doubles beyond float64 become inf, refused with their place
+        if isinstance(array, np.ma.MaskedArray):
+            return array.astype(np.float64).filled(np.nan)
+        return np.array(array, dtype=np.float64)
+
+
+def _advice(array: np.ndarray) -> str:
+    if array.dtype.kind == "c":
+        return "give real and imaginary part as two states"
+    if array.dtype.kind in "mM":
+        return "convert to numbers in one unit, as (t - t[0]) / np.timedelta64(1, 's') does"
+    if array.dtype.kind == "O":
+        return "pass a list of arrays, one per trajectory, or convert with astype(float)"
+    return "convert with astype(float)"
+
+
+def _depth(value: Any) -> int:
+    """Number of axes of an array, or of nested lists counted down to the deepest entry."""
+    ndim = getattr(value, "ndim", None)
+    if isinstance(ndim, int):
+        return ndim
+    if isinstance(value, list | tuple):
+        return 1 + (max(_depth(entry) for entry in value) if value else 0)
+    return 0
+
+
+def _is_list_of_trajectories(x: Any) -> bool:
+    if not isinstance(x, list | tuple):
+        return False
+    entries_are_arrays = any(not isinstance(entry, list | tuple) and _depth(entry) > 0 for entry in x)
+    return entries_are_arrays or _depth(x) > 2
+
+
+def as_trajectory_arrays(x: Any) -> list[np.ndarray]:
+    """One (n, d) array per trajectory."""
+    entries = list(x) if _is_list_of_trajectories(x) else [x]
+    arrays = [_as_states(entry, f"x of trajectory {k}") for k, entry in enumerate(entries)]
+    for k, array in enumerate(arrays):
+        if array.shape[1] != arrays[0].shape[1]:
+            raise ValueError(
+                f"Trajectories: expected {arrays[0].shape[1]} coordinates as in trajectory 0, "
+                f"got {array.shape[1]} in trajectory {k}; all trajectories need the same states"
+            )
+    return arrays
+
+
+def _as_states(values: Any, what: str) -> np.ndarray:
+    array = as_real(values, what)
+    if array.ndim == 3:
+        raise ValueError(
+            f"Trajectories: expected shape (n, d) or (n,) for {what}, got {array.shape}; "
+            "pass list(x) if the first axis counts trajectories"
+        )
+    if array.ndim not in (1, 2):
+        raise ValueError(f"Trajectories: expected shape (n, d) or (n,) for {what}, got {array.shape}")
+    array = array[:, None] if array.ndim == 1 else array
+    if array.size == 0:
+        raise ValueError(
+            f"Trajectories: expected at least one sample of one coordinate for {what}, got shape "
+            f"{array.shape}; leave empty trajectories out"
+        )
+    return array
+
+
+def as_time_arrays(t: Any, lengths: Sequence[int]) -> list[np.ndarray]:
+    """One (n,) array of times per trajectory."""
+    if isinstance(t, list | tuple) and _depth(t) > 1:
+        if len(t) != len(lengths):
+            raise ValueError(
+                f"Trajectories: expected {len(lengths)} arrays of times, one per trajectory, got {len(t)}"
+            )
+        times = [as_real(entry, f"t of trajectory {k}") for k, entry in enumerate(t)]
+        shared = False
+    else:
+        array = as_real(t, "t")
+        if array.ndim == 0:
+            return _regular_times(float(array), lengths)
+        times, shared = [array] * len(lengths), True
+    for k, (array, n) in enumerate(zip(times, lengths, strict=True)):
+        if array.ndim != 1:
+            raise ValueError(
+                f"Trajectories: expected times of shape (n,) for trajectory {k}, got {array.shape}; "
+                "pass list(t) if the first axis counts trajectories, t.ravel() for a column"
+            )
+        if array.size != n:
+            hint = "; pass a list of times, one array per trajectory" if shared and len(lengths) > 1 else ""
+            raise ValueError(
+                f"Trajectories: expected as many times as samples, got {array.size} times and "
+                f"{n} samples in trajectory {k}{hint}"
+            )
+    return times
+
+
+def _regular_times(dt: float, lengths: Sequence[int]) -> list[np.ndarray]:
+    if not (np.isfinite(dt) and dt > 0):
+        raise ValueError(
+            f"Trajectories: expected a positive, finite time step, got t = {dt:g}; "
+            "a number means t = dt * arange(n), an array gives the times themselves"
+        )
+    with np.errstate(over="ignore"):  # an overflow becomes inf, refused with its place
+        return [dt * np.arange(n) for n in lengths]
+
+
+def checked_state_names(names: Any, dim: int) -> tuple[str, ...]:
+    """``dim`` different, non-empty names; ``x0, x1, ...`` for None."""
+    if names is None:
+        return tuple(f"x{i}" for i in range(dim))
+    names = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
+    valid = all(isinstance(name, str) and name for name in names)
+    if not valid or len(names) != dim or len(set(names)) != dim:
+        raise ValueError(
+            f"Trajectories: expected {dim} different state names (str), got {names!r}; one per column"
+        )
+    return tuple(str(name) for name in names)
+
+
+def pack(xs: Sequence[np.ndarray], ts: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Padded ``x (K, L, d)``, ``t (K, L)`` and ``n_obs (K,)``."""
+    n_obs = np.array([len(t) for t in ts], dtype=np.int64)
+    x = np.full((n_obs.size, n_obs.max(), xs[0].shape[1]), np.nan)
+    t = np.full(x.shape[:2], np.nan)
+    for k, n in enumerate(n_obs):
+        x[k, :n], t[k, :n] = xs[k], ts[k]
+    return x, t, n_obs
+
+
+def checked_coords(coords: Mapping[str, Any] | None, n: int) -> dict[str, np.ndarray]:
+    """Arrays of ``n`` numbers or strings by coordinate name."""
+    checked = {}
+    if not isinstance(coords, Mapping | None):
+        raise ValueError(
+            f"Trajectories: expected coords as a mapping from name to values, got {type(coords).__name__}"
+        )
+    for name, values in (coords or {}).items():
+        if not isinstance(name, str) or not name or name in RESERVED:
+            raise ValueError(
+                f"Trajectories: expected a coordinate name other than {sorted(RESERVED)}, got {name!r}"
+            )
+        checked[name] = _coordinate(name, values, n)
+    return checked
+
+
+def _coordinate(name: str, values: Any, n: int) -> np.ndarray:
+    try:
+        array = np.atleast_1d(np.asarray(values))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"Trajectories: expected {n} values for coordinate {name!r}: {error}") from error
+    if array.shape != (n,):
+        raise ValueError(
+            f"Trajectories: expected {n} values for coordinate {name!r}, one per trajectory, "
+            f"got shape {array.shape}"
+        )
+    if array.dtype.kind in "iufb":
+        return array.copy()
+    if not all(isinstance(value, str) for value in array):
+        raise ValueError(
+            f"Trajectories: expected numbers or strings for coordinate {name!r}, got dtype {array.dtype}"
+        )
+    return np.array([str(value) for value in array], dtype=object)
+
+
+def checked_units(units: Any, state_names: Sequence[str], coords: Mapping[str, Any]) -> dict[str, str]:
+    """Units by name, from a mapping or from one unit per state."""
+    known = ["t", *state_names, *coords]
+    if isinstance(units, list | tuple):
+        if len(units) != len(state_names):
+            raise ValueError(
+                f"Trajectories: expected {len(state_names)} units, one per state, got {len(units)}"
+            )
+        units = dict(zip(state_names, units, strict=True))
+    if not isinstance(units, Mapping | None):
+        raise ValueError(f"Trajectories: expected units as a mapping from name to text, got {units!r}")
+    for name, unit in (units or {}).items():
+        if name not in known or not isinstance(unit, str):
+            raise ValueError(
+                f"Trajectories: expected units as text for names among {known}, got {name!r}: {unit!r}"
+            )
+    return dict(units or {})
+
+
+def check_values(x: np.ndarray, t: np.ndarray, n_obs: np.ndarray, may_decrease: bool) -> None:
+    """Raise a ValueError that names trajectory and sample if a rule on the values is broken."""
+    length = x.shape[1]
+    if 0 in x.shape or n_obs.min() < 1 or n_obs.max() > length:
+        raise ValueError(
+            f"Trajectories: expected 1 to {length} samples in each trajectory, got n_obs = {n_obs.tolist()} "
+            f"and x of shape {x.shape}"
+        )
+    inside = np.arange(length) < n_obs[:, None]
+    wrong = _first(inside & ~np.isfinite(t))
+    if wrong:
+        raise ValueError(
+            f"Trajectories: expected finite times, got {t[wrong]:g} at sample {wrong[1]} of trajectory "
+            f"{wrong[0]}; drop that sample or give its time"
+        )
+    wrong = _first(np.isinf(x))
+    if wrong:
+        raise ValueError(
+            f"Trajectories: expected finite values, got {x[wrong]:g} in coordinate {wrong[2]} at sample "
+            f"{wrong[1]} of trajectory {wrong[0]}; write NaN for a missing observation"
+        )
+    wrong = _first(~inside & ~(np.isnan(t) & np.isnan(x).all(axis=2)))
+    if wrong:
+        raise ValueError(
+            f"Trajectories: expected NaN beyond the {n_obs[wrong[0]]} samples of trajectory {wrong[0]}, "
+            f"got numbers at sample {wrong[1]}; raise n_obs or blank them"
+        )
+    _check_order(t, inside, may_decrease)
+
+
+def _check_order(t: np.ndarray, inside: np.ndarray, may_decrease: bool) -> None:
+    step = np.where(inside[:, 1:], t[:, 1:] > t[:, :-1], True)
+    if may_decrease:
+        step = step | np.all(~inside[:, 1:] | (t[:, 1:] < t[:, :-1]), axis=1, keepdims=True)
+    wrong = _first(~step)
+    if wrong:
+        k, i = wrong
+        problem = "repeated" if t[k, i] == t[k, i + 1] else "unsorted"
+        remedy = "average or drop the repeats" if problem == "repeated" else "sort the samples by time"
+        raise ValueError(
+            f"Trajectories: expected strictly increasing times, got {problem} ones, {t[k, i]:g} then "
+            f"{t[k, i + 1]:g}, at sample {i + 1} of trajectory {k}; {remedy}"
+        )
+
+
+def _first(wrong: np.ndarray) -> tuple[int, ...] | None:
+    """Index of the first True, if there is one."""
+    if not wrong.any():
+        return None
+    return tuple(int(i) for i in np.unravel_index(np.argmax(wrong), wrong.shape))
