@@ -1,14 +1,14 @@
 """Sparse polynomial candidates from smoothed data, each judged by integrating it."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fim_dynsys.regression.criteria import NoiseLaw, bic, noise_law
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import TIME_AWARE, gcv_spline
-from fim_dynsys.regression.sparse import backward_path, normal_equations, stlsq
+from fim_dynsys.regression.sparse import backward_path, normal_equations, solve_supports, stlsq
 from fim_dynsys.regression.terms import Dictionary
 
 STLSQ_SETTINGS = ((0.01, False), (0.03, False), (0.1, False), (0.1, True), (0.5, True))
@@ -16,6 +16,9 @@ STLSQ_SETTINGS = ((0.01, False), (0.03, False), (0.1, False), (0.1, True), (0.5,
 
 BACKWARD_TOLERANCES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """Largest rise of the residual sum of squares by one drop, relative to the sum of squares of the slopes."""
+
+REST = "no motion"
+"""Origin of the candidate without terms, which every search includes."""
 
 _STEP_LIMIT = 0.15  # Runge-Kutta step in units of the time in which the state travels one standard deviation
 
@@ -57,6 +60,15 @@ class Observations:
         return sum(len(t) for t, _ in self.samples)
 
     @property
+    def span(self):
+        """Longest observed time, scaled."""
+        return max(t[-1] for t, _ in self.samples)
+
+    def smoothed(self, smoother):
+        """Pairs of states and slopes (n, d), one per trajectory."""
+        return [smoother(t, z, span=self.span) for t, z in self.samples]
+
+    @property
     def signal_variance(self):
         """Weighted variance (d,) of the states about their mean."""
         total = self.weights.sum(axis=(0, 1))
@@ -65,8 +77,9 @@ class Observations:
 
     def residual_variance(self, path):
         """Weighted mean squared residual (..., d) of paths (..., T, n, d)."""
-        squares = np.where(self.weights > 0, self.weights * (path - self.z) ** 2, 0.0)
-        return squares.sum(axis=(-3, -2)) / self.n
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.where(self.weights > 0, self.weights * (path - self.z) ** 2, 0.0)
+            return squares.sum(axis=(-3, -2)) / self.n
 
 
 def observe(samples):
@@ -118,7 +131,9 @@ class Candidate:
     start : array (T, d)
         Initial states.
     origin : str
-        Smoother, degree and sparse fit.
+        Degree and sparse fit, in words.
+    smoother : str
+        Name of the smoother.
     score : float
         BIC on the noisy samples.
     """
@@ -126,8 +141,8 @@ class Candidate:
     coefficients: np.ndarray
     start: np.ndarray
     origin: str
+    smoother: str
     score: float = math.inf
-    notes: dict = field(default_factory=dict)
 
     @property
     def support(self):
@@ -154,10 +169,14 @@ def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
     list of Candidate
         Without scores and without duplicates.
     """
-    candidates, seen = [], set()
+    at_rest = np.stack([z.mean(axis=0) for _, z in observations.samples])
+    candidates = [
+        Candidate(np.zeros((len(dictionary), observations.dim)), at_rest, REST, TIME_AWARE[-1].name)
+    ]
+    seen = set()
     total_degree = dictionary.exponents.sum(axis=1)
     for smoother in smoothers:
-        fits = [smoother(t, z) for t, z in observations.samples]
+        fits = observations.smoothed(smoother)
         start = np.stack([states[0] for states, _ in fits])
         states, slopes = (np.concatenate(part) for part in zip(*fits, strict=True))
         gram, moment, total = normal_equations(dictionary.evaluate(states), slopes)
@@ -173,7 +192,7 @@ def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
                 if key not in seen and np.isfinite(coefficients).all():
                     seen.add(key)
                     candidates.append(
-                        Candidate(coefficients, start, f"{smoother.name}; degree {degree}; {name}")
+                        Candidate(coefficients, start, f"degree {degree}, {name}", smoother.name)
                     )
     return candidates
 
@@ -218,9 +237,7 @@ def judge(observations, dictionary, candidates):
         variances = observations.residual_variance(paths)
         active = np.count_nonzero(coefficients, axis=(1, 2))
         scores = bic(variances, observations.n, active, signal, len(observations.samples))
-        scored += [
-            Candidate(c.coefficients, c.start, c.origin, float(s)) for c, s in zip(part, scores, strict=True)
-        ]
+        scored += [replace(c, score=float(s)) for c, s in zip(part, scores, strict=True)]
     return sorted(scored, key=lambda c: c.score)
 
 
@@ -245,3 +262,30 @@ def search(samples, max_degree=3):
     dictionary = Dictionary.polynomial(observations.dim, max_degree)
     candidates = propose(observations, dictionary, range(1, max_degree + 1))
     return observations, dictionary, judge(observations, dictionary, candidates)
+
+
+def refit(observations, dictionary, support, smoother_name):
+    """Least squares on given terms, with the slopes of one smoother.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms.
+    support : bool array (m, d)
+        Which coefficients may be non-zero.
+    smoother_name : str
+        Name of one of the time-aware smoothers.
+
+    Returns
+    -------
+    Candidate
+        Without a score.
+    """
+    smoother = next((s for s in TIME_AWARE if s.name == smoother_name), TIME_AWARE[-1])
+    fits = observations.smoothed(smoother)
+    states, slopes = (np.concatenate(part) for part in zip(*fits, strict=True))
+    gram, moment, _ = normal_equations(dictionary.evaluate(states), slopes)
+    coefficients = solve_supports(gram, moment, support.T).T
+    return Candidate(coefficients, np.stack([s[0] for s, _ in fits]), "refit", smoother.name)

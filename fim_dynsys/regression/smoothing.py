@@ -175,41 +175,82 @@ def gcv_spline(t, x, weights=None):
 
 @dataclass(frozen=True)
 class Smoother:
-    """A named smoother ``(t (n,), x (n, d), weights (n, d) or None) -> states, slopes``."""
+    """A named smoother whose width may depend on sampling and span.
+
+    Attributes
+    ----------
+    name : str
+        For reports, and to choose it again.
+    smooth : callable
+        ``(t (n,), x (n, d), weights (n, d) or None, span) -> states, slopes``.
+    """
 
     name: str
     smooth: Callable
 
-    def __call__(self, t, x, weights=None):
-        """States and slopes (n, d) of one trajectory; short ones (n < 6) get finite differences."""
+    def __call__(self, t, x, weights=None, span=None):
+        """States and slopes (n, d) of one trajectory; short ones (n < 6) get finite differences.
+
+        Parameters
+        ----------
+        t : array (n,)
+            Increasing times.
+        x : array (n, d)
+            Samples.
+        weights : array (n, d), optional
+            Inverse relative noise variances.
+        span : float, optional
+            The time span that widths refer to; default the trajectory's own.
+
+        Returns
+        -------
+        states, slopes : arrays (n, d)
+        """
         if len(t) < 6:
             return finite_differences(t, x)
-        return self.smooth(t, x, weights)
+        return self.smooth(t, x, weights, _span(t) if span is None else span)
 
 
 def _span(t):
     return t[-1] - t[0]
 
 
-def _local_cubic_smoother(name, half_width):
-    return Smoother(f"local cubic, {name}", lambda t, x, w: tricube_cubic(t, x, half_width(t), w))
+def _differences(t, x, weights, span):
+    return finite_differences(t, x)
 
 
-def _constant_velocity_smoother(fraction):
-    name = f"constant velocity, {100 * fraction:g} % of the span"
-    return Smoother(name, lambda t, x, w: constant_velocity(t, x, fraction * _span(t), w))
+def _cubic_of_samples(t, x, weights, span):
+    return tricube_cubic(t, x, 5.5 * _span(t) / (len(t) - 1), weights)
+
+
+def _spline(t, x, weights, span):
+    return gcv_spline(t, x, weights)
+
+
+def _cubic_of_span(fraction):
+    return Smoother(
+        f"local cubic, {100 * fraction:g} % of the span",
+        lambda t, x, weights, span: tricube_cubic(t, x, fraction * span, weights),
+    )
+
+
+def _velocity_of_span(fraction):
+    return Smoother(
+        f"constant velocity, {100 * fraction:g} % of the span",
+        lambda t, x, weights, span: constant_velocity(t, x, fraction * span, weights),
+    )
 
 
 TIME_AWARE = (
-    Smoother("finite differences", finite_differences),
-    _local_cubic_smoother("5.5 samples", lambda t: 5.5 * _span(t) / (len(t) - 1)),
-    _local_cubic_smoother("2 % of the span", lambda t: 0.02 * _span(t)),
-    _local_cubic_smoother("5 % of the span", lambda t: 0.05 * _span(t)),
-    _local_cubic_smoother("10 % of the span", lambda t: 0.1 * _span(t)),
-    _constant_velocity_smoother(0.004),
-    _constant_velocity_smoother(0.01),
-    _constant_velocity_smoother(0.03),
-    Smoother("smoothing spline by cross-validation", gcv_spline),
+    Smoother("finite differences", _differences),
+    Smoother("local cubic, 5.5 samples", _cubic_of_samples),
+    _cubic_of_span(0.02),
+    _cubic_of_span(0.05),
+    _cubic_of_span(0.1),
+    _velocity_of_span(0.004),
+    _velocity_of_span(0.01),
+    _velocity_of_span(0.03),
+    Smoother("smoothing spline by cross-validation", _spline),
 )
 """Smoothers that look at the time stamps, from none to strong."""
 

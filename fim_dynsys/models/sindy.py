@@ -1,0 +1,226 @@
+"""SINDy: stock pysindy behind the common interface, and a strong version that tunes itself."""
+
+import numpy as np
+from sklearn.base import clone
+
+from fim_dynsys.field import FitInfo, VectorField
+from fim_dynsys.model import VectorFieldModel
+from fim_dynsys.regression.candidates import observe, refit, search
+from fim_dynsys.regression.fields import DictionaryField, equation_text
+from fim_dynsys.regression.terms import Dictionary
+
+
+class SINDy(VectorFieldModel):
+    """`pysindy.SINDy` as it comes, with the call surface of every other model.
+
+    Coefficients equal those of `pysindy.SINDy` with the same objects. The objects given are cloned, never
+    fitted in place.
+
+    Parameters
+    ----------
+    optimizer : pysindy optimizer, optional
+        Default ``pysindy.STLSQ()``.
+    feature_library : pysindy feature library, optional
+        Default ``pysindy.PolynomialLibrary()``, degree 2.
+    differentiation_method : pysindy differentiation, optional
+        Default ``pysindy.FiniteDifference(axis=-2)``.
+
+    References
+    ----------
+    S. L. Brunton, J. L. Proctor, J. N. Kutz, Discovering governing equations from data by sparse
+    identification of nonlinear dynamical systems, PNAS 113 (2016) 3932, eq. 5-8.
+    """
+
+    name = "sindy"
+    version = "1"
+    min_observations = 3
+    uses_x_dot = True
+
+    def __init__(self, optimizer=None, feature_library=None, differentiation_method=None):
+        self.optimizer = optimizer
+        self.feature_library = feature_library
+        self.differentiation_method = differentiation_method
+
+    def infer(self, trajectories, x_dot=None) -> VectorField:
+        """Fit `pysindy.SINDy` to all trajectories; `x_dot`, one array (n_i, d) each, saves differentiation.
+
+        Raises
+        ------
+        ValueError
+            A trajectory with fewer than three complete samples, unless `x_dot` is given.
+        """
+        x, t, x_dot = _complete(trajectories, x_dot)
+        model = self._pysindy()
+        if x_dot is None:
+            x_dot = [self._checked_derivative(model, v, s) for v, s in zip(x, t, strict=True)]
+        names = list(trajectories.state_names)
+        model.fit(x, t=t, x_dot=x_dot, feature_names=names)
+        info = FitInfo(
+            initial_states=np.stack([v[0] for v in x]) if len(x) == trajectories.n_trajectories else None,
+            report={"optimizer": repr(model.optimizer), "feature_library": repr(model.feature_library)},
+        )
+        coefficients = np.array(model.optimizer.coef_, dtype=np.float64).T
+        if _is_polynomial(model.feature_library):
+            powers = np.asarray(model.feature_library.powers_)
+            return DictionaryField(Dictionary(powers), coefficients, context=trajectories, fit_info=info)
+        return LibraryField(model, coefficients, context=trajectories, fit_info=info)
+
+    def differentiate(self, x, t) -> np.ndarray:
+        """Derivatives (n, d) of samples by `differentiation_method`."""
+        return np.asarray(self._pysindy().differentiation_method(x, t))
+
+    def _pysindy(self):
+        import pysindy
+
+        parts = {
+            name: None if value is None else clone(value)
+            for name, value in self.get_params(deep=False).items()
+        }
+        return pysindy.SINDy(**parts)
+
+    def _checked_derivative(self, model, x, t):
+        if len(x) < self.min_observations:
+            raise ValueError(
+                f"SINDy: expected at least {self.min_observations} complete samples in each trajectory, "
+                f"got {len(x)}; leave the trajectory out or give x_dot."
+            )
+        return np.asarray(model.differentiation_method(x, t))
+
+    def _symbolic_field(self):
+        field = self._fitted_field()
+        return field if isinstance(field, LibraryField) else super()._symbolic_field()
+
+
+class LibraryField(VectorField):
+    """A field made of the columns of any fitted pysindy feature library.
+
+    The Jacobian is the base class's fourth-order difference quotient.
+
+    Parameters
+    ----------
+    model : pysindy.SINDy
+        A fitted model; its library is evaluated.
+    coefficients : array (m, d)
+        One row per library column.
+    **kwargs
+        Passed to `VectorField`.
+    """
+
+    def __init__(self, model, coefficients, **kwargs):
+        super().__init__(coefficients.shape[1], **kwargs)
+        self.model = model
+        self.coefficients = coefficients
+
+    def _rhs(self, x):
+        if not len(x):
+            return np.zeros((0, self.dim))
+        return np.asarray(self.model.feature_library.transform(x)) @ self.coefficients
+
+    @property
+    def complexity(self):
+        """Number of coefficients that are not zero."""
+        return int(np.count_nonzero(self.coefficients))
+
+    def get_feature_names(self):
+        """Names of the library's columns."""
+        return list(self.model.feature_library.get_feature_names(list(self.state_names)))
+
+    def equations(self, precision=3):
+        """Right-hand sides in pysindy's notation, with `precision` decimals."""
+        names = self.get_feature_names()
+        return [equation_text(column, names, precision) for column in self.coefficients.T]
+
+
+class StrongSINDy(VectorFieldModel):
+    """Sparse regression that chooses smoother, degree and sparsity itself; nothing to tune, nothing trained.
+
+    Slopes from nine time-aware smoothers are regressed on monomials of degree 1 to `degree` along ten sparse
+    paths (thresholded least squares and backward elimination). Every candidate is integrated from its
+    smoothed first state over the observation times and scored by its misfit to the noisy samples and the
+    Bayesian information criterion. `field_.fit_info.report` says which one won.
+
+    Parameters
+    ----------
+    degree : int
+        Largest total degree of the monomials.
+
+    References
+    ----------
+    S. L. Brunton, J. L. Proctor, J. N. Kutz, PNAS 113 (2016) 3932; N. M. Mangan, J. N. Kutz, S. L. Brunton,
+    J. L. Proctor, Model selection for dynamical systems via sparse regression and information criteria, Proc.
+    R. Soc. A 473 (2017) 20170009, sect. 2.
+    """
+
+    name = "sindy-strong"
+    version = "1"
+    min_observations = 5
+
+    def __init__(self, degree=3):
+        self.degree = degree
+
+    def infer(self, trajectories) -> DictionaryField:
+        """Search on all trajectories together; those with a single complete sample say nothing."""
+        samples = self._samples(trajectories)
+        observations, dictionary, ranked = search(samples, self.degree)
+        best = ranked[0]
+        report = {
+            "chosen": best.origin,
+            "smoother": best.smoother,
+            "score": best.score,
+            "candidates": len(ranked),
+            "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
+        }
+        return _field(trajectories, samples, observations, dictionary, best, report)
+
+    def _refit_member(self, field, context):
+        """Refit the chosen terms on slopes of the chosen smoother, without the search."""
+        samples = self._samples(context)
+        observations = observe(samples)
+        report = dict(field.fit_info.report)
+        candidate = refit(observations, field.dictionary, field.coefficients != 0, report["smoother"])
+        return _field(context, samples, observations, field.dictionary, candidate, report)
+
+    def _samples(self, trajectories):
+        if not isinstance(self.degree, int) or self.degree < 1:
+            raise ValueError(f"StrongSINDy: expected an integer degree >= 1, got {self.degree!r}.")
+        samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]
+        if sum(len(t) for t, _ in samples) < self.min_observations:
+            raise ValueError(
+                f"StrongSINDy: expected at least {self.min_observations} complete samples in trajectories of "
+                "two or more, got fewer; give more samples or longer trajectories."
+            )
+        return samples
+
+
+def _field(trajectories, samples, observations, dictionary, candidate, report):
+    terms, coefficients = dictionary.rescaled(
+        candidate.coefficients, observations.scale, observations.time_unit
+    )
+    complete = len(samples) == trajectories.n_trajectories
+    info = FitInfo(
+        initial_states=candidate.start * observations.scale if complete else None,
+        noise_level=observations.law.level * observations.scale,
+        report=report,
+    )
+    return DictionaryField(terms, coefficients, context=trajectories, fit_info=info)
+
+
+def _complete(trajectories, x_dot):
+    """Complete samples, their times and slopes as lists; trajectories left without any are dropped."""
+    arrays = trajectories.arrays()
+    if x_dot is None:
+        arrays = [(t, x) for t, x in trajectories.drop_incomplete("SINDy").arrays() if len(t)]
+        return [x for _, x in arrays], [t for t, _ in arrays], None
+    rows = [
+        np.isfinite(x).all(axis=1) & np.isfinite(v).all(axis=1)
+        for (_, x), v in zip(arrays, x_dot, strict=True)
+    ]
+    kept = [(t[r], x[r], v[r]) for (t, x), v, r in zip(arrays, x_dot, rows, strict=True) if r.any()]
+    t, x, v = (list(part) for part in zip(*kept, strict=True))
+    return x, t, v
+
+
+def _is_polynomial(library):
+    import pysindy
+
+    return type(library) is pysindy.PolynomialLibrary
