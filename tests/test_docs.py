@@ -93,7 +93,7 @@ def test_warnings_table_is_complete():
 
 def test_presets_exist():
     named = set(
-        re.findall(r"--preset ([\w-]+)", "\n".join(page.read_text(encoding="utf-8") for page in PAGES))
+        re.findall(r"training\.pretrain ([\w-]+)", "\n".join(page.read_text(encoding="utf-8") for page in PAGES))
     )
     assert named
     assert named <= {path.stem for path in (ROOT / "training" / "presets").glob("*.toml")}
