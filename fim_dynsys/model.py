@@ -70,6 +70,8 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         (n_i, d) for each trajectory. Others never see them: the user is told that they had no effect.
     accepts_missing : bool
         Whether single missing coordinates are used; otherwise only complete points are counted.
+    scale_equivariance : float or None
+        Relative accuracy to which the units of states and time do not matter, where that is promised.
 
     Where several contexts can be encoded at once, it overrides `infer_many`; where a bootstrap member
     costs less than a fresh inference, `_refit_member`. After `fit`, `field_` is the inferred field,
@@ -80,6 +82,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
     max_dim: int | None = None
     uses_x_dot: bool = False
     accepts_missing: bool = False
+    scale_equivariance: float | None = None
     kind = ModelKind.FIELD
 
     # ------------------------------------------------------------------ to be written by models
@@ -288,8 +291,8 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         integrator : str
             "solve_ivp" or "odeint", pysindy's names; both lead to `fim_dynsys.simulate`.
         integrator_kws : dict, optional
-            `rtol`, `atol` and `method` (scipy's names LSODA, RK45, DOP853, Radau) are honoured, others
-            reported as without effect. Default: those of `fim_dynsys.simulate`.
+            `rtol`, `atol`, `max_step` and `method` (scipy's names LSODA, RK45, DOP853, Radau) are
+            honoured, others reported as without effect. Default: those of `fim_dynsys.simulate`.
 
         Returns
         -------
@@ -318,7 +321,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
 
     def _integration_options(self, integrator_kws) -> dict:
         given = dict(integrator_kws or {})
-        options = {key: given.pop(key) for key in ("rtol", "atol") if given.get(key) is not None}
+        options = {key: given.pop(key) for key in ("rtol", "atol", "max_step") if given.get(key) is not None}
         method = given.pop("method", None)
         if method is not None:
             if str(method).upper() not in _METHODS:
@@ -329,7 +332,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         if given:
             warnings.warn(
                 f"{self._who}.simulate: no effect of integrator_kws {', '.join(sorted(given))}; "
-                "rtol, atol and method are honoured.",
+                "rtol, atol, max_step and method are honoured.",
                 IgnoredInputWarning,
                 stacklevel=3,
             )
@@ -507,6 +510,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
             params=self.get_params(deep=False),
             context=self.context_,
             arrays=self._field_arrays(field),
+            field_context=None if field.context in (None, self.context_) else field.context,
             report=field.fit_info.report,
         )
         return saved.write(folder)
@@ -533,7 +537,8 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
 
     def _field_from_arrays(self, saved: SavedModel) -> VectorField:
         """The field that `_field_arrays` took apart."""
-        return dictionary_field_from_arrays(saved.arrays, saved.context, saved.report)
+        context = saved.context if saved.field_context is None else saved.field_context
+        return dictionary_field_from_arrays(saved.arrays, context, saved.report)
 
     # ------------------------------------------------------------------ display
 

@@ -16,7 +16,7 @@ from fim_dynsys.trajectories import Trajectories
 
 FORMAT = "fim-dynsys-fitted"
 FORMAT_VERSION = 1
-_HEADER, _CONTEXT, _FIELD = "model.json", "context.nc", "field.npz"
+_HEADER, _CONTEXT, _FIELD, _FIELD_CONTEXT = "model.json", "context.nc", "field.npz", "field_context.nc"
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class SavedModel:
         The observations it was fitted to.
     arrays : dict of array, or None
         The field in closed form; None where it is inferred again from the context.
+    field_context : Trajectories or None
+        The observations that the field carries, where they are fewer than `context`.
     report : dict
         The field's fit report, as far as JSON holds it.
     """
@@ -42,6 +44,7 @@ class SavedModel:
     params: dict
     context: Trajectories
     arrays: dict | None
+    field_context: Trajectories | None
     report: dict
 
     def write(self, folder) -> Path:
@@ -55,13 +58,16 @@ class SavedModel:
         params = {key: _plain_parameter(self.model, key, value) for key, value in self.params.items()}
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        for stale in (_HEADER, _FIELD):
+        for stale in (_HEADER, _FIELD, _FIELD_CONTEXT):
             (folder / stale).unlink(missing_ok=True)
         self.context.to_file(folder / _CONTEXT)
         files = [_CONTEXT]
         if self.arrays is not None:
             np.savez(folder / _FIELD, **self.arrays)
             files.append(_FIELD)
+        if self.field_context is not None:
+            self.field_context.to_file(folder / _FIELD_CONTEXT)
+            files.append(_FIELD_CONTEXT)
         header = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -89,13 +95,16 @@ class SavedModel:
         header = _read_header(folder)
         for name, digest in header["sha256"].items():
             _check_file(folder, name, digest)
-        arrays = _read_arrays(folder / _FIELD) if _FIELD in header["sha256"] else None
+        files = header["sha256"]
         return cls(
             model=header["model"],
             version=header["version"],
             params=header["params"],
             context=Trajectories.from_file(folder / _CONTEXT),
-            arrays=arrays,
+            arrays=_read_arrays(folder / _FIELD) if _FIELD in files else None,
+            field_context=(
+                Trajectories.from_file(folder / _FIELD_CONTEXT) if _FIELD_CONTEXT in files else None
+            ),
             report=header["report"],
         )
 
@@ -123,7 +132,7 @@ def _read_header(folder: Path) -> dict:
             f"{header.get('format_version')!r}; read it with the release of fim-dynsys that wrote it."
         )
     wrong = [key for key, kind in _HEADER_TYPES.items() if not isinstance(header.get(key), kind)]
-    if not wrong and not {_CONTEXT} <= set(header["sha256"]) <= {_CONTEXT, _FIELD}:
+    if not wrong and not {_CONTEXT} <= set(header["sha256"]) <= {_CONTEXT, _FIELD, _FIELD_CONTEXT}:
         wrong = ["sha256"]
     if wrong:
         raise ValueError(

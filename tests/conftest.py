@@ -1,0 +1,39 @@
+"""What all tests share: reproducible fuzzing, and a fixture without network."""
+
+import socket
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+# Fuzzing draws the same examples on each run, so that a failure is one for everybody.
+settings.register_profile("suite", derandomize=True, deadline=None, database=None, print_blob=True)
+settings.load_profile("suite")
+
+
+class NetworkUsed(RuntimeError):
+    """A test without network opened a connection."""
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """Refuse every connection and every look-up of a host name."""
+
+    def refuse(*args, **kwargs):
+        raise NetworkUsed(f"network used: {args!r}")
+
+    for name in ("connect", "connect_ex", "sendto"):
+        monkeypatch.setattr(socket.socket, name, refuse)
+    for name in ("create_connection", "getaddrinfo", "gethostbyname"):
+        monkeypatch.setattr(socket, name, refuse)
+
+
+@pytest.fixture
+def damped():
+    """Two noise-free trajectories of dx/dt = A x, A = [[-0.1, 2], [-2, -0.1]], of unequal length."""
+    t = [np.linspace(0.0, 5.0, 101), np.linspace(0.0, 4.0, 81)]
+    x = [
+        a * np.exp(-0.1 * s)[:, None] * np.stack([np.cos(2 * s), -np.sin(2 * s)], axis=1)
+        for a, s in zip((1.0, -1.5), t, strict=True)
+    ]
+    return x, t

@@ -1,0 +1,181 @@
+"""Models by name, with plugins that work, break, clash and are too new."""
+
+import sys
+
+import pytest
+
+import fim_dynsys
+from fim_dynsys import registry
+from fim_dynsys.errors import FimDynsysWarning, PluginError
+from fim_dynsys.model import VectorFieldModel
+
+
+def _distribution(folder, name, entry_points):
+    """A distribution as an installer leaves it: metadata only."""
+    info = folder / f"{name.replace('-', '_')}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    lines = "".join(f"{key} = {value}\n" for key, value in entry_points.items())
+    (info / "entry_points.txt").write_text(f"[fim_dynsys.models]\n{lines}")
+
+
+def _module(folder, name, text):
+    (folder / f"{name}.py").write_text(text)
+
+
+SPEC = "from fim_dynsys.registry import ModelSpec\nSPEC = ModelSpec({})\n"
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder of installed plugins; their modules are forgotten afterwards."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith("toy_"):
+            del sys.modules[name]
+
+
+BUILT_IN = ["fim-ode", "fim-ode-published", "sindy", "sindy-strong"]
+
+
+def test_built_in_models_are_listed_first():
+    assert registry.available().names[:4] == BUILT_IN
+
+
+@pytest.mark.parametrize("name", ["fim-ode", "sindy", "sindy-strong"])
+def test_built_in_models_load(name):
+    model = fim_dynsys.load(name)
+    assert isinstance(model, VectorFieldModel)
+    assert model.name == name
+    assert model.max_dim == registry.find(name).max_dim
+
+
+def test_published_network_without_weights_names_the_files():
+    with pytest.raises(FileNotFoundError, match="safetensors"):
+        fim_dynsys.load("fim-ode-published")
+
+
+@pytest.mark.parametrize(
+    ("typo", "meant"),
+    [("simdy", "sindy"), ("fim_ode", "fim-ode"), ("sindystrong", "sindy-strong"), ("ODE", "fim-ode")],
+)
+def test_typos_are_answered_with_the_nearest_names(typo, meant):
+    with pytest.raises(ValueError, match=f"got '{typo}'; nearest: .*{meant}"):
+        fim_dynsys.load(typo)
+
+
+def test_what_is_no_name_is_refused():
+    with pytest.raises(ValueError, match="got 3; nearest"):
+        fim_dynsys.load(3)
+
+
+def test_a_plugin_is_loaded_by_name(site):
+    _distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
+    _module(site, "toy_good", SPEC.format("'toy', 'a dictionary', 'toy_good_model:make', max_dim=2"))
+    _module(site, "toy_good_model", "def make(**params):\n    return params\n")
+    assert fim_dynsys.load("toy", a=1) == {"a": 1}
+    (entry,) = [entry for entry in registry.available() if entry.name == "toy"]
+    assert (entry.distribution, entry.spec.max_dim) == ("toy-good", 2)
+
+
+def test_specs_are_read_one_at_a_time(site):
+    _distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
+    _module(site, "toy_good", SPEC.format("'toy', 'a dictionary', 'toy_good_model:make'"))
+    _module(site, "toy_good_model", "def make():\n    return 0\n")
+    _distribution(site, "toy-other", {"other": "toy_other:SPEC"})
+    _module(site, "toy_other", SPEC.format("'other', 'unused', 'toy_none:make'"))
+    fim_dynsys.load("sindy")
+    assert not {"toy_good", "toy_other"} & set(sys.modules)
+    fim_dynsys.load("toy")
+    assert "toy_good" in sys.modules
+    assert "toy_other" not in sys.modules
+    assert "other" in registry.available().names
+    assert "toy_none" not in sys.modules
+
+
+BROKEN = {
+    "syntax": ("def", "SyntaxError"),
+    "import": ("import not_installed_anywhere", "ModuleNotFoundError.*not_installed_anywhere"),
+    "raises": ("raise RuntimeError('boom')", "RuntimeError: boom"),
+    "nothing": ("", "AttributeError"),
+    "kind": ("SPEC = 3", "expected toy_broken:SPEC to be a ModelSpec, got int"),
+    "name": (SPEC.format("'else', 's', 'm:f'"), "entry point's name, got 'else'"),
+    "version": (SPEC.format("'toy', 's', 'm:f', api_version='2'"), "API version 1, got 2"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_plugin_breaks_alone(site, case):
+    text, complaint = BROKEN[case]
+    _distribution(site, "toy-broken", {"toy": "toy_broken:SPEC"})
+    _module(site, "toy_broken", text)
+    assert fim_dynsys.load("sindy").name == "sindy"
+    table = registry.available()
+    assert table.names[:4] == BUILT_IN
+    assert "toy" not in table.names
+    assert "broken: plugin 'toy' of toy-broken" in repr(table)
+    with pytest.raises(PluginError, match=complaint) as raised:
+        fim_dynsys.load("toy")
+    assert "toy-broken" in str(raised.value)
+
+
+def test_a_factory_that_cannot_be_imported(site):
+    _distribution(site, "toy-broken", {"toy": "toy_broken:SPEC"})
+    _module(site, "toy_broken", SPEC.format("'toy', 's', 'toy_missing:make'"))
+    assert "toy" in registry.available().names  # known only when it is asked for
+    with pytest.raises(PluginError, match=r"toy_missing:make: ModuleNotFoundError"):
+        fim_dynsys.load("toy")
+
+
+def test_errors_of_the_model_itself_are_its_own(site):
+    _distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
+    _module(site, "toy_good", SPEC.format("'toy', 's', 'toy_good_model:make'"))
+    _module(site, "toy_good_model", "def make(alpha):\n    raise ValueError('alpha must be positive')\n")
+    with pytest.raises(ValueError, match="alpha must be positive"):
+        fim_dynsys.load("toy", alpha=-1)
+
+
+def test_built_in_wins_a_clash_and_both_are_named(site):
+    _distribution(site, "toy-thief", {"sindy": "toy_thief:SPEC"})
+    _module(site, "toy_thief", "raise RuntimeError('never imported')")
+    with pytest.warns(FimDynsysWarning, match="'sindy' is offered by fim-dynsys and toy-thief"):
+        model = fim_dynsys.load("sindy")
+    assert type(model).__module__ == "fim_dynsys.models.sindy"
+    with pytest.warns(FimDynsysWarning, match="toy-thief"):
+        assert registry.available().names.count("sindy") == 1
+    assert "toy_thief" not in sys.modules
+
+
+def test_two_plugins_of_one_name(site):
+    for owner in ("toy-b", "toy-a"):
+        module = owner.replace("-", "_")
+        _distribution(site, owner, {"toy": f"{module}:SPEC"})
+        _module(site, module, SPEC.format(f"'toy', 's', '{module}:make'") + f"make = lambda: '{owner}'\n")
+    with pytest.warns(FimDynsysWarning, match="toy-a and toy-b; the one of toy-a is used"):
+        assert fim_dynsys.load("toy") == "toy-a"
+
+
+def test_plugins_can_be_switched_off(site, monkeypatch):
+    _distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
+    _module(site, "toy_good", SPEC.format("'toy', 's', 'toy_good:make'"))
+    monkeypatch.setenv("FIM_DYNSYS_DISABLE_PLUGINS", "1")
+    assert registry.available().names == BUILT_IN
+    with pytest.raises(ValueError, match="got 'toy'"):
+        fim_dynsys.load("toy")
+    monkeypatch.setenv("FIM_DYNSYS_DISABLE_PLUGINS", "0")
+    assert "toy" in registry.available().names
+
+
+def test_table_prints_and_escapes(site):
+    _distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
+    _module(site, "toy_good", SPEC.format("'toy', 'a < b', 'toy_good:make'"))
+    table = registry.available()
+    lines = repr(table).splitlines()
+    assert len(lines) == len(table) + 1
+    starts = {line.index(entry.distribution) for line, entry in zip(lines[1:], table, strict=True)}
+    assert len(starts) == 1  # columns are aligned
+    page = table._repr_html_()
+    assert page.count("<tr>") == len(table) + 1
+    assert "a &lt; b" in page
