@@ -1,0 +1,355 @@
+"""FIM-ODE as a model: weights and observations in, vector fields out."""
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from fim_dynsys.field import FitInfo, VectorField
+from fim_dynsys.model import VectorFieldModel
+from fim_dynsys.models.fim_ode.checkpoint import find_checkpoint, read_checkpoint
+from fim_dynsys.models.fim_ode.field import Decoder, make_fields, parse_precision
+from fim_dynsys.models.fim_ode.weights import build_network, read_header, shipped, weights_version
+from fim_dynsys.regression.fields import DictionaryField
+from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.trajectories import Trajectories
+
+DEFAULT_WEIGHTS = "fim-ode"
+_NAMES = {"amortised": "fim-ode", "published": "fim-ode-published"}
+
+# Contexts encoded together hold at most this many slots, padding included: 20,000 tokens of the published
+# network take about 200 MB in float32.
+_SLOTS_AT_ONCE = 20_000
+_NETWORKS_KEPT = 4
+
+
+class Operator(NamedTuple):
+    """A network ready for inference.
+
+    Attributes
+    ----------
+    network : nn.Module
+    decoder : Decoder or None
+        Of the published network only.
+    architecture : str
+    version : str
+        First 8 hexadecimal digits of the sha256 of its weights file.
+    max_dim : int
+    """
+
+    network: torch.nn.Module
+    decoder: Decoder | None
+    architecture: str
+    version: str
+    max_dim: int
+
+
+class FIMODE(VectorFieldModel):
+    """A pretrained operator that reads the vector field off the observations in one pass.
+
+    What is inferred follows from the weights: with our own operator a polynomial field in closed form, with
+    the published network a field that is decoded point by point (its equations are a distillation). Contexts
+    may hold any number of trajectories, ragged and irregularly sampled; samples with a missing coordinate are
+    dropped with a warning. Results do not depend on the order of trajectories, nor on units or the origin of
+    time.
+
+    Weights are read when first needed. A process keeps the last few, keyed by their hash, and models share
+    them; a saved or pickled model holds the path only, a pickled field the numbers it needs.
+
+    Parameters
+    ----------
+    weights : path-like, optional
+        A weights file, or a folder or file with the published network as its authors distribute it. Default:
+        our operator's weights, part of the package.
+    attention : {"softmax-gnot", "softmax"}, optional
+        Published network only: the attention map, overriding what its configuration says.
+    precision : {"float32", "float64"}
+        Published network only: type in which contexts are encoded. Fields are decoded in float64.
+    device : str
+        Where contexts are encoded and published fields decoded, as torch names it.
+
+    Examples
+    --------
+    >>> model = FIMODE(weights="path/to/published")  # doctest: +SKIP
+    >>> model.fit(x, t).predict(x)  # doctest: +SKIP
+    """
+
+    min_observations = 4
+
+    def __init__(self, weights=None, attention=None, precision="float32", device="cpu"):
+        self.weights = weights
+        self.attention = attention
+        self.precision = precision
+        self.device = device
+
+    @property
+    def name(self) -> str:
+        """Registry name of the operator that the weights hold."""
+        return _NAMES[_architecture(self._path)]
+
+    @property
+    def version(self) -> str:
+        """First 8 hexadecimal digits of the weights' sha256."""
+        return self.operator.version
+
+    @property
+    def max_dim(self) -> int:
+        """Largest dimension of the states that the weights take."""
+        return self.operator.max_dim
+
+    @property
+    def operator(self) -> Operator:
+        """The network, read at first use."""
+        settings = (self._path, self.attention, self.precision, str(self.device))
+        if vars(self).get("_operator_settings") != settings:
+            self._operator = load_operator(*settings)
+            self._operator_settings = settings
+        return self._operator
+
+    def infer(self, trajectories: Trajectories) -> VectorField:
+        """Infer the field behind `trajectories`; see `infer_many`."""
+        return self.infer_many([trajectories])[0]
+
+    def infer_many(self, contexts: Sequence[Trajectories]) -> list[VectorField]:
+        """Infer one field per context, several contexts to a pass through the network.
+
+        Parameters
+        ----------
+        contexts : sequence of Trajectories
+            Of any number, length and dimension.
+
+        Returns
+        -------
+        list of VectorField
+
+        Raises
+        ------
+        ValueError
+            If a context has too few observations or too many states.
+        """
+        contexts = list(contexts)
+        complete = [context.drop_incomplete(self._who) for context in contexts]
+        for context in complete:
+            self._check_limits(context)
+        infer_batch = _published_fields if self.operator.architecture == "published" else _amortised_fields
+        fields: list[VectorField] = [None] * len(contexts)
+        for batch in _batches(complete):
+            members = infer_batch(self.operator, [complete[i] for i in batch], [contexts[i] for i in batch])
+            for i, field in zip(batch, members, strict=True):
+                fields[i] = field
+        return fields
+
+    @property
+    def _path(self) -> str:
+        return str(shipped(DEFAULT_WEIGHTS)) if self.weights is None else os.fspath(self.weights)
+
+    def _check_limits(self, context: Trajectories) -> None:
+        observed = int(context.n_obs.sum())
+        if observed < self.min_observations or context.n_obs.max() < 2:
+            raise ValueError(
+                f"{self._who}: expected at least {self.min_observations} complete observations, two of them "
+                f"in one trajectory, got {observed} in {len(context)} trajectories; give more samples."
+            )
+        if context.dim > self.operator.max_dim:
+            raise ValueError(
+                f"{self._who}: expected at most {self.operator.max_dim} states, which is what these weights "
+                f"take, got {context.dim}; reduce them first, for example with PCAReduction."
+            )
+
+    def _refit_members(self, field, contexts) -> list[VectorField]:
+        return self.infer_many(contexts)
+
+    def __getstate__(self):
+        return {
+            key: value for key, value in super().__getstate__().items() if not key.startswith("_operator")
+        }
+
+
+def fim_ode_published(weights=None, attention=None, precision="float32", device="cpu") -> FIMODE:
+    """The network of the FIM-ODE paper, with its authors' weights.
+
+    Parameters
+    ----------
+    weights : path-like
+        A folder with ``config.json`` and ``model.safetensors`` as the authors publish it, their safetensors
+        file alone (then give `attention`), or a file in our format. The package does not hold them.
+    attention : {"softmax-gnot", "softmax"}, optional
+        The attention map, overriding what the configuration says.
+    precision : {"float32", "float64"}
+        Type in which contexts are encoded.
+    device : str
+        Where to compute, as torch names it.
+
+    Returns
+    -------
+    FIMODE
+        Not yet fitted; the weights have been read.
+
+    Warns
+    -----
+    WeightsWarning
+        Where the configuration says ``softmax`` and `attention` is not given.
+
+    Raises
+    ------
+    FileNotFoundError
+        Naming the files expected.
+    ValueError
+        If the weights are not those of the published network, or leave the attention map open.
+    """
+    find_checkpoint(weights, attention or "softmax-gnot")  # only to tell what is missing or foreign
+    model = FIMODE(weights=weights, attention=attention, precision=precision, device=device)
+    _ = model.operator
+    return model
+
+
+# --- networks --------------------------------------------------------------------------------------------
+
+_networks: OrderedDict[tuple, Operator] = OrderedDict()
+_networks_lock = threading.Lock()
+
+
+def load_operator(path: str, attention: str | None, precision: str, device: str) -> Operator:
+    """The operator that `path` holds; read once for each content of the file and setting.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As `find_checkpoint`, `read_checkpoint` and `build_network`; ValueError for an unknown precision or
+        a device that is not there.
+    """
+    dtype = parse_precision("FIMODE", precision)
+    where = _checked_device(device)
+    architecture = _architecture(path)
+    if architecture == "published":
+        checkpoint = find_checkpoint(path, attention)
+        tensors, settings = checkpoint.tensors, (checkpoint.attention, repr(checkpoint.settings), precision)
+    elif attention is not None:
+        raise ValueError(
+            f"FIMODE: expected attention=None with {path!r}, got {attention!r}; only the published network "
+            "has a choice of attention maps."
+        )
+    else:
+        checkpoint, tensors, settings = None, path, ()
+    version = weights_version(tensors)
+    key = (version, architecture, *settings, device)
+    with _networks_lock:
+        if key not in _networks:
+            _networks[key] = _read_operator(checkpoint, tensors, architecture, version, dtype, where)
+            if len(_networks) > _NETWORKS_KEPT:
+                _networks.popitem(last=False)
+        _networks.move_to_end(key)
+        return _networks[key]
+
+
+def _read_operator(checkpoint, path, architecture, version, dtype, device) -> Operator:
+    if checkpoint is None:
+        network, header = build_network(path)
+        network = network.to(device).requires_grad_(False)
+        return Operator(network, None, architecture, version, header["max_dim"])
+    network = read_checkpoint(checkpoint).to(device).requires_grad_(False)
+    decoder = Decoder(network, torch.float64)
+    return Operator(network.to(dtype), decoder, architecture, version, network.config.max_dim)
+
+
+def _architecture(path) -> str:
+    """Architecture of a weights file; folders and files of other origin can only be the published."""
+    if os.path.isdir(path):
+        return "published"
+    header = read_header(path)
+    return "published" if header is None else header["architecture"]
+
+
+def _checked_device(device: str) -> torch.device:
+    try:
+        where = torch.device(device)
+        torch.empty(0, dtype=torch.float64, device=where)
+    except (RuntimeError, TypeError, AssertionError) as error:
+        raise ValueError(
+            f"FIMODE: expected a torch device that is there and holds float64, got {device!r} ({error}); "
+            "device='cpu' always works."
+        ) from error
+    return where
+
+
+# --- inference -------------------------------------------------------------------------------------------
+
+
+def _published_fields(operator: Operator, complete, contexts) -> list[VectorField]:
+    """Fields of contexts that are encoded together; states are scaled by powers of two on the way."""
+    units = [_units(context) for context in complete]
+    dim = max(context.dim for context in complete)
+    t, x, mask = _padded_batch(complete, units, dim, next(operator.network.parameters()).device)
+    with (
+        torch.inference_mode(False),
+        torch.no_grad(),
+    ):  # an inference-mode tensor would refuse gradients later
+        encoding = operator.network.encode(t, x, mask)
+        options = [_options(operator, context) for context in contexts]
+        dims = [context.dim for context in complete]
+        return make_fields(operator.decoder, encoding, dims, units, options)
+
+
+def _amortised_fields(operator: Operator, complete, contexts) -> list[VectorField]:
+    """Polynomial fields of contexts of one dimension."""
+    dim = complete[0].dim
+    device = next(operator.network.parameters()).device
+    t, x, mask = _padded_batch(complete, [np.ones(dim)] * len(complete), dim, device)
+    coefficients, _ = operator.network.infer_coefficients(t, x, mask)
+    dictionary = Dictionary.polynomial(dim, operator.network.config.degree)
+    return [
+        DictionaryField(dictionary, values.cpu().numpy(), **_options(operator, context))
+        for values, context in zip(coefficients, contexts, strict=True)
+    ]
+
+
+def _options(operator: Operator, context: Trajectories) -> dict:
+    report = {"operator": _NAMES[operator.architecture], "weights": operator.version}
+    if operator.architecture == "published":
+        report["attention"] = operator.network.config.attention
+    return {"context": context, "fit_info": FitInfo(report=report)}
+
+
+def _batches(contexts: Sequence[Trajectories]):
+    """Indices of contexts to infer together: of one dimension and near in size, so that little is padded."""
+    sizes = [(c.dim, len(c), int(c.n_obs.max())) for c in contexts]
+    batch: list[int] = []
+    for i in sorted(range(len(contexts)), key=sizes.__getitem__):
+        dim, count, length = sizes[i]
+        trajectories = max([count, *(sizes[j][1] for j in batch)])
+        samples = max([length, *(sizes[j][2] for j in batch)])
+        full = (len(batch) + 1) * trajectories * samples > _SLOTS_AT_ONCE
+        if batch and (full or sizes[batch[0]][0] != dim):
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def _padded_batch(contexts, units, dim: int, device):
+    """Times (B, K, L) from each start, states in `units` (B, K, L, dim) and mask (B, K, L), in float64."""
+    shape = (len(contexts), max(map(len, contexts)), max(int(c.n_obs.max()) for c in contexts))
+    t, x, mask = np.zeros(shape), np.zeros((*shape, dim)), np.zeros(shape, dtype=bool)
+    for b, (context, unit) in enumerate(zip(contexts, units, strict=True)):
+        for k, (times, states) in enumerate(context.arrays()):
+            n, d = states.shape
+            t[b, k, :n] = times - times[0]
+            x[b, k, :n, :d] = states / unit
+            mask[b, k, :n] = True
+    return tuple(torch.as_tensor(a, device=device) for a in (t, x, mask))
+
+
+def _units(context: Trajectories) -> np.ndarray:
+    """A power of two near each state's range (1 if it is constant): dividing by it is exact.
+
+    The network's statistics have an absolute floor (1e-6), so that without this the field would depend on
+    the units in which small states are given.
+    """
+    x = np.concatenate([states for _, states in context.arrays()])
+    half_range = x.max(0) / 2 - x.min(0) / 2
+    return np.exp2(np.floor(np.log2(np.where(half_range > 0, half_range, 1.0))))

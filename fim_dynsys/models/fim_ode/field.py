@@ -1,0 +1,366 @@
+"""The field that the published network infers, decoded in float64 at a cost that no context changes."""
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fim_dynsys.field import VectorField
+from fim_dynsys.models.fim_ode.published import STABILISER, Encoding, PublishedNetwork, Summary, summarise
+
+PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
+
+# Rows decoded at once: 256 was as fast as any number up to 1024 (0.27 ms a row), 2048 a quarter slower.
+# Reverse passes also hold every layer's intermediate values, about 0.3 MB a row, more for each further order.
+_ROWS, _JACOBIAN_ROWS, _DIRECTIONAL_ROWS = 256, 128, 32
+
+
+class _Layer(NamedTuple):
+    """Weights of one decoder block, named as in `published.Block`."""
+
+    query: tuple[Tensor, Tensor]
+    key: tuple[Tensor, Tensor]
+    value: tuple[Tensor, Tensor]
+    out: tuple[Tensor, Tensor]
+    norm1: tuple[Tensor, Tensor]
+    expand: tuple[Tensor, Tensor]
+    contract: tuple[Tensor, Tensor]
+    norm2: tuple[Tensor, Tensor]
+
+
+class Decoder:
+    """The decoder's weights, frozen, in one type on one device; shared by all fields of a network.
+
+    The arithmetic is that of `PublishedNetwork.decode` in evaluation mode, as plain tensor functions: for a
+    single query, walking through modules costs a fifth more.
+
+    Parameters
+    ----------
+    network : PublishedNetwork
+        Copied; later training of it leaves this decoder as it is.
+    dtype : torch.dtype
+        Type of the copy.
+    """
+
+    def __init__(self, network: PublishedNetwork, dtype: torch.dtype = torch.float64):
+        self.config = network.config
+
+        def frozen(module) -> tuple[Tensor, Tensor]:
+            return tuple(p.detach().to(dtype, copy=True) for p in (module.weight, module.bias))
+
+        self._embedding = tuple(frozen(network.query_embedding[i]) for i in (0, 2))
+        self._layers = tuple(
+            _Layer(
+                *(frozen(getattr(block.attention, name)) for name in ("query", "key", "value", "out")),
+                *(frozen(getattr(block, name)) for name in ("norm1", "expand", "contract", "norm2")),
+            )
+            for block in network.decoder
+        )
+        self._head = tuple(frozen(network.field_head[i]) for i in (0, 3, 6))
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type the decoder computes in."""
+        return self._head[0][0].dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Device the decoder computes on."""
+        return self._head[0][0].device
+
+    def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> "Decoder":
+        """The same decoder in another type or on another device."""
+        moved = object.__new__(Decoder)
+        moved.config = self.config
+
+        def move(part):
+            return part.to(device=device, dtype=dtype) if isinstance(part, Tensor) else tuple(map(move, part))
+
+        moved._embedding, moved._head = move(self._embedding), move(self._head)
+        moved._layers = tuple(_Layer(*move(layer)) for layer in self._layers)
+        return moved
+
+    @torch.no_grad()
+    def summarise(self, tokens: Tensor, mask: Tensor) -> tuple[Summary, ...]:
+        """Summary of a batch of encoded contexts (B, J, width), mask (B, J), for each layer."""
+        tokens = tokens.to(self.dtype)
+        return tuple(
+            summarise(
+                F.linear(tokens, *layer.key),
+                F.linear(tokens, *layer.value),
+                mask,
+                self.config.heads,
+                self.config.attention,
+            )
+            for layer in self._layers
+        )
+
+    def __call__(self, z: Tensor, summaries: tuple[Summary, ...]) -> Tensor:
+        """Normalised field (n, max_dim) at normalised states `z` (n, max_dim).
+
+        `summaries` hold, per layer, one context's matrix (H, C, C) and weight (H, C), or one of each per row,
+        (n, H, C, C) and (n, H, C).
+        """
+        first, second = self._embedding
+        h = F.linear(F.relu(F.linear(z, *first)), *second)
+        rows, width = h.shape
+        for layer, summary in zip(self._layers, summaries, strict=True):
+            queries = F.linear(h, *layer.query).view(rows, self.config.heads, -1).softmax(-1)
+            mixed = _mix(queries, summary).reshape(rows, width)
+            h = F.layer_norm(h + F.linear(mixed, *layer.out), (width,), *layer.norm1)
+            hidden = F.gelu(F.linear(h, *layer.expand))
+            h = F.layer_norm(h + F.linear(hidden, *layer.contract), (width,), *layer.norm2)
+        for part in self._head[:-1]:
+            h = F.gelu(F.linear(h, *part))
+        return F.linear(h, *self._head[-1])
+
+
+def _mix(queries: Tensor, summary: Summary) -> Tensor:
+    """What queries (n, H, C) read from a summary shared by all rows or given per row."""
+    if summary.matrix.ndim == 4:
+        mixed = (queries[:, :, None] @ summary.matrix)[:, :, 0]
+    else:
+        mixed = torch.bmm(queries.transpose(0, 1), summary.matrix).transpose(0, 1)
+    if summary.weight is None:
+        return mixed
+    return mixed / ((queries * summary.weight).sum(-1, keepdim=True) + STABILISER)
+
+
+def _with_gradients(method):
+    """Run with gradients whatever mode the caller is in."""
+
+    @functools.wraps(method)
+    def run(*args):
+        with torch.inference_mode(False), torch.enable_grad():
+            return method(*args)
+
+    return run
+
+
+class DecodedField(VectorField):
+    """The field that the published network infers from one context.
+
+    Per decoder layer the context is held as one matrix and one vector per head, so a query costs the same
+    whatever the number and length of trajectories. Decoding is in float64; inference itself is as exact as
+    the encoder's type. Jacobians and directional derivatives are exact derivatives of the network by reverse
+    passes. The query embedding contains a ReLU: the field is continuous, its Jacobian piecewise so.
+
+    Made by `FIMODE.infer`; picklable, weights included.
+
+    Parameters
+    ----------
+    decoder : Decoder
+        Shared weights.
+    summaries : tuple of Summary
+        Per layer, the context's matrix (H, C, C) and weight (H, C), in the decoder's type.
+    mean, std : Tensor (d,)
+        Centre and unit of the states.
+    rate : float
+        Normalised time per unit of time.
+    **kwargs
+        As for `VectorField`.
+    """
+
+    def __init__(self, decoder: Decoder, summaries: tuple[Summary, ...], mean, std, rate: float, **kwargs):
+        super().__init__(len(mean), **kwargs)
+        self._decoder = decoder
+        self._summaries = summaries
+        self._rate = float(rate)
+        self._mean, self._std = (
+            torch.as_tensor(v, dtype=torch.float64, device=decoder.device) for v in (mean, std)
+        )
+
+    @property
+    def precision(self) -> str:
+        """Type the field is decoded in: "float64" or "float32"."""
+        return str(self._decoder.dtype).removeprefix("torch.")
+
+    @property
+    def device(self) -> torch.device:
+        """Device the field is decoded on."""
+        return self._decoder.device
+
+    def to(self, precision: str | None = None, device=None) -> "DecodedField":
+        """The same field decoded otherwise; points go in and come out as float64 numpy arrays all the same.
+
+        Parameters
+        ----------
+        precision : {"float64", "float32"}, optional
+            "float32" halves the cost of dense grids; relative errors near 1e-6 then make it unfit for
+            Newton's method, finite differences and tight tolerances.
+        device : torch.device or str, optional
+            Where to compute.
+
+        Returns
+        -------
+        DecodedField
+            A new field.
+        """
+        dtype = None if precision is None else parse_precision("DecodedField.to", precision)
+        decoder = self._decoder.to(dtype, device)
+        summaries = tuple(
+            Summary(*(None if part is None else part.to(device=device, dtype=dtype) for part in summary))
+            for summary in self._summaries
+        )
+        return DecodedField(
+            decoder,
+            summaries,
+            self._mean,
+            self._std,
+            self._rate,
+            context=self._context,
+            state_names=self._state_names,
+            region=self._region,
+            scales=self._scales,
+            fit_info=self._fit_info,
+        )
+
+    def decode(self, x: Tensor) -> Tensor:
+        """Field (n, d) at states `x` (n, d) in the units of the data, float64, differentiable in `x`."""
+        return _decoded(self._decoder, self._summaries, self._mean, self._std, self._rate, x)
+
+    @classmethod
+    def stack(cls, fields):
+        """As `VectorField.stack`; one pass through the decoder for all rows where fields share theirs."""
+        fields = tuple(fields)
+        if len({(id(f._decoder), f.dim) for f in fields}) != 1:
+            return super().stack(fields)
+        return _StackedRows(fields)
+
+    def _rhs(self, x):
+        out = np.empty_like(x)
+        with torch.inference_mode():
+            for rows in _chunks(len(x), _ROWS):
+                out[rows] = self.decode(self._tensor(x[rows])).cpu().numpy()
+        return out
+
+    def _jac(self, x):
+        """By d reverse passes over all rows at once, which do not influence one another."""
+        out = np.empty((*x.shape, self._dim))
+        for rows in _chunks(len(x), _JACOBIAN_ROWS):
+            out[rows] = self._reverse_passes(self._tensor(x[rows])).cpu().numpy()
+        return out
+
+    def _directional(self, x, directions):
+        """Derivatives along s_k at 0 of f(x + sum s_k v_k), one reverse pass per order and component."""
+        out = np.empty_like(x)
+        for rows in _chunks(len(x), _DIRECTIONAL_ROWS):
+            along = [self._tensor(v[rows]) for v in directions]
+            out[rows] = self._nested_passes(self._tensor(x[rows]), along).cpu().numpy()
+        return out
+
+    @_with_gradients
+    def _reverse_passes(self, x: Tensor) -> Tensor:
+        x = x.clone().requires_grad_()
+        f = self.decode(x)
+        gradients = [
+            torch.autograd.grad(f[:, i].sum(), x, retain_graph=i + 1 < self._dim)[0] for i in range(self._dim)
+        ]
+        return torch.stack(gradients, 1)
+
+    @_with_gradients
+    def _nested_passes(self, x: Tensor, directions: list[Tensor]) -> Tensor:
+        steps = [
+            torch.zeros(len(x), 1, dtype=x.dtype, device=x.device, requires_grad=True) for _ in directions
+        ]
+        f = self.decode(x + sum(step * v for step, v in zip(steps, directions, strict=True)))
+        components = []
+        for i in range(self._dim):
+            derivative = f[:, i : i + 1]
+            for step in steps:
+                (derivative,) = torch.autograd.grad(derivative.sum(), step, create_graph=True)
+            components.append(derivative.detach())
+        return torch.cat(components, 1)
+
+    def _tensor(self, x: np.ndarray) -> Tensor:
+        return torch.tensor(x, dtype=torch.float64, device=self.device)
+
+
+class _StackedRows:
+    """Rows of many decoded fields in one pass: each row meets the summaries of its own context."""
+
+    def __init__(self, fields):
+        first = fields[0]
+        self._decoder, self._single = first._decoder, fields
+        self._summaries = tuple(
+            Summary(*(None if parts[0] is None else torch.stack(parts) for parts in zip(*layer, strict=True)))
+            for layer in zip(*(f._summaries for f in fields), strict=True)
+        )
+        self._mean, self._std = (
+            torch.stack([getattr(f, name) for f in fields]) for name in ("_mean", "_std")
+        )
+        self._rate = self._mean.new_tensor([[f._rate] for f in fields])
+
+    def __call__(self, x, which):
+        which = np.asarray(which)
+        if len(which) and (which == which[0]).all():
+            return self._single[which[0]]._rhs(x)
+        out = np.empty_like(x)
+        with torch.inference_mode():
+            for rows in _chunks(len(x), _ROWS):
+                out[rows] = self._rows(x[rows], which[rows])
+        return out
+
+    def _rows(self, x, which):
+        index = torch.tensor(which, device=self._mean.device)
+        summaries = tuple(
+            Summary(*(None if part is None else part[index] for part in summary))
+            for summary in self._summaries
+        )
+        points = torch.tensor(x, dtype=torch.float64, device=self._mean.device)
+        units = (self._mean[index], self._std[index], self._rate[index])
+        return _decoded(self._decoder, summaries, *units, points).cpu().numpy()
+
+
+def make_fields(decoder: Decoder, encoding: Encoding, dims, units, options) -> list[DecodedField]:
+    """Fields of an encoded batch of contexts.
+
+    Parameters
+    ----------
+    decoder : Decoder
+        Weights of the network that encoded them.
+    encoding : Encoding
+        Of B contexts.
+    dims : sequence of int (B)
+        Dimension of each.
+    units : sequence of array_like (B)
+        What one unit of the encoded states is, (d,), in the units of the data.
+    options : sequence of dict (B)
+        What `VectorField` takes beside.
+
+    Returns
+    -------
+    list of DecodedField
+    """
+    layers = decoder.summarise(encoding.tokens, encoding.mask)
+    normalisation = encoding.normalisation
+    fields = []
+    for i, (d, unit, option) in enumerate(zip(dims, units, options, strict=True)):
+        summaries = tuple(
+            Summary(*(None if part is None else part[i].clone() for part in layer)) for layer in layers
+        )
+        unit = torch.as_tensor(unit, dtype=torch.float64, device=normalisation.mean.device)
+        mean, std = normalisation.mean[i, :d] * unit, normalisation.std[i, :d] * unit
+        fields.append(DecodedField(decoder, summaries, mean, std, normalisation.rate[i].item(), **option))
+    return fields
+
+
+def parse_precision(who: str, precision: str) -> torch.dtype:
+    """The torch type a precision names."""
+    if precision not in PRECISIONS:
+        raise ValueError(f"{who}: expected precision 'float32' or 'float64', got {precision!r}.")
+    return PRECISIONS[precision]
+
+
+def _decoded(decoder: Decoder, summaries, mean: Tensor, std: Tensor, rate, x: Tensor) -> Tensor:
+    """Field at states in the units of the data; mean, std and rate are shared or given per row."""
+    dim = x.shape[-1]
+    z = F.pad((x - mean) / std, (0, decoder.config.max_dim - dim)).to(decoder.dtype)
+    return decoder(z, summaries)[:, :dim].double() * (std * rate)
+
+
+def _chunks(n: int, size: int):
+    return (slice(start, min(start + size, n)) for start in range(0, n, size))
