@@ -244,7 +244,7 @@ def _percent_table(part, protocol: str, threshold: float, group: str, published:
         f"Percent of trials with R2 > {threshold:g}, reconstruction / generalisation, {_GROUP_NAMES[group]}, "
         f"protocol {protocol}; columns (sigma, rho)"
     )
-    return title + "\n" + _align(lines)
+    return title + "\n" + align(lines)
 
 
 def _with_error(value: float, error: float) -> str:
@@ -259,7 +259,7 @@ def _cost_table(part: pd.DataFrame, protocol: str) -> str:
     for model, rows in own.groupby("model", sort=False):
         means = [rows["infer_seconds_mean"].mean(), rows["infer_seconds_max"].max()]
         lines.append([model, *(f"{v:.4f}" for v in (*means, rows["simulate_seconds_mean"].mean()))])
-    return f"CPU seconds per trial, protocol {protocol}\n" + _align(lines)
+    return f"CPU seconds per trial, protocol {protocol}\n" + align(lines)
 
 
 def _gap_table(gaps: pd.DataFrame, protocol: str) -> str:
@@ -274,7 +274,7 @@ def _gap_table(gaps: pd.DataFrame, protocol: str) -> str:
             [f"{a} - {b}", task, *(f"{d:+.1f} [{low:+.1f}, {high:+.1f}]" for d, low, high in values)]
         )
     title = f"Differences in points, R2 > {THRESHOLDS[0]:g}, 95 % of a paired bootstrap over systems"
-    return f"{title}, protocol {protocol}\n" + _align(lines)
+    return f"{title}, protocol {protocol}\n" + align(lines)
 
 
 def _failures(trials: pd.DataFrame) -> str:
@@ -284,10 +284,11 @@ def _failures(trials: pd.DataFrame) -> str:
         for (model, status), rows in failed.groupby(["model", f"status_{task}"], sort=False):
             first = rows.iloc[0]
             lines.append([model, task, status, str(len(rows)), str(first["system"]), first["message"][:60]])
-    return "Failures (they count as such)\n" + _align(lines) if len(lines) > 1 else ""
+    return "Failures (they count as such)\n" + align(lines) if len(lines) > 1 else ""
 
 
-def _align(lines: Sequence[Sequence[str]]) -> str:
+def align(lines: Sequence[Sequence[str]]) -> str:
+    """Return lines of cells as text with aligned columns."""
     widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
     return "\n".join(
         "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines

@@ -62,7 +62,8 @@ def parse(text: str):
             case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
                 return _OPERATORS[type(operator)](build(left), build(right))
             case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in FUNCTIONS:
-                return getattr(sympy, name)(build(argument))
+                inner = build(argument)  # numpy has no cotangent
+                return 1 / sympy.tan(inner) if name == "cot" else getattr(sympy, name)(inner)
         raise ValueError(
             f"Equation: expected numbers, x0.., c0.., + - * / ** and {', '.join(FUNCTIONS)}, got {text!r}."
         )

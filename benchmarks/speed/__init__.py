@@ -1,0 +1,1 @@
+"""Speed: what costs what, measured side by side in one process on one thread."""

@@ -1,0 +1,262 @@
+"""What the speed benchmark measures; each function returns its rows of the table."""
+
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+
+import fim_dynsys
+from benchmarks.speed.timing import Measurement, interleaved
+from fim_dynsys.corruption import add_noise
+from fim_dynsys.field import CallableField
+from fim_dynsys.simulation import simulate
+from fim_dynsys.trajectories import Trajectories
+
+SEED = 0
+OBSERVATIONS = 200
+BATCH = 256
+
+
+def van_der_pol(x: np.ndarray) -> np.ndarray:
+    """Return the Van der Pol field with mu = 1 at points ``(n, 2)``."""
+    return np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], axis=1)
+
+
+def context(n_trajectories: int, n: int = OBSERVATIONS) -> Trajectories:
+    """Return noisy Van der Pol trajectories (5 %, multiplicative) of n observations on [0, 10]."""
+    rng = np.random.default_rng(SEED)
+    starts = rng.uniform(-2, 2, (n_trajectories, 2))
+    clean = simulate(CallableField(van_der_pol, 2), starts, np.linspace(0, 10, n))
+    plain = Trajectories.from_arrays(list(clean.x), np.linspace(0, 10, n))
+    return add_noise(plain, 0.05, rng)
+
+
+# ------------------------------------------------------------------------------- the published network
+
+
+def published_queries(repeats: int) -> list[Measurement]:
+    """Single queries on a random network of the published size, with and without per-layer summaries."""
+    import torch
+
+    from fim_dynsys.models.fim_ode.field import Decoder
+    from fim_dynsys.models.fim_ode.published import PublishedNetwork
+
+    torch.manual_seed(SEED)
+    network = PublishedNetwork().eval()
+    decoder = Decoder(network, torch.float32)
+    point = torch.tensor([[[0.5, -0.3]]])
+    normalised = torch.tensor([[0.5, -0.3, 0.0]])
+    functions: dict[str, Callable[[], object]] = {}
+    for k in (1, 9):
+        t, x, mask = (torch.from_numpy(np.ascontiguousarray(part)) for part in context(k).padded())
+        batch = (t[None].float(), x[None].float(), mask[None].all(-1))
+        with torch.no_grad():
+            encoding = network.encode(*batch)
+        one = [_first_context(summary) for summary in decoder.summarise(encoding.tokens, encoding.mask)]
+        functions[f"encode K={k}"] = lambda batch=batch: network.encode(*batch)
+        functions[f"uncached K={k}"] = lambda encoding=encoding: network.decode(encoding, point)
+        functions[f"cached K={k}"] = lambda one=one: decoder(normalised, one)
+    with torch.no_grad():
+        seconds = interleaved(functions, repeats)
+    note = f"published sizes, random weights, float32, one thread, {OBSERVATIONS} observations a trajectory"
+    rows = [
+        Measurement(
+            f"published network, {_QUERY_NAMES[name.split()[0]]}, {name.split()[1]}",
+            1e3 * value,
+            "ms",
+            repeats,
+            note,
+        )
+        for name, value in seconds.items()
+    ]
+    for k in (1, 9):
+        ratio = seconds[f"uncached K={k}"] / seconds[f"cached K={k}"]
+        rows.append(
+            Measurement(f"published network, uncached / cached query, K={k}", ratio, "x", repeats, note)
+        )
+    growth = seconds["cached K=9"] / seconds["cached K=1"]
+    rows.append(Measurement("published network, cached query, K=9 / K=1", growth, "x", repeats, note))
+    return rows
+
+
+_QUERY_NAMES = {"encode": "encode", "uncached": "one query, uncached", "cached": "one query, cached"}
+
+
+def _first_context(summary):
+    return type(summary)(*(None if part is None else part[0] for part in summary))
+
+
+def published_field(repeats: int) -> list[Measurement]:
+    """The published network as a field: a 10,000-point grid in float64 and in float32, and one query."""
+    field = _published_field()
+    grid = _grid()
+    low = field.to("float32")
+    functions = {
+        "10,000 points, float64": lambda: field(grid),
+        "10,000 points, float32": lambda: low(grid),
+        "one query, float64": lambda: field(grid[:1]),
+        "one Jacobian, float64": lambda: field.jacobian(grid[:1]),
+    }
+    rounds = max(1, repeats // 10)
+    seconds = interleaved(functions, rounds)
+    return [
+        Measurement(f"published network as a field, {name}", 1e3 * value, "ms", rounds)
+        for name, value in seconds.items()
+    ]
+
+
+def _published_field():
+    import torch
+
+    from fim_dynsys.models.fim_ode.field import Decoder, make_fields
+    from fim_dynsys.models.fim_ode.published import PublishedNetwork
+
+    torch.manual_seed(SEED)
+    network = PublishedNetwork().eval()
+    t, x, mask = (torch.from_numpy(np.ascontiguousarray(part)) for part in context(1).padded())
+    with torch.no_grad():
+        encoding = network.encode(t[None].float(), x[None].float(), mask[None].all(-1))
+    return make_fields(Decoder(network), encoding, [2], [np.ones(2)], [{}])[0]
+
+
+def _grid() -> np.ndarray:
+    axis = np.linspace(-2.5, 2.5, 100)
+    return np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
+
+
+# --------------------------------------------------------------------------------------- integration
+
+
+def batched_simulation(repeats: int) -> list[Measurement]:
+    """256 Van der Pol trajectories together against one scipy call each, same pair and tolerances."""
+    from scipy.integrate import solve_ivp
+
+    starts = np.random.default_rng(SEED).uniform(-2.5, 2.5, (BATCH, 2))
+    t = np.linspace(0, 20, OBSERVATIONS)
+    rtol, atol = 1e-7, 1e-9
+    field = CallableField(van_der_pol, 2)
+
+    def plain(_, x):
+        return [x[1], (1 - x[0] ** 2) * x[1] - x[0]]
+
+    def loop(rhs):
+        options = {"method": "DOP853", "t_eval": t, "rtol": rtol, "atol": atol}
+        return np.stack([solve_ivp(rhs, (0, 20), start, **options).y.T for start in starts])
+
+    def together():
+        return simulate(field, starts, t, rtol=rtol, atol=atol).x
+
+    gap = float(np.abs(together() - loop(plain)).max())
+    rounds = max(1, repeats // 10)
+    functions = {
+        "together": together,
+        "loop": lambda: loop(plain),
+        "loop of the field": lambda: loop(field.ivp),
+    }
+    seconds = interleaved(functions, rounds)
+    note = f"{BATCH} Van der Pol trajectories to t = 20, DOP853, rtol {rtol:g}, atol {atol:g}"
+    return [
+        Measurement("simulate, 256 trajectories together", 1e3 * seconds["together"], "ms", rounds, note),
+        Measurement("solve_ivp in a loop, plain Python field", 1e3 * seconds["loop"], "ms", rounds, note),
+        Measurement(
+            "solve_ivp in a loop, CallableField", 1e3 * seconds["loop of the field"], "ms", rounds, note
+        ),
+        Measurement("solve_ivp loop / simulate", seconds["loop"] / seconds["together"], "x", rounds, note),
+        Measurement("largest difference between the two", gap, "state", rounds, note),
+    ]
+
+
+# -------------------------------------------------------------------------------------------- models
+
+
+def models(repeats: int) -> list[Measurement]:
+    """Inference per data set: one noisy context each of dimension 1, 2 and 3."""
+    contexts = {1: _decay(), 2: context(1), 3: _lorenz()}
+    rows = []
+    for name in ("fim-ode", "sindy", "sindy-strong"):
+        model = fim_dynsys.load(name)
+        rounds = max(1, repeats // 10) if name == "sindy-strong" else repeats
+        functions = {
+            dim: (lambda data=data, model=model: model.infer(data)) for dim, data in contexts.items()
+        }
+        seconds = _quietly(lambda functions=functions, rounds=rounds: interleaved(functions, rounds))
+        rows += [
+            Measurement(f"{name}, infer, d={dim}", 1e3 * value, "ms", rounds, f"{OBSERVATIONS} observations")
+            for dim, value in seconds.items()
+        ]
+    return rows + _fim_ode_queries(repeats, contexts)
+
+
+def _fim_ode_queries(repeats: int, contexts: dict[int, Trajectories]) -> list[Measurement]:
+    model = fim_dynsys.load("fim-ode")
+    states = {dim: data.x[0] for dim, data in contexts.items()}
+
+    def both(dim):
+        return model.infer(contexts[dim])(states[dim])
+
+    field, grid = model.infer(contexts[2]), _grid()
+    functions = {f"infer and 200 queries, d={dim}": (lambda dim=dim: both(dim)) for dim in contexts}
+    functions |= {"10,000 points, d=2": lambda: field(grid), "one query, d=2": lambda: field(grid[:1])}
+    seconds = _quietly(lambda: interleaved(functions, repeats))
+    note = f"{OBSERVATIONS} observations, one thread"
+    return [Measurement(f"fim-ode, {name}", 1e3 * v, "ms", repeats, note) for name, v in seconds.items()]
+
+
+def _quietly(function):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return function()
+
+
+def _decay() -> Trajectories:
+    t = np.linspace(0, 10, OBSERVATIONS)
+    clean = Trajectories.from_arrays(10 / (1 + 9 * np.exp(-t)), t)
+    return add_noise(clean, 0.05, np.random.default_rng(SEED))
+
+
+def _lorenz() -> Trajectories:
+    def rhs(x):
+        a, b, c = x.T
+        return np.stack([10 * (b - a), a * (28 - c) - b, a * b - 8 / 3 * c], axis=1)
+
+    t = np.linspace(0, 4, OBSERVATIONS)
+    clean = simulate(CallableField(rhs, 3), np.array([1.0, 1.0, 20.0]), t)
+    return add_noise(Trajectories.from_arrays(clean.x[0], t), 0.05, np.random.default_rng(SEED))
+
+
+# ------------------------------------------------------------------------------------------- imports
+
+
+def imports(repeats: int) -> list[Measurement]:
+    """CPU and wall time of ``import fim_dynsys`` in a fresh process, an empty process subtracted."""
+    rounds = max(3, repeats // 5)
+    empty, full = [], []
+    for _ in range(rounds):
+        empty.append(_process("pass"))
+        full.append(_process("import fim_dynsys"))
+    cpu = float(np.median([seconds for seconds, _ in full]) - np.median([seconds for seconds, _ in empty]))
+    wall = float(np.median([seconds for _, seconds in full]) - np.median([seconds for _, seconds in empty]))
+    return [
+        Measurement("import fim_dynsys, fresh process", 1e3 * cpu, "ms", rounds),
+        Measurement("import fim_dynsys, fresh process, wall", 1e3 * wall, "ms wall", rounds),
+    ]
+
+
+def _process(code: str) -> tuple[float, float]:
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], check=True)
+    after, stop = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, stop - start
+
+
+SECTIONS: dict[str, Callable[[int], list[Measurement]]] = {
+    "import": imports,
+    "simulate": batched_simulation,
+    "published": published_queries,
+    "published-field": published_field,
+    "models": models,
+}
