@@ -24,7 +24,7 @@ class Observation:
 
 
 class Context(NamedTuple):
-    """Observed batch: times (B, K, L), states (B, K, L, d), mask (B, K, L) and the trajectories used (B, K)."""
+    """Observed batch: times (B, K, L), states (B, K, L, d), mask (B, K, L), trajectories used (B, K)."""
 
     t: Tensor
     x: Tensor

@@ -1,7 +1,6 @@
 """Systems of a prior integrated in parallel, with the paper's rejection of those that leave a box."""
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +35,7 @@ class Systems:
         return self.states.shape[-1]
 
     def box(self, index: Tensor) -> tuple[Tensor, Tensor]:
-        """Lower and upper corners (B, d) of all trajectories of some systems, widened by 10 % on each side."""
+        """Corners (B, d) of the box round all trajectories of some systems, widened by 10 % on each side."""
         states = self.states[index]
         low, high = states.amin((1, 2)), states.amax((1, 2))
         margin = 0.1 * (high - low)
@@ -71,8 +70,10 @@ def integrate(coefficients: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
 
     Parameters
     ----------
-    coefficients : (n, m, d) tensor.
-    start : (n, 9, d) tensor of initial states.
+    coefficients : Tensor
+        Monomial coefficients (n, m, d).
+    start : Tensor
+        Initial states (n, 9, d).
     """
     n, _, d = coefficients.shape
     plan = _nested(exponents(d))
@@ -96,7 +97,7 @@ def integrate(coefficients: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
     return torch.stack(samples).permute(3, 2, 0, 1).contiguous(), alive
 
 
-def generate(prior: str, dim: int, n: int, seed: int, report: Callable[[int], None] | None = None) -> Systems:
+def generate(prior: str, dim: int, n: int, seed: int) -> Systems:
     """n accepted systems of one prior and dimension, the same for the same seed."""
     generator = torch.Generator().manual_seed(seed)
     sampler = PRIORS[prior]()
@@ -108,18 +109,16 @@ def generate(prior: str, dim: int, n: int, seed: int, report: Callable[[int], No
         coefficients.append(candidates[alive])
         states.append(trajectories)
         found += len(alive)
-        if report:
-            report(min(found, n))
     return Systems(torch.cat(coefficients)[:n], torch.cat(states)[:n])
 
 
-def cached(folder: Path, prior: str, dim: int, n: int, seed: int, report: Callable[[int], None] | None = None) -> Systems:
+def cached(folder: Path, prior: str, dim: int, n: int, seed: int) -> Systems:
     """`generate` kept in a file of `folder`, named by a hash of everything that determines it."""
     recipe = (prior, dim, n, seed, N_TRAJECTORIES, N_SAMPLES, SAMPLING_STEP, EULER_STEPS, BOUND, _CANDIDATES)
     path = folder / f"{prior}-{dim}d-{hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]}.safetensors"
     if path.exists():
         return Systems(**load_file(path))
-    systems = generate(prior, dim, n, seed, report)
+    systems = generate(prior, dim, n, seed)
     folder.mkdir(parents=True, exist_ok=True)
     aside = path.with_suffix(".tmp")
     save_file({"coefficients": systems.coefficients, "states": systems.states.contiguous()}, aside)

@@ -21,7 +21,12 @@ class Queries(NamedTuple):
 
 
 def draw_queries(
-    systems: Systems, index: Tensor, context: Context, table: torch.nn.Module, n: int, generator: torch.Generator
+    systems: Systems,
+    index: Tensor,
+    context: Context,
+    table: torch.nn.Module,
+    n: int,
+    generator: torch.Generator,
 ) -> Queries:
     """n clean points of each place for every system of a batch, with the true field."""
     states = systems.states[index]

@@ -42,6 +42,7 @@ class Preset:
     queries: int = 64
     place_weights: tuple[float, float, float] = (1.0, 1.0, 0.5)
     early_weight: float = 0.15
+    pass_weight: float = 0.5
     steps: int = 0
     minutes: float = 0.0
     learning_rate: float = 2e-3
@@ -89,13 +90,13 @@ def learning_rate(preset: Preset, step: int, total: int) -> float:
     return low + (preset.learning_rate - low) * 0.5 * (1 + math.cos(math.pi * progress))
 
 
-def pools_by_dim(preset: Preset, folder: Path, seed_offset: int = 0, share: float = 1.0) -> dict[int, Systems]:
+def pools_by_dim(preset: Preset, folder: Path, seed_offset: int = 0) -> dict[int, Systems]:
     """Systems per dimension, the pools of one dimension joined."""
     joined: dict[int, list[Systems]] = {}
     for number, (prior, dim, n) in enumerate(preset.pools):
         start = time.monotonic()
         seed = 1000 * (preset.seed + seed_offset) + number
-        systems = cached(folder, prior, dim, max(int(share * n), 8), seed)
+        systems = cached(folder, prior, dim, n, seed)
         print(f"pool {prior} {dim}-D: {len(systems)} systems in {time.monotonic() - start:.0f} s", flush=True)
         joined.setdefault(dim, []).append(_moving(systems))
     return {
@@ -139,10 +140,11 @@ def systems_error(
 
 
 def training_loss(errors: Tensor, preset: Preset) -> Tensor:
-    """Loss of the last solve and, lightly, of the ones before."""
+    """Loss of the last solve, of the one that ends the first pass and, lightly, of all before."""
     weights = torch.tensor(preset.place_weights, dtype=errors.dtype)
     losses = torch.stack([field_loss(e, weights) for e in errors])
-    return losses[-1] + preset.early_weight * losses[:-1].mean()
+    first = losses[preset.network.updates[0]] if len(preset.network.updates) > 1 else 0.0
+    return losses[-1] + preset.pass_weight * first + preset.early_weight * losses[:-1].mean()
 
 
 @torch.no_grad()
@@ -164,7 +166,7 @@ def validate(network: AmortisedNetwork, preset: Preset, pool: dict[int, Systems]
     return result
 
 
-# --- checkpoints ---------------------------------------------------------------------------------------------
+# --- checkpoints ---
 
 
 @dataclass
@@ -185,7 +187,10 @@ def new_state(preset: Preset) -> State:
     average.load_state_dict(network.state_dict())
     matrices = [p for p in network.parameters() if p.ndim > 1]
     vectors = [p for p in network.parameters() if p.ndim <= 1]
-    groups = [{"params": matrices, "weight_decay": preset.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    groups = [
+        {"params": matrices, "weight_decay": preset.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
     return State(network, average, torch.optim.AdamW(groups, lr=preset.learning_rate, betas=(0.9, 0.98)))
 
 
@@ -197,7 +202,11 @@ def save_checkpoint(path: Path, state: State) -> None:
         for key, value in state.optimiser.state.get(parameter, {}).items():
             tensors[f"optimiser.{key}.{name}"] = value
     aside = path.with_suffix(".tmp")
-    save_file({k: v.contiguous() for k, v in tensors.items()}, aside, {"step": str(state.step), "total": str(state.total)})
+    save_file(
+        {k: v.contiguous() for k, v in tensors.items()},
+        aside,
+        {"step": str(state.step), "total": str(state.total)},
+    )
     aside.rename(path)
 
 
@@ -217,7 +226,7 @@ def load_checkpoint(path: Path, state: State) -> None:
         state.optimiser.state[parameter] = {key: tensors[f"optimiser.{key}.{name}"] for key in keys}
 
 
-# --- the loop ------------------------------------------------------------------------------------------------
+# --- the loop ---
 
 
 def train_step(state: State, preset: Preset, pool: dict[int, Systems]) -> tuple[float, float, Tensor]:
@@ -256,7 +265,9 @@ def pretrain(preset: Preset, folder: Path, stop_after: int | None = None) -> Sta
         print(f"resumed at step {state.step} of {state.total}", flush=True)
     if state.total == 0:
         state.total = preset.steps or _steps_for(preset, pool)
-    print(f"{sum(p.numel() for p in state.network.parameters()):,} parameters, {state.total} steps", flush=True)
+    print(
+        f"{sum(p.numel() for p in state.network.parameters()):,} parameters, {state.total} steps", flush=True
+    )
     began, saved, logged, first = time.monotonic(), time.monotonic(), [], state.step
     while state.step < state.total and (stop_after is None or state.step - first < stop_after):
         logged.append(train_step(state, preset, pool))
@@ -322,7 +333,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training.pretrain", description=__doc__)
     parser.add_argument("preset", help="name in training/presets or a TOML file")
     parser.add_argument("--run", help="folder under runs/ (default: the preset's name)")
-    parser.add_argument("--minutes", type=float, help="training time on this machine, instead of the preset's")
+    parser.add_argument(
+        "--minutes", type=float, help="training time on this machine, instead of the preset's"
+    )
     parser.add_argument("--set", nargs="*", default=[], metavar="KEY=VALUE", help="replace keys, TOML values")
     arguments = parser.parse_args()
     changes = tomllib.loads("\n".join(arguments.set))

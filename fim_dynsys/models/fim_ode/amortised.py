@@ -1,4 +1,4 @@
-"""Amortised sparse regression: a small network that chooses how a dictionary regression is done, solved inside it.
+"""Amortised sparse regression: a network that chooses how a dictionary regression, solved inside it, is done.
 
 A field is linear in a dictionary of monomials. Regression is cheap and exact; what a user would tune by
 hand is how much to smooth, which residual to trust and which terms are there. The network learns those
@@ -14,7 +14,10 @@ The pipeline of one forward pass, for B contexts of K trajectories with L sample
    of bandwidths, the noise floor of the row weights and the weight of three forms of the regression
    (derivative; integral over the whole span; integral over segments with free starts);
 4. ridge solves alternate with learned updates of every term's log precision, computed from tokens per
-   (coordinate, term) that see the coefficient, its posterior variance and the context.
+   (coordinate, term) that see the coefficient, its posterior variance and the context;
+5. a further pass repeats 3 and 4 on a better path: integrating the inferred field along the smoothed states
+   (a Picard step, over the whole span and over segments) gives states that obey an ODE, which removes most
+   of the bias that smoothing noise leaves in the integrals.
 
 The answer is a polynomial of degree 3 per coordinate. Limits: up to `max_dim` coordinates, trained on 60-200
 samples per trajectory and multiplicative noise up to 6 %. Invariant to the order of trajectories, padding,
@@ -23,6 +26,7 @@ Cost: the network and the solves do not depend on the number of samples, the smo
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -32,7 +36,7 @@ from fim_dynsys.regression.terms import Dictionary
 
 ENCODE_DTYPE = torch.float64
 _ROWS_AT_ONCE = 64  # evaluation times per block of the smoothing bank; keeps its temporaries in cache
-_WINDOW_SPAN = 7.0  # windows are cut where their weight is 2e-11, so that no batch member sees another's span
+_WINDOW_SPAN = 9.0  # windows are cut at 9 of their units, where weight times the sixth power is 1e-12
 
 
 @dataclass(frozen=True)
@@ -43,14 +47,14 @@ class AmortisedConfig:
     degree: int = 3
     widths: tuple[float, ...] = (0.8, 1.6, 3.0, 6.0, 12.0, 24.0)
     n_segments: int = 5
-    n_updates: int = 4
+    updates: tuple[int, ...] = (4, 2)  # learned updates in each pass
     context_width: int = 96
     token_width: int = 64
 
     @classmethod
     def from_dict(cls, values: dict) -> "AmortisedConfig":
         """Build from a decoded JSON or TOML table, where tuples arrive as lists."""
-        return cls(**{**values, "widths": tuple(values["widths"])} if "widths" in values else values)
+        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
 
 
 class Encoding(NamedTuple):
@@ -107,7 +111,7 @@ class MonomialTable(nn.Module):
         return columns, rates
 
 
-# --- step 1: smoothing ---------------------------------------------------------------------------------------
+# --- step 1: smoothing ---
 
 
 def _solve_first_rows(moments: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
@@ -156,10 +160,14 @@ def smoothing_bank(t: Tensor, x: Tensor, mask: Tensor, widths: tuple[float, ...]
 
     Parameters
     ----------
-    t : (B, L) tensor of sorted times, padding at the end.
-    x : (B, L, d) tensor of observations.
-    mask : (B, L) bool tensor, True where observed.
-    widths : bandwidths in mean gaps.
+    t : Tensor
+        Sorted times (B, L), padding at the end.
+    x : Tensor
+        Observations (B, L, d).
+    mask : Tensor
+        (B, L) bool, True where observed.
+    widths : tuple of float
+        Bandwidths in mean gaps.
 
     Returns
     -------
@@ -203,12 +211,12 @@ def smoothing_bank(t: Tensor, x: Tensor, mask: Tensor, widths: tuple[float, ...]
     )
 
 
-# --- steps 2-4: the operator ---------------------------------------------------------------------------------
+# --- steps 2-4: the operator ---
 
 
 def _mlp(*sizes: int) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for left, right in zip(sizes[:-1], sizes[1:], strict=True):
+    for left, right in pairwise(sizes):
         layers += [nn.Linear(left, right), nn.GELU()]
     return nn.Sequential(*layers[:-1])
 
@@ -262,6 +270,37 @@ class PrecisionUpdate(nn.Module):
         return hidden, 3.0 * self.out(hidden).squeeze(-1)
 
 
+class Pass(nn.Module):
+    """The learned parts of one pass: choices of the regression, then updates of the precisions."""
+
+    def __init__(self, n_features: int, n_levels: int, n_updates: int, config: AmortisedConfig):
+        super().__init__()
+        self.context = ContextNetwork(n_features, config.context_width, n_levels)
+        self.updates = nn.ModuleList(
+            PrecisionUpdate(9, config.token_width, config.context_width) for _ in range(n_updates)
+        )
+
+
+class Regression(NamedTuple):
+    """Three forms of one regression; coefficients are in units of the columns' root mean square `power`."""
+
+    path: Tensor  # (B, N, d)
+    velocity: Tensor  # (B, N, d)
+    power: Tensor  # (B, m)
+    forms: list[tuple[Tensor, Tensor]]  # rows (B, 1 or d, N, m) and targets (B, d, N, 1), unweighted
+    grams: Tensor  # (B, d, 3, m, m), each over its residual variance
+    moments: Tensor  # (B, d, 3, m, 1)
+
+
+class Beliefs(NamedTuple):
+    """What is known of the coefficients after some solves."""
+
+    steps: list[Tensor]  # (B, m, d) in normalised units, one per solve
+    variances: Tensor  # (B, m, d)
+    log_precision: Tensor  # (B, d, m)
+    hidden: Tensor  # (B, d, m, H)
+
+
 class AmortisedNetwork(nn.Module):
     """The operator; see the module's docstring. `encode` gives coefficients, `decode` evaluates them."""
 
@@ -272,11 +311,12 @@ class AmortisedNetwork(nn.Module):
         self.config = config
         n_levels = len(config.widths) + 1
         n_features = 2 * len(config.widths) + n_levels + self.n_statistics
-        self.context = ContextNetwork(n_features, config.context_width, n_levels)
+        self.passes = nn.ModuleList()
+        for n_updates in config.updates:
+            self.passes.append(Pass(n_features, n_levels, n_updates, config))
+            # a later pass sees the embedding before, what the Picard steps left over, and three more levels
+            n_features, n_levels = config.context_width + 6, len(config.widths) + 4
         self.start = nn.Linear(config.context_width, 1)
-        self.updates = nn.ModuleList(
-            PrecisionUpdate(9, config.token_width, config.context_width) for _ in range(config.n_updates)
-        )
         self.tables = nn.ModuleList(MonomialTable(d, config.degree) for d in range(1, config.max_dim + 1))
 
     def encode(self, t: Tensor, x: Tensor, mask: Tensor) -> Encoding:
@@ -284,9 +324,12 @@ class AmortisedNetwork(nn.Module):
 
         Parameters
         ----------
-        t : (B, K, L) sorted times per trajectory, padding at the end.
-        x : (B, K, L, d) observations, d <= `config.max_dim`.
-        mask : (B, K, L) bool, True where a sample is observed in all coordinates.
+        t : Tensor
+            Sorted times per trajectory (B, K, L), padding at the end.
+        x : Tensor
+            Observations (B, K, L, d), d <= `config.max_dim`.
+        mask : Tensor
+            (B, K, L) bool, True where a sample is observed in all coordinates.
         """
         b, k, n, d = x.shape
         flat = mask.reshape(b * k, n)
@@ -312,17 +355,25 @@ class AmortisedNetwork(nn.Module):
         slopes = slopes * (units.time_unit[:, None] / units.scale)[:, None, None]
         time = t / units.time_unit[:, None, None]
         features = self._features(time, mask, raw, states, slopes, units.deviation, weight)
-        dtype = self.start.weight.dtype
-        embedding, state_mix, slope_mix, floor, forms = self.context(features.to(dtype))
-        path = torch.einsum("bdl,blnd->bnd", state_mix.to(x.dtype).softmax(-1), states)
-        velocity = torch.einsum("bdl,blnd->bnd", slope_mix.to(x.dtype).softmax(-1), slopes)
-        rows = weight[..., None] / (path.detach() ** 2 + torch.exp(floor.to(x.dtype))[:, None])
-        rows = rows / rows.sum(1, keepdim=True) * weight.sum(1)[:, None, None]
-        columns, rates = table.with_rates(path, velocity)
-        power = _masked_mean(columns.detach() ** 2, weight).clamp(min=1e-24).sqrt()
-        gram, moment = self._normal_equations(time, mask, raw, velocity, columns, rates, power, rows, forms)
-        steps, variances = self._solves(table, gram, moment, power, embedding)
-        return Encoding(steps, variances, units.scale, units.time_unit)
+        beliefs = regression = embedding = None
+        bank = states, slopes
+        for stage in self.passes:
+            if beliefs is not None:
+                field = beliefs.steps[-1].detach().to(x.dtype)
+                paths = self._picard(regression, field, raw, 2 * units.deviation)
+                rates = torch.stack([table(p) @ field for p in paths.unbind(1)], 1)
+                features = torch.cat([embedding, _path_features(raw, paths, regression.path, weight)], -1)
+                states = torch.cat([regression.path.detach()[:, None], paths, bank[0]], 1)
+                slopes = torch.cat([regression.velocity.detach()[:, None], rates, bank[1]], 1)
+            embedding, *choices = stage.context(features.to(self.start.weight.dtype))
+            state_mix, slope_mix, floor, forms = (_bounded_gradient(c) for c in choices)
+            path = torch.einsum("bdl,blnd->bnd", state_mix.to(x.dtype).softmax(-1), states)
+            velocity = torch.einsum("bdl,blnd->bnd", slope_mix.to(x.dtype).softmax(-1), slopes)
+            rows = weight[..., None] / (path.detach() ** 2 + torch.exp(floor.to(x.dtype))[:, None])
+            rows = rows / rows.sum(1, keepdim=True) * weight.sum(1)[:, None, None]
+            regression = self._regression(table, time, mask, raw, path, velocity, rows)
+            beliefs = self._solves(stage, table, beliefs, regression, forms, embedding)
+        return Encoding(beliefs.steps, beliefs.variances, units.scale, units.time_unit)
 
     def decode(self, encoding: Encoding, points: Tensor, solve: int = -1) -> Tensor:
         """Field (B, Q, d) at points (B, Q, d), in original units."""
@@ -385,72 +436,88 @@ class AmortisedNetwork(nn.Module):
         own = torch.stack([mean.abs(), sd, torch.log(spread), highest], -1)
         return torch.cat([0.3 * by_level, own, shared[:, None].expand(-1, raw.shape[2], -1)], -1)
 
-    def _normal_equations(
+    def _regression(
         self,
+        table: MonomialTable,
         time: Tensor,
         mask: Tensor,
         raw: Tensor,
+        path: Tensor,
         velocity: Tensor,
-        columns: Tensor,
-        rates: Tensor,
-        power: Tensor,
         rows: Tensor,
-        forms: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        """Sum of the three forms' normal equations per coordinate, each over its residual variance.
-
-        Columns enter divided by their root mean square `power`, so coefficients are contributions.
-        """
+    ) -> Regression:
+        """The three forms of the regression along one path, each with its residual variance."""
         b, k, n = mask.shape
-        columns, rates = columns / power[:, None], rates / power[:, None]
-        m = columns.shape[-1]
+        columns, rates = table.with_rates(path, velocity)
+        power = _masked_mean(columns.detach() ** 2, mask.view(b, k * n).to(raw.dtype)).clamp(min=1e-24).sqrt()
+        c = (columns / power[:, None]).view(b, k, n, -1)
+        r = (rates / power[:, None]).view(b, k, n, -1)
         step = (time[..., 1:] - time[..., :-1]).where(mask[..., 1:], 0.0)[..., None]
-        c, r = columns.view(b, k, n, m), rates.view(b, k, n, m)
         # trapezoid with the Hermite end correction: error of fourth order in the step
         pieces = 0.5 * step * (c[:, :, :-1] + c[:, :, 1:]) + step**2 / 12 * (r[:, :, :-1] - r[:, :, 1:])
-        zero = torch.zeros_like(pieces[:, :, :1])
-        integral = torch.cat([zero, pieces.cumsum(2)], 2).view(b, k * n, m)
+        integral = torch.cat([torch.zeros_like(pieces[:, :, :1]), pieces.cumsum(2)], 2).view(b, k * n, -1)
         root = rows.transpose(1, 2).sqrt()[..., None]  # (B, d, N, 1)
-        gram, moment = 0.0, 0.0
         count = mask.sum((1, 2)).to(raw.dtype)
-        for form, segments in enumerate((0, 1, self.config.n_segments)):
-            if segments == 0:
-                left, right = columns[:, None], velocity.transpose(1, 2)[..., None]
-            else:
-                left, right = _free_starts(integral, raw, rows, mask, segments)
-            left, right = (root * left).double(), (root * right).double()
-            a, v = left.transpose(-1, -2) @ left, left.transpose(-1, -2) @ right
-            variance = _residual_variance(a.detach(), v.detach(), right.detach(), count, segments * k)
-            factor = torch.exp(forms[..., form].double())[..., None, None] / variance
-            gram, moment = gram + factor * a, moment + factor * v
-        return gram, moment
+        derivative = c.view(b, 1, k * n, -1), velocity.transpose(1, 2)[..., None]
+        forms, grams, moments = [], [], []
+        for segments in (0, 1, self.config.n_segments):
+            form = _free_starts(integral, raw, rows, mask, segments) if segments else derivative
+            left, right = (root * form[0]).double(), (root * form[1]).double()
+            gram, moment = left.transpose(-1, -2) @ left, left.transpose(-1, -2) @ right
+            variance = _residual_variance(gram.detach(), moment.detach(), right.detach(), count, segments * k)
+            forms.append(form)
+            grams.append(gram / variance)
+            moments.append(moment / variance)
+        return Regression(path, velocity, power, forms, torch.stack(grams, 2), torch.stack(moments, 2))
+
+    def _picard(self, regression: Regression, coefficients: Tensor, raw: Tensor, limit: Tensor) -> Tensor:
+        """States (B, 2, N, d) whose rates are the inferred field along the path: whole span, segments."""
+        scaled = (coefficients * regression.power[..., None]).transpose(1, 2)[..., None].to(raw.dtype)
+        paths = []
+        for left, right in regression.forms[1:]:
+            left_over = (right - left @ scaled).detach().squeeze(-1).transpose(1, 2)
+            # a diverging field must not poison the mixture: its path stays within `limit` of the data
+            paths.append(raw - left_over.clamp(-limit[:, None], limit[:, None]))
+        return torch.stack(paths, 1)
 
     def _solves(
-        self, table: MonomialTable, gram: Tensor, moment: Tensor, power: Tensor, embedding: Tensor
-    ) -> tuple[list[Tensor], Tensor]:
+        self,
+        stage: Pass,
+        table: MonomialTable,
+        before: Beliefs | None,
+        regression: Regression,
+        forms: Tensor,
+        embedding: Tensor,
+    ) -> Beliefs:
         """Ridge solves with learned updates of the log precisions between them."""
+        weight = torch.exp(forms.double())[..., None, None]
+        gram, moment = (weight * regression.grams).sum(2), (weight * regression.moments).sum(2)
         b, d, m, _ = gram.shape
-        dtype = embedding.dtype
-        fixed = self._token_constants(table, power, embedding)
-        hidden = embedding.new_zeros(b, d, m, self.config.token_width)
-        log_precision = self.start(embedding).expand(b, d, m)
-        steps = []
-        for number in range(self.config.n_updates + 1):
-            solution, variance = _ridge_solve(gram, moment, log_precision.double())
-            steps.append(solution.transpose(1, 2) / power.double()[..., None])
-            if number == self.config.n_updates:
-                break
-            size = torch.log(solution.abs() + 1e-6).to(dtype)
-            spread = 0.5 * torch.log(variance).to(dtype)
-            ratio = torch.log1p(solution**2 / variance).to(dtype)
+        dtype, power = embedding.dtype, regression.power.double()[..., None]
+        fixed = self._token_constants(table, regression.power, embedding)
+        if before is None:
+            hidden = embedding.new_zeros(b, d, m, self.config.token_width)
+            log_precision, steps = self.start(embedding).expand(b, d, m), []
+        else:
+            hidden, log_precision, steps = before.hidden, before.log_precision, list(before.steps)
+        solution, variance = _ridge_solve(gram, moment, log_precision.double())
+        steps.append(solution.transpose(1, 2) / power)
+        for update in stage.updates:
+            # what the tokens see is detached: the logarithm of a coefficient near zero has no useful gradient
+            mean, uncertainty = solution.detach(), variance.detach()
+            size = torch.log(mean.abs() + 1e-5).to(dtype)
+            spread = 0.5 * torch.log(uncertainty).to(dtype)
+            ratio = torch.log1p(mean**2 / uncertainty).to(dtype)
             tokens = torch.stack([size, spread, ratio, log_precision], -1) * 0.3
-            hidden, change = self.updates[number](hidden, torch.cat([tokens, fixed], -1))
-            log_precision = log_precision + change
-        return steps, variance.transpose(1, 2) / power.double()[..., None] ** 2
+            hidden, change = update(hidden, torch.cat([tokens, fixed], -1))
+            log_precision = log_precision + _bounded_gradient(change)
+            solution, variance = _ridge_solve(gram, moment, log_precision.double())
+            steps.append(solution.transpose(1, 2) / power)
+        return Beliefs(steps, variance.transpose(1, 2) / power**2, log_precision, hidden)
 
     def _token_constants(self, table: MonomialTable, power: Tensor, embedding: Tensor) -> Tensor:
-        """What a token knows of its term: exponents as seen from its coordinate, size, context of its factors."""
-        b, d, width = embedding.shape
+        """What a token knows of its term: exponents seen from its coordinate, size, context of factors."""
+        b, d, _ = embedding.shape
         e = table.exponents.to(embedding.dtype)  # (m, d)
         own = e.T  # (d, m)
         total = e.sum(1).expand(d, -1)
@@ -467,10 +534,32 @@ class AmortisedNetwork(nn.Module):
         return torch.cat([shape, size, factors, mine], -1)
 
 
+def _path_features(raw: Tensor, paths: Tensor, before: Tensor, weight: Tensor) -> Tensor:
+    """Logs (B, d, 6) of how far two paths are from the data, absolutely and relatively, and from `before`."""
+    residual = (raw[:, None] - paths) ** 2
+    moved = (before.detach()[:, None] - paths) ** 2
+    sizes = torch.cat([residual, residual / (raw[:, None] ** 2 + 1e-2), moved], 1)
+    return 0.15 * torch.log(_masked_mean(sizes, weight) + 1e-14).transpose(1, 2)
+
+
+def _bounded_gradient(choice: Tensor, limit: float = 2.0) -> Tensor:
+    """Cut each context's gradient where it leaves the solve, so that one ill-posed context moves nothing."""
+    if choice.requires_grad:
+
+        def cut(gradient: Tensor) -> Tensor:
+            norm = torch.linalg.vector_norm(gradient.flatten(1), dim=1)
+            factor = (limit / len(gradient) / norm.clamp(min=1e-30)).clamp(max=1.0)
+            shape = (-1, *[1] * (gradient.ndim - 1))
+            return torch.where(norm.isfinite().view(shape), factor.view(shape) * gradient, 0.0)
+
+        choice.register_hook(cut)
+    return choice
+
+
 def _free_starts(
     integral: Tensor, raw: Tensor, rows: Tensor, mask: Tensor, segments: int
 ) -> tuple[Tensor, Tensor]:
-    """Integral rows and observations with a free start per segment projected out: (B, d, N, m), (B, d, N, 1)."""
+    """Integral rows (B, d, N, m), observations (B, d, N, 1), both less the best start of each segment."""
     b, k, n = mask.shape
     count = mask.sum(-1, keepdim=True).clamp(min=1)
     position = (torch.arange(n, device=mask.device) * segments // count).clamp(max=segments - 1)

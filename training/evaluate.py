@@ -1,0 +1,161 @@
+"""Score weights where choices are made: python -m training.evaluate [--weights PATH ...] [--n N].
+
+Two sources, never the benchmark: held-out systems of the priors (seeds no training pool uses) and the
+development split of `fim_dynsys.systems`. Every system gives two clean trajectories; each is observed under
+each setting, a field is inferred from it and integrated from both starts. Reported per source, dimension
+and setting: share with R2 > 0.9 on the own trajectory (reconstruction) and on the other one
+(generalisation), and the median relative error and cosine of the field along both.
+"""
+
+import argparse
+import csv
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from fim_dynsys.metrics import field_error, r2_score
+
+import fim_dynsys
+from fim_dynsys import systems
+from fim_dynsys.corruption import add_noise, drop
+from fim_dynsys.errors import SimulationWarning
+from fim_dynsys.field import VectorField
+from fim_dynsys.model import VectorFieldModel
+from fim_dynsys.regression.fields import DictionaryField
+from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.simulation import simulate
+from fim_dynsys.trajectories import Trajectories
+from training.generation import N_SAMPLES, SAMPLING_STEP, cached
+
+SETTINGS = ((0.0, 0.0), (0.05, 0.0), (0.05, 0.5))
+HELD_OUT_SEED = 900_000
+THRESHOLD = 0.9
+
+
+@dataclass(frozen=True)
+class Case:
+    """A known system and two clean trajectories of it on one time grid."""
+
+    source: str
+    name: str
+    truth: VectorField
+    t: np.ndarray
+    states: np.ndarray  # (2, n, d)
+
+
+def held_out_cases(prior: str, dim: int, n: int, pools: Path) -> Iterator[Case]:
+    """Systems of a prior from a seed that no training pool uses, without those that hardly move."""
+    pool = cached(pools, prior, dim, n, HELD_OUT_SEED)
+    t = SAMPLING_STEP * np.arange(N_SAMPLES)
+    for number in range(len(pool)):
+        truth = DictionaryField(Dictionary.polynomial(dim, 3), pool.coefficients[number].double().numpy())
+        states = pool.states[number, :2].double().numpy()
+        if states.std(1).max(-1).min() > 1e-3:
+            yield Case(prior, f"{dim}d-{number}", truth, t, states)
+
+
+def development_cases() -> Iterator[Case]:
+    """The development split of `fim_dynsys.systems`, 200 samples over each system's span."""
+    for system in systems.development():
+        t = np.linspace(0.0, system.t_end, N_SAMPLES)
+        truth = system.field()
+        clean = simulate(truth, np.asarray(system.initial_states), t, rtol=1e-9)
+        kind = "polynomial" if system.polynomial else "other"
+        yield Case(f"development {kind}", system.name, truth, t, clean.x)
+
+
+def evaluate_case(model: VectorFieldModel, case: Case, sigma: float, rho: float, seed: int) -> list[dict]:
+    """Two rows: the field inferred from each of the two trajectories."""
+    rows = []
+    for own in (0, 1):
+        rng = np.random.default_rng([seed, own, *case.name.encode()])
+        observed = Trajectories.from_arrays(case.states[own], case.t)
+        observed = drop(add_noise(observed, sigma, rng), rho, rng)
+        row = {"source": case.source, "dim": case.truth.dim, "name": case.name, "sigma": sigma, "rho": rho}
+        field = model.infer(observed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SimulationWarning)  # a divergence is a failure in the table
+            paths = simulate(field, case.states[:, 0], case.t, rtol=1e-6).x
+        fit = [r2_score(truth, path) for truth, path in zip(case.states, paths, strict=True)]
+        row["reconstruction"] = bool(fit[own] > THRESHOLD)
+        row["generalisation"] = bool(fit[1 - own] > THRESHOLD)
+        row["error own"] = field_error(field, case.truth, case.states[own])
+        row["error other"] = field_error(field, case.truth, case.states[1 - own])
+        row["cosine other"] = field_error(field, case.truth, case.states[1 - own], kind="cosine")
+        rows.append(row)
+    return rows
+
+
+def summarise(rows: list[dict]) -> list[dict]:
+    """Shares and medians per source, dimension and setting, and over all dimensions of a source."""
+    groups: dict[tuple, list[dict]] = {}
+    for row in rows:
+        for dim in (row["dim"], "all"):
+            groups.setdefault((row["source"], dim, row["sigma"], row["rho"]), []).append(row)
+    table = []
+    for (source, dim, sigma, rho), members in sorted(groups.items(), key=lambda item: str(item[0])):
+        line = {"source": source, "dim": dim, "sigma": sigma, "rho": rho, "trials": len(members)}
+        for key in ("reconstruction", "generalisation"):
+            line[key] = 100 * float(np.mean([m[key] for m in members]))
+        for key in ("error own", "error other", "cosine other"):
+            line[key] = float(np.median([m[key] for m in members]))
+        table.append(line)
+    return table
+
+
+def evaluate(model: VectorFieldModel, cases: list[Case], seed: int = 0) -> list[dict]:
+    """All settings on all cases; a progress bar on a terminal."""
+    from tqdm.auto import tqdm
+
+    work = [(case, sigma, rho) for sigma, rho in SETTINGS for case in cases]
+    bar = tqdm(work, desc="contexts", disable=not sys.stderr.isatty(), leave=False)
+    return [row for case, sigma, rho in bar for row in evaluate_case(model, case, sigma, rho, seed)]
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m training.evaluate", description=__doc__)
+    parser.add_argument("--weights", nargs="*", default=[None], help="weights files (default: shipped)")
+    parser.add_argument("--model", default="fim-ode", help="registry name; --weights applies to fim-ode only")
+    parser.add_argument("--n", type=int, default=100, help="held-out systems per prior and dimension")
+    parser.add_argument("--priors", nargs="*", default=["paper", "sparse"])
+    parser.add_argument("--dims", type=int, nargs="*", default=[1, 2, 3])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--pools", type=Path, default=Path("runs/pools"), help="cache of held-out systems")
+    parser.add_argument("--out", type=Path, help="CSV of the table")
+    arguments = parser.parse_args()
+    cases = list(development_cases())
+    for prior in arguments.priors:
+        for dim in arguments.dims:
+            cases += held_out_cases(prior, dim, arguments.n, arguments.pools)
+    table = []
+    for weights in arguments.weights:
+        model = fim_dynsys.load(arguments.model, **({"weights": weights} if weights else {}))
+        lines = summarise(evaluate(model, cases, arguments.seed))
+        for line in lines:
+            table.append({"model": arguments.model, "weights": weights or "shipped", **line})
+        _show(str(weights or arguments.model), lines)
+    if arguments.out:
+        with arguments.out.open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(table[0]))
+            writer.writeheader()
+            writer.writerows(table)
+
+
+def _show(title: str, lines: list[dict]) -> None:
+    print(title)
+    print(f"{'source':24s} {'dim':>3s} {'setting':>10s} {'trials':>6s}  rec / gen   error own / other")
+    for line in lines:
+        setting = f"{line['sigma']:g}, {line['rho']:g}"
+        print(
+            f"{line['source']:24s} {line['dim']!s:>3s} {setting:>10s} {line['trials']:6d} "
+            f"{line['reconstruction']:5.1f}/{line['generalisation']:4.1f}   "
+            f"{line['error own']:.3f} / {line['error other']:.3f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
