@@ -27,6 +27,7 @@ class Parts:
     coords: Mapping[str, Any] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     attrs: Mapping[str, Any] = field(default_factory=dict)
+    extras: Mapping[str, xr.Variable] = field(default_factory=dict)
 
 
 # Long tables
@@ -199,9 +200,9 @@ def _constants(frame: pd.DataFrame, name: str, groups: Sequence[np.ndarray]) -> 
 def split_dataset(data: Any) -> Parts:
     """Arrays and names from an xarray object; see ``Trajectories.from_dataset``."""
     if isinstance(data, xr.DataArray):
-        array, n_obs, units = data, None, {}
+        array, n_obs, units, extras = data, None, {}, {}
     elif isinstance(data, xr.Dataset):
-        array, n_obs, units = _main_array(data)
+        array, n_obs, units, extras = _main_array(data)
     else:
         raise ValueError(
             f"Trajectories.from_dataset: expected an xarray Dataset or DataArray, got {type(data).__name__}; "
@@ -217,7 +218,7 @@ def split_dataset(data: Any) -> Parts:
         array, state_dim = array.expand_dims(state=[array.name or "x0"]), "state"
     x = array.transpose("trajectory", time_dim, state_dim).values
     t = times.transpose("trajectory", time_dim).values
-    lengths = _lengths(t) if n_obs is None else [int(n) for n in n_obs]
+    lengths = _lengths(t) if n_obs is None else _checked_lengths(n_obs, t.shape)
     names = tuple(str(n) for n in array[state_dim].values) if state_dim in array.coords else None
     return Parts(
         x=[values[:n] for values, n in zip(x, lengths, strict=True)],
@@ -226,15 +227,17 @@ def split_dataset(data: Any) -> Parts:
         coords=_per_trajectory(array, state_dim),
         units=_units(data, array, times, names or ()) | units,
         attrs={str(k): v for k, v in data.attrs.items() if k != "units"},
+        extras=extras,
     )
 
 
-def _main_array(data: xr.Dataset) -> tuple[xr.DataArray, np.ndarray | None, dict[str, str]]:
-    """The array of states, the lengths if given, and units of the variables it was stacked from."""
+def _main_array(data: xr.Dataset) -> tuple[xr.DataArray, np.ndarray | None, dict, dict]:
+    """The array of states, the lengths if given, units of the variables it was stacked from, and the rest."""
     if "x" in data.data_vars and ("t" in data.variables or "sample" in data["x"].dims):
         array = data["x"].assign_coords(t=data["t"]) if "t" in data.data_vars else data["x"]
         n_obs = data["n_obs"].values if "n_obs" in data.variables else None
-        return array, n_obs, {}
+        others = {str(k): v.variable for k, v in data.data_vars.items() if k not in ("x", "t", "n_obs")}
+        return array, n_obs, {}, {k: v.copy() for k, v in others.items() if "sample" not in v.dims}
     dims = {name: set(variable.dims) - {"trajectory"} for name, variable in data.data_vars.items()}
     constants = [name for name, own in dims.items() if not own]
     states = [name for name in data.data_vars if name not in constants]
@@ -245,7 +248,7 @@ def _main_array(data: xr.Dataset) -> tuple[xr.DataArray, np.ndarray | None, dict
             f"variable per state over a dimension time, t or sample; got {found}"
         )
     units = {str(name): data[name].attrs["units"] for name in states if "units" in data[name].attrs}
-    return data.set_coords(constants)[states].to_dataarray(dim="state"), None, units
+    return data.set_coords(constants)[states].to_dataarray(dim="state"), None, units, {}
 
 
 def _dimensions(array: xr.DataArray) -> tuple[str, str | None]:
@@ -277,6 +280,17 @@ def _lengths(t: np.ndarray) -> list[int]:
     known = ~np.isnan(t)
     last = t.shape[1] - np.argmax(known[:, ::-1], axis=1)
     return last.tolist()
+
+
+def _checked_lengths(n_obs: np.ndarray, shape: tuple[int, int]) -> list[int]:
+    n_obs = np.atleast_1d(n_obs)
+    counts = n_obs.dtype.kind in "iu" and n_obs.shape == shape[:1]
+    if not counts or n_obs.min() < 1 or n_obs.max() > shape[1]:
+        raise ValueError(
+            f"Trajectories.from_dataset: expected n_obs as {shape[0]} integers from 1 to {shape[1]}, got "
+            f"{n_obs.tolist()}; leave it out to have it counted"
+        )
+    return n_obs.tolist()
 
 
 def _per_trajectory(array: xr.DataArray, state_dim: str) -> dict[str, np.ndarray]:

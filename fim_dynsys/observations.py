@@ -1,6 +1,6 @@
 """What users pass as observations: into checked float64 arrays, or a ValueError that says what is wrong."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,11 @@ RESERVED = frozenset({"x", "t", "n_obs", "sample", "state"})
 
 def as_real(values: Any, what: str) -> np.ndarray:
     """Float64 array with masked entries as NaN, or a ValueError naming ``what``."""
+    if _hides_masks(values):
+        raise ValueError(
+            f"Trajectories: expected one masked array for {what}, got a list with masked entries, whose "
+            "masks numpy would drop; join them by np.ma.stack or write NaN"
+        )
     try:
         array = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -35,6 +40,13 @@ def _advice(array: np.ndarray) -> str:
     if array.dtype.kind == "O":
         return "pass a list of arrays, one per trajectory, or convert with astype(float)"
     return "convert with astype(float)"
+
+
+def _hides_masks(values: Any) -> bool:
+    """Whether a masked array sits inside a list."""
+    if not isinstance(values, list | tuple):
+        return False
+    return any(isinstance(entry, np.ma.MaskedArray) or _hides_masks(entry) for entry in values)
 
 
 def _depth(value: Any) -> int:
@@ -128,7 +140,7 @@ def checked_state_names(names: Any, dim: int) -> tuple[str, ...]:
     """``dim`` different, non-empty names; ``x0, x1, ...`` for None."""
     if names is None:
         return tuple(f"x{i}" for i in range(dim))
-    names = tuple(names) if isinstance(names, Iterable) and not isinstance(names, str) else (names,)
+    names = tuple(names) if isinstance(names, list | tuple) or _depth(names) == 1 else (names,)
     valid = all(isinstance(name, str) and name for name in names)
     if not valid or len(names) != dim or len(set(names)) != dim:
         raise ValueError(
@@ -164,6 +176,10 @@ def checked_coords(coords: Mapping[str, Any] | None, n: int) -> dict[str, np.nda
 
 
 def _coordinate(name: str, values: Any, n: int) -> np.ndarray:
+    if isinstance(values, np.ma.MaskedArray) or _hides_masks(values):
+        raise ValueError(
+            f"Trajectories: expected a plain array for coordinate {name!r}, got a masked one; fill it first"
+        )
     try:
         array = np.atleast_1d(np.asarray(values))
     except (TypeError, ValueError, RuntimeError) as error:

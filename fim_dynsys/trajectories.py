@@ -34,7 +34,8 @@ class Trajectories:
         ``x(trajectory, sample, state)`` and ``t(trajectory, sample)`` in float64, NaN beyond the
         ``n_obs(trajectory)`` samples of each trajectory; state names in the coordinate ``state``; further
         coordinates along ``trajectory`` (a parameter value, a condition); units as JSON in
-        ``attrs["units"]``. It is held, not copied: do not write into it.
+        ``attrs["units"]``. Other variables (events of a simulation) stay as long as values, samples and
+        states do. It is held, not copied: do not write into it.
 
     Raises
     ------
@@ -60,8 +61,10 @@ class Trajectories:
         }
         observations.check_values(x, t, n_obs, may_decrease="status" in coords)
         names = tuple(str(name) for name in variables["state"].values)
-        for name, value in (("_x", x), ("_t", t), ("_n_obs", n_obs), ("_coords", coords), ("_names", names)):
-            object.__setattr__(self, name, value)
+        extras = {str(name): variables[name] for name in self.dataset.data_vars if name not in _DIMS}
+        cached = {"x": x, "t": t, "n_obs": n_obs, "coords": coords, "names": names, "extras": extras}
+        for name, value in cached.items():
+            object.__setattr__(self, f"_{name}", value)
 
     # Constructors
 
@@ -156,7 +159,8 @@ class Trajectories:
         xs = observations.as_trajectory_arrays(parts.x)
         ts = observations.as_time_arrays(parts.t, [len(values) for values in xs])
         names = observations.checked_state_names(parts.state_names, xs[0].shape[1])
-        return _build(cls, *observations.pack(xs, ts), names, parts.coords, parts.units, parts.attrs)
+        packed = observations.pack(xs, ts)
+        return _build(cls, *packed, names, parts.coords, parts.units, parts.attrs, parts.extras)
 
     @classmethod
     def from_file(cls, path: str | Path, **columns: Any) -> "Trajectories":
@@ -302,9 +306,13 @@ class Trajectories:
         n_obs = self._n_obs[chosen]
         longest = int(n_obs.max())
         coords = {name: values[chosen] for name, values in self._coords.items()}
-        return self._replace(
-            x=self._x[chosen, :longest], t=self._t[chosen, :longest], n_obs=n_obs, coords=coords
-        )
+        extras = {
+            name: variable.isel(trajectory=chosen, missing_dims="ignore")
+            for name, variable in self._extras.items()
+            if "sample" not in variable.dims
+        }
+        x, t = self._x[chosen, :longest], self._t[chosen, :longest]
+        return self._replace(x=x, t=t, n_obs=n_obs, coords=coords, extras=extras)
 
     def with_x(self, x: Any, state_names: Sequence[str] | None = None) -> "Trajectories":
         """The same times, coordinates and units with other values.
@@ -448,6 +456,7 @@ class Trajectories:
             "coords": self._coords,
             "units": self.units,
             "attrs": self.dataset.attrs,
+            "extras": {} if "x" in changes else self._extras,
         }
         return _build(type(self), **{**parts, **changes})
 
@@ -470,6 +479,10 @@ class Trajectories:
             files.write_csv(self.to_dataframe(), path)
         else:
             files.write_netcdf(self.dataset, path)
+
+    def __reduce__(self) -> tuple:
+        # The dataset alone: pickled as attributes, the arrays would travel twice and come back writable.
+        return type(self), (self.dataset,)
 
     def equals(self, other: "Trajectories") -> bool:
         """Whether values (NaN equal to NaN), times, names, coordinates and units agree."""
@@ -593,11 +606,13 @@ def _build(
     coords: Mapping[str, Any] | None,
     units: Mapping[str, str] | Sequence[str] | None,
     attrs: Mapping[str, Any],
+    extras: Mapping[str, xr.Variable] | None = None,
 ) -> Trajectories:
     per_trajectory = observations.checked_coords(coords, n_obs.size)
     units = observations.checked_units(units, state_names, per_trajectory)
     arrays = {"x": x, "t": t, "n_obs": n_obs}
     data = {name: xr.Variable(_DIMS[name], _read_only(array)) for name, array in arrays.items()}
+    data |= extras or {}
     if "t" in units:
         data["t"].attrs["units"] = units["t"]  # where xarray looks for it when it labels an axis
     labels = _state_labels(state_names)
