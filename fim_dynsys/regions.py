@@ -131,10 +131,7 @@ class Region:
             return np.array([self.low, self.high])
         if self.dim == 2:
             return self._from_unit(_unit_square_perimeter(n))
-        unit = _unit_sobol(n, self.dim, 0)
-        face = np.arange(n) % (2 * self.dim)
-        unit[np.arange(n), face // 2] = face % 2
-        return self._from_unit(unit)
+        return self._from_unit(_unit_cube_faces(n, self.dim))
 
     def _from_unit(self, unit: np.ndarray) -> np.ndarray:
         # Convex combination: exact on both faces and free of overflow, unlike low + size * unit.
@@ -216,3 +213,12 @@ def _unit_square_perimeter(n: int) -> np.ndarray:
     x = np.choose(side.astype(int), [along, one, 1 - along, zero])
     y = np.choose(side.astype(int), [zero, along, one, 1 - along])
     return np.stack([x, y], axis=-1)
+
+
+def _unit_cube_faces(n: int, dim: int) -> np.ndarray:
+    # A sequence of its own for each face: every k-th point of one Sobol sequence is not spread evenly.
+    faces = []
+    for face, rows in enumerate(np.array_split(np.arange(n), 2 * dim)):
+        if rows.size:
+            faces.append(np.insert(_unit_sobol(rows.size, dim - 1, face), face // 2, face % 2, axis=1))
+    return np.concatenate(faces)

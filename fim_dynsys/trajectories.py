@@ -547,17 +547,17 @@ def concatenate(trajectories: Sequence[Trajectories]) -> Trajectories:
         raise ValueError(f"concatenate: expected a list of Trajectories, got {trajectories!r}")
     first = items[0]
     for k, item in enumerate(items[1:], start=1):
+        if set(item.coords) != set(first.coords):
+            raise ValueError(
+                f"concatenate: expected coordinates {sorted(first.coords)} as in item 0, "
+                f"got {sorted(item.coords)} in item {k}; add or drop some using with_coords"
+            )
         for what in ("state_names", "units"):
             if getattr(item, what) != getattr(first, what):
                 raise ValueError(
                     f"concatenate: expected {what} {getattr(first, what)} as in item 0, "
                     f"got {getattr(item, what)} in item {k}; rename or convert them first"
                 )
-        if set(item.coords) != set(first.coords):
-            raise ValueError(
-                f"concatenate: expected coordinates {sorted(first.coords)} as in item 0, "
-                f"got {sorted(item.coords)} in item {k}; add or drop some using with_coords"
-            )
     pairs = [pair for item in items for pair in zip(item._x, item._t, item._n_obs, strict=True)]
     x, t, n_obs = observations.pack([x[:n] for x, _, n in pairs], [t[:n] for _, t, n in pairs])
     coords = {name: np.concatenate([item.coords[name] for item in items]) for name in first.coords}
