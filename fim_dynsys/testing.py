@@ -309,9 +309,9 @@ def _check_infer(factory, model, data):
     """`infer` is pure, repeatable and what `fit` uses; a list of contexts gives the same."""
     context = as_trajectories(*data)
     other = factory()
-    before = dict(vars(other))
+    before = _public_state(other)
     field = other.infer(context)
-    _require(vars(other).keys() == before.keys(), "infer: changed the model")
+    _require(_public_state(other) == before, "infer: changed the model")
     points = _points(model.field_)
     expected = model.field_(points)
     size = np.abs(expected).max() or 1.0
@@ -319,6 +319,11 @@ def _check_infer(factory, model, data):
     (single,) = other.infer_many([context])
     # batches may be padded and summed in another order, in the precision of the encoder
     _close(single(points), expected, 1e-5, size, "infer_many: another field than infer's")
+
+
+def _public_state(model) -> dict:
+    """Attributes by identity, without private ones such as a network that is read at first use."""
+    return {key: id(value) for key, value in vars(model).items() if not key.startswith("_")}
 
 
 def _check_input_forms(data):
@@ -399,7 +404,7 @@ def _check_refusals(model, data):
     """Bad input is refused with ValueError and leaves the earlier fit alone."""
     (x, *_), (t, *_) = data
     n, d = x.shape
-    field, state = model.field_, {key: id(value) for key, value in vars(model).items()}
+    field, state = model.field_, _public_state(model)
     nan_time, shuffled, repeated, infinite = t.copy(), t[::-1].copy(), t.copy(), x.copy()
     nan_time[3], repeated[4], infinite[2, 0] = np.nan, repeated[3], np.inf
     cases = {
@@ -430,7 +435,7 @@ def _check_refusals(model, data):
     _refused(lambda: model.predict(x, u=t), "predict with control input")
     _refused(lambda: model.simulate(x[0], 3.0), "simulate to a scalar time")
     _refused(lambda: model.simulate(np.zeros(d + 1), t), "simulate from another dimension")
-    unchanged = model.field_ is field and {key: id(value) for key, value in vars(model).items()} == state
+    unchanged = model.field_ is field and _public_state(model) == state
     _require(unchanged, "a refused call changed the fitted model")
 
 

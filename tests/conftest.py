@@ -37,3 +37,21 @@ def damped():
         for a, s in zip((1.0, -1.5), t, strict=True)
     ]
     return x, t
+
+
+@pytest.fixture(scope="session")
+def random_published_weights(tmp_path_factory):
+    """A weights file of a small published network with random weights: answers mean nothing."""
+    import torch
+
+    from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
+    from fim_dynsys.models.fim_ode.weights import save_weights
+
+    config = PublishedConfig(
+        width=32, heads=4, feedforward=64, encoder_layers=1, decoder_layers=2, uncertainty_layers=1
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        network = PublishedNetwork(config).eval()
+    path = tmp_path_factory.mktemp("weights") / "random-published.safetensors"
+    return save_weights(path, network, "published", config, max_dim=3, dtype=torch.float32)

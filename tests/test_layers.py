@@ -1,0 +1,208 @@
+"""Imports point down, heavy packages stay where they belong, and public names load lazily."""
+
+import ast
+import graphlib
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import fim_dynsys
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "fim_dynsys"
+
+# From the bottom up; a file may import from its own layer and those before it, without cycles.
+LAYERS = (
+    ("errors", "regions", "files", "observations"),
+    ("trajectories",),
+    ("corruption", "reduction", "field"),
+    ("simulation", "metrics"),
+    ("regression",),
+    ("systems", "distillation"),
+    ("saved",),
+    ("model",),
+    ("models",),
+    ("registry", "testing"),
+    ("__main__",),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+# Where a heavy package may be imported at all, inside functions or not.
+HOMES = {
+    "torch": ("fim_dynsys.models.fim_ode.",),
+    "safetensors": ("fim_dynsys.models.fim_ode.", "fim_dynsys.__main__"),
+    "pysindy": ("fim_dynsys.models.sindy",),
+    "sklearn": ("fim_dynsys.model", "fim_dynsys.models.", "fim_dynsys.testing"),
+    "matplotlib": (),
+    "benchmarks": (),
+    "training": (),
+    "plugins": (),
+}
+
+
+def _modules(folder: Path, prefix: str) -> dict[str, Path]:
+    files = sorted(folder.rglob("*.py"))
+    names = {path: ".".join((prefix, *path.relative_to(folder).with_suffix("").parts)) for path in files}
+    return {name.removesuffix(".__init__"): path for path, name in names.items()}
+
+
+MODULES = _modules(PACKAGE, "fim_dynsys")
+KNOWN = MODULES | _modules(ROOT / "training", "training")
+
+
+@cache
+def _imports(path: Path) -> frozenset[str]:
+    """All modules that a file imports, in functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: expected absolute imports, got a relative one"
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                found.add(whole if whole in KNOWN else node.module)
+    return frozenset(found)
+
+
+def _own(path: Path) -> set[str]:
+    return {name for name in _imports(path) if name.split(".")[0] == "fim_dynsys"}
+
+
+def _rank(module: str) -> int:
+    return RANK[module.split(".")[1]]
+
+
+def test_every_file_has_a_layer():
+    tops = {name.split(".")[1] for name in MODULES if "." in name}
+    assert tops - set(RANK) == set()
+    assert set(RANK) - tops == set()
+
+
+@pytest.mark.parametrize("module", sorted(set(MODULES) - {"fim_dynsys", "fim_dynsys.__main__"}))
+def test_imports_point_down(module):
+    wrong = {name for name in _own(MODULES[module]) if name == "fim_dynsys" or _rank(name) > _rank(module)}
+    assert not wrong, f"{module} imports {sorted(wrong)} from above"
+
+
+def test_no_cycles():
+    graph = {name: _own(path) - {name} for name, path in MODULES.items()}
+    order = list(graphlib.TopologicalSorter(graph).static_order())
+    assert set(MODULES) <= set(order)
+
+
+@pytest.mark.parametrize("package", sorted(HOMES))
+def test_heavy_packages_stay_at_home(package):
+    strays = {
+        name
+        for name, path in MODULES.items()
+        if package in {imported.split(".")[0] for imported in _imports(path)}
+        and not any(name.startswith(home) for home in HOMES[package])
+    }
+    assert not strays, f"{package} is imported by {sorted(strays)}"
+
+
+@pytest.mark.parametrize(
+    "module", ["fim_dynsys", "fim_dynsys.models", "fim_dynsys.models.fim_ode", "fim_dynsys.regression"]
+)
+def test_packages_import_nothing(module):
+    assert _imports(MODULES[module]) <= {"importlib"}
+
+
+# What the training loop may use, so that it runs where nothing else is installed.
+TRAINING = ("prior", "generation", "corruption", "objective", "pretrain")
+TRAINING_MAY = ("fim_dynsys.errors", "fim_dynsys.regression.terms", "fim_dynsys.models.fim_ode.")
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_training_stands_on_its_own(name):
+    for imported in _imports(ROOT / "training" / f"{name}.py"):
+        top = imported.split(".")[0]
+        assert top in {*sys.stdlib_module_names, "torch", "numpy", "safetensors", "training", "fim_dynsys"}, (
+            imported
+        )
+        assert top != "fim_dynsys" or imported.startswith(TRAINING_MAY), imported
+
+
+# ---------------------------------------------------------------------- laziness
+
+FRESH = """
+import sys, time
+start = time.process_time()
+import fim_dynsys
+spent = time.process_time() - start
+loaded = sorted({name.split(".")[0] for name in sys.modules})
+import json
+print(json.dumps({"spent": spent, "loaded": loaded}))
+"""
+
+
+def _fresh(code: str) -> dict:
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return json.loads(run.stdout)
+
+
+def test_importing_the_package_is_cheap():
+    result = _fresh(FRESH)
+    heavy = {"torch", "pysindy", "matplotlib", "xarray", "scipy", "numpy", "sklearn", "pandas", "sympy"}
+    assert heavy & set(result["loaded"]) == set()
+    assert result["spent"] < 0.3
+
+
+def test_listing_models_imports_none():
+    code = FRESH.replace("import fim_dynsys\n", "import fim_dynsys\nfim_dynsys.available()\n", 1)
+    heavy = {"torch", "pysindy", "matplotlib", "xarray", "scipy", "sklearn"}
+    assert heavy & set(_fresh(code)["loaded"]) == set()
+
+
+def test_terms_need_numpy_only():
+    """The training loop builds dictionaries where neither scipy nor xarray is installed."""
+    loaded = _fresh(FRESH.replace("import fim_dynsys\n", "import fim_dynsys.regression.terms\n", 1))["loaded"]
+    assert "numpy" in loaded
+    assert {"scipy", "xarray", "pandas", "sympy", "torch", "sklearn"} & set(loaded) == set()
+
+
+def test_analysis_of_fields_needs_no_torch():
+    code = FRESH.replace(
+        "import fim_dynsys\n", "import fim_dynsys\nfim_dynsys.load('sindy')\nfim_dynsys.distill\n", 1
+    )
+    assert {"torch", "matplotlib"} & set(_fresh(code)["loaded"]) == set()
+
+
+ALL_NAMES = """
+import importlib, json, pkgutil
+import fim_dynsys
+for module in pkgutil.walk_packages(fim_dynsys.__path__, "fim_dynsys."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+print(json.dumps({name: type(getattr(fim_dynsys, name)).__name__ for name in fim_dynsys.__all__}))
+"""
+
+
+def test_no_submodule_hides_a_public_name():
+    """Importing a submodule sets an attribute of the package, which must not replace a function."""
+    kinds = _fresh(ALL_NAMES)
+    assert set(kinds) == set(fim_dynsys.__all__)
+    assert "module" not in kinds.values()
+    files = {module.name for module in pkgutil.iter_modules(fim_dynsys.__path__)}
+    assert files & set(fim_dynsys.__all__) == set()
+
+
+def test_public_names_are_those_of_their_modules():
+    for name in fim_dynsys.__all__:
+        value = getattr(fim_dynsys, name)
+        if name != "__version__":
+            assert getattr(importlib.import_module(value.__module__), name) is value
+        assert name in dir(fim_dynsys)
+    assert fim_dynsys.systems is importlib.import_module("fim_dynsys.systems")
+    with pytest.raises(AttributeError, match="no attribute 'simulation_of'"):
+        _ = fim_dynsys.simulation_of
+
+
+def test_version_is_the_project_s():
+    assert f'version = "{fim_dynsys.__version__}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
