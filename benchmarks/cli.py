@@ -150,5 +150,7 @@ def write(benchmark: Benchmark, records: list[dict[str, Any]], out: Path, integr
     summary.to_csv(out / "summary.csv", index=False, float_format="%.6g", lineterminator="\n")
     gaps.to_csv(out / "differences.csv", index=False, float_format="%.6g", lineterminator="\n")
     report.draw(summary, out / f"{benchmark.name}.png", benchmark.title, published)
+    detailed = report.format_tables(summary, gaps, trials, published, detailed=True)
+    (out / "report.txt").write_text(detailed + "\n")
     print(report.format_tables(summary, gaps, trials, published))
     print(f"Written: {', '.join(str(path) for path in sorted(out.glob('*.*')))}", file=sys.stderr)

@@ -417,8 +417,10 @@ def run(
         missing[i] for i in np.random.default_rng(0).permutation(len(missing))
     ]  # an even progress bar
     tasks = [(rows[number], by_name[trial.system], trial, integrator) for number, trial in shuffled]
-    total = len(trials) * len(rows)
-    with tqdm(total=total, initial=total - len(tasks), disable=not progress, unit="trial") as bar:
+    total, interval = len(trials) * len(rows), 0.2 if sys.stderr.isatty() else 20.0
+    with tqdm(
+        total=total, initial=total - len(tasks), disable=not progress, unit="trial", mininterval=interval
+    ) as bar:
         for position, outcome in _outcomes(tasks, workers) if tasks else ():
             number, trial = shuffled[position]
             caches[number].add(trial, data[trial.system], outcome)

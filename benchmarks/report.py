@@ -169,6 +169,7 @@ class Published:
     settings: tuple[tuple[float, float], ...]
     models: tuple[str, ...]
     entries: tuple[dict[str, Any], ...]
+    mse: tuple[dict[str, Any], ...] = ()
 
     @classmethod
     def read(cls, path: Path) -> "Published":
@@ -176,7 +177,8 @@ class Published:
         with path.open("rb") as file:
             content = tomllib.load(file)
         settings = tuple((float(sigma), float(rho)) for sigma, rho in content["settings"])
-        return cls(content["citation"], settings, tuple(content["models"]), tuple(content["percent"]))
+        entries, mse = tuple(content["percent"]), tuple(content.get("mse", ()))
+        return cls(content["citation"], settings, tuple(content["models"]), entries, mse)
 
     def percent(self, model: str, task: str, sigma: float, rho: float, group="all", threshold=0.9) -> float:
         """Return one published percentage, NaN where none was published."""
@@ -191,18 +193,25 @@ class Published:
 
 
 def format_tables(
-    summary: pd.DataFrame, gaps: pd.DataFrame, trials: pd.DataFrame, published: Published | None = None
+    summary: pd.DataFrame,
+    gaps: pd.DataFrame,
+    trials: pd.DataFrame,
+    published: Published | None = None,
+    detailed: bool = False,
 ) -> str:
-    """Return the printed report."""
+    """Return the printed report; the detailed one adds a table for each part of the benchmark and the MSE."""
     parts = []
     for protocol, part in summary[summary["sigma"] != ""].groupby("protocol", sort=False):
         beside = published if protocol == "paper" else None
         for threshold in THRESHOLDS:
             parts.append(_percent_table(part, protocol, threshold, "all", beside))
-        for group in ("strict=ID", "strict=OOD"):
-            parts.append(_percent_table(part, protocol, THRESHOLDS[0], group, None))
+        split = [group for group in part["group"].unique() if group != "all"]
+        for group in split if detailed else ("strict=ID", "strict=OOD"):
+            parts.append(_percent_table(part, protocol, THRESHOLDS[0], group, beside))
         parts.append(_cost_table(part, protocol))
         parts.append(_gap_table(gaps[gaps["protocol"] == protocol], protocol))
+    if detailed:
+        parts += [_mse_table(part, published) for _, part in summary.groupby("protocol", sort=False)]
     parts.append(_failures(trials))
     if published is not None:
         parts.append(f"Published rows: {published.citation}.")
@@ -240,8 +249,9 @@ def _percent_table(part, protocol: str, threshold: float, group: str, published:
             lines.append(
                 [model, "", *(" / ".join(_with_error(v, math.nan) for v in pair) for pair in values)]
             )
+    name = _GROUP_NAMES.get(group, group)
     title = (
-        f"Percent of trials with R2 > {threshold:g}, reconstruction / generalisation, {_GROUP_NAMES[group]}, "
+        f"Percent of trials with R2 > {threshold:g}, reconstruction / generalisation, {name}, "
         f"protocol {protocol}; columns (sigma, rho)"
     )
     return title + "\n" + align(lines)
@@ -251,6 +261,24 @@ def _with_error(value: float, error: float) -> str:
     if math.isnan(value):
         return "-"
     return f"{value:.1f}" if math.isnan(error) else f"{value:.1f}±{error:.1f}"
+
+
+def _mse_table(part: pd.DataFrame, published: Published | None) -> str:
+    part = part[(part["sigma"] == "") & part["group"].str.fullmatch(r"dim=\d")]
+    if part.empty:
+        return ""
+    protocol = part["protocol"].iloc[0]
+    names = [f"q{round(100 * q):02d}" for q in MSE_QUANTILES]
+    lines = [["systems", "task", "model", "5 %, 50 %, 95 %", "finite ones only", "not finite"]]
+    for (group, task), rows in part.groupby(["group", "task"], sort=False):
+        for _, row in rows.iterrows():
+            cells = [", ".join(f"{row[kind + q]:.3g}" for q in names) for kind in ("mse_", "mse_finite_")]
+            lines.append([group, task, row["model"], *cells, str(row["not_finite"])])
+        for entry in published.mse if published and protocol == "paper" else ():
+            if (entry["group"], entry["task"]) == (group, task):
+                values = ", ".join(f"{value:.3g}" for value in entry["values"])
+                lines.append([group, task, entry["model"], "", values, ""])
+    return f"Quantiles of the MSE, settings pooled, protocol {protocol}\n" + align(lines)
 
 
 def _cost_table(part: pd.DataFrame, protocol: str) -> str:
@@ -318,7 +346,7 @@ def draw(summary: pd.DataFrame, path: Path, title: str, published: Published | N
     handles = {
         label: handle for a in axes.flat for handle, label in zip(*a.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles.keys(), loc="outside right upper", fontsize=8, frameon=False)
+    figure.legend(handles.values(), handles.keys(), loc="outside right center", fontsize=8, frameon=False)
     figure.suptitle(title, fontsize=11)
     figure.savefig(path, dpi=140)
 

@@ -51,31 +51,35 @@ class TruthFitRow:
         system = true_system(problem.system)
         if len(system.constants) == 0:
             return field_of(system, system.constants, problem.dim)
+        clean = clean_states(context, problem, trial)
         fitted = fit_trajectory(
             system.rhs,
             system.jac_x,
             system.jac_p,
             system.constants,
-            problem.initial_states[trial.ic - 1][None],
+            clean[:1],
             context,
-            weights=noise_weights(context, problem, trial),
+            weights=[noise_weights(clean, trial.sigma)],
             segments=(5, 1),
             time_limit=self.seconds,
         )
         return field_of(system, fitted.parameters, problem.dim)
 
 
-def noise_weights(context: Trajectories, problem: Problem, trial: Trial) -> np.ndarray:
-    """Return one over the true variance of each observation, up to a factor, shape ``(1, n, d)``.
+def clean_states(context: Trajectories, problem: Problem, trial: Trial) -> np.ndarray:
+    """Return the true states ``(n, d)`` at the times of the context."""
+    clean = clean_context(problem, trial)
+    return clean.x[0][np.searchsorted(clean.t[0], context.t[0])]
+
+
+def noise_weights(clean: np.ndarray, sigma: float) -> np.ndarray:
+    """Return one over the true variance at each clean state ``(n, d)``, up to a factor.
 
     The noise is sigma |x|; a floor of 1e-3 of each coordinate's root mean square keeps observations at a zero
     crossing, whose noise vanishes, from outweighing all others. Without noise, coordinates are weighted by
     their mean square alone.
     """
-    clean = clean_context(problem, trial)
-    position = np.searchsorted(clean.t[0], context.t[0])
-    x = clean.x[0]
-    mean_square = np.mean(x**2, axis=0)
-    if trial.sigma == 0:
-        return np.broadcast_to(1 / np.maximum(mean_square, 1e-30), (1, len(position), x.shape[1])).copy()
-    return 1 / np.maximum(x[position] ** 2, 1e-6 * mean_square + 1e-30)[None]
+    mean_square = np.mean(clean**2, axis=0) + 1e-30
+    if sigma == 0:
+        return np.broadcast_to(1 / mean_square, clean.shape).copy()
+    return 1 / np.maximum(clean**2, 1e-6 * mean_square)
