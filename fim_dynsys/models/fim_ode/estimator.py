@@ -79,6 +79,7 @@ class FIMODE(VectorFieldModel):
     """
 
     min_observations = 4
+    scale_equivariance = 1e-5  # float32 encoding; exact up to rounding in float64
 
     def __init__(self, weights=None, attention=None, precision="float32", device="cpu"):
         self.weights = weights

@@ -279,5 +279,5 @@ def load_strictly(who: str, path, network: nn.Module, tensors: dict[str, Tensor]
     problems = [f"{len(names)} {kind} ({', '.join(names[:3])})" for kind, names in kinds.items() if names]
     raise ValueError(
         f"{who}: expected the {len(expected)} tensors of {type(network).__name__}, got {str(path)!r} with "
-        f"tensors {', '.join(problems)}; these weights belong to another network."
+        f"{', '.join(problems)}; these weights belong to another network."
     )
