@@ -136,6 +136,10 @@ class Candidate:
         Name of the smoother.
     score : float
         BIC on the noisy samples.
+    variance : array (d,) or None
+        Weighted residual variances of the integrated candidate.
+    refined : bool
+        Whether the coefficients were fitted to the trajectories.
     """
 
     coefficients: np.ndarray
@@ -143,6 +147,8 @@ class Candidate:
     origin: str
     smoother: str
     score: float = math.inf
+    variance: np.ndarray | None = None
+    refined: bool = False
 
     @property
     def support(self):
@@ -237,7 +243,9 @@ def judge(observations, dictionary, candidates):
         variances = observations.residual_variance(paths)
         active = np.count_nonzero(coefficients, axis=(1, 2))
         scores = bic(variances, observations.n, active, signal, len(observations.samples))
-        scored += [replace(c, score=float(s)) for c, s in zip(part, scores, strict=True)]
+        scored += [
+            replace(c, score=float(s), variance=v) for c, s, v in zip(part, scores, variances, strict=True)
+        ]
     return sorted(scored, key=lambda c: c.score)
 
 

@@ -65,7 +65,7 @@ def rollout(dictionary, coefficients, x0, t, limit, bound=1e6):
         for j in range(n - 1):
             h = steps[:, j] if n_trajectories > 1 else steps[0, j]
             for _ in range(counts[j]):
-                state = _runge_kutta(rhs, state, h)
+                state = runge_kutta(rhs, state, h)
             if j % _COMPACT_EVERY == 0 or j == n - 2:
                 fine = (np.abs(state) <= bound).all(axis=(0, 2))
                 if not fine.all():
@@ -79,7 +79,8 @@ def rollout(dictionary, coefficients, x0, t, limit, bound=1e6):
     return out.transpose(2, 3, 0, 1)
 
 
-def _runge_kutta(rhs, x, h):
+def runge_kutta(rhs, x, h):
+    """One step of the classical Runge-Kutta method of order four from ``x`` over ``h``."""
     k1 = rhs(x)
     k2 = rhs(x + (0.5 * h) * k1)
     k3 = rhs(x + (0.5 * h) * k2)

@@ -1,0 +1,435 @@
+"""Trajectory fits: parameters and initial states by multiple shooting with forward sensitivities."""
+
+import time
+from dataclasses import dataclass
+from enum import Enum
+from itertools import pairwise
+
+import numpy as np
+
+from fim_dynsys.regression.rollout import runge_kutta, substeps
+
+_PACE_LIMIT = 0.15  # default step in units of the time in which the state travels one standard deviation
+_DAMPING = (1e-4, 1e8)  # first Levenberg-Marquardt factor, and the one at which a stage gives up
+_DECREASE = 1e-5  # relative decrease of the merit below which a stage has converged
+
+
+class FitStatus(Enum):
+    """How a trajectory fit ended."""
+
+    CONVERGED = "converged"
+    MAX_ITERATIONS = "largest number of iterations reached"
+    TIME_LIMIT = "time limit reached"
+    STALLED = "no damped step lowers the misfit"
+    DIVERGED = "the fitted field leaves the data: the start is returned"
+
+
+@dataclass(frozen=True)
+class TrajectoryFit:
+    """Result of `fit_trajectory`.
+
+    Attributes
+    ----------
+    parameters : array (q,)
+        Fitted parameters.
+    initial_states : array (T, d)
+        Fitted states at each trajectory's first time.
+    misfit : float
+        Weighted sum of squared residuals of the integrated trajectories, the prior not included; ``inf``
+        where they are not finite.
+    paths : list of arrays (n, d)
+        The integrated trajectories at the observation times.
+    information : array (q, q)
+        Half the Hessian of the misfit (Gauss-Newton), initial states eliminated, prior included.
+    status : FitStatus
+        Of the last stage.
+    iterations : int
+        Linearisations in all stages.
+    """
+
+    parameters: np.ndarray
+    initial_states: np.ndarray
+    misfit: float
+    paths: list
+    information: np.ndarray
+    status: FitStatus
+    iterations: int
+
+
+def fit_trajectory(
+    rhs,
+    jac_x,
+    jac_p,
+    parameters,
+    initial_states,
+    trajectories,
+    weights=None,
+    segments=(5, 1),
+    prior_precision=None,
+    time_limit=None,
+    *,
+    paths=None,
+    max_step=None,
+    max_iterations=12,
+):
+    """Fit the parameters and initial states of a field to observed trajectories.
+
+    Weighted least squares by lifted multiple shooting: the states at all observation times are kept as
+    variables, the integrator is linearised between them for all intervals at once (exact derivatives of the
+    classical Runge-Kutta scheme), and the free start of each segment and the gaps are eliminated, so that
+    the step is that of Gauss-Newton over parameters and segment starts. Levenberg-Marquardt damping guards
+    each step by the merit misfit + gaps. A last integration in one piece decides whether the result is kept.
+
+    Parameters
+    ----------
+    rhs : callable
+        ``(x (n, d), p (q,)) -> (n, d)``.
+    jac_x : callable
+        ``(x, p) -> (n, d, d)``, derivative by the state.
+    jac_p : callable
+        ``(x, p) -> (n, d, q)``, derivative by the parameters.
+    parameters : array (q,)
+        Start, and mean of the prior.
+    initial_states : array (T, d)
+        Start, one per trajectory.
+    trajectories : Trajectories or list of (t (n,), x (n, d))
+        Observations; NaN where missing.
+    weights : list of arrays (n, d), optional
+        Inverse noise variances, up to a common factor; default 1.
+    segments : sequence of int
+        Number of segments with a free start in each stage, per trajectory; the last is normally 1.
+    prior_precision : array (q,) or (q, q), optional
+        Precision of a Gaussian prior, in units of the weights.
+    time_limit : float, optional
+        CPU seconds after which the best so far is returned.
+    paths : list of arrays (n, d), optional
+        States to linearise about first, for example smoothed observations. Default: the field integrated from
+        ``initial_states`` where that stays near the data, else the observations.
+    max_step : float, optional
+        Longest Runge-Kutta step; default 0.15 of the time in which the state travels one standard deviation.
+    max_iterations : int
+        Largest number of accepted or rejected steps in each stage.
+
+    Returns
+    -------
+    TrajectoryFit
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit together.
+
+    References
+    ----------
+    H. G. Bock, Recent advances in parameter identification techniques for ODE (1983), sect. 3 (multiple
+    shooting); J. Albersmeyer, M. Diehl, The lifted Newton method and its application in optimization, SIAM J.
+    Optim. 20 (2010) 1655, algorithm 2.
+    """
+    p0 = np.array(parameters, dtype=np.float64)
+    data = _Data.of(trajectories, weights)
+    x0 = np.array(initial_states, dtype=np.float64).reshape(-1, data.dim)
+    if p0.ndim != 1 or len(x0) != len(data.times):
+        raise ValueError(
+            f"fit_trajectory: expected parameters (q,) and initial states ({len(data.times)}, {data.dim}), "
+            f"got {p0.shape} and {np.shape(initial_states)}."
+        )
+    prior = np.zeros((len(p0), len(p0)))
+    if prior_precision is not None:
+        given = np.asarray(prior_precision, dtype=np.float64)
+        prior = np.diag(given) if given.ndim == 1 else given
+        if prior.shape != (len(p0), len(p0)):
+            raise ValueError(f"fit_trajectory: expected prior_precision ({len(p0)},), got {given.shape}.")
+    deadline = None if time_limit is None else time.process_time() + time_limit
+    with np.errstate(all="ignore"):
+        max_step = _default_step(rhs, p0, data) if max_step is None else max_step
+        problem = _Shooting(rhs, jac_x, jac_p, data, prior, p0, max_step)
+        return _staged(problem, p0, x0, paths, segments, max_iterations, deadline)
+
+
+def _staged(problem, p0, x0, paths, segments, max_iterations, deadline):
+    data = problem.data
+    first = problem.integrate(p0, x0)
+    start_misfit = data.misfit(first)
+    if paths is None:
+        paths = first if data.stays_near(first) else data.filled()
+    nodes = [np.array(path, dtype=np.float64) for path in paths]
+    p, status, iterations, information = p0, FitStatus.STALLED, 0, problem.prior
+    for count in segments:
+        p, nodes, information, status, used = _stage(problem, p, nodes, count, max_iterations, deadline)
+        iterations += used
+        if status is FitStatus.TIME_LIMIT:
+            break
+    starts = np.stack([path[0] for path in nodes])
+    final = problem.integrate(p, starts)
+    misfit = data.misfit(final)
+    if not misfit <= start_misfit and not np.isfinite(misfit):
+        return TrajectoryFit(p0, x0, start_misfit, first, information, FitStatus.DIVERGED, iterations)
+    if start_misfit + problem.prior_cost(p0) < misfit + problem.prior_cost(p):
+        return TrajectoryFit(p0, x0, start_misfit, first, information, FitStatus.STALLED, iterations)
+    return TrajectoryFit(p, starts, misfit, final, information, status, iterations)
+
+
+def _stage(problem, p, nodes, count, max_iterations, deadline):
+    """Levenberg-Marquardt steps with ``count`` free starts per trajectory."""
+    layout = [_boundaries(len(path), count) for path in nodes]
+    linear = problem.linearise(p, nodes, layout)
+    damping, status, used = _DAMPING[0], FitStatus.MAX_ITERATIONS, 0
+    while used < max_iterations:
+        if deadline is not None and time.process_time() > deadline:
+            status = FitStatus.TIME_LIMIT
+            break
+        used += 1
+        p_new, nodes_new = problem.step(linear, p, nodes, damping)
+        trial = problem.linearise(p_new, nodes_new, layout)
+        if trial.merit <= linear.merit:
+            converged = linear.merit - trial.merit <= _DECREASE * linear.merit
+            p, nodes, linear = p_new, nodes_new, trial
+            damping = max(damping * 0.1, 1e-12)
+            if converged:
+                status = FitStatus.CONVERGED
+                break
+            continue
+        if trial.merit <= linear.merit * (1.0 + 1e-9):
+            status = FitStatus.CONVERGED
+            break
+        damping *= 10.0
+        if damping > _DAMPING[1]:
+            status = FitStatus.STALLED
+            break
+    return p, nodes, problem.information(linear), status, used
+
+
+def _boundaries(n, count):
+    """First sample of each segment; the last entry is ``n``."""
+    count = max(1, min(count, n // 2))
+    return np.unique(np.round(np.linspace(0, n, count + 1)).astype(int))
+
+
+@dataclass(frozen=True)
+class _Data:
+    times: list
+    values: list
+    weights: list
+
+    @classmethod
+    def of(cls, trajectories, weights):
+        pairs = trajectories.arrays() if hasattr(trajectories, "arrays") else list(trajectories)
+        times = [np.asarray(t, float) for t, _ in pairs]
+        values = [np.asarray(x, float) for _, x in pairs]
+        given = (
+            [np.ones_like(x) for x in values] if weights is None else [np.asarray(w, float) for w in weights]
+        )
+        for t, x, w in zip(times, values, given, strict=True):
+            if x.ndim != 2 or len(t) != len(x) or w.shape != x.shape or len(t) < 2:
+                raise ValueError(
+                    "fit_trajectory: expected times (n,), states (n, d) and weights (n, d) with n >= 2, "
+                    f"got {t.shape}, {x.shape} and {w.shape}."
+                )
+        given = [np.where(np.isfinite(x), w, 0.0) for x, w in zip(values, given, strict=True)]
+        return cls(times, values, given)
+
+    @property
+    def dim(self):
+        return self.values[0].shape[1]
+
+    def filled(self):
+        """Observations with missing values interpolated in time."""
+        out = []
+        for t, x in zip(self.times, self.values, strict=True):
+            columns = []
+            for column in x.T:
+                seen = np.isfinite(column)
+                columns.append(np.interp(t, t[seen], column[seen]) if seen.any() else np.zeros(len(t)))
+            out.append(np.stack(columns, axis=1))
+        return out
+
+    def residuals(self, paths):
+        """Observed minus path, 0 where missing."""
+        return [
+            np.where(w > 0, x - path, 0.0)
+            for x, w, path in zip(self.values, self.weights, paths, strict=True)
+        ]
+
+    def misfit(self, paths):
+        total = sum(np.sum(w * r * r) for w, r in zip(self.weights, self.residuals(paths), strict=True))
+        finite = all(np.isfinite(path).all() for path in paths)
+        return float(total) if finite and np.isfinite(total) else np.inf
+
+    def stays_near(self, paths):
+        """Whether paths explain more than half of the weighted variance of the observations."""
+        centred = []
+        for x, w in zip(self.values, self.weights, strict=True):
+            mean = np.sum(np.where(w > 0, w * x, 0.0), axis=0) / np.maximum(w.sum(axis=0), 1e-300)
+            centred.append(np.broadcast_to(mean, x.shape))
+        return self.misfit(paths) < 0.5 * self.misfit(centred)
+
+
+@dataclass(frozen=True)
+class _Linearisation:
+    """Normal equations of one linearisation: segment starts eliminated later, see `_Shooting.step`."""
+
+    merit: float
+    sensitivities: list  # per trajectory (n, d, d + q + 1): by segment start, by parameters, closing of gaps
+    layout: list
+    normal: list  # per segment (d + q, d + q)
+    moment: list  # per segment (d + q,)
+
+
+class _Shooting:
+    def __init__(self, rhs, jac_x, jac_p, data, prior, prior_mean, max_step):
+        self.rhs, self.jac_x, self.jac_p = rhs, jac_x, jac_p
+        self.data, self.prior, self.prior_mean = data, prior, prior_mean
+        self.counts = [substeps(t, max_step) for t in data.times]
+
+    def prior_cost(self, p):
+        return float((p - self.prior_mean) @ self.prior @ (p - self.prior_mean))
+
+    def integrate(self, p, starts):
+        """Paths from the starts, trajectory by trajectory; nan after overflow."""
+        paths = []
+        for t, counts, start in zip(self.data.times, self.counts, starts, strict=True):
+            path = np.full((len(t), len(start)), np.nan)
+            path[0] = x = start
+            steps = np.diff(t) / counts
+            x = x[None]
+            for j, h in enumerate(steps):
+                for _ in range(counts[j]):
+                    x = runge_kutta(lambda z: self.rhs(z, p), x, h)
+                if not np.isfinite(x).all():
+                    break
+                path[j + 1] = x[0]
+            paths.append(path)
+        return paths
+
+    def _interval_maps(self, p, nodes, t, counts):
+        """End of each interval (N, d), its derivatives by start (N, d, d) and by parameters (N, d, q)."""
+        x = nodes[:-1].copy()
+        n, d = x.shape
+        q = len(p)
+        tangent = np.zeros((n, d, d + q))
+        tangent[:, range(d), range(d)] = 1.0
+        steps = np.diff(t) / counts
+        for k in range(int(counts.max())):
+            rows = slice(None) if k < counts.min() else np.flatnonzero(counts > k)
+            x[rows], tangent[rows] = self._tangent_step(p, x[rows], tangent[rows], steps[rows])
+        return x, tangent[:, :, :d], tangent[:, :, d:]
+
+    def _tangent_step(self, p, x, tangent, h):
+        d = x.shape[1]
+        h1, h2 = h[:, None], h[:, None, None]
+
+        def stage(z, dz):
+            slope = self.jac_x(z, p) @ dz
+            slope[:, :, d:] += self.jac_p(z, p)
+            return self.rhs(z, p), slope
+
+        k1, s1 = stage(x, tangent)
+        k2, s2 = stage(x + 0.5 * h1 * k1, tangent + 0.5 * h2 * s1)
+        k3, s3 = stage(x + 0.5 * h1 * k2, tangent + 0.5 * h2 * s2)
+        k4, s4 = stage(x + h1 * k3, tangent + h2 * s3)
+        return (
+            x + h1 / 6.0 * (k1 + 2.0 * (k2 + k3) + k4),
+            tangent + h2 / 6.0 * (s1 + 2.0 * (s2 + s3) + s4),
+        )
+
+    def linearise(self, p, nodes, layout):
+        d, q = self.data.dim, len(p)
+        residuals = self.data.residuals(nodes)
+        merit = self.prior_cost(p)
+        sensitivities, normal, moment = [], [], []
+        for k, (path, bounds) in enumerate(zip(nodes, layout, strict=True)):
+            w, r = self.data.weights[k], residuals[k]
+            ends, by_start, by_parameter = self._interval_maps(p, path, self.data.times[k], self.counts[k])
+            gaps = ends - path[1:]
+            gaps[bounds[1:-1] - 1] = 0.0  # the next segment starts anew
+            typical = w.mean(axis=0) * np.diff(bounds).mean()
+            merit += float(np.sum(w * r * r) + np.sum(typical * gaps * gaps))
+            z = self._propagate(by_start, by_parameter, gaps, bounds)
+            sensitivities.append(z)
+            weighted = z[:, :, : d + q] * w[:, :, None]
+            target = r - z[:, :, -1]
+            for a, b in pairwise(bounds):
+                block = weighted[a:b].reshape(-1, d + q)
+                normal.append(block.T @ z[a:b, :, : d + q].reshape(-1, d + q))
+                moment.append(block.T @ target[a:b].reshape(-1))
+        merit = merit if np.isfinite(merit) and all(np.isfinite(m).all() for m in normal) else np.inf
+        return _Linearisation(merit, sensitivities, layout, normal, moment)
+
+    @staticmethod
+    def _propagate(by_start, by_parameter, gaps, bounds):
+        """Sensitivities of each node to its segment's start, the parameters and the closing of gaps."""
+        n, d = len(by_start) + 1, by_start.shape[1]
+        q = by_parameter.shape[2]
+        z = np.zeros((n, d, d + q + 1))
+        z[bounds[:-1], :, :d] = np.eye(d)
+        forcing = np.concatenate([np.zeros((n - 1, d, d)), by_parameter, gaps[:, :, None]], axis=2)
+        lengths = np.diff(bounds)
+        for step in range(1, int(lengths.max())):
+            here = bounds[:-1][lengths > step] + step
+            if len(here) == 1:
+                j = here[0]
+                np.matmul(by_start[j - 1], z[j - 1], out=z[j])
+                z[j] += forcing[j - 1]
+            else:
+                z[here] = by_start[here - 1] @ z[here - 1] + forcing[here - 1]
+        return z
+
+    def _eliminated(self, linear, damping, p):
+        """Normal equations of the parameters alone, and per segment what its start follows from."""
+        d, q = self.data.dim, len(p)
+        total = self.prior.copy()
+        right = -self.prior @ (p - self.prior_mean)
+        parts = []
+        damped = np.zeros(q)
+        for normal, moment in zip(linear.normal, linear.moment, strict=True):
+            starts = normal[:d, :d].copy()
+            size = np.diagonal(starts)
+            starts[range(d), range(d)] += damping * size + 1e-12 * max(size.max(), 1e-300)
+            solved = np.linalg.solve(starts, np.column_stack([normal[:d, d:], moment[:d]]))
+            total += normal[d:, d:] - normal[d:, :d] @ solved[:, :-1]
+            right += moment[d:] - normal[d:, :d] @ solved[:, -1]
+            damped += np.diagonal(normal)[d:]
+            parts.append(solved)
+        return total, right, damped, parts
+
+    def step(self, linear, p, nodes, damping):
+        """Parameters and nodes after one damped Gauss-Newton step."""
+        d = self.data.dim
+        total, right, size, parts = self._eliminated(linear, damping, p)
+        total[range(len(p)), range(len(p))] += damping * size
+        change = _symmetric_solve(total, right)
+        moved, k = [], 0
+        for path, z, bounds in zip(nodes, linear.sensitivities, linear.layout, strict=True):
+            update = z[:, :, d:-1] @ change + z[:, :, -1]
+            for a, b in pairwise(bounds):
+                start = parts[k][:, -1] - parts[k][:, :-1] @ change
+                update[a:b] += z[a:b, :, :d] @ start
+                k += 1
+            moved.append(path + update)
+        return p + change, moved
+
+    def information(self, linear):
+        return self._eliminated(linear, 0.0, self.prior_mean)[0]
+
+
+def _symmetric_solve(matrix, right):
+    """Solve after scaling the diagonal to one; unidentified directions are left where they are."""
+    if not len(right):
+        return right
+    diagonal = np.diagonal(matrix)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    scaled = matrix * scale[:, None] * scale[None]
+    if not np.isfinite(scaled).all():
+        return np.full(len(right), np.nan)
+    values, vectors = np.linalg.eigh(0.5 * (scaled + scaled.T))
+    good = values > 1e-13 * values[-1]
+    inverse = np.where(good, 1.0 / np.where(good, values, 1.0), 0.0)
+    return scale * (vectors @ (inverse * (vectors.T @ (scale * right))))
+
+
+def _default_step(rhs, p, data):
+    points = np.concatenate(data.filled())
+    speed = np.mean(rhs(points, p) ** 2)
+    spread = np.mean(np.var(points, axis=0))
+    longest = max(t[-1] - t[0] for t in data.times)
+    return _PACE_LIMIT * np.sqrt(spread / speed) if speed > 0 and spread > 0 else longest
