@@ -148,7 +148,8 @@ class Trajectories:
 
         Accepted are the layout of this class (``n_obs`` may be left out), a DataArray over a time
         dimension and optionally one of states and ``trajectory``, and a Dataset of one variable per
-        state over the time dimension (``time``, ``t`` or ``sample``) and optionally ``trajectory``.
+        state over the time dimension (``time``, ``t`` or ``sample``) and optionally ``trajectory``. Further
+        variables of the first layout are kept unless they run along ``sample``.
 
         Raises
         ------
@@ -280,14 +281,12 @@ class Trajectories:
         ValueError
             If a coordinate was never observed.
         """
-        seen = ~np.isnan(self._x)
-        for i in np.flatnonzero(~seen.any(axis=(0, 1))):
+        low, high = (extreme.reduce(self._x, axis=(0, 1)) for extreme in (np.fmin, np.fmax))  # skip NaN
+        for i in np.flatnonzero(np.isnan(low)):
             raise ValueError(
                 f"Trajectories.box: expected observations of every state, got none of {self._names[i]!r}; "
                 "select the observed ones with select_states"
             )
-        low = np.min(self._x, axis=(0, 1), where=seen, initial=np.inf)
-        high = np.max(self._x, axis=(0, 1), where=seen, initial=-np.inf)
         # Relative to the value, so that the box scales with the data; 1e-280 keeps it above underflow.
         half = 5e-4 * np.where(low == 0, 1.0, np.maximum(np.abs(low), 1e-280))
         constant = low == high
