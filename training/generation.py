@@ -16,7 +16,7 @@ SAMPLING_STEP = 0.05
 EULER_STEPS = 20  # sub-steps of 0.0025 between samples, as the paper's generator takes
 BOUND = 100.0
 _CHECK_EVERY = 5  # samples between removals of rejected systems
-_CANDIDATES = 8000
+_CANDIDATES = 8000  # drawn at once; fewer where few systems are wanted
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,10 @@ def generate(prior: str, dim: int, n: int, seed: int) -> Systems:
     generator = torch.Generator().manual_seed(seed)
     sampler = PRIORS[prior]()
     coefficients, states, found = [], [], 0
+    size = min(_CANDIDATES, 8 * n)
     while found < n:
-        candidates = sampler.sample(_CANDIDATES, dim, generator)
-        start = torch.randn(_CANDIDATES, N_TRAJECTORIES, dim, generator=generator)
+        candidates = sampler.sample(size, dim, generator)
+        start = torch.randn(size, N_TRAJECTORIES, dim, generator=generator)
         trajectories, alive = integrate(candidates, start)
         coefficients.append(candidates[alive])
         states.append(trajectories)
