@@ -32,6 +32,14 @@ def random_network(attention: str = "softmax-gnot", seed: int = 0, **sizes) -> P
     return network.eval()
 
 
+def without_kinks(network: PublishedNetwork) -> PublishedNetwork:
+    """The network with the kinks of its query embedding (ReLU) moved out of reach of the data."""
+    with torch.no_grad():
+        bias = network.query_embedding[0].bias
+        bias.copy_(20 * bias.sign())
+    return network
+
+
 def saved(network: PublishedNetwork, folder: Path) -> Path:
     """The network in a weights file of our format, exactly."""
     config = network.config

@@ -9,7 +9,14 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fim_dynsys.field import VectorField
-from fim_dynsys.models.fim_ode.published import STABILISER, Encoding, PublishedNetwork, Summary, summarise
+from fim_dynsys.models.fim_ode.published import (
+    NORM_EPS,
+    STABILISER,
+    Encoding,
+    PublishedNetwork,
+    Summary,
+    summarise,
+)
 
 PRECISIONS = {"float32": torch.float32, "float64": torch.float64}
 
@@ -110,9 +117,9 @@ class Decoder:
         for layer, summary in zip(self._layers, summaries, strict=True):
             queries = F.linear(h, *layer.query).view(rows, self.config.heads, -1).softmax(-1)
             mixed = _mix(queries, summary).reshape(rows, width)
-            h = F.layer_norm(h + F.linear(mixed, *layer.out), (width,), *layer.norm1)
+            h = _layer_norm(h + F.linear(mixed, *layer.out), *layer.norm1)
             hidden = F.gelu(F.linear(h, *layer.expand))
-            h = F.layer_norm(h + F.linear(hidden, *layer.contract), (width,), *layer.norm2)
+            h = _layer_norm(h + F.linear(hidden, *layer.contract), *layer.norm2)
         for part in self._head[:-1]:
             h = F.gelu(F.linear(h, *part))
         return F.linear(h, *self._head[-1])
@@ -127,6 +134,18 @@ def _mix(queries: Tensor, summary: Summary) -> Tensor:
     if summary.weight is None:
         return mixed
     return mixed / ((queries * summary.weight).sum(-1, keepdim=True) + STABILISER)
+
+
+def _layer_norm(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """Layer norm; from elementary operations where gradients are wanted.
+
+    The third and higher derivatives of torch's fused kernel are wrong (torch 2.13: not even symmetric); those
+    of its GELU and softmax are right.
+    """
+    if not torch.is_grad_enabled():
+        return F.layer_norm(h, h.shape[-1:], weight, bias, NORM_EPS)
+    centred = h - h.mean(-1, keepdim=True)
+    return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + NORM_EPS) * weight + bias
 
 
 def _with_gradients(method):
@@ -237,43 +256,34 @@ class DecodedField(VectorField):
                 out[rows] = self.decode(self._tensor(x[rows])).cpu().numpy()
         return out
 
+    @_with_gradients
     def _jac(self, x):
         """By d reverse passes over all rows at once, which do not influence one another."""
         out = np.empty((*x.shape, self._dim))
         for rows in _chunks(len(x), _JACOBIAN_ROWS):
-            out[rows] = self._reverse_passes(self._tensor(x[rows])).cpu().numpy()
+            points = self._tensor(x[rows]).requires_grad_()
+            f = self.decode(points)
+            for i in range(self._dim):
+                (gradient,) = torch.autograd.grad(f[:, i].sum(), points, retain_graph=i + 1 < self._dim)
+                out[rows, i] = gradient.cpu().numpy()
         return out
 
+    @_with_gradients
     def _directional(self, x, directions):
         """Derivatives along s_k at 0 of f(x + sum s_k v_k), one reverse pass per order and component."""
         out = np.empty_like(x)
         for rows in _chunks(len(x), _DIRECTIONAL_ROWS):
-            along = [self._tensor(v[rows]) for v in directions]
-            out[rows] = self._nested_passes(self._tensor(x[rows]), along).cpu().numpy()
+            points = self._tensor(x[rows])
+            steps = [points.new_zeros(len(points), 1).requires_grad_() for _ in directions]
+            for step, direction in zip(steps, directions, strict=True):
+                points = points + step * self._tensor(direction[rows])
+            f = self.decode(points)
+            for i in range(self._dim):
+                derivative = f[:, i : i + 1]
+                for step in steps:
+                    (derivative,) = torch.autograd.grad(derivative.sum(), step, create_graph=True)
+                out[rows, i] = derivative[:, 0].detach().cpu().numpy()
         return out
-
-    @_with_gradients
-    def _reverse_passes(self, x: Tensor) -> Tensor:
-        x = x.clone().requires_grad_()
-        f = self.decode(x)
-        gradients = [
-            torch.autograd.grad(f[:, i].sum(), x, retain_graph=i + 1 < self._dim)[0] for i in range(self._dim)
-        ]
-        return torch.stack(gradients, 1)
-
-    @_with_gradients
-    def _nested_passes(self, x: Tensor, directions: list[Tensor]) -> Tensor:
-        steps = [
-            torch.zeros(len(x), 1, dtype=x.dtype, device=x.device, requires_grad=True) for _ in directions
-        ]
-        f = self.decode(x + sum(step * v for step, v in zip(steps, directions, strict=True)))
-        components = []
-        for i in range(self._dim):
-            derivative = f[:, i : i + 1]
-            for step in steps:
-                (derivative,) = torch.autograd.grad(derivative.sum(), step, create_graph=True)
-            components.append(derivative.detach())
-        return torch.cat(components, 1)
 
     def _tensor(self, x: np.ndarray) -> Tensor:
         return torch.tensor(x, dtype=torch.float64, device=self.device)

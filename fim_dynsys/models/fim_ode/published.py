@@ -12,6 +12,7 @@ from fim_dynsys.models.fim_ode.normalisation import Normalisation, Transitions, 
 
 ATTENTION_MAPS = ("softmax-gnot", "softmax")
 STABILISER = 1e-8
+NORM_EPS = 1e-5
 
 
 @dataclass(frozen=True)
@@ -127,10 +128,10 @@ class Block(nn.Module):
     def __init__(self, config: PublishedConfig):
         super().__init__()
         self.attention = LinearAttention(config)
-        self.norm1 = nn.LayerNorm(config.width)
+        self.norm1 = nn.LayerNorm(config.width, NORM_EPS)
         self.expand = nn.Linear(config.width, config.feedforward)
         self.contract = nn.Linear(config.feedforward, config.width)
-        self.norm2 = nn.LayerNorm(config.width)
+        self.norm2 = nn.LayerNorm(config.width, NORM_EPS)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, h: Tensor, summary: Summary) -> Tensor:
