@@ -354,7 +354,7 @@ def _outcomes(tasks: list[tuple], workers: int) -> Iterator[tuple[int, dict[str,
     import joblib
     from threadpoolctl import threadpool_limits
 
-    if workers == 1 or len(tasks) == 1:
+    if workers == 1 or len(tasks) <= 1:
         with threadpool_limits(1):
             for number, task in enumerate(tasks):
                 yield _work(number, *task)
@@ -413,16 +413,20 @@ def run(
         for number, cache in enumerate(caches)
         if (trial, data[trial.system]) not in cache.outcomes
     ]
-    shuffled = [
-        missing[i] for i in np.random.default_rng(0).permutation(len(missing))
-    ]  # an even progress bar
-    tasks = [(rows[number], by_name[trial.system], trial, integrator) for number, trial in shuffled]
-    total, interval = len(trials) * len(rows), 0.2 if sys.stderr.isatty() else 20.0
-    with tqdm(
-        total=total, initial=total - len(tasks), disable=not progress, unit="trial", mininterval=interval
-    ) as bar:
-        for position, outcome in _outcomes(tasks, workers) if tasks else ():
-            number, trial = shuffled[position]
+    np.random.default_rng(0).shuffle(
+        missing
+    )  # large systems come last in the list: the time left would mislead
+    tasks = [(rows[number], by_name[trial.system], trial, integrator) for number, trial in missing]
+    total = len(trials) * len(rows)
+    if progress and len(tasks) < total:
+        print(
+            f"{total - len(tasks)} of {total} outcomes are known from {caches[0].path.parent}",
+            file=sys.stderr,
+        )
+    interval = 0.2 if sys.stderr.isatty() else 20.0
+    with tqdm(total=len(tasks), disable=not progress, unit="trial", mininterval=interval) as bar:
+        for position, outcome in _outcomes(tasks, workers):
+            number, trial = missing[position]
             caches[number].add(trial, data[trial.system], outcome)
             bar.update()
     return [

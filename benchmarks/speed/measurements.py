@@ -131,11 +131,11 @@ def _grid() -> np.ndarray:
 # --------------------------------------------------------------------------------------- integration
 
 
-def batched_simulation(repeats: int) -> list[Measurement]:
-    """256 Van der Pol trajectories together against one scipy call each, same pair and tolerances."""
+def batched_simulation(repeats: int, batch: int = BATCH) -> list[Measurement]:
+    """Many Van der Pol trajectories together against one scipy call each, same pair and tolerances."""
     from scipy.integrate import solve_ivp
 
-    starts = np.random.default_rng(SEED).uniform(-2.5, 2.5, (BATCH, 2))
+    starts = np.random.default_rng(SEED).uniform(-2.5, 2.5, (batch, 2))
     t = np.linspace(0, 20, OBSERVATIONS)
     rtol, atol = 1e-7, 1e-9
     field = CallableField(van_der_pol, 2)
@@ -158,9 +158,11 @@ def batched_simulation(repeats: int) -> list[Measurement]:
         "loop of the field": lambda: loop(field.ivp),
     }
     seconds = interleaved(functions, rounds)
-    note = f"{BATCH} Van der Pol trajectories to t = 20, DOP853, rtol {rtol:g}, atol {atol:g}"
+    note = f"{batch} Van der Pol trajectories to t = 20, DOP853, rtol {rtol:g}, atol {atol:g}"
     return [
-        Measurement("simulate, 256 trajectories together", 1e3 * seconds["together"], "ms", rounds, note),
+        Measurement(
+            f"simulate, {batch} trajectories together", 1e3 * seconds["together"], "ms", rounds, note
+        ),
         Measurement("solve_ivp in a loop, plain Python field", 1e3 * seconds["loop"], "ms", rounds, note),
         Measurement(
             "solve_ivp in a loop, CallableField", 1e3 * seconds["loop of the field"], "ms", rounds, note

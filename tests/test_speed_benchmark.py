@@ -1,0 +1,55 @@
+"""The speed benchmark: how it times, and that what it compares gives equal answers."""
+
+import csv
+
+import numpy as np
+import pytest
+
+from benchmarks.speed import __main__ as command
+from benchmarks.speed import measurements
+from benchmarks.speed.timing import Measurement, interleaved
+
+
+def test_rounds_are_interleaved_and_the_first_is_not_counted(monkeypatch):
+    clock = iter(range(100))
+    monkeypatch.setattr("time.process_time", lambda: float(next(clock)))
+    calls = []
+    seconds = interleaved({"a": lambda: calls.append("a"), "b": lambda: (calls.append("b"), next(clock))}, 3)
+    assert "".join(calls) == "abababab"
+    assert seconds == {"a": 1.0, "b": 2.0}
+
+
+def test_batched_simulation_gives_scipy_answers_faster():
+    rows = {row.quantity: row for row in measurements.batched_simulation(1, batch=8)}
+    # both are solved to rtol 1e-7 over three periods of the oscillator
+    assert rows["largest difference between the two"].value < 1e-5
+    assert rows["solve_ivp loop / simulate"].value > 1.5
+
+
+def test_contexts_are_noisy_and_reproducible():
+    first, second = measurements.context(2), measurements.context(2)
+    assert np.array_equal(first.x, second.x)
+    assert first.x.shape == (2, 200, 2)
+    assert 0.01 < np.abs(np.diff(first.x[0, :, 0], n=2)).std() < 1
+
+
+def test_import_is_measured_in_fresh_processes():
+    rows = measurements.imports(1)
+    assert [row.unit for row in rows] == ["ms", "ms wall"]
+    assert rows[0].value < 300
+
+
+def test_table_is_written_with_machine_and_commit(tmp_path, monkeypatch, capsys):
+    section = [Measurement("thing / other thing", 3.14159265, "x", 5, "note")]
+    monkeypatch.setitem(command.SECTIONS, "import", lambda repeats: section)
+    assert command.main(["--only", "import", "--out", str(tmp_path)]) == 0
+    with (tmp_path / "speed.csv").open() as file:
+        (row,) = csv.DictReader(file)
+    assert (row["quantity"], float(row["value"]), row["unit"], row["repeats"]) == (
+        "thing / other thing",
+        pytest.approx(3.1416),
+        "x",
+        "5",
+    )
+    assert "cores" in row["machine"]
+    assert "3.142" in capsys.readouterr().out
