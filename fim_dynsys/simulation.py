@@ -587,6 +587,7 @@ class _Batch:
 
     def _step(self):
         """Attempt one step with every trajectory."""
+        count_nonzero = np.count_nonzero
         self.n_iterations += 1
         left = self.end - self.s
         h = np.minimum(self.h, left)
@@ -598,18 +599,20 @@ class _Batch:
         s_new = np.where(h < left, self.s + h, self.end)
         hit = None if self.g is None else self._cross(accepted, x_new, s_new, h)
         self._record(accepted, s_new, h)
-        if accepted.all():
+        # count_nonzero takes a sixth of the time of any and all, which shows with one trajectory.
+        n_rejected = len(h) - count_nonzero(accepted)
+        if n_rejected == 0:
             self.x, self.f, self.s = x_new, f_new, s_new
             self.h = np.minimum(h * np.maximum(factor, 0.2), self.problem.max_step)
             self.growth.fill(10.0)
         else:
-            h *= np.where(error < np.inf, np.maximum(factor, 0.2), 0.1)
-            self._advance_some(accepted, x_new, f_new, s_new, h)
-        outside = (reach > self.limit).any(axis=1)
-        there = self.s >= self.end
+            factor = np.where(error < np.inf, np.maximum(factor, 0.2), 0.1)
+            self._advance_some(accepted, x_new, f_new, s_new, h * factor)
+        outside, there = reach > self.limit, self.s >= self.end
         last = self.n_iterations >= self.problem.max_steps
-        if last or there.any() or outside.any() or not accepted.all() or (hit is not None and hit.any()):
-            self._end_some(accepted, error, outside, there, hit, last)
+        n_hit = 0 if hit is None else count_nonzero(hit)
+        if last or n_rejected or n_hit or count_nonzero(there) or count_nonzero(outside):
+            self._end_some(accepted, error, outside.any(axis=1), there, hit, last)
 
     def _error(self, reach):
         """Norm of the local error per row, relative to the tolerances."""
@@ -688,13 +691,18 @@ class _Batch:
     def _record(self, accepted, s_new, h):
         """Keep the stages of steps within which states are wanted; these are computed later, together."""
         upto = self.problem.clock.reached(s_new, self.rows)
-        i = np.flatnonzero(accepted & (upto > self.sampled))
-        if not len(i):
+        wanted = accepted & (upto > self.sampled)
+        n_wanted = np.count_nonzero(wanted)
+        if n_wanted == 0:
             return
-        first, upto = self.sampled[i], upto[i]
-        self.segments.append((self.rows[i], self.s[i], h[i], self.sign[i], self.columns[i], first, upto))
-        self.sampled[i] = upto
-        self.n_pending += len(i) + int((upto - first).sum())
+        segment = (self.rows, self.s, h, self.sign, self.columns, self.sampled, upto)
+        if n_wanted < len(wanted):
+            segment = tuple(part[wanted] for part in segment)
+        else:
+            segment = (*segment[:4], self.columns.copy(), *segment[5:])
+        self.segments.append(segment)
+        self.n_pending += n_wanted + int(np.add.reduce(segment[6] - segment[5]))
+        self.sampled = np.where(wanted, upto, self.sampled)
         if self.n_pending > _PENDING_AT_MOST:
             self._write_samples()
 
