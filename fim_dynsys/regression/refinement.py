@@ -162,7 +162,7 @@ def _staged(problem, p0, x0, paths, segments, max_iterations, deadline):
     starts = np.stack([path[0] for path in nodes])
     final = problem.integrate(p, starts)
     misfit = data.misfit(final)
-    if not misfit <= start_misfit and not np.isfinite(misfit):
+    if not np.isfinite(misfit):
         return TrajectoryFit(p0, x0, start_misfit, first, information, FitStatus.DIVERGED, iterations)
     if start_misfit + problem.prior_cost(p0) < misfit + problem.prior_cost(p):
         return TrajectoryFit(p0, x0, start_misfit, first, information, FitStatus.STALLED, iterations)
@@ -173,6 +173,8 @@ def _stage(problem, p, nodes, count, max_iterations, deadline):
     """Levenberg-Marquardt steps with ``count`` free starts per trajectory."""
     layout = [_boundaries(len(path), count) for path in nodes]
     linear = problem.linearise(p, nodes, layout)
+    if not np.isfinite(linear.merit):
+        return p, nodes, problem.prior, FitStatus.DIVERGED, 0
     damping, status, used = _DAMPING[0], FitStatus.MAX_ITERATIONS, 0
     while used < max_iterations:
         if deadline is not None and time.process_time() > deadline:

@@ -1,0 +1,81 @@
+"""Noise level and law from data, and information criteria."""
+
+import math
+
+import numpy as np
+import pytest
+
+from fim_dynsys.regression.criteria import (
+    VARIANCE_FLOOR,
+    NoiseLaw,
+    bic,
+    extended_bic,
+    noise_law,
+    pseudo_residuals,
+)
+
+
+def signal(t):
+    return np.stack([np.sin(t), 10.0 * np.cos(0.7 * t)], axis=1)
+
+
+@pytest.mark.parametrize(("additive", "seed"), [(True, 0), (True, 1), (False, 0), (False, 1)])
+def test_level_and_law_of_the_noise(additive, seed):
+    rng = np.random.default_rng(seed)
+    t = np.sort(rng.uniform(0, 20, size=600))
+    x = signal(t)
+    rms = np.sqrt(np.mean(x**2, axis=0))
+    noise = 0.05 * rng.normal(size=x.shape) * (rms if additive else x)
+    law = noise_law([(t[:250], (x + noise)[:250]), (t[250:], (x + noise)[250:])])
+    # 600 pseudo-residuals, correlated over five samples: a standard error of about 6 %
+    np.testing.assert_allclose(law.level, 0.05 * rms, rtol=0.15)
+    assert (law.share > 0.4).all() if additive else (law.share < 0.05).all()
+
+
+def test_clean_data_have_next_to_no_noise():
+    t = np.linspace(0, 20, 600)
+    assert (noise_law([(t, signal(t))]).level < 1e-4 * np.array([1.0, 10.0])).all()
+
+
+def test_pseudo_residuals_vanish_on_cubics_and_have_unit_variance_on_noise():
+    rng = np.random.default_rng(2)
+    t = np.sort(rng.uniform(0, 10, size=4000))
+    np.testing.assert_allclose(pseudo_residuals(t[:60], t[:60, None] ** 3), 0.0, atol=1e-8)
+    residuals = pseudo_residuals(t, rng.normal(size=(4000, 1)))
+    assert np.var(residuals) == pytest.approx(1.0, abs=0.08)
+
+
+def test_law_scales_with_the_state():
+    rng = np.random.default_rng(3)
+    t = np.linspace(0, 20, 300)
+    x = signal(t) * (1 + 0.05 * rng.normal(size=(300, 2)))
+    law, scaled = noise_law([(t, x)]), noise_law([(60 * t, 1e3 * x)])
+    np.testing.assert_allclose(scaled.level, 1e3 * law.level, rtol=1e-10)
+    np.testing.assert_array_equal(scaled.share, law.share)
+    np.testing.assert_allclose(scaled.weights(1e3 * x), law.weights(x), rtol=1e-9)
+
+
+def test_relative_variance_is_one_at_the_root_mean_square():
+    law = NoiseLaw(np.array([2.0]), np.array([0.1]), np.array([5.0]))
+    assert law.relative_variance(np.array([5.0])) == pytest.approx(1.0)
+    assert law.relative_variance(np.array([0.0])) == pytest.approx(0.1)
+
+
+def test_bic_by_hand_and_its_floor():
+    value = bic([0.5, 2.0], 100, 7, [1.0, 4.0], n_starts=2)
+    assert value == pytest.approx(100 * (math.log(0.5) + math.log(2.0)) + (7 + 4) * math.log(200))
+    floored = bic([0.0, 2.0], 100, 7, [1.0, 4.0], n_starts=2)
+    assert floored == pytest.approx(100 * (math.log(VARIANCE_FLOOR) + math.log(2.0)) + 11 * math.log(200))
+    assert bic([[np.nan, 1.0]], 100, 1, [1.0, 1.0])[0] == np.inf
+
+
+def test_extended_bic_counts_models():
+    assert extended_bic(0.0, 2, 5, gamma=1.0) == pytest.approx(2 * math.log(10))
+    assert extended_bic(3.0, np.array([0, 5]), 5).tolist() == pytest.approx([3.0, 3.0])
+
+
+def test_few_samples():
+    with pytest.raises(ValueError, match="pseudo_residuals: expected at least 5 samples, got 4"):
+        pseudo_residuals(np.arange(4.0), np.ones((4, 1)))
+    law = noise_law([(np.arange(4.0), np.ones((4, 2)))])
+    np.testing.assert_array_equal(law.level, 0.0)
