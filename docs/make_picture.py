@@ -56,8 +56,9 @@ def main():
     x0, later = np.array([2.6, -3.2]), np.linspace(0.0, 12.0, 600)
     low, high = np.array([-3.6, -4.2]), np.array([3.6, 4.2])
     figure, axes = plt.subplots(1, 3, figsize=(12.0, 4.0), constrained_layout=True, sharey=True)
-    for trajectory in noisy.arrays():
-        axes[0].plot(*trajectory[1].T, ".", color=OBSERVED, markersize=4)
+    for _, x in noisy.arrays():
+        axes[0].plot(*x.T, ".", color=OBSERVED, markersize=4)
+        axes[1].plot(*x.T, ".", color=OBSERVED, markersize=3, alpha=0.35)
     axes[0].set(
         title="observed: two noisy trajectories",
         xlabel="$x$",

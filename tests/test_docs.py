@@ -2,6 +2,8 @@
 
 import inspect
 import re
+import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -43,9 +45,10 @@ def commands():
 def test_code_runs(page, tmp_path, monkeypatch):
     """The blocks of a page are one script: later ones see the names of earlier ones."""
     monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": f"docs_{page.stem}"}
+    module = types.ModuleType(f"docs_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # classes defined on a page can be pickled
     for line, source in blocks(page, "python"):
-        exec(compile("\n" * line + source, str(page), "exec"), namespace)
+        exec(compile("\n" * line + source, str(page), "exec"), vars(module))
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
@@ -93,7 +96,9 @@ def test_warnings_table_is_complete():
 
 def test_presets_exist():
     named = set(
-        re.findall(r"training\.pretrain ([\w-]+)", "\n".join(page.read_text(encoding="utf-8") for page in PAGES))
+        re.findall(
+            r"training\.pretrain ([\w-]+)", "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
+        )
     )
     assert named
     assert named <= {path.stem for path in (ROOT / "training" / "presets").glob("*.toml")}
