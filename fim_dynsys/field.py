@@ -450,6 +450,8 @@ class AffineField(VectorField):
             kwargs["state_names"] = inner.state_names
         super().__init__(inner.dim, **kwargs)
         self._inner = inner
+        self._has_own_box = self._context is not None or self._region is not None
+        self._outer_context = None
         self._factor = _frozen(np.broadcast_to(np.asarray(scale, dtype=float), (inner.dim,)).copy())
         self._shift = _frozen(np.broadcast_to(np.asarray(shift, dtype=float), (inner.dim,)).copy())
         self._time_unit = float(time_unit)
@@ -468,9 +470,16 @@ class AffineField(VectorField):
         return self._inner
 
     @property
+    def context(self):
+        """The observations in outer units: those given, else the inner field's."""
+        if self._context is None and self._outer_context is None and self._inner.context is not None:
+            self._outer_context = self._to_outer(self._inner.context)
+        return self._outer_context if self._context is None else self._context
+
+    @property
     def region(self):
         """Box in outer units: the one given, the context's, else the inner field's."""
-        if self._region is None and self._context is None and self._inner.region is not None:
+        if not self._has_own_box and self._region is None and self._inner.region is not None:
             ends = self._shift + self._factor * np.array([self._inner.region.low, self._inner.region.high])
             self._region = Region(ends.min(axis=0), ends.max(axis=0), names=self.state_names)
         return super().region
@@ -478,7 +487,7 @@ class AffineField(VectorField):
     @property
     def length_scale(self):
         """Length scale in outer units, (d,), or None where nothing is known."""
-        if self._scales is None and self._length is None and self._context is None:
+        if self._scales is None and self._length is None and not self._has_own_box:
             inner = self._inner.length_scale
             self._length = None if inner is None else _frozen(np.abs(self._factor) * inner)
         return super().length_scale
@@ -516,11 +525,20 @@ class AffineField(VectorField):
         return (x - self._shift) / self._factor
 
     def _compute_scales(self):
-        if self._context is not None or self._region is not None:
+        if self._has_own_box:
             return super()._compute_scales()
         inner, size = self._inner.scales, np.abs(self._factor)
         speed = inner.speed * size / self._time_unit
         return Scales(_frozen(inner.length * size), _frozen(speed), inner.time * self._time_unit)
+
+    def _to_outer(self, context):
+        arrays = context.arrays()
+        return type(context).from_arrays(
+            [self._shift + self._factor * x for _, x in arrays],
+            [self._time_unit * t for t, _ in arrays],
+            state_names=self.state_names,
+            coords=context.coords,
+        )
 
     def _outer_fit_info(self, info):
         start, noise = info.initial_states, info.noise_level
