@@ -20,7 +20,8 @@ BACKWARD_TOLERANCES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 REST = "no motion"
 """Origin of the candidate without terms, which every search includes."""
 
-_STEP_LIMIT = 0.15  # Runge-Kutta step in units of the time in which the state travels one standard deviation
+STEP_LIMIT = 0.15
+"""Longest Runge-Kutta step in units of the time in which the state travels one standard deviation."""
 
 
 @dataclass(frozen=True)
@@ -214,6 +215,18 @@ def _sparse_fits(gram, moment, total, n):
     return zip(names, np.concatenate([thresholded, backward]), strict=True)
 
 
+def score(observations, candidate, variance):
+    """The candidate with residual variances (d,) and its BIC."""
+    value = bic(
+        variance,
+        observations.n,
+        np.count_nonzero(candidate.coefficients),
+        observations.signal_variance,
+        len(observations.samples),
+    )
+    return replace(candidate, score=float(value), variance=variance)
+
+
 def judge(observations, dictionary, candidates):
     """Integrate every candidate from its own start over the observation times and score it by BIC.
 
@@ -233,19 +246,15 @@ def judge(observations, dictionary, candidates):
     """
     if not candidates:
         return []
-    signal, scored = observations.signal_variance, []
+    scored = []
     chunk = max(1, int(2e6 / observations.z.size))
     for first in range(0, len(candidates), chunk):
         part = candidates[first : first + chunk]
         coefficients = np.stack([c.coefficients for c in part])
         start = np.stack([c.start for c in part])
-        paths = rollout(dictionary, coefficients, start, observations.t, _STEP_LIMIT)
+        paths = rollout(dictionary, coefficients, start, observations.t, STEP_LIMIT)
         variances = observations.residual_variance(paths)
-        active = np.count_nonzero(coefficients, axis=(1, 2))
-        scores = bic(variances, observations.n, active, signal, len(observations.samples))
-        scored += [
-            replace(c, score=float(s), variance=v) for c, s, v in zip(part, scores, variances, strict=True)
-        ]
+        scored += [score(observations, c, v) for c, v in zip(part, variances, strict=True)]
     return sorted(scored, key=lambda c: c.score)
 
 

@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import numpy as np
 
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR, bic
+from fim_dynsys.regression.candidates import STEP_LIMIT, score
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.refinement import fit_trajectory
 from fim_dynsys.regression.sparse import backward_elimination
 
 _ROUNDS = 4
+_ITERATIONS = 6
 
 
 def sparse_problem(dictionary, support):
-    """Right-hand side and derivatives of a dictionary field as functions of its non-zero coefficients.
+    """Right-hand side and derivatives of a polynomial field as functions of its non-zero coefficients.
 
     Parameters
     ----------
@@ -28,35 +30,35 @@ def sparse_problem(dictionary, support):
     rhs, jac_x, jac_p : callables
         As `fit_trajectory` takes them.
     """
-    rows = np.flatnonzero(support.any(axis=1))
-    terms = dictionary.subset(rows)
-    term, coordinate = np.nonzero(support[rows])
-    shape = (len(rows), dictionary.dim)
-
-    def matrix(p):
-        c = np.zeros(shape)
-        c[term, coordinate] = p
-        return c
+    if not dictionary.is_polynomial:
+        raise ValueError("sparse_problem: expected monomials only, got other kinds of terms.")
+    d = dictionary.dim
+    terms = dictionary.subset(np.flatnonzero(support.any(axis=1)))
+    term, coordinate = np.nonzero(support[support.any(axis=1)])
+    table, parameter = terms.table, np.arange(len(term))
+    rows = table.index[term]
+    by_coefficient = np.zeros((len(table), d * d, len(term)))
+    for j in range(d):
+        power = table.exponents[rows, j]
+        by_coefficient[table.lowered[rows, j], coordinate * d + j, parameter] += power
 
     def rhs(x, p):
-        return terms.columns(x.T).T @ matrix(p)
+        c = np.zeros((len(table), d))
+        c[rows, coordinate] = p
+        return table.columns(x.T).T @ c
 
     def jac_x(x, p):
-        return np.swapaxes(terms.gradient(x), 1, 2) @ matrix(p) if False else _jacobian(terms, x, matrix(p))
+        return (table.columns(x.T).T @ (by_coefficient @ p)).reshape(len(x), d, d)
 
     def jac_p(x, p):
-        out = np.zeros((len(x), shape[1], len(term)))
-        out[:, coordinate, np.arange(len(term))] = terms.columns(x.T).T[:, term]
+        out = np.zeros((len(x), d, len(term)))
+        out[:, coordinate, parameter] = table.columns(x.T)[rows].T
         return out
 
     return rhs, jac_x, jac_p
 
 
-def _jacobian(terms, x, coefficients):
-    return np.einsum("nmj,mi->nij", terms.gradient(x), coefficients, optimize=True)
-
-
-def refine(observations, dictionary, candidate, paths=None, segments=(5, 1), time_limit=None):
+def refine(observations, dictionary, candidate, paths, segments=(5, 1), time_limit=None):
     """Fit a candidate's coefficients and starts to the trajectories, its terms kept.
 
     Parameters
@@ -67,7 +69,7 @@ def refine(observations, dictionary, candidate, paths=None, segments=(5, 1), tim
         Terms.
     candidate : Candidate
         Where to start.
-    paths : list of arrays (n, d), optional
+    paths : list of arrays (n, d)
         States to linearise about first.
     segments : sequence of int
         Stages of free starts, see `fit_trajectory`.
@@ -77,56 +79,43 @@ def refine(observations, dictionary, candidate, paths=None, segments=(5, 1), tim
     Returns
     -------
     candidate : Candidate
-        Scored.
+        Scored on the nodes of the fit, which an integration in one piece need not follow: see `judge`.
     fit : TrajectoryFit
         Weighted by the inverse noise variance that the candidate's own residuals suggest.
     """
-    problem = sparse_problem(dictionary, candidate.support)
-    weights = [w[: len(t)] for w, (t, _) in zip(observations.weights, observations.samples, strict=True)]
+    support = candidate.support
     variance = _variance(observations, candidate)
     fit = fit_trajectory(
-        *problem,
-        candidate.coefficients[candidate.support],
+        *sparse_problem(dictionary, support),
+        candidate.coefficients[support],
         candidate.start,
         observations.samples,
-        [w / variance for w in weights],
+        [
+            w[: len(t)] / variance
+            for w, (t, _) in zip(observations.weights, observations.samples, strict=True)
+        ],
         segments,
         time_limit=time_limit,
         paths=paths,
-        max_step=0.15,
-        max_iterations=6,
+        max_step=STEP_LIMIT,
+        max_iterations=_ITERATIONS,
+        check=False,
     )
     coefficients = np.zeros_like(candidate.coefficients)
-    coefficients[candidate.support] = fit.parameters
-    path = np.zeros_like(observations.z)
-    for k, states in enumerate(fit.paths):
-        path[k, : len(states)] = states
-    variance = observations.residual_variance(path[None])[0]
-    score = bic(
-        variance,
-        observations.n,
-        np.count_nonzero(coefficients),
-        observations.signal_variance,
-        len(observations.samples),
-    )
-    refined = replace(
-        candidate,
-        coefficients=coefficients,
-        start=fit.initial_states,
-        score=float(score),
-        variance=variance,
-        refined=True,
-    )
-    return refined, fit
+    coefficients[support] = fit.parameters
+    padded = np.zeros_like(observations.z)
+    for k, nodes in enumerate(fit.paths):
+        padded[k, : len(nodes)] = nodes
+    refined = replace(candidate, coefficients=coefficients, start=fit.initial_states, refined=True)
+    return score(observations, refined, observations.residual_variance(padded)), fit
 
 
 def _variance(observations, candidate):
-    """Residual variances to weigh coordinates by: the candidate's own, within sensible bounds."""
+    """Residual variances to weigh coordinates by: the candidate's own, between noise level and signal."""
     signal = observations.signal_variance
-    low = np.maximum(VARIANCE_FLOOR * signal, observations.law.level**2)
-    given = candidate.variance if candidate.variance is not None else low
-    given = np.where(np.isfinite(given), given, signal)
-    return np.clip(given, np.maximum(low, 1e-300), np.maximum(0.3 * signal, low) + 1e-300)
+    low = np.maximum(np.maximum(VARIANCE_FLOOR * signal, observations.law.level**2), 1e-300)
+    given = low if candidate.variance is None else candidate.variance
+    return np.clip(np.where(np.isfinite(given), given, signal), low, np.maximum(0.3 * signal, low))
 
 
 def refine_and_prune(observations, dictionary, candidate, paths, time_limit):
@@ -167,14 +156,13 @@ def _without_cheap_terms(observations, candidate, fit):
     support = candidate.support
     if not support.any() or not np.isfinite(fit.information).all():
         return None
-    rescale = _variance(observations, candidate)
-    # the fit's weights may be stale by one refinement: one factor is enough for the comparison
+    # weights may be stale by one refinement: one common factor is enough for the comparison
     factor = observations.n * observations.dim / max(fit.misfit, 1e-300)
-    information = fit.information * min(max(factor, 1e-6), 1e6)
+    information = fit.information * min(max(factor, 1e-6), 1.0)
     values = candidate.coefficients[support]
     order, costs = backward_elimination(information, information @ values)
     gain = np.cumsum(math.log(max(observations.n * observations.dim, 2)) - costs)
-    if gain.max(initial=0.0) <= 0.0 or not np.isfinite(rescale).all():
+    if gain.max(initial=0.0) <= 0.0:
         return None
     dropped = order[: int(np.argmax(gain)) + 1]
     term, coordinate = np.nonzero(support)

@@ -71,6 +71,7 @@ def fit_trajectory(
     paths=None,
     max_step=None,
     max_iterations=12,
+    check=True,
 ):
     """Fit the parameters and initial states of a field to observed trajectories.
 
@@ -109,6 +110,10 @@ def fit_trajectory(
         Longest Runge-Kutta step; default 0.15 of the time in which the state travels one standard deviation.
     max_iterations : int
         Largest number of accepted or rejected steps in each stage.
+    check : bool
+        Whether to integrate the result in one piece, and to return the start where that fits better.
+        Otherwise ``paths`` of the result are the nodes, whose gaps vanish as the iterations converge, and
+        ``misfit`` is theirs, gaps included.
 
     Returns
     -------
@@ -143,23 +148,27 @@ def fit_trajectory(
     with np.errstate(all="ignore"):
         max_step = _default_step(rhs, p0, data) if max_step is None else max_step
         problem = _Shooting(rhs, jac_x, jac_p, data, prior, p0, max_step)
-        return _staged(problem, p0, x0, paths, segments, max_iterations, deadline)
+        return _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check)
 
 
-def _staged(problem, p0, x0, paths, segments, max_iterations, deadline):
+def _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check):
     data = problem.data
-    first = problem.integrate(p0, x0)
-    start_misfit = data.misfit(first)
+    first = problem.integrate(p0, x0) if check or paths is None else None
     if paths is None:
         paths = first if data.stays_near(first) else data.filled()
     nodes = [np.array(path, dtype=np.float64) for path in paths]
-    p, status, iterations, information = p0, FitStatus.STALLED, 0, problem.prior
+    p, status, iterations, information, merit = p0, FitStatus.STALLED, 0, problem.prior, np.inf
     for count in segments:
-        p, nodes, information, status, used = _stage(problem, p, nodes, count, max_iterations, deadline)
+        p, nodes, linear, status, used = _stage(problem, p, nodes, count, max_iterations, deadline)
+        information, merit = problem.information(linear), linear.merit
         iterations += used
         if status is FitStatus.TIME_LIMIT:
             break
     starts = np.stack([path[0] for path in nodes])
+    if not check:
+        misfit = merit - problem.prior_cost(p)
+        return TrajectoryFit(p, starts, misfit, nodes, information, status, iterations)
+    start_misfit = data.misfit(first)
     final = problem.integrate(p, starts)
     misfit = data.misfit(final)
     if not np.isfinite(misfit):
@@ -174,7 +183,7 @@ def _stage(problem, p, nodes, count, max_iterations, deadline):
     layout = [_boundaries(len(path), count) for path in nodes]
     linear = problem.linearise(p, nodes, layout)
     if not np.isfinite(linear.merit):
-        return p, nodes, problem.prior, FitStatus.DIVERGED, 0
+        return p, nodes, linear, FitStatus.DIVERGED, 0
     damping, status, used = _DAMPING[0], FitStatus.MAX_ITERATIONS, 0
     while used < max_iterations:
         if deadline is not None and time.process_time() > deadline:
@@ -198,7 +207,7 @@ def _stage(problem, p, nodes, count, max_iterations, deadline):
         if damping > _DAMPING[1]:
             status = FitStatus.STALLED
             break
-    return p, nodes, problem.information(linear), status, used
+    return p, nodes, linear, status, used
 
 
 def _boundaries(n, count):
@@ -359,21 +368,27 @@ class _Shooting:
 
     @staticmethod
     def _propagate(by_start, by_parameter, gaps, bounds):
-        """Sensitivities of each node to its segment's start, the parameters and the closing of gaps."""
+        """Sensitivities of each node to its segment's start, the parameters and the closing of gaps.
+
+        The recursion runs inside all blocks of about sqrt(n) nodes at once; the blocks of a segment are then
+        chained.
+        """
         n, d = len(by_start) + 1, by_start.shape[1]
-        q = by_parameter.shape[2]
-        z = np.zeros((n, d, d + q + 1))
-        z[bounds[:-1], :, :d] = np.eye(d)
         forcing = np.concatenate([np.zeros((n - 1, d, d)), by_parameter, gaps[:, :, None]], axis=2)
-        lengths = np.diff(bounds)
+        blocks = np.union1d(bounds, np.arange(0, n, max(int(n**0.5), 4)))
+        z = np.zeros((n, *forcing.shape[1:]))
+        z[blocks[:-1], :, :d] = np.eye(d)
+        lengths = np.diff(blocks)
         for step in range(1, int(lengths.max())):
-            here = bounds[:-1][lengths > step] + step
-            if len(here) == 1:
-                j = here[0]
-                np.matmul(by_start[j - 1], z[j - 1], out=z[j])
-                z[j] += forcing[j - 1]
-            else:
-                z[here] = by_start[here - 1] @ z[here - 1] + forcing[here - 1]
+            here = blocks[:-1][lengths > step] + step
+            z[here] = by_start[here - 1] @ z[here - 1] + forcing[here - 1]
+        for a, b in pairwise(blocks):
+            if a in bounds:
+                continue
+            start = by_start[a - 1] @ z[a - 1] + forcing[a - 1]
+            inside = z[a:b, :, :d] @ start
+            inside[:, :, d:] += z[a:b, :, d:]
+            z[a:b] = inside
         return z
 
     def _eliminated(self, linear, damping, p):
@@ -411,22 +426,18 @@ class _Shooting:
         return p + change, moved
 
     def information(self, linear):
+        if not np.isfinite(linear.merit):
+            return self.prior
         return self._eliminated(linear, 0.0, self.prior_mean)[0]
 
 
 def _symmetric_solve(matrix, right):
-    """Solve after scaling the diagonal to one; unidentified directions are left where they are."""
-    if not len(right):
-        return right
+    """Solve with the diagonal scaled to one and 1e-13 added, which holds unidentified directions."""
     diagonal = np.diagonal(matrix)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     scaled = matrix * scale[:, None] * scale[None]
-    if not np.isfinite(scaled).all():
-        return np.full(len(right), np.nan)
-    values, vectors = np.linalg.eigh(0.5 * (scaled + scaled.T))
-    good = values > 1e-13 * values[-1]
-    inverse = np.where(good, 1.0 / np.where(good, values, 1.0), 0.0)
-    return scale * (vectors @ (inverse * (vectors.T @ (scale * right))))
+    scaled[range(len(right)), range(len(right))] += 1e-13
+    return scale * np.linalg.solve(scaled, scale * right)
 
 
 def _default_step(rhs, p, data):
