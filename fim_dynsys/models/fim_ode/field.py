@@ -54,6 +54,7 @@ class Decoder:
 
     def __init__(self, network: PublishedNetwork, dtype: torch.dtype = torch.float64):
         self.config = network.config
+        self._origin = network.field_head[0].weight.dtype
 
         def frozen(module) -> tuple[Tensor, Tensor]:
             return tuple(p.detach().to(dtype, copy=True) for p in (module.weight, module.bias))
@@ -81,7 +82,7 @@ class Decoder:
     def to(self, dtype: torch.dtype | None = None, device: torch.device | str | None = None) -> "Decoder":
         """The same decoder in another type or on another device."""
         moved = object.__new__(Decoder)
-        moved.config = self.config
+        moved.config, moved._origin = self.config, self._origin
 
         def move(part):
             return part.to(device=device, dtype=dtype) if isinstance(part, Tensor) else tuple(map(move, part))
@@ -89,6 +90,14 @@ class Decoder:
         moved._embedding, moved._head = move(self._embedding), move(self._head)
         moved._layers = tuple(_Layer(*move(layer)) for layer in self._layers)
         return moved
+
+    def __getstate__(self):
+        """Weights in the network's own type, half the size where that is float32, and as exact."""
+        return {"kept": vars(self.to(self._origin)), "dtype": self.dtype}
+
+    def __setstate__(self, state):
+        vars(self).update(state["kept"])
+        vars(self).update(vars(self.to(state["dtype"])))
 
     @torch.no_grad()
     def summarise(self, tokens: Tensor, mask: Tensor) -> tuple[Summary, ...]:
