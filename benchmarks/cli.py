@@ -114,14 +114,18 @@ def limited(problems: Sequence[Problem], limit: int | None) -> list[Problem]:
 
 def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     """Run a benchmark from the command line and return the exit status."""
-    options = parser(benchmark).parse_args(arguments)
+    commands = parser(benchmark)
+    options = commands.parse_args(arguments)
     full = options.full
     settings = options.settings or (harness.SETTINGS if full else ((0.0, 0.0), (0.05, 0.5)))
     protocol = options.protocol or ("both" if full else "paper")
     seeds = options.seeds or ([0, 1, 2] if full else [0])
     names = options.models or (benchmark.full_models if full else benchmark.default_models)
     problems = limited(benchmark.problems(), options.limit)
-    rows = build_rows(benchmark, list(dict.fromkeys(names)), options.weights)
+    try:
+        rows = build_rows(benchmark, list(dict.fromkeys(names)), options.weights)
+    except (ValueError, ImportError, OSError) as error:
+        commands.error(str(error))
     trials = harness.list_trials(
         problems, settings, harness.PROTOCOLS if protocol == "both" else (protocol,), seeds
     )

@@ -215,10 +215,11 @@ class Integrator:
     An explicit pair of order 8; a trajectory on which it runs out of steps or of step size (a stiff field)
     is tried once more with LSODA at the same tolerances. The absolute tolerance is ``rtol`` times the largest
     |x| of the system's references, so it does not depend on the model. What still fails counts as a failure.
+    No true field of ODEBench or of the development split takes more than 480 steps.
     """
 
     rtol: float = 1e-8
-    max_steps: int = 5_000
+    max_steps: int = 3_000
     method: str = "dop853"
     stiff_method: str = "lsoda"
     stiff_signs: ClassVar[tuple[Status, ...]] = (Status.MAX_STEPS, Status.STEP_TOO_SMALL)

@@ -337,7 +337,7 @@ def draw(summary: pd.DataFrame, path: Path, title: str, published: Published | N
     part = summary[(summary["sigma"] != "") & (summary["group"] == "all")]
     protocols = list(dict.fromkeys(part["protocol"]))
     cells = list(dict.fromkeys(zip(part["sigma"], part["rho"], strict=True)))
-    figure = Figure(figsize=(3 + 1.5 * len(cells), 0.8 + 3 * len(protocols)), layout="constrained")
+    figure = Figure(figsize=(5 + 1.6 * len(cells), 0.8 + 3 * len(protocols)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(len(protocols), 2, squeeze=False, sharey=True, sharex=True)
     for row, protocol in zip(axes, protocols, strict=True):

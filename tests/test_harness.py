@@ -327,6 +327,27 @@ def test_interrupted_command_says_how_to_go_on(tmp_path, capsys):
     assert "the same command goes on" in capsys.readouterr().out
 
 
+def test_weights_go_to_fim_ode_alone(monkeypatch):
+    loaded = []
+
+    class Model:
+        version = "abcd1234"
+
+    monkeypatch.setattr(harness, "_load", lambda name, params: loaded.append((name, params)) or Model())
+    benchmark = cli.Benchmark("toy", "Toy", lambda: PROBLEMS, {}, (), ())
+    rows = cli.build_rows(benchmark, ["fim-ode", "sindy:degree=3", "constant"], "w.safetensors")
+    assert loaded == [("fim-ode", (("weights", "w.safetensors"),)), ("sindy", (("degree", 3),))]
+    assert [row.name for row in rows] == ["fim-ode", "sindy:degree=3", "constant"]
+    assert rows[0].version == "abcd1234"
+
+
+def test_unknown_model_ends_the_command_with_its_name(capsys):
+    benchmark = cli.Benchmark("toy", "Toy", lambda: PROBLEMS, {}, ("sindi",), ())
+    with pytest.raises(SystemExit):
+        cli.main(benchmark, [])
+    assert "sindi" in capsys.readouterr().err
+
+
 def test_limit_spreads_over_the_list():
     assert [p.system for p in cli.limited(PROBLEMS, 2)] == ["slow", "fast"]
     assert cli.limited(list(range(61)), 3) == [0, 20, 40]
