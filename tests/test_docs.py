@@ -62,7 +62,7 @@ def test_links_resolve(page):
         assert not anchor or anchor in anchors(linked), f"{page.name} links to {target}"
 
 
-@pytest.mark.parametrize(("module", "options"), commands())
+@pytest.mark.parametrize(("module", "options"), list(commands()))
 def test_commands_exist(module, options):
     """The module is there, and each option is spelt in its sources."""
     path = ROOT.joinpath(*module.split("."))
