@@ -265,9 +265,10 @@ class _Clock:
             raise ValueError(f"simulate: expected finite times (NaN at the end of a row only), got {t}.")
         sign = np.where(t[:, min(1, t.shape[1] - 1)] < start, -1.0, 1.0)
         grid = np.where(padding, np.inf, (t - start[:, None]) * sign[:, None])
-        if (grid[:, 1:][~padding[:, 1:]] <= grid[:, :-1][~padding[:, 1:]]).any():
+        wrong = np.flatnonzero(((grid[:, 1:] <= grid[:, :-1]) & ~padding[:, 1:]).any(axis=1))
+        if len(wrong):
             raise ValueError(
-                "simulate: expected strictly increasing or strictly decreasing times, got others."
+                f"simulate: expected strictly increasing or strictly decreasing times, got {t[wrong[0]]}."
             )
         end = np.where(padding, -np.inf, grid).max(axis=1)
         return cls(t, start, sign, grid, end)
@@ -320,7 +321,9 @@ class _Problem:
         length, unknown = _lengths(fields, which, x0)
         limit = escape * np.maximum(np.maximum(length, np.abs(x0)), unknown)
         atol = np.broadcast_to(rtol * length if atol is None else _checked_atol(atol, x0.shape[1]), x0.shape)
-        stacked = type(fields[0]).stack(fields) if len(fields) > 1 else None
+        kinds = {type(f) for f in fields}
+        kind = kinds.pop() if len(kinds) == 1 else VectorField
+        stacked = kind.stack(fields) if len(fields) > 1 else None
         return cls(fields, which, stacked, x0, clock, rtol, atol, limit, int(max_steps), float(max_step))
 
     def rhs(self, rows):
@@ -572,15 +575,16 @@ class _Batch:
 
     def _first_step(self):
         """Starting step per trajectory (Hairer, Norsett and Wanner, section II.4)."""
-        scale = self.atol + self.problem.rtol * np.abs(self.x)
-        size, slope = _rms(self.x / scale), _rms(self.f / scale)
-        h = np.where((size < 1e-5) | (slope < 1e-5), 1e-6 * self.end, 0.01 * size / slope)
-        h = np.minimum(h, self.end)
+        rtol = self.problem.rtol
+        scale = self.atol + rtol * np.abs(self.x)
+        slope = _rms(self.f / scale)
+        # The time in which the state changes by its own size makes everything else free of units.
+        unit = np.minimum(1.0 / (rtol * slope), self.end)
+        h = 0.01 * unit
         probe = self.x + (self.sign * h)[:, None] * self.f
         curvature = _rms((np.asarray(self.rhs(probe)) - self.f) / scale) / h
-        steepest = np.maximum(slope, curvature) * self.end
-        cautious = np.maximum(1e-6 * self.end, 1e-3 * h)
-        better = np.where(steepest <= 1e-15, cautious, self.end * (0.01 / steepest) ** (1 / self.pair.order))
+        steepest = np.maximum(slope * unit, curvature * unit**2)
+        better = unit * (0.01 / steepest) ** (1.0 / self.pair.order)
         best = np.minimum(100 * h, better)
         # A field that is not finite at the probe gives no estimate; the step control then starts from h.
         return np.minimum(np.where(np.isfinite(best), best, h), self.problem.max_step)
