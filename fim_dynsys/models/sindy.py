@@ -7,6 +7,8 @@ from fim_dynsys.field import FitInfo, VectorField
 from fim_dynsys.model import VectorFieldModel
 from fim_dynsys.regression.candidates import observe, refit, search
 from fim_dynsys.regression.fields import DictionaryField, equation_text
+from fim_dynsys.regression.pruning import improve, refine
+from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.terms import Dictionary
 
 
@@ -51,10 +53,19 @@ class SINDy(VectorFieldModel):
         """
         x, t, x_dot = _complete(trajectories, x_dot)
         model = self._pysindy()
-        if x_dot is None:
-            x_dot = [self._checked_derivative(model, v, s) for v, s in zip(x, t, strict=True)]
+        if x_dot is None and min(map(len, x), default=0) < self.min_observations:
+            raise ValueError(
+                f"SINDy: expected at least {self.min_observations} complete samples in each trajectory, "
+                f"got {min(map(len, x), default=0)}; leave the trajectory out or give x_dot."
+            )
         names = list(trajectories.state_names)
-        model.fit(x, t=t, x_dot=x_dot, feature_names=names)
+        try:
+            model.fit(x, t=t, x_dot=x_dot, feature_names=names)
+        except ValueError as error:  # numpy's and scipy's too: overflow in the normal equations
+            raise ValueError(
+                f"SINDy: expected observations that pysindy can regress, got its error {str(error)!r}; "
+                "rescale states or times, or change the optimizer or library."
+            ) from error
         info = FitInfo(
             initial_states=np.stack([v[0] for v in x]) if len(x) == trajectories.n_trajectories else None,
             report={"optimizer": repr(model.optimizer), "feature_library": repr(model.feature_library)},
@@ -77,14 +88,6 @@ class SINDy(VectorFieldModel):
             for name, value in self.get_params(deep=False).items()
         }
         return pysindy.SINDy(**parts)
-
-    def _checked_derivative(self, model, x, t):
-        if len(x) < self.min_observations:
-            raise ValueError(
-                f"SINDy: expected at least {self.min_observations} complete samples in each trajectory, "
-                f"got {len(x)}; leave the trajectory out or give x_dot."
-            )
-        return np.asarray(model.differentiation_method(x, t))
 
     def _symbolic_field(self):
         field = self._fitted_field()
@@ -137,12 +140,15 @@ class StrongSINDy(VectorFieldModel):
     Slopes from nine time-aware smoothers are regressed on monomials of degree 1 to `degree` along ten sparse
     paths (thresholded least squares and backward elimination). Every candidate is integrated from its
     smoothed first state over the observation times and scored by its misfit to the noisy samples and the
-    Bayesian information criterion. `field_.fit_info.report` says which one won.
+    Bayesian information criterion. The best structures are then fitted to the trajectories themselves and
+    stripped of terms that do not pay for themselves. `field_.fit_info.report` says which candidate won.
 
     Parameters
     ----------
     degree : int
         Largest total degree of the monomials.
+    refined : int
+        Number of structures fitted to the trajectories; 0 leaves it at the regression of slopes.
 
     References
     ----------
@@ -155,17 +161,21 @@ class StrongSINDy(VectorFieldModel):
     version = "1"
     min_observations = 5
 
-    def __init__(self, degree=3):
+    def __init__(self, degree=3, refined=4):
         self.degree = degree
+        self.refined = refined
 
     def infer(self, trajectories) -> DictionaryField:
         """Search on all trajectories together; those with a single complete sample say nothing."""
         samples = self._samples(trajectories)
         observations, dictionary, ranked = search(samples, self.degree)
+        if self.refined:
+            ranked = improve(observations, dictionary, ranked, self.refined)
         best = ranked[0]
         report = {
             "chosen": best.origin,
             "smoother": best.smoother,
+            "refined": best.refined,
             "score": best.score,
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
@@ -173,16 +183,23 @@ class StrongSINDy(VectorFieldModel):
         return _field(trajectories, samples, observations, dictionary, best, report)
 
     def _refit_member(self, field, context):
-        """Refit the chosen terms on slopes of the chosen smoother, without the search."""
+        """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
         samples = self._samples(context)
         observations = observe(samples)
         report = dict(field.fit_info.report)
-        candidate = refit(observations, field.dictionary, field.coefficients != 0, report["smoother"])
+        support = field.coefficients != 0
+        candidate = refit(observations, field.dictionary, support, report["smoother"])
+        if report["refined"] and support.any():
+            paths = [states for states, _ in observations.smoothed(TIME_AWARE[-1])]
+            again, _ = refine(observations, field.dictionary, candidate, paths)
+            candidate = again if np.isfinite(again.score) else candidate
         return _field(context, samples, observations, field.dictionary, candidate, report)
 
     def _samples(self, trajectories):
         if not isinstance(self.degree, int) or self.degree < 1:
             raise ValueError(f"StrongSINDy: expected an integer degree >= 1, got {self.degree!r}.")
+        if not isinstance(self.refined, int) or self.refined < 0:
+            raise ValueError(f"StrongSINDy: expected an integer refined >= 0, got {self.refined!r}.")
         samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]
         if sum(len(t) for t, _ in samples) < self.min_observations:
             raise ValueError(

@@ -1,14 +1,14 @@
 """Candidates refined on the trajectories and stripped of terms that the data do not ask for."""
 
 import math
-import time
 from dataclasses import replace
 
 import numpy as np
 
-from fim_dynsys.regression.candidates import STEP_LIMIT, score
+from fim_dynsys.regression.candidates import STEP_LIMIT, judge, score
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.refinement import fit_trajectory
+from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.sparse import backward_elimination
 
 _ROUNDS = 4
@@ -58,7 +58,7 @@ def sparse_problem(dictionary, support):
     return rhs, jac_x, jac_p
 
 
-def refine(observations, dictionary, candidate, paths, segments=(5, 1), time_limit=None):
+def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
     """Fit a candidate's coefficients and starts to the trajectories, its terms kept.
 
     Parameters
@@ -73,8 +73,6 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1), time_lim
         States to linearise about first.
     segments : sequence of int
         Stages of free starts, see `fit_trajectory`.
-    time_limit : float, optional
-        CPU seconds.
 
     Returns
     -------
@@ -95,7 +93,6 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1), time_lim
             for w, (t, _) in zip(observations.weights, observations.samples, strict=True)
         ],
         segments,
-        time_limit=time_limit,
         paths=paths,
         max_step=STEP_LIMIT,
         max_iterations=_ITERATIONS,
@@ -118,32 +115,26 @@ def _variance(observations, candidate):
     return np.clip(np.where(np.isfinite(given), given, signal), low, np.maximum(0.3 * signal, low))
 
 
-def refine_and_prune(observations, dictionary, candidate, paths, time_limit):
+def refine_and_prune(observations, dictionary, candidate, paths):
     """Refine, drop the terms whose Wald statistics do not pay their share of the BIC, and repeat.
 
     Parameters
     ----------
     observations, dictionary, candidate, paths
         See `refine`.
-    time_limit : float
-        CPU seconds.
 
     Returns
     -------
     list of Candidate
-        All structures met, each refined and scored.
+        All structures met, each refined and scored on the nodes of its fit.
     """
-    deadline = time.process_time() + time_limit
-    best, fit = refine(observations, dictionary, candidate, paths, time_limit=time_limit)
+    best, fit = refine(observations, dictionary, candidate, paths)
     met = [best]
-    if not np.isfinite(best.score):
-        return met
     for _ in range(_ROUNDS):
-        remaining = deadline - time.process_time()
-        smaller = _without_cheap_terms(observations, best, fit)
-        if smaller is None or remaining <= 0:
+        smaller = _without_cheap_terms(observations, best, fit) if np.isfinite(best.score) else None
+        if smaller is None:
             break
-        trial, trial_fit = refine(observations, dictionary, smaller, fit.paths, (1,), remaining)
+        trial, trial_fit = refine(observations, dictionary, smaller, fit.paths, (1,))
         met.append(trial)
         if not trial.score < best.score:
             break
@@ -171,3 +162,39 @@ def _without_cheap_terms(observations, candidate, fit):
     if not (coefficients != 0).any():
         return None
     return replace(candidate, coefficients=coefficients, origin=f"{candidate.origin}, pruned")
+
+
+def improve(observations, dictionary, ranked, count, max_terms=30):
+    """Refine and prune the best distinct structures and judge everything met by integration.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms.
+    ranked : list of Candidate
+        Scored, best first.
+    count : int
+        Number of structures to start from.
+    max_terms : int
+        Structures with more coefficients are left as they are.
+
+    Returns
+    -------
+    list of Candidate
+        ``ranked`` and what was met, best first.
+    """
+    paths = [states for states, _ in observations.smoothed(TIME_AWARE[-1])]
+    met, seen = [], set()
+    for candidate in ranked:
+        structure = candidate.support.tobytes()
+        terms = np.count_nonzero(candidate.support)
+        if structure in seen or not 0 < terms <= max_terms or not np.isfinite(candidate.score):
+            continue
+        if len(seen) == count:
+            break
+        seen.add(structure)
+        met += refine_and_prune(observations, dictionary, candidate, paths)
+    finite = [c for c in met if np.isfinite(c.coefficients).all() and np.isfinite(c.start).all()]
+    return sorted(ranked + judge(observations, dictionary, finite), key=lambda c: c.score)

@@ -153,7 +153,8 @@ def backward_elimination(gram, moment):
     order, costs = np.zeros(c.shape, dtype=np.intp), np.zeros(c.shape)
     rows = np.arange(len(c))
     for step in range(m):
-        pivot = np.maximum(np.diagonal(inverse, axis1=1, axis2=2), 1e-300)
+        # with unit diagonal the inverse's is at least one; less is rounding (or a dropped term)
+        pivot = np.maximum(np.diagonal(inverse, axis1=1, axis2=2), 1.0)
         rise = np.where(active, c * c / pivot, np.inf)
         j = np.argmin(rise, axis=1)
         order[:, step], costs[:, step] = j, rise[rows, j]
