@@ -17,7 +17,7 @@ from fim_dynsys.regression.terms import Dictionary
 @pytest.fixture(scope="module")
 def network() -> AmortisedNetwork:
     torch.manual_seed(0)
-    net = AmortisedNetwork(AmortisedConfig(context_width=24, token_width=16, updates=(2, 1))).double()
+    net = AmortisedNetwork(AmortisedConfig(context_width=24, token_width=16, n_updates=2)).double()
     with torch.no_grad():  # the heads start at zero; random ones make every choice matter
         for p in net.parameters():
             p.add_(0.05 * torch.randn_like(p))

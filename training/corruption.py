@@ -55,4 +55,4 @@ def observe(states: Tensor, step: float, settings: Observation, generator: torch
     kept = max(int((1 - settings.drop_high * float(_uniform(generator, 1))) * length), 12)
     index = _uniform(generator, b, k, length).argsort(-1)[..., :kept].sort(-1).values
     x = noisy[:, :, :length].gather(2, index[..., None].expand(-1, -1, -1, d))
-    return Context(step * index.double(), x.double(), torch.ones(index.shape, dtype=torch.bool), chosen)
+    return Context(step * index.to(x.dtype), x, torch.ones(index.shape, dtype=torch.bool), chosen)

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from fim_dynsys.metrics import field_error, r2_score
 
 import fim_dynsys
 from fim_dynsys import systems
 from fim_dynsys.corruption import add_noise, drop
 from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.field import VectorField
+from fim_dynsys.metrics import field_error, r2_score
 from fim_dynsys.model import VectorFieldModel
 from fim_dynsys.regression.fields import DictionaryField
 from fim_dynsys.regression.terms import Dictionary

@@ -42,7 +42,6 @@ class Preset:
     queries: int = 64
     place_weights: tuple[float, float, float] = (1.0, 1.0, 0.5)
     early_weight: float = 0.15
-    pass_weight: float = 0.5
     steps: int = 0
     minutes: float = 0.0
     learning_rate: float = 2e-3
@@ -140,11 +139,10 @@ def systems_error(
 
 
 def training_loss(errors: Tensor, preset: Preset) -> Tensor:
-    """Loss of the last solve, of the one that ends the first pass and, lightly, of all before."""
+    """Loss of the last solve and, lightly, of the ones before."""
     weights = torch.tensor(preset.place_weights, dtype=errors.dtype)
     losses = torch.stack([field_loss(e, weights) for e in errors])
-    first = losses[preset.network.updates[0]] if len(preset.network.updates) > 1 else 0.0
-    return losses[-1] + preset.pass_weight * first + preset.early_weight * losses[:-1].mean()
+    return losses[-1] + preset.early_weight * losses[:-1].mean()
 
 
 @torch.no_grad()

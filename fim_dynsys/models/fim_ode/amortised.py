@@ -14,10 +14,7 @@ The pipeline of one forward pass, for B contexts of K trajectories with L sample
    of bandwidths, the noise floor of the row weights and the weight of three forms of the regression
    (derivative; integral over the whole span; integral over segments with free starts);
 4. ridge solves alternate with learned updates of every term's log precision, computed from tokens per
-   (coordinate, term) that see the coefficient, its posterior variance and the context;
-5. a further pass repeats 3 and 4 on a better path: integrating the inferred field along the smoothed states
-   (a Picard step, over the whole span and over segments) gives states that obey an ODE, which removes most
-   of the bias that smoothing noise leaves in the integrals.
+   (coordinate, term) that see the coefficient, its posterior variance and the context.
 
 The answer is a polynomial of degree 3 per coordinate. Limits: up to `max_dim` coordinates, trained on 60-200
 samples per trajectory and multiplicative noise up to 6 %. Invariant to the order of trajectories, padding,
@@ -35,7 +32,7 @@ from torch import Tensor, nn
 from fim_dynsys.regression.terms import Dictionary
 
 ENCODE_DTYPE = torch.float64
-_ROWS_AT_ONCE = 64  # evaluation times per block of the smoothing bank; keeps its temporaries in cache
+_BLOCK = 2**18  # elements of a temporary of the smoothing bank; keeps it in cache
 _WINDOW_SPAN = 9.0  # windows are cut at 9 of their units, where weight times the sixth power is 1e-12
 
 
@@ -47,7 +44,7 @@ class AmortisedConfig:
     degree: int = 3
     widths: tuple[float, ...] = (0.8, 1.6, 3.0, 6.0, 12.0, 24.0)
     n_segments: int = 5
-    updates: tuple[int, ...] = (4, 2)  # learned updates in each pass
+    n_updates: int = 4
     context_width: int = 96
     token_width: int = 64
 
@@ -154,6 +151,35 @@ def _window_widths(t: Tensor, mask: Tensor, widths: tuple[float, ...]) -> Tensor
     return torch.maximum(base, 0.5 * fifth[..., None, :]).clamp(min=torch.finfo(t.dtype).tiny ** 0.5)
 
 
+def _window_sums(t: Tensor, x: Tensor, mask: Tensor, h: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Sums of w u^p for p = 0..6, each (B, W, L), and of w u^p x for p = 0..3, each (B, W, L, d)."""
+    batch, length, d = x.shape
+    weight = mask.to(x.dtype)
+    far = torch.where(mask, t, torch.finfo(t.dtype).max)
+    reach = torch.where(mask[:, None], _WINDOW_SPAN * h, 0.0)
+    rows_at_once = max(_BLOCK // (batch * length), 16)
+    moments = [x.new_empty(h.shape) for _ in range(7)]
+    targets = [x.new_empty(*h.shape, d) for _ in range(4)]
+    for level in range(h.shape[1]):
+        for start in range(0, length, rows_at_once):
+            rows = slice(start, min(start + rows_at_once, length))
+            columns = slice(start, rows.stop)
+            if rows.stop - start < length:  # only the samples that some window of the block reaches
+                low = (t[:, rows] - reach[:, level, rows]).amin(1, keepdim=True)
+                high = (t[:, rows] + reach[:, level, rows]).amax(1, keepdim=True)
+                first = int(torch.searchsorted(far, low).min())
+                last = int(torch.searchsorted(far, high, right=True).max())
+                columns = slice(min(first, start), max(last, rows.stop))
+            u = (t[:, None, columns] - t[:, rows, None]) / h[:, level, rows, None]
+            kernel = torch.exp(-0.5 * u * u) * (u.abs() <= _WINDOW_SPAN) * weight[:, None, columns]
+            for power in range(7):
+                moments[power][:, level, rows] = kernel.sum(-1)
+                if power < 4:
+                    targets[power][:, level, rows] = torch.bmm(kernel, x[:, columns])
+                kernel *= u
+    return moments, targets
+
+
 @torch.no_grad()
 def smoothing_bank(t: Tensor, x: Tensor, mask: Tensor, widths: tuple[float, ...]) -> tuple[Tensor, Tensor]:
     """Local cubic fits at every observation, one level per bandwidth, then the raw samples.
@@ -175,40 +201,14 @@ def smoothing_bank(t: Tensor, x: Tensor, mask: Tensor, widths: tuple[float, ...]
         Zero where unobserved. Equal to `fim_dynsys.regression.smoothing.smoothing_bank`.
     """
     h = _window_widths(t, mask, widths)
-    weight = mask.to(x.dtype)
-    states, slopes = [], []
-    length = t.shape[1]
-    far = torch.where(mask, t, torch.finfo(t.dtype).max)
-    for level in range(len(widths)):
-        level_states, level_slopes = [], []
-        for start in range(0, length, _ROWS_AT_ONCE):
-            rows = slice(start, min(start + _ROWS_AT_ONCE, length))
-            here, reach = t[:, rows], h[:, level, rows]
-            reached = torch.where(mask[:, rows], _WINDOW_SPAN * reach, 0.0)
-            lowest = torch.searchsorted(far, (here - reached).amin(1, keepdim=True)).min()
-            highest = torch.searchsorted(far, (here + reached).amax(1, keepdim=True), right=True).max()
-            columns = slice(int(min(lowest, start)), int(max(highest, rows.stop)))
-            u = (t[:, None, columns] - here[:, :, None]) / reach[:, :, None]
-            kernel = torch.exp(-0.5 * u * u) * weight[:, None, columns] * (u.abs() <= _WINDOW_SPAN)
-            sums, targets = [], []
-            for power in range(7):
-                sums.append(kernel.sum(-1))
-                if power < 4:
-                    targets.append(torch.bmm(kernel, x[:, columns]))
-                kernel = kernel * u
-            value, slope = _solve_first_rows(sums)
-            level_states.append(sum(v[..., None] * r for v, r in zip(value, targets, strict=True)))
-            slope_sum = sum(s[..., None] * r for s, r in zip(slope, targets, strict=True))
-            level_slopes.append(slope_sum / reach[..., None])
-        states.append(torch.cat(level_states, 1))
-        slopes.append(torch.cat(level_slopes, 1))
-    states.append(x)
-    slopes.append(slopes[0])
+    moments, targets = _window_sums(t, x, mask, h)
+    value, slope = _solve_first_rows(moments)
+    states = sum(v[..., None] * r for v, r in zip(value, targets, strict=True))
+    slopes = sum(s[..., None] * r for s, r in zip(slope, targets, strict=True)) / h[..., None]
+    states = torch.cat([states, x[:, None]], 1)
+    slopes = torch.cat([slopes, slopes[:, :1]], 1)
     observed = mask[:, None, :, None]
-    return (
-        torch.where(observed, torch.stack(states, 1), 0.0),
-        torch.where(observed, torch.stack(slopes, 1), 0.0),
-    )
+    return torch.where(observed, states, 0.0), torch.where(observed, slopes, 0.0)
 
 
 # --- steps 2-4: the operator ---
@@ -270,35 +270,12 @@ class PrecisionUpdate(nn.Module):
         return hidden, 3.0 * self.out(hidden).squeeze(-1)
 
 
-class Pass(nn.Module):
-    """The learned parts of one pass: choices of the regression, then updates of the precisions."""
-
-    def __init__(self, n_features: int, n_levels: int, n_updates: int, config: AmortisedConfig):
-        super().__init__()
-        self.context = ContextNetwork(n_features, config.context_width, n_levels)
-        self.updates = nn.ModuleList(
-            PrecisionUpdate(9, config.token_width, config.context_width) for _ in range(n_updates)
-        )
-
-
 class Regression(NamedTuple):
     """Three forms of one regression; coefficients are in units of the columns' root mean square `power`."""
 
-    path: Tensor  # (B, N, d)
-    velocity: Tensor  # (B, N, d)
     power: Tensor  # (B, m)
-    forms: list[tuple[Tensor, Tensor]]  # rows (B, 1 or d, N, m) and targets (B, d, N, 1), unweighted
     grams: Tensor  # (B, d, 3, m, m), each over its residual variance
     moments: Tensor  # (B, d, 3, m, 1)
-
-
-class Beliefs(NamedTuple):
-    """What is known of the coefficients after some solves."""
-
-    steps: list[Tensor]  # (B, m, d) in normalised units, one per solve
-    variances: Tensor  # (B, m, d)
-    log_precision: Tensor  # (B, d, m)
-    hidden: Tensor  # (B, d, m, H)
 
 
 class AmortisedNetwork(nn.Module):
@@ -311,11 +288,10 @@ class AmortisedNetwork(nn.Module):
         self.config = config
         n_levels = len(config.widths) + 1
         n_features = 2 * len(config.widths) + n_levels + self.n_statistics
-        self.passes = nn.ModuleList()
-        for n_updates in config.updates:
-            self.passes.append(Pass(n_features, n_levels, n_updates, config))
-            # a later pass sees the embedding before, what the Picard steps left over, and three more levels
-            n_features, n_levels = config.context_width + 6, len(config.widths) + 4
+        self.context = ContextNetwork(n_features, config.context_width, n_levels)
+        self.updates = nn.ModuleList(
+            PrecisionUpdate(9, config.token_width, config.context_width) for _ in range(config.n_updates)
+        )
         self.start = nn.Linear(config.context_width, 1)
         self.tables = nn.ModuleList(MonomialTable(d, config.degree) for d in range(1, config.max_dim + 1))
 
@@ -355,25 +331,15 @@ class AmortisedNetwork(nn.Module):
         slopes = slopes * (units.time_unit[:, None] / units.scale)[:, None, None]
         time = t / units.time_unit[:, None, None]
         features = self._features(time, mask, raw, states, slopes, units.deviation, weight)
-        beliefs = regression = embedding = None
-        bank = states, slopes
-        for stage in self.passes:
-            if beliefs is not None:
-                field = beliefs.steps[-1].detach().to(x.dtype)
-                paths = self._picard(regression, field, raw, 2 * units.deviation)
-                rates = torch.stack([table(p) @ field for p in paths.unbind(1)], 1)
-                features = torch.cat([embedding, _path_features(raw, paths, regression.path, weight)], -1)
-                states = torch.cat([regression.path.detach()[:, None], paths, bank[0]], 1)
-                slopes = torch.cat([regression.velocity.detach()[:, None], rates, bank[1]], 1)
-            embedding, *choices = stage.context(features.to(self.start.weight.dtype))
-            state_mix, slope_mix, floor, forms = (_bounded_gradient(c) for c in choices)
-            path = torch.einsum("bdl,blnd->bnd", state_mix.to(x.dtype).softmax(-1), states)
-            velocity = torch.einsum("bdl,blnd->bnd", slope_mix.to(x.dtype).softmax(-1), slopes)
-            rows = weight[..., None] / (path.detach() ** 2 + torch.exp(floor.to(x.dtype))[:, None])
-            rows = rows / rows.sum(1, keepdim=True) * weight.sum(1)[:, None, None]
-            regression = self._regression(table, time, mask, raw, path, velocity, rows)
-            beliefs = self._solves(stage, table, beliefs, regression, forms, embedding)
-        return Encoding(beliefs.steps, beliefs.variances, units.scale, units.time_unit)
+        embedding, *choices = self.context(features.to(self.start.weight.dtype))
+        state_mix, slope_mix, floor, forms = (_bounded_gradient(c) for c in choices)
+        path = torch.einsum("bdl,blnd->bnd", state_mix.to(x.dtype).softmax(-1), states)
+        velocity = torch.einsum("bdl,blnd->bnd", slope_mix.to(x.dtype).softmax(-1), slopes)
+        rows = weight[..., None] / (path.detach() ** 2 + torch.exp(floor.to(x.dtype))[:, None])
+        rows = rows / rows.sum(1, keepdim=True) * weight.sum(1)[:, None, None]
+        regression = self._regression(table, time, mask, raw, path, velocity, rows)
+        steps, variances = self._solves(table, regression, forms, embedding)
+        return Encoding(steps, variances, units.scale, units.time_unit)
 
     def decode(self, encoding: Encoding, points: Tensor, solve: int = -1) -> Tensor:
         """Field (B, Q, d) at points (B, Q, d), in original units."""
@@ -459,50 +425,30 @@ class AmortisedNetwork(nn.Module):
         root = rows.transpose(1, 2).sqrt()[..., None]  # (B, d, N, 1)
         count = mask.sum((1, 2)).to(raw.dtype)
         derivative = c.view(b, 1, k * n, -1), velocity.transpose(1, 2)[..., None]
-        forms, grams, moments = [], [], []
+        grams, moments = [], []
         for segments in (0, 1, self.config.n_segments):
             form = _free_starts(integral, raw, rows, mask, segments) if segments else derivative
             left, right = (root * form[0]).double(), (root * form[1]).double()
             gram, moment = left.transpose(-1, -2) @ left, left.transpose(-1, -2) @ right
             variance = _residual_variance(gram.detach(), moment.detach(), right.detach(), count, segments * k)
-            forms.append(form)
             grams.append(gram / variance)
             moments.append(moment / variance)
-        return Regression(path, velocity, power, forms, torch.stack(grams, 2), torch.stack(moments, 2))
-
-    def _picard(self, regression: Regression, coefficients: Tensor, raw: Tensor, limit: Tensor) -> Tensor:
-        """States (B, 2, N, d) whose rates are the inferred field along the path: whole span, segments."""
-        scaled = (coefficients * regression.power[..., None]).transpose(1, 2)[..., None].to(raw.dtype)
-        paths = []
-        for left, right in regression.forms[1:]:
-            left_over = (right - left @ scaled).detach().squeeze(-1).transpose(1, 2)
-            # a diverging field must not poison the mixture: its path stays within `limit` of the data
-            paths.append(raw - left_over.clamp(-limit[:, None], limit[:, None]))
-        return torch.stack(paths, 1)
+        return Regression(power, torch.stack(grams, 2), torch.stack(moments, 2))
 
     def _solves(
-        self,
-        stage: Pass,
-        table: MonomialTable,
-        before: Beliefs | None,
-        regression: Regression,
-        forms: Tensor,
-        embedding: Tensor,
-    ) -> Beliefs:
+        self, table: MonomialTable, regression: Regression, forms: Tensor, embedding: Tensor
+    ) -> tuple[list[Tensor], Tensor]:
         """Ridge solves with learned updates of the log precisions between them."""
         weight = torch.exp(forms.double())[..., None, None]
         gram, moment = (weight * regression.grams).sum(2), (weight * regression.moments).sum(2)
         b, d, m, _ = gram.shape
         dtype, power = embedding.dtype, regression.power.double()[..., None]
         fixed = self._token_constants(table, regression.power, embedding)
-        if before is None:
-            hidden = embedding.new_zeros(b, d, m, self.config.token_width)
-            log_precision, steps = self.start(embedding).expand(b, d, m), []
-        else:
-            hidden, log_precision, steps = before.hidden, before.log_precision, list(before.steps)
+        hidden = embedding.new_zeros(b, d, m, self.config.token_width)
+        log_precision = self.start(embedding).expand(b, d, m)
         solution, variance = _ridge_solve(gram, moment, log_precision.double())
-        steps.append(solution.transpose(1, 2) / power)
-        for update in stage.updates:
+        steps = [solution.transpose(1, 2) / power]
+        for update in self.updates:
             # what the tokens see is detached: the logarithm of a coefficient near zero has no useful gradient
             mean, uncertainty = solution.detach(), variance.detach()
             size = torch.log(mean.abs() + 1e-5).to(dtype)
@@ -513,7 +459,7 @@ class AmortisedNetwork(nn.Module):
             log_precision = log_precision + _bounded_gradient(change)
             solution, variance = _ridge_solve(gram, moment, log_precision.double())
             steps.append(solution.transpose(1, 2) / power)
-        return Beliefs(steps, variance.transpose(1, 2) / power**2, log_precision, hidden)
+        return steps, variance.transpose(1, 2) / power**2
 
     def _token_constants(self, table: MonomialTable, power: Tensor, embedding: Tensor) -> Tensor:
         """What a token knows of its term: exponents seen from its coordinate, size, context of factors."""
@@ -532,14 +478,6 @@ class AmortisedNetwork(nn.Module):
         factors = torch.einsum("mj,bjw->bmw", e, embedding)[:, None].expand(-1, d, -1, -1)
         mine = embedding[:, :, None].expand(-1, -1, e.shape[0], -1)
         return torch.cat([shape, size, factors, mine], -1)
-
-
-def _path_features(raw: Tensor, paths: Tensor, before: Tensor, weight: Tensor) -> Tensor:
-    """Logs (B, d, 6) of how far two paths are from the data, absolutely and relatively, and from `before`."""
-    residual = (raw[:, None] - paths) ** 2
-    moved = (before.detach()[:, None] - paths) ** 2
-    sizes = torch.cat([residual, residual / (raw[:, None] ** 2 + 1e-2), moved], 1)
-    return 0.15 * torch.log(_masked_mean(sizes, weight) + 1e-14).transpose(1, 2)
 
 
 def _bounded_gradient(choice: Tensor, limit: float = 2.0) -> Tensor:

@@ -170,6 +170,35 @@ class FIMODE(VectorFieldModel):
         }
 
 
+def fim_ode(weights=None, attention=None, precision="float32", device="cpu") -> FIMODE:
+    """Our pretrained operator; its weights are part of the package.
+
+    Parameters
+    ----------
+    weights : path-like, optional
+        Another weights file, such as one exported by ``python -m training.pretrain``.
+    attention, precision : str, optional
+        For weights of the published network only, see `FIMODE`.
+    device : str
+        Where to compute, as torch names it.
+
+    Returns
+    -------
+    FIMODE
+        Not yet fitted; the weights have been read.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file does not hold an operator's weights.
+    """
+    model = FIMODE(weights, attention, precision, device)
+    model.operator  # noqa: B018 - wrong weights are an error now, not at the first fit
+    return model
+
+
 def fim_ode_published(weights=None, attention=None, precision="float32", device="cpu") -> FIMODE:
     """The network of the FIM-ODE paper, with its authors' weights.
 
