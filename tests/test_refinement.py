@@ -139,6 +139,18 @@ def test_a_prior_pulls_towards_the_start():
     assert np.abs(free.parameters - TRUE * 1.1).max() > 0.02
 
 
+def test_a_prior_of_the_start_keeps_a_wrong_model_near_the_data():
+    # a line cannot follow the orbit; free, its start wanders to lower the misfit elsewhere
+    linear = Dictionary.polynomial(2, 1)
+    problem = sparse_problem(linear, np.ones((3, 2), dtype=bool))
+    start = [np.zeros(6), CLEAN[:1], [(T, CLEAN)]]
+    free = fit_trajectory(*problem, *start, paths=[CLEAN], max_iterations=30)
+    held = fit_trajectory(*problem, *start, paths=[CLEAN], max_iterations=30, start_precision=[[1e8, 1e8]])
+    assert np.abs(free.initial_states - CLEAN[:1]).max() > 0.1
+    np.testing.assert_allclose(held.initial_states, CLEAN[:1], atol=1e-5)
+    assert free.misfit < held.misfit
+
+
 def test_a_field_that_leaves_the_data_is_never_returned():
     explosive = VAN_DER_POL.copy()
     explosive[NAMES.index("x0^2 x1"), 1] = 40.0

@@ -40,6 +40,8 @@ class Observations:
         Of the scaled states.
     t, z, weights : arrays (T, n), (T, n, d), (T, n, d)
         Padded: times repeat the last, weights are zero.
+    start : array (T, d)
+        Smoothed first states.
     """
 
     samples: list
@@ -49,6 +51,12 @@ class Observations:
     t: np.ndarray
     z: np.ndarray
     weights: np.ndarray
+    start: np.ndarray
+
+    @property
+    def start_variance(self):
+        """Variance (d,) of ``start``: half the noise's, and that of 0.3 % of the signal."""
+        return 0.5 * self.law.level**2 + (3e-3) ** 2 * self.signal_variance
 
     @property
     def dim(self):
@@ -111,7 +119,8 @@ def observe(samples):
     for k, ((_, z), (states, _)) in enumerate(zip(samples, smooth, strict=True)):
         z_all[k, : len(z)] = z
         weights[k, : len(z)] = law.weights(states)
-    return Observations(samples, scale, time_unit, law, t_all, z_all, weights)
+    start = np.stack([states[0] for states, _ in smooth])
+    return Observations(samples, scale, time_unit, law, t_all, z_all, weights, start)
 
 
 def _time_unit(states, slopes, samples):

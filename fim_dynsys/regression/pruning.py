@@ -86,13 +86,14 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
     fit = fit_trajectory(
         *sparse_problem(dictionary, support),
         candidate.coefficients[support],
-        candidate.start,
+        observations.start,
         observations.samples,
         [
             w[: len(t)] / variance
             for w, (t, _) in zip(observations.weights, observations.samples, strict=True)
         ],
         segments,
+        start_precision=1.0 / observations.start_variance,
         paths=paths,
         max_step=STEP_LIMIT,
         max_iterations=_ITERATIONS,

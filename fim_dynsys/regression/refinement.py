@@ -68,6 +68,7 @@ def fit_trajectory(
     prior_precision=None,
     time_limit=None,
     *,
+    start_precision=None,
     paths=None,
     max_step=None,
     max_iterations=12,
@@ -103,6 +104,8 @@ def fit_trajectory(
         Precision of a Gaussian prior, in units of the weights.
     time_limit : float, optional
         CPU seconds after which the best so far is returned.
+    start_precision : array (T, d), optional
+        Precision of independent Gaussian priors of the initial states about ``initial_states``.
     paths : list of arrays (n, d), optional
         States to linearise about first, for example smoothed observations. Default: the field integrated from
         ``initial_states`` where that stays near the data, else the observations.
@@ -144,10 +147,13 @@ def fit_trajectory(
         prior = np.diag(given) if given.ndim == 1 else given
         if prior.shape != (len(p0), len(p0)):
             raise ValueError(f"fit_trajectory: expected prior_precision ({len(p0)},), got {given.shape}.")
+    pull = np.zeros_like(x0)
+    if start_precision is not None:
+        pull = np.broadcast_to(np.asarray(start_precision, dtype=np.float64), x0.shape)
     deadline = None if time_limit is None else time.process_time() + time_limit
     with np.errstate(all="ignore"):
         max_step = _default_step(rhs, p0, data) if max_step is None else max_step
-        problem = _Shooting(rhs, jac_x, jac_p, data, prior, p0, max_step)
+        problem = _Shooting(rhs, jac_x, jac_p, data, (prior, p0), (pull, x0), max_step)
         return _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check)
 
 
@@ -166,14 +172,14 @@ def _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check):
             break
     starts = np.stack([path[0] for path in nodes])
     if not check:
-        misfit = merit - problem.prior_cost(p)
+        misfit = merit - problem.prior_cost(p, starts)
         return TrajectoryFit(p, starts, misfit, nodes, information, status, iterations)
     start_misfit = data.misfit(first)
     final = problem.integrate(p, starts)
     misfit = data.misfit(final)
     if not np.isfinite(misfit):
         return TrajectoryFit(p0, x0, start_misfit, first, information, FitStatus.DIVERGED, iterations)
-    if start_misfit + problem.prior_cost(p0) < misfit + problem.prior_cost(p):
+    if start_misfit + problem.prior_cost(p0, x0) < misfit + problem.prior_cost(p, starts):
         return TrajectoryFit(p0, x0, start_misfit, first, information, FitStatus.STALLED, iterations)
     return TrajectoryFit(p, starts, misfit, final, information, status, iterations)
 
@@ -287,13 +293,16 @@ class _Linearisation:
 
 
 class _Shooting:
-    def __init__(self, rhs, jac_x, jac_p, data, prior, prior_mean, max_step):
-        self.rhs, self.jac_x, self.jac_p = rhs, jac_x, jac_p
-        self.data, self.prior, self.prior_mean = data, prior, prior_mean
+    def __init__(self, rhs, jac_x, jac_p, data, parameter_prior, start_prior, max_step):
+        self.rhs, self.jac_x, self.jac_p, self.data = rhs, jac_x, jac_p, data
+        self.prior, self.prior_mean = parameter_prior
+        self.pull, self.expected_starts = start_prior
         self.counts = [substeps(t, max_step) for t in data.times]
 
-    def prior_cost(self, p):
-        return float((p - self.prior_mean) @ self.prior @ (p - self.prior_mean))
+    def prior_cost(self, p, starts):
+        """What the priors of parameters and initial states add to the misfit."""
+        change = p - self.prior_mean
+        return float(change @ self.prior @ change + np.sum(self.pull * (starts - self.expected_starts) ** 2))
 
     def integrate(self, p, starts):
         """Paths from the starts, trajectory by trajectory; nan after overflow."""
@@ -346,7 +355,7 @@ class _Shooting:
     def linearise(self, p, nodes, layout):
         d, q = self.data.dim, len(p)
         residuals = self.data.residuals(nodes)
-        merit = self.prior_cost(p)
+        merit = self.prior_cost(p, np.stack([path[0] for path in nodes]))
         sensitivities, normal, moment = [], [], []
         for k, (path, bounds) in enumerate(zip(nodes, layout, strict=True)):
             w, r = self.data.weights[k], residuals[k]
@@ -363,6 +372,9 @@ class _Shooting:
                 block = weighted[a:b].reshape(-1, d + q)
                 normal.append(block.T @ z[a:b, :, : d + q].reshape(-1, d + q))
                 moment.append(block.T @ target[a:b].reshape(-1))
+                if a == 0:
+                    normal[-1][range(d), range(d)] += self.pull[k]
+                    moment[-1][:d] += self.pull[k] * (self.expected_starts[k] - path[0])
         merit = merit if np.isfinite(merit) and all(np.isfinite(m).all() for m in normal) else np.inf
         return _Linearisation(merit, sensitivities, layout, normal, moment)
 
