@@ -1,5 +1,7 @@
 """Sparse regression from normal matrices, many problems at once."""
 
+import math
+
 import numpy as np
 
 _JITTER = 1e-14  # of the scaled diagonal: as small as the rounding errors of the normal matrix itself
@@ -142,7 +144,9 @@ def backward_elimination(gram, moment):
         Rise of the residual sum of squares at each drop.
     """
     batch, m = moment.shape[:-1], moment.shape[-1]
-    gram, moment = np.broadcast_to(gram, (*batch, m, m)).reshape(-1, m, m), moment.reshape(-1, m)
+    count = math.prod(batch)  # not -1, which numpy cannot infer when no terms are left
+    gram = np.broadcast_to(gram, (*batch, m, m)).reshape(count, m, m)
+    moment = moment.reshape(count, m)
     diagonal = np.diagonal(gram, axis1=1, axis2=2)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
     scaled = gram * scale[:, :, None] * scale[:, None, :]
