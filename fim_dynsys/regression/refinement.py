@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fim_dynsys.regression.rollout import runge_kutta, substeps
+from fim_dynsys.regression.rollout import runge_kutta
 
 _PACE_LIMIT = 0.15  # default step in units of the time in which the state travels one standard deviation
 _DAMPING = (1e-4, 1e8)  # first Levenberg-Marquardt factor, and the one at which a stage gives up
@@ -136,10 +136,10 @@ def fit_trajectory(
     p0 = np.array(parameters, dtype=np.float64)
     data = _Data.of(trajectories, weights)
     x0 = np.array(initial_states, dtype=np.float64).reshape(-1, data.dim)
-    if p0.ndim != 1 or len(x0) != len(data.times):
+    if p0.ndim != 1 or len(x0) != len(data.first) - 1:
         raise ValueError(
-            f"fit_trajectory: expected parameters (q,) and initial states ({len(data.times)}, {data.dim}), "
-            f"got {p0.shape} and {np.shape(initial_states)}."
+            "fit_trajectory: expected parameters (q,) and initial states "
+            f"({len(data.first) - 1}, {data.dim}), got {p0.shape} and {np.shape(initial_states)}."
         )
     prior = np.zeros((len(p0), len(p0)))
     if prior_precision is not None:
@@ -162,7 +162,7 @@ def _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check):
     first = problem.integrate(p0, x0) if check or paths is None else None
     if paths is None:
         paths = first if data.stays_near(first) else data.filled()
-    nodes = [np.array(path, dtype=np.float64) for path in paths]
+    nodes = np.array(paths if isinstance(paths, np.ndarray) else np.concatenate(paths), dtype=np.float64)
     p, status, iterations, information, merit = p0, FitStatus.STALLED, 0, problem.prior, np.inf
     for count in segments:
         p, nodes, linear, status, used = _stage(problem, p, nodes, count, max_iterations, deadline)
@@ -170,24 +170,28 @@ def _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check):
         iterations += used
         if status is FitStatus.TIME_LIMIT:
             break
-    starts = np.stack([path[0] for path in nodes])
+    starts = nodes[data.first[:-1]]
     if not check:
         misfit = merit - problem.prior_cost(p, starts)
-        return TrajectoryFit(p, starts, misfit, nodes, information, status, iterations)
+        return TrajectoryFit(p, starts, misfit, data.split(nodes), information, status, iterations)
     start_misfit = data.misfit(first)
     final = problem.integrate(p, starts)
     misfit = data.misfit(final)
     if not np.isfinite(misfit):
-        return TrajectoryFit(p0, x0, start_misfit, first, information, FitStatus.DIVERGED, iterations)
+        return TrajectoryFit(
+            p0, x0, start_misfit, data.split(first), information, FitStatus.DIVERGED, iterations
+        )
     if start_misfit + problem.prior_cost(p0, x0) < misfit + problem.prior_cost(p, starts):
-        return TrajectoryFit(p0, x0, start_misfit, first, information, FitStatus.STALLED, iterations)
-    return TrajectoryFit(p, starts, misfit, final, information, status, iterations)
+        return TrajectoryFit(
+            p0, x0, start_misfit, data.split(first), information, FitStatus.STALLED, iterations
+        )
+    return TrajectoryFit(p, starts, misfit, data.split(final), information, status, iterations)
 
 
 def _stage(problem, p, nodes, count, max_iterations, deadline):
     """Levenberg-Marquardt steps with ``count`` free starts per trajectory."""
-    layout = [_boundaries(len(path), count) for path in nodes]
-    linear = problem.linearise(p, nodes, layout)
+    bounds = problem.data.segments(count)
+    linear = problem.linearise(p, nodes, bounds)
     if not np.isfinite(linear.merit):
         return p, nodes, linear, FitStatus.DIVERGED, 0
     damping, status, used = _DAMPING[0], FitStatus.MAX_ITERATIONS, 0
@@ -197,7 +201,7 @@ def _stage(problem, p, nodes, count, max_iterations, deadline):
             break
         used += 1
         p_new, nodes_new = problem.step(linear, p, nodes, damping)
-        trial = problem.linearise(p_new, nodes_new, layout)
+        trial = problem.linearise(p_new, nodes_new, bounds)
         if trial.merit <= linear.merit:
             converged = linear.merit - trial.merit <= _DECREASE * linear.merit
             p, nodes, linear = p_new, nodes_new, trial
@@ -216,80 +220,86 @@ def _stage(problem, p, nodes, count, max_iterations, deadline):
     return p, nodes, linear, status, used
 
 
-def _boundaries(n, count):
-    """First sample of each segment; the last entry is ``n``."""
-    count = max(1, min(count, n // 2))
-    return np.unique(np.round(np.linspace(0, n, count + 1)).astype(int))
-
-
 @dataclass(frozen=True)
 class _Data:
-    times: list
-    values: list
-    weights: list
+    """All trajectories behind one another: sample ``first[k]`` starts trajectory ``k``."""
+
+    times: np.ndarray
+    values: np.ndarray
+    weights: np.ndarray
+    first: np.ndarray  # (T + 1,), the last entry is the number of samples
 
     @classmethod
     def of(cls, trajectories, weights):
         pairs = trajectories.arrays() if hasattr(trajectories, "arrays") else list(trajectories)
         times = [np.asarray(t, float) for t, _ in pairs]
         values = [np.asarray(x, float) for _, x in pairs]
-        given = (
-            [np.ones_like(x) for x in values] if weights is None else [np.asarray(w, float) for w in weights]
-        )
+        given = [np.ones_like(x) for x in values]
+        if weights is not None:
+            given = [np.asarray(w, float) for w in weights]
         for t, x, w in zip(times, values, given, strict=True):
             if x.ndim != 2 or len(t) != len(x) or w.shape != x.shape or len(t) < 2:
                 raise ValueError(
                     "fit_trajectory: expected times (n,), states (n, d) and weights (n, d) with n >= 2, "
                     f"got {t.shape}, {x.shape} and {w.shape}."
                 )
-        given = [np.where(np.isfinite(x), w, 0.0) for x, w in zip(values, given, strict=True)]
-        return cls(times, values, given)
+        first = np.concatenate([[0], np.cumsum([len(t) for t in times])])
+        times, values, given = (np.concatenate(part) for part in (times, values, given))
+        return cls(times, values, np.where(np.isfinite(values), given, 0.0), first)
 
     @property
     def dim(self):
-        return self.values[0].shape[1]
+        return self.values.shape[1]
+
+    def split(self, path):
+        """One array per trajectory."""
+        return np.split(path, self.first[1:-1])
 
     def filled(self):
         """Observations with missing values interpolated in time."""
-        out = []
-        for t, x in zip(self.times, self.values, strict=True):
-            columns = []
-            for column in x.T:
+        out = self.values.copy()
+        for a, b in pairwise(self.first):
+            for column in out[a:b].T:
                 seen = np.isfinite(column)
-                columns.append(np.interp(t, t[seen], column[seen]) if seen.any() else np.zeros(len(t)))
-            out.append(np.stack(columns, axis=1))
+                column[:] = (
+                    np.interp(self.times[a:b], self.times[a:b][seen], column[seen]) if seen.any() else 0
+                )
         return out
 
-    def residuals(self, paths):
+    def residuals(self, path):
         """Observed minus path, 0 where missing."""
-        return [
-            np.where(w > 0, x - path, 0.0)
-            for x, w, path in zip(self.values, self.weights, paths, strict=True)
-        ]
+        return np.where(self.weights > 0, self.values - path, 0.0)
 
-    def misfit(self, paths):
-        total = sum(np.sum(w * r * r) for w, r in zip(self.weights, self.residuals(paths), strict=True))
-        finite = all(np.isfinite(path).all() for path in paths)
-        return float(total) if finite and np.isfinite(total) else np.inf
+    def misfit(self, path):
+        total = float(np.sum(self.weights * self.residuals(path) ** 2))
+        return total if np.isfinite(path).all() and np.isfinite(total) else np.inf
 
-    def stays_near(self, paths):
-        """Whether paths explain more than half of the weighted variance of the observations."""
-        centred = []
-        for x, w in zip(self.values, self.weights, strict=True):
-            mean = np.sum(np.where(w > 0, w * x, 0.0), axis=0) / np.maximum(w.sum(axis=0), 1e-300)
-            centred.append(np.broadcast_to(mean, x.shape))
-        return self.misfit(paths) < 0.5 * self.misfit(centred)
+    def stays_near(self, path):
+        """Whether a path explains more than half of the weighted variance within the trajectories."""
+        means = np.empty_like(path)
+        for a, b in pairwise(self.first):
+            w, x = self.weights[a:b], np.where(self.weights[a:b] > 0, self.values[a:b], 0.0)
+            means[a:b] = np.sum(w * x, axis=0) / np.maximum(w.sum(axis=0), 1e-300)
+        return self.misfit(path) < 0.5 * self.misfit(means)
+
+    def segments(self, count):
+        """First sample of each segment, ``count`` per trajectory; the last entry is the number of samples."""
+        parts = []
+        for a, b in pairwise(self.first):
+            pieces = max(1, min(count, (b - a) // 2))
+            parts.append(a + np.round(np.linspace(0, b - a, pieces + 1)[:-1]).astype(int))
+        return np.concatenate([*parts, self.first[-1:]])
 
 
 @dataclass(frozen=True)
 class _Linearisation:
-    """Normal equations of one linearisation: segment starts eliminated later, see `_Shooting.step`."""
+    """Normal equations of one linearisation; segment starts are eliminated later."""
 
     merit: float
-    sensitivities: list  # per trajectory (n, d, d + q + 1): by segment start, by parameters, closing of gaps
-    layout: list
-    normal: list  # per segment (d + q, d + q)
-    moment: list  # per segment (d + q,)
+    sensitivities: np.ndarray  # (n, d, d + q + 1): by segment start, by parameters, closing of gaps
+    bounds: np.ndarray
+    normal: np.ndarray  # (segments, d + q, d + q)
+    moment: np.ndarray  # (segments, d + q)
 
 
 class _Shooting:
@@ -297,7 +307,11 @@ class _Shooting:
         self.rhs, self.jac_x, self.jac_p, self.data = rhs, jac_x, jac_p, data
         self.prior, self.prior_mean = parameter_prior
         self.pull, self.expected_starts = start_prior
-        self.counts = [substeps(t, max_step) for t in data.times]
+        self.breaks = data.first[1:-1] - 1  # intervals between trajectories
+        times = np.diff(data.times)
+        times[self.breaks] = 0.0
+        self.counts = np.maximum(np.ceil(times / max_step - 1e-9), 1).astype(np.int64)
+        self.steps = times / self.counts
 
     def prior_cost(self, p, starts):
         """What the priors of parameters and initial states add to the misfit."""
@@ -305,33 +319,28 @@ class _Shooting:
         return float(change @ self.prior @ change + np.sum(self.pull * (starts - self.expected_starts) ** 2))
 
     def integrate(self, p, starts):
-        """Paths from the starts, trajectory by trajectory; nan after overflow."""
-        paths = []
-        for t, counts, start in zip(self.data.times, self.counts, starts, strict=True):
-            path = np.full((len(t), len(start)), np.nan)
-            path[0] = x = start
-            steps = np.diff(t) / counts
-            x = x[None]
-            for j, h in enumerate(steps):
-                for _ in range(counts[j]):
-                    x = runge_kutta(lambda z: self.rhs(z, p), x, h)
+        """Path from the starts, trajectory by trajectory; nan after overflow."""
+        path = np.full(self.data.values.shape, np.nan)
+        for start, (a, b) in zip(starts, pairwise(self.data.first), strict=True):
+            path[a] = start
+            x = np.array(start)[None]
+            for j in range(a, b - 1):
+                for _ in range(self.counts[j]):
+                    x = runge_kutta(lambda z: self.rhs(z, p), x, self.steps[j])
                 if not np.isfinite(x).all():
                     break
                 path[j + 1] = x[0]
-            paths.append(path)
-        return paths
+        return path
 
-    def _interval_maps(self, p, nodes, t, counts):
+    def _interval_maps(self, p, nodes):
         """End of each interval (N, d), its derivatives by start (N, d, d) and by parameters (N, d, q)."""
         x = nodes[:-1].copy()
         n, d = x.shape
-        q = len(p)
-        tangent = np.zeros((n, d, d + q))
+        tangent = np.zeros((n, d, d + len(p)))
         tangent[:, range(d), range(d)] = 1.0
-        steps = np.diff(t) / counts
-        for k in range(int(counts.max())):
-            rows = slice(None) if k < counts.min() else np.flatnonzero(counts > k)
-            x[rows], tangent[rows] = self._tangent_step(p, x[rows], tangent[rows], steps[rows])
+        for k in range(int(self.counts.max())):
+            rows = slice(None) if k < self.counts.min() else np.flatnonzero(self.counts > k)
+            x[rows], tangent[rows] = self._tangent_step(p, x[rows], tangent[rows], self.steps[rows])
         return x, tangent[:, :, :d], tangent[:, :, d:]
 
     def _tangent_step(self, p, x, tangent, h):
@@ -352,31 +361,29 @@ class _Shooting:
             tangent + h2 / 6.0 * (s1 + 2.0 * (s2 + s3) + s4),
         )
 
-    def linearise(self, p, nodes, layout):
-        d, q = self.data.dim, len(p)
-        residuals = self.data.residuals(nodes)
-        merit = self.prior_cost(p, np.stack([path[0] for path in nodes]))
-        sensitivities, normal, moment = [], [], []
-        for k, (path, bounds) in enumerate(zip(nodes, layout, strict=True)):
-            w, r = self.data.weights[k], residuals[k]
-            ends, by_start, by_parameter = self._interval_maps(p, path, self.data.times[k], self.counts[k])
-            gaps = ends - path[1:]
-            gaps[bounds[1:-1] - 1] = 0.0  # the next segment starts anew
-            typical = w.mean(axis=0) * np.diff(bounds).mean()
-            merit += float(np.sum(w * r * r) + np.sum(typical * gaps * gaps))
-            z = self._propagate(by_start, by_parameter, gaps, bounds)
-            sensitivities.append(z)
-            weighted = z[:, :, : d + q] * w[:, :, None]
-            target = r - z[:, :, -1]
-            for a, b in pairwise(bounds):
-                block = weighted[a:b].reshape(-1, d + q)
-                normal.append(block.T @ z[a:b, :, : d + q].reshape(-1, d + q))
-                moment.append(block.T @ target[a:b].reshape(-1))
-                if a == 0:
-                    normal[-1][range(d), range(d)] += self.pull[k]
-                    moment[-1][:d] += self.pull[k] * (self.expected_starts[k] - path[0])
-        merit = merit if np.isfinite(merit) and all(np.isfinite(m).all() for m in normal) else np.inf
-        return _Linearisation(merit, sensitivities, layout, normal, moment)
+    def linearise(self, p, nodes, bounds):
+        data, d, q = self.data, self.data.dim, len(p)
+        w, r = data.weights, data.residuals(nodes)
+        ends, by_start, by_parameter = self._interval_maps(p, nodes)
+        gaps = ends - nodes[1:]
+        gaps[bounds[1:-1] - 1] = 0.0  # the next segment starts anew
+        typical = w.mean(axis=0) * np.diff(bounds).mean()
+        merit = self.prior_cost(p, nodes[data.first[:-1]])
+        merit += float(np.sum(w * r * r) + np.sum(typical * gaps * gaps))
+        z = self._propagate(by_start, by_parameter, gaps, bounds)
+        weighted, target = z[:, :, : d + q] * w[:, :, None], r - z[:, :, -1]
+        normal = np.empty((len(bounds) - 1, d + q, d + q))
+        moment = np.empty((len(bounds) - 1, d + q))
+        for k, (a, b) in enumerate(pairwise(bounds)):
+            block = weighted[a:b].reshape(-1, d + q)
+            normal[k] = block.T @ z[a:b, :, : d + q].reshape(-1, d + q)
+            moment[k] = block.T @ target[a:b].reshape(-1)
+        heads = np.searchsorted(bounds, data.first[:-1])
+        for i in range(d):
+            normal[heads, i, i] += self.pull[:, i]
+        moment[heads, :d] += self.pull * (self.expected_starts - nodes[data.first[:-1]])
+        merit = merit if np.isfinite(merit) and np.isfinite(normal).all() else np.inf
+        return _Linearisation(merit, z, bounds, normal, moment)
 
     @staticmethod
     def _propagate(by_start, by_parameter, gaps, bounds):
@@ -404,38 +411,31 @@ class _Shooting:
         return z
 
     def _eliminated(self, linear, damping, p):
-        """Normal equations of the parameters alone, and per segment what its start follows from."""
-        d, q = self.data.dim, len(p)
-        total = self.prior.copy()
-        right = -self.prior @ (p - self.prior_mean)
-        parts = []
-        damped = np.zeros(q)
-        for normal, moment in zip(linear.normal, linear.moment, strict=True):
-            starts = normal[:d, :d].copy()
-            size = np.diagonal(starts)
-            starts[range(d), range(d)] += damping * size + 1e-12 * max(size.max(), 1e-300)
-            solved = np.linalg.solve(starts, np.column_stack([normal[:d, d:], moment[:d]]))
-            total += normal[d:, d:] - normal[d:, :d] @ solved[:, :-1]
-            right += moment[d:] - normal[d:, :d] @ solved[:, -1]
-            damped += np.diagonal(normal)[d:]
-            parts.append(solved)
-        return total, right, damped, parts
+        """Normal equations of the parameters alone, and what the segment starts follow from."""
+        d = self.data.dim
+        normal, moment = linear.normal, linear.moment
+        starts = normal[:, :d, :d].copy()
+        size = np.diagonal(starts, axis1=1, axis2=2)
+        starts[:, range(d), range(d)] = size * (1.0 + damping) + 1e-12 * np.maximum(
+            size.max(axis=1, keepdims=True), 1e-300
+        )
+        solved = np.linalg.solve(starts, np.concatenate([normal[:, :d, d:], moment[:, :d, None]], axis=2))
+        crossed = normal[:, d:, :d] @ solved
+        total = self.prior + np.sum(normal[:, d:, d:] - crossed[:, :, :-1], axis=0)
+        right = np.sum(moment[:, d:] - crossed[:, :, -1], axis=0) - self.prior @ (p - self.prior_mean)
+        return total, right, np.einsum("kii->i", normal[:, d:, d:]), solved
 
     def step(self, linear, p, nodes, damping):
         """Parameters and nodes after one damped Gauss-Newton step."""
         d = self.data.dim
-        total, right, size, parts = self._eliminated(linear, damping, p)
+        total, right, size, solved = self._eliminated(linear, damping, p)
         total[range(len(p)), range(len(p))] += damping * size
         change = _symmetric_solve(total, right)
-        moved, k = [], 0
-        for path, z, bounds in zip(nodes, linear.sensitivities, linear.layout, strict=True):
-            update = z[:, :, d:-1] @ change + z[:, :, -1]
-            for a, b in pairwise(bounds):
-                start = parts[k][:, -1] - parts[k][:, :-1] @ change
-                update[a:b] += z[a:b, :, :d] @ start
-                k += 1
-            moved.append(path + update)
-        return p + change, moved
+        starts = solved[:, :, -1] - solved[:, :, :-1] @ change
+        z, segment = linear.sensitivities, np.repeat(np.arange(len(starts)), np.diff(linear.bounds))
+        update = z[:, :, d:-1] @ change + z[:, :, -1]
+        update += np.einsum("nij,nj->ni", z[:, :, :d], starts[segment])
+        return p + change, nodes + update
 
     def information(self, linear):
         if not np.isfinite(linear.merit):
@@ -453,8 +453,8 @@ def _symmetric_solve(matrix, right):
 
 
 def _default_step(rhs, p, data):
-    points = np.concatenate(data.filled())
+    points = data.filled()
     speed = np.mean(rhs(points, p) ** 2)
     spread = np.mean(np.var(points, axis=0))
-    longest = max(t[-1] - t[0] for t in data.times)
+    longest = np.max(data.times[data.first[1:] - 1] - data.times[data.first[:-1]])
     return _PACE_LIMIT * np.sqrt(spread / speed) if speed > 0 and spread > 0 else longest

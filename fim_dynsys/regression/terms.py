@@ -419,11 +419,14 @@ class Dictionary:
         """
         scale = np.broadcast_to(np.asarray(scale, float), (self.dim,))
         inner = np.where(self.kind == 0, self.inner, self.inner / scale[self.coordinate])
-        powers = np.prod(scale**self.exponents, axis=1)
+        coefficients = np.asarray(coefficients, dtype=np.float64)
         dictionary = (
             self if self.is_polynomial else Dictionary(self.exponents, self.kind, self.coordinate, inner)
         )
-        return dictionary, np.asarray(coefficients) * (scale / time_unit) / powers[:, None]
+        with np.errstate(all="ignore"):  # the factor of an unused term may overflow
+            powers = np.prod(scale**self.exponents, axis=1)
+            rescaled = coefficients * (scale / time_unit) / powers[:, None]
+        return dictionary, np.where(coefficients == 0.0, 0.0, rescaled)
 
 
 def union(dictionaries):
