@@ -1,0 +1,72 @@
+"""Scoring of weights: a perfect model scores full marks, a motionless one none, and noise is drawn once."""
+
+from collections.abc import Callable
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from fim_dynsys.field import CallableField, VectorField
+from fim_dynsys.trajectories import Trajectories
+from training.evaluate import SETTINGS, Case, development_cases, evaluate, held_out_cases, summarise
+
+
+class Stand:
+    """Answers every context with the same field and remembers what it saw."""
+
+    def __init__(self, field: VectorField):
+        self.field = field
+        self.seen: list[Trajectories] = []
+
+    def infer(self, trajectories: Trajectories) -> VectorField:
+        self.seen.append(trajectories)
+        return self.field
+
+
+@pytest.fixture
+def case() -> Case:
+    t = np.linspace(0.0, 5.0, 200)
+    states = np.stack([a * np.stack([np.cos(t), -np.sin(t)], 1) for a in (1.0, 2.0)])
+    return Case("test", "oscillator", rotation(1.0), t, states)
+
+
+def rotation(speed: float) -> VectorField:
+    turn: Callable = lambda x: speed * np.stack([x[:, 1], -x[:, 0]], 1)  # noqa: E731
+    return CallableField(turn, 2)
+
+
+def test_truth_scores_full_marks(case: Case) -> None:
+    table = summarise(evaluate(Stand(case.truth), [case]))
+    assert [line["reconstruction"] for line in table] == [100.0] * len(table)
+    assert [line["generalisation"] for line in table] == [100.0] * len(table)
+    assert max(line["error own"] for line in table) < 1e-12
+    assert table[0]["trials"] == 2
+
+
+def test_motionless_and_slow_fields_are_told_apart(case: Case) -> None:
+    still = summarise(evaluate(Stand(rotation(0.0)), [case]))[0]
+    assert (still["reconstruction"], still["generalisation"], still["error own"]) == (0.0, 0.0, 1.0)
+    slow = summarise(evaluate(Stand(rotation(0.97)), [case]))[0]
+    assert slow["reconstruction"] == 100.0
+    assert slow["error own"] == pytest.approx(0.03)
+
+
+def test_every_model_sees_the_same_noise(case: Case) -> None:
+    first, second = Stand(case.truth), Stand(case.truth)
+    evaluate(first, [case])
+    evaluate(second, [case])
+    assert len(first.seen) == 2 * len(SETTINGS)
+    for a, b in zip(first.seen, second.seen, strict=True):
+        np.testing.assert_array_equal(a.x, b.x)
+    assert not np.array_equal(first.seen[0].x, first.seen[2].x)  # clean, noisy
+    assert first.seen[-1].n_obs[0] == 100  # half of the samples dropped
+
+
+def test_sources_are_the_development_split_and_unseen_systems_of_the_prior(tmp_path) -> None:
+    cases = [*islice(development_cases(), 6), *held_out_cases("sparse", 1, 5, tmp_path)]
+    assert len(cases) > 6
+    for case in cases:
+        slopes = np.gradient(case.states[0], case.t, axis=0, edge_order=2)
+        scale = np.abs(slopes).max()
+        # the clean states move as the true field says: second-order differences and Euler's 0.0025 step
+        assert np.abs(case.truth(case.states[0]) - slopes).max() < 0.1 * scale
