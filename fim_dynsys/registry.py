@@ -64,7 +64,7 @@ _BUILT_IN = {
         ModelSpec(
             name="fim-ode",
             summary="pretrained operator with closed-form regression inside; milliseconds a context",
-            factory="fim_dynsys.models.fim_ode.estimator:FIMODE",
+            factory="fim_dynsys.models.fim_ode.estimator:fim_ode",
             max_dim=3,
             provides=frozenset({"symbolic"}),
         ),

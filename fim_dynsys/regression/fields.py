@@ -2,6 +2,7 @@
 
 import keyword
 import re
+from functools import cached_property
 
 import numpy as np
 
@@ -51,7 +52,10 @@ class DictionaryField(VectorField):
         active = np.flatnonzero(coefficients.any(axis=1))
         self._active = dictionary if len(active) == len(dictionary) else dictionary.subset(active)
         self._values = coefficients[active]
-        self._jacobian_values = _jacobian_coefficients(self._active, self._values)
+
+    @cached_property
+    def _jacobian_values(self):
+        return _jacobian_coefficients(self._active, self._values)
 
     def _rhs(self, x):
         return self._active.columns(x.T).T @ self._values

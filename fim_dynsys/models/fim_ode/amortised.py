@@ -114,26 +114,22 @@ class MonomialTable(nn.Module):
 # --- step 1: smoothing ---
 
 
-def _solve_first_rows(moments: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """First two rows of the inverse of the 4 x 4 Hankel matrix of moments 0..6, elementwise Cholesky."""
-    ridge = 1e-9 * (moments[0] + moments[2] + moments[4] + moments[6]) / 4
-    a = [[moments[i + j] + ridge if i == j else moments[i + j] for j in range(4)] for i in range(4)]
-    low = [[None] * 4 for _ in range(4)]
-    for i in range(4):
-        for j in range(i + 1):
-            rest = a[i][j] - sum(low[i][k] * low[j][k] for k in range(j)) if j else a[i][j]
-            low[i][j] = rest.sqrt() if i == j else rest / low[j][j]
-    rows = []
-    for unit in (0, 1):
-        forward: list[Tensor] = []
-        for i in range(4):
-            start = 1.0 if i == unit else 0.0
-            forward.append((start - sum(low[i][k] * forward[k] for k in range(i))) / low[i][i])
-        back: list = [None] * 4
-        for i in reversed(range(4)):
-            back[i] = (forward[i] - sum(low[k][i] * back[k] for k in range(i + 1, 4))) / low[i][i]
-        rows.append(back)
-    return rows[0], rows[1]
+def _solve_first_rows(m: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """First two rows of the inverse of the 4 x 4 Hankel matrix of moments 0..6, by 2 x 2 blocks."""
+    ridge = 1e-9 * (m[0] + m[2] + m[4] + m[6]) / 4
+    # [[A, B], [B^T, C]]: the rows are S and -S B C^-1 with S the inverse of A - B C^-1 B^T
+    c00, c01, c11 = m[4] + ridge, m[5], m[6] + ridge
+    scale = 1 / (c00 * c11 - c01 * c01)
+    g00, g01 = (m[2] * c11 - m[3] * c01) * scale, (m[3] * c00 - m[2] * c01) * scale
+    g10, g11 = (m[3] * c11 - m[4] * c01) * scale, (m[4] * c00 - m[3] * c01) * scale
+    a00 = m[0] + ridge - g00 * m[2] - g01 * m[3]
+    a01 = m[1] - g00 * m[3] - g01 * m[4]
+    a11 = m[2] + ridge - g10 * m[3] - g11 * m[4]
+    scale = 1 / (a00 * a11 - a01 * a01)
+    s00, s01, s11 = a11 * scale, -a01 * scale, a00 * scale
+    value = [s00, s01, -(s00 * g00 + s01 * g10), -(s00 * g01 + s01 * g11)]
+    slope = [s01, s11, -(s01 * g00 + s11 * g10), -(s01 * g01 + s11 * g11)]
+    return value, slope
 
 
 def _window_widths(t: Tensor, mask: Tensor, widths: tuple[float, ...]) -> Tensor:
@@ -165,6 +161,7 @@ def _window_sums(t: Tensor, x: Tensor, mask: Tensor, h: Tensor) -> tuple[Tensor,
     behind = place - torch.searchsorted(far, (t[:, None] - reach).flatten(1)).view(h.shape)
     halves = torch.where(mask[:, None], torch.maximum(ahead, behind), 0).amax((0, 2)).tolist()
     ones_and_x = torch.cat([torch.ones_like(x[..., :1]), x], -1).transpose(1, 2)[:, None]
+    inverse = h.reciprocal()
     moments, targets, first = [], [], 0
     while first < len(halves):  # bandwidths of similar reach are taken together
         last = first + 1
@@ -174,7 +171,7 @@ def _window_sums(t: Tensor, x: Tensor, mask: Tensor, h: Tensor) -> tuple[Tensor,
         sums = []
         for rows in _row_blocks(length, half, len(h) * (last - first)):
             columns = slice(max(rows.start - half, 0), rows.stop + half)
-            u = (t[:, None, columns] - t[:, rows, None])[:, None] / h[:, first:last, rows, None]
+            u = (t[:, None, columns] - t[:, rows, None])[:, None] * inverse[:, first:last, rows, None]
             near = None if weight is None else weight[..., columns]
             sums.append(_moments(u, near, ones_and_x[..., columns]))
         moments.append(torch.cat([s[0] for s in sums], 2))

@@ -4,6 +4,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -324,17 +325,29 @@ def _published_fields(operator: Operator, complete, contexts) -> list[VectorFiel
         return make_fields(operator.decoder, encoding, dims, units, options)
 
 
+@cache
+def _dictionary(dim: int, degree: int) -> Dictionary:
+    return Dictionary.polynomial(dim, degree)
+
+
 def _amortised_fields(operator: Operator, complete, contexts) -> list[VectorField]:
-    """Polynomial fields of contexts of one dimension."""
+    """Polynomial fields of contexts of one dimension; states are scaled by powers of two on the way."""
     dim = complete[0].dim
-    device = next(operator.network.parameters()).device
-    t, x, mask = _padded_batch(complete, [np.ones(dim)] * len(complete), dim, device)
+    units = [_units(context) for context in complete]
+    t, x, mask = _padded_batch(complete, units, dim, next(operator.network.parameters()).device)
     coefficients, _ = operator.network.infer_coefficients(t, x, mask)
-    dictionary = Dictionary.polynomial(dim, operator.network.config.degree)
-    return [
-        DictionaryField(dictionary, values.cpu().numpy(), **_options(operator, context))
-        for values, context in zip(coefficients, contexts, strict=True)
-    ]
+    dictionary = _dictionary(dim, operator.network.config.degree)
+    fields = []
+    for values, unit, context in zip(coefficients.cpu().numpy(), units, contexts, strict=True):
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            values = values * unit / np.prod(unit**dictionary.exponents, axis=1, keepdims=True)
+        if not np.isfinite(values).all():
+            raise ValueError(
+                "fim-ode: expected states whose third powers are ordinary floating-point numbers, got states "
+                f"of size {unit}; change their units."
+            )
+        fields.append(DictionaryField(dictionary, values, **_options(operator, context)))
+    return fields
 
 
 def _options(operator: Operator, context: Trajectories) -> dict:
