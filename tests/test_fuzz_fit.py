@@ -61,6 +61,7 @@ def _only_our_errors(name, x, t, names=None):
             message = str(error)
             assert len(message.split()) > 3, f"an error that explains nothing: {message!r}"
             assert "expected" in message, message
+            assert "got" in message, message
             assert not hasattr(model, "field_")
             return None
         points = model.context_.box().centre[None]

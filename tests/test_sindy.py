@@ -9,7 +9,10 @@ from scipy.integrate import solve_ivp
 import fim_dynsys
 from fim_dynsys.errors import DataWarning
 from fim_dynsys.models.sindy import LibraryField, SINDy, StrongSINDy
+from fim_dynsys.regression import candidates, refinement
+from fim_dynsys.regression.candidates import STEPS_PER_GAP
 from fim_dynsys.regression.fields import DictionaryField
+from fim_dynsys.regression.rollout import rollout, substeps
 from fim_dynsys.testing import check_field, check_model
 from fim_dynsys.trajectories import Trajectories
 
@@ -174,6 +177,85 @@ def test_ensemble_keeps_the_structure():
         assert isinstance(member, DictionaryField)
         assert not (member.coefficients[model.field_.coefficients == 0]).any()
         np.testing.assert_allclose(member.coefficients, model.field_.coefficients, atol=0.1)
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """Counts Runge-Kutta steps of all candidates together, and steps with sensitivities of all intervals."""
+    counted = {"rollout": [], "linearised": []}
+
+    def counting_rollout(dictionary, coefficients, x0, t, limit, **kwargs):
+        counted["rollout"].append(int(substeps(t, limit).max(axis=0).sum()))
+        return rollout(dictionary, coefficients, x0, t, limit, **kwargs)
+
+    shooting = refinement._Shooting.__init__
+
+    def counting_shooting(self, *args):
+        shooting(self, *args)
+        counted["linearised"].append(int(self.counts.max()))
+
+    monkeypatch.setattr(candidates, "rollout", counting_rollout)
+    monkeypatch.setattr(refinement._Shooting, "__init__", counting_shooting)
+    return counted
+
+
+ORBIT = np.linspace(0, 12, 120)
+
+
+def oscillator(t, radius, seed):
+    t = np.asarray(t, dtype=float)
+    return noisy(radius * np.stack([np.cos(t), -np.sin(t)], axis=1), 0.02, seed)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        [0, 5, 5 + 1e-2],
+        [0, 5, 5 + 1e-4],
+        [0, 5, 5 + 1e-6],
+        [0, 5, 5 + 1e-9],
+        [0, 1e-6],
+        [0, 1e-6, 2e-6, 3e-6],
+        [0, 5e3, 5e3 + 1e-6],
+        [0, 5e3],
+        [*ORBIT[:40], 1e6],
+        [-1e6, *ORBIT[:40]],
+    ],
+    ids=str,
+)
+def test_close_and_distant_samples_cost_nothing_and_change_nothing(times, steps):
+    x, t = [oscillator(ORBIT, 1.0, 0), oscillator(times, 1.5, 1)], [ORBIT, np.array(times, dtype=float)]
+    model = StrongSINDy().fit(x, t)
+    expected = np.zeros((len(model.get_feature_names()), 2))
+    expected[model.get_feature_names().index("x1"), 0] = 1.0
+    expected[model.get_feature_names().index("x0"), 1] = -1.0
+    np.testing.assert_allclose(model.coefficients(), expected.T, atol=0.01)
+    assert model.field_.fit_info.initial_states.shape == (2, 2)
+    np.testing.assert_allclose(
+        model.field_.fit_info.initial_states[:, 0], [1.0, 1.5 * np.cos(times[0])], atol=0.1
+    )
+    # a step for each gap of the long trajectory, and those over the gap of 5: none over 5e3
+    assert max(steps["rollout"]) <= 200
+    assert max(steps["linearised"]) <= STEPS_PER_GAP
+
+
+def test_samples_that_almost_coincide_count_as_two(steps):
+    t = np.sort(np.concatenate([T[:120], T[:120] + 1e-7]))
+    x = noisy(orbit(van_der_pol, [0.4, 0.1], t), 0.02, 0)
+    np.testing.assert_allclose(
+        StrongSINDy().fit(x, t).predict(X[::20]), np.stack(van_der_pol(0, X[::20].T), axis=1), atol=0.5
+    )
+    assert max(steps["rollout"]) <= 2 * len(t)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_work_is_bounded_by_the_number_of_samples(seed, steps):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(2, 15, 3)
+    t = [np.cumsum(10.0 ** rng.uniform(-8, 8, n)) for n in counts]
+    StrongSINDy().fit([rng.uniform(-1, 1, (n, 2)) for n in counts], t)
+    assert max(steps["rollout"]) <= STEPS_PER_GAP * counts.sum()
+    assert max(steps["linearised"], default=0) <= STEPS_PER_GAP
 
 
 def test_without_motion_nothing_moves():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.interpolate import make_smoothing_spline
 
+from fim_dynsys.regression import smoothing
 from fim_dynsys.regression.smoothing import (
     BANK_WIDTHS,
     TIME_AWARE,
@@ -108,7 +109,29 @@ def test_bad_input_is_named(call):
         ValueError, match=rf"{call.__name__}: expected t of shape \(n,\).*got \(3,\) and \(2, 1\)"
     ):
         call(np.arange(3.0), np.ones((2, 1)))
-    with pytest.raises(ValueError, match="increasing times and complete samples"):
+    with pytest.raises(ValueError, match=r"expected increasing times, got 2 and then 1 \(position 2\)"):
         call(np.array([0.0, 2.0, 1.0]), np.ones((3, 1)))
-    with pytest.raises(ValueError, match="increasing times and complete samples"):
+    with pytest.raises(ValueError, match="expected complete samples, got 1 with a value"):
         call(np.arange(3.0), np.array([[1.0], [np.nan], [2.0]]))
+
+
+def test_many_samples_are_fitted_at_knots(monkeypatch):
+    t = np.sort(np.random.default_rng(5).uniform(0, 20, 1500))
+    truth = np.stack([np.sin(t), np.cos(2 * t)], axis=1), np.stack([np.cos(t), -2 * np.sin(2 * t)], axis=1)
+    x = truth[0] + 0.1 * np.random.default_rng(6).normal(size=(1500, 2))
+    at_knots = tricube_cubic(t, x, 1.0)
+    monkeypatch.setattr(smoothing, "_MANY", 1500)
+    everywhere = tricube_cubic(t, x, 1.0)
+    for some, each, true in zip(at_knots, everywhere, truth, strict=True):
+        assert 0.0 < np.std(some - each) < 0.01 * np.std(each - true)
+
+
+@pytest.mark.parametrize("smoother", TIME_AWARE[5:], ids=lambda s: s.name)
+def test_splines_of_samples_that_almost_coincide(smoother):
+    close = np.sort(np.concatenate([T, T + 1e-9]))
+    states, slopes = smoother(close, np.repeat(NOISY, 2, axis=0))
+    np.testing.assert_array_equal(states[::2], states[1::2])
+    if smoother is not TIME_AWARE[-1]:  # the mean gap, to which the penalty refers, is half
+        single, _ = smoother(T, NOISY)
+        np.testing.assert_allclose(states[::2], single, atol=0.2 * np.std(NOISY - single))
+    assert np.isfinite(slopes).all()

@@ -142,6 +142,8 @@ class StrongSINDy(VectorFieldModel):
     smoothed first state over the observation times and scored by its misfit to the noisy samples and the
     Bayesian information criterion. The best structures are then fitted to the trajectories themselves and
     stripped of terms that do not pay for themselves. `field_.fit_info.report` says which candidate won.
+    Gaps of more than ten times the time in which the state travels one standard deviation (an oscillator
+    turns one and a half times) are not bridged: what follows counts as another trajectory.
 
     Parameters
     ----------
@@ -158,7 +160,7 @@ class StrongSINDy(VectorFieldModel):
     """
 
     name = "sindy-strong"
-    version = "1"
+    version = "2"
     min_observations = 5
 
     def __init__(self, degree=3, refined=4):
@@ -215,7 +217,9 @@ def _field(trajectories, samples, observations, dictionary, candidate, report):
     )
     complete = len(samples) == trajectories.n_trajectories
     info = FitInfo(
-        initial_states=candidate.start * observations.scale if complete else None,
+        initial_states=observations.initial_states(candidate.start) * observations.scale
+        if complete
+        else None,
         noise_level=observations.law.level * observations.scale,
         report=report,
     )

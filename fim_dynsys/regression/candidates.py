@@ -2,12 +2,13 @@
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
-from fim_dynsys.regression.criteria import NoiseLaw, bic, noise_law
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, bic, noise_law
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.regression.smoothing import TIME_AWARE, gcv_spline
+from fim_dynsys.regression.smoothing import TIME_AWARE, gcv_spline, smallest_gap
 from fim_dynsys.regression.sparse import backward_path, normal_equations, solve_supports, stlsq
 from fim_dynsys.regression.terms import Dictionary
 
@@ -23,6 +24,13 @@ REST = "no motion"
 STEP_LIMIT = 0.15
 """Longest Runge-Kutta step in units of the time in which the state travels one standard deviation."""
 
+STEPS_PER_GAP = 64
+"""Trajectories are cut where the next sample is farther away than this number of longest steps.
+
+That is about one and a half turns of an oscillator: neither smoothing nor integration bridges more. It bounds
+the steps of one integration by 64 times the number of samples.
+"""
+
 
 @dataclass(frozen=True)
 class Observations:
@@ -31,26 +39,33 @@ class Observations:
     Attributes
     ----------
     samples : list of (t (n,), z (n, d))
-        Scaled times and states; each trajectory starts at time 0.
+        Scaled times and states of each piece, from time 0. Pieces are the trajectories, unless they have gaps
+        of more than `STEPS_PER_GAP` steps; a sample alone between two such gaps is left out.
+    origin : tuple of (int, int)
+        Trajectory and first sample of each piece.
     scale : array (d,)
         Root mean square of each state, ``x = scale * z``.
     time_unit : float
         Time in which the state travels one standard deviation.
     law : NoiseLaw
         Of the scaled states.
-    t, z, weights : arrays (T, n), (T, n, d), (T, n, d)
+    t, z, weights : arrays (P, n), (P, n, d), (P, n, d)
         Padded: times repeat the last, weights are zero.
-    start : array (T, d)
-        Smoothed first states.
+    first : array (T, d)
+        First samples of the trajectories.
+    start : array (P, d)
+        Smoothed first states of the pieces.
     """
 
     samples: list
+    origin: tuple
     scale: np.ndarray
     time_unit: float
     law: NoiseLaw
     t: np.ndarray
     z: np.ndarray
     weights: np.ndarray
+    first: np.ndarray
     start: np.ndarray
 
     @property
@@ -74,8 +89,33 @@ class Observations:
         return max(t[-1] for t, _ in self.samples)
 
     def smoothed(self, smoother):
-        """Pairs of states and slopes (n, d), one per trajectory."""
+        """Pairs of states and slopes (n, d), one per piece."""
         return [smoother(t, z, span=self.span) for t, z in self.samples]
+
+    def row_weights(self, smoother):
+        """Weights (N,) of the smoothed slopes of all samples in a regression.
+
+        Differences weigh less where gaps are smaller than usual and the state travels less than its noise in
+        them; other smoothers look at enough samples to weigh 1.
+        """
+        times = [t for t, _ in self.samples]
+        noise = float(np.mean(_noise_variance(self.law, self.signal_variance)))
+        known = _precision(times, noise / self._speed**2)
+        differences = np.concatenate([np.full(len(t), smoother.differentiates(t)) for t in times])
+        return np.where(differences, known, 1.0)
+
+    def initial_states(self, starts):
+        """First states (T, d) of the trajectories where the pieces start at ``starts`` (P, d)."""
+        states = self.first.copy()
+        for (trajectory, sample), start in zip(self.origin, starts, strict=True):
+            if sample == 0:
+                states[trajectory] = start
+        return states
+
+    @property
+    def _speed(self):
+        """Root mean square of the scaled speed: one standard deviation per unit of time."""
+        return float(np.sqrt(np.mean(np.var(np.concatenate([z for _, z in self.samples]), axis=0)))) or 1.0
 
     @property
     def signal_variance(self):
@@ -112,25 +152,72 @@ def observe(samples):
     longest = max(t[-1] - t[0] for t, _ in samples)
     samples = [((t - t[0]) / longest, x / scale) for t, x in samples]
     law = noise_law(samples)
-    smooth = [gcv_spline(t, z) if len(t) >= 6 else (z, np.gradient(z, t, axis=0)) for t, z in samples]
-    time_unit = _time_unit([z for z, _ in smooth], [v for _, v in smooth], samples)
-    samples = [(t / time_unit, z) for t, z in samples]
+    first = np.stack([z[0] for _, z in samples])
+    samples, origin, time_unit = _pieces(samples, law)
+    smooth = [_smooth(t, z) for t, z in samples]
     length = max(len(t) for t, _ in samples)
-    d = stacked.shape[1]
     t_all = np.stack([np.concatenate([t, np.full(length - len(t), t[-1])]) for t, _ in samples])
-    z_all, weights = np.zeros((2, len(samples), length, d))
+    z_all, weights = np.zeros((2, len(samples), length, stacked.shape[1]))
     for k, ((_, z), (states, _)) in enumerate(zip(samples, smooth, strict=True)):
         z_all[k, : len(z)] = z
         weights[k, : len(z)] = law.weights(states)
     start = np.stack([states[0] for states, _ in smooth])
-    return Observations(samples, scale, time_unit * longest, law, t_all, z_all, weights, start)
+    return Observations(samples, origin, scale, time_unit * longest, law, t_all, z_all, weights, first, start)
 
 
-def _time_unit(states, slopes, samples):
-    spread = np.mean(np.var(np.concatenate(states), axis=0))
-    speed = np.mean(np.concatenate(slopes) ** 2)
-    longest = max(t[-1] for t, _ in samples)
-    return math.sqrt(spread / speed) if speed > 0 and spread > 0 else longest
+def _smooth(t, z):
+    return gcv_spline(t, z) if len(t) >= 6 else (z, np.gradient(z, t, axis=0))
+
+
+def _pieces(samples, law):
+    """Samples cut at gaps that are too long, in units of their pace; where each comes from; that unit."""
+    origin = [(k, 0) for k in range(len(samples))]
+    while True:
+        time_unit = _time_unit(samples, [_smooth(t, z) for t, z in samples], law)
+        longest_gap = STEPS_PER_GAP * STEP_LIMIT * (1.0 + 1e-9) * time_unit
+        cuts = [[0, *(np.flatnonzero(np.diff(t) > longest_gap) + 1).tolist(), len(t)] for t, _ in samples]
+        if all(len(bounds) == 2 for bounds in cuts):
+            return [(t / time_unit, z) for t, z in samples], tuple(origin), time_unit
+        pieces = [(k, a, b) for k, bounds in enumerate(cuts) for a, b in pairwise(bounds) if b - a >= 2]
+        origin = [(origin[k][0], origin[k][1] + a) for k, a, _ in pieces]
+        samples = [(samples[k][0][a:b] - samples[k][0][a], samples[k][1][a:b]) for k, a, b in pieces]
+
+
+def _time_unit(samples, smooth, law):
+    """Time in which the state travels one standard deviation, by the root mean square of the speed.
+
+    Speeds weigh less where neighbours are so close in time that noise makes the difference. Half the gaps at
+    least are short enough to integrate over.
+    """
+    spread = np.var(np.concatenate([states for states, _ in smooth]), axis=0)
+    slopes = np.concatenate([slopes for _, slopes in smooth])
+    gaps = np.concatenate([np.diff(t) for t, _ in samples])
+    shortest = float(np.median(gaps)) / (STEPS_PER_GAP * STEP_LIMIT)
+    typical = float(np.median(np.mean(slopes**2, axis=1)))
+    noise = float(np.mean(_noise_variance(law, spread)))
+    known = _precision([t for t, _ in samples], noise / typical if typical > 0 else 0.0)
+    speed = float(np.mean((np.sqrt(known)[:, None] * slopes) ** 2) / np.mean(known))
+    spread = float(np.mean(spread))
+    if not (speed > 0 and spread > 0):
+        return max(t[-1] for t, _ in samples)
+    return max(math.sqrt(spread / speed), shortest)
+
+
+def _precision(times, squared_delay):
+    """Relative precision (N,) of differences, 1 at the median gap and above.
+
+    The error of a slope over the gap ``g`` is ``1 + squared_delay / g^2`` times the variance of the slopes,
+    ``squared_delay`` being the squared time in which the state travels its noise.
+    """
+    gaps = np.concatenate([smallest_gap(t) for t in times])
+    usual = np.median(gaps)
+    delay = min(math.sqrt(squared_delay) / usual, 1e100)
+    return np.minimum((1.0 + delay**2) * (gaps / usual / np.hypot(gaps / usual, delay)) ** 2, 1.0)
+
+
+def _noise_variance(law, signal_variance):
+    """Noise variances (d,), at least those that `bic` does not tell from none."""
+    return np.maximum(law.level**2, VARIANCE_FLOOR * signal_variance)
 
 
 @dataclass(frozen=True)
@@ -141,8 +228,8 @@ class Candidate:
     ----------
     coefficients : array (m, d)
         Of the search's dictionary.
-    start : array (T, d)
-        Initial states.
+    start : array (P, d)
+        Initial states of the pieces.
     origin : str
         Degree and sparse fit, in words.
     smoother : str
@@ -198,7 +285,7 @@ def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
         fits = observations.smoothed(smoother)
         start = np.stack([states[0] for states, _ in fits])
         states, slopes = (np.concatenate(part) for part in zip(*fits, strict=True))
-        gram, moment, total = normal_equations(dictionary.evaluate(states), slopes)
+        gram, moment, total = _weighted_equations(observations, dictionary, smoother, states, slopes)
         for degree in degrees:
             inside = np.flatnonzero(total_degree <= degree)
             if degree > 1 and len(inside) * 2 > len(states):
@@ -214,6 +301,11 @@ def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
                         Candidate(coefficients, start, f"degree {degree}, {name}", smoother.name)
                     )
     return candidates
+
+
+def _weighted_equations(observations, dictionary, smoother, states, slopes):
+    root = np.sqrt(observations.row_weights(smoother))[:, None]
+    return normal_equations(root * dictionary.evaluate(states), root * slopes)
 
 
 def _sparse_fits(gram, moment, total, n):
@@ -315,6 +407,6 @@ def refit(observations, dictionary, support, smoother_name):
     smoother = next((s for s in TIME_AWARE if s.name == smoother_name), TIME_AWARE[-1])
     fits = observations.smoothed(smoother)
     states, slopes = (np.concatenate(part) for part in zip(*fits, strict=True))
-    gram, moment, _ = normal_equations(dictionary.evaluate(states), slopes)
+    gram, moment, _ = _weighted_equations(observations, dictionary, smoother, states, slopes)
     coefficients = solve_supports(gram, moment, support.T).T
     return Candidate(coefficients, np.stack([s[0] for s, _ in fits]), "refit", smoother.name)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 from scipy.linalg import solveh_banded
 
 BANK_WIDTHS = (0.8, 1.6, 3.0, 6.0, 12.0, 24.0)
@@ -12,6 +13,8 @@ BANK_WIDTHS = (0.8, 1.6, 3.0, 6.0, 12.0, 24.0)
 _RIDGE = 1e-9
 _CUTOFF = 9.0  # standard deviations; exp(-0.5 * 9^2) = 3e-18 of the weight is left out
 _GCV_PROBES, _GCV_PENALTIES = 16, 24
+_COINCIDENT = 1e-4  # of the bandwidth of a spline: samples nearer than that are averaged
+_MANY, _KNOTS_PER_WIDTH = 1000, 16  # local fits to more samples are interpolated between knots
 
 
 def smoothing_bank(t, x, widths=BANK_WIDTHS):
@@ -78,6 +81,15 @@ def finite_differences(t, x, weights=None):
     return x, np.gradient(x, t, axis=0, edge_order=2 if len(t) > 2 else 1)
 
 
+def smallest_gap(t):
+    """Smallest gap in the stencil of `finite_differences` at each of the times ``t`` (n,), n >= 2."""
+    gaps = np.diff(t)
+    if len(gaps) == 1:
+        return np.repeat(gaps, 2)
+    pairs = np.minimum(gaps[:-1], gaps[1:])
+    return np.concatenate([pairs[:1], pairs, pairs[-1:]])
+
+
 def tricube_cubic(t, x, half_width, weights=None):
     """Local cubic fits with tricube windows (Cleveland 1979).
 
@@ -95,10 +107,19 @@ def tricube_cubic(t, x, half_width, weights=None):
     Returns
     -------
     states, slopes : arrays (n, d)
+        Of more than 1000 samples, those nearer to each other than 1/16 of the half width are interpolated by
+        cubic splines.
     """
     t, x = _checked(t, x, "tricube_cubic")
-    h = np.maximum(half_width, 1.01 * _neighbour_distance(t, t, 6))
-    return _windowed_cubic(t, x, t, h, h, lambda u: np.clip(1.0 - np.abs(u) ** 3, 0.0, None) ** 3, weights)
+    knots = _knots(t, half_width / _KNOTS_PER_WIDTH) if len(t) > _MANY else slice(None)
+    h = np.maximum(half_width, 1.01 * _neighbour_distance(t, t[knots], 6))
+    states, slopes = _windowed_cubic(
+        t, x, t[knots], h, h, lambda u: np.clip(1.0 - np.abs(u) ** 3, 0.0, None) ** 3, weights
+    )
+    if len(states) == len(t):
+        return states, slopes
+    both = CubicSpline(t[knots], np.stack([states, slopes], axis=1))(t)
+    return both[:, 0], both[:, 1]
 
 
 def constant_velocity(t, x, bandwidth, weights=None):
@@ -127,9 +148,10 @@ def constant_velocity(t, x, bandwidth, weights=None):
     penalty = bandwidth**4 * (len(t) - 1) / _span(t)
     states, slopes = np.empty_like(x), np.empty_like(x)
     for i in range(x.shape[1]):
-        system = _SplineSystem(t, np.ones(len(t)) if weights is None else weights[:, i])
+        system = _SplineSystem(t, np.ones(len(t)) if weights is None else weights[:, i], bandwidth)
         fit, second = system.solve(x[:, i : i + 1], penalty)
-        states[:, i], slopes[:, i] = fit[:, 0], system.slopes(fit, second)[:, 0]
+        states[:, i] = system.at_samples(fit)[:, 0]
+        slopes[:, i] = system.at_samples(system.slopes(fit, second))[:, 0]
     return states, slopes
 
 
@@ -159,17 +181,20 @@ def gcv_spline(t, x, weights=None):
     states, slopes = np.empty_like(x), np.empty_like(x)
     for i in range(x.shape[1]):
         w = np.ones(n) if weights is None else weights[:, i]
-        system = _SplineSystem(t, w)
+        system = _SplineSystem(t, w, bandwidths[-1])
         # probes of the symmetrised smoother W^1/2 S W^-1/2
         y = np.column_stack([x[:, i], probes / np.sqrt(w)[:, None]])
         best = np.inf
-        for penalty in bandwidths**4 / gap:
-            fit, second = system.solve(y, penalty)
+        for bandwidth in bandwidths:
+            if system.group is not None:
+                system = _SplineSystem(t, w, bandwidth)
+            knots, second = system.solve(y, bandwidth**4 / gap)
+            fit = system.at_samples(knots)
             trace = np.mean(np.sum(probes * np.sqrt(w)[:, None] * fit[:, 1:], axis=0))
             score = np.sum(w * (x[:, i] - fit[:, 0]) ** 2) / max(1.0 - trace / n, 1e-6) ** 2
             if score < best:
                 best, states[:, i] = score, fit[:, 0]
-                slopes[:, i] = system.slopes(fit[:, :1], second[:, :1])[:, 0]
+                slopes[:, i] = system.at_samples(system.slopes(knots[:, :1], second[:, :1]))[:, 0]
     return states, slopes
 
 
@@ -206,9 +231,13 @@ class Smoother:
         -------
         states, slopes : arrays (n, d)
         """
-        if len(t) < 6:
+        if self.differentiates(t):
             return finite_differences(t, x)
         return self.smooth(t, x, weights, _span(t) if span is None else span)
+
+    def differentiates(self, t):
+        """Whether samples at ``t`` get finite differences."""
+        return len(t) < 6 or self.smooth is _differences
 
 
 def _span(t):
@@ -261,9 +290,36 @@ def _checked(t, x, who):
         raise ValueError(
             f"{who}: expected t of shape (n,) with n >= 2 and x of shape (n, d), got {t.shape} and {x.shape}."
         )
-    if not (np.diff(t) > 0).all() or not np.isfinite(x).all():
-        raise ValueError(f"{who}: expected increasing times and complete samples; drop missing ones first.")
+    gaps = np.diff(t)
+    if not (gaps > 0).all():
+        k = int(np.argmin(gaps > 0))
+        raise ValueError(
+            f"{who}: expected increasing times, got {t[k]:.17g} and then {t[k + 1]:.17g} (position {k + 1}); "
+            "sort the samples and merge those of equal times."
+        )
+    if not np.isfinite(x).all():
+        raise ValueError(
+            f"{who}: expected complete samples, got {int(np.sum(~np.isfinite(x).all(axis=1)))} with a value "
+            "that is not finite; drop them first."
+        )
     return t, x
+
+
+def _groups(t, shortest):
+    """First samples of groups that start at least ``shortest`` apart; None where each sample is a group."""
+    if (np.diff(t) >= shortest).all():
+        return None
+    first = [0]
+    while (following := int(np.searchsorted(t, t[first[-1]] + shortest))) < len(t):
+        first.append(max(following, first[-1] + 1))
+    return np.array(first)
+
+
+def _knots(t, cell):
+    """Indices of the first and last sample in each occupied cell of time."""
+    cells = np.floor((t - t[0]) / cell)
+    new = np.diff(cells) > 0
+    return np.flatnonzero(np.concatenate([[True], new]) | np.concatenate([new, [True]]))
 
 
 def _neighbour_distance(t, s, rank):
@@ -306,9 +362,18 @@ def _ridge_cubic(powers, w, y):
 
 
 class _SplineSystem:
-    """Natural cubic smoothing spline by banded solves (Reinsch 1967; Green & Silverman 1994, sect. 2.3)."""
+    """Natural cubic smoothing spline by banded solves (Reinsch 1967; Green & Silverman 1994, sect. 2.3).
 
-    def __init__(self, t, weights):
+    Samples much nearer to each other than the bandwidth share a knot: their equations would be singular to
+    rounding.
+    """
+
+    def __init__(self, t, weights, bandwidth):
+        self.group, self.sample_weights = None, weights
+        self.first = _groups(t, _COINCIDENT * bandwidth)
+        if self.first is not None:
+            self.group = np.repeat(np.arange(len(self.first)), np.diff(self.first, append=len(t)))
+            t, weights = t[self.first], np.add.reduceat(weights, self.first)
         self.gaps = h = np.diff(t)
         self.inverse_weights = 1.0 / weights
         self.upper, self.lower = 1.0 / h[:-1], 1.0 / h[1:]
@@ -324,7 +389,12 @@ class _SplineSystem:
         self.roughness[0, 2:] = c[:-2] * a[2:] * v[2:-2]
 
     def solve(self, y, penalty):
-        """Values (n, k) and second derivatives (n, k) of the splines through the columns of ``y``."""
+        """Values and second derivatives at the knots (m, k) of the splines of the columns of ``y`` (n, k)."""
+        if self.first is not None:
+            sums = np.add.reduceat(self.sample_weights[:, None] * y, self.first)
+            y = self.inverse_weights[:, None] * sums
+        if len(y) < 3:
+            return y, np.zeros_like(y)
         a, b, c = self.upper[:, None], self.middle[:, None], self.lower[:, None]
         right = a * y[:-2] + b * y[1:-1] + c * y[2:]
         second = np.zeros_like(y)
@@ -334,6 +404,10 @@ class _SplineSystem:
         pull[1:-1] += b * second[1:-1]
         pull[2:] += c * second[1:-1]
         return y - penalty * self.inverse_weights[:, None] * pull, second
+
+    def at_samples(self, values):
+        """Values at the knots (m, k) for each sample (n, k)."""
+        return values if self.group is None else values[self.group]
 
     def slopes(self, values, second):
         """First derivatives at the knots."""
