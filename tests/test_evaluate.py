@@ -18,9 +18,9 @@ class Stand:
         self.field = field
         self.seen: list[Trajectories] = []
 
-    def infer(self, trajectories: Trajectories) -> VectorField:
-        self.seen.append(trajectories)
-        return self.field
+    def infer_many(self, contexts: list[Trajectories]) -> list[VectorField]:
+        self.seen += contexts
+        return [self.field] * len(contexts)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, AmortisedNetwork
-from fim_dynsys.models.fim_ode.weights import save_weights
+from fim_dynsys.models.fim_ode.weights import read_weights, save_weights
 from training.corruption import Observation, observe
 from training.generation import SAMPLING_STEP, Systems, cached
 from training.objective import PLACES, TRIVIAL_LOSS, draw_queries, field_loss, relative_error
@@ -51,6 +51,7 @@ class Preset:
     clip: float = 1.0
     ema: float = 0.998
     seed: int = 0
+    initial: str = ""  # weights file to start from; parts of the network it lacks start fresh
     validation: int = 64
     log_every: int = 50
     checkpoint_minutes: float = 3.0
@@ -182,6 +183,9 @@ def new_state(preset: Preset) -> State:
     """Fresh network, its average and the optimiser, from the preset's seed."""
     torch.manual_seed(preset.seed)
     network, average = AmortisedNetwork(preset.network), AmortisedNetwork(preset.network)
+    if preset.initial:
+        fresh = network.load_state_dict(read_weights(preset.initial)[1], strict=False).missing_keys
+        print(f"started from {preset.initial}; fresh: {', '.join(fresh) or 'nothing'}", flush=True)
     average.load_state_dict(network.state_dict())
     matrices = [p for p in network.parameters() if p.ndim > 1]
     vectors = [p for p in network.parameters() if p.ndim <= 1]

@@ -11,8 +11,9 @@ The pipeline of one forward pass, for B contexts of K trajectories with L sample
 2. states are divided by their root mean square, time by the time in which the state travels one standard
    deviation (`Normalisation`), so that units cancel exactly;
 3. features per coordinate go through two small networks with pooling over coordinates; they give the mixture
-   of bandwidths, the noise floor of the row weights and the weight of three forms of the regression
-   (derivative; integral over the whole span; integral over segments with free starts);
+   of bandwidths (corrected at every sample by what the bandwidths say there), the noise floor of the row
+   weights and the weight of three forms of the regression (derivative; integral over the whole span;
+   integral over segments with free starts);
 4. ridge solves alternate with learned updates of every term's log precision, computed from tokens per
    (coordinate, term) that see the coefficient, its posterior variance and the context.
 
@@ -274,6 +275,25 @@ class ContextNetwork(nn.Module):
         return embedding, out[..., :n], out[..., n : 2 * n], out[..., 2 * n] - 3.0, out[..., 2 * n + 1 :]
 
 
+class LocalMixture(nn.Module):
+    """Where along a path other bandwidths serve better: corrections to the level mixtures at every sample."""
+
+    width = 24
+
+    def __init__(self, n_features: int, n_levels: int, context_width: int):
+        super().__init__()
+        self.embed = nn.Linear(n_features, self.width)
+        self.context = nn.Linear(context_width, self.width, bias=False)
+        self.out = nn.Linear(self.width, 2 * n_levels)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, features: Tensor, embedding: Tensor) -> tuple[Tensor, Tensor]:
+        """Features (B, N, d, F) and embedding (B, d, C) to logits (B, N, d, L) of states and of slopes."""
+        hidden = gelu(self.embed(features) + self.context(embedding)[:, None])
+        return self.out(hidden).chunk(2, -1)
+
+
 class PrecisionUpdate(nn.Module):
     """One learned step on the tokens of all (coordinate, term) pairs."""
 
@@ -321,6 +341,7 @@ class AmortisedNetwork(nn.Module):
     """The operator; see the module's docstring. `encode` gives coefficients, `decode` evaluates them."""
 
     n_statistics = 8
+    n_local_statistics = 2
 
     def __init__(self, config: AmortisedConfig):
         super().__init__()
@@ -331,6 +352,8 @@ class AmortisedNetwork(nn.Module):
         self.updates = nn.ModuleList(
             PrecisionUpdate(9, config.token_width, config.context_width) for _ in range(config.n_updates)
         )
+        n_local = 2 * (len(config.widths) - 1) + self.n_local_statistics
+        self.local = LocalMixture(n_local, n_levels, config.context_width)
         self.start = nn.Linear(config.context_width, 1)
         self.tables = nn.ModuleList(MonomialTable(d, config.degree) for d in range(1, config.max_dim + 1))
 
@@ -370,10 +393,12 @@ class AmortisedNetwork(nn.Module):
         slopes = slopes * (units.time_unit[:, None] / units.scale)[:, None, None]
         time = t / units.time_unit[:, None, None]
         features = self._features(time, mask, raw, states, slopes, units.deviation, weight)
-        embedding, *choices = self.context(features.to(self.start.weight.dtype))
+        dtype = self.start.weight.dtype
+        embedding, *choices = self.context(features.to(dtype))
+        local = self.local(_local_features(mask, raw, states, slopes, weight).to(dtype), embedding)
         state_mix, slope_mix, floor, forms = (_bounded_gradient(c) for c in choices)
-        path = torch.einsum("bdl,blnd->bnd", state_mix.to(x.dtype).softmax(-1), states)
-        velocity = torch.einsum("bdl,blnd->bnd", slope_mix.to(x.dtype).softmax(-1), slopes)
+        path = _mixture(states, state_mix[:, None] + _bounded_gradient(local[0]))
+        velocity = _mixture(slopes, slope_mix[:, None] + _bounded_gradient(local[1]))
         rows = weight[..., None] / (path.detach() ** 2 + torch.exp(floor.to(x.dtype))[:, None])
         rows = rows / rows.sum(1, keepdim=True) * weight.sum(1)[:, None, None]
         regression = self._regression(table, time, mask, raw, path, velocity, rows)
@@ -520,6 +545,26 @@ class AmortisedNetwork(nn.Module):
         size = torch.log(power).to(embedding.dtype)[:, None, :, None].expand(-1, d, -1, -1)
         shape = torch.cat([shape[None].expand(b, -1, -1, -1), size], -1)
         return shape, (e @ embedding)[:, None], embedding[:, :, None]
+
+
+def _local_features(mask: Tensor, raw: Tensor, states: Tensor, slopes: Tensor, weight: Tensor) -> Tensor:
+    """How much neighbouring bandwidths disagree at each sample, its size and its distance to an end."""
+    noise = _masked_mean((raw - states[:, 2]) ** 2, weight).sqrt()[:, None, None] + 1e-6
+    speed = _masked_mean(slopes[:, 2] ** 2, weight).sqrt()[:, None, None] + 1e-6
+    apart = (states[:, :-2] - states[:, 1:-1]).abs() / noise
+    slopes_apart = (slopes[:, :-2] - slopes[:, 1:-1]).abs() / speed
+    by_level = torch.log(torch.cat([apart, slopes_apart], 1) + 1e-2).permute(0, 2, 3, 1)
+    b, k, n = mask.shape
+    place = torch.arange(n, device=mask.device).expand(b, k, n)
+    to_end = torch.minimum(place, (mask.sum(-1, keepdim=True) - 1 - place).clamp(min=0))
+    to_end = torch.log1p(to_end.to(raw.dtype)).view(b, k * n, 1, 1).expand(*raw.shape, 1)
+    size = torch.log(states[:, 2].abs() + 3e-2)[..., None]
+    return 0.3 * torch.cat([by_level, size, to_end], -1)
+
+
+def _mixture(bank: Tensor, logits: Tensor) -> Tensor:
+    """Mean (B, N, d) of the levels of a bank (B, L, N, d) with weights from logits (B, N, d, L)."""
+    return (bank.permute(0, 2, 3, 1) * logits.to(bank.dtype).softmax(-1)).sum(-1)
 
 
 def _bounded_gradient(choice: Tensor, limit: float = 2.0) -> Tensor:
