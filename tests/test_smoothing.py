@@ -135,3 +135,14 @@ def test_splines_of_samples_that_almost_coincide(smoother):
         single, _ = smoother(T, NOISY)
         np.testing.assert_allclose(states[::2], single, atol=0.2 * np.std(NOISY - single))
     assert np.isfinite(slopes).all()
+
+
+def test_splines_much_wider_than_the_data_are_lines():
+    t = 1e-6 * T[:12]
+    line = 2.0 + np.outer(T[:12], [1.0, -3.0])
+    bent = line + 1e-3 * np.cos(np.arange(12.0))[:, None]
+    states, slopes = constant_velocity(t, bent, bandwidth=1.0)
+    for column, fitted, slope in zip(bent.T, states.T, slopes.T, strict=True):
+        rate, level = np.polyfit(t, column, 1)
+        np.testing.assert_allclose(fitted, level + rate * t, atol=1e-6)
+        np.testing.assert_allclose(slope, rate, rtol=1e-4)

@@ -370,7 +370,7 @@ class _SplineSystem:
 
     def __init__(self, t, weights, bandwidth):
         self.group, self.sample_weights = None, weights
-        self.first = _groups(t, _COINCIDENT * bandwidth)
+        self.first = _groups(t, min(_COINCIDENT * bandwidth, _span(t) / 1000.0))
         if self.first is not None:
             self.group = np.repeat(np.arange(len(self.first)), np.diff(self.first, append=len(t)))
             t, weights = t[self.first], np.add.reduceat(weights, self.first)
