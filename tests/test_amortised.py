@@ -43,7 +43,8 @@ def coefficients(network: AmortisedNetwork, t: torch.Tensor, x: torch.Tensor, ma
 
 
 def assert_close(a: torch.Tensor, b: torch.Tensor, tolerance: float = 1e-10) -> None:
-    assert float((a - b).detach().abs().max() / b.abs().max()) < tolerance
+    a, b = a.detach(), b.detach()
+    assert float((a - b).abs().max() / b.abs().max()) < tolerance
 
 
 @pytest.mark.parametrize("dim", [1, 2, 3])
