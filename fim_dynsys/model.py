@@ -370,11 +370,11 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         else:
             truth = self._derivative_list(x_dot, trajectories)
         truth = np.concatenate(truth)
-        prediction = field(np.concatenate([values for _, values in pairs]))
-        complete = np.isfinite(truth).all(axis=1) & np.isfinite(prediction).all(axis=1)
+        states = np.concatenate([values for _, values in pairs])
+        complete = np.isfinite(truth).all(axis=1) & np.isfinite(states).all(axis=1)
         if metric is None:
             from sklearn.metrics import r2_score as metric  # costs 0.3 s to import
-        return float(metric(truth[complete], prediction[complete], **metric_kws))
+        return float(metric(truth[complete], field(states[complete]), **metric_kws))
 
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Fields inferred from `n` bootstrap resamples of the context.
