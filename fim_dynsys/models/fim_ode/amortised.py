@@ -17,7 +17,7 @@ The pipeline of one forward pass, for B contexts of K trajectories with L sample
 4. ridge solves alternate with learned updates of every term's log precision, computed from tokens per
    (coordinate, term) that see the coefficient, its posterior variance and the context.
 
-The answer is a polynomial of degree 3 per coordinate. Limits: up to `max_dim` coordinates, trained on 60-200
+The answer is a polynomial of degree 3 per coordinate. Limits: up to `max_dim` coordinates, trained on 80-200
 samples per trajectory and multiplicative noise up to 6 %. Invariant to the order of trajectories, padding,
 the other members of a batch and the units of states and time; equivariant to the order of coordinates.
 Cost: the network and the solves do not depend on the number of samples, the smoothing grows linearly.
