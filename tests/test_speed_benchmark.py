@@ -10,13 +10,22 @@ from benchmarks.speed import measurements
 from benchmarks.speed.timing import Measurement, interleaved
 
 
-def test_rounds_are_interleaved_and_the_first_is_not_counted(monkeypatch):
+def test_functions_take_turns_after_a_warm_up_that_is_not_counted(monkeypatch):
     clock = iter(range(100))
     monkeypatch.setattr("time.process_time", lambda: float(next(clock)))
     calls = []
     seconds = interleaved({"a": lambda: calls.append("a"), "b": lambda: (calls.append("b"), next(clock))}, 3)
-    assert "".join(calls) == "abababab"
+    assert "".join(calls) == "aabb" + "ababab"
     assert seconds == {"a": 1.0, "b": 2.0}
+
+
+def test_quick_functions_are_called_several_times_a_turn(monkeypatch):
+    clock = iter(0.001 * n for n in range(1000))  # a call that reads the clock lasts 2 ms, reading included
+    monkeypatch.setattr("time.process_time", lambda: next(clock))
+    calls = []
+    seconds = interleaved({"a": lambda: (calls.append("a"), next(clock))}, 2)
+    assert len(calls) == 2 + 2 * 25  # 25 calls of 2 ms last the 50 ms of a turn
+    assert abs(seconds["a"] - 0.00104) < 1e-9  # 25 readings and the closing one over 25 calls
 
 
 def test_batched_simulation_gives_scipy_answers_faster():

@@ -31,17 +31,31 @@ class Measurement:
     note: str = ""
 
 
-def interleaved(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Return the median CPU seconds of each function over rounds in which each runs once, in turn.
+SHORTEST_SAMPLE = 0.05  # CPU seconds; quicker functions are called several times in a row
 
-    Load of the machine and its clock drift then hit all alike. A first round is not counted.
+
+def interleaved(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Return the median CPU seconds of one call of each function, over rounds in which each takes its turn.
+
+    Load of the machine and its clock drift then hit all alike. A turn is as many calls in a row as last
+    `SHORTEST_SAMPLE` together (as `timeit` does), so that what ran before does not decide what is in the
+    caches. A first round is not counted.
     """
+    calls = {name: _calls(function) for name, function in functions.items()}
     samples: dict[str, list[float]] = {name: [] for name in functions}
-    for round_number in range(repeats + 1):
+    for _ in range(repeats):
         for name, function in functions.items():
-            start = time.process_time()
-            function()
-            seconds = time.process_time() - start
-            if round_number:
-                samples[name].append(seconds)
+            samples[name].append(_turn(function, calls[name]))
     return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def _calls(function: Callable[[], object]) -> int:
+    function()
+    return max(1, round(SHORTEST_SAMPLE / max(_turn(function, 1), 1e-6)))
+
+
+def _turn(function: Callable[[], object], calls: int) -> float:
+    start = time.process_time()
+    for _ in range(calls):
+        function()
+    return (time.process_time() - start) / calls

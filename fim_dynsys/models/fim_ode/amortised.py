@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, threshold
+from torch.nn.functional import gelu, linear, pad, threshold
 
 from fim_dynsys.regression.terms import Dictionary
 
@@ -140,13 +140,16 @@ def _window_widths(t: Tensor, mask: Tensor, widths: tuple[float, ...]) -> Tensor
     first = torch.where(mask, t, big).amin(-1)
     last = torch.where(mask, t, -big).amax(-1)
     gap = (last - first) / (count - 1).clamp(min=1)
+    # times are sorted: the five nearest are a run of five, of which the farther end counts
+    padded = pad(torch.where(mask, t, big), (4, 4), value=big)
+    runs = padded.unfold(-1, 5, 1)  # (B, L + 4, 5)
     length = t.shape[-1]
-    offsets = range(-4, 5)
-    padded = torch.nn.functional.pad(torch.where(mask, t, big), (4, 4), value=big)
-    # times are sorted and padding lies at the end: the fifth neighbour is among four on each side
-    distance = torch.stack([(padded[..., 4 + o : 4 + o + length] - t).abs() for o in offsets], -1)
-    rank = (count - 1).clamp(min=0, max=4)[..., None, None].expand(*distance.shape[:-1], 1)
-    fifth = distance.sort(-1).values.gather(-1, rank).squeeze(-1)
+    ends = [
+        torch.maximum((t - runs[..., o : o + length, 0]).abs(), (runs[..., o : o + length, 4] - t).abs())
+        for o in range(5)
+    ]
+    farthest = torch.maximum(t - first[..., None], last[..., None] - t)
+    fifth = torch.where((count < 5)[..., None], farthest, torch.stack(ends).amin(0))
     base = torch.as_tensor(widths, dtype=t.dtype, device=t.device)[:, None] * gap[..., None, None]
     return torch.maximum(base, 0.5 * fifth[..., None, :]).clamp(min=torch.finfo(t.dtype).tiny ** 0.5)
 
@@ -326,7 +329,10 @@ class PrecisionUpdate(nn.Module):
 def _linear_of_parts(layer: nn.Linear, *parts: Tensor) -> Tensor:
     """`layer` of the concatenation of tensors that broadcast against each other."""
     weights = layer.weight.split([p.shape[-1] for p in parts], 1)
-    return sum((p @ w.T for p, w in zip(parts, weights, strict=True)), layer.bias)
+    out = linear(parts[0], weights[0], layer.bias)
+    for part, weight in zip(parts[1:], weights[1:], strict=True):
+        out = out + linear(part, weight)
+    return out
 
 
 class Regression(NamedTuple):

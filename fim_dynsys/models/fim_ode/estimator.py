@@ -133,14 +133,14 @@ class FIMODE(VectorFieldModel):
         ValueError
             If a context has too few observations or too many states.
         """
-        contexts = list(contexts)
+        operator, contexts = self.operator, list(contexts)
         complete = [context.drop_incomplete(self._who) for context in contexts]
         for context in complete:
-            self._check_limits(context)
-        infer_batch = _published_fields if self.operator.architecture == "published" else _amortised_fields
+            self._check_limits(context, operator.max_dim)
+        infer_batch = _published_fields if operator.architecture == "published" else _amortised_fields
         fields: list[VectorField] = [None] * len(contexts)
         for batch in _batches(complete):
-            members = infer_batch(self.operator, [complete[i] for i in batch], [contexts[i] for i in batch])
+            members = infer_batch(operator, [complete[i] for i in batch], [contexts[i] for i in batch])
             for i, field in zip(batch, members, strict=True):
                 fields[i] = field
         return fields
@@ -149,16 +149,16 @@ class FIMODE(VectorFieldModel):
     def _path(self) -> str:
         return str(shipped(DEFAULT_WEIGHTS)) if self.weights is None else os.fspath(self.weights)
 
-    def _check_limits(self, context: Trajectories) -> None:
+    def _check_limits(self, context: Trajectories, max_dim: int) -> None:
         observed = int(context.n_obs.sum())
         if observed < self.min_observations or context.n_obs.max() < 2:
             raise ValueError(
                 f"{self._who}: expected at least {self.min_observations} complete observations, two of them "
                 f"in one trajectory, got {observed} in {len(context)} trajectories; give more samples."
             )
-        if context.dim > self.operator.max_dim:
+        if context.dim > max_dim:
             raise ValueError(
-                f"{self._who}: expected at most {self.operator.max_dim} states, which is what these weights "
+                f"{self._who}: expected at most {max_dim} states, which is what these weights "
                 f"take, got {context.dim}; reduce them first, for example with PCAReduction."
             )
 
