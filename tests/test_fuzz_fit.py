@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fim_dynsys
+import fim_dynsys.errors
 
 MODELS = ["fim-ode", "sindy", "sindy-strong"]
 
@@ -100,3 +101,21 @@ def test_observations_without_any_dynamics(name):
     rng = np.random.default_rng(0)
     x = [rng.integers(-1, 2, (n, 3)).astype(float) for n in (10, 11)]
     assert _only_our_errors(name, x, [np.arange(1.0, 11.0), np.arange(1.0, 12.0)]) is not None
+
+
+@pytest.mark.parametrize("pace", [1e-60, 1e-9, 1e60])
+def test_fim_ode_in_any_unit_of_time(pace):
+    t = np.linspace(0.0, 6.0, 60)
+    x = np.stack([np.cos(t), -np.sin(t)], axis=1)
+    values = fim_dynsys.load("fim-ode").fit(x, pace * t).predict(x) * pace
+    expected = fim_dynsys.load("fim-ode").fit(x, t).predict(x)
+    # a fit of clean data amplifies the rounding of the times
+    np.testing.assert_allclose(values, expected, atol=1e-7)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5])
+def test_fim_ode_of_a_resting_state_is_at_rest(value):
+    x, t = np.full((4, 1), value), 1e-42 * np.arange(1.0, 5.0)
+    with pytest.warns(fim_dynsys.errors.DataWarning):
+        field = fim_dynsys.load("fim-ode").fit(x, t).field_
+    assert np.abs(field(x)).max() * 1e-42 < 1e-12

@@ -331,20 +331,23 @@ def _dictionary(dim: int, degree: int) -> Dictionary:
 
 
 def _amortised_fields(operator: Operator, complete, contexts) -> list[VectorField]:
-    """Polynomial fields of contexts of one dimension; states are scaled by powers of two on the way."""
+    """Polynomial fields of contexts of one dimension; scaled by powers of two on the way."""
     dim = complete[0].dim
     units = [_units(context) for context in complete]
     t, x, mask = _padded_batch(complete, units, dim, next(operator.network.parameters()).device)
-    coefficients, _ = operator.network.infer_coefficients(t, x, mask)
+    spans = t.amax((1, 2))
+    paces = torch.exp2(torch.floor(torch.log2(torch.where(spans > 0, spans, 1.0))))
+    coefficients, _ = operator.network.infer_coefficients(t / paces[:, None, None], x, mask)
     dictionary = _dictionary(dim, operator.network.config.degree)
     fields = []
-    for values, unit, context in zip(coefficients.cpu().numpy(), units, contexts, strict=True):
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            values = values * unit / np.prod(unit**dictionary.exponents, axis=1, keepdims=True)
+    coefficients, paces = coefficients.cpu().numpy(), paces.cpu().numpy()
+    for values, unit, pace, context in zip(coefficients, units, paces, contexts, strict=True):
+        with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+            values = values * unit / np.prod(unit**dictionary.exponents, axis=1, keepdims=True) / pace
         if not np.isfinite(values).all():
             raise ValueError(
-                "fim-ode: expected states whose third powers are ordinary floating-point numbers, got states "
-                f"of size {unit}; change their units."
+                "fim-ode: expected states and times in which the coefficients are ordinary floating-point "
+                f"numbers, got states of size {unit} over times of size {pace}; change their units."
             )
         fields.append(DictionaryField(dictionary, values, **_options(operator, context)))
     return fields
