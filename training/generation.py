@@ -8,6 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from fim_dynsys.models.fim_ode.amortised import factored_monomials
 from training.prior import PRIORS, exponents
 
 N_TRAJECTORIES = 9
@@ -42,17 +43,6 @@ class Systems:
         return low - margin, high + margin
 
 
-def _nested(exponents: Tensor) -> list[tuple[int, int, int]]:
-    """Order in which to fold a polynomial: (monomial, lower monomial, coordinate), highest degree first."""
-    rows = {tuple(row): k for k, row in enumerate(exponents.tolist())}
-    plan = []
-    for row, k in sorted(rows.items(), key=lambda item: -sum(item[0])):
-        if sum(row):
-            j = next(i for i, e in enumerate(row) if e > 0)
-            plan.append((k, rows[(*row[:j], row[j] - 1, *row[j + 1 :])], j))
-    return plan
-
-
 def _field(x: Tensor, columns: list[list[Tensor]], plan: list[tuple[int, int, int]]) -> Tensor:
     """Polynomial field at x (d, 9, n) by nested multiplication; columns[c][k] are coefficients (n,)."""
     out = []
@@ -76,7 +66,9 @@ def integrate(coefficients: Tensor, start: Tensor) -> tuple[Tensor, Tensor]:
         Initial states (n, 9, d).
     """
     n, _, d = coefficients.shape
-    plan = _nested(exponents(d))
+    powers = exponents(d)
+    # highest degree first: the order in which nested multiplication folds a polynomial
+    plan = sorted(factored_monomials(powers), key=lambda factor: -int(powers[factor[0]].sum()))
     alive = torch.arange(n)
     x = start.permute(2, 1, 0).contiguous()
     table = coefficients.permute(2, 1, 0).contiguous()

@@ -23,6 +23,7 @@ the other members of a batch and the units of states and time; equivariant to th
 Cost: the network and the solves do not depend on the number of samples, the smoothing grows linearly.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp
@@ -75,38 +76,48 @@ class Normalisation(NamedTuple):
     time_unit: Tensor  # (B,)
 
 
+def factored_monomials(exponents: Tensor) -> list[tuple[int, int, int]]:
+    """Every monomial above the constant as a lower one times a coordinate: (monomial, lower, coordinate)."""
+    rows = {tuple(row): k for k, row in enumerate(exponents.tolist())}
+    factors = []
+    for row, k in rows.items():
+        if sum(row):
+            j = next(i for i, e in enumerate(row) if e > 0)
+            factors.append((k, rows[(*row[:j], row[j] - 1, *row[j + 1 :])], j))
+    return factors
+
+
 class MonomialTable(nn.Module):
     """Monomials of a polynomial dictionary as products of a lower monomial and one coordinate."""
 
     def __init__(self, dim: int, degree: int):
         super().__init__()
         exponents = torch.tensor(Dictionary.polynomial(dim, degree).exponents.tolist())
-        self.degree = degree
-        total = exponents.sum(1)
-        rows = {tuple(row): k for k, row in enumerate(exponents.tolist())}
-        self._blocks: list[tuple[Tensor, Tensor]] = []
-        for order in range(1, degree + 1):
-            parents, coordinates = [], []
-            for row in exponents[total == order].tolist():
-                j = next(i for i, e in enumerate(row) if e > 0)
-                parents.append(rows[(*row[:j], row[j] - 1, *row[j + 1 :])])
-                coordinates.append(j)
-            self._blocks.append((torch.tensor(parents), torch.tensor(coordinates)))
+        self.orders = range(1, degree + 1)
         self.register_buffer("exponents", exponents, persistent=False)
+        total = exponents.sum(1).tolist()
+        for order in self.orders:
+            factors = [(low, j) for k, low, j in factored_monomials(exponents) if total[k] == order]
+            parents, coordinates = torch.tensor(factors).unbind(1)
+            self.register_buffer(f"parents_{order}", parents, persistent=False)
+            self.register_buffer(f"coordinates_{order}", coordinates, persistent=False)
+
+    def _blocks(self) -> Iterator[tuple[Tensor, Tensor]]:
+        """For each degree from 1: which lower monomials, times which coordinates."""
+        for order in self.orders:
+            yield getattr(self, f"parents_{order}"), getattr(self, f"coordinates_{order}")
 
     def forward(self, x: Tensor) -> Tensor:
         """Monomials (..., m) at points (..., d)."""
         columns = torch.ones_like(x[..., :1])
-        for parents, coordinates in self._blocks:
-            block = columns[..., parents.to(x.device)] * x[..., coordinates.to(x.device)]
-            columns = torch.cat([columns, block], -1)
+        for parents, coordinates in self._blocks():
+            columns = torch.cat([columns, columns[..., parents] * x[..., coordinates]], -1)
         return columns
 
     def with_rates(self, x: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
         """Monomials and their time derivatives when x moves with velocity `rate`."""
         columns, rates = torch.ones_like(x[..., :1]), torch.zeros_like(x[..., :1])
-        for parents, coordinates in self._blocks:
-            p, c = parents.to(x.device), coordinates.to(x.device)
+        for p, c in self._blocks():
             rates = torch.cat([rates, rates[..., p] * x[..., c] + columns[..., p] * rate[..., c]], -1)
             columns = torch.cat([columns, columns[..., p] * x[..., c]], -1)
         return columns, rates
