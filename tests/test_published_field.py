@@ -1,7 +1,6 @@
 """The published network as a model and a field: cached summaries, derivatives, invariances, keeping."""
 
 import pickle
-import time
 import warnings
 
 import numpy as np
@@ -365,48 +364,33 @@ def test_a_constant_state_is_warned_about_and_works(gnot_weights):
 
 
 def test_cost_of_a_query_does_not_grow_with_the_context():
-    """Operations are counted exactly; times only roughly, since the machine may be busy."""
+    """Counted in operations, which no busy machine can change; times are `python -m benchmarks.speed`'s."""
     torch.manual_seed(0)
     network = PublishedNetwork(PublishedConfig(decoder_layers=2, uncertainty_layers=1)).eval()
     decoder = Decoder(network, torch.float32)
     point = np.array([[0.3, -0.2]])
-    counts, seconds = {}, {}
+    counts = {}
     for k in (1, 9):
         t, states, mask = (torch.tensor(a)[None] for a in context(k=k, length=200).padded())
         with torch.no_grad():
             encoding = network.encode(t, states, mask.all(-1))
         (field,) = make_fields(decoder, encoding, [2], [1.0], [{}])
         counts[k] = _operations(lambda field=field: field(point))
-        seconds[k] = _shortest(lambda field=field: field(point), 10)
 
         def uncached(encoding=encoding):
             with torch.no_grad():
                 network.decode(encoding, torch.tensor(point)[None])
 
         counts[k, "uncached"] = _operations(uncached)
-        seconds[k, "uncached"] = _shortest(uncached, 3)
     assert counts[1] == counts[9]
     assert counts[1, "uncached"] > 10 * counts[1]
     assert counts[9, "uncached"] > 9 * 0.9 * counts[1, "uncached"] * (200 - 12) / 200
-    assert seconds[9] < 1.5 * seconds[1]
-    assert seconds[1, "uncached"] > 2 * seconds[1]
-    assert seconds[9, "uncached"] > 7 * seconds[9]
 
 
 def _operations(call):
     with FlopCounterMode(display=False) as counter:
         call()
     return counter.get_total_flops()
-
-
-def _shortest(call, repeats):
-    call()
-    elapsed = []
-    for _ in range(repeats):
-        start = time.process_time()
-        call()
-        elapsed.append(time.process_time() - start)
-    return min(elapsed)
 
 
 def test_simulation_of_many_fields(gnot_weights):
