@@ -9,10 +9,10 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -345,12 +345,20 @@ def _limit_threads() -> None:
         torch.set_num_threads(1)
 
 
-def _work(number: int, row, problem: Problem, trial: Trial, integrator: Integrator):
+class Job(NamedTuple):
+    """One trial to run: `arguments` go to the function that evaluates it, `data` is a digest of its data."""
+
+    trial: Trial
+    data: str
+    arguments: tuple
+
+
+def _work(number: int, function: Callable[..., dict[str, Any]], arguments: tuple):
     _limit_threads()
-    return number, evaluate(row, problem, trial, integrator)
+    return number, function(*arguments)
 
 
-def _outcomes(tasks: list[tuple], workers: int) -> Iterator[tuple[int, dict[str, Any]]]:
+def _outcomes(function, tasks: list[tuple], workers: int) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield outcomes as they are ready; each worker computes on one thread."""
     import joblib
     from threadpoolctl import threadpool_limits
@@ -358,11 +366,73 @@ def _outcomes(tasks: list[tuple], workers: int) -> Iterator[tuple[int, dict[str,
     if workers == 1 or len(tasks) <= 1:
         with threadpool_limits(1):
             for number, task in enumerate(tasks):
-                yield _work(number, *task)
+                yield _work(number, function, task)
         return
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
         parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
-        yield from parallel(joblib.delayed(_work)(number, *task) for number, task in enumerate(tasks))
+        yield from parallel(
+            joblib.delayed(_work)(number, function, task) for number, task in enumerate(tasks)
+        )
+
+
+def cached_outcomes(
+    function: Callable[..., dict[str, Any]],
+    rows: Sequence,
+    jobs: Sequence[Job],
+    folder: str | os.PathLike,
+    settings: str,
+    workers: int = 1,
+    fresh: bool = False,
+    progress: bool = False,
+) -> list[list[dict[str, Any]]]:
+    """Evaluate every row on every job that the cache in `folder` does not hold yet.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(row, *job.arguments)`` gives a dict that JSON can hold; must be importable by workers.
+    rows : sequence
+        Objects with ``name`` and ``version``; see `ModelRow`.
+    jobs : sequence of Job
+        What to run.
+    folder : path
+        Output folder; outcomes are kept under ``folder/cache`` as soon as they are known.
+    settings : str
+        Whatever else determines an outcome, such as the integrator.
+    workers, fresh, progress
+        As for `run`.
+
+    Returns
+    -------
+    list of list of dict
+        ``[job][row]``, in the order given.
+    """
+    from tqdm import tqdm
+
+    caches = [RowCache.open(Path(folder) / "cache", _key(row, settings), fresh) for row in rows]
+    missing = [
+        (number, job)
+        for job in jobs
+        for number, cache in enumerate(caches)
+        if (job.trial, job.data) not in cache.outcomes
+    ]
+    np.random.default_rng(0).shuffle(
+        missing
+    )  # large systems come last in the list: the time left would mislead
+    tasks = [(rows[number], *job.arguments) for number, job in missing]
+    total = len(jobs) * len(rows)
+    if progress and len(tasks) < total:
+        print(
+            f"{total - len(tasks)} of {total} outcomes are known from {caches[0].path.parent}",
+            file=sys.stderr,
+        )
+    interval = 0.2 if sys.stderr.isatty() else 20.0
+    with tqdm(total=len(tasks), disable=not progress, unit="trial", mininterval=interval) as bar:
+        for position, outcome in _outcomes(function, tasks, workers):
+            number, job = missing[position]
+            caches[number].add(job.trial, job.data, outcome)
+            bar.update()
+    return [[cache.outcomes[job.trial, job.data] for cache in caches] for job in jobs]
 
 
 def run(
@@ -402,38 +472,17 @@ def run(
         One record per row and trial, in the order of `trials` and `rows`, with the columns `TRIAL_COLUMNS`
         and ``message``.
     """
-    from tqdm import tqdm
-
     integrator = integrator or Integrator()
     by_name = {problem.system: problem for problem in problems}
     data = {problem.system: data_digest(problem) for problem in problems}
-    caches = [RowCache.open(Path(folder) / "cache", _key(row, integrator), fresh) for row in rows]
-    missing = [
-        (number, trial)
-        for trial in trials
-        for number, cache in enumerate(caches)
-        if (trial, data[trial.system]) not in cache.outcomes
-    ]
-    np.random.default_rng(0).shuffle(
-        missing
-    )  # large systems come last in the list: the time left would mislead
-    tasks = [(rows[number], by_name[trial.system], trial, integrator) for number, trial in missing]
-    total = len(trials) * len(rows)
-    if progress and len(tasks) < total:
-        print(
-            f"{total - len(tasks)} of {total} outcomes are known from {caches[0].path.parent}",
-            file=sys.stderr,
-        )
-    interval = 0.2 if sys.stderr.isatty() else 20.0
-    with tqdm(total=len(tasks), disable=not progress, unit="trial", mininterval=interval) as bar:
-        for position, outcome in _outcomes(tasks, workers):
-            number, trial = missing[position]
-            caches[number].add(trial, data[trial.system], outcome)
-            bar.update()
+    jobs = [Job(t, data[t.system], (by_name[t.system], t, integrator)) for t in trials]
+    outcomes = cached_outcomes(
+        evaluate, rows, jobs, folder, str(integrator), workers, fresh=fresh, progress=progress
+    )
     return [
-        _record(row, by_name[trial.system], trial, cache.outcomes[trial, data[trial.system]])
-        for trial in trials
-        for row, cache in zip(rows, caches, strict=True)
+        _record(row, by_name[trial.system], trial, outcome)
+        for trial, of_rows in zip(trials, outcomes, strict=True)
+        for row, outcome in zip(rows, of_rows, strict=True)
     ]
 
 
@@ -443,12 +492,12 @@ def data_digest(problem: Problem) -> str:
     return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()[:16]
 
 
-def _key(row, integrator: Integrator) -> dict[str, Any]:
+def _key(row, settings: str) -> dict[str, Any]:
     return {
         "name": row.name,
         "version": row.version,
         "params": getattr(row, "params", ()),
-        "integrator": str(integrator),
+        "integrator": settings,
     }
 
 
