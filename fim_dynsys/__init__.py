@@ -30,6 +30,7 @@ _PUBLIC = {
     "truncate": "corruption",
 }
 _MODULES = (
+    "analyze",
     "corruption",
     "distillation",
     "errors",

@@ -1,0 +1,23 @@
+"""From a vector field to its dynamics: functions of a field and a region, results with their evidence."""
+
+import importlib
+
+# Public names and the files that hold them, each imported when first asked for.
+_PUBLIC = {
+    "Effort": "results",
+    "Result": "results",
+}
+
+__all__ = [*_PUBLIC]
+
+
+def __getattr__(name):
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'fim_dynsys.analyze' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"fim_dynsys.analyze.{_PUBLIC[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_PUBLIC})

@@ -1,0 +1,283 @@
+"""What every result of an analysis has in common: a table, a picture, a dataset, and the effort behind it."""
+
+import abc
+import enum
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+import xarray as xr
+
+from fim_dynsys.field import EnsembleField, VectorField
+from fim_dynsys.regions import Region
+
+WIDENED = 0.1
+"""How much a default region exceeds the data's box on each side, as a share of its size."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What a search spent, against what it was allowed to.
+
+    Attributes
+    ----------
+    seeds : int
+        Starting points tried.
+    iterations : int
+        Iterations of the method that refines them, summed over the rounds of the search.
+    points : int
+        Points at which the field or its Jacobian was evaluated.
+    budget : int
+        Largest number of such points.
+    exhausted : bool
+        Whether the search stopped for want of budget, so that it may have missed something.
+    """
+
+    seeds: int
+    iterations: int
+    points: int
+    budget: int
+    exhausted: bool
+
+    def __str__(self):
+        stopped = ", exhausted" if self.exhausted else ""
+        return (
+            f"{self.seeds:,} seeds, {self.iterations:,} iterations, "
+            f"{self.points:,} of {self.budget:,} field points{stopped}"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Result(abc.ABC):
+    """Base of every result, itself a frozen dataclass; so is each kind (``eq=False, repr=False``).
+
+    A kind writes `_rows` and `_variables`, and `_headline` and `_notes` where it has more to say. What all
+    have is given by keyword, the first two by ``**labels(field)``.
+
+    Attributes
+    ----------
+    state_names : tuple of str
+        Names of the d states.
+    units : dict
+        Units by state name, for those that have one.
+    effort : Effort
+        What the search spent.
+    """
+
+    state_names: tuple[str, ...]
+    units: Mapping[str, str]
+    effort: Effort
+
+    # ---------------------------------------------------------------- hooks
+
+    @abc.abstractmethod
+    def _rows(self) -> tuple[list[str], list[list]]:
+        """Column names, and one list of cells (numbers, arrays, enums, text) for each row of the table."""
+
+    @abc.abstractmethod
+    def _variables(self) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
+        """Dimension names and values of what `to_xarray` holds, complex and Enum arrays included."""
+
+    def _headline(self) -> str:
+        """What the table shows, in one line."""
+        return type(self).__name__
+
+    def _notes(self) -> list[str]:
+        """Lines below the table."""
+        return [str(self.effort)]
+
+    # ---------------------------------------------------------------- display
+
+    def __str__(self):
+        columns, rows = self._rows()
+        table = aligned([columns, *([cell(value) for value in row] for row in rows)])
+        return "\n".join([self._headline(), *(table if rows else []), *self._notes()])
+
+    def __repr__(self):
+        return str(self)
+
+    def _repr_html_(self):
+        columns, rows = self._rows()
+        head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+        body = "".join(
+            f"<tr>{''.join(f'<td>{escape(cell(value))}</td>' for value in row)}</tr>" for row in rows
+        )
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
+        return f"<p><b>{escape(self._headline())}</b></p><table><tr>{head}</tr>{body}</table>{notes}"
+
+    def plot(self, ax=None, **kwargs):
+        """Draw the result on matplotlib axes (new ones where `ax` is None); see `fim_dynsys.plot`.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw.
+        **kwargs
+            Options of the plot.
+
+        Returns
+        -------
+        object
+            The artists, as `fim_dynsys.plot` returns them.
+        """
+        from fim_dynsys.plot import draw  # the one way up: results must work where nothing is drawn
+
+        return draw(self, ax, **kwargs)
+
+    # ---------------------------------------------------------------- conversion
+
+    def to_xarray(self):
+        """Convert to an xarray Dataset that netCDF can hold.
+
+        Complex variables get a last dimension ``part`` (real, imag), statuses and kinds become text. The
+        effort, and the units of the states as JSON, are attributes.
+
+        Returns
+        -------
+        xarray.Dataset
+        """
+        variables = {name: _storable(*given) for name, given in self._variables().items()}
+        dims = {dim for names, _ in variables.values() for dim in names}
+        coords = {"state": list(self.state_names), "part": ["real", "imag"]}
+        attrs = {f"effort_{name}": int(value) for name, value in vars(self.effort).items()}
+        if self.units:
+            attrs["units"] = json.dumps(dict(self.units))
+        attrs["result"] = type(self).__name__
+        return xr.Dataset(variables, {dim: coords[dim] for dim in coords if dim in dims}, attrs)
+
+
+def _storable(dims, values):
+    values = np.asarray(values)
+    if np.iscomplexobj(values):
+        return (*dims, "part"), np.stack([values.real, values.imag], axis=-1)
+    if values.dtype == object:
+        text = np.array([cell(value) for value in values.ravel()], dtype=np.str_)
+        return dims, text.reshape(values.shape)
+    return dims, values
+
+
+# ---------------------------------------------------------------------- text
+
+
+def cell(value) -> str:
+    """One value as the text of a table cell: five digits, ``a+bi``, ``(a, b)``, an Enum's text."""
+    if isinstance(value, enum.Enum):
+        return value.value if isinstance(value.value, str) else value.name.lower().replace("_", " ")
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, np.ndarray | tuple | list):
+        return f"({', '.join(cell(part) for part in value)})"
+    if isinstance(value, complex | np.complexfloating):
+        return f"{value.real:.5g}{value.imag:+.5g}i" if value.imag else f"{value.real:.5g}"
+    return str(int(value)) if isinstance(value, int | np.integer) else f"{value:.5g}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table with columns of even width, two blanks apart."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    padded = ([text.ljust(width) for text, width in zip(row, widths, strict=True)] for row in rows)
+    return ["  ".join(row).rstrip() for row in padded]
+
+
+# ---------------------------------------------------------------------- what analyses are given
+
+
+def unwrap(field, who: str) -> VectorField:
+    """The vector field behind an argument: itself, or the ``field_`` of a fitted model.
+
+    Parameters
+    ----------
+    field : VectorField or fitted model
+        What the user passed.
+    who : str
+        Name of the function that was called, for the error.
+
+    Returns
+    -------
+    VectorField
+
+    Raises
+    ------
+    TypeError
+        For anything without a vector field in the space of the observations.
+    ValueError
+        For a model that is not fitted.
+    """
+    if isinstance(field, VectorField):
+        return field
+    name = getattr(field, "name", None) or type(field).__name__
+    if isinstance(field, EnsembleField):
+        raise TypeError(
+            f"{who}: expected one vector field, got an ensemble of {len(field)}; use "
+            f"analyze.ensemble({who}, fields, region), or pass a member or fields.mean_field()."
+        )
+    kind = getattr(field, "kind", None)
+    if kind is not None and getattr(kind, "name", "") != "FIELD":
+        raise TypeError(
+            f"{who}: expected a vector field in the space of the observations, got {name!r}, whose kind is "
+            f"{getattr(kind, 'value', kind)!r}; its forecasts can be compared, its dynamics not analysed."
+        )
+    inner = getattr(field, "field_", None)
+    if isinstance(inner, VectorField):
+        return inner
+    if hasattr(field, "infer"):
+        raise ValueError(
+            f"{who}: expected a fitted model, got {name!r} without a field; call fit(x, t) first."
+        )
+    raise TypeError(f"{who}: expected a VectorField or a fitted model, got {type(field).__name__}.")
+
+
+def resolve_region(field: VectorField, region, who: str) -> Region:
+    """The box to work in, with the field's state names.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field under analysis.
+    region : Region, dict, sequence of pairs, or None
+        As the user passed it. A box that names the field's states may name them in any order. None stands
+        for the box of the field's data widened by 10 % on each side, or, for a field without data, the
+        region it was given.
+    who : str
+        Name of the function that was called, for the error.
+
+    Returns
+    -------
+    Region
+
+    Raises
+    ------
+    ValueError
+        Where neither the user nor the field gives a region, or the dimension is wrong.
+    """
+    if region is None:
+        return _default_region(field, who)
+    region = Region(region)
+    if region.dim != field.dim:
+        raise ValueError(f"{who}: expected a region of dimension {field.dim}, got {region.dim}: {region}.")
+    names = field.state_names
+    order = [region.names.index(name) for name in names] if set(region.names) == set(names) else slice(None)
+    return Region(region.low[order], region.high[order], names)
+
+
+def _default_region(field, who):
+    if field.context is not None:
+        box = field.context.box().widened(WIDENED)
+    elif field.region is not None:
+        box = field.region
+    else:
+        raise ValueError(
+            f"{who}: expected a region, since the field has neither data nor a region of its own, got None; "
+            "pass region=Region(low, high)."
+        )
+    return Region(box.low, box.high, field.state_names)
+
+
+def labels(field: VectorField) -> dict:
+    """The ``state_names`` and ``units`` that a result of this field carries, as keywords."""
+    units = {} if field.context is None else field.context.units
+    return {"state_names": tuple(field.state_names), "units": dict(units)}
