@@ -91,14 +91,14 @@ def _setting(text: str) -> tuple[float, float]:
     return sigma, rho
 
 
-def build_rows(benchmark: Benchmark, names: Sequence[str], weights: str | None) -> list:
+def build_rows(truth_rows: dict[str, Callable[[], Any]], names: Sequence[str], weights: str | None) -> list:
     """Return a row for each name; `weights` goes to the rows of ``fim-ode``."""
     rows = []
     for name in names:
         if name == "constant":
             rows.append(harness.ConstantRow())
-        elif name in benchmark.truth_rows:
-            rows.append(benchmark.truth_rows[name]())
+        elif name in truth_rows:
+            rows.append(truth_rows[name]())
         else:
             own = weights is not None and name.partition(":")[0] == "fim-ode"
             rows.append(harness.ModelRow.resolve(name, **({"weights": str(weights)} if own else {})))
@@ -123,7 +123,7 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     names = options.models or (benchmark.full_models if full else benchmark.default_models)
     problems = limited(benchmark.problems(), options.limit)
     try:
-        rows = build_rows(benchmark, list(dict.fromkeys(names)), options.weights)
+        rows = build_rows(benchmark.truth_rows, list(dict.fromkeys(names)), options.weights)
     except (ValueError, ImportError, OSError) as error:
         commands.error(str(error))
     trials = harness.list_trials(

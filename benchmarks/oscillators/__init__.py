@@ -1,0 +1,1 @@
+"""Two noisy oscillators observed briefly: forecasting Van der Pol, imputing FitzHugh-Nagumo."""
