@@ -334,8 +334,7 @@ def test_weights_go_to_fim_ode_alone(monkeypatch):
         version = "abcd1234"
 
     monkeypatch.setattr(harness, "_load", lambda name, params: loaded.append((name, params)) or Model())
-    benchmark = cli.Benchmark("toy", "Toy", lambda: PROBLEMS, {}, (), ())
-    rows = cli.build_rows(benchmark, ["fim-ode", "sindy:degree=3", "constant"], "w.safetensors")
+    rows = cli.build_rows({}, ["fim-ode", "sindy:degree=3", "constant"], "w.safetensors")
     assert loaded == [("fim-ode", (("weights", "w.safetensors"),)), ("sindy", (("degree", 3),))]
     assert [row.name for row in rows] == ["fim-ode", "sindy:degree=3", "constant"]
     assert rows[0].version == "abcd1234"
