@@ -153,15 +153,14 @@ def observe(samples):
     samples = [((t - t[0]) / longest, x / scale) for t, x in samples]
     law = noise_law(samples)
     first = np.stack([z[0] for _, z in samples])
-    samples, origin, time_unit = _pieces(samples, law)
-    smooth = [_smooth(t, z) for t, z in samples]
+    samples, smooth, origin, time_unit = _pieces(samples, law)
     length = max(len(t) for t, _ in samples)
     t_all = np.stack([np.concatenate([t, np.full(length - len(t), t[-1])]) for t, _ in samples])
     z_all, weights = np.zeros((2, len(samples), length, stacked.shape[1]))
-    for k, ((_, z), (states, _)) in enumerate(zip(samples, smooth, strict=True)):
+    for k, ((_, z), states) in enumerate(zip(samples, smooth, strict=True)):
         z_all[k, : len(z)] = z
         weights[k, : len(z)] = law.weights(states)
-    start = np.stack([states[0] for states, _ in smooth])
+    start = np.stack([states[0] for states in smooth])
     return Observations(samples, origin, scale, time_unit * longest, law, t_all, z_all, weights, first, start)
 
 
@@ -170,14 +169,16 @@ def _smooth(t, z):
 
 
 def _pieces(samples, law):
-    """Samples cut at gaps that are too long, in units of their pace; where each comes from; that unit."""
+    """Samples cut at gaps that are too long, in units of their pace; smoothed states; origins; that unit."""
     origin = [(k, 0) for k in range(len(samples))]
     while True:
-        time_unit = _time_unit(samples, [_smooth(t, z) for t, z in samples], law)
+        smooth = [_smooth(t, z) for t, z in samples]
+        time_unit = _time_unit(samples, smooth, law)
         longest_gap = STEPS_PER_GAP * STEP_LIMIT * (1.0 + 1e-9) * time_unit
         cuts = [[0, *(np.flatnonzero(np.diff(t) > longest_gap) + 1).tolist(), len(t)] for t, _ in samples]
         if all(len(bounds) == 2 for bounds in cuts):
-            return [(t / time_unit, z) for t, z in samples], tuple(origin), time_unit
+            scaled = [(t / time_unit, z) for t, z in samples]
+            return scaled, [states for states, _ in smooth], tuple(origin), time_unit
         pieces = [(k, a, b) for k, bounds in enumerate(cuts) for a, b in pairwise(bounds) if b - a >= 2]
         origin = [(origin[k][0], origin[k][1] + a) for k, a, _ in pieces]
         samples = [(samples[k][0][a:b] - samples[k][0][a], samples[k][1][a:b]) for k, a, b in pieces]

@@ -7,6 +7,7 @@ import numpy as np
 
 from fim_dynsys.regression.candidates import STEP_LIMIT, judge, score
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
+from fim_dynsys.regression.kernels import interval_maps
 from fim_dynsys.regression.refinement import fit_trajectory
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.sparse import backward_elimination, solve_supports
@@ -59,6 +60,17 @@ def sparse_problem(dictionary, support):
     return rhs, jac_x, jac_p
 
 
+def compiled_maps(dictionary, support):
+    """The `interval_maps` of `fit_trajectory` for the problem of `sparse_problem`, compiled."""
+    row, column = np.nonzero(support)
+    no_inner = np.zeros(0, dtype=np.intp)
+
+    def maps(p, nodes, steps, counts):
+        return interval_maps(dictionary.packed, row, column, p, no_inner, nodes, steps, counts)
+
+    return maps
+
+
 def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
     """Fit a candidate's coefficients and starts to the trajectories, its terms kept.
 
@@ -96,6 +108,7 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
         max_step=STEP_LIMIT,
         max_iterations=_ITERATIONS,
         check=False,
+        interval_maps=compiled_maps(dictionary, support),
     )
     coefficients = np.zeros_like(candidate.coefficients)
     coefficients[support] = fit.parameters

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from fim_dynsys.regression.kernels import condense, damped_step, eliminate_starts
 from fim_dynsys.regression.rollout import runge_kutta
 
 _PACE_LIMIT = 0.15  # default step in units of the time in which the state travels one standard deviation
@@ -73,6 +74,7 @@ def fit_trajectory(
     max_step=None,
     max_iterations=12,
     check=True,
+    interval_maps=None,
 ):
     """Fit the parameters and initial states of a field to observed trajectories.
 
@@ -117,6 +119,10 @@ def fit_trajectory(
         Whether to integrate the result in one piece, and to return the start where that fits better.
         Otherwise ``paths`` of the result are the nodes, whose gaps vanish as the iterations converge, and
         ``misfit`` is theirs, gaps included.
+    interval_maps : callable, optional
+        A faster equal of what `rhs`, `jac_x` and `jac_p` give: from ``(p, nodes (N + 1, d), steps (N,),
+        counts (N,))`` the ends (N, d) and their derivatives (N, d, d + q) by start and parameters, after
+        ``counts`` classical Runge-Kutta steps of length ``steps`` from each node but the last.
 
     Returns
     -------
@@ -153,7 +159,7 @@ def fit_trajectory(
     deadline = None if time_limit is None else time.process_time() + time_limit
     with np.errstate(all="ignore"):
         max_step = _default_step(rhs, p0, data) if max_step is None else max_step
-        problem = _Shooting(rhs, jac_x, jac_p, data, (prior, p0), (pull, x0), max_step)
+        problem = _Shooting(rhs, jac_x, jac_p, interval_maps, data, (prior, p0), (pull, x0), max_step)
         return _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check)
 
 
@@ -303,8 +309,9 @@ class _Linearisation:
 
 
 class _Shooting:
-    def __init__(self, rhs, jac_x, jac_p, data, parameter_prior, start_prior, max_step):
+    def __init__(self, rhs, jac_x, jac_p, interval_maps, data, parameter_prior, start_prior, max_step):
         self.rhs, self.jac_x, self.jac_p, self.data = rhs, jac_x, jac_p, data
+        self.interval_maps = self._interval_maps if interval_maps is None else interval_maps
         self.prior, self.prior_mean = parameter_prior
         self.pull, self.expected_starts = start_prior
         self.breaks = data.first[1:-1] - 1  # intervals between trajectories
@@ -332,16 +339,15 @@ class _Shooting:
                 path[j + 1] = x[0]
         return path
 
-    def _interval_maps(self, p, nodes):
-        """End of each interval (N, d), its derivatives by start (N, d, d) and by parameters (N, d, q)."""
+    def _interval_maps(self, p, nodes, steps, counts):
         x = nodes[:-1].copy()
         n, d = x.shape
         tangent = np.zeros((n, d, d + len(p)))
         tangent[:, range(d), range(d)] = 1.0
-        for k in range(int(self.counts.max())):
-            rows = slice(None) if k < self.counts.min() else np.flatnonzero(self.counts > k)
-            x[rows], tangent[rows] = self._tangent_step(p, x[rows], tangent[rows], self.steps[rows])
-        return x, tangent[:, :, :d], tangent[:, :, d:]
+        for k in range(int(counts.max())):
+            rows = slice(None) if k < counts.min() else np.flatnonzero(counts > k)
+            x[rows], tangent[rows] = self._tangent_step(p, x[rows], tangent[rows], steps[rows])
+        return x, tangent
 
     def _tangent_step(self, p, x, tangent, h):
         d = x.shape[1]
@@ -362,22 +368,15 @@ class _Shooting:
         )
 
     def linearise(self, p, nodes, bounds):
-        data, d, q = self.data, self.data.dim, len(p)
+        data, d = self.data, self.data.dim
         w, r = data.weights, data.residuals(nodes)
-        ends, by_start, by_parameter = self._interval_maps(p, nodes)
+        ends, tangents = self.interval_maps(p, nodes, self.steps, self.counts)
         gaps = ends - nodes[1:]
         gaps[bounds[1:-1] - 1] = 0.0  # the next segment starts anew
         typical = w.mean(axis=0) * np.diff(bounds).mean()
         merit = self.prior_cost(p, nodes[data.first[:-1]])
         merit += float(np.sum(w * r * r) + np.sum(typical * gaps * gaps))
-        z = self._propagate(by_start, by_parameter, gaps, bounds)
-        weighted, target = z[:, :, : d + q] * w[:, :, None], r - z[:, :, -1]
-        normal = np.empty((len(bounds) - 1, d + q, d + q))
-        moment = np.empty((len(bounds) - 1, d + q))
-        for k, (a, b) in enumerate(pairwise(bounds)):
-            block = weighted[a:b].reshape(-1, d + q)
-            normal[k] = block.T @ z[a:b, :, : d + q].reshape(-1, d + q)
-            moment[k] = block.T @ target[a:b].reshape(-1)
+        z, normal, moment = condense(tangents, gaps, r, w, bounds)
         heads = np.searchsorted(bounds, data.first[:-1])
         for i in range(d):
             normal[heads, i, i] += self.pull[:, i]
@@ -385,71 +384,23 @@ class _Shooting:
         merit = merit if np.isfinite(merit) and np.isfinite(normal).all() else np.inf
         return _Linearisation(merit, z, bounds, normal, moment)
 
-    @staticmethod
-    def _propagate(by_start, by_parameter, gaps, bounds):
-        """Sensitivities of each node to its segment's start, the parameters and the closing of gaps.
-
-        The recursion runs inside all blocks of about sqrt(n) nodes at once; the blocks of a segment are then
-        chained.
-        """
-        n, d = len(by_start) + 1, by_start.shape[1]
-        forcing = np.concatenate([np.zeros((n - 1, d, d)), by_parameter, gaps[:, :, None]], axis=2)
-        blocks = np.union1d(bounds, np.arange(0, n, max(int(n**0.5), 4)))
-        z = np.zeros((n, *forcing.shape[1:]))
-        z[blocks[:-1], :, :d] = np.eye(d)
-        lengths = np.diff(blocks)
-        for step in range(1, int(lengths.max())):
-            here = blocks[:-1][lengths > step] + step
-            z[here] = by_start[here - 1] @ z[here - 1] + forcing[here - 1]
-        for a, b in pairwise(blocks):
-            if a in bounds:
-                continue
-            start = by_start[a - 1] @ z[a - 1] + forcing[a - 1]
-            inside = z[a:b, :, :d] @ start
-            inside[:, :, d:] += z[a:b, :, d:]
-            z[a:b] = inside
-        return z
-
     def _eliminated(self, linear, damping, p):
-        """Normal equations of the parameters alone, and what the segment starts follow from."""
-        d = self.data.dim
-        normal, moment = linear.normal, linear.moment
-        starts = normal[:, :d, :d].copy()
-        size = np.diagonal(starts, axis1=1, axis2=2)
-        starts[:, range(d), range(d)] = size * (1.0 + damping) + 1e-12 * np.maximum(
-            size.max(axis=1, keepdims=True), 1e-300
-        )
-        solved = np.linalg.solve(starts, np.concatenate([normal[:, :d, d:], moment[:, :d, None]], axis=2))
-        crossed = normal[:, d:, :d] @ solved
-        total = self.prior + np.sum(normal[:, d:, d:] - crossed[:, :, :-1], axis=0)
-        right = np.sum(moment[:, d:] - crossed[:, :, -1], axis=0) - self.prior @ (p - self.prior_mean)
-        return total, right, np.einsum("kii->i", normal[:, d:, d:]), solved
+        """Normal equations of the parameters alone, prior included, and what the starts follow from."""
+        total, right, solved = eliminate_starts(linear.normal, linear.moment, self.data.dim, damping)
+        return total + self.prior, right - self.prior @ (p - self.prior_mean), solved
 
     def step(self, linear, p, nodes, damping):
         """Parameters and nodes after one damped Gauss-Newton step."""
         d = self.data.dim
-        total, right, size, solved = self._eliminated(linear, damping, p)
-        total[range(len(p)), range(len(p))] += damping * size
-        change = _symmetric_solve(total, right)
-        starts = solved[:, :, -1] - solved[:, :, :-1] @ change
-        z, segment = linear.sensitivities, np.repeat(np.arange(len(starts)), np.diff(linear.bounds))
-        update = z[:, :, d:-1] @ change + z[:, :, -1]
-        update += np.einsum("nij,nj->ni", z[:, :, :d], starts[segment])
+        total, right, solved = self._eliminated(linear, damping, p)
+        size = np.einsum("kii->i", linear.normal[:, d:, d:])
+        change, update = damped_step(total, right, solved, size, damping, linear.sensitivities, linear.bounds)
         return p + change, nodes + update
 
     def information(self, linear):
         if not np.isfinite(linear.merit):
             return self.prior
         return self._eliminated(linear, 0.0, self.prior_mean)[0]
-
-
-def _symmetric_solve(matrix, right):
-    """Solve with the diagonal scaled to one and 1e-13 added, which holds unidentified directions."""
-    diagonal = np.diagonal(matrix)
-    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    scaled = matrix * scale[:, None] * scale[None]
-    scaled[range(len(right)), range(len(right))] += 1e-13
-    return scale * np.linalg.solve(scaled, scale * right)
 
 
 def _default_step(rhs, p, data):

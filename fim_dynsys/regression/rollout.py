@@ -2,7 +2,7 @@
 
 import numpy as np
 
-_COMPACT_EVERY = 16
+from fim_dynsys.regression.kernels import rollouts
 
 
 def substeps(t, limit):
@@ -43,40 +43,16 @@ def rollout(dictionary, coefficients, x0, t, limit, bound=1e6):
     Returns
     -------
     array (K, T, n, d)
-        nan from where a field was given up (on all its trajectories).
+        nan from where a field was given up, and on its later trajectories.
     """
-    n_fields, n_trajectories, d = x0.shape
-    n = t.shape[1]
-    active = np.flatnonzero(coefficients.any(axis=(0, 2)))
-    terms = dictionary.subset(active)
-    c = np.ascontiguousarray(coefficients[:, active].transpose(2, 1, 0))[..., None]
-    state = np.ascontiguousarray(x0.transpose(2, 0, 1))
-    out = np.full((n, d, n_fields, n_trajectories), np.nan)
-    out[0] = state
-    alive = np.arange(n_fields)
-    counts = substeps(t, limit).max(axis=0)
-    steps = np.diff(t, axis=1) / counts
-
-    def rhs(x):
-        columns = terms.columns(x.reshape(d, -1)).reshape(len(terms), x.shape[1], n_trajectories)
-        return np.einsum("dmkt,mkt->dkt", c, columns)
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        for j in range(n - 1):
-            h = steps[:, j] if n_trajectories > 1 else steps[0, j]
-            for _ in range(counts[j]):
-                state = runge_kutta(rhs, state, h)
-            if j % _COMPACT_EVERY == 0 or j == n - 2:
-                fine = (np.abs(state) <= bound).all(axis=(0, 2))
-                if not fine.all():
-                    alive, state, c = alive[fine], state[:, fine], np.ascontiguousarray(c[:, :, fine])
-                    if not len(alive):
-                        break
-            if len(alive) == n_fields:
-                out[j + 1] = state
-            else:
-                out[j + 1][:, alive] = state
-    return out.transpose(2, 3, 0, 1)
+    return rollouts(
+        dictionary.packed,
+        np.ascontiguousarray(coefficients, dtype=np.float64),
+        np.ascontiguousarray(x0, dtype=np.float64),
+        np.ascontiguousarray(t, dtype=np.float64),
+        substeps(t, limit),
+        float(bound),
+    )
 
 
 def runge_kutta(rhs, x, h):

@@ -256,6 +256,28 @@ class Dictionary:
         return MonomialTable(self.exponents)
 
     @cached_property
+    def packed(self):
+        """Plain arrays for `fim_dynsys.regression.kernels`.
+
+        Parent and factor of each row of the monomial table and where its quotients by each coordinate are;
+        then, for each term, its row of the table, exponents, kind, coordinate and inner factor.
+        """
+        table = self.table
+        parent, factor = np.zeros((2, len(table)), dtype=np.intp)
+        for rows, parents, factors in table._levels:
+            parent[rows], factor[rows] = parents, factors
+        return (
+            parent,
+            factor,
+            table.lowered,
+            table.index,
+            self.exponents,
+            self.kind,
+            self.coordinate,
+            self.inner,
+        )
+
+    @cached_property
     def _special(self):
         """Index arrays of the terms of each kind that is not a monomial."""
         return [(Kind(k), np.flatnonzero(self.kind == k)) for k in np.unique(self.kind) if k]
