@@ -1,0 +1,118 @@
+"""Fields that analyses integrate in place of the given one: counted, or with tangent vectors."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fim_dynsys.field import CallableField, VectorField
+from fim_dynsys.simulation import FAILURES, integrate
+
+
+class CountedField(VectorField):
+    """A field that counts the points at which it or its Jacobian is evaluated; otherwise the inner one.
+
+    Parameters
+    ----------
+    inner : VectorField
+        The field under analysis.
+    region : Region, optional
+        Gives the scales where the inner field knows none.
+    """
+
+    def __init__(self, inner, region=None):
+        unknown = inner.length_scale is None and region is not None
+        scales = CallableField(inner, inner.dim, region=region).scales if unknown else inner.scales
+        super().__init__(inner.dim, state_names=inner.state_names, scales=scales)
+        self.inner = inner
+        self.points = 0
+
+    def _rhs(self, x):
+        self.points += len(x)
+        return self.inner._rhs(x)
+
+    def _jac(self, x):
+        self.points += len(x)
+        return self.inner._jac(x)
+
+    def _directional(self, x, directions):
+        self.points += len(x)
+        return self.inner._directional(x, directions)
+
+    def _support(self, x):
+        return self.inner._support(x)
+
+
+class TangentField(VectorField):
+    """A field together with k tangent vectors and the integral of its divergence.
+
+    Its state is ``(x, V, q)`` with dx/dt = f(x), dV/dt = J(x) V and dq/dt = trace J(x). The tangent vectors,
+    the columns of V ``(d, k)`` written row by row, are in units of `length`, so that J acts on them scaled.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field under analysis.
+    k : int
+        Number of tangent vectors.
+    length : ndarray (d,)
+        Unit of each state.
+    """
+
+    def __init__(self, field, k, length):
+        d = field.dim
+        super().__init__(d + d * k + 1)
+        self._field, self._k, self._d = field, k, d
+        self._change = length / length[:, None]
+        self._length = np.concatenate([length, np.ones(d * k + 1)])
+
+    def _rhs(self, z):
+        d, k = self._d, self._k
+        x = np.ascontiguousarray(z[:, :d])
+        jac = self._field._jac(x)
+        out = np.empty_like(z)
+        out[:, :d] = self._field._rhs(x)
+        vectors = z[:, d:-1].reshape(-1, d, k)
+        np.matmul(jac * self._change, vectors, out=out[:, d:-1].reshape(-1, d, k))
+        out[:, -1] = np.trace(jac, axis1=1, axis2=2)
+        return out
+
+
+class Carried(NamedTuple):
+    """Where a batch of states and tangent vectors was carried to."""
+
+    x: np.ndarray  # (n, d)
+    vectors: np.ndarray  # (n, d, k), in units of length
+    divergence: np.ndarray  # (n,), its integral
+    failed: np.ndarray  # (n,) bool
+    status: np.ndarray  # (n,)
+
+
+def carry(field, x, vectors, duration, length, rtol):
+    """Carry states ``(n, d)`` and tangent vectors ``(n, d, k)`` along the flow.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field.
+    x, vectors : ndarray
+        Where to start; the vectors in units of `length`.
+    duration : float or ndarray (n,)
+        For how long; negative goes backwards.
+    length : ndarray (d,)
+        Unit of each state, to which tolerances are relative too.
+    rtol : float
+        Relative tolerance of the local error.
+
+    Returns
+    -------
+    Carried
+    """
+    n, d, k = vectors.shape
+    z = np.concatenate([x, vectors.reshape(n, d * k), np.zeros((n, 1))], axis=1)
+    tangent = TangentField(field, k, length)
+    t = np.stack([np.zeros(n), np.broadcast_to(duration, (n,))], axis=1)
+    # Tangent vectors may well grow by more than a trajectory may.
+    solution = integrate([tangent], z, t, rtol=rtol, atol=rtol * tangent.length_scale, escape=1e12)
+    end = solution.x_stop
+    failed = np.isin(solution.status, list(FAILURES))
+    return Carried(end[:, :d], end[:, d:-1].reshape(n, d, k), end[:, -1], failed, solution.status)
