@@ -53,8 +53,8 @@ class Observations:
         Padded: times repeat the last, weights are zero.
     first : array (T, d)
         First samples of the trajectories.
-    start : array (P, d)
-        Smoothed first states of the pieces.
+    path : list of arrays (n, d)
+        Smoothed states of each piece.
     """
 
     samples: list
@@ -66,7 +66,12 @@ class Observations:
     z: np.ndarray
     weights: np.ndarray
     first: np.ndarray
-    start: np.ndarray
+    path: list
+
+    @property
+    def start(self):
+        """Smoothed first states (P, d) of the pieces."""
+        return np.stack([states[0] for states in self.path])
 
     @property
     def start_variance(self):
@@ -160,8 +165,9 @@ def observe(samples):
     for k, ((_, z), states) in enumerate(zip(samples, smooth, strict=True)):
         z_all[k, : len(z)] = z
         weights[k, : len(z)] = law.weights(states)
-    start = np.stack([states[0] for states in smooth])
-    return Observations(samples, origin, scale, time_unit * longest, law, t_all, z_all, weights, first, start)
+    return Observations(
+        samples, origin, scale, time_unit * longest, law, t_all, z_all, weights, first, smooth
+    )
 
 
 def _smooth(t, z):
@@ -241,6 +247,9 @@ class Candidate:
         Weighted residual variances of the integrated candidate.
     refined : bool
         Whether the coefficients were fitted to the trajectories.
+    log_information : float
+        Of a fitted candidate: log-determinant of the fit's information on the coefficients, in units of the
+        noise, with a unit prior added; nan otherwise.
     """
 
     coefficients: np.ndarray
@@ -250,6 +259,7 @@ class Candidate:
     score: float = math.inf
     variance: np.ndarray | None = None
     refined: bool = False
+    log_information: float = math.nan
 
     @property
     def support(self):

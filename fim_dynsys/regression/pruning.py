@@ -119,7 +119,14 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
     # gaps that the iterations left open count as misfit
     on_nodes = observations.n * float(np.sum(variance / assumed))
     variance = variance * max(fit.misfit / max(on_nodes, 1e-300), 1.0)
-    refined = replace(candidate, coefficients=coefficients, start=fit.initial_states, refined=True)
+    _, log_information = np.linalg.slogdet(fit.information + np.eye(len(fit.parameters)))
+    refined = replace(
+        candidate,
+        coefficients=coefficients,
+        start=fit.initial_states,
+        refined=True,
+        log_information=float(log_information),
+    )
     return score(observations, refined, variance), fit
 
 

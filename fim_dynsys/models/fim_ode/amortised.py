@@ -431,12 +431,12 @@ class AmortisedNetwork(nn.Module):
 
     @torch.inference_mode()
     def infer_coefficients(self, t: Tensor, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Monomial coefficients (B, m, d) in original units, and their posterior variances."""
+        """Monomial coefficients (B, S, m, d) of all solves in original units, and variances of the last."""
         encoding = self.encode(t, x, mask)
         exponents = self.tables[x.shape[-1] - 1].exponents.to(encoding.scale.dtype)
         columns = torch.exp(encoding.scale.log() @ exponents.T)
         factor = (encoding.scale / encoding.time_unit[:, None])[:, None] / columns[..., None]
-        return encoding.coefficients[-1] * factor, encoding.variances * factor**2
+        return torch.stack(encoding.coefficients, 1) * factor[:, None], encoding.variances * factor**2
 
     def _units(self, raw: Tensor, slopes: Tensor, weight: Tensor) -> Normalisation:
         scale = _masked_mean(raw**2, weight).sqrt()

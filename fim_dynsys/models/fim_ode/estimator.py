@@ -331,26 +331,47 @@ def _dictionary(dim: int, degree: int) -> Dictionary:
 
 
 def _amortised_fields(operator: Operator, complete, contexts) -> list[VectorField]:
-    """Polynomial fields of contexts of one dimension; scaled by powers of two on the way."""
+    """Polynomial fields of contexts of one dimension, as the operator's last solve has them."""
+    dictionary = _dictionary(complete[0].dim, operator.network.config.degree)
+    return [
+        DictionaryField(dictionary, solves[-1], **_options(operator, context))
+        for (solves, _), context in zip(operator_coefficients(operator, complete), contexts, strict=True)
+    ]
+
+
+def operator_coefficients(operator: Operator, complete) -> list[tuple[np.ndarray, np.ndarray]]:
+    """What our operator says of contexts of one dimension; scaled by powers of two on the way.
+
+    Returns
+    -------
+    list of (solves (S, m, d), variances (m, d))
+        Coefficients of `Dictionary.polynomial` in the units of the data.
+
+    Raises
+    ------
+    ValueError
+        Where those are not ordinary floating-point numbers.
+    """
     dim = complete[0].dim
     units = [_units(context) for context in complete]
     t, x, mask = _padded_batch(complete, units, dim, next(operator.network.parameters()).device)
     spans = t.amax((1, 2))
     paces = torch.exp2(torch.floor(torch.log2(torch.where(spans > 0, spans, 1.0))))
-    coefficients, _ = operator.network.infer_coefficients(t / paces[:, None, None], x, mask)
-    dictionary = _dictionary(dim, operator.network.config.degree)
-    fields = []
-    coefficients, paces = coefficients.cpu().numpy(), paces.cpu().numpy()
-    for values, unit, pace, context in zip(coefficients, units, paces, contexts, strict=True):
+    solves, variances = operator.network.infer_coefficients(t / paces[:, None, None], x, mask)
+    exponents = _dictionary(dim, operator.network.config.degree).exponents
+    said = []
+    parts = zip(solves.cpu().numpy(), variances.cpu().numpy(), units, paces.cpu().numpy(), strict=True)
+    for values, spread, unit, pace in parts:
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-            values = values * unit / np.prod(unit**dictionary.exponents, axis=1, keepdims=True) / pace
+            factor = unit / np.prod(unit**exponents, axis=1, keepdims=True) / pace
+            values, spread = values * factor, spread * factor**2
         if not np.isfinite(values).all():
             raise ValueError(
                 "fim-ode: expected states and times in which the coefficients are ordinary floating-point "
                 f"numbers, got states of size {unit} over times of size {pace}; change their units."
             )
-        fields.append(DictionaryField(dictionary, values, **_options(operator, context)))
-    return fields
+        said.append((values, spread))
+    return said
 
 
 def _options(operator: Operator, context: Trajectories) -> dict:

@@ -1,0 +1,68 @@
+"""From the operator's opinion to one field: candidates fitted to the trajectories, and a learned choice."""
+
+from dataclasses import dataclass
+
+from fim_dynsys.regression.candidates import Observations, observe
+from fim_dynsys.regression.pool import Opinion, hypotheses
+from fim_dynsys.regression.selection import features, shortlist
+from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.regression.terms import Dictionary
+
+MIN_OBSERVATIONS = 12
+"""Complete samples below which the operator's own field stands."""
+
+_SMOOTHERS = [
+    TIME_AWARE[k] for k in (3, 6, 8)
+]  # one of each kind; all nine find hardly more, for twice the time
+
+
+@dataclass(frozen=True)
+class Hypotheses:
+    """Candidates of one data set and what they are judged by.
+
+    Attributes
+    ----------
+    observations : Observations
+        The data in scaled units.
+    dictionary : Dictionary
+        Terms of the candidates.
+    opinion : Opinion
+        The operator's.
+    candidates : list of Candidate
+        The shortlist, best BIC first.
+    """
+
+    observations: Observations
+    dictionary: Dictionary
+    opinion: Opinion
+    candidates: list
+
+    def features(self):
+        """What a selector sees (C, F)."""
+        return features(self.observations, self.dictionary, self.candidates, self.opinion)
+
+
+def consider(context, dictionary, solves, variances):
+    """Candidates for one context.
+
+    Parameters
+    ----------
+    context : Trajectories
+        Complete samples.
+    dictionary : Dictionary
+        Monomials.
+    solves, variances : arrays (S, m, d), (m, d)
+        The operator's coefficients in the units of the data.
+
+    Returns
+    -------
+    Hypotheses or None
+        None where there are too few samples to judge by.
+    """
+    samples = [(t, x) for t, x in context.arrays() if len(t) >= 2]
+    if sum(len(t) for t, _ in samples) < MIN_OBSERVATIONS:
+        return None
+    observations = observe(samples)
+    opinion = Opinion.scaled(observations, dictionary, solves, variances)
+    found = hypotheses(observations, dictionary, opinion, smoothers=_SMOOTHERS)
+    return Hypotheses(observations, dictionary, opinion, shortlist(found))

@@ -1,0 +1,108 @@
+"""Candidate fields for one data set: sparse regressions, an operator's opinion, and their trajectory fits."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fim_dynsys.regression.candidates import Candidate, judge, propose
+from fim_dynsys.regression.pruning import improve, refine_and_prune
+from fim_dynsys.regression.smoothing import TIME_AWARE
+
+SOLVE = "operator, solve"
+STRUCTURE = "operator, structure"
+_RATIOS = (1.0, 2.0, 4.0)  # a coefficient is kept where it is so many of its standard deviations
+_STRUCTURES = 4
+_MAX_TERMS = 30
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What a pretrained operator says of the coefficients, in the units of the `Observations`.
+
+    Attributes
+    ----------
+    solves : array (S, m, d)
+        Its successive estimates, the last is the best.
+    variance : array (m, d)
+        Posterior variances of the last.
+    """
+
+    solves: np.ndarray
+    variance: np.ndarray
+
+    @classmethod
+    def scaled(cls, observations, dictionary, solves, variance):
+        """From coefficients (S, m, d) and variances (m, d) in the units of the data."""
+        scale, unit = observations.scale, observations.time_unit
+        factor = np.prod(scale**dictionary.exponents, axis=1)[:, None] * unit / scale
+        return cls(solves * factor, variance * factor**2)
+
+
+def hypotheses(observations, dictionary, opinion=None, structures=_STRUCTURES, smoothers=TIME_AWARE):
+    """Candidates worth choosing from, each integrated over the observation times and scored by BIC.
+
+    Sparse regressions of smoothed slopes; the best structures among them fitted to the trajectories and
+    stripped of terms that do not pay; the operator's solves, and the structures that its last one suggests,
+    fitted and stripped likewise.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Monomials.
+    opinion : Opinion, optional
+        Of a pretrained operator.
+    structures : int
+        Number of regressed structures that are fitted.
+    smoothers : sequence of Smoother
+        Whose slopes are regressed.
+
+    Returns
+    -------
+    list of Candidate
+        Best first, without two of the same coefficients.
+    """
+    degrees = range(1, dictionary.degree + 1)
+    ranked = judge(observations, dictionary, propose(observations, dictionary, degrees, smoothers))
+    ranked = improve(observations, dictionary, ranked, structures)
+    if opinion is not None:
+        said = [
+            Candidate(values, observations.start, f"{SOLVE} {k}", SOLVE)
+            for k, values in enumerate(opinion.solves)
+            if np.isfinite(values).all()
+        ]
+        fitted = _fitted_structures(observations, dictionary, opinion, said[-1:], ranked)
+        ranked = sorted(ranked + judge(observations, dictionary, said + fitted), key=lambda c: c.score)
+    return _distinct(ranked)
+
+
+def _fitted_structures(observations, dictionary, opinion, last, known):
+    """Trajectory fits of the terms that the operator's last solve is sure of."""
+    seen = {c.support.tobytes() for c in known if c.refined}
+    paths = [states for states, _ in observations.smoothed(TIME_AWARE[-1])]
+    met = []
+    for solve in judge(observations, dictionary, last):
+        for ratio in _RATIOS:
+            support = np.abs(solve.coefficients) > ratio * np.sqrt(opinion.variance)
+            if support.tobytes() in seen or not 0 < np.count_nonzero(support) <= _MAX_TERMS:
+                continue
+            seen.add(support.tobytes())
+            start = replace(
+                solve,
+                coefficients=np.where(support, solve.coefficients, 0.0),
+                origin=f"{STRUCTURE} at {ratio:g} deviations",
+            )
+            met += refine_and_prune(observations, dictionary, start, paths)
+    return [c for c in met if np.isfinite(c.coefficients).all() and np.isfinite(c.start).all()]
+
+
+def _distinct(ranked):
+    """Candidates with coefficients of their own, the better ones first."""
+    kept, seen = [], set()
+    for candidate in ranked:
+        key = candidate.coefficients.astype(np.float32).tobytes()
+        if key not in seen:
+            seen.add(key)
+            kept.append(candidate)
+    return kept
