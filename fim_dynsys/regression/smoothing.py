@@ -7,11 +7,14 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.linalg import solveh_banded
 
+from fim_dynsys.regression.windows import neighbour_distances, window_fits
+
 BANK_WIDTHS = (0.8, 1.6, 3.0, 6.0, 12.0, 24.0)
 """Standard deviations of the bank's Gaussian windows, in mean gaps."""
 
 _RIDGE = 1e-9
 _CUTOFF = 9.0  # standard deviations; exp(-0.5 * 9^2) = 3e-18 of the weight is left out
+_SMALLEST_WINDOW = np.finfo(float).tiny ** 0.5  # where a single sample leaves none
 _GCV_PROBES, _GCV_PENALTIES = 16, 24
 _COINCIDENT = 1e-4  # of the bandwidth of a spline: samples nearer than that are averaged
 _MANY, _KNOTS_PER_WIDTH = 1000, 16  # local fits to more samples are interpolated between knots
@@ -28,7 +31,7 @@ def smoothing_bank(t, x, widths=BANK_WIDTHS):
     Parameters
     ----------
     t : array (n,)
-        Increasing times, n >= 2.
+        Increasing times, n >= 1.
     x : array (n, d)
         Complete samples.
     widths : sequence of W floats
@@ -39,7 +42,7 @@ def smoothing_bank(t, x, widths=BANK_WIDTHS):
     states, slopes : arrays (W + 1, n, d)
         The last level is the raw samples with the slopes of the narrowest window.
     """
-    t, x = _checked(t, x, "smoothing_bank")
+    t, x = _checked(t, x, "smoothing_bank", fewest=1)
     states, slopes = local_cubic(t, x, t, widths)
     narrowest = int(np.argmin(widths))
     return np.concatenate([states, x[None]]), np.concatenate([slopes, slopes[narrowest : narrowest + 1]])
@@ -55,7 +58,7 @@ def local_cubic(t, x, eval_times, widths):
     x : array (n, d)
         Complete samples.
     eval_times : array (k,)
-        Where states and slopes are wanted.
+        Where states and slopes are wanted, increasing.
     widths : sequence of W floats
         Window widths in mean gaps.
 
@@ -63,16 +66,13 @@ def local_cubic(t, x, eval_times, widths):
     -------
     states, slopes : arrays (W, k, d)
     """
-    t, x = _checked(t, x, "local_cubic")
-    s = np.asarray(eval_times, dtype=np.float64)
-    mean_gap = (t[-1] - t[0]) / (len(t) - 1)
-    fifth = _neighbour_distance(t, s, 5)
-    fits = []
-    for width in widths:
-        h = np.maximum(width * mean_gap, 0.5 * fifth)
-        fits.append(_windowed_cubic(t, x, s, h, _CUTOFF * h, lambda u: np.exp(-0.5 * u * u)))
-    states, slopes = zip(*fits, strict=True)
-    return np.stack(states), np.stack(slopes)
+    t, x = _checked(t, x, "local_cubic", fewest=1)
+    s = np.ascontiguousarray(eval_times, dtype=np.float64)
+    if (np.diff(s) < 0).any():
+        raise ValueError("local_cubic: expected increasing eval_times, got others; sort them.")
+    mean_gap = (t[-1] - t[0]) / max(len(t) - 1, 1)
+    h = np.maximum(mean_gap * np.asarray(widths)[:, None], 0.5 * neighbour_distances(t, s, 5))
+    return window_fits(t, x, s, np.maximum(h, _SMALLEST_WINDOW), _CUTOFF, _RIDGE)
 
 
 def finite_differences(t, x, weights=None):
@@ -112,7 +112,7 @@ def tricube_cubic(t, x, half_width, weights=None):
     """
     t, x = _checked(t, x, "tricube_cubic")
     knots = _knots(t, half_width / _KNOTS_PER_WIDTH) if len(t) > _MANY else slice(None)
-    h = np.maximum(half_width, 1.01 * _neighbour_distance(t, t[knots], 6))
+    h = np.maximum(half_width, 1.01 * neighbour_distances(t, t[knots], 6))
     states, slopes = _windowed_cubic(
         t, x, t[knots], h, h, lambda u: np.clip(1.0 - np.abs(u) ** 3, 0.0, None) ** 3, weights
     )
@@ -284,11 +284,12 @@ TIME_AWARE = (
 """Smoothers that look at the time stamps, from none to strong."""
 
 
-def _checked(t, x, who):
-    t, x = np.asarray(t, dtype=np.float64), np.asarray(x, dtype=np.float64)
-    if t.ndim != 1 or len(t) < 2 or x.ndim != 2 or len(x) != len(t):
+def _checked(t, x, who, fewest=2):
+    t, x = np.ascontiguousarray(t, dtype=np.float64), np.ascontiguousarray(x, dtype=np.float64)
+    if t.ndim != 1 or len(t) < fewest or x.ndim != 2 or len(x) != len(t):
         raise ValueError(
-            f"{who}: expected t of shape (n,) with n >= 2 and x of shape (n, d), got {t.shape} and {x.shape}."
+            f"{who}: expected t of shape (n,) with n >= {fewest} and x of shape (n, d), got {t.shape} and "
+            f"{x.shape}."
         )
     gaps = np.diff(t)
     if not (gaps > 0).all():
@@ -320,16 +321,6 @@ def _knots(t, cell):
     cells = np.floor((t - t[0]) / cell)
     new = np.diff(cells) > 0
     return np.flatnonzero(np.concatenate([[True], new]) | np.concatenate([new, [True]]))
-
-
-def _neighbour_distance(t, s, rank):
-    """Distance from each time in ``s`` to its ``rank``-th nearest in ``t`` (the farthest, if fewer)."""
-    rank = min(rank, len(t))
-    low = np.clip(np.searchsorted(t, s)[:, None] - np.arange(rank, -1, -1), 0, len(t) - rank)
-    # the `rank` nearest are consecutive: the best block has the smallest larger end
-    return np.minimum.reduce(
-        np.maximum(np.abs(t[low] - s[:, None]), np.abs(t[low + rank - 1] - s[:, None])), 1
-    )
 
 
 def _windowed_cubic(t, x, s, h, reach, kernel, weights=None):
