@@ -59,13 +59,24 @@ def test_monomials_and_their_rates_equal_the_dictionary(dim: int) -> None:
 
 
 @pytest.mark.parametrize("irregular", [False, True])
-def test_smoothing_bank_equals_the_numpy_twin(irregular: bool) -> None:
+@pytest.mark.parametrize("n", [150, 4, 1])
+def test_smoothing_bank_equals_its_compiled_twin(n: int, irregular: bool) -> None:
     t, x = spiral(150, seed=2, irregular=irregular)
+    t, x = t[:, :n], x[:, :n]
     widths = (0.8, 1.6, 3.0, 6.0, 12.0, 24.0)
-    states, slopes = smoothing_bank(t, x, torch.ones(1, 150, dtype=torch.bool), widths)
+    states, slopes = smoothing_bank(t, x, torch.ones(1, n, dtype=torch.bool), widths)
     reference_states, reference_slopes = smoothing.smoothing_bank(t[0].numpy(), x[0].numpy(), widths=widths)
     np.testing.assert_allclose(states[0], reference_states, atol=1e-8)
     np.testing.assert_allclose(slopes[0], reference_slopes, atol=1e-8)
+
+
+def test_smoothing_bank_takes_two_samples() -> None:
+    t, x = spiral(150, seed=2)
+    t, x = t[:, :2], x[:, :2]
+    _, slopes = smoothing_bank(t, x, torch.ones(1, 2, dtype=torch.bool), (0.8, 1.6))
+    _, reference = smoothing.smoothing_bank(t[0].numpy(), x[0].numpy(), widths=(0.8, 1.6))
+    # the ridge of 1e-9 decides between the cubics through two samples: rounding is amplified by as much
+    np.testing.assert_allclose(slopes[0], reference, rtol=1e-4, atol=1e-4)
 
 
 def test_smoothing_bank_reproduces_cubics() -> None:

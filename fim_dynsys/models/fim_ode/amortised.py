@@ -126,22 +126,36 @@ class MonomialTable(nn.Module):
 # --- step 1: smoothing ---
 
 
-def _solve_first_rows(m: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """First two rows of the inverse of the 4 x 4 Hankel matrix of moments 0..6, by 2 x 2 blocks."""
+def _first_rows(m: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """First two rows of the inverse of the 4 x 4 Hankel matrix of moments 0..6 with a ridge, by L D L^T.
+
+    Explicit inverses of its blocks lose all digits where two samples must do for four coefficients.
+    """
     ridge = 1e-9 * (m[0] + m[2] + m[4] + m[6]) / 4
-    # [[A, B], [B^T, C]]: the rows are S and -S B C^-1 with S the inverse of A - B C^-1 B^T
-    c00, c01, c11 = m[4] + ridge, m[5], m[6] + ridge
-    scale = 1 / (c00 * c11 - c01 * c01)
-    g00, g01 = (m[2] * c11 - m[3] * c01) * scale, (m[3] * c00 - m[2] * c01) * scale
-    g10, g11 = (m[3] * c11 - m[4] * c01) * scale, (m[4] * c00 - m[3] * c01) * scale
-    a00 = m[0] + ridge - g00 * m[2] - g01 * m[3]
-    a01 = m[1] - g00 * m[3] - g01 * m[4]
-    a11 = m[2] + ridge - g10 * m[3] - g11 * m[4]
-    scale = 1 / (a00 * a11 - a01 * a01)
-    s00, s01, s11 = a11 * scale, -a01 * scale, a00 * scale
-    value = [s00, s01, -(s00 * g00 + s01 * g10), -(s00 * g01 + s01 * g11)]
-    slope = [s01, s11, -(s01 * g00 + s11 * g10), -(s01 * g01 + s11 * g11)]
-    return value, slope
+    lower: dict[tuple[int, int], Tensor] = {}  # L below the diagonal, 1 / D on it
+    for i in range(4):
+        times_d: list[Tensor] = []  # row i of L D
+        for j in range(i + 1):
+            value = m[i + j] + ridge if i == j else m[i + j]
+            for k in range(j):
+                value = value - times_d[k] * lower[j, k]
+            times_d.append(value)
+            lower[i, j] = value.reciprocal() if i == j else value * lower[j, j]
+    return tuple(_solve_unit(lower, row) for row in (0, 1))
+
+
+def _solve_unit(lower: dict[tuple[int, int], Tensor], row: int) -> list[Tensor]:
+    """Solution for the right-hand side that is 1 in one row and 0 in the others."""
+    forward = {row: torch.ones_like(lower[0, 0])}
+    for i in range(row + 1, 4):
+        forward[i] = -sum(lower[i, k] * forward[k] for k in range(row, i))
+    out: dict[int, Tensor] = {}
+    for i in range(3, -1, -1):
+        value = forward[i] * lower[i, i] if i >= row else torch.zeros_like(lower[0, 0])
+        for k in range(i + 1, 4):
+            value = value - lower[k, i] * out[k]
+        out[i] = value
+    return [out[i] for i in range(4)]
 
 
 def _window_widths(t: Tensor, mask: Tensor, widths: tuple[float, ...]) -> Tensor:
@@ -242,7 +256,7 @@ def smoothing_bank(t: Tensor, x: Tensor, mask: Tensor, widths: tuple[float, ...]
     """
     h = _window_widths(t, mask, widths)
     moments, targets = _window_sums(t, x, mask, h)
-    value, slope = _solve_first_rows(list(moments.unbind(-1)))
+    value, slope = _first_rows(list(moments.unbind(-1)))
     states = (torch.stack(value, -1)[..., None, :] @ targets).squeeze(-2)
     slopes = (torch.stack(slope, -1)[..., None, :] @ targets).squeeze(-2) / h[..., None]
     states = torch.cat([states, x[:, None]], 1)
@@ -430,9 +444,14 @@ class AmortisedNetwork(nn.Module):
         return columns @ encoding.coefficients[solve] * unit
 
     @torch.inference_mode()
-    def infer_coefficients(self, t: Tensor, x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Monomial coefficients (B, S, m, d) of all solves in original units, and variances of the last."""
-        encoding = self.encode(t, x, mask)
+    def infer_coefficients(
+        self, t: Tensor, x: Tensor, mask: Tensor, bank: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Monomial coefficients (B, S, m, d) of all solves in original units, and variances of the last.
+
+        `bank` are states and slopes as `encode_bank` takes them, where they are known; times start at 0 then.
+        """
+        encoding = self.encode(t, x, mask) if bank is None else self.encode_bank(t, x, mask, *bank)
         exponents = self.tables[x.shape[-1] - 1].exponents.to(encoding.scale.dtype)
         columns = torch.exp(encoding.scale.log() @ exponents.T)
         factor = (encoding.scale / encoding.time_unit[:, None])[:, None] / columns[..., None]

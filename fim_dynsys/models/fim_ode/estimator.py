@@ -16,6 +16,7 @@ from fim_dynsys.models.fim_ode.checkpoint import find_checkpoint, read_checkpoin
 from fim_dynsys.models.fim_ode.field import Decoder, make_fields, parse_precision
 from fim_dynsys.models.fim_ode.weights import build_network, read_header, shipped, weights_version
 from fim_dynsys.regression.fields import DictionaryField
+from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
 
@@ -357,7 +358,10 @@ def operator_coefficients(operator: Operator, complete) -> list[tuple[np.ndarray
     t, x, mask = _padded_batch(complete, units, dim, next(operator.network.parameters()).device)
     spans = t.amax((1, 2))
     paces = torch.exp2(torch.floor(torch.log2(torch.where(spans > 0, spans, 1.0))))
-    solves, variances = operator.network.infer_coefficients(t / paces[:, None, None], x, mask)
+    t = t / paces[:, None, None]
+    # the compiled bank is several times as fast as its torch twin, which is for training and other devices
+    bank = _smoothed(t, x, mask, operator.network.config.widths) if t.device.type == "cpu" else None
+    solves, variances = operator.network.infer_coefficients(t, x, mask, bank)
     exponents = _dictionary(dim, operator.network.config.degree).exponents
     said = []
     parts = zip(solves.cpu().numpy(), variances.cpu().numpy(), units, paces.cpu().numpy(), strict=True)
@@ -372,6 +376,18 @@ def operator_coefficients(operator: Operator, complete) -> list[tuple[np.ndarray
             )
         said.append((values, spread))
     return said
+
+
+def _smoothed(t, x, mask, widths) -> tuple[torch.Tensor, torch.Tensor]:
+    """Smoothing bank of a padded batch on the CPU: states and slopes (B, W + 1, K L, d)."""
+    (b, k, n, d), levels = x.shape, len(widths) + 1
+    t, x, counts = t.numpy(), x.numpy(), mask.sum(-1).tolist()
+    states, slopes = np.zeros((2, b, levels, k, n, d))
+    for i, j in np.ndindex(b, k):
+        if count := counts[i][j]:
+            fits = smoothing_bank(t[i, j, :count], x[i, j, :count], widths)
+            states[i, :, j, :count], slopes[i, :, j, :count] = fits
+    return tuple(torch.from_numpy(part.reshape(b, levels, k * n, d)) for part in (states, slopes))
 
 
 def _options(operator: Operator, context: Trajectories) -> dict:
