@@ -4,8 +4,12 @@ import importlib
 
 # Public names and the files that hold them, each imported when first asked for.
 _PUBLIC = {
+    "CycleKind": "periodic",
+    "CycleStatus": "periodic",
     "Effort": "results",
+    "LimitCycles": "periodic",
     "Result": "results",
+    "limit_cycles": "periodic",
 }
 
 __all__ = [*_PUBLIC]

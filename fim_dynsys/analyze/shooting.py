@@ -11,7 +11,7 @@ RTOL = 1e-11
 """Relative tolerance of every integration behind a corrected orbit."""
 CLOSED = 1e-8
 """Largest defect of an accepted orbit, relative to the length scale."""
-_STAGNATION = 0.25
+_STAGNATION = 0.5
 _HALVINGS = 6
 _FLATTEST = 1e-5  # a transition known to 1e-11 still has its smallest singular value to six digits
 _MOST_NODES = 512
@@ -59,6 +59,8 @@ class Orbit:
         Largest defect between segments, relative to the length scale.
     converged : bool
         Whether the residual is at most `CLOSED`.
+    step : float
+        Largest change that the last iteration made to a node, relative to the length scale.
     iterations : int
         Newton iterations.
     shot : Shot
@@ -72,6 +74,7 @@ class Orbit:
     nodes: np.ndarray
     residual: float
     converged: bool
+    step: float
     iterations: int
     shot: Shot
     length: np.ndarray
@@ -152,17 +155,18 @@ def correct_orbit(field, nodes, period, length=None, max_iterations=20):
     normal = field(nodes[0]) / length
     normal /= np.linalg.norm(normal)
     shot = shoot(field, nodes, period, length)
-    residual, iterations = _worst(shot, length), 0
+    residual, step, iterations = _worst(shot, length), np.inf, 0
     while np.isfinite(residual) and iterations < max_iterations:
         iterations += 1
         better = _damped_step(field, nodes, period, shot, normal, length)
         if better is None:
             break
+        step = float(np.abs((better[0] - nodes) / length).max())
         nodes, period, shot = better
         before, residual = residual, _worst(shot, length)
         if residual <= CLOSED and residual >= _STAGNATION * before:
             break
-    return Orbit(nodes[0], period, nodes, residual, residual <= CLOSED, iterations, shot, length)
+    return Orbit(nodes[0], period, nodes, residual, residual <= CLOSED, step, iterations, shot, length)
 
 
 def _worst(shot, length):
