@@ -2,8 +2,15 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import solveh_banded
 
-from fim_dynsys.regression.kernels import condense, damped_step, eliminate_starts, interval_maps
+from fim_dynsys.regression.kernels import (
+    condense,
+    damped_step,
+    eliminate_starts,
+    interval_maps,
+    solve_pentadiagonal,
+)
 from fim_dynsys.regression.rollout import rollout, runge_kutta
 from fim_dynsys.regression.terms import Dictionary, Kind
 
@@ -121,3 +128,13 @@ def test_directions_without_data_stay_at_rest():
     sensitivities = np.zeros((1, 1, 4))
     change, _ = damped_step(total, right, solved, np.ones(2), 0.0, sensitivities, np.array([0, 1]))
     np.testing.assert_allclose(change, [2.0, 0.0], atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 40])
+def test_pentadiagonal_systems(n):
+    bands = np.vstack([RNG.normal(size=(2, n)), 5.0 + RNG.random((1, n))])
+    right = RNG.normal(size=(n, 3))
+    bands[1, :1] = bands[0, :2] = 0.0
+    np.testing.assert_allclose(solve_pentadiagonal(bands, right), solveh_banded(bands, right), rtol=1e-10)
+    with pytest.raises(ValueError, match="positive definite"):
+        solve_pentadiagonal(-bands, right)

@@ -8,7 +8,6 @@ from fim_dynsys.model import VectorFieldModel
 from fim_dynsys.regression.candidates import observe, refit, search
 from fim_dynsys.regression.fields import DictionaryField, equation_text
 from fim_dynsys.regression.pruning import improve, refine
-from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.terms import Dictionary
 
 
@@ -182,7 +181,7 @@ class StrongSINDy(VectorFieldModel):
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
-        return _field(trajectories, samples, observations, dictionary, best, report)
+        return best.field(observations, dictionary, trajectories, report)
 
     def _refit_member(self, field, context):
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
@@ -192,10 +191,9 @@ class StrongSINDy(VectorFieldModel):
         support = field.coefficients != 0
         candidate = refit(observations, field.dictionary, support, report["smoother"])
         if report["refined"] and support.any():
-            paths = [states for states, _ in observations.smoothed(TIME_AWARE[-1])]
-            again, _ = refine(observations, field.dictionary, candidate, paths)
+            again, _ = refine(observations, field.dictionary, candidate, observations.path)
             candidate = again if np.isfinite(again.score) else candidate
-        return _field(context, samples, observations, field.dictionary, candidate, report)
+        return candidate.field(observations, field.dictionary, context, report)
 
     def _samples(self, trajectories):
         if not isinstance(self.degree, int) or self.degree < 1:
@@ -209,21 +207,6 @@ class StrongSINDy(VectorFieldModel):
                 "two or more, got fewer; give more samples or longer trajectories."
             )
         return samples
-
-
-def _field(trajectories, samples, observations, dictionary, candidate, report):
-    terms, coefficients = dictionary.rescaled(
-        candidate.coefficients, observations.scale, observations.time_unit
-    )
-    complete = len(samples) == trajectories.n_trajectories
-    info = FitInfo(
-        initial_states=observations.initial_states(candidate.start) * observations.scale
-        if complete
-        else None,
-        noise_level=observations.law.level * observations.scale,
-        report=report,
-    )
-    return DictionaryField(terms, coefficients, context=trajectories, fit_info=info)
 
 
 def _complete(trajectories, x_dot):

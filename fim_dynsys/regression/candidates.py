@@ -6,9 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from fim_dynsys.field import FitInfo
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, bic, noise_law
+from fim_dynsys.regression.fields import DictionaryField
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.regression.smoothing import TIME_AWARE, gcv_spline, smallest_gap
+from fim_dynsys.regression.smoothing import TIME_AWARE, smallest_gap
 from fim_dynsys.regression.sparse import backward_path, normal_equations, solve_supports, stlsq
 from fim_dynsys.regression.terms import Dictionary
 
@@ -17,6 +19,9 @@ STLSQ_SETTINGS = ((0.01, False), (0.03, False), (0.1, False), (0.1, True), (0.5,
 
 BACKWARD_TOLERANCES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """Largest rise of the residual sum of squares by one drop, relative to the sum of squares of the slopes."""
+
+SPLINE = TIME_AWARE[-1]
+"""Smoother whose states trajectory fits start from."""
 
 REST = "no motion"
 """Origin of the candidate without terms, which every search includes."""
@@ -53,8 +58,8 @@ class Observations:
         Padded: times repeat the last, weights are zero.
     first : array (T, d)
         First samples of the trajectories.
-    path : list of arrays (n, d)
-        Smoothed states of each piece.
+    splines : list of (states (n, d), slopes (n, d))
+        Each piece smoothed by `SPLINE`.
     """
 
     samples: list
@@ -66,7 +71,12 @@ class Observations:
     z: np.ndarray
     weights: np.ndarray
     first: np.ndarray
-    path: list
+    splines: list
+
+    @property
+    def path(self):
+        """Smoothed states (n, d) of each piece."""
+        return [states for states, _ in self.splines]
 
     @property
     def start(self):
@@ -95,6 +105,8 @@ class Observations:
 
     def smoothed(self, smoother):
         """Pairs of states and slopes (n, d), one per piece."""
+        if smoother is SPLINE:
+            return self.splines
         return [smoother(t, z, span=self.span) for t, z in self.samples]
 
     def row_weights(self, smoother):
@@ -162,7 +174,7 @@ def observe(samples):
     length = max(len(t) for t, _ in samples)
     t_all = np.stack([np.concatenate([t, np.full(length - len(t), t[-1])]) for t, _ in samples])
     z_all, weights = np.zeros((2, len(samples), length, stacked.shape[1]))
-    for k, ((_, z), states) in enumerate(zip(samples, smooth, strict=True)):
+    for k, ((_, z), (states, _)) in enumerate(zip(samples, smooth, strict=True)):
         z_all[k, : len(z)] = z
         weights[k, : len(z)] = law.weights(states)
     return Observations(
@@ -170,21 +182,17 @@ def observe(samples):
     )
 
 
-def _smooth(t, z):
-    return gcv_spline(t, z) if len(t) >= 6 else (z, np.gradient(z, t, axis=0))
-
-
 def _pieces(samples, law):
-    """Samples cut at gaps that are too long, in units of their pace; smoothed states; origins; that unit."""
+    """Samples cut at gaps that are too long, in units of their pace; their splines; origins; that unit."""
     origin = [(k, 0) for k in range(len(samples))]
     while True:
-        smooth = [_smooth(t, z) for t, z in samples]
+        smooth = [SPLINE(t, z) for t, z in samples]
         time_unit = _time_unit(samples, smooth, law)
         longest_gap = STEPS_PER_GAP * STEP_LIMIT * (1.0 + 1e-9) * time_unit
         cuts = [[0, *(np.flatnonzero(np.diff(t) > longest_gap) + 1).tolist(), len(t)] for t, _ in samples]
         if all(len(bounds) == 2 for bounds in cuts):
             scaled = [(t / time_unit, z) for t, z in samples]
-            return scaled, [states for states, _ in smooth], tuple(origin), time_unit
+            return scaled, [(z, time_unit * v) for z, v in smooth], tuple(origin), time_unit
         pieces = [(k, a, b) for k, bounds in enumerate(cuts) for a, b in pairwise(bounds) if b - a >= 2]
         origin = [(origin[k][0], origin[k][1] + a) for k, a, _ in pieces]
         samples = [(samples[k][0][a:b] - samples[k][0][a], samples[k][1][a:b]) for k, a, b in pieces]
@@ -266,6 +274,35 @@ class Candidate:
         """Which coefficients are not zero (m, d)."""
         return self.coefficients != 0
 
+    def field(self, observations, dictionary, trajectories, report):
+        """The candidate as a field in the units of the trajectories it was inferred from.
+
+        Parameters
+        ----------
+        observations : Observations
+            What the candidate was scaled by.
+        dictionary : Dictionary
+            Its terms.
+        trajectories : Trajectories
+            Context of the field.
+        report : dict
+            For ``field.fit_info``.
+
+        Returns
+        -------
+        DictionaryField
+        """
+        terms, coefficients = dictionary.rescaled(
+            self.coefficients, observations.scale, observations.time_unit
+        )
+        complete = len(observations.first) == trajectories.n_trajectories
+        info = FitInfo(
+            initial_states=observations.initial_states(self.start) * observations.scale if complete else None,
+            noise_level=observations.law.level * observations.scale,
+            report=report,
+        )
+        return DictionaryField(terms, coefficients, context=trajectories, fit_info=info)
+
 
 def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
     """Sparse fits of smoothed slopes on the dictionary's terms of each degree.
@@ -287,9 +324,7 @@ def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
         Without scores and without duplicates.
     """
     at_rest = np.stack([z.mean(axis=0) for _, z in observations.samples])
-    candidates = [
-        Candidate(np.zeros((len(dictionary), observations.dim)), at_rest, REST, TIME_AWARE[-1].name)
-    ]
+    candidates = [Candidate(np.zeros((len(dictionary), observations.dim)), at_rest, REST, SPLINE.name)]
     seen = set()
     total_degree = dictionary.exponents.sum(axis=1)
     for smoother in smoothers:
@@ -415,7 +450,7 @@ def refit(observations, dictionary, support, smoother_name):
     Candidate
         Without a score.
     """
-    smoother = next((s for s in TIME_AWARE if s.name == smoother_name), TIME_AWARE[-1])
+    smoother = next((s for s in TIME_AWARE if s.name == smoother_name), SPLINE)
     fits = observations.smoothed(smoother)
     states, slopes = (np.concatenate(part) for part in zip(*fits, strict=True))
     gram, moment, _ = _weighted_equations(observations, dictionary, smoother, states, slopes)

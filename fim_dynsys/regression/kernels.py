@@ -392,3 +392,50 @@ def damped_step(total, right, solved, size, damping, sensitivities, bounds):
                     value += here[i, d + a] * change[a, 0]
                 nodes[node, i] = value
     return change[:, 0].copy(), nodes
+
+
+@_compiled
+def solve_pentadiagonal(bands, right):
+    """Solution (n, k) of a positive definite system of bandwidth two.
+
+    Parameters
+    ----------
+    bands : array (3, n)
+        Second and first superdiagonal, and diagonal, as `scipy.linalg.solveh_banded` takes them.
+    right : array (n, k)
+        Right-hand sides.
+
+    Raises
+    ------
+    ValueError
+        If the matrix is not positive definite to rounding.
+    """
+    n, k = right.shape
+    diagonal, first, second = np.empty(n), np.zeros(n), np.zeros(n)  # L D L^T, subdiagonals of L
+    out = right.copy()
+    for i in range(n):
+        value = bands[2, i]
+        if i > 0:
+            off = bands[1, i]
+            if i > 1:
+                second[i] = bands[0, i] / diagonal[i - 2]
+                off -= second[i] * diagonal[i - 2] * first[i - 1]
+                value -= second[i] * second[i] * diagonal[i - 2]
+            first[i] = off / diagonal[i - 1]
+            value -= first[i] * first[i] * diagonal[i - 1]
+        if not value > 0.0:
+            raise ValueError("solve_pentadiagonal: expected a positive definite matrix.")
+        diagonal[i] = value
+        for c in range(k):
+            if i > 0:
+                out[i, c] -= first[i] * out[i - 1, c]
+            if i > 1:
+                out[i, c] -= second[i] * out[i - 2, c]
+    for i in range(n - 1, -1, -1):
+        for c in range(k):
+            out[i, c] /= diagonal[i]
+            if i + 1 < n:
+                out[i, c] -= first[i + 1] * out[i + 1, c]
+            if i + 2 < n:
+                out[i, c] -= second[i + 2] * out[i + 2, c]
+    return out

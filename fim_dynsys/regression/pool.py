@@ -80,7 +80,6 @@ def hypotheses(observations, dictionary, opinion=None, structures=_STRUCTURES, s
 def _fitted_structures(observations, dictionary, opinion, last, known):
     """Trajectory fits of the terms that the operator's last solve is sure of."""
     seen = {c.support.tobytes() for c in known if c.refined}
-    paths = [states for states, _ in observations.smoothed(TIME_AWARE[-1])]
     met = []
     for solve in judge(observations, dictionary, last):
         for ratio in _RATIOS:
@@ -93,7 +92,7 @@ def _fitted_structures(observations, dictionary, opinion, last, known):
                 coefficients=np.where(support, solve.coefficients, 0.0),
                 origin=f"{STRUCTURE} at {ratio:g} deviations",
             )
-            met += refine_and_prune(observations, dictionary, start, paths)
+            met += refine_and_prune(observations, dictionary, start, observations.path)
     return [c for c in met if np.isfinite(c.coefficients).all() and np.isfinite(c.start).all()]
 
 

@@ -9,7 +9,6 @@ from fim_dynsys.regression.candidates import STEP_LIMIT, judge, score
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.kernels import interval_maps
 from fim_dynsys.regression.refinement import fit_trajectory
-from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.sparse import backward_elimination, solve_supports
 
 PRUNED = ", pruned"
@@ -97,7 +96,9 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
     support = candidate.support
     assumed = _variance(observations, candidate)
     fit = fit_trajectory(
-        *sparse_problem(dictionary, support),
+        None,
+        None,
+        None,
         candidate.coefficients[support],
         observations.start,
         observations.samples,
@@ -218,7 +219,6 @@ def improve(observations, dictionary, ranked, count, max_terms=30):
     list of Candidate
         ``ranked`` and what was met, best first.
     """
-    paths = [states for states, _ in observations.smoothed(TIME_AWARE[-1])]
     met, seen = [], set()
     for candidate in ranked:
         structure = candidate.support.tobytes()
@@ -228,6 +228,6 @@ def improve(observations, dictionary, ranked, count, max_terms=30):
         if len(seen) == count:
             break
         seen.add(structure)
-        met += refine_and_prune(observations, dictionary, candidate, paths)
+        met += refine_and_prune(observations, dictionary, candidate, observations.path)
     finite = [c for c in met if np.isfinite(c.coefficients).all() and np.isfinite(c.start).all()]
     return sorted(ranked + judge(observations, dictionary, finite), key=lambda c: c.score)

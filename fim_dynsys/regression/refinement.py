@@ -122,7 +122,8 @@ def fit_trajectory(
     interval_maps : callable, optional
         A faster equal of what `rhs`, `jac_x` and `jac_p` give: from ``(p, nodes (N + 1, d), steps (N,),
         counts (N,))`` the ends (N, d) and their derivatives (N, d, d + q) by start and parameters, after
-        ``counts`` classical Runge-Kutta steps of length ``steps`` from each node but the last.
+        ``counts`` classical Runge-Kutta steps of length ``steps`` from each node but the last. With it, and
+        with `paths`, `max_step` and ``check=False``, the first three arguments may be None.
 
     Returns
     -------

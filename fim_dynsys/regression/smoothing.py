@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.interpolate import CubicSpline
-from scipy.linalg import solveh_banded
 
+from fim_dynsys.regression.kernels import solve_pentadiagonal
 from fim_dynsys.regression.windows import neighbour_distances, window_fits
 
 BANK_WIDTHS = (0.8, 1.6, 3.0, 6.0, 12.0, 24.0)
@@ -389,7 +389,7 @@ class _SplineSystem:
         a, b, c = self.upper[:, None], self.middle[:, None], self.lower[:, None]
         right = a * y[:-2] + b * y[1:-1] + c * y[2:]
         second = np.zeros_like(y)
-        second[1:-1] = solveh_banded(self.curvature + penalty * self.roughness, right, check_finite=False)
+        second[1:-1] = solve_pentadiagonal(self.curvature + penalty * self.roughness, right)
         pull = np.zeros_like(y)
         pull[:-2] += a * second[1:-1]
         pull[1:-1] += b * second[1:-1]

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from fim_dynsys.regression.candidates import Observations, observe
 from fim_dynsys.regression.pool import Opinion, hypotheses
 from fim_dynsys.regression.selection import features, shortlist
@@ -40,6 +42,20 @@ class Hypotheses:
     def features(self):
         """What a selector sees (C, F)."""
         return features(self.observations, self.dictionary, self.candidates, self.opinion)
+
+    def choose(self, selector):
+        """The candidate that a `Selector` ranks first (without one: the best BIC), and a report on it."""
+        logits = -np.array([c.score for c in self.candidates])
+        if selector is not None:
+            logits = selector.logits(self.features())
+        best = self.candidates[int(np.argmax(logits))]
+        report = {
+            "chosen": best.origin,
+            "chosen by": "BIC" if selector is None else "selector",
+            "candidates": len(self.candidates),
+            "BIC behind the best": best.score - self.candidates[0].score,
+        }
+        return best, report
 
 
 def consider(context, dictionary, solves, variances):

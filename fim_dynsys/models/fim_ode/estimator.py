@@ -13,9 +13,17 @@ import torch
 from fim_dynsys.field import FitInfo, VectorField
 from fim_dynsys.model import VectorFieldModel
 from fim_dynsys.models.fim_ode.checkpoint import find_checkpoint, read_checkpoint
+from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.field import Decoder, make_fields, parse_precision
-from fim_dynsys.models.fim_ode.weights import build_network, read_header, shipped, weights_version
+from fim_dynsys.models.fim_ode.weights import (
+    build_network,
+    read_header,
+    read_selector,
+    shipped,
+    weights_version,
+)
 from fim_dynsys.regression.fields import DictionaryField
+from fim_dynsys.regression.selection import Selector
 from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
@@ -41,6 +49,8 @@ class Operator(NamedTuple):
     version : str
         First 8 hexadecimal digits of the sha256 of its weights file.
     max_dim : int
+    selector : Selector or None
+        Of our own operator, where the file holds one.
     """
 
     network: torch.nn.Module
@@ -48,13 +58,17 @@ class Operator(NamedTuple):
     architecture: str
     version: str
     max_dim: int
+    selector: Selector | None = None
 
 
 class FIMODE(VectorFieldModel):
     """A pretrained operator that reads the vector field off the observations in one pass.
 
     What is inferred follows from the weights: with our own operator a polynomial field in closed form, with
-    the published network a field that is decoded point by point (its equations are a distillation). Contexts
+    the published network a field that is decoded point by point (its equations are a distillation). Our
+    operator's opinion is also the start of a short search: structures that it and a few sparse regressions
+    suggest are fitted to the trajectories themselves, and a small network, trained like the operator on known
+    systems, chooses among all of them; `field_.fit_info.report` says which one won. Contexts
     may hold any number of trajectories, ragged and irregularly sampled; samples with a missing coordinate are
     dropped with a warning. Results do not depend on the order of trajectories, nor on units or the origin of
     time.
@@ -73,6 +87,8 @@ class FIMODE(VectorFieldModel):
         Published network only: type in which contexts are encoded. Fields are decoded in float64.
     device : str
         Where contexts are encoded and published fields decoded, as torch names it.
+    refine : bool
+        Our operator only: whether to search round its opinion; False gives its own field, ten times faster.
 
     Examples
     --------
@@ -83,11 +99,12 @@ class FIMODE(VectorFieldModel):
     min_observations = 4
     scale_equivariance = 1e-5  # float32 encoding; exact up to rounding in float64
 
-    def __init__(self, weights=None, attention=None, precision="float32", device="cpu"):
+    def __init__(self, weights=None, attention=None, precision="float32", device="cpu", refine=True):
         self.weights = weights
         self.attention = attention
         self.precision = precision
         self.device = device
+        self.refine = refine
 
     @property
     def name(self) -> str:
@@ -138,12 +155,28 @@ class FIMODE(VectorFieldModel):
         complete = [context.drop_incomplete(self._who) for context in contexts]
         for context in complete:
             self._check_limits(context, operator.max_dim)
-        infer_batch = _published_fields if operator.architecture == "published" else _amortised_fields
+        infer_batch = _published_fields if operator.architecture == "published" else self._amortised_fields
         fields: list[VectorField] = [None] * len(contexts)
         for batch in _batches(complete):
             members = infer_batch(operator, [complete[i] for i in batch], [contexts[i] for i in batch])
             for i, field in zip(batch, members, strict=True):
                 fields[i] = field
+        return fields
+
+    def _amortised_fields(self, operator: Operator, complete, contexts) -> list[VectorField]:
+        """Polynomial fields of contexts of one dimension."""
+        dictionary = _dictionary(complete[0].dim, operator.network.config.degree)
+        fields = []
+        said = operator_coefficients(operator, complete)
+        for (solves, variances), samples, context in zip(said, complete, contexts, strict=True):
+            options = _options(operator, context)
+            found = consider(samples, dictionary, solves, variances) if self.refine else None
+            if found is None:
+                fields.append(DictionaryField(dictionary, solves[-1], **options))
+                continue
+            best, report = found.choose(operator.selector)
+            report = options["fit_info"].report | report
+            fields.append(best.field(found.observations, dictionary, context, report))
         return fields
 
     @property
@@ -172,7 +205,7 @@ class FIMODE(VectorFieldModel):
         }
 
 
-def fim_ode(weights=None, attention=None, precision="float32", device="cpu") -> FIMODE:
+def fim_ode(weights=None, attention=None, precision="float32", device="cpu", refine=True) -> FIMODE:
     """Our pretrained operator; its weights are part of the package.
 
     Parameters
@@ -183,6 +216,8 @@ def fim_ode(weights=None, attention=None, precision="float32", device="cpu") -> 
         For weights of the published network only, see `FIMODE`.
     device : str
         Where to compute, as torch names it.
+    refine : bool
+        Whether to search round the operator's opinion, see `FIMODE`.
 
     Returns
     -------
@@ -196,7 +231,7 @@ def fim_ode(weights=None, attention=None, precision="float32", device="cpu") -> 
     ValueError
         If the file does not hold an operator's weights.
     """
-    model = FIMODE(weights, attention, precision, device)
+    model = FIMODE(weights, attention, precision, device, refine)
     model.operator  # noqa: B018 - wrong weights are an error now, not at the first fit
     return model
 
@@ -282,7 +317,9 @@ def _read_operator(checkpoint, path, architecture, version, dtype, device) -> Op
     if checkpoint is None:
         network, header = build_network(path)
         network = network.to(device).requires_grad_(False)
-        return Operator(network, None, architecture, version, header["max_dim"])
+        tensors = {name: tensor.double().numpy() for name, tensor in read_selector(path).items()}
+        selector = Selector.from_tensors(tensors) if tensors else None
+        return Operator(network, None, architecture, version, header["max_dim"], selector)
     network = read_checkpoint(checkpoint).to(device).requires_grad_(False)
     decoder = Decoder(network, torch.float64)
     return Operator(network.to(dtype), decoder, architecture, version, network.config.max_dim)
@@ -329,15 +366,6 @@ def _published_fields(operator: Operator, complete, contexts) -> list[VectorFiel
 @cache
 def _dictionary(dim: int, degree: int) -> Dictionary:
     return Dictionary.polynomial(dim, degree)
-
-
-def _amortised_fields(operator: Operator, complete, contexts) -> list[VectorField]:
-    """Polynomial fields of contexts of one dimension, as the operator's last solve has them."""
-    dictionary = _dictionary(complete[0].dim, operator.network.config.degree)
-    return [
-        DictionaryField(dictionary, solves[-1], **_options(operator, context))
-        for (solves, _), context in zip(operator_coefficients(operator, complete), contexts, strict=True)
-    ]
 
 
 def operator_coefficients(operator: Operator, complete) -> list[tuple[np.ndarray, np.ndarray]]:

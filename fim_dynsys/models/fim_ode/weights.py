@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 FORMAT_VERSION = 1
 HEADER_KEY = "fim_dynsys"
+SELECTOR = "selector."
+"""Prefix of the tensors of a `Selector`, which a weights file may hold beside the network's."""
 SHIPPED = Path(__file__).parent / "weights"
 
 # Architecture name -> module, configuration class, network class; imported when a file asks for it.
@@ -32,6 +34,7 @@ def save_weights(
     max_dim: int,
     extra_metadata=None,
     dtype=torch.float16,
+    selector: dict | None = None,
 ) -> Path:
     """Write a network to a safetensors file whose header says what it is.
 
@@ -51,6 +54,8 @@ def save_weights(
         Anything JSON can hold: how and on what the network was trained.
     dtype : torch.dtype
         Type of the stored floating-point tensors.
+    selector : dict of str to Tensor, optional
+        Tensors of a `Selector` to store beside the network's.
 
     Returns
     -------
@@ -69,7 +74,8 @@ def save_weights(
         "max_dim": int(max_dim),
         "extra": dict(extra_metadata or {}),
     }
-    tensors = {name: _stored(name, tensor, dtype) for name, tensor in network.state_dict().items()}
+    tensors = network.state_dict() | {f"{SELECTOR}{name}": value for name, value in (selector or {}).items()}
+    tensors = {name: _stored(name, tensor, dtype) for name, tensor in tensors.items()}
     path = Path(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     os.close(handle)
@@ -129,6 +135,7 @@ def build_network(path) -> tuple[nn.Module, dict]:
         As `read_weights`; also ValueError when tensors and configuration do not fit each other.
     """
     header, tensors = read_weights(path)
+    tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(SELECTOR)}
     config_class, network_class = _classes(header["architecture"])
     try:
         network = network_class(config_class(**_tuples(header["config"])))
@@ -139,6 +146,18 @@ def build_network(path) -> tuple[nn.Module, dict]:
         ) from error
     load_strictly("build_network", path, network, tensors)
     return network.eval(), header
+
+
+def read_selector(path) -> dict[str, Tensor]:
+    """Tensors of the `Selector` that a weights file in our format holds beside its network; empty if none.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As `read_weights`.
+    """
+    _, tensors = read_weights(path)
+    return {n.removeprefix(SELECTOR): t for n, t in tensors.items() if n.startswith(SELECTOR)}
 
 
 def weights_version(path) -> str:
