@@ -177,7 +177,7 @@ def _fields(observations, dictionary, coefficients, opinion):
     path = path[np.linspace(0, len(path) - 1, min(_POINTS, len(path))).astype(int)]
     low, high = states.min(axis=0), states.max(axis=0)
     margin = 0.5 * (high - low)
-    unit = qmc.Sobol(len(low), scramble=False).random(_POINTS)
+    unit = qmc.Sobol(len(low), scramble=False).random(64)[:_POINTS]
     box = low - margin + unit * (high - low + 2.0 * margin)
     columns = []
     for points in (path, box):
