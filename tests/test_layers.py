@@ -23,9 +23,9 @@ LAYERS = (
     ("trajectories",),
     ("corruption", "reduction", "field"),
     ("simulation", "metrics"),
-    ("analyze",),
     ("regression",),
-    ("systems", "distillation"),
+    ("systems", "distillation", "family"),
+    ("analyze",),
     ("saved",),
     ("model",),
     ("models",),
@@ -123,6 +123,25 @@ def test_heavy_packages_stay_at_home(package):
 )
 def test_packages_import_nothing(module):
     assert _imports(MODULES[module]) <= {"importlib"}
+
+
+# What analysis may use: fields, whatever model they come from.
+ANALYSIS_MAY = {
+    "analyze",
+    "errors",
+    "family",
+    "field",
+    "observations",
+    "regions",
+    "simulation",
+    "trajectories",
+}
+
+
+@pytest.mark.parametrize("module", sorted(name for name in MODULES if name.startswith("fim_dynsys.analyze")))
+def test_analysis_knows_fields_only(module):
+    used = _own(module)
+    assert {name.split(".")[1] for name in used} <= ANALYSIS_MAY
 
 
 # What the training loop may use, so that it runs where nothing else is installed.

@@ -4,11 +4,18 @@ import importlib
 
 # Public names and the files that hold them, each imported when first asked for.
 _PUBLIC = {
+    "Bifurcation": "branches",
+    "BifurcationKind": "branches",
+    "Branch": "branches",
+    "BranchEnd": "tracing",
+    "BranchKind": "branches",
+    "Continuation": "branches",
     "CycleKind": "periodic",
     "CycleStatus": "periodic",
     "Effort": "results",
     "LimitCycles": "periodic",
     "Result": "results",
+    "continuation": "arclength",
     "limit_cycles": "periodic",
 }
 
