@@ -145,7 +145,20 @@ def test_analysis_knows_fields_only(module):
 
 
 # What the training loop may use, so that it runs where nothing else is installed.
-TRAINING = ("prior", "generation", "corruption", "objective", "pretrain")
+TRAINING = (
+    "checkpoint",
+    "corruption",
+    "families",
+    "fields",
+    "generation",
+    "learner",
+    "objective",
+    "preset",
+    "pretrain",
+    "prior",
+    "processes",
+    "source",
+)
 TRAINING_MAY = ("fim_dynsys.errors", "fim_dynsys.regression.terms", "fim_dynsys.models.fim_ode.")
 
 

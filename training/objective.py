@@ -20,30 +20,23 @@ class Queries(NamedTuple):
     field: Tensor
 
 
-def draw_queries(
-    systems: Systems,
-    index: Tensor,
-    context: Context,
-    table: torch.nn.Module,
-    n: int,
-    generator: torch.Generator,
-) -> Queries:
+def draw_queries(systems: Systems, context: Context, n: int, generator: torch.Generator) -> Queries:
     """n clean points of each place for every system of a batch, with the true field."""
-    states = systems.states[index]
+    states = systems.states
     b, n_trajectories, n_samples, d = states.shape
-    rows = torch.arange(b)[:, None]
+    where = {"generator": generator, "device": generator.device}
+    rows = torch.arange(b, device=generator.device)[:, None]
 
     def on(trajectory: Tensor) -> Tensor:
-        return states[rows, trajectory, torch.randint(n_samples, (b, n), generator=generator)]
+        return states[rows, trajectory, torch.randint(n_samples, (b, n), **where)]
 
     k = context.chosen.shape[1]
-    own = on(context.chosen.gather(1, torch.randint(k, (b, n), generator=generator)))
-    others = on(torch.randint(n_trajectories, (b, n), generator=generator))
-    low, high = systems.box(index)
-    inside = low[:, None] + (high - low)[:, None] * torch.rand(b, n, d, generator=generator)
+    own = on(context.chosen.gather(1, torch.randint(k, (b, n), **where)))
+    others = on(torch.randint(n_trajectories, (b, n), **where))
+    low, high = systems.box()
+    inside = low[:, None] + (high - low)[:, None] * torch.rand(b, n, d, **where)
     points = torch.stack([own, others, inside], 1).double()
-    field = table(points) @ systems.coefficients[index].double()[:, None]
-    return Queries(points, field)
+    return Queries(points, systems.fields(points))
 
 
 def relative_error(prediction: Tensor, truth: Tensor) -> Tensor:

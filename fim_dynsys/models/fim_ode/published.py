@@ -26,7 +26,9 @@ class PublishedConfig:
     heads : int
     feedforward : int
         Hidden width of the feed-forward part of each block.
-    encoder_layers, decoder_layers, uncertainty_layers : int
+    encoder_layers, decoder_layers : int
+    uncertainty_layers : int
+        0 for the field predictor alone, without uncertainty head.
     max_dim : int
         Largest dimension of the states; smaller ones are padded with zeros.
     attention : {"softmax-gnot", "softmax"}
@@ -191,8 +193,9 @@ class PublishedNetwork(nn.Module):
         )
         self.decoder = _blocks(config, config.decoder_layers)
         self.field_head = _head(config, config.max_dim)
-        self.uncertainty = _blocks(config, config.uncertainty_layers)
-        self.uncertainty_head = _head(config, 1)
+        if config.uncertainty_layers:
+            self.uncertainty = _blocks(config, config.uncertainty_layers)
+            self.uncertainty_head = _head(config, 1)
 
     def encode(self, t: Tensor, x: Tensor, mask: Tensor) -> Encoding:
         """Encode contexts.
@@ -233,6 +236,11 @@ class PublishedNetwork(nn.Module):
 
         Its gradient does not reach the encoder or the query embedding.
         """
+        if not self.config.uncertainty_layers:
+            raise ValueError(
+                "PublishedNetwork.log_scale: expected a network with uncertainty_layers above 0, got a field "
+                "predictor alone; load the file of the uncertainty head too."
+            )
         detached = encoding._replace(tokens=encoding.tokens.detach())
         h = self.embed_queries(encoding, queries).detach()
         return self.uncertainty_head(self._attend(self.uncertainty, detached, h))[..., 0]

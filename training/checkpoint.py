@@ -1,0 +1,177 @@
+"""What changes during a run: made, kept so that nothing is lost, restored, exported."""
+
+import itertools
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from fim_dynsys.models.fim_ode.weights import read_weights, save_weights
+from training.learner import LEARNERS
+from training.preset import Preset
+
+WINDOW = 5  # what a step leaves for the log: loss, gradient norm, mean log error at the three places
+HEAD = ("uncertainty", "uncertainty_head")
+
+
+@dataclass
+class State:
+    """A run between two steps.
+
+    Attributes
+    ----------
+    network, average : nn.Module
+        The weights and their running average, which is what gets exported.
+    optimisers : list of Optimizer
+        Together they hold every parameter of `network` once.
+    step, total : int
+        Steps taken, and steps of the whole run (0 while unknown).
+    restart : int
+        Step at which the optimisers started from nothing.
+    seconds : float
+        Time trained, over all commands.
+    window : list of Tensor (WINDOW,)
+        One for each step since the last log row.
+    """
+
+    network: nn.Module
+    average: nn.Module
+    optimisers: list[torch.optim.Optimizer]
+    step: int = 0
+    total: int = 0
+    restart: int = 0
+    seconds: float = 0.0
+    window: list[Tensor] = field(default_factory=list)
+
+    def states_of(self, parameter: Tensor) -> dict[str, Tensor]:
+        """What the optimisers keep of a parameter; a live dictionary."""
+        owner = next(o for o in self.optimisers if any(parameter is p for p in _parameters(o)))
+        return owner.state[parameter]
+
+
+def _parameters(optimiser: torch.optim.Optimizer) -> Iterable[Tensor]:
+    return itertools.chain.from_iterable(group["params"] for group in optimiser.param_groups)
+
+
+def new_state(preset: Preset, device: torch.device | str = "cpu") -> State:
+    """Fresh network, its average and the optimisers, from the preset's seed."""
+    torch.manual_seed(preset.seed)
+    build = LEARNERS[preset.architecture].network
+    network, average = build(preset.network), build(preset.network)
+    if preset.initial:
+        _, tensors = exported(preset.initial)
+        fresh = network.load_state_dict(tensors, strict=False).missing_keys
+        print(f"started from {preset.initial}; fresh: {', '.join(fresh) or 'nothing'}", flush=True)
+    average.load_state_dict(network.state_dict())
+    network, average = network.to(device), average.to(device).eval().requires_grad_(False)
+    return State(network, average, _optimisers(preset, network))
+
+
+def _optimisers(preset: Preset, network: nn.Module) -> list[torch.optim.Optimizer]:
+    """AdamW for everything, or Muon for the matrices between layers and AdamW for the rest."""
+    matrices = [p for p in network.parameters() if p.ndim > 1]
+    vectors = [p for p in network.parameters() if p.ndim <= 1]
+    made: list[torch.optim.Optimizer] = []
+    if preset.optimiser == "muon":
+        hidden = [p for p in matrices if min(p.shape) >= 16]  # not those at inputs and outputs
+        made.append(
+            torch.optim.Muon(hidden, weight_decay=preset.weight_decay, adjust_lr_fn="match_rms_adamw")
+        )
+        matrices = [p for p in matrices if min(p.shape) < 16]
+    groups = [
+        {"params": matrices, "weight_decay": preset.weight_decay},
+        {"params": vectors, "weight_decay": 0.0},
+    ]
+    made.append(torch.optim.AdamW(groups, lr=preset.learning_rate, betas=(0.9, 0.98)))
+    return made
+
+
+# --- checkpoints ---
+
+
+def save_checkpoint(path: Path, state: State) -> None:
+    """Write everything needed to go on, aside and renamed, so that an interruption loses nothing."""
+    tensors = {f"network.{k}": v for k, v in state.network.state_dict().items()}
+    tensors |= {f"average.{k}": v for k, v in state.average.state_dict().items()}
+    for name, parameter in state.network.named_parameters():
+        for key, value in state.states_of(parameter).items():
+            tensors[f"optimiser.{key}.{name}"] = value
+    if state.window:
+        tensors["window"] = torch.stack(state.window)
+    numbers = {key: getattr(state, key) for key in ("step", "total", "restart", "seconds")}
+    aside = path.with_suffix(".tmp")
+    save_file(
+        {k: v.detach().contiguous() for k, v in tensors.items()},
+        aside,
+        {key: repr(value) for key, value in numbers.items()},
+    )
+    aside.rename(path)
+
+
+def load_checkpoint(path: Path, state: State) -> None:
+    """Restore what `save_checkpoint` wrote into a state of the same preset."""
+    with safe_open(path, framework="pt") as file:
+        tensors = {k: file.get_tensor(k) for k in file.keys()}  # noqa: SIM118
+        numbers = {key: json.loads(value) for key, value in file.metadata().items()}
+    for key, value in numbers.items():
+        setattr(state, key, value)
+
+    def part(prefix: str) -> dict[str, Tensor]:
+        return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+    state.network.load_state_dict(part("network."))
+    state.average.load_state_dict(part("average."))
+    kept: dict[str, dict[str, Tensor]] = {}
+    for rest, value in part("optimiser.").items():
+        key, _, name = rest.partition(".")
+        kept.setdefault(name, {})[key] = value
+    for name, parameter in state.network.named_parameters():
+        # a step counter stays on the host, where AdamW reads it
+        state.states_of(parameter).update(
+            {k: v if k == "step" else v.to(parameter.device) for k, v in kept.get(name, {}).items()}
+        )
+    state.window = list(tensors["window"]) if "window" in tensors else []
+
+
+# --- weights for others ---
+
+
+def export(path: Path, state: State, preset: Preset, **extra: object) -> list[Path]:
+    """Write the averaged weights as float16 with a header that names the architecture and the run.
+
+    The published network goes into two files, so that each stays under 16 MiB: the field predictor, a
+    network of its own without uncertainty head, and the head beside it.
+    """
+    header = {
+        "steps": state.step,
+        "total": state.total,
+        "presentations": state.step * preset.batch,
+        "pools": preset.pools,
+        **extra,
+    }
+    network, config = state.average, preset.network
+    if preset.architecture == "published":
+        head = path.with_name(f"{path.stem}-uncertainty{path.suffix}")
+        parts = nn.ModuleDict({name: getattr(network, name) for name in HEAD})
+        save_weights(head, parts, "published", config, config.max_dim, header)
+        header["head"], config = head.name, replace(config, uncertainty_layers=0)
+        predictor = LEARNERS["published"].network(config)
+        predictor.load_state_dict(_without_head(network.state_dict()))
+        return [save_weights(path, predictor, "published", config, config.max_dim, header), head]
+    return [save_weights(path, network, preset.architecture, config, config.max_dim, header)]
+
+
+def _without_head(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in tensors.items() if name.partition(".")[0] not in HEAD}
+
+
+def exported(path: Path | str) -> tuple[dict, dict[str, Tensor]]:
+    """Header and tensors of an exported network, with the uncertainty head where its file is there."""
+    header, tensors = read_weights(path)
+    head = Path(path).with_name(header["extra"].get("head", ""))
+    return header, tensors | (read_weights(head)[1] if head.is_file() else {})

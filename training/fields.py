@@ -1,0 +1,191 @@
+"""Batches of random fields as tensors: polynomials plus ridge functions, evaluated for all systems at once.
+
+Every system of a batch is
+
+    f(x) = sum_m C_m x^m + sum_s A_s (p_s + q_s . x) g_s(w_s . x + b_s)
+
+with a polynomial of degree 3 and any number of ridge functions g. That holds the usual terms of textbooks
+(sines, Hill and saturation terms, exponentials), their products with a coordinate, and Fourier features of
+random smooth fields, in tensors of one shape for all systems; a system without such terms has zero
+amplitudes.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from fim_dynsys.models.fim_ode.amortised import MonomialTable, factored_monomials
+from fim_dynsys.regression.terms import Dictionary
+
+MAX_DEGREE = 3
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sine": torch.sin,
+    "exponential": torch.exp,
+    "gaussian": lambda u: torch.exp(-u * u),
+    "sigmoid": torch.tanh,
+    "hill": lambda u: u * u / (1 + u * u),
+    "inverse": lambda u: 1 / (1 + u * u),
+    "peak": lambda u: u / (1 + u * u),
+    "saturation": lambda u: u / (1 + u.abs()),
+    "logarithm": lambda u: torch.log1p(u.abs()),
+}
+
+Rhs = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Ridge terms of n systems in s slots; a slot has one function in all of them."""
+
+    functions: tuple[str, ...]
+    direction: Tensor  # w (n, s, d)
+    offset: Tensor  # b (n, s)
+    amplitude: Tensor  # A (n, s, d)
+    factor: Tensor  # p and q (n, s, 1 + d)
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Ridge":
+        """The same terms with every tensor changed."""
+        return Ridge(self.functions, *map(change, self.tensors().values()))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors by name."""
+        return {name: getattr(self, name) for name in ("direction", "offset", "amplitude", "factor")}
+
+
+@dataclass(frozen=True)
+class Fields:
+    """n fields of one dimension: coefficients (n, m, d) of all monomials up to degree 3, and ridge terms."""
+
+    coefficients: Tensor
+    ridge: Ridge | None = None
+
+    def __len__(self) -> int:
+        return len(self.coefficients)
+
+    @property
+    def dim(self) -> int:
+        """Number of coordinates."""
+        return self.coefficients.shape[-1]
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> "Fields":
+        """The same fields with every tensor changed."""
+        return Fields(change(self.coefficients), self.ridge and self.ridge.map(change))
+
+    def __getitem__(self, index: Tensor | slice) -> "Fields":
+        return self.map(lambda tensor: tensor[index])
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Every field at points of its own: (n, ..., d) to (n, ..., d), in float64."""
+        n, *middle, d = x.shape
+        x = x.double()
+        table = monomial_table(d, x.device)
+        value = table(x) @ self.coefficients.double().view(n, *[1] * (len(middle) - 1), -1, d)
+        return value if self.ridge is None else value + _ridge_values(self.ridge, x)
+
+    @staticmethod
+    def join(parts: Sequence["Fields"]) -> "Fields":
+        """All systems of some batches, one after the other; ridge terms of each get slots of their own."""
+        coefficients = torch.cat([part.coefficients for part in parts])
+        ridges = [part.ridge for part in parts]
+        if all(ridge is None for ridge in ridges):
+            return Fields(coefficients)
+        functions = tuple(name for ridge in ridges if ridge for name in ridge.functions)
+        d = coefficients.shape[-1]
+        widths = {"direction": (d,), "offset": (), "amplitude": (d,), "factor": (1 + d,)}
+        joined = {
+            name: coefficients.new_zeros(len(coefficients), len(functions), *shape)
+            for name, shape in widths.items()
+        }
+        row = slot = 0
+        for part in parts:
+            if part.ridge is not None:
+                for name, tensor in part.ridge.tensors().items():
+                    rows, slots = slice(row, row + len(part)), slice(slot, slot + tensor.shape[1])
+                    joined[name][rows, slots] = tensor
+                slot += len(part.ridge.functions)
+            row += len(part)
+        return Fields(coefficients, Ridge(functions, **joined))
+
+    def rhs(self) -> Rhs:
+        """The right-hand side for integration: states (d, T, n) to their rates, systems last.
+
+        Everything is element-wise in the systems, so that the same code is vectorised on a CPU and fused by a
+        compiler on a GPU.
+        """
+        columns = [list(own) for own in self.coefficients.permute(2, 1, 0).contiguous()]
+        plan = _nested(self.dim)
+        terms = [] if self.ridge is None else _slots(self.ridge)
+
+        def value(x: Tensor) -> Tensor:
+            out = []
+            for own in columns:
+                partial = list(own)
+                for k, lower, j in plan:
+                    partial[lower] = torch.addcmul(partial[lower], partial[k], x[j])
+                out.append(partial[0])
+            for term in terms:
+                term(x, out)
+            return torch.stack([o.expand_as(x[0]) for o in out])
+
+        return value
+
+
+@cache
+def monomial_table(dim: int, device: torch.device) -> MonomialTable:
+    """Monomials up to degree 3 on a device."""
+    return MonomialTable(dim, MAX_DEGREE).to(device)
+
+
+@cache
+def exponents(dim: int) -> Tensor:
+    """Exponents (m, dim) of all monomials up to degree 3, in the order of the operator's dictionary."""
+    return torch.tensor(Dictionary.polynomial(dim, MAX_DEGREE).exponents.tolist())
+
+
+@cache
+def _nested(dim: int) -> tuple[tuple[int, int, int], ...]:
+    """Monomials by falling degree: the order in which nested multiplication folds a polynomial."""
+    powers = exponents(dim)
+    return tuple(sorted(factored_monomials(powers), key=lambda factor: -int(powers[factor[0]].sum())))
+
+
+def _slots(ridge: Ridge) -> list[Callable[[Tensor, list[Tensor]], None]]:
+    """For every slot a function that adds its term to the rates of all coordinates."""
+    direction, amplitude, factor = (
+        tensor.permute(1, 2, 0).contiguous() for tensor in (ridge.direction, ridge.amplitude, ridge.factor)
+    )
+    offset = ridge.offset.T.contiguous()
+
+    def term(s: int) -> Callable[[Tensor, list[Tensor]], None]:
+        function = FUNCTIONS[ridge.functions[s]]
+
+        def add(x: Tensor, out: list[Tensor]) -> None:
+            u, size = offset[s], factor[s, 0]
+            for j, own in enumerate(x):
+                u = torch.addcmul(u, direction[s, j], own)
+                size = torch.addcmul(size, factor[s, 1 + j], own)
+            value = size * function(u)
+            for i in range(len(out)):
+                out[i] = torch.addcmul(out[i], amplitude[s, i], value)
+
+        return add
+
+    return [term(s) for s in range(len(ridge.functions))]
+
+
+def _ridge_values(ridge: Ridge, x: Tensor) -> Tensor:
+    """Sum of the ridge terms at points (n, ..., d), the slots of one function at a time."""
+    n, *middle, d = x.shape
+    points = x.reshape(n, -1, d)
+    total = torch.zeros_like(points)
+    for name in sorted(set(ridge.functions)):
+        slots = torch.tensor([i for i, own in enumerate(ridge.functions) if own == name], device=x.device)
+        direction, offset, amplitude, factor = (t[:, slots].double() for t in ridge.tensors().values())
+        u = points @ direction.transpose(1, 2) + offset[:, None]
+        size = points @ factor[..., 1:].transpose(1, 2) + factor[:, None, :, 0]
+        total = total + (size * FUNCTIONS[name](u)) @ amplitude
+    return total.view(n, *middle, d)

@@ -1,0 +1,142 @@
+"""Everything that determines a run, read from TOML, and the learning rate that follows from it."""
+
+import math
+import tomllib
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from fim_dynsys.models.fim_ode.amortised import AmortisedConfig
+from training.corruption import Observation
+from training.learner import LEARNERS
+
+PRESETS = Path(__file__).parent / "presets"
+CHOICES = {
+    "architecture": tuple(LEARNERS),
+    "precision": ("float32", "bfloat16"),
+    "optimiser": ("adamw", "muon"),
+    "clock": ("wall", "cpu"),
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One run; read from training/presets/NAME.toml, unknown keys and values raise.
+
+    Attributes
+    ----------
+    architecture, network
+        A name in `training.learner.LEARNERS` and that operator's configuration.
+    observation
+        What is seen of a system, see `training.corruption`.
+    pools : tuple of (prior, dimension, number)
+        Systems to train on. Kept in files and used throughout, unless `refresh` is set.
+    dim_shares
+        Share of batches of each dimension.
+    batch, queries
+        Systems a step, over all processes; points a place.
+    place_weights, early_weight
+        Weight of the loss on own path, other paths and box, and of an operator's earlier answers.
+    steps, minutes, clock
+        Length of the run; minutes of wall or CPU time become steps once, after timing some.
+    learning_rate, final_learning_rate, warmup, weight_decay, clip, ema, optimiser
+        Cosine from the first rate to the final one after a linear warm-up over that share of the steps;
+        norm at which gradients are clipped; decay of the averaged weights.
+    initial
+        Weights file to start from; parts of the network it lacks start fresh.
+    validation, log_every, checkpoint_minutes
+        Held-out systems per pool; steps between log rows; wall time between checkpoints.
+    device, precision, compile, threads
+        Where and how to compute; bfloat16 and compilation are for operators without solves.
+    """
+
+    architecture: str = "amortised"
+    network: Any = field(default_factory=AmortisedConfig)
+    observation: Observation = field(default_factory=Observation)
+    pools: tuple[tuple[str, int, int], ...] = (("paper", 1, 64), ("paper", 2, 64), ("paper", 3, 64))
+    dim_shares: tuple[float, ...] = (0.2, 0.35, 0.45)
+    batch: int = 48
+    queries: int = 64
+    place_weights: tuple[float, float, float] = (1.0, 1.0, 0.5)
+    early_weight: float = 0.15
+    steps: int = 0
+    minutes: float = 0.0
+    clock: str = "wall"
+    learning_rate: float = 2e-3
+    final_learning_rate: float = 1e-5
+    warmup: float = 0.03
+    weight_decay: float = 1e-4
+    clip: float = 1.0
+    ema: float = 0.998
+    optimiser: str = "adamw"
+    seed: int = 0
+    initial: str = ""
+    validation: int = 64
+    log_every: int = 50
+    checkpoint_minutes: float = 3.0
+    device: str = "cpu"
+    precision: str = "float32"
+    compile: bool = False
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        for key, known in CHOICES.items():
+            if getattr(self, key) not in known:
+                raise ValueError(
+                    f"pretrain: expected {key} to be one of {known}, got {getattr(self, key)!r}; correct the "
+                    "preset."
+                )
+        if not LEARNERS[self.architecture].dense and (self.compile or self.precision != "float32"):
+            raise ValueError(
+                f"pretrain: expected float32 without compilation for {self.architecture!r}, whose solves "
+                f"need it, got precision {self.precision!r} and compile {self.compile}; leave both out."
+            )
+
+
+def read_preset(name: str, changes: dict | None = None) -> Preset:
+    """Preset by name or path, with single keys replaced; unknown keys raise ValueError."""
+    path = Path(name) if name.endswith(".toml") else PRESETS / f"{name}.toml"
+    if not path.exists():
+        known = sorted(p.stem for p in PRESETS.glob("*.toml"))
+        raise ValueError(f"pretrain: no preset {name!r} at {path}; known presets: {', '.join(known)}")
+    values = {**tomllib.loads(path.read_text()), **(changes or {})}
+    _check_keys(f"preset {path}", values, Preset)
+    architecture = values.get("architecture", Preset.architecture)
+    tables = {"observation": Observation}
+    if architecture in LEARNERS:
+        tables["network"] = LEARNERS[architecture].config
+        values.setdefault("network", {})
+    return Preset(**{key: _built(key, value, tables, path) for key, value in values.items()})
+
+
+def _built(key: str, value: Any, tables: dict[str, type], path: Path) -> Any:
+    if key not in tables:
+        return _tuples(value)
+    _check_keys(f"[{key}] of preset {path}", value, tables[key])
+    return tables[key](**{name: _tuples(item) for name, item in value.items()})
+
+
+def _check_keys(where: str, values: dict, config: type) -> None:
+    unknown = set(values) - {f.name for f in fields(config)}
+    if unknown:
+        raise ValueError(f"pretrain: {where} has unknown keys {sorted(unknown)}")
+
+
+def _tuples(value: Any) -> Any:
+    """TOML's lists as the tuples that frozen configurations hold."""
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def learning_rate(preset: Preset, step: int, total: int, restart: int = 0) -> float:
+    """Linear warm-up, then a cosine to the final rate, as a function of the step alone.
+
+    A run that goes on from exported weights warms up once more from the step `restart`, for its optimiser
+    has forgotten everything.
+    """
+    warm = max(int(preset.warmup * total), 1)
+    if step < warm:
+        return preset.learning_rate * (step + 1) / warm
+    progress = (step - warm) / max(total - warm, 1)
+    low = preset.final_learning_rate
+    rate = low + (preset.learning_rate - low) * 0.5 * (1 + math.cos(math.pi * progress))
+    return rate * min((step - restart + 1) / warm, 1.0) if restart else rate
