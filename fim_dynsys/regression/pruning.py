@@ -94,7 +94,7 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
         Weighted by the inverse noise variance that the candidate's own residuals suggest.
     """
     support = candidate.support
-    assumed = _variance(observations, candidate)
+    assumed = assumed_variance(observations, candidate)
     fit = fit_trajectory(
         None,
         None,
@@ -131,7 +131,7 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
     return score(observations, refined, variance), fit
 
 
-def _variance(observations, candidate):
+def assumed_variance(observations, candidate):
     """Residual variances to weigh coordinates by: the candidate's own, between noise level and signal."""
     signal = observations.signal_variance
     low = np.maximum(np.maximum(VARIANCE_FLOOR * signal, observations.law.level**2), 1e-300)
@@ -139,12 +139,12 @@ def _variance(observations, candidate):
     return np.clip(np.where(np.isfinite(given), given, signal), low, np.maximum(0.3 * signal, low))
 
 
-def refine_and_prune(observations, dictionary, candidate, paths):
+def refine_and_prune(observations, dictionary, candidate, paths, segments=(5, 1)):
     """Refine, drop the terms whose Wald statistics do not pay their share of the BIC, and repeat.
 
     Parameters
     ----------
-    observations, dictionary, candidate, paths
+    observations, dictionary, candidate, paths, segments
         See `refine`.
 
     Returns
@@ -152,7 +152,7 @@ def refine_and_prune(observations, dictionary, candidate, paths):
     list of Candidate
         All structures met, each refined and scored on the nodes of its fit.
     """
-    best, fit = refine(observations, dictionary, candidate, paths)
+    best, fit = refine(observations, dictionary, candidate, paths, segments)
     met = [best]
     if not np.isfinite(best.score):
         return met

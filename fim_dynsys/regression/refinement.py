@@ -164,6 +164,57 @@ def fit_trajectory(
         return _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check)
 
 
+def expected_gains(
+    interval_maps, parameters, active, paths, trajectories, weights, start_precision, max_step
+):
+    """Fall of a fit's misfit that freeing each further parameter promises, to first order.
+
+    The fit is linearised in all parameters about the paths of its optimum in the active ones; the gain of
+    another is its squared score over its information, both given the active parameters and the starts
+    (the score test of C. R. Rao, Proc. Camb. Phil. Soc. 44 (1948) 50).
+
+    Parameters
+    ----------
+    interval_maps, trajectories, weights, max_step
+        As for `fit_trajectory`.
+    parameters : array (q,)
+        Active ones at their optimum, the others 0.
+    active : bool array (q,)
+        Which ones were fitted.
+    paths : list of arrays (n, d)
+        Of the optimum, at the observation times.
+    start_precision : array (T, d)
+        Of priors of the initial states about the starts of the paths.
+
+    Returns
+    -------
+    array (q,)
+        0 for the active parameters and for those that the data do not determine.
+    """
+    p = np.asarray(parameters, dtype=np.float64)
+    data = _Data.of(trajectories, weights)
+    nodes = np.concatenate(paths)
+    starts = nodes[data.first[:-1]]
+    prior = np.zeros((len(p), len(p))), p
+    pull = np.broadcast_to(np.asarray(start_precision, dtype=np.float64), starts.shape)
+    with np.errstate(all="ignore"):
+        problem = _Shooting(None, None, None, interval_maps, data, prior, (pull, starts), max_step)
+        linear = problem.linearise(p, nodes, data.segments(1))
+        if not np.isfinite(linear.merit):
+            return np.zeros(len(p))
+        information, score, _ = problem._eliminated(linear, 0.0, p)
+    others = np.flatnonzero(~active)
+    known = information[np.ix_(active, active)]
+    crossed = information[np.ix_(active, others)]
+    size = np.diagonal(information)[others]
+    explained = np.linalg.lstsq(known, np.column_stack([crossed, score[active]]), rcond=1e-12)[0]
+    left = size - np.sum(crossed * explained[:, :-1], axis=0)
+    rest = score[others] - crossed.T @ explained[:, -1]
+    gains = np.zeros(len(p))
+    gains[others] = np.where(left > 1e-9 * size, rest**2 / np.where(left > 0, left, 1.0), 0.0)
+    return gains
+
+
 def _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check):
     data = problem.data
     first = problem.integrate(p0, x0) if check or paths is None else None
