@@ -13,10 +13,17 @@ _PUBLIC = {
     "CycleKind": "periodic",
     "CycleStatus": "periodic",
     "Effort": "results",
+    "FixedPoints": "equilibria",
+    "IndexCheck": "balance",
+    "Kind": "kinds",
     "LimitCycles": "periodic",
+    "PoincareSection": "sections",
+    "PointStatus": "equilibria",
     "Result": "results",
     "continuation": "arclength",
+    "fixed_points": "equilibria",
     "limit_cycles": "periodic",
+    "poincare": "sections",
 }
 
 __all__ = [*_PUBLIC]
