@@ -17,12 +17,16 @@ _PUBLIC = {
     "IndexCheck": "balance",
     "Kind": "kinds",
     "LimitCycles": "periodic",
+    "ManifoldBranch": "invariant",
+    "ManifoldEnd": "invariant",
+    "Manifolds": "invariant",
     "PoincareSection": "sections",
     "PointStatus": "equilibria",
     "Result": "results",
     "continuation": "arclength",
     "fixed_points": "equilibria",
     "limit_cycles": "periodic",
+    "manifolds": "invariant",
     "poincare": "sections",
 }
 

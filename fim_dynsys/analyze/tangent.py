@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fim_dynsys.field import CallableField, VectorField
+from fim_dynsys.analyze.results import scales_within
+from fim_dynsys.field import VectorField
 from fim_dynsys.simulation import FAILURES, integrate
 
 
@@ -16,12 +17,11 @@ class CountedField(VectorField):
     inner : VectorField
         The field under analysis.
     region : Region, optional
-        Gives the scales where the inner field knows none.
+        Where it is analysed; gives scales of its own, see `scales_within`.
     """
 
     def __init__(self, inner, region=None):
-        unknown = inner.length_scale is None and region is not None
-        scales = CallableField(inner, inner.dim, region=region).scales if unknown else inner.scales
+        scales = inner.scales if region is None else scales_within(inner, region)
         super().__init__(inner.dim, state_names=inner.state_names, scales=scales)
         self.inner = inner
         self.points = 0
