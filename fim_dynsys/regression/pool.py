@@ -72,34 +72,47 @@ def hypotheses(observations, dictionary, opinion=None, structures=_STRUCTURES, s
             for k, values in enumerate(opinion.solves)
             if np.isfinite(values).all()
         ]
-        fitted = _fitted_structures(observations, dictionary, opinion, said[-1:], ranked)
-        ranked = sorted(ranked + judge(observations, dictionary, said + fitted), key=lambda c: c.score)
-    return _distinct(ranked)
+        fitted = fitted_structures(observations, dictionary, opinion, ranked)
+        ranked = ranked + judge(observations, dictionary, said + fitted)
+    return distinct(ranked)
 
 
-def _fitted_structures(observations, dictionary, opinion, last, known):
-    """Trajectory fits of the terms that the operator's last solve is sure of."""
+def fitted_structures(observations, dictionary, opinion, known):
+    """Trajectory fits of the terms that the operator's last solve is sure of.
+
+    Parameters
+    ----------
+    observations, dictionary, opinion
+        See `hypotheses`.
+    known : list of Candidate
+        Structures fitted among them are not fitted again.
+
+    Returns
+    -------
+    list of Candidate
+        Scored on the nodes of their fits; `judge` integrates them.
+    """
     seen = {c.support.tobytes() for c in known if c.refined}
+    (solve,) = judge(observations, dictionary, [Candidate(opinion.solves[-1], observations.start, "", SOLVE)])
     met = []
-    for solve in judge(observations, dictionary, last):
-        for ratio in _RATIOS:
-            support = np.abs(solve.coefficients) > ratio * np.sqrt(opinion.variance)
-            if support.tobytes() in seen or not 0 < np.count_nonzero(support) <= _MAX_TERMS:
-                continue
-            seen.add(support.tobytes())
-            start = replace(
-                solve,
-                coefficients=np.where(support, solve.coefficients, 0.0),
-                origin=f"{STRUCTURE} at {ratio:g} deviations",
-            )
-            met += refine_and_prune(observations, dictionary, start, observations.path)
+    for ratio in _RATIOS:
+        support = np.abs(solve.coefficients) > ratio * np.sqrt(opinion.variance)
+        if support.tobytes() in seen or not 0 < np.count_nonzero(support) <= _MAX_TERMS:
+            continue
+        seen.add(support.tobytes())
+        start = replace(
+            solve,
+            coefficients=np.where(support, solve.coefficients, 0.0),
+            origin=f"{STRUCTURE} at {ratio:g} deviations",
+        )
+        met += refine_and_prune(observations, dictionary, start, observations.path)
     return [c for c in met if np.isfinite(c.coefficients).all() and np.isfinite(c.start).all()]
 
 
-def _distinct(ranked):
-    """Candidates with coefficients of their own, the better ones first."""
+def distinct(candidates):
+    """Candidates with coefficients of their own, best first."""
     kept, seen = [], set()
-    for candidate in ranked:
+    for candidate in sorted(candidates, key=lambda c: c.score):
         key = candidate.coefficients.astype(np.float32).tobytes()
         if key not in seen:
             seen.add(key)

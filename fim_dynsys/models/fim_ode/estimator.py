@@ -163,6 +163,45 @@ class FIMODE(VectorFieldModel):
                 fields[i] = field
         return fields
 
+    @property
+    def degree(self) -> int:
+        """Largest total degree of the monomials of our own operator."""
+        return self._own_operator.network.config.degree
+
+    def opinions(self, contexts: Sequence[Trajectories]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """What our own operator says of the coefficients of some contexts of one dimension.
+
+        Parameters
+        ----------
+        contexts : sequence of Trajectories
+            Samples with a missing coordinate are dropped.
+
+        Returns
+        -------
+        list of (solves (S, m, d), variances (m, d))
+            Successive estimates for the terms of ``Dictionary.polynomial(d, degree)``, and posterior
+            variances of the last, in the units of the data.
+
+        Raises
+        ------
+        ValueError
+            As `infer_many`; also for weights of the published network, which has no coefficients.
+        """
+        operator = self._own_operator
+        complete = [context.drop_incomplete(self._who) for context in contexts]
+        for context in complete:
+            self._check_limits(context, operator.max_dim)
+        return operator_coefficients(operator, complete)
+
+    @property
+    def _own_operator(self) -> Operator:
+        if self.operator.architecture != "amortised":
+            raise ValueError(
+                f"{self._who}: expected weights of our own operator, got the architecture "
+                f"{self.operator.architecture!r}, which has no coefficients."
+            )
+        return self.operator
+
     def _amortised_fields(self, operator: Operator, complete, contexts) -> list[VectorField]:
         """Polynomial fields of contexts of one dimension."""
         dictionary = _dictionary(complete[0].dim, operator.network.config.degree)

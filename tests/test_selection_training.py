@@ -1,0 +1,98 @@
+"""The learned choice among candidates: its contexts, labels, training and export."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.numpy import load_file
+
+import fim_dynsys
+from fim_dynsys.models.fim_ode.choice import Hypotheses
+from fim_dynsys.regression.candidates import Candidate, observe
+from fim_dynsys.regression.selection import N_FEATURES, Selector
+from fim_dynsys.regression.terms import Dictionary
+from training.contexts import draw
+from training.selection import Data, Ranker, export, label, make_shard, read_shards, report, train, utility
+
+
+@pytest.mark.parametrize("prior", ["paper", "sparse", "functions"])
+def test_contexts_are_of_the_system_they_name(prior):
+    rng = np.random.default_rng(1)
+    context = draw(prior, 2, rng)
+    again = draw(prior, 2, np.random.default_rng(1))
+    np.testing.assert_array_equal(context.x, again.x)
+    assert context.paths.shape == (3, 200, 2)
+    # the clean trajectory obeys the field: central differences
+    t, path = context.label_t, context.paths[0]
+    slope = (path[2:] - path[:-2]) / (t[2] - t[0])
+    speed = np.abs(context.field(path)).max()
+    assert np.abs(slope - context.field(path[1:-1])).max() < 0.02 * speed
+    assert (context.field.dictionary.is_polynomial) == (prior != "functions")
+    assert (np.diff(context.t) > 0).all() and context.t[-1] <= context.label_t[-1] + 1e-12
+
+
+def test_the_truth_is_labelled_right_and_no_motion_wrong():
+    context = draw("sparse", 2, np.random.default_rng(3))
+    observations = observe([(context.t, context.x)])
+    dictionary = Dictionary.polynomial(2, 3)
+    assert (context.field.dictionary.exponents == dictionary.exponents).all()
+    factor = np.prod(observations.scale**dictionary.exponents, axis=1)[:, None]
+    true = context.field.coefficients * factor * observations.time_unit / observations.scale
+    candidates = [Candidate(c, observations.start, "", "") for c in (true, 0.0 * true)]
+    labels = label(context, Hypotheses(observations, dictionary, None, candidates))
+    np.testing.assert_allclose(labels[0], [1.0, 1.0, 0.0, 0.0], atol=1e-9)
+    assert labels[1, 0] == 0.0 and labels[1, 2] == pytest.approx(1.0)
+
+
+def random_data(n=300, seed=0):
+    """Contexts of 3 to 6 candidates whose first feature says which one is right."""
+    generator = torch.Generator().manual_seed(seed)
+    features = torch.randn(n, 6, N_FEATURES, generator=generator)
+    mask = torch.arange(6) < torch.randint(3, 7, (n, 1), generator=generator)
+    labels = torch.zeros(n, 6, 4)
+    best = features[..., 0].masked_fill(~mask, -9.0).argmax(-1)
+    labels[torch.arange(n), best, :2] = 1.0
+    labels[..., 2:] = 1.0
+    return Data(features, labels, mask, torch.zeros(n, 2))
+
+
+def test_training_finds_the_feature_that_tells():
+    data = random_data()
+    ranker = train(data, seed=0, steps=150, width=16)
+    with torch.no_grad():
+        untrained = report(data, Ranker(8)(data.features, data.mask))["selector"]["reconstruction"]
+        result = report(data, ranker(data.features, data.mask))
+    assert result["oracle"]["reconstruction"] == 100.0
+    assert untrained < 60.0 < 80.0 < result["selector"]["reconstruction"]
+    assert utility(data.labels).max() == pytest.approx(2.0 + 0.25 * (1 / 6 + 1 / 3))
+
+
+def test_exported_networks_rank_as_in_training(tmp_path):
+    torch.manual_seed(0)
+    members = [Ranker(8), Ranker(8)]
+    centre, spread = torch.randn(N_FEATURES), torch.rand(N_FEATURES) + 0.5
+    export(tmp_path / "s.safetensors", members, centre, spread, {"contexts": 7})
+    data = random_data(1)
+    count = int(data.mask[0].sum())
+    with torch.no_grad():
+        scaled = (data.features - centre) / spread
+        expected = torch.stack([m(scaled, data.mask) for m in members]).mean(0)[0, :count]
+    selector = Selector.from_tensors(load_file(tmp_path / "s.safetensors"))
+    logits = selector.logits(data.features[0, :count].double().numpy())
+    np.testing.assert_allclose(logits, expected, rtol=1e-4, atol=1e-5)
+    with safe_open(tmp_path / "s.safetensors", "numpy") as file:
+        assert json.loads(file.metadata()["fim_dynsys"]) == {"contexts": 7}
+
+
+def test_shards_hold_what_inference_sees(tmp_path):
+    model = fim_dynsys.load("fim-ode", refine=False)
+    make_shard(tmp_path / "shard-00000.npz", [0, 0], model, size=3)
+    make_shard(tmp_path / "shard-00001.npz", [0, 0], model, size=3)
+    data = read_shards([tmp_path])
+    assert data.features.shape[0] == 6 and data.features.shape[2] == N_FEATURES
+    assert torch.equal(data.features[:3], data.features[3:])  # the seed decides
+    kept = data.labels[data.mask]
+    assert ((kept[:, :2] >= 0) & (kept[:, :2] <= 1)).all() and (kept[:, 2:] >= 0).all()
+    assert kept[:, 0].max() == 1.0

@@ -1,0 +1,256 @@
+"""Train what chooses among candidate fields: python -m training.selection --run NAME [--contexts N].
+
+Contexts of known systems are drawn (`training.contexts`), candidates made as at inference, and each labelled
+by what it does: whether it reconstructs the observed trajectory and follows two others of the system
+(R2 > 0.9), and how far its field is off along them. Shards of 100 contexts are kept in runs/NAME, so an
+interrupted command goes on where it was; several may work at once on different --worker numbers.
+"""
+
+import argparse
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+import fim_dynsys
+from fim_dynsys.metrics import r2_score
+from fim_dynsys.models.fim_ode.choice import consider
+from fim_dynsys.models.fim_ode.estimator import operator_coefficients
+from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.regression.selection import N_FEATURES
+from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.trajectories import Trajectories
+from training.contexts import draw
+from training.prior import MAX_DEGREE
+
+SHARD = 100
+PRIORS = {"paper": 0.4, "sparse": 0.35, "functions": 0.25}
+DIMS = {1: 0.2, 2: 0.4, 3: 0.4}
+THRESHOLD = 0.9
+_STEP = 0.1  # longest Runge-Kutta step of a label, in the data's unit of time
+
+
+def label(context, found):
+    """Reconstruction, mean generalisation and errors of the field along both (C, 4)."""
+    observations, dictionary = found.observations, found.dictionary
+    coefficients = np.stack([c.coefficients for c in found.candidates])
+    starts = np.tile(context.paths[:, 0] / observations.scale, (len(coefficients), 1, 1))
+    times = context.label_t[None] / observations.time_unit
+    success = np.zeros((len(coefficients), len(context.paths)))
+    for k, truth in enumerate(context.paths):  # one at a time: a field that fails one is not given up
+        paths = rollout(dictionary, coefficients, starts[:, k : k + 1], times, _STEP)
+        for c, path in enumerate(paths[:, 0] * observations.scale):
+            success[c, k] = np.isfinite(path).all() and r2_score(truth, path) > THRESHOLD
+    errors = []
+    for points in (context.paths[0], context.paths[1:].reshape(-1, observations.dim)):
+        points = points[:: max(len(points) // 100, 1)]
+        truth = context.field(points) * observations.time_unit / observations.scale
+        said = np.einsum("nm,cmd->cnd", dictionary.evaluate(points / observations.scale), coefficients)
+        errors.append(np.abs(said - truth).mean(axis=(1, 2)) / (np.abs(truth).mean() + 1e-9))
+    return np.column_stack([success[:, 0], success[:, 1:].mean(axis=1), *errors])
+
+
+def make_shard(path, seed, model, size=SHARD):
+    """Draw contexts, make and label their candidates; written aside and renamed."""
+    rng = np.random.default_rng(seed)
+    arrays = {}
+    for number in tqdm(range(size), desc=path.stem, disable=None, leave=False):
+        prior = rng.choice(list(PRIORS), p=list(PRIORS.values()))
+        dim = int(rng.choice(list(DIMS), p=list(DIMS.values())))
+        context = draw(str(prior), dim, rng)
+        observed = Trajectories.from_arrays(context.x, context.t)
+        ((solves, variances),) = operator_coefficients(model.operator, [observed])
+        found = consider(observed, Dictionary.polynomial(dim, MAX_DEGREE), solves, variances)
+        arrays[f"{number}/features"] = found.features().astype(np.float32)
+        arrays[f"{number}/labels"] = label(context, found).astype(np.float32)
+        arrays[f"{number}/prior"] = np.array([list(PRIORS).index(str(prior)), dim])
+    aside = path.with_suffix(".aside.npz")
+    np.savez(aside, **arrays)
+    aside.rename(path)
+
+
+class Ranker(nn.Module):
+    """The network of `fim_dynsys.regression.selection.Selector`, in torch for training."""
+
+    def __init__(self, width: int = 48):
+        super().__init__()
+        self.first = nn.Linear(N_FEATURES, width)
+        self.own = nn.Linear(width, width)
+        self.mix, self.pool = nn.Linear(width, width), nn.Linear(3 * width, width, bias=False)
+        self.mix2, self.pool2 = nn.Linear(width, width), nn.Linear(3 * width, width, bias=False)
+        self.out = nn.Linear(width, 1, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Logits (B, C) of standardised features (B, C, F); -inf where the mask (B, C) is false."""
+        gelu = nn.GELU(approximate="tanh")
+        hidden = gelu(self.own(gelu(self.first(x))))
+        for mix, pool in ((self.mix, self.pool), (self.mix2, self.pool2)):
+            hidden = hidden + gelu(mix(hidden) + pool(_pooled(hidden, mask))[:, None])
+        return self.out(hidden)[..., 0].masked_fill(~mask, -torch.inf)
+
+    def tensors(self) -> dict[str, np.ndarray]:
+        """Arrays under the names that `Selector` reads."""
+        named = {"in": self.first, "own": self.own, "mix": self.mix, "mix2": self.mix2}
+        named |= {"pool": self.pool, "pool2": self.pool2, "out": self.out}
+        out = {}
+        for name, layer in named.items():
+            out[name] = layer.weight.detach().numpy().T.copy()
+            if layer.bias is not None:
+                out[f"{name}_bias"] = layer.bias.detach().numpy().copy()
+        return out
+
+
+def _pooled(hidden: Tensor, mask: Tensor) -> Tensor:
+    kept = mask[..., None]
+    mean = (hidden * kept).sum(1) / kept.sum(1)
+    highest = hidden.masked_fill(~kept, -torch.inf).amax(1)
+    return torch.cat([mean, highest, hidden[:, 0]], -1)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Padded contexts: features (N, C, F), labels (N, C, 4), mask (N, C), prior and dimension (N, 2)."""
+
+    features: Tensor
+    labels: Tensor
+    mask: Tensor
+    origin: Tensor
+
+    def subset(self, index):
+        """Some of the contexts."""
+        return Data(self.features[index], self.labels[index], self.mask[index], self.origin[index])
+
+
+def read_shards(folders):
+    """All contexts in the shards of some runs, in the order of their names."""
+    contexts = []
+    for path in sorted(p for folder in folders for p in folder.glob("shard-*.npz")):
+        with np.load(path) as file:
+            for key in file.files:
+                if key.endswith("/features"):
+                    number = key.split("/")[0]
+                    contexts.append([file[f"{number}/{part}"] for part in ("features", "labels", "prior")])
+    longest = max(len(f) for f, _, _ in contexts)
+    values = torch.zeros(len(contexts), longest, N_FEATURES)
+    labels, mask = (
+        torch.zeros(len(contexts), longest, 4),
+        torch.zeros(len(contexts), longest, dtype=torch.bool),
+    )
+    for i, (f, lab, _) in enumerate(contexts):
+        values[i, : len(f)], labels[i, : len(f)], mask[i, : len(f)] = map(
+            torch.tensor, (f, lab, f[:, 0] > -99)
+        )
+    return Data(values, labels, mask, torch.tensor(np.stack([o for _, _, o in contexts])))
+
+
+def utility(labels: Tensor) -> Tensor:
+    """What a choice is worth: both successes, and a share for a field that is near the truth."""
+    near = 1.0 / (1.0 + 5.0 * labels[..., 2]) + 1.0 / (1.0 + 2.0 * labels[..., 3])
+    return labels[..., 0] + labels[..., 1] + 0.25 * near
+
+
+def train(data: Data, seed: int, steps: int, width: int = 48) -> Ranker:
+    """Raise the expected utility of a choice drawn from the softmax, by AdamW with a cosine schedule."""
+    torch.manual_seed(seed)
+    ranker = Ranker(width)
+    optimiser = torch.optim.AdamW(ranker.parameters(), lr=2e-3, weight_decay=1e-2)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    worth = utility(data.labels)
+    generator = torch.Generator().manual_seed(seed)
+    for _ in tqdm(range(steps), desc=f"member {seed}", disable=None, leave=False):
+        index = torch.randint(len(worth), (256,), generator=generator)
+        values, mask = data.features[index], data.mask[index]
+        values = values + 0.05 * torch.randn(values.shape, generator=generator)
+        logits = ranker(values, mask)
+        loss = -(logits.softmax(-1) * worth[index]).sum(-1).mean()
+        # some cross-entropy to the softened best keeps gradients where a choice is sure and wrong
+        target = (4.0 * worth[index]).masked_fill(~mask, -torch.inf).softmax(-1)
+        loss = loss - 0.1 * (target * logits.log_softmax(-1).clamp(min=-50)).sum(-1).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(ranker.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+    return ranker
+
+
+def scores(data: Data, choice: Tensor) -> dict[str, float]:
+    """Mean reconstruction and generalisation of one choice (N,) per context, in percent."""
+    chosen = data.labels[torch.arange(len(choice)), choice]
+    return {
+        "reconstruction": 100 * float(chosen[:, 0].mean()),
+        "generalisation": 100 * float(chosen[:, 1].mean()),
+    }
+
+
+def report(data: Data, logits: Tensor) -> dict[str, dict[str, float]]:
+    """The choice beside that of BIC (the first candidate) and of an oracle of the same utility."""
+    worth = utility(data.labels).masked_fill(~data.mask, -torch.inf)
+    return {
+        "BIC": scores(data, torch.zeros(len(worth), dtype=torch.long)),
+        "selector": scores(data, logits.argmax(-1)),
+        "oracle": scores(data, worth.argmax(-1)),
+    }
+
+
+def export(path: Path, members: list[Ranker], centre: Tensor, spread: Tensor, header: dict) -> None:
+    """Weights of a `Selector` as float32 safetensors."""
+    tensors = {f"{i}/{name}": v for i, member in enumerate(members) for name, v in member.tensors().items()}
+    tensors |= {"centre": centre.numpy(), "spread": spread.numpy()}
+    save_file(tensors, path, {"fim_dynsys": json.dumps(header)})
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m training.selection", description=__doc__)
+    parser.add_argument("--run", required=True, help="folder in runs/ for shards and weights")
+    parser.add_argument("--contexts", type=int, default=10_000, help="contexts to have, of all workers")
+    parser.add_argument(
+        "--worker", type=int, nargs=2, default=(0, 1), metavar=("K", "OF"), help="share of shards"
+    )
+    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--members", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--weights", help="operator's weights (default: shipped)")
+    parser.add_argument("--only", choices=("generate", "train"))
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    folder = Path("runs") / arguments.run
+    folder.mkdir(parents=True, exist_ok=True)
+    if arguments.only != "train":
+        model = fim_dynsys.load("fim-ode", **({"weights": arguments.weights} if arguments.weights else {}))
+        worker, workers = arguments.worker
+        for number in range(worker, -(-arguments.contexts // SHARD), workers):
+            path = folder / f"shard-{number:05d}.npz"
+            if not path.exists():
+                make_shard(path, [arguments.seed, number], model)
+    if arguments.only != "generate":
+        _train_and_export(arguments, folder)
+
+
+def _train_and_export(arguments, folder: Path) -> None:
+    data = read_shards([folder])
+    held_out = torch.arange(len(data.mask)) % 10 == 0
+    known, unknown = data.subset(~held_out), data.subset(held_out)
+    seen = known.features[known.mask]
+    centre, spread = seen.mean(0), seen.std(0).clamp(min=1e-3)
+    known, unknown = (
+        Data((d.features - centre) / spread, d.labels, d.mask, d.origin) for d in (known, unknown)
+    )
+    members = [train(known, arguments.seed + k, arguments.steps) for k in range(arguments.members)]
+    with torch.no_grad():
+        logits = torch.stack([m(unknown.features, unknown.mask) for m in members]).mean(0)
+    result = report(unknown, logits)
+    for name, line in result.items():
+        print(f"{name:10s} {line['reconstruction']:.1f} / {line['generalisation']:.1f}")
+    header = {"contexts": len(known.mask), "steps": arguments.steps, "held out": result}
+    export(folder / "selector.safetensors", members, centre, spread, header)
+
+
+if __name__ == "__main__":
+    main()
