@@ -3,24 +3,24 @@
 Contexts of known systems are drawn (`training.contexts`), candidates made as at inference, and each labelled
 by what it does: whether it reconstructs the observed trajectory and follows two others of the system
 (R2 > 0.9), and how far its field is off along them. Shards of 100 contexts are kept in runs/NAME, so an
-interrupted command goes on where it was; several may work at once on different --worker numbers.
+interrupted command goes on where it was; several may work at once on different --worker numbers. The result,
+runs/NAME/weights.safetensors, holds the operator and the selector.
 """
 
 import argparse
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.numpy import save_file
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 import fim_dynsys
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.fim_ode.choice import consider
-from fim_dynsys.models.fim_ode.estimator import operator_coefficients
+from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS
+from fim_dynsys.models.fim_ode.weights import build_network, save_weights, shipped
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.selection import N_FEATURES
 from fim_dynsys.regression.terms import Dictionary
@@ -64,7 +64,7 @@ def make_shard(path, seed, model, size=SHARD):
         dim = int(rng.choice(list(DIMS), p=list(DIMS.values())))
         context = draw(str(prior), dim, rng)
         observed = Trajectories.from_arrays(context.x, context.t)
-        ((solves, variances),) = operator_coefficients(model.operator, [observed])
+        ((solves, variances),) = model.opinions([observed])
         found = consider(observed, Dictionary.polynomial(dim, MAX_DEGREE), solves, variances)
         arrays[f"{number}/features"] = found.features().astype(np.float32)
         arrays[f"{number}/labels"] = label(context, found).astype(np.float32)
@@ -93,15 +93,15 @@ class Ranker(nn.Module):
             hidden = hidden + gelu(mix(hidden) + pool(_pooled(hidden, mask))[:, None])
         return self.out(hidden)[..., 0].masked_fill(~mask, -torch.inf)
 
-    def tensors(self) -> dict[str, np.ndarray]:
-        """Arrays under the names that `Selector` reads."""
+    def tensors(self) -> dict[str, Tensor]:
+        """Tensors under the names that `Selector` reads."""
         named = {"in": self.first, "own": self.own, "mix": self.mix, "mix2": self.mix2}
         named |= {"pool": self.pool, "pool2": self.pool2, "out": self.out}
         out = {}
         for name, layer in named.items():
-            out[name] = layer.weight.detach().numpy().T.copy()
+            out[name] = layer.weight.detach().T
             if layer.bias is not None:
-                out[f"{name}_bias"] = layer.bias.detach().numpy().copy()
+                out[f"{name}_bias"] = layer.bias.detach()
         return out
 
 
@@ -198,11 +198,19 @@ def report(data: Data, logits: Tensor) -> dict[str, dict[str, float]]:
     }
 
 
-def export(path: Path, members: list[Ranker], centre: Tensor, spread: Tensor, header: dict) -> None:
-    """Weights of a `Selector` as float32 safetensors."""
+def export(path: Path, operator: Path, members: list[Ranker], centre: Tensor, spread: Tensor, header: dict):
+    """The operator's weights file with a `Selector` beside the network, float16."""
+    network, known = build_network(operator)
     tensors = {f"{i}/{name}": v for i, member in enumerate(members) for name, v in member.tensors().items()}
-    tensors |= {"centre": centre.numpy(), "spread": spread.numpy()}
-    save_file(tensors, path, {"fim_dynsys": json.dumps(header)})
+    save_weights(
+        path,
+        network,
+        known["architecture"],
+        network.config,
+        known["max_dim"],
+        known["extra"] | {"selector": header},
+        selector=tensors | {"centre": centre, "spread": spread},
+    )
 
 
 def main() -> None:
@@ -249,7 +257,8 @@ def _train_and_export(arguments, folder: Path) -> None:
     for name, line in result.items():
         print(f"{name:10s} {line['reconstruction']:.1f} / {line['generalisation']:.1f}")
     header = {"contexts": len(known.mask), "steps": arguments.steps, "held out": result}
-    export(folder / "selector.safetensors", members, centre, spread, header)
+    operator = Path(arguments.weights) if arguments.weights else shipped(DEFAULT_WEIGHTS)
+    export(folder / "weights.safetensors", operator, members, centre, spread, header)
 
 
 if __name__ == "__main__":
