@@ -17,6 +17,7 @@ _PUBLIC = {
     "IndexCheck": "balance",
     "Kind": "kinds",
     "LimitCycles": "periodic",
+    "LyapunovSpectrum": "exponents",
     "ManifoldBranch": "invariant",
     "ManifoldEnd": "invariant",
     "Manifolds": "invariant",
@@ -26,6 +27,7 @@ _PUBLIC = {
     "continuation": "arclength",
     "fixed_points": "equilibria",
     "limit_cycles": "periodic",
+    "lyapunov": "exponents",
     "manifolds": "invariant",
     "poincare": "sections",
 }

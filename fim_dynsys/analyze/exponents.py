@@ -1,0 +1,368 @@
+"""Lyapunov exponents: QR decompositions of tangent vectors along many pieces of one orbit at once."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from fim_dynsys.analyze.results import Effort, Result, labels, unwrap
+from fim_dynsys.analyze.tangent import CountedField, carry
+from fim_dynsys.errors import SimulationWarning
+from fim_dynsys.simulation import FAILURES, Status, integrate
+
+_RTOL = 1e-6
+_TRANSIENT = 100.0  # in the orbit's own units of time
+_SPACING = 2.0  # between the starts of neighbouring pieces
+_LONGEST_SEGMENT = 10.0
+# Tangent vectors may part by so many powers of e within a segment: at tolerance 1e-6 the shortest is then
+# still known to some per cent in the worst piece, and far better in the others.
+_SPREAD = 10.0
+_PILOT = 16
+_FEWEST_SEGMENTS = 40
+# The start of each piece in which its tangent vectors find their directions: a tenth of it, or so many units
+# of time, but never more than half of it.
+_DISCARDED = 0.1
+_ALIGNED = 50.0
+_TAPERED = 0.4
+_BLOCKS = 4
+_DEPENDENT = 2.0  # blocks that vary so much more than independent pieces would show that these are not
+_NORMAL, _STUDENT = 1.96, 3.18  # 97.5 % quantiles: for many pieces, for `_BLOCKS` blocks
+_SIGNIFICANT = 2.5  # standard errors
+# What is left of an error that falls like 1 / t or a little more slowly, as a multiple of the change from the
+# mean to its last half.
+_DRIFT = 5.0
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LyapunovSpectrum(Result):
+    """Lyapunov exponents of one orbit.
+
+    Attributes
+    ----------
+    exponents : ndarray (d,)
+        Mean exponential growth rates per unit of time, largest first; NaN if the orbit failed (`status`).
+    error : ndarray (d,)
+        Half widths of their 95 % confidence intervals.
+    running : ndarray (n_steps, d)
+        Plain means up to each of `times`.
+    times : ndarray (n_steps,)
+        Time along each piece of the orbit.
+    divergence : float
+        Mean divergence of the field along the same pieces.
+    sum_error : float
+        Sum of the exponents less that mean: should be zero.
+    duration : float
+        Time that the estimate rests on, all pieces together.
+    supported : float
+        Share of it at which the field is backed by data.
+    status : Status
+        ``SUCCESS``, or how the integration of the orbit failed.
+    """
+
+    exponents: np.ndarray
+    error: np.ndarray
+    running: np.ndarray
+    times: np.ndarray
+    divergence: float
+    sum_error: float
+    duration: float
+    supported: float
+    status: Status
+
+    def _headline(self):
+        return f"Lyapunov exponents from {self.duration:.5g} units of time ({self.status.name.lower()})"
+
+    def _rows(self):
+        rows = zip(self.exponents, self.error, strict=True)
+        return ["exponent", "+- (95 %)"], [list(row) for row in rows]
+
+    def _notes(self):
+        check = f"sum less mean divergence {self.sum_error:.2g}; in the data's support {self.supported:.0%}"
+        return [check, *super()._notes()]
+
+    def _variables(self):
+        return {
+            "exponents": (("mode",), self.exponents),
+            "error": (("mode",), self.error),
+            "running": (("step", "mode"), self.running),
+            "times": (("step",), self.times),
+            "divergence": ((), self.divergence),
+            "duration": ((), self.duration),
+            "supported": ((), self.supported),
+            "status": ((), np.array(self.status, dtype=object)),
+        }
+
+
+def lyapunov(field, x0, n_pieces=256, precision=1e-4, budget=25_000_000, transient=None):
+    """Estimate all Lyapunov exponents of the orbit through a state.
+
+    After a transient, states along the orbit become the starts of pieces that are continued side by side,
+    each with d tangent vectors that are made orthonormal again from time to time. Pieces are weighted with
+    a taper over time, which takes away the noise that a sharp beginning and end leave. The stated error is
+    that of the mean over pieces, or over blocks of time where that is larger, with the error of the sum
+    added.
+
+    Parameters
+    ----------
+    field : VectorField or fitted model
+        The field under analysis.
+    x0 : array_like (d,)
+        A state of the orbit, or of the basin of its attractor.
+    n_pieces : int
+        Number of pieces continued side by side.
+    precision : float
+        The estimate is complete when every stated error is at most this multiple of the sum of the moduli
+        of the exponents.
+    budget : int
+        Number of field evaluations after which it ends in any case.
+    transient : float, optional
+        Time before the first piece; default a hundred times the time in which the orbit moves by its own
+        size.
+
+    Returns
+    -------
+    LyapunovSpectrum
+
+    Raises
+    ------
+    ValueError
+        If `x0` is not a finite state or an option is not positive.
+    TypeError
+        If `field` has no vector field in the space of the observations.
+
+    Warns
+    -----
+    SimulationWarning
+        If the orbit could not be followed; the exponents are then NaN.
+
+    References
+    ----------
+    G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn: Lyapunov characteristic exponents for smooth
+    dynamical systems, part 2, Meccanica 15 (1980) 21.
+    """
+    field = unwrap(field, "lyapunov")
+    x0 = _checked(field, x0, n_pieces, precision, budget, transient)
+    counted = CountedField(field)
+    try:
+        x, length, unit = _pieces(counted, x0, n_pieces, transient)
+        estimate = _Estimate(counted, x, length, unit)
+        estimate.run(precision, budget)
+    except _Failure as failure:
+        warnings.warn(
+            f"lyapunov: the orbit through {x0} could not be followed ({failure.status.name}); its exponents "
+            "are NaN.",
+            SimulationWarning,
+            stacklevel=2,
+        )
+        return _failed(field, failure.status, _effort(1, 0, counted, budget, False))
+    return estimate.result(field, budget)
+
+
+class _Failure(Exception):
+    """The integration of the orbit or of a piece of it failed."""
+
+    def __init__(self, status):
+        super().__init__(status)
+        self.status = Status(int(status))
+
+
+def _checked(field, x0, n_pieces, precision, budget, transient):
+    x0 = np.asarray(x0, dtype=float)
+    if x0.shape != (field.dim,) or not np.isfinite(x0).all():
+        raise ValueError(f"lyapunov: expected one finite state of shape ({field.dim},), got {x0}.")
+    if n_pieces < 2 or not (precision > 0 and budget > 0 and (transient is None or transient >= 0)):
+        raise ValueError(
+            "lyapunov: expected at least 2 pieces, a positive precision and budget and a transient >= 0, got "
+            f"{n_pieces}, {precision}, {budget}, {transient}."
+        )
+    return x0
+
+
+# -------------------------------------------------------------------- the orbit
+
+
+def _pieces(field, x0, n_pieces, transient):
+    """Starts ``(n, d)`` of the pieces, the unit of each state ``(d,)``, and the orbit's own unit of time."""
+    x, unit = _own_unit(field, x0)
+    if transient is None:
+        transient = _TRANSIENT * unit
+    if transient > 0:
+        x = _follow(field, x, np.array([0.0, transient]))[-1]
+    states = _follow(field, x, _SPACING * unit * np.arange(n_pieces + 1))[1:]
+    length = field.inner.length_scale
+    if length is None:
+        length = np.maximum(states.std(axis=0), 1e-3 * np.abs(states).max())
+        length = np.where(length > 0, length, 1.0)
+    return states, length, unit
+
+
+def _own_unit(field, x0):
+    """A state further on, and the time in which the orbit moves by its own size."""
+    fastest = _fastest_rate(field, x0[None])
+    window = 10.0 / fastest if fastest > 0 else 1.0
+    for _ in range(12):
+        states = _follow(field, x0, np.linspace(0.0, window, 401))[200:]
+        spread = states.std(axis=0)
+        moves = spread > 1e-9 * np.abs(states).max()
+        speed = field(states)[:, moves] / spread[moves]
+        unit = 1.0 / np.sqrt(np.mean(speed**2)) if moves.any() else window / 10.0
+        x0 = states[-1]
+        if window >= 20 * unit or not moves.any():
+            break
+        window *= 4
+    return x0, unit
+
+
+def _fastest_rate(field, x):
+    """Largest norm of the Jacobian at rows of states, with states in units of their length scales."""
+    length = field.scales.length
+    jac = field.jacobian(x) * (length / length[:, None])
+    if not np.isfinite(jac).all():
+        raise _Failure(Status.NON_FINITE)
+    return float(np.linalg.norm(jac, axis=(1, 2)).max())
+
+
+def _follow(field, x0, t):
+    solution = integrate([field], x0[None], t, rtol=_RTOL)
+    if solution.status[0] in FAILURES:
+        raise _Failure(solution.status[0])
+    return solution.x[0]
+
+
+# -------------------------------------------------------------------- the estimate
+
+
+class _Estimate:
+    """Pieces under way, and the growth of their tangent vectors segment by segment."""
+
+    def __init__(self, field, x, length, unit):
+        n, d = x.shape
+        self.field, self.x, self.length, self.unit = field, x, length, unit
+        self.vectors = np.broadcast_to(np.eye(d), (n, d, d))
+        self.growth, self.divergence, self.supported = [], [], []
+        self.segment = self._choose_segment()
+        self.growth.clear(), self.divergence.clear(), self.supported.clear()
+
+    def _choose_segment(self):
+        """Duration over which the tangent vectors part by `_SPREAD` at most."""
+        longest = _LONGEST_SEGMENT * self.unit
+        fastest = _fastest_rate(self.field, self.x)
+        duration = 0.1 / fastest if fastest > 0 else longest
+        for _ in range(_PILOT):
+            self._advance(min(duration, longest))
+            spread = np.ptp(self.growth[-1], axis=1).max()
+            duration = min(duration, longest) * np.clip(_SPREAD / max(spread, 1e-9), 0.5, 2.0)
+        return min(duration, longest)
+
+    def _advance(self, duration):
+        end = carry(self.field, self.x, self.vectors, duration, self.length, _RTOL)
+        if end.failed.any():
+            raise _Failure(end.status[end.failed][0])
+        self.x = end.x
+        self.vectors, triangle = np.linalg.qr(end.vectors)
+        with np.errstate(divide="ignore"):
+            growth = np.log(np.abs(np.diagonal(triangle, axis1=1, axis2=2)))
+        if not np.isfinite(growth).all():
+            raise _Failure(Status.NON_FINITE)
+        self.growth.append(growth)
+        self.divergence.append(end.divergence)
+        if self.field.inner.context is not None:
+            self.supported.append(np.mean(self.field.support(self.x) >= 0.5))
+
+    def run(self, precision, budget):
+        """Add segments until the errors are small enough or the budget is spent."""
+        from tqdm import tqdm
+
+        check = _FEWEST_SEGMENTS
+        with tqdm(total=budget, disable=None, unit="points", unit_scale=True, leave=False) as bar:
+            while True:
+                self._advance(self.segment)
+                bar.update(self.field.points - bar.n)
+                self.exhausted = self.field.points >= budget
+                if len(self.growth) < check and not self.exhausted:
+                    continue
+                self._evaluate()
+                if self.exhausted or (self.error <= precision * np.abs(self.exponents).sum()).all():
+                    return
+                check = int(1.2 * check)
+
+    def _evaluate(self):
+        """Exponents and errors from the segments so far."""
+        growth = np.array(self.growth) / self.segment
+        aligned = min(0.5, max(_DISCARDED, _ALIGNED * self.unit / (len(growth) * self.segment)))
+        kept = growth[int(aligned * len(growth)) :]
+        each = np.tensordot(_taper(len(kept)), kept, 1)
+        self.exponents = each.mean(axis=0)
+        self.n_kept = len(kept)
+        pieces = each.std(axis=0, ddof=1) / np.sqrt(len(each))
+        rate = np.array(self.divergence)[-len(kept) :] / self.segment
+        self.mean_divergence = float((_taper(len(kept)) @ rate).mean())
+        self.sum_error = float(self.exponents.sum() - self.mean_divergence)
+        systematic = abs(self.sum_error) + _RTOL * np.abs(self.exponents).max()
+        self.error = np.maximum(_NORMAL * pieces, self._shared_error(kept, pieces)) + systematic
+
+    def _shared_error(self, kept, pieces):
+        """Half widths for what the pieces have in common, 0 where they vary as if independent.
+
+        Pieces that have not parted yet err together, and so does their mean from one block of time to the
+        next. Tangent vectors that have not found their directions yet, or that part like a power of t, leave
+        a drift in all of them.
+        """
+        together = kept.mean(axis=1)
+        blocks = np.array([_taper(len(block)) @ block for block in np.array_split(together, _BLOCKS)])
+        joint = blocks.std(axis=0, ddof=1) / np.sqrt(len(blocks))
+        late = together[len(together) // 2 :]
+        drift = np.abs(self.exponents - _taper(len(late)) @ late)
+        dependent = joint > _DEPENDENT * pieces
+        noise = np.where(dependent, _STUDENT * joint, 0.0)
+        drifting = dependent | (drift > _SIGNIFICANT * pieces)
+        return np.maximum(noise, np.where(drifting, _DRIFT * drift, 0.0))
+
+    def result(self, field, budget):
+        """The estimate as a result."""
+        order = np.argsort(-self.exponents, kind="stable")
+        growth = np.array(self.growth)[-self.n_kept :].mean(axis=1) / self.segment
+        counts = np.arange(1, self.n_kept + 1)
+        n = len(self.x)
+        return LyapunovSpectrum(
+            exponents=self.exponents[order],
+            error=self.error[order],
+            running=np.cumsum(growth, axis=0)[:, order] / counts[:, None],
+            times=counts * self.segment,
+            divergence=self.mean_divergence,
+            sum_error=self.sum_error,
+            duration=self.n_kept * self.segment * n,
+            supported=float(np.mean(self.supported)) if self.supported else 1.0,
+            status=Status.SUCCESS,
+            effort=_effort(n, len(self.growth), self.field, budget, self.exhausted),
+            **labels(field),
+        )
+
+
+def _taper(n):
+    """Weights that add up to 1, with cosine flanks (Tukey's window)."""
+    place = (np.arange(n) + 0.5) / n
+    edge = np.minimum(place, 1.0 - place) / (_TAPERED / 2)
+    weight = np.where(edge < 1.0, 0.5 - 0.5 * np.cos(np.pi * np.minimum(edge, 1.0)), 1.0)
+    return weight / weight.sum()
+
+
+def _effort(seeds, iterations, field, budget, exhausted):
+    return Effort(seeds, iterations, field.points, budget, exhausted)
+
+
+def _failed(field, status, effort):
+    nothing = np.full(field.dim, np.nan)
+    return LyapunovSpectrum(
+        exponents=nothing,
+        error=nothing,
+        running=np.empty((0, field.dim)),
+        times=np.empty(0),
+        divergence=np.nan,
+        sum_error=np.nan,
+        duration=0.0,
+        supported=np.nan,
+        status=status,
+        effort=effort,
+        **labels(field),
+    )
