@@ -10,11 +10,13 @@ from html import escape
 import numpy as np
 import xarray as xr
 
-from fim_dynsys.field import EnsembleField, VectorField
+from fim_dynsys.field import EnsembleField, Scales, VectorField
 from fim_dynsys.regions import Region
 
 WIDENED = 0.1
 """How much a default region exceeds the data's box on each side, as a share of its size."""
+
+_SCALE_POINTS = 64
 
 
 @dataclass(frozen=True)
@@ -275,6 +277,37 @@ def _default_region(field, who):
             "pass region=Region(low, high)."
         )
     return Region(box.low, box.high, field.state_names)
+
+
+def scales_within(field: VectorField, region: Region) -> Scales:
+    """The sizes that tolerances are relative to: the field's own scales, else those of the region.
+
+    A field that knows of no data and no region has scales of 1, which say nothing; the region then gives the
+    lengths (the standard deviation of a uniform distribution) and the field's root mean square in it the
+    speeds. Lengths never exceed those of the region.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field under analysis.
+    region : Region
+        The box in which it is analysed.
+
+    Returns
+    -------
+    Scales
+    """
+    own = region.size / np.sqrt(12.0)
+    if field.length_scale is not None:
+        scales = field.scales
+        return Scales(np.minimum(scales.length, own), scales.speed, scales.time)
+    with np.errstate(all="ignore"):
+        f = field(region.sobol(_SCALE_POINTS))
+    f = f[np.isfinite(f).all(axis=1)]
+    speed = np.sqrt(np.mean(f**2, axis=0)) if len(f) else np.zeros(field.dim)
+    relative = np.sqrt(np.mean((speed / own) ** 2))
+    time = 1.0 / relative if 0 < relative < np.inf else 1.0
+    return Scales(own, np.where(speed > 1e-12 * own / time, speed, own / time), time)
 
 
 def labels(field: VectorField) -> dict:
