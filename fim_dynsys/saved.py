@@ -11,7 +11,7 @@ import numpy as np
 from fim_dynsys.field import FitInfo, Scales
 from fim_dynsys.regions import Region
 from fim_dynsys.regression.fields import DictionaryField
-from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.regression.terms import ARRAYS, Dictionary
 from fim_dynsys.trajectories import Trajectories
 
 FORMAT = "fim-dynsys-fitted"
@@ -206,7 +206,7 @@ def dictionary_field_arrays(field: DictionaryField) -> dict[str, np.ndarray]:
         What `dictionary_field_from_arrays` takes.
     """
     dictionary, info = field.dictionary, field.fit_info
-    arrays = {name: getattr(dictionary, name) for name in ("exponents", "kind", "coordinate", "inner")}
+    arrays = {name: getattr(dictionary, name) for name in ARRAYS}
     arrays["coefficients"] = field.coefficients
     arrays |= {"region_low": field.region.low, "region_high": field.region.high}
     arrays |= {
@@ -234,7 +234,7 @@ def dictionary_field_from_arrays(arrays, context: Trajectories, report=None) -> 
     -------
     DictionaryField
     """
-    dictionary = Dictionary(*(arrays[name] for name in ("exponents", "kind", "coordinate", "inner")))
+    dictionary = Dictionary(*(arrays.get(name) for name in ARRAYS))
     names = context.state_names
     return DictionaryField(
         dictionary,

@@ -17,7 +17,9 @@ from fim_dynsys.regression.terms import Dictionary, Kind
 RNG = np.random.default_rng(3)
 EVERY_KIND = Dictionary.polynomial(2, 3)
 for _kind in list(Kind)[1:]:
-    EVERY_KIND = EVERY_KIND + Dictionary([[0, 1]], [_kind], [0], [0.7])
+    EVERY_KIND = EVERY_KIND + Dictionary([[0, 1]], [_kind], [0], [0.7], [1.6])
+PAIRED = len(EVERY_KIND)
+EVERY_KIND = EVERY_KIND + Dictionary([[1, 0]], [Kind.SIN], [0], [0.7], [-0.4], [1])
 
 
 def small_field(dictionary, rng=RNG):
@@ -39,31 +41,36 @@ def test_paths_equal_runge_kutta_in_numpy():
         np.testing.assert_allclose(path[sample + 1], x[0], rtol=1e-13)
 
 
-@pytest.mark.parametrize("free", [[], [11, 13]])
-def test_interval_maps_have_exact_derivatives(free):
-    """Against central differences of the map itself."""
+@pytest.mark.parametrize("kinds", [[], [Kind.SIN, Kind.EXP], list(Kind)[1:]], ids=["none", "two", "all"])
+def test_interval_maps_have_exact_derivatives(kinds):
+    """Against central differences of the map itself, numbers inside functions included; two are shared."""
     coefficients = small_field(EVERY_KIND)
-    coefficients[[11, 13]] = 0.2
+    terms = [int(np.flatnonzero(EVERY_KIND.kind == kind)[0]) for kind in kinds]
+    numbers = [(term, slot, 2 * k + slot) for k, term in enumerate(terms) for slot in (0, 1)]
+    numbers += [(PAIRED, slot, slot) for slot in (0, 1) if kinds]
+    free = np.array(numbers, dtype=np.intp).reshape(-1, 3)
+    coefficients[free[:, 0]] = 0.2
     row, column = np.nonzero(coefficients)
-    p, free = coefficients[row, column], np.array(free, dtype=np.intp)
+    p = coefficients[row, column]
     nodes = np.array([[0.8, 0.5], [0.6, 0.9], [0.7, 0.2]])
     steps, counts = np.array([0.1, 0.05]), np.array([1, 3])
 
     def ends(p, inner, nodes):
         terms = list(EVERY_KIND.packed)
-        terms[-1] = terms[-1].copy()
-        terms[-1][free] = inner
+        terms[7], terms[8] = terms[7].copy(), terms[8].copy()
+        for term, slot, k in free:
+            terms[7 + slot][term] += inner[k]
         return interval_maps(tuple(terms), row, column, p, free, nodes, steps, counts)
 
-    inner = EVERY_KIND.inner[free]
+    inner = np.zeros(2 * len(kinds))
     _, tangents = ends(p, inner, nodes)
     h = 1e-6
     for i in range(2):
         e = h * np.eye(2)[i]
         difference = (ends(p, inner, nodes + e)[0] - ends(p, inner, nodes - e)[0]) / (2 * h)
         np.testing.assert_allclose(tangents[:, :, i], difference, atol=1e-8)
-    for k in range(len(p) + len(free)):
-        e = h * np.eye(len(p) + len(free))[k]
+    for k in range(len(p) + len(inner)):
+        e = h * np.eye(len(p) + len(inner))[k]
         forward = ends(p + e[: len(p)], inner + e[len(p) :], nodes)[0]
         backward = ends(p - e[: len(p)], inner - e[len(p) :], nodes)[0]
         np.testing.assert_allclose(tangents[:, :, 2 + k], (forward - backward) / (2 * h), atol=1e-8)

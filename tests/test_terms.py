@@ -16,6 +16,14 @@ MIXED = (
     + Dictionary.functions(2, Kind.HILL2, 1.3)
     + Dictionary.functions(2, Kind.TANH, 0.9)
     + Dictionary.functions(2, Kind.LOG, 2.0, [1, 1])
+    + Dictionary.functions(2, Kind.POWER, 1.0, [1, 0], 0.7)
+    + Dictionary.functions(2, Kind.POWER, 0.5, second=-2.0)
+    + Dictionary.functions(2, Kind.SATURATION, 0.8, [0, 1], 3.0)
+    + Dictionary.functions(2, Kind.INHIBITION, 1.1, second=2.5)
+    + Dictionary.functions(2, Kind.QUADRATIC_RECIPROCAL, 0.6, [1, 0], 0.3)
+    + Dictionary.functions(2, Kind.RECIPROCAL, 0.5)
+    + Dictionary.functions(2, Kind.SQUARED_RECIPROCAL, 0.5, [0, 2])
+    + Dictionary([[0, 0], [1, 0]], [Kind.SIN, Kind.TANH], [0, 1], [1.0, 2.0], [-1.0, 0.3], [1, -1])
 )
 POINTS = RNG.uniform(0.3, 1.8, size=(7, 2))
 
@@ -31,7 +39,7 @@ def test_polynomial_equals_pysindy(dim, degree):
 
 
 def test_values_and_gradients_equal_sympy():
-    symbols = sympy.symbols("a b")
+    symbols = sympy.symbols("a b", positive=True)
     terms = MIXED.sympy(symbols)
     values, gradients = MIXED.evaluate(POINTS), MIXED.gradient(POINTS)
     for m, term in enumerate(terms):
@@ -44,7 +52,7 @@ def test_values_and_gradients_equal_sympy():
 
 
 def test_third_directional_derivative_equals_sympy():
-    symbols = sympy.symbols("a b")
+    symbols = sympy.symbols("a b", positive=True)
     directions = RNG.normal(size=(3, 2))
     values = MIXED.directional(POINTS[:1], *(v[None] for v in directions))[0]
     for m, term in enumerate(MIXED.sympy(symbols)):
@@ -97,6 +105,32 @@ def test_subset_union_and_equality():
 def test_names_of_functions():
     dictionary = Dictionary([[1, 0], [0, 2]], [Kind.SIN, Kind.TANH], [1, 0], [2.0, 1.0])
     assert dictionary.names(["u", "v"]) == ["u sin(2 v)", "v^2 tanh(u)"]
+    kinds = [Kind.POWER, Kind.POWER, Kind.SATURATION, Kind.SIN, Kind.TANH]
+    inner, second = [1.0, 0.5, 2.0, -1.0, 3.0], [0.5, -2.0, 4.0, 1.0, -0.2]
+    dictionary = Dictionary(np.zeros((5, 2)), kinds, [0, 0, 1, 0, 1], inner, second, [-1, -1, -1, 1, -1])
+    expected = ["u^0.5", "(0.5 u)^-2", "saturation(2 v, 4)", "sin(-1 u + v)", "tanh(3 v + -0.2)"]
+    assert dictionary.names(["u", "v"]) == expected
+
+
+def test_even_functions_of_negative_numbers():
+    dictionary = Dictionary.functions(1, Kind.SATURATION, 0.8, second=2.0) + Dictionary.functions(
+        1, Kind.HILL2, 0.8
+    )
+    x = np.linspace(-2.0, 2.0, 9)[:, None]
+    v = np.ones_like(x)
+    for take in (
+        dictionary.evaluate,
+        lambda x: dictionary.directional(x, v),
+        lambda x: dictionary.directional(x, v, v),
+    ):
+        np.testing.assert_allclose(take(x)[:, 0], take(x)[:, 1], rtol=1e-12, atol=1e-14)
+
+
+def test_factors_inside_powers_move_outside():
+    dictionary = Dictionary.functions(1, Kind.POWER, 1.0, second=-1.5)
+    rescaled, coefficients = dictionary.rescaled(np.array([[2.0]]), np.array([4.0]))
+    assert rescaled.inner[0] == 1.0
+    assert coefficients[0, 0] == pytest.approx(2.0 * 4.0 * 4.0**1.5)
 
 
 def test_no_terms():
@@ -112,6 +146,7 @@ def test_no_terms():
         (lambda: Dictionary([[-1]]), ["Dictionary", "not negative"]),
         (lambda: Dictionary([[1]], [99]), ["Dictionary", "kinds among"]),
         (lambda: Dictionary([[1]], [1], [3]), ["Dictionary", "coordinates below 1"]),
+        (lambda: Dictionary([[1]], [1], [0], partner=[1]), ["Dictionary", "partners below 1"]),
         (lambda: Dictionary([[1]], [0, 0]), ["Dictionary", "kind of shape (1,)", "(2,)"]),
         (lambda: MIXED.evaluate(np.ones((3, 4))), ["Dictionary", "(n, 2)", "(3, 4)"]),
         (lambda: MIXED.names(["a"]), ["Dictionary", "2 state names", "got 1"]),

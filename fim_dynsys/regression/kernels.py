@@ -12,27 +12,64 @@ _inlined = numba.njit(inline="always", error_model="numpy")
 
 
 @_compiled
-def _function(kind, u):
-    """``g(u)`` and ``g'(u)`` of a `fim_dynsys.regression.terms.Kind`."""
+def _function(kind, u, shape):
+    """``g(u)``, ``g'(u)`` and its derivative by the shape, of a `fim_dynsys.regression.functions.Kind`."""
     if kind == 1:
-        return np.sin(u), np.cos(u)
+        return np.sin(u), np.cos(u), 0.0
     if kind == 2:
-        return np.cos(u), -np.sin(u)
+        return np.cos(u), -np.sin(u), 0.0
     if kind == 3:
         value = np.exp(u)
-        return value, value
+        return value, value, 0.0
     if kind == 4:
         below = 1.0 / (1.0 + u)
-        return u * below, below * below
+        return u * below, below * below, 0.0
     if kind == 5:
         below = 1.0 / (1.0 + u * u)
-        return u * u * below, 2.0 * u * below * below
+        return u * u * below, 2.0 * u * below * below, 0.0
     if kind == 6:
         value = np.tanh(u)
-        return value, 1.0 - value * value
+        return value, 1.0 - value * value, 0.0
     if kind == 7:
-        return (np.log(u) if u >= 0.0 else np.nan), 1.0 / u
-    return 1.0, 0.0
+        return (np.log(u) if u >= 0.0 else np.nan), 1.0 / u, 0.0
+    if kind == 8:
+        value = u**shape
+        by_shape = value * np.log(u) if u > 0.0 else (0.0 if u == 0.0 else np.nan)
+        return value, (shape * u ** (shape - 1.0) if shape != 0.0 else 0.0), by_shape
+    if kind == 9 or kind == 10:
+        size = abs(u)
+        power = size**shape
+        below = 1.0 / (1.0 + power)
+        curve = power * below * below if power < 1e150 else 0.0
+        slope = shape * curve / u if u != 0.0 else (1.0 if shape == 1.0 else 0.0)
+        by_shape = curve * np.log(size) if size > 0.0 else 0.0
+        if kind == 9:
+            return 1.0 - below, slope, by_shape
+        return below, -slope, -by_shape
+    if kind == 11:
+        below = 1.0 / (1.0 + u + shape * u * u)
+        return below, -(1.0 + 2.0 * shape * u) * below * below, -u * u * below * below
+    if kind == 12:
+        below = 1.0 / (1.0 + u)
+        return below, -below * below, 0.0
+    if kind == 13:
+        below = 1.0 / (1.0 + u)
+        return below * below, -2.0 * below * below * below, 0.0
+    return 1.0, 0.0, 0.0
+
+
+@_inlined
+def _has_shape(kind):
+    return kind >= 8 and kind <= 11
+
+
+@_inlined
+def _argument(x, kind, coordinate, inner, second, partner):
+    """``u`` of a term at one point."""
+    u = inner * x[coordinate]
+    if not _has_shape(kind):
+        u += second * (x[partner] if partner >= 0 else 1.0)
+    return u
 
 
 @_inlined
@@ -45,20 +82,21 @@ def _fill_table(x, parent, factor, table):
 @_inlined
 def _values(x, terms, used, table, out):
     """Values of the terms ``used`` at one point."""
-    parent, factor, _, index, _, kind, coordinate, inner = terms
+    parent, factor, _, index, _, kind, coordinate, inner, second, partner = terms
     _fill_table(x, parent, factor, table)
     for u in range(len(used)):
         i = used[u]
         value = table[index[i]]
         if kind[i]:
-            value *= _function(kind[i], inner[i] * x[coordinate[i]])[0]
+            u = _argument(x, kind[i], coordinate[i], inner[i], second[i], partner[i])
+            value *= _function(kind[i], u, second[i])[0]
         out[i] = value
 
 
 @_inlined
 def _values_and_gradients(x, terms, used, table, out, gradient):
     """Values (m,) and gradients (m, d) of the terms ``used`` at one point."""
-    parent, factor, lowered, index, exponents, kind, coordinate, inner = terms
+    parent, factor, lowered, index, exponents, kind, coordinate, inner, second, partner = terms
     _fill_table(x, parent, factor, table)
     for u in range(len(used)):
         i = used[u]
@@ -68,10 +106,13 @@ def _values_and_gradients(x, terms, used, table, out, gradient):
             power = exponents[i, j]
             gradient[i, j] = power * table[lowered[row, j]] if power else 0.0
         if kind[i]:
-            g, slope = _function(kind[i], inner[i] * x[coordinate[i]])
+            u = _argument(x, kind[i], coordinate[i], inner[i], second[i], partner[i])
+            g, slope, _ = _function(kind[i], u, second[i])
             for j in range(len(x)):
                 gradient[i, j] *= g
             gradient[i, coordinate[i]] += table[row] * inner[i] * slope
+            if partner[i] >= 0 and not _has_shape(kind[i]):
+                gradient[i, partner[i]] += table[row] * second[i] * slope
             out[i] *= g
 
 
@@ -154,7 +195,9 @@ def rollouts(terms, coefficients, x0, t, counts, bound):
 def _tangent_slope(x, tangent, terms, used, row, column, p, free, buffers, slope, tangent_slope):
     """Right-hand side and its derivative along the columns of ``tangent`` (d, d + q).
 
-    The parameters after the coefficients ``p`` are the inner factors of the terms ``free``.
+    The parameters after the coefficients ``p`` are numbers inside functions: each row of ``free`` names a
+    term, 0 for its inner factor or 1 for its second number, and which of these parameters it is; terms may
+    share one.
     """
     table, values, gradient, jacobian = buffers
     d, width = tangent.shape
@@ -176,19 +219,27 @@ def _tangent_slope(x, tangent, terms, used, row, column, p, free, buffers, slope
     for k in range(len(p)):
         tangent_slope[column[k], d + k] += values[row[k]]
     for f in range(len(free)):
-        i = free[f]
-        at = terms[6][i]
-        slope_of_g = table[terms[3][i]] * x[at] * _function(terms[5][i], terms[7][i] * x[at])[1]
+        i = free[f, 0]
+        kind, at, partner = terms[5][i], terms[6][i], terms[9][i]
+        u = _argument(x, kind, at, terms[7][i], terms[8][i], partner)
+        _, slope_of_g, by_shape = _function(kind, u, terms[8][i])
+        if free[f, 1] == 0:
+            by_number = slope_of_g * x[at]
+        elif _has_shape(kind):
+            by_number = by_shape
+        else:
+            by_number = slope_of_g * (x[partner] if partner >= 0 else 1.0)
+        by_number *= table[terms[3][i]]
         for k in range(len(p)):
             if row[k] == i:
-                tangent_slope[column[k], d + len(p) + f] += p[k] * slope_of_g
+                tangent_slope[column[k], d + len(p) + free[f, 2]] += p[k] * by_number
 
 
 @_compiled
 def interval_maps(terms, row, column, p, free, nodes, steps, counts):
     """Ends of all intervals (N, d) and their derivatives (N, d, d + q) by start and parameters."""
     n, d = len(nodes) - 1, nodes.shape[1]
-    width = d + len(p) + len(free)
+    width = d + len(p) + (free[:, 2].max() + 1 if len(free) else 0)
     ends, tangents = np.empty((n, d)), np.zeros((n, d, width))
     m, used = len(terms[3]), np.unique(row)
     buffers = (np.empty(len(terms[0])), np.empty(m), np.empty((m, d)), np.empty((d, d)))

@@ -62,7 +62,7 @@ def sparse_problem(dictionary, support):
 def compiled_maps(dictionary, support):
     """The `interval_maps` of `fit_trajectory` for the problem of `sparse_problem`, compiled."""
     row, column = np.nonzero(support)
-    no_inner = np.zeros(0, dtype=np.intp)
+    no_inner = np.zeros((0, 3), dtype=np.intp)
 
     def maps(p, nodes, steps, counts):
         return interval_maps(dictionary.packed, row, column, p, no_inner, nodes, steps, counts)

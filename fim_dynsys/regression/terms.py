@@ -3,75 +3,20 @@
 import itertools
 import math
 from dataclasses import dataclass
-from enum import IntEnum
 from functools import cached_property
 
 import numpy as np
 
-
-class Kind(IntEnum):
-    """Function ``g(u)``, ``u = inner * x[coordinate]``, that multiplies a term's monomial."""
-
-    MONOMIAL = 0
-    """``1``: the term is its monomial."""
-    SIN = 1
-    """``sin(u)``."""
-    COS = 2
-    """``cos(u)``."""
-    EXP = 3
-    """``exp(u)``."""
-    HILL = 4
-    """``u / (1 + u)``, saturation of order one (pole at ``u = -1``)."""
-    HILL2 = 5
-    """``u^2 / (1 + u^2)``, saturation of order two."""
-    TANH = 6
-    """``tanh(u)``."""
-    LOG = 7
-    """``log(u)``, nan for negative ``u``."""
-
-
-def _tanh_derivative(u, order):
-    """``order``-th derivative of tanh: a polynomial in tanh, since tanh' = 1 - tanh^2."""
-    polynomial = np.polynomial.Polynomial([0.0, 1.0])
-    for _ in range(order):
-        polynomial = polynomial.deriv() * np.polynomial.Polynomial([1.0, 0.0, -1.0])
-    return polynomial(np.tanh(u))
-
-
-def _hill2_derivative(u, order):
-    """``order``-th derivative of u^2/(1+u^2) = 1 - Im 1/(u - i)."""
-    if order == 0:
-        return 1.0 - 1.0 / (1.0 + u * u)
-    return -((-1.0) ** order) * math.factorial(order) * np.imag((u - 1j) ** -(order + 1.0))
-
-
-def _hill_derivative(u, order):
-    """``order``-th derivative of u/(1+u) = 1 - 1/(1 + u)."""
-    if order == 0:
-        return u / (1.0 + u)
-    return -((-1.0) ** order) * math.factorial(order) / (1.0 + u) ** (order + 1)
-
-
-def _log_derivative(u, order):
-    if order == 0:
-        return np.log(u)
-    return (-1.0) ** (order - 1) * math.factorial(order - 1) / u**order
-
-
-_DERIVATIVES = {
-    Kind.SIN: lambda u, order: np.sin(u + order * (np.pi / 2.0)) if order else np.sin(u),
-    Kind.COS: lambda u, order: np.cos(u + order * (np.pi / 2.0)) if order else np.cos(u),
-    Kind.EXP: lambda u, order: np.exp(u),
-    Kind.HILL: _hill_derivative,
-    Kind.HILL2: _hill2_derivative,
-    Kind.TANH: _tanh_derivative,
-    Kind.LOG: _log_derivative,
-}
+from fim_dynsys.regression.functions import SHAPED, Kind, derivative, function_name, sympy_form
 
 
 def _lowered(row, j):
     """The monomial ``row`` divided by coordinate ``j``."""
     return tuple(e - (k == j) for k, e in enumerate(row))
+
+
+ARRAYS = ("exponents", "kind", "coordinate", "inner", "second", "partner")
+"""Names of the arrays that make a `Dictionary`, in the order of its arguments."""
 
 
 class MonomialTable:
@@ -146,12 +91,18 @@ class Dictionary:
         Coordinate that enters ``g``; 0 where the kind is ``MONOMIAL``.
     inner : array (m,)
         Factor inside ``g``; 1 where the kind is ``MONOMIAL``.
+    second : array (m,)
+        Exponent, factor of a second coordinate, or shift; see `Kind`.
+    partner : array (m,) of int
+        Second coordinate inside ``g``, -1 where there is none.
     """
 
     exponents: np.ndarray
     kind: np.ndarray | None = None
     coordinate: np.ndarray | None = None
     inner: np.ndarray | None = None
+    second: np.ndarray | None = None
+    partner: np.ndarray | None = None
 
     def __post_init__(self):
         exponents = np.array(self.exponents, dtype=np.int64)
@@ -165,14 +116,17 @@ class Dictionary:
             "kind": np.array(np.zeros(m) if self.kind is None else self.kind, dtype=np.int8),
             "coordinate": np.array(np.zeros(m) if self.coordinate is None else self.coordinate, np.int64),
             "inner": np.array(np.ones(m) if self.inner is None else self.inner, dtype=np.float64),
+            "second": np.array(np.zeros(m) if self.second is None else self.second, dtype=np.float64),
+            "partner": np.array(np.full(m, -1) if self.partner is None else self.partner, dtype=np.int64),
         }
         for name, value in values.items():
             if value.shape != (m,):
                 raise ValueError(f"Dictionary: expected {name} of shape ({m},), got {value.shape}.")
         if m and not set(values["kind"].tolist()) <= {int(k) for k in Kind}:
             raise ValueError(f"Dictionary: expected kinds among {[int(k) for k in Kind]}.")
-        if m and not set(values["coordinate"].tolist()) <= set(range(exponents.shape[1])):
-            raise ValueError(f"Dictionary: expected coordinates below {exponents.shape[1]}.")
+        for name, least in (("coordinate", 0), ("partner", -1)):
+            if not set(values[name].tolist()) <= set(range(least, exponents.shape[1])):
+                raise ValueError(f"Dictionary: expected {name}s below {exponents.shape[1]}.")
         values["exponents"] = exponents
         for name, value in values.items():
             value.setflags(write=False)
@@ -198,10 +152,11 @@ class Dictionary:
         return cls(np.array(rows, dtype=np.int64).reshape(len(rows), dim))
 
     @classmethod
-    def functions(cls, dim, kind, inner=1.0, exponents=None):
-        """One term of ``kind`` per coordinate, all with the same ``inner`` factor and monomial."""
+    def functions(cls, dim, kind, inner=1.0, exponents=None, second=0.0):
+        """One term of ``kind`` per coordinate, all with the same ``inner``, monomial and ``second``."""
         powers = np.zeros((dim, dim), int) if exponents is None else np.tile(exponents, (dim, 1))
-        return cls(powers, np.full(dim, int(kind)), np.arange(dim), np.full(dim, float(inner)))
+        numbers = (np.full(dim, float(value)) for value in (inner, second))
+        return cls(powers, np.full(dim, int(kind)), np.arange(dim), *numbers)
 
     @property
     def dim(self):
@@ -212,13 +167,7 @@ class Dictionary:
         return len(self.exponents)
 
     def _key(self):
-        return (
-            self.exponents.shape,
-            self.exponents.tobytes(),
-            self.kind.tobytes(),
-            self.coordinate.tobytes(),
-            self.inner.tobytes(),
-        )
+        return (self.exponents.shape, *(getattr(self, name).tobytes() for name in ARRAYS))
 
     def __eq__(self, other):
         return self._key() == other._key() if isinstance(other, Dictionary) else NotImplemented
@@ -230,15 +179,11 @@ class Dictionary:
         """Terms of both, in order (duplicates stay)."""
         if other.dim != self.dim:
             raise ValueError(f"Dictionary: expected another one of dimension {self.dim}, got {other.dim}.")
-        parts = [
-            np.concatenate([getattr(self, n), getattr(other, n)])
-            for n in ("exponents", "kind", "coordinate", "inner")
-        ]
-        return Dictionary(*parts)
+        return Dictionary(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in ARRAYS))
 
     def subset(self, index):
         """Terms chosen by an index array, a slice or a boolean mask."""
-        return Dictionary(self.exponents[index], self.kind[index], self.coordinate[index], self.inner[index])
+        return Dictionary(*(getattr(self, name)[index] for name in ARRAYS))
 
     @cached_property
     def is_polynomial(self):
@@ -260,7 +205,7 @@ class Dictionary:
         """Plain arrays for `fim_dynsys.regression.kernels`.
 
         Parent and factor of each row of the monomial table and where its quotients by each coordinate are;
-        then, for each term, its row of the table, exponents, kind, coordinate and inner factor.
+        then, for each term, its row of the table, exponents, kind, coordinate, inner, second and partner.
         """
         table = self.table
         parent, factor = np.zeros((2, len(table)), dtype=np.intp)
@@ -275,7 +220,31 @@ class Dictionary:
             self.kind,
             self.coordinate,
             self.inner,
+            self.second,
+            self.partner,
         )
+
+    @cached_property
+    def _shaped(self):
+        return np.isin(self.kind, [int(kind) for kind in SHAPED])
+
+    @cached_property
+    def _inside(self):
+        """Weights (m, d) and shifts (m,) of the functions' arguments."""
+        rows = np.arange(len(self))
+        weights = np.zeros(self.exponents.shape)
+        weights[rows, self.coordinate] = self.inner
+        paired = (self.partner >= 0) & ~self._shaped
+        np.add.at(weights, (rows[paired], self.partner[paired]), self.second[paired])
+        return weights, np.where(paired | self._shaped, 0.0, self.second)
+
+    def _argument(self, rows, x):
+        weights, shift = self._inside
+        return weights[rows] @ x + shift[rows, None]
+
+    def _g(self, kind, rows, u, order):
+        """``order``-th derivative of the functions of terms ``rows`` at ``u`` (terms, n)."""
+        return derivative(kind, u, order, self.second[rows, None])
 
     @cached_property
     def _special(self):
@@ -293,8 +262,7 @@ class Dictionary:
         table = self.table.columns(x)
         values = table if self.table.is_identity else table.take(self.table.index, axis=0)
         for kind, rows in self._special:
-            u = self.inner[rows, None] * x[self.coordinate[rows]]
-            values[rows] *= _DERIVATIVES[kind](u, 0)
+            values[rows] *= self._g(kind, rows, self._argument(rows, x), 0)
         return values
 
     def evaluate(self, x):
@@ -329,10 +297,10 @@ class Dictionary:
         rows = self.table.index
         gradient = table[self.table.lowered[rows]] * self.exponents[:, :, None]
         for kind, special in self._special:
-            inner, coordinate = self.inner[special, None], self.coordinate[special]
-            u = inner * x[coordinate]
-            gradient[special] *= _DERIVATIVES[kind](u, 0)[:, None]
-            gradient[special, coordinate] += table[rows[special]] * inner * _DERIVATIVES[kind](u, 1)
+            u, weights = self._argument(special, x), self._inside[0][special]
+            gradient[special] *= self._g(kind, special, u, 0)[:, None]
+            slope = table[rows[special]] * self._g(kind, special, u, 1)
+            gradient[special] += weights[:, :, None] * slope[:, None]
         return np.moveaxis(gradient, 2, 0)
 
     def directional(self, x, *directions):
@@ -360,10 +328,25 @@ class Dictionary:
         for bit, vector in enumerate(vectors):
             coordinates[1 << bit] = vector
         jets = self._table_jets(coordinates)[:, self.table.index]
+        weights, shift = self._inside
         for kind, rows in self._special:
-            u = self.inner[rows, None] * coordinates[:, self.coordinate[rows]]
-            jets[:, rows] = _jet_product(jets[:, rows], _jet_function(kind, u))
+            u = weights[rows] @ coordinates
+            u[0] += shift[rows, None]
+            jets[:, rows] = _jet_product(jets[:, rows], self._jet_function(kind, rows, u))
         return jets[-1].T
+
+    def _jet_function(self, kind, rows, u):
+        """``g(u)`` of a number with square-zero parts: the Taylor series ends by itself."""
+        order = len(u).bit_length() - 1
+        rest = u.copy()
+        rest[0] = 0.0
+        power = np.zeros_like(u)
+        power[0] = 1.0
+        out = np.zeros_like(u)
+        for n in range(order + 1):
+            out += self._g(kind, rows, u[0], n) / math.factorial(n) * power
+            power = _jet_product(power, rest)
+        return out
 
     def _table_jets(self, coordinates):
         table = self.table
@@ -379,10 +362,10 @@ class Dictionary:
         if len(states) != self.dim:
             raise ValueError(f"Dictionary: expected {self.dim} state names, got {len(states)}.")
         names = []
-        for powers, kind, coordinate, inner in self._rows():
+        for powers, kind, *inside in self._rows():
             parts = [s if e == 1 else f"{s}^{e}" for s, e in zip(states, powers, strict=True) if e]
             if kind != Kind.MONOMIAL:
-                parts.append(_function_name(kind, states[coordinate], inner))
+                parts.append(_function_name(kind, states, *inside))
             names.append(" ".join(parts) or "1")
         return names
 
@@ -390,21 +373,14 @@ class Dictionary:
         """Terms as sympy expressions of ``symbols``, built structurally (no text is parsed)."""
         import sympy
 
-        forms = {
-            Kind.SIN: sympy.sin,
-            Kind.COS: sympy.cos,
-            Kind.EXP: sympy.exp,
-            Kind.HILL: lambda u: u / (1 + u),
-            Kind.HILL2: lambda u: u**2 / (1 + u**2),
-            Kind.TANH: sympy.tanh,
-            Kind.LOG: sympy.log,
-        }
         terms = []
-        for powers, kind, coordinate, inner in self._rows():
-            term = sympy.Mul(*(s**e for s, e in zip(symbols, powers, strict=True)))
+        for powers, kind, coordinate, inner, second, partner in self._rows():
+            term = math.prod((s**e for s, e in zip(symbols, powers, strict=True)), start=sympy.Integer(1))
             if kind != Kind.MONOMIAL:
-                factor = sympy.Integer(int(inner)) if inner == int(inner) else sympy.Float(inner)
-                term = term * forms[kind](factor * symbols[coordinate])
+                u, shape = _number(inner) * symbols[coordinate], _number(second)
+                if kind not in SHAPED:
+                    u = u + shape * (symbols[partner] if partner >= 0 else 1)
+                term = term * sympy_form(kind, u, shape)
             terms.append(term)
         return terms
 
@@ -415,6 +391,8 @@ class Dictionary:
                 Kind(int(self.kind[i])),
                 int(self.coordinate[i]),
                 float(self.inner[i]),
+                float(self.second[i]),
+                int(self.partner[i]),
             )
 
     def rescaled(self, coefficients, scale, time_unit=1.0):
@@ -440,14 +418,19 @@ class Dictionary:
             Coefficients of ``dx/dt``.
         """
         scale = np.broadcast_to(np.asarray(scale, float), (self.dim,))
-        inner = np.where(self.kind == 0, self.inner, self.inner / scale[self.coordinate])
         coefficients = np.asarray(coefficients, dtype=np.float64)
-        dictionary = (
-            self if self.is_polynomial else Dictionary(self.exponents, self.kind, self.coordinate, inner)
-        )
         with np.errstate(all="ignore"):  # the factor of an unused term may overflow
             powers = np.prod(scale**self.exponents, axis=1)
             rescaled = coefficients * (scale / time_unit) / powers[:, None]
+            if self.is_polynomial:
+                return self, np.where(coefficients == 0.0, 0.0, rescaled)
+            inner = np.where(self.kind == 0, self.inner, self.inner / scale[self.coordinate])
+            second = np.where(self.partner < 0, self.second, self.second / scale[self.partner])
+            # a factor inside a power is one outside
+            outside = np.where(self.kind == Kind.POWER, inner, 1.0)
+            rescaled = rescaled * (outside**self.second)[:, None]
+            inner = inner / outside
+        dictionary = Dictionary(self.exponents, self.kind, self.coordinate, inner, second, self.partner)
         return dictionary, np.where(coefficients == 0.0, 0.0, rescaled)
 
 
@@ -472,16 +455,26 @@ def union(dictionaries):
         index.append(np.array(rows, dtype=np.intp))
     dim = dictionaries[0].dim
     exponents = np.array([t[0] for t in terms], dtype=np.int64).reshape(len(terms), dim)
-    return Dictionary(exponents, *([t[k] for t in terms] for k in (1, 2, 3))), index
+    return Dictionary(exponents, *([t[k] for t in terms] for k in range(1, 6))), index
 
 
-def _function_name(kind, state, inner):
-    u = state if inner == 1.0 else f"{inner:.6g} {state}"
-    if kind == Kind.HILL:
-        return f"hill({u})"
-    if kind == Kind.HILL2:
-        return f"hill2({u})"
-    return f"{kind.name.lower()}({u})"
+def _number(value):
+    import sympy
+
+    return sympy.Integer(int(value)) if value == int(value) else sympy.Float(value)
+
+
+def _function_name(kind, states, coordinate, inner, second, partner):
+    u = _product_name(inner, states[coordinate])
+    if kind not in SHAPED and partner >= 0:
+        u += f" + {_product_name(second, states[partner])}"
+    elif kind not in SHAPED and second:
+        u += f" + {second:.6g}"
+    return function_name(kind, u, second)
+
+
+def _product_name(factor, name):
+    return name if factor == 1.0 else f"{factor:.6g} {name}"
 
 
 def _jet_product(a, b):
@@ -494,18 +487,4 @@ def _jet_product(a, b):
             if part == 0:
                 break
             part = (part - 1) & whole
-    return out
-
-
-def _jet_function(kind, u):
-    """``g(u)`` of a number with square-zero parts: the Taylor series ends by itself."""
-    order = len(u).bit_length() - 1
-    rest = u.copy()
-    rest[0] = 0.0
-    power = np.zeros_like(u)
-    power[0] = 1.0
-    out = np.zeros_like(u)
-    for n in range(order + 1):
-        out += _DERIVATIVES[kind](u[0], n) / math.factorial(n) * power
-        power = _jet_product(power, rest)
     return out

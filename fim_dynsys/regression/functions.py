@@ -1,0 +1,210 @@
+"""Textbook functions of one number that terms are made of, with derivatives of any order."""
+
+import math
+from enum import IntEnum
+
+import numpy as np
+
+
+class Kind(IntEnum):
+    """Function ``g`` that multiplies a term's monomial.
+
+    Its argument is ``u = inner * x[coordinate] + second * x[partner]``, or ``+ second`` where the term has no
+    partner. In kinds with a shape, ``u = inner * x[coordinate]`` and ``second`` is that shape ``s``.
+    """
+
+    MONOMIAL = 0
+    """``1``: the term is its monomial."""
+    SIN = 1
+    """``sin(u)``."""
+    COS = 2
+    """``cos(u)``."""
+    EXP = 3
+    """``exp(u)``."""
+    HILL = 4
+    """``u / (1 + u)``, saturation of order one (pole at ``u = -1``)."""
+    HILL2 = 5
+    """``u^2 / (1 + u^2)``, saturation of order two."""
+    TANH = 6
+    """``tanh(u)``."""
+    LOG = 7
+    """``log(u)``, nan for negative ``u``."""
+    POWER = 8
+    """``u^s``, nan for negative ``u`` unless ``s`` is an integer."""
+    SATURATION = 9
+    """``|u|^s / (1 + |u|^s)``, Hill's function of any order."""
+    INHIBITION = 10
+    """``1 / (1 + |u|^s)``, its complement."""
+    QUADRATIC_RECIPROCAL = 11
+    """``1 / (1 + u + s u^2)``; times ``x``, inhibition by excess (Haldane)."""
+    RECIPROCAL = 12
+    """``1 / (1 + u)`` (pole at ``u = -1``)."""
+    SQUARED_RECIPROCAL = 13
+    """``1 / (1 + u)^2``."""
+
+
+SHAPED = frozenset({Kind.POWER, Kind.SATURATION, Kind.INHIBITION, Kind.QUADRATIC_RECIPROCAL})
+"""Kinds whose ``second`` is a shape."""
+
+
+def derivative(kind, u, order, shape=None):
+    """``order``-th derivative of ``g`` by ``u``.
+
+    Parameters
+    ----------
+    kind : Kind
+        Not ``MONOMIAL``.
+    u : array
+        Arguments.
+    order : int
+        0 gives the value.
+    shape : array, broadcastable to u
+        Of the kinds in `SHAPED`.
+
+    Returns
+    -------
+    array of the shape of u
+    """
+    if kind in SHAPED:
+        return _SHAPED_DERIVATIVES[kind](u, order, shape)
+    return _DERIVATIVES[kind](u, order)
+
+
+def sympy_form(kind, u, shape=None):
+    """``g(u)`` as a sympy expression, built structurally (no text is parsed).
+
+    Parameters
+    ----------
+    kind : Kind
+        Not ``MONOMIAL``.
+    u, shape : sympy.Expr
+        Argument and shape.
+
+    Returns
+    -------
+    sympy.Expr
+    """
+    import sympy
+
+    forms = {
+        Kind.SIN: lambda: sympy.sin(u),
+        Kind.COS: lambda: sympy.cos(u),
+        Kind.EXP: lambda: sympy.exp(u),
+        Kind.HILL: lambda: u / (1 + u),
+        Kind.HILL2: lambda: u**2 / (1 + u**2),
+        Kind.TANH: lambda: sympy.tanh(u),
+        Kind.LOG: lambda: sympy.log(u),
+        Kind.POWER: lambda: u**shape,
+        Kind.SATURATION: lambda: sympy.Abs(u) ** shape / (1 + sympy.Abs(u) ** shape),
+        Kind.INHIBITION: lambda: 1 / (1 + sympy.Abs(u) ** shape),
+        Kind.QUADRATIC_RECIPROCAL: lambda: 1 / (1 + u + shape * u**2),
+        Kind.RECIPROCAL: lambda: 1 / (1 + u),
+        Kind.SQUARED_RECIPROCAL: lambda: (1 + u) ** -2,
+    }
+    return forms[kind]()
+
+
+def function_name(kind, u, shape=None):
+    """How ``g`` of an argument called ``u`` is printed: ``sin(2 x1)``, ``x0^0.5``, ``saturation(x0, 2)``.
+
+    Parameters
+    ----------
+    kind : Kind
+        Not ``MONOMIAL``.
+    u : str
+        Name of the argument.
+    shape : float, optional
+        Of the kinds in `SHAPED`.
+
+    Returns
+    -------
+    str
+    """
+    if kind == Kind.POWER:
+        return f"{u}^{shape:.6g}" if " " not in u else f"({u})^{shape:.6g}"
+    if kind in SHAPED:
+        return f"{kind.name.lower()}({u}, {shape:.6g})"
+    return f"{kind.name.lower()}({u})"
+
+
+# ---------------------------------------------------------------------- derivatives
+
+
+def _tanh(u, order):
+    """A polynomial in tanh, since tanh' = 1 - tanh^2."""
+    polynomial = np.polynomial.Polynomial([0.0, 1.0])
+    for _ in range(order):
+        polynomial = polynomial.deriv() * np.polynomial.Polynomial([1.0, 0.0, -1.0])
+    return polynomial(np.tanh(u))
+
+
+def _hill2(u, order):
+    """Of u^2/(1+u^2) = 1 - Im 1/(u - i)."""
+    if order == 0:
+        return 1.0 - 1.0 / (1.0 + u * u)
+    return -((-1.0) ** order) * math.factorial(order) * np.imag((u - 1j) ** -(order + 1.0))
+
+
+def _hill(u, order):
+    """Of u/(1+u) = 1 - 1/(1 + u)."""
+    if order == 0:
+        return u / (1.0 + u)
+    return -((-1.0) ** order) * math.factorial(order) / (1.0 + u) ** (order + 1)
+
+
+def _log(u, order):
+    if order == 0:
+        return np.log(u)
+    return (-1.0) ** (order - 1) * math.factorial(order - 1) / u**order
+
+
+def _power(u, order, shape):
+    factor = np.ones_like(shape)
+    for k in range(order):
+        factor = factor * (shape - k)
+    # a vanishing factor ends the series of an integer exponent, at u = 0 too
+    return np.where(factor == 0.0, 0.0, factor * u ** (shape - order))
+
+
+def _reciprocal_series(first, rest):
+    """Taylor coefficients of 1/w from those of w: ``first``, then the list ``rest``."""
+    series = [1.0 / first]
+    for k in range(1, len(rest) + 1):
+        series.append(-series[0] * sum(rest[j - 1] * series[k - j] for j in range(1, k + 1)))
+    return series
+
+
+def _inhibition(u, order, shape):
+    size, sign = np.abs(u), np.where(u < 0.0, -1.0, 1.0)
+    rest = [_power(size, k, shape) * sign**k / math.factorial(k) for k in range(1, order + 1)]
+    return math.factorial(order) * _reciprocal_series(1.0 + size**shape, rest)[order]
+
+
+def _saturation(u, order, shape):
+    return (1.0 if order == 0 else 0.0) - _inhibition(u, order, shape)
+
+
+def _quadratic_reciprocal(u, order, shape):
+    rest = [1.0 + 2.0 * shape * u, shape + 0.0 * u] + [0.0 * u] * max(order - 2, 0)
+    return math.factorial(order) * _reciprocal_series(1.0 + u + shape * u * u, rest)[order]
+
+
+_DERIVATIVES = {
+    Kind.SIN: lambda u, order: np.sin(u + order * (np.pi / 2.0)) if order else np.sin(u),
+    Kind.COS: lambda u, order: np.cos(u + order * (np.pi / 2.0)) if order else np.cos(u),
+    Kind.EXP: lambda u, order: np.exp(u),
+    Kind.HILL: _hill,
+    Kind.HILL2: _hill2,
+    Kind.TANH: _tanh,
+    Kind.LOG: _log,
+    Kind.RECIPROCAL: lambda u, order: (-1.0) ** order * math.factorial(order) / (1.0 + u) ** (order + 1),
+    Kind.SQUARED_RECIPROCAL: lambda u, order: (
+        (-1.0) ** order * math.factorial(order + 1) / (1.0 + u) ** (order + 2)
+    ),
+}
+_SHAPED_DERIVATIVES = {
+    Kind.POWER: _power,
+    Kind.SATURATION: _saturation,
+    Kind.INHIBITION: _inhibition,
+    Kind.QUADRATIC_RECIPROCAL: _quadratic_reciprocal,
+}
