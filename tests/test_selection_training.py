@@ -9,7 +9,7 @@ from fim_dynsys.models.fim_ode.choice import Hypotheses
 from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS
 from fim_dynsys.models.fim_ode.weights import SELECTOR, read_header, read_weights, shipped
 from fim_dynsys.regression.candidates import Candidate, observe
-from fim_dynsys.regression.selection import N_FEATURES
+from fim_dynsys.regression.selection import CLIP, N_FEATURES
 from fim_dynsys.regression.terms import Dictionary
 from training.contexts import draw
 from training.selection import Data, Ranker, export, label, make_shard, read_shards, report, train, utility
@@ -69,7 +69,7 @@ def test_training_finds_the_feature_that_tells():
 
 def test_exported_networks_rank_as_in_training(tmp_path):
     torch.manual_seed(0)
-    members = [Ranker(8), Ranker(8)]
+    members = [Ranker(8).eval(), Ranker(8).eval()]
     centre, spread = torch.randn(N_FEATURES), torch.rand(N_FEATURES) + 0.5
     operator = shipped(DEFAULT_WEIGHTS)
     path = tmp_path / "weights.safetensors"
@@ -77,7 +77,7 @@ def test_exported_networks_rank_as_in_training(tmp_path):
     data = random_data(1)
     count = int(data.mask[0].sum())
     with torch.no_grad():
-        scaled = (data.features - centre) / spread
+        scaled = ((data.features - centre) / spread).clamp(-CLIP, CLIP)
         expected = torch.stack([m(scaled, data.mask) for m in members]).mean(0)[0, :count]
     selector = fim_dynsys.load("fim-ode", weights=path).operator.selector
     logits = selector.logits(data.features[0, :count].double().numpy())

@@ -22,7 +22,7 @@ from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS
 from fim_dynsys.models.fim_ode.weights import build_network, save_weights, shipped
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.regression.selection import N_FEATURES
+from fim_dynsys.regression.selection import CLIP, N_FEATURES
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
 from training.contexts import draw
@@ -77,8 +77,9 @@ def make_shard(path, seed, model, size=SHARD):
 class Ranker(nn.Module):
     """The network of `fim_dynsys.regression.selection.Selector`, in torch for training."""
 
-    def __init__(self, width: int = 48):
+    def __init__(self, width: int = 48, dropout: float = 0.2):
         super().__init__()
+        self.drop = nn.Dropout(dropout)
         self.first = nn.Linear(N_FEATURES, width)
         self.own = nn.Linear(width, width)
         self.mix, self.pool = nn.Linear(width, width), nn.Linear(3 * width, width, bias=False)
@@ -88,9 +89,9 @@ class Ranker(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """Logits (B, C) of standardised features (B, C, F); -inf where the mask (B, C) is false."""
         gelu = nn.GELU(approximate="tanh")
-        hidden = gelu(self.own(gelu(self.first(x))))
+        hidden = self.drop(gelu(self.own(self.drop(gelu(self.first(x))))))
         for mix, pool in ((self.mix, self.pool), (self.mix2, self.pool2)):
-            hidden = hidden + gelu(mix(hidden) + pool(_pooled(hidden, mask))[:, None])
+            hidden = hidden + self.drop(gelu(mix(hidden) + pool(_pooled(hidden, mask))[:, None]))
         return self.out(hidden)[..., 0].masked_fill(~mask, -torch.inf)
 
     def tensors(self) -> dict[str, Tensor]:
@@ -158,14 +159,14 @@ def train(data: Data, seed: int, steps: int, width: int = 48) -> Ranker:
     """Raise the expected utility of a choice drawn from the softmax, by AdamW with a cosine schedule."""
     torch.manual_seed(seed)
     ranker = Ranker(width)
-    optimiser = torch.optim.AdamW(ranker.parameters(), lr=2e-3, weight_decay=1e-2)
+    optimiser = torch.optim.AdamW(ranker.parameters(), lr=2e-3, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     worth = utility(data.labels)
     generator = torch.Generator().manual_seed(seed)
     for _ in tqdm(range(steps), desc=f"member {seed}", disable=None, leave=False):
-        index = torch.randint(len(worth), (256,), generator=generator)
+        index = torch.randint(len(worth), (128,), generator=generator)
         values, mask = data.features[index], data.mask[index]
-        values = values + 0.05 * torch.randn(values.shape, generator=generator)
+        values = values + 0.1 * torch.randn(values.shape, generator=generator)
         logits = ranker(values, mask)
         loss = -(logits.softmax(-1) * worth[index]).sum(-1).mean()
         # some cross-entropy to the softened best keeps gradients where a choice is sure and wrong
@@ -176,7 +177,7 @@ def train(data: Data, seed: int, steps: int, width: int = 48) -> Ranker:
         torch.nn.utils.clip_grad_norm_(ranker.parameters(), 1.0)
         optimiser.step()
         schedule.step()
-    return ranker
+    return ranker.eval()
 
 
 def scores(data: Data, choice: Tensor) -> dict[str, float]:
@@ -221,7 +222,7 @@ def main() -> None:
     parser.add_argument(
         "--worker", type=int, nargs=2, default=(0, 1), metavar=("K", "OF"), help="share of shards"
     )
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weights", help="operator's weights (default: shipped)")
@@ -248,7 +249,8 @@ def _train_and_export(arguments, folder: Path) -> None:
     seen = known.features[known.mask]
     centre, spread = seen.mean(0), seen.std(0).clamp(min=1e-3)
     known, unknown = (
-        Data((d.features - centre) / spread, d.labels, d.mask, d.origin) for d in (known, unknown)
+        Data(((d.features - centre) / spread).clamp(-CLIP, CLIP), d.labels, d.mask, d.origin)
+        for d in (known, unknown)
     )
     members = [train(known, arguments.seed + k, arguments.steps) for k in range(arguments.members)]
     with torch.no_grad():

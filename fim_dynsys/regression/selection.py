@@ -14,6 +14,9 @@ from fim_dynsys.regression.rollout import substeps
 SHORTLIST = 24
 """Number of candidates among which the selector chooses."""
 
+CLIP = 5.0
+"""Standardised features are cut here."""
+
 _PER_SUPPORT = 2
 _UNFITTED = 4
 _POINTS = 48
@@ -272,7 +275,7 @@ class Selector:
 
     def logits(self, values):
         """One number per candidate from `features` (C, F), higher is better: array (C,)."""
-        x = (values - self.centre) / self.spread
+        x = np.clip((values - self.centre) / self.spread, -CLIP, CLIP)
         return np.mean([_forward(member, x) for member in self.members], axis=0)
 
     @classmethod
