@@ -1,4 +1,4 @@
-"""Command line: what is installed (info), which models there are (available), whether they work (doctor)."""
+"""Command line: what is installed, which models there are, whether they work; fit a file, analyse the fit."""
 
 import argparse
 import hashlib
@@ -6,14 +6,18 @@ import importlib
 import json
 import os
 import platform
+import shlex
 import sys
 import time
 import traceback
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
 import fim_dynsys
-from fim_dynsys.registry import available, load
+from fim_dynsys.errors import PluginError
+from fim_dynsys.registry import available, load, load_fitted
+from fim_dynsys.trajectories import Trajectories
 
 _DEPENDENCIES = (
     "torch",
@@ -32,6 +36,7 @@ _DEPENDENCIES = (
     "scikit-learn",
 )
 _IMPORT_NAMES = {"scikit-learn": "sklearn"}
+_RECORD = "fit.json"  # how a fitted model came about, beside what model.save writes
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -46,11 +51,30 @@ def main(arguments=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m fim_dynsys", description=fim_dynsys.__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     for name, run in (("info", info), ("available", models), ("doctor", doctor)):
-        command = commands.add_parser(name, help=run.__doc__.splitlines()[0], description=run.__doc__)
+        command = _command(commands, name, run)
         command.add_argument("--json", action="store_true", help="machine-readable output")
-        command.set_defaults(run=run)
-    options = parser.parse_args(arguments)
-    return options.run(options.json)
+    _add_fit(_command(commands, "fit", fit))
+    _add_analyze(_command(commands, "analyze", analyze))
+    options = vars(parser.parse_args(arguments))
+    command, run = options.pop("command"), options.pop("run")
+    if command not in ("fit", "analyze"):
+        return run(options["json"])
+    try:
+        return run(**options, command=shlex.join(_words(arguments)))
+    except (OSError, PluginError, TypeError, ValueError) as error:  # what users can mend
+        print(f"python -m fim_dynsys {command}: {error}", file=sys.stderr)
+        return 2
+
+
+def _command(commands, name, run):
+    command = commands.add_parser(name, help=run.__doc__.splitlines()[0], description=run.__doc__)
+    command.set_defaults(run=run)
+    return command
+
+
+def _words(arguments) -> list[str]:
+    """The command as it was typed."""
+    return ["python", "-m", "fim_dynsys", *(sys.argv[1:] if arguments is None else arguments)]
 
 
 # ---------------------------------------------------------------------- info
@@ -130,6 +154,88 @@ def models(as_json: bool) -> int:
         print(json.dumps(rows, indent=2))
     else:
         print(table)
+    return 0
+
+
+# ---------------------------------------------------------------------- fit
+
+
+def _add_fit(parser):
+    parser.add_argument("data", type=Path, help="CSV (one row a sample) or netCDF file")
+    parser.add_argument("--model", required=True, help="name that `available` lists")
+    parser.add_argument("--out", type=Path, required=True, help="folder for the fitted model")
+    parser.add_argument("--time", help="CSV column of times; default t or time")
+    parser.add_argument("--trajectory", help="CSV column that tells trajectories apart; default trajectory")
+    parser.add_argument("--states", nargs="+", help="CSV columns of the state; default all others")
+
+
+def fit(data, model, out, time, trajectory, states, command) -> int:
+    """Fit a model to a file of trajectories and save it."""
+    columns = {"time": time, "trajectory": trajectory, "states": states}
+    trajectories = Trajectories.from_file(data, **{k: v for k, v in columns.items() if v is not None})
+    fitted = load(model).fit(trajectories)
+    folder = fitted.save(out)
+    record = {
+        "fitted": _now(),
+        "command": command,
+        "data": data.name,
+        "data sha256": hashlib.sha256(data.read_bytes()).hexdigest(),
+        "packages": _versions(),
+    }
+    (folder / _RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    samples = int(trajectories.n_obs.sum())
+    print(f"{model} fitted to {samples} samples of {', '.join(trajectories.state_names)}, saved in {folder}")
+    fitted.print()
+    return 0
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _versions() -> dict:
+    return {"fim-dynsys": fim_dynsys.__version__, **{name: _version(name) for name in _DEPENDENCIES}}
+
+
+# ---------------------------------------------------------------------- analyze
+
+
+def _add_analyze(parser):
+    parser.add_argument("folder", type=Path, help="where `fit` or model.save wrote")
+    parser.add_argument("--report", type=Path, required=True, help="HTML file to write")
+    parser.add_argument(
+        "--region",
+        nargs="+",
+        type=_bounds,
+        metavar="STATE=LOW:HIGH",
+        help="box to search, one entry a state; default that of the data, 10 %% wider on each side",
+    )
+
+
+def _bounds(text):
+    """``x=-3:3`` as a name and a pair of numbers."""
+    name, _, ends = text.partition("=")
+    try:
+        low, high = map(float, ends.split(":"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected STATE=LOW:HIGH, got {text!r}") from None
+    return name, (low, high)
+
+
+def analyze(folder, report, region, command) -> int:
+    """Find fixed points and cycles of a fitted model and write a page about it."""
+    from fim_dynsys.report import write_report  # loads matplotlib, which no other command needs
+
+    model = load_fitted(folder)
+    record = folder / _RECORD
+    fitted = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {"fitted": "not recorded"}
+    before, now = fitted.pop("packages", None), _versions()
+    packages = {"packages": now}
+    if before not in (None, now):
+        packages = {"packages at the fit": before, "packages at the analysis": now}
+    provenance = {**fitted, "analysed": _now(), "analysis command": command, **packages}
+    write_report(model, report, region=None if region is None else dict(region), provenance=provenance)
+    print(f"{report} written")
     return 0
 
 

@@ -1,0 +1,32 @@
+"""Pictures of data, fields and results: each function takes axes, or makes them, and returns its artists."""
+
+import importlib
+
+# Public names and the files that hold them, each imported when first asked for.
+_PUBLIC = {
+    "Drawing": "canvas",
+    "bifurcation_diagram": "diagrams",
+    "compare_fields": "maps",
+    "draw": "results",
+    "lyapunov_convergence": "spectra",
+    "phase_portrait": "portraits",
+    "return_map": "spectra",
+    "spectrum": "spectra",
+    "support_map": "maps",
+    "time_series": "series",
+    "uncertainty_map": "maps",
+}
+
+__all__ = [*_PUBLIC]
+
+
+def __getattr__(name):
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'fim_dynsys.plot' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"fim_dynsys.plot.{_PUBLIC[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_PUBLIC})

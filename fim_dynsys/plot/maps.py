@@ -1,0 +1,182 @@
+"""Maps over a plane of states: two fields side by side and their difference, uncertainty, support."""
+
+from functools import reduce
+
+import numpy as np
+
+from fim_dynsys.analyze.results import labels, resolve_region, unwrap
+from fim_dynsys.field import EnsembleField, VectorField
+from fim_dynsys.plot import flow, style
+from fim_dynsys.plot.canvas import Drawing, given_axes, label_axes, new_axes
+from fim_dynsys.plot.objects import observations
+from fim_dynsys.regions import Region
+
+_LEVELS = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])
+_PALETTE = "cividis"  # lightness grows evenly, in grey too
+
+
+def compare_fields(field, reference, *, region=None, ax=None) -> Drawing:
+    """Two planar fields side by side, and how far apart they are.
+
+    The third panel shows |f - g| relative to the root mean square of the reference's |g| in the region,
+    each state's rate measured in its own root mean square, on a logarithmic scale from 1 % to 100 %.
+
+    Parameters
+    ----------
+    field, reference : VectorField or fitted model
+        The field f to judge, and the one g to hold it against.
+    region : Region, dict or pairs, optional
+        Default the box of the data of ``field``, widened by 10 % on each side.
+    ax : sequence of three Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Drawing
+        Artists named ``streamlines``, ``arrows``, ``unsupported``, ``difference``.
+
+    Raises
+    ------
+    ValueError
+        For fields that are not planar or differ in dimension.
+    """
+    who = "compare_fields"
+    field, reference = unwrap(field, who), unwrap(reference, who)
+    _check_planar(field, who)
+    _check_planar(reference, who)
+    region = resolve_region(field, region, who)
+    axes = given_axes(new_axes(1, 3, size=(4.2, 3.8)) if ax is None else ax, 3, who)
+    artists = {"streamlines": [], "arrows": [], "unsupported": []}
+    for panel, one, title in zip(axes, (field, reference), ("field", "reference"), strict=False):
+        parts = flow.stream(panel, one, region, (0, 1), who)
+        artists["streamlines"].append(parts.lines)
+        artists["arrows"].append(parts.arrows)
+        artists["unsupported"] += flow.veil(panel, *flow.projected_support(one, region, (0, 1)))
+        panel.set_title(title)
+    grid, points = flow.plane(region, (0, 1))
+    size = np.sqrt(np.nanmean(reference(points) ** 2, axis=(0, 1)))
+    if not (size > 0).all():
+        raise ValueError(f"{who}: expected a reference that moves every state, got rms rates {size}.")
+    distance = np.linalg.norm((field(points) - reference(points)) / size, axis=-1) / np.sqrt(2.0)
+    artists["difference"] = [_levels(axes[2], grid, distance, "difference, relative")]
+    axes[2].set_title("difference")
+    support = flow.projected_support(field, region, (0, 1))
+    artists["unsupported"] += flow.veil(axes[2], *support, tint=False)
+    return _finished(axes, artists, region, field)
+
+
+def uncertainty_map(field, *, region=None, ax=None) -> Drawing:
+    """How uncertain a planar field is: its standard deviation relative to its speed scale.
+
+    Hatched is what the data do not back; for an ensemble, the data of its members on average.
+
+    Parameters
+    ----------
+    field : VectorField, fitted model or EnsembleField
+        Its ``scale``; for an ensemble the spread of the members' velocities.
+    region : Region, dict or pairs, optional
+        Default the box of the data widened by 10 % on each side.
+    ax : Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Drawing
+        Artists named ``uncertainty`` and ``unsupported``.
+
+    Raises
+    ------
+    ValueError
+        For a field that is not planar, or states no standard deviation.
+    """
+    who = "uncertainty_map"
+    members = list(field) if isinstance(field, EnsembleField) else [unwrap(field, who)]
+    first = members[0]
+    _check_planar(first, who)
+    boxes = [resolve_region(member, region, who) for member in members]
+    region = reduce(Region.union, boxes)
+    grid, points = flow.plane(region, (0, 1))
+    sd = _spread(field, points) if isinstance(field, EnsembleField) else first.scale(points)
+    if sd is None:
+        raise ValueError(
+            f"{who}: expected a field with a standard deviation, got {first!r}, which states none; pass "
+            "model.ensemble(n), or see support_map."
+        )
+    axes = given_axes(new_axes(size=(5.6, 4.4)) if ax is None else ax, 1, who)
+    relative = np.linalg.norm(sd / first.scales.speed, axis=-1) / np.sqrt(2.0)
+    artists = {"uncertainty": [_levels(axes[0], grid, relative, "standard deviation of f, relative")]}
+    supports = [flow.projected_support(member, region, (0, 1)) for member in members]
+    mean = np.mean([support for _, support in supports], axis=0)
+    artists["unsupported"] = flow.veil(axes[0], supports[0][0], mean, tint=False)
+    return _finished(axes, artists, region, first)
+
+
+def support_map(field, *, region=None, ax=None) -> Drawing:
+    """How well the data back a planar field: its support, with the edge at 0.5, and the data.
+
+    Parameters
+    ----------
+    field : VectorField or fitted model
+        The field.
+    region : Region, dict or pairs, optional
+        Default the box of the data widened by 10 % on each side.
+    ax : Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Drawing
+        Artists named ``support``, ``unsupported`` and ``data``.
+
+    Raises
+    ------
+    ValueError
+        For a field that is not planar.
+    """
+    who = "support_map"
+    field = unwrap(field, who)
+    _check_planar(field, who)
+    region = resolve_region(field, region, who)
+    axes = given_axes(new_axes(size=(5.6, 4.4)) if ax is None else ax, 1, who)
+    (ax,) = axes
+    grid, support = flow.projected_support(field, region, (0, 1))
+    image = ax.contourf(*grid, support, levels=np.linspace(0.0, 1.0, 11), cmap=_PALETTE, zorder=style.FLOW)
+    ax.get_figure().colorbar(image, ax=ax, label="support")
+    artists = {"support": [image], "unsupported": flow.veil(ax, grid, support, tint=False)}
+    if field.context is not None:
+        artists["data"] = observations(field.context, ax).artists["data"]
+    return _finished(axes, artists, region, field)
+
+
+def _check_planar(field: VectorField, who: str) -> None:
+    if field.dim != 2:
+        raise ValueError(f"{who}: expected a field of two states, got {field.dim} ({field!r}).")
+
+
+def _spread(ensemble, points):
+    """Weighted standard deviation of the members' velocities at points ``(n, n, 2)``."""
+    velocity = np.stack([member(points) for member in ensemble])
+    weights = ensemble.weights[:, None, None, None]
+    mean = np.sum(weights * velocity, axis=0)
+    return np.sqrt(np.sum(weights * (velocity - mean) ** 2, axis=0))
+
+
+def _levels(ax, grid, values, label):
+    """Filled contours on a logarithmic scale of fixed levels, so that pictures compare."""
+    from matplotlib.colors import BoundaryNorm
+
+    norm = BoundaryNorm(_LEVELS, 256, extend="both")
+    floor = np.maximum(values, _LEVELS[0] / 10)
+    look = {"norm": norm, "cmap": _PALETTE, "zorder": style.FLOW}
+    image = ax.contourf(*grid, floor, levels=_LEVELS, extend="both", **look)
+    bar = ax.get_figure().colorbar(image, ax=ax, label=label, ticks=_LEVELS)
+    bar.ax.set_yticklabels([f"{level:.0%}" for level in _LEVELS])
+    return image
+
+
+def _finished(axes, artists, region: Region, field) -> Drawing:
+    names, units = labels(field).values()
+    for panel in axes:
+        panel.set(xlim=(region.low[0], region.high[0]), ylim=(region.low[1], region.high[1]))
+        label_axes(panel, names, units)
+    return Drawing(axes, {name: tuple(found) for name, found in artists.items() if len(found)})

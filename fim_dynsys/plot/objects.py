@@ -1,0 +1,184 @@
+"""What lies in state space: fixed points, nullclines, cycles, manifolds, sections and observations."""
+
+import numpy as np
+
+from fim_dynsys.analyze.kinds import Kind
+from fim_dynsys.analyze.periodic import CycleKind
+from fim_dynsys.plot import style
+from fim_dynsys.plot.canvas import Drawing
+from fim_dynsys.plot.space import Space
+from fim_dynsys.trajectories import Trajectories
+
+NOT_BACKED = " (not backed)"
+_RUG = 0.03  # height of ticks, as a share of the axes
+_NAMED = 3  # cycles of one kind, after which they share a label
+_CYCLES = {
+    CycleKind.STABLE: {"linestyle": style.SOLID, "linewidth": 2.4},
+    CycleKind.UNSTABLE: {"linestyle": style.DASHED, "linewidth": 2.4},
+    CycleKind.SADDLE: {"linestyle": style.DASHED, "linewidth": 1.0},
+    CycleKind.CENTRE: {"linestyle": style.SOLID, "linewidth": 1.0},
+    CycleKind.DEGENERATE: {"linestyle": ":", "linewidth": 2.4},
+}
+
+
+def fixed_points(result, ax=None, *, states=None) -> Drawing:
+    """Fixed points: filled where stable, open where unstable, half-filled saddles.
+
+    Squares where the flow turns round them, circles where it does not, a ring with a dot for centres, a
+    question mark where the kind is open, small diamonds for slow points. Grey where not backed by data.
+    """
+    space = Space.opened(ax, states, result.state_names, result.units, "fixed_points")
+    backed = np.asarray(result.support) >= style.SUPPORTED
+    artists = []
+    for kind, firm in sorted(
+        {(Kind(k), bool(b)) for k, b in zip(result.kind, backed, strict=True)}, key=_order
+    ):
+        chosen = (result.kind == kind) & (backed == firm)
+        artists += marks(space, result.x[chosen], kind, firm)
+    return space.drawing({"fixed points": artists}, result.region)
+
+
+def _order(look):
+    kind, firm = look
+    return list(Kind).index(kind), not firm
+
+
+def marks(space: Space, points, kind: Kind, firm: bool) -> list:
+    """Marks of fixed points of one kind, the first of them labelled; whole even at the edge of the axes."""
+    looks = style.fixed_point(kind.name, style.BLACK if firm else style.GREY)
+    # A mark on the frame is drawn whole; one beyond it must not appear at all. Layouts cannot measure artists
+    # that are not clipped on three-dimensional axes.
+    inside = (space.inside(points) | space.own) & (len(space.states) < 3)
+    artists = []
+    for chosen, clip in ((inside, False), (~inside, True)):
+        if chosen.any():
+            where = space.coordinates(points[chosen])
+            common = {"linestyle": "", "zorder": style.POINTS, "clip_on": clip}
+            artists += [space.ax.plot(*where, **look, **common)[0] for look in looks]
+    artists[0].set_label(f"{kind.value}{NOT_BACKED if not firm else ''}")
+    return artists
+
+
+def nullclines(result, ax=None, *, states=None) -> Drawing:
+    """Nullclines: one colour and dash pattern for each state, a line for each branch."""
+    from matplotlib.collections import LineCollection
+
+    space = Space.opened(ax, states, result.state_names, result.units, "nullclines")
+    artists = []
+    for i, branches in enumerate(result.branches):
+        lines = [np.stack(space.coordinates(branch), axis=-1) for branch in branches]
+        look = style.NULLCLINE[i % len(style.NULLCLINE)]
+        label = f"d{result.state_names[i]}/dt = 0"
+        collection = LineCollection(lines, **look, linewidth=1.5, zorder=style.NULLCLINES, label=label)
+        artists.append(space.ax.add_collection(collection, autolim=space.own))
+    if space.own:
+        space.ax.autoscale_view()
+    return space.drawing({"nullclines": artists})
+
+
+def limit_cycles(result, ax=None, *, states=None) -> Drawing:
+    """Periodic orbits: stable ones solid, others dashed, an arrow along each; grey where not backed by data.
+
+    Thin are orbits of saddle type, which may be many, and those of families round a centre.
+    """
+    space = Space.opened(ax, states, result.state_names, result.units, "limit_cycles")
+    artists, arrows = [], []
+    backed = np.asarray(result.support) >= style.SUPPORTED
+    for k, orbit in enumerate(result.orbits):
+        kind = CycleKind(result.kind[k])
+        color = style.PURPLE if backed[k] else style.GREY
+        alike = (result.kind == kind) & (backed == backed[k])
+        name = f"{_cycle_name(kind, result.period[k], result.period[alike])}{'' if backed[k] else NOT_BACKED}"
+        look = {"color": color, "zorder": style.CURVES} | _CYCLES[kind]
+        artists += space.ax.plot(*space.coordinates(orbit), **look, label=name)
+        arrows += arrow(space, orbit, color)
+    return space.drawing({"cycles": artists, "cycle arrows": arrows}, result.region)
+
+
+def _cycle_name(kind, period, periods) -> str:
+    if len(periods) <= _NAMED:
+        return f"{kind.value} cycle, T = {period:.4g}"
+    return f"{len(periods)} {kind.value} cycles, T = {periods.min():.4g} to {periods.max():.4g}"
+
+
+def manifolds(result, ax=None, *, states=None) -> Drawing:
+    """Branches of invariant manifolds: stable ones solid, unstable ones dashed, arrows along the flow.
+
+    Grey where not backed by data. On axes of its own the fixed points are drawn too.
+    """
+    space = Space.opened(ax, states, result.state_names, result.units, "manifolds")
+    artists, arrows = [], []
+    for branch in result.branches:
+        color = style.GREEN if branch.stable else style.BLUE
+        line = {"linestyle": style.SOLID if branch.stable else style.DASHED, "linewidth": 1.8}
+        name = f"{'stable' if branch.stable else 'unstable'} manifold"
+        path = branch.path
+        if len(space.states) == 3:  # three-dimensional axes do not clip
+            path = np.where(result.fixed_points.region.contains(path)[:, None], path, np.nan)
+        for firm, stretch in _by_support(path, branch.support):
+            look = line | {"color": color if firm else style.GREY, "zorder": style.CURVES}
+            label = f"{name}{'' if firm else NOT_BACKED}"
+            artists += space.ax.plot(*space.coordinates(stretch), **look, label=label)
+        arrows += arrow(space, branch.path[::-1] if branch.stable else branch.path, color)
+    found = {"manifolds": artists, "manifold arrows": arrows}
+    if space.own:
+        found |= fixed_points(result.fixed_points, space.ax, states=space.states).artists
+    return space.drawing(found, result.fixed_points.region)
+
+
+def _by_support(path, support):
+    """The path where it is backed by data, and where it is not, the rest of each NaN."""
+    backed = support >= style.SUPPORTED
+    loose = ~backed
+    loose[1:] |= ~backed[:-1]  # neighbouring stretches share a point
+    loose[:-1] |= ~backed[1:]
+    for firm, rows in ((True, backed), (False, loose)):
+        if rows.any():
+            yield firm, np.where(rows[:, None], path, np.nan)
+
+
+def arrow(space: Space, path, color) -> list:
+    """An arrow head half way along a path, in its direction; none on three-dimensional axes."""
+    path = path[space.inside(path) | space.own]
+    if len(space.states) != 2 or len(path) < 3:
+        return []
+    middle = len(path) // 2
+    back = max(middle - 1 - len(path) // 100, 0)
+    tail, head = (np.array(space.coordinates(path[i])) for i in (back, middle))
+    shape = "-|>,head_width=0.3,head_length=0.6"
+    look = {"arrowstyle": shape, "color": color, "mutation_scale": 18, "shrinkA": 0, "shrinkB": 0}
+    return [space.ax.annotate("", head, tail, arrowprops=look, zorder=style.CURVES)]
+
+
+def section(result, ax=None, *, states=None) -> Drawing:
+    """Points of a Poincare section, in the states that run most along its plane; grey where not backed."""
+    if ax is None and states is None and len(result.state_names) > 2:
+        states = np.sort(np.argsort(np.abs(result.normal), stable=True)[:2])
+    space = Space.opened(ax, states, result.state_names, result.units, "poincare")
+    artists = []
+    for firm, rows in ((True, result.support >= style.SUPPORTED), (False, result.support < style.SUPPORTED)):
+        if rows.any():
+            look = {"linestyle": "", "marker": ".", "markersize": 4, "zorder": style.DATA}
+            look |= {"color": style.BLUE if firm else style.GREY}
+            where = space.coordinates(result.points[rows])
+            artists += space.ax.plot(*where, **look, label=f"crossings{'' if firm else NOT_BACKED}")
+    return space.drawing({"section": artists})
+
+
+def observations(trajectories: Trajectories, ax=None, *, states=None) -> Drawing:
+    """Trajectories in state space: dots where observed, lines where simulated; ticks for a single state."""
+    units = trajectories.units
+    space = Space.opened(ax, states, trajectories.state_names, units, "observations")
+    simulated = "status" in trajectories.coords
+    look = {"color": style.BLACK, "linewidth": 1.0} if simulated else {"color": style.VERMILLION}
+    if not simulated:
+        look |= {"linestyle": "", "marker": ".", "markersize": 4}
+    label = "simulated" if simulated else "data"
+    if len(space.states) == 1:  # ticks along the lower edge
+        look = {"color": look["color"], "linestyle": "", "marker": "|", "markersize": 12}
+        look |= {"transform": space.ax.get_xaxis_transform()}
+    artists = []
+    for _, x in trajectories.arrays():
+        where = space.coordinates(x) if len(space.states) > 1 else (x[:, 0], np.full(len(x), _RUG))
+        artists += space.ax.plot(*where, **look, alpha=0.8, zorder=style.DATA, label=label)
+    return space.drawing({label: artists})

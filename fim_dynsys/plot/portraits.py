@@ -1,0 +1,147 @@
+"""Phase portraits: the flow of a field, its data, what the data do not back, and results on top."""
+
+from itertools import combinations
+
+import numpy as np
+
+from fim_dynsys.analyze.results import labels, resolve_region, unwrap
+from fim_dynsys.plot import flow, style
+from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, is_three_d, label_axes, merged, new_axes
+from fim_dynsys.plot.results import draw
+from fim_dynsys.plot.space import chosen_states
+
+_ARROWS = 17
+_CURVE = 401
+
+
+def phase_portrait(field, *results, region=None, ax=None, states=None, data=True) -> Drawing:
+    """The flow of a field with results on top.
+
+    One state: the curve f(x), arrows along the axis. Two: streamlines, thicker where the flow is faster.
+    More: the three projections on pairs of states (or those of ``states=``), with short paths that thicken
+    onwards, since a projected flow has no streamlines. What the data do not back (support below 0.5) is
+    hatched. Nothing is searched for: fixed points and the like are drawn where their results are passed.
+
+    Parameters
+    ----------
+    field : VectorField or fitted model
+        Whose flow to draw.
+    *results : Result or Trajectories
+        What to draw on top: fixed points, nullclines, limit cycles, manifolds, sections, ensembles of them,
+        and trajectories (simulated ones as lines, observed ones as dots).
+    region : Region, dict or pairs, optional
+        The box to show; default the box of the data widened by 10 % on each side.
+    ax : Axes or sequence of Axes, optional
+        Where to draw, for one or two states one Axes; for more, one for each projection. Default a new
+        figure with a legend. On given axes the artists carry labels, for ``ax.legend()``.
+    states : sequence of int or str, optional
+        States to show, by number or name: two of them, three for the projections on each pair, or three
+        on a three-dimensional ``ax``.
+    data : bool
+        Whether to draw the observations the field was inferred from.
+
+    Returns
+    -------
+    Drawing
+        Artists named ``streamlines`` (or ``paths``, ``curve``, ``arrows``, ``band``), ``unsupported``,
+        ``data``, and those of the results.
+
+    Raises
+    ------
+    ValueError
+        If no region is known, states or axes do not fit, or the field is finite nowhere in the region.
+    """
+    who = "phase_portrait"
+    field = unwrap(field, who)
+    region = resolve_region(field, region, who)
+    views = _views(ax, states, field, who)
+    panels = new_axes(1, len(views), size=(4.2, 4.0) if len(views) > 1 else (7.4, 4.6)) if ax is None else ax
+    panels = given_axes(panels, len(views), who)
+    shown = [*([field.context] if data and field.context is not None else []), *results]
+    drawings = [_panel(a, field, region, view, shown, who) for a, view in zip(panels, views, strict=True)]
+    if ax is None:
+        add_legend(panels)
+    return merged(drawings)
+
+
+def _views(ax, states, field, who) -> list[tuple[int, ...]]:
+    """The states that each panel shows."""
+    chosen = chosen_states(states, field.state_names, who, default=min(field.dim, 3))
+    if len(chosen) < min(field.dim, 2):
+        raise ValueError(f"{who}: expected at least two states, got {states}; a portrait shows pairs.")
+    flat = ax is None or not any(is_three_d(a) for a in np.asarray(ax, dtype=object).ravel())
+    return list(combinations(chosen, 2)) if len(chosen) == 3 and flat else [chosen]
+
+
+def _panel(ax, field, region, states, shown, who) -> Drawing:
+    artists = _line(ax, field, region, who) if field.dim == 1 else _space(ax, field, region, states, who)
+    parts = [Drawing((ax,), artists)]
+    parts += [draw(result, ax, states=states) for result in shown]
+    names, units = labels(field).values()
+    label_axes(ax, [names[i] for i in states], units)
+    return merged(parts)
+
+
+def _space(ax, field, region, states, who) -> dict:
+    for i, which in zip(states, "xyz", strict=False):
+        getattr(ax, f"set_{which}lim")(region.low[i], region.high[i])
+    if field.dim == 2:
+        parts = flow.stream(ax, field, region, states, who)
+        artists = {"streamlines": (parts.lines,), "arrows": (parts.arrows,)}
+    else:
+        artists = {"paths": (flow.paths(ax, field, region, states),)}
+    hidden = [] if len(states) == 3 else flow.veil(ax, *flow.projected_support(field, region, states))
+    return artists | ({"unsupported": tuple(hidden)} if hidden else {})
+
+
+# ---------------------------------------------------------------------- one state
+
+
+def _line(ax, field, region, who) -> dict:
+    x = np.linspace(region.low[0], region.high[0], _CURVE)[:, None]
+    f = field(x)[:, 0]
+    if not np.isfinite(f).any():
+        raise ValueError(f"{who}: expected a field that is finite somewhere in {region}, got none; move it.")
+    name = field.state_names[0]
+    (curve,) = ax.plot(x[:, 0], f, color=style.BLUE, zorder=style.CURVES, label=f"f({name})")
+    zero = ax.axhline(0.0, color=style.GREY, linewidth=0.8, zorder=style.FLOW)
+    artists = {"curve": (curve,), "zero": (zero,), "arrows": _arrows(ax, field, region)}
+    sd = field.scale(x)
+    if sd is not None:
+        ends = (f - sd[:, 0], f + sd[:, 0])
+        band = ax.fill_between(x[:, 0], *ends, color=style.SKY, alpha=0.35, linewidth=0, label="f ± 1 sd")
+        artists["band"] = (band,)
+    poor = field.support(x) < style.SUPPORTED
+    if poor.any():
+        artists["unsupported"] = (_hatched_spans(ax, x[:, 0], poor),)
+    ax.set_xlim(region.low[0], region.high[0])
+    ax.set_ylabel(f"d{name}/dt")
+    return artists
+
+
+def _arrows(ax, field, region):
+    """Triangles along the axis that point where the flow goes."""
+    x = np.linspace(region.low[0], region.high[0], _ARROWS + 2)[1:-1, None]
+    f = field(x)[:, 0]
+    marks = []
+    for marker, here in ((">", f > 0), ("<", f < 0)):
+        if here.any():
+            look = {"linestyle": "", "color": style.GREY, "markersize": 6, "zorder": style.CURVES}
+            marks += ax.plot(x[here, 0], np.zeros(here.sum()), marker=marker, **look)
+    return tuple(marks)
+
+
+def _hatched_spans(ax, x, where):
+    return ax.fill_between(
+        x,
+        0.0,
+        1.0,
+        where=where,
+        transform=ax.get_xaxis_transform(),
+        facecolor=style.TINT,
+        edgecolor=style.HATCH,
+        hatch="//",
+        linewidth=0.0,
+        zorder=style.FLOW,
+        label=flow.UNSUPPORTED,
+    )

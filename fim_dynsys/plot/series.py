@@ -1,0 +1,141 @@
+"""Time series: observations, simulations and the bands of ensembles, one panel for each state."""
+
+import numpy as np
+
+from fim_dynsys.analyze.results import unwrap
+from fim_dynsys.plot import style
+from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
+from fim_dynsys.plot.space import chosen_states
+from fim_dynsys.simulation import FAILURES, Status
+from fim_dynsys.trajectories import Trajectories
+
+_BANDS = ((0.05, 0.95, 0.18), (0.25, 0.75, 0.3))
+_ENOUGH = 0.9  # share of members that must have a value for a band to be drawn
+
+
+def time_series(data=None, simulated=None, ensemble=None, *, ax=None, states=None, field=None) -> Drawing:
+    """States against time: observations as marks, simulations as lines, ensembles as bands.
+
+    A simulation that failed ends in a cross with its status. Bands hold the middle 50 % and 90 % of the
+    members and end where fewer than 90 % of the members still have a value; the line in them is the median.
+
+    Parameters
+    ----------
+    data : Trajectories, optional
+        Observations.
+    simulated : Trajectories, optional
+        Of `fim_dynsys.simulate`; the k-th is drawn in the colour and line style of the k-th of ``data``.
+    ensemble : Trajectories, optional
+        Of `fim_dynsys.simulate` with an EnsembleField: trajectories with a coordinate ``member``.
+    ax : Axes or sequence of Axes, optional
+        One for each state shown; default a new figure.
+    states : sequence of int or str, optional
+        States to show, by number or name; default all.
+    field : VectorField or fitted model, optional
+        Its support is below 0.5 where lines of ``simulated`` are drawn dotted and thin.
+
+    Returns
+    -------
+    Drawing
+        Artists named ``data``, ``simulated``, ``unsupported``, ``stopped``, ``median`` and ``bands``.
+
+    Raises
+    ------
+    ValueError
+        If nothing is given, or states and axes do not fit.
+    """
+    who = "time_series"
+    given = [one for one in (data, simulated, ensemble) if one is not None]
+    if not given or any(not isinstance(one, Trajectories) for one in given):
+        raise ValueError(
+            f"{who}: expected Trajectories, got {[type(one).__name__ for one in given] or 'none'}; "
+            "pass data=, simulated= or ensemble="
+        )
+    names, units = given[0].state_names, given[0].units
+    if any(one.dim != len(names) for one in given):
+        raise ValueError(f"{who}: expected one number of states, got {[one.dim for one in given]}.")
+    shown = tuple(range(len(names))) if states is None else chosen_states(states, names, who, len(names))
+    own = ax is None
+    axes = given_axes(new_axes(len(shown), size=(8.0, 2.2), sharex=True) if own else ax, len(shown), who)
+    artists = {}
+    for panel, state in zip(axes, shown, strict=True):
+        for part, draw_part in ((ensemble, _bands), (simulated, _lines), (data, _marks)):
+            if part is not None:
+                for name, found in draw_part(panel, part, state, *([field] if part is simulated else [])):
+                    artists.setdefault(name, []).append(found)
+        panel.set_ylabel(with_unit(names[state], units))
+    axes[-1].set_xlabel(with_unit("t", units))
+    if own:
+        add_legend(axes)
+    return Drawing(axes, {name: tuple(found) for name, found in artists.items()})
+
+
+def _look(k: int, *keys: str) -> dict:
+    """Of the k-th trajectory."""
+    look = style.SERIES[k % len(style.SERIES)]
+    return {key: look[key] for key in keys}
+
+
+def _suffix(k: int, n: int) -> str:
+    return f" {k}" if n > 1 else ""
+
+
+def _marks(ax, data, state):
+    for k, (t, x) in enumerate(data.arrays()):
+        look = _look(k, "color", "marker") | {"linestyle": "", "markersize": 3.5, "fillstyle": "none"}
+        label = f"observed{_suffix(k, len(data))}"
+        yield "data", ax.plot(t, x[:, state], **look, zorder=style.DATA, label=label)[0]
+
+
+def _lines(ax, simulated, state, field):
+    for k, (t, x) in enumerate(simulated.arrays()):
+        look = _look(k, "color", "linestyle")
+        label = f"simulated{_suffix(k, len(simulated))}"
+        backed = np.ones(len(t), dtype=bool)
+        if field is not None:
+            support = unwrap(field, "time_series").support(x)
+            backed = ~(support < style.SUPPORTED)
+            if not backed.all():
+                loose = np.where(_with_neighbours(~backed), x[:, state], np.nan)
+                thin = {"color": look["color"], "linestyle": ":", "linewidth": 1.0, "zorder": style.CURVES}
+                yield "unsupported", ax.plot(t, loose, **thin, label="not backed by data")[0]
+        firm = np.where(backed, x[:, state], np.nan)
+        yield "simulated", ax.plot(t, firm, **look, linewidth=1.6, zorder=style.CURVES, label=label)[0]
+        if "status" in simulated.coords and simulated.status[k] in FAILURES:
+            yield "stopped", _stop(ax, t, x[:, state], Status(simulated.status[k]))
+
+
+def _with_neighbours(mask):
+    """The mask widened by one on each side, so that two stretches of a line meet."""
+    wide = mask.copy()
+    wide[1:] |= mask[:-1]
+    wide[:-1] |= mask[1:]
+    return wide
+
+
+def _stop(ax, t, x, status):
+    last = np.flatnonzero(np.isfinite(x))[-1]
+    look = {"color": style.BLACK, "marker": "x", "markersize": 7, "linestyle": "", "zorder": style.POINTS}
+    label = f"stopped: {status.name.lower().replace('_', ' ')}"
+    return ax.plot(t[last], x[last], **look, label=label)[0]
+
+
+def _bands(ax, ensemble, state):
+    if "member" not in ensemble.coords:
+        raise ValueError(
+            f"time_series: expected trajectories with a coordinate 'member' as ensemble, got "
+            f"{sorted(ensemble.coords)}; simulate an EnsembleField"
+        )
+    n = len(ensemble) // len(np.unique(ensemble.coords["member"]))
+    for k in range(n):
+        t, x = ensemble.t[k], ensemble.x[k::n, :, state]
+        enough = np.isfinite(x).mean(axis=0) >= _ENOUGH
+        t, x = t[enough], x[:, enough]
+        color = _look(k, "color")
+        for low, high, alpha in _BANDS:
+            ends = np.nanquantile(x, (low, high), axis=0)
+            label = f"{high - low:.0%} of members{_suffix(k, n)}"
+            look = color | {"alpha": alpha, "linewidth": 0.0, "zorder": style.FLOW}
+            yield "bands", ax.fill_between(t, *ends, **look, label=label)
+        look = _look(k, "color", "linestyle") | {"linewidth": 1.2, "zorder": style.CURVES}
+        yield "median", ax.plot(t, np.nanmedian(x, axis=0), **look, label=f"median{_suffix(k, n)}")[0]

@@ -1,0 +1,232 @@
+"""A page about a fitted model: data, fit, portrait, fixed points and cycles, in one file without links."""
+
+import base64
+import io
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from fim_dynsys import plot
+from fim_dynsys.analyze.equilibria import fixed_points
+from fim_dynsys.analyze.periodic import limit_cycles
+from fim_dynsys.analyze.results import cell, resolve_region, unwrap
+from fim_dynsys.metrics import r2_score
+from fim_dynsys.simulation import Status, simulate
+from fim_dynsys.trajectories import Trajectories
+
+_SMOOTH = 400  # times at which a simulated curve is drawn
+_STYLE = """
+body { font: 16px/1.45 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 68rem;
+       margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.2rem; border-bottom: 1px solid #ccc; }
+table { border-collapse: collapse; margin: .6rem 0; font-size: .9rem; }
+th, td { border: 1px solid #ccc; padding: .2rem .55rem; text-align: left; vertical-align: top; }
+th { background: #f2f2f2; font-weight: 600; }
+.wide { overflow-x: auto; } figure { margin: .8rem 0; } img { max-width: 100%; height: auto; }
+pre { overflow-x: auto; background: #f6f6f6; padding: .6rem; } .note { color: #555; }
+"""
+
+
+def write_report(model, path, *, region=None, provenance: Mapping[str, object] | None = None) -> Path:
+    """Analyse a fitted model and write the page.
+
+    Parameters
+    ----------
+    model : VectorFieldModel
+        Fitted.
+    path : path
+        The HTML file; its folder must exist.
+    region : Region, dict or pairs, optional
+        Where to look for fixed points and cycles; default the box of the data widened by 10 % on each side.
+    provenance : dict, optional
+        Rows for the table of provenance, before those on the model; a value may be a dict of rows itself.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    TypeError
+        For a model without a vector field in the space of the observations.
+    ValueError
+        For a model that is not fitted, or a region of another dimension.
+    FileNotFoundError
+        If the folder does not exist.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():  # before the work, not after it
+        raise FileNotFoundError(f"write_report: expected an existing folder for {path}, got {path.parent}.")
+    field = unwrap(model, "write_report")
+    region = resolve_region(field, region, "write_report")
+    page = _Page(model, model.context_, field, region)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sections = tqdm((_data, _fit, _dynamics), desc="report", disable=None, leave=False)
+        parts = [write(page) for write in sections]
+    title = f"{model.name}: {', '.join(field.state_names)}"
+    body = [f"<h1>{escape(title)}</h1>", _provenance(model, provenance or {}), *parts, _warned(caught)]
+    path.write_text(_document(title, "\n".join(body)), encoding="utf-8")
+    return path
+
+
+@dataclass(frozen=True, eq=False)
+class _Page:
+    model: object
+    data: Trajectories
+    field: object
+    region: object
+
+
+# ---------------------------------------------------------------------- sections
+
+
+def _provenance(model, given) -> str:
+    rows = {**given, "model": f"{model.name}, version {model.version}"}
+    rows |= {"parameters": {key: repr(value) for key, value in model.get_params(deep=False).items()}}
+    return f"<h2>Provenance</h2>{_facts(rows)}"
+
+
+def _data(page: _Page) -> str:
+    data = page.data
+    rows = []
+    for i, name in enumerate(data.state_names):
+        x = data.x[..., i]
+        seen = np.isfinite(x)
+        missing = int(np.sum(data.n_obs) - seen.sum())
+        rows.append([name, data.units.get(name, ""), int(seen.sum()), missing, x[seen].min(), x[seen].max()])
+    spans = [t[-1] - t[0] for t, _ in data.arrays()]
+    count = len(data)
+    text = (
+        f"{count} trajector{'y' if count == 1 else 'ies'}, {int(data.n_obs.sum())} samples, "
+        f"time spans from {min(spans):.5g} to {max(spans):.5g} {data.units.get('t', '')}"
+    )
+    table = _table(["state", "unit", "observed", "missing", "smallest", "largest"], rows)
+    picture = _picture(plot.time_series(page.data), "Observations against time, one panel for each state")
+    return f"<h2>Data</h2><p>{escape(text)}</p>{table}{picture}"
+
+
+def _fit(page: _Page) -> str:
+    start, where = _starts(page)
+    times = [_dense_times(t[t >= t0]) for (t, _), t0 in zip(page.data.arrays(), where, strict=True)]
+    simulated = simulate(page.field, start, times)
+    rows = []
+    for k, ((t, x), (t_sim, x_sim)) in enumerate(zip(page.data.arrays(), simulated.arrays(), strict=True)):
+        status = Status(simulated.status[k]).name.lower().replace("_", " ")
+        rows.append([k, len(t), _agreement(t, x, t_sim, x_sim), status, simulated.t_stop[k]])
+    table = _table(["trajectory", "samples", "R²", "simulation", "until"], rows)
+    drawing = plot.time_series(page.data, simulated, field=page.field)
+    caption = "Observations, and the inferred field simulated from the start of each trajectory"
+    text = io.StringIO()
+    page.model.print(file=text)
+    return (
+        "<h2>Fit</h2><p>The inferred field, simulated from the estimated initial state of each trajectory "
+        "(from its first complete observation where the model estimates none).</p>"
+        f"{table}{_picture(drawing, caption)}"
+        f"<h3>Equations</h3><pre>{escape(text.getvalue())}</pre>"
+    )
+
+
+def _starts(page: _Page) -> tuple[np.ndarray, np.ndarray]:
+    """Initial states ``(K, d)`` and their times ``(K,)``."""
+    estimated = page.field.fit_info.initial_states
+    pairs = page.data.arrays()
+    if estimated is not None and np.shape(estimated) == (len(pairs), page.field.dim):
+        return np.asarray(estimated), np.array([t[0] for t, _ in pairs])
+    first = [np.flatnonzero(np.isfinite(x).all(axis=1)) for _, x in pairs]
+    if not all(map(len, first)):
+        short = [k for k, rows in enumerate(first) if not len(rows)]
+        raise ValueError(
+            f"write_report: expected a complete observation in each trajectory to start from, got none in "
+            f"{short}; leave these out."
+        )
+    return (
+        np.array([x[rows[0]] for (_, x), rows in zip(pairs, first, strict=True)]),
+        np.array([t[rows[0]] for (t, _), rows in zip(pairs, first, strict=True)]),
+    )
+
+
+def _dense_times(t):
+    """The observed times, and enough between them for a smooth curve."""
+    return np.union1d(t, np.linspace(t[0], t[-1], _SMOOTH)) if len(t) > 1 else t
+
+
+def _agreement(t, x, t_sim, x_sim) -> float:
+    """R² of a simulation at the complete observations; NaN where it did not reach them all."""
+    rows = np.isfinite(x).all(axis=1) & np.isin(t, t_sim)
+    return r2_score(x[rows], x_sim[np.searchsorted(t_sim, t[rows])])
+
+
+def _dynamics(page: _Page) -> str:
+    field, region = page.field, page.region
+    points = fixed_points(field, region)
+    cycles = limit_cycles(field, region) if field.dim > 1 else None
+    results = [points, *([cycles] if cycles is not None else [])]
+    portrait = _picture(plot.phase_portrait(field, *results, region=region), "Phase portrait")
+    caution = (
+        "<p class='note'>Hatched: no observation nearby backs the field (support below 0.5). What lies "
+        "there is extrapolation.</p>"
+    )
+    text = f"<h2>Portrait</h2>{caution}{portrait}<h2>Fixed points</h2>{_result(points)}"
+    if len(points):
+        text += _picture(plot.spectrum(points), "Eigenvalues of the fixed points")
+    if cycles is not None:
+        text += f"<h2>Cycles</h2>{_result(cycles)}"
+    if cycles is not None and len(cycles):
+        text += _picture(plot.spectrum(cycles), "Floquet multipliers of the cycles")
+    return text
+
+
+def _warned(caught) -> str:
+    texts = dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught)
+    if not texts:
+        return ""
+    items = "".join(f"<li>{escape(text)}</li>" for text in texts)
+    return f"<h2>Warnings</h2><ul>{items}</ul>"
+
+
+# ---------------------------------------------------------------------- HTML
+
+
+def _document(title: str, body: str) -> str:
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _picture(drawing, caption: str) -> str:
+    encoded = base64.b64encode(drawing.png()).decode("ascii")
+    drawing.close()
+    alt = escape(caption, quote=True)
+    return f'<figure><img alt="{alt}" src="data:image/png;base64,{encoded}"></figure>'
+
+
+def _result(result) -> str:
+    return f'<div class="wide">{result._repr_html_()}</div>'
+
+
+def _table(columns, rows) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell(v))}</td>' for v in row)}</tr>" for row in rows)
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
+
+
+def _facts(rows: Mapping) -> str:
+    body = "".join(
+        f"<tr><th>{escape(str(name))}</th><td>{_value(value)}</td></tr>" for name, value in rows.items()
+    )
+    return f"<table>{body}</table>"
+
+
+def _value(value) -> str:
+    if isinstance(value, Mapping):
+        return escape(", ".join(f"{name} {part}" for name, part in value.items())) or "-"
+    return escape("-" if value is None else str(value))
