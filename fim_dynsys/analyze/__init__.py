@@ -21,6 +21,8 @@ _PUBLIC = {
     "ManifoldBranch": "invariant",
     "ManifoldEnd": "invariant",
     "Manifolds": "invariant",
+    "NullclineStatus": "nullcline",
+    "Nullclines": "nullcline",
     "PoincareSection": "sections",
     "PointStatus": "equilibria",
     "Result": "results",
@@ -29,6 +31,7 @@ _PUBLIC = {
     "limit_cycles": "periodic",
     "lyapunov": "exponents",
     "manifolds": "invariant",
+    "nullclines": "nullcline",
     "poincare": "sections",
 }
 
