@@ -11,6 +11,7 @@ import numpy as np
 from fim_dynsys.field import FitInfo, Scales
 from fim_dynsys.regions import Region
 from fim_dynsys.regression.fields import DictionaryField
+from fim_dynsys.regression.posterior import PosteriorField
 from fim_dynsys.regression.terms import ARRAYS, Dictionary
 from fim_dynsys.trajectories import Trajectories
 
@@ -215,6 +216,8 @@ def dictionary_field_arrays(field: DictionaryField) -> dict[str, np.ndarray]:
         "scales_time": field.scales.time,
     }
     arrays |= {"initial_states": info.initial_states, "noise_level": info.noise_level}
+    if isinstance(field, PosteriorField):
+        arrays["roots"] = field.roots
     return {name: np.asarray(value) for name, value in arrays.items() if value is not None}
 
 
@@ -236,7 +239,7 @@ def dictionary_field_from_arrays(arrays, context: Trajectories, report=None) -> 
     """
     dictionary = Dictionary(*(arrays.get(name) for name in ARRAYS))
     names = context.state_names
-    return DictionaryField(
+    field = DictionaryField(
         dictionary,
         arrays["coefficients"],
         context=context,
@@ -245,3 +248,4 @@ def dictionary_field_from_arrays(arrays, context: Trajectories, report=None) -> 
         scales=Scales(arrays["scales_length"], arrays["scales_speed"], float(arrays["scales_time"])),
         fit_info=FitInfo(arrays.get("initial_states"), arrays.get("noise_level"), dict(report or {})),
     )
+    return PosteriorField.of(field, arrays["roots"]) if "roots" in arrays else field

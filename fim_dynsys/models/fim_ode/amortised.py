@@ -64,8 +64,17 @@ class Encoding(NamedTuple):
 
     coefficients: list[Tensor]  # one (B, m, d) per solve, the last one being the answer
     variances: Tensor  # (B, m, d) posterior variances of the last solve
+    information: Tensor  # (B, d, m, m) what the data say of the coefficients: weighted normal matrices
     scale: Tensor  # (B, d) unit of each state
     time_unit: Tensor  # (B,)
+
+
+class Estimate(NamedTuple):
+    """Monomial coefficients of B contexts in the units of the data."""
+
+    solves: Tensor  # (B, S, m, d), the last solve being the answer
+    variances: Tensor  # (B, m, d) posterior variances of the last solve
+    information: Tensor  # (B, d, m, m)
 
 
 class Normalisation(NamedTuple):
@@ -433,8 +442,8 @@ class AmortisedNetwork(nn.Module):
         rows = weight[..., None] / (path.detach() ** 2 + torch.exp(floor.to(x.dtype))[:, None])
         rows = rows / rows.sum(1, keepdim=True) * weight.sum(1)[:, None, None]
         regression = self._regression(table, time, mask, raw, path, velocity, rows)
-        steps, variances = self._solves(table, regression, forms, embedding)
-        return Encoding(steps, variances, units.scale, units.time_unit)
+        solved = self._solves(table, regression, forms, embedding)
+        return Encoding(*solved, units.scale, units.time_unit)
 
     def decode(self, encoding: Encoding, points: Tensor, solve: int = -1) -> Tensor:
         """Field (B, Q, d) at points (B, Q, d), in original units."""
@@ -446,8 +455,8 @@ class AmortisedNetwork(nn.Module):
     @torch.inference_mode()
     def infer_coefficients(
         self, t: Tensor, x: Tensor, mask: Tensor, bank: tuple[Tensor, Tensor] | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Monomial coefficients (B, S, m, d) of all solves in original units, and variances of the last.
+    ) -> Estimate:
+        """What `encode` finds, as monomial coefficients in the units of the data.
 
         `bank` are states and slopes as `encode_bank` takes them, where they are known; times start at 0 then.
         """
@@ -455,7 +464,10 @@ class AmortisedNetwork(nn.Module):
         exponents = self.tables[x.shape[-1] - 1].exponents.to(encoding.scale.dtype)
         columns = torch.exp(encoding.scale.log() @ exponents.T)
         factor = (encoding.scale / encoding.time_unit[:, None])[:, None] / columns[..., None]
-        return torch.stack(encoding.coefficients, 1) * factor[:, None], encoding.variances * factor**2
+        own = factor.transpose(1, 2)
+        information = encoding.information / (own[..., :, None] * own[..., None, :])
+        solves = torch.stack(encoding.coefficients, 1) * factor[:, None]
+        return Estimate(solves, encoding.variances * factor**2, information)
 
     def _units(self, raw: Tensor, slopes: Tensor, weight: Tensor) -> Normalisation:
         scale = _masked_mean(raw**2, weight).sqrt()
@@ -540,8 +552,8 @@ class AmortisedNetwork(nn.Module):
 
     def _solves(
         self, table: MonomialTable, regression: Regression, forms: Tensor, embedding: Tensor
-    ) -> tuple[list[Tensor], Tensor]:
-        """Ridge solves with learned updates of the log precisions between them."""
+    ) -> tuple[list[Tensor], Tensor, Tensor]:
+        """Ridge solves with learned updates of the log precisions between them; see `Encoding`."""
         weight = torch.exp(forms.double())[..., None, None]
         gram, moment = (weight * regression.grams).sum(2), (weight * regression.moments).sum(2)
         b, d, m, _ = gram.shape
@@ -562,7 +574,8 @@ class AmortisedNetwork(nn.Module):
             log_precision = log_precision + _bounded_gradient(change)
             solution, variance = _ridge_solve(gram, moment, log_precision.double())
             steps.append(solution.transpose(1, 2) / power)
-        return steps, variance.transpose(1, 2) / power**2
+        information = gram * (regression.power[:, :, None] * regression.power[:, None])[:, None]
+        return steps, variance.transpose(1, 2) / power**2, information
 
     def _token_constants(
         self, table: MonomialTable, power: Tensor, embedding: Tensor

@@ -43,6 +43,12 @@ class Hypotheses:
         """What a selector sees (C, F)."""
         return features(self.observations, self.dictionary, self.candidates, self.opinion)
 
+    @property
+    def coefficients(self):
+        """Of all candidates (C, m, d), in the units of the data."""
+        scaled = np.stack([c.coefficients for c in self.candidates])
+        return self.dictionary.rescaled(scaled, self.observations.scale, self.observations.time_unit)[1]
+
     def choose(self, selector):
         """The candidate that a `Selector` ranks first (without one: the best BIC), and a report on it."""
         logits = -np.array([c.score for c in self.candidates])

@@ -4,25 +4,28 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from fim_dynsys.field import FitInfo, VectorField
+from fim_dynsys.field import EnsembleField, FitInfo, VectorField
 from fim_dynsys.model import VectorFieldModel
 from fim_dynsys.models.fim_ode.checkpoint import find_checkpoint, read_checkpoint
 from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.field import Decoder, make_fields, parse_precision
 from fim_dynsys.models.fim_ode.weights import (
+    CALIBRATION,
+    SELECTOR,
     build_network,
     read_header,
-    read_selector,
+    read_part,
     shipped,
     weights_version,
 )
 from fim_dynsys.regression.fields import DictionaryField
+from fim_dynsys.regression.posterior import Calibration, Evidence, PosteriorField
 from fim_dynsys.regression.selection import Selector
 from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.regression.terms import Dictionary
@@ -51,6 +54,8 @@ class Operator(NamedTuple):
     max_dim : int
     selector : Selector or None
         Of our own operator, where the file holds one.
+    calibration : Calibration or None
+        Likewise.
     """
 
     network: torch.nn.Module
@@ -59,6 +64,7 @@ class Operator(NamedTuple):
     version: str
     max_dim: int
     selector: Selector | None = None
+    calibration: Calibration | None = None
 
 
 class FIMODE(VectorFieldModel):
@@ -151,17 +157,41 @@ class FIMODE(VectorFieldModel):
         ValueError
             If a context has too few observations or too many states.
         """
+        published = self.operator.architecture == "published"
+        return self._in_batches(_published_fields if published else self._amortised_fields, contexts)
+
+    def infer_with_evidence(self, contexts: Sequence[Trajectories]) -> list[tuple[DictionaryField, Evidence]]:
+        """Fields without their posterior, and what it is read off; see `training.calibrate`.
+
+        Parameters
+        ----------
+        contexts : sequence of Trajectories
+            Of any number, length and dimension.
+
+        Returns
+        -------
+        list of (DictionaryField, Evidence)
+
+        Raises
+        ------
+        ValueError
+            As `infer_many`; also for weights of the published network, which has no coefficients.
+        """
+        _ = self._own_operator
+        return self._in_batches(self._with_evidence, contexts)
+
+    def _in_batches(self, infer_batch, contexts) -> list:
+        """Results of ``infer_batch(operator, complete, contexts)`` for all contexts, in their order."""
         operator, contexts = self.operator, list(contexts)
         complete = [context.drop_incomplete(self._who) for context in contexts]
         for context in complete:
             self._check_limits(context, operator.max_dim)
-        infer_batch = _published_fields if operator.architecture == "published" else self._amortised_fields
-        fields: list[VectorField] = [None] * len(contexts)
+        results: list = [None] * len(contexts)
         for batch in _batches(complete):
             members = infer_batch(operator, [complete[i] for i in batch], [contexts[i] for i in batch])
-            for i, field in zip(batch, members, strict=True):
-                fields[i] = field
-        return fields
+            for i, result in zip(batch, members, strict=True):
+                results[i] = result
+        return results
 
     @property
     def degree(self) -> int:
@@ -191,7 +221,7 @@ class FIMODE(VectorFieldModel):
         complete = [context.drop_incomplete(self._who) for context in contexts]
         for context in complete:
             self._check_limits(context, operator.max_dim)
-        return operator_coefficients(operator, complete)
+        return [(said.solves, said.variances) for said in operator_coefficients(operator, complete)]
 
     @property
     def _own_operator(self) -> Operator:
@@ -203,20 +233,31 @@ class FIMODE(VectorFieldModel):
         return self.operator
 
     def _amortised_fields(self, operator: Operator, complete, contexts) -> list[VectorField]:
-        """Polynomial fields of contexts of one dimension."""
+        """Polynomial fields of contexts of one dimension, with a posterior where the weights hold one."""
+        known = self._with_evidence(operator, complete, contexts)
+        if operator.calibration is None:
+            return [field for field, _ in known]
+        return [PosteriorField.of(f, partial(operator.calibration.roots, evidence=e)) for f, e in known]
+
+    def _with_evidence(self, operator: Operator, complete, contexts) -> list[tuple]:
+        """Pairs of a polynomial field and its evidence, for contexts of one dimension."""
         dictionary = _dictionary(complete[0].dim, operator.network.config.degree)
-        fields = []
+        pairs = []
         said = operator_coefficients(operator, complete)
-        for (solves, variances), samples, context in zip(said, complete, contexts, strict=True):
+        for answer, samples, context in zip(said, complete, contexts, strict=True):
             options = _options(operator, context)
-            found = consider(samples, dictionary, solves, variances) if self.refine else None
+            found = None
+            if self.refine:
+                found = consider(samples, dictionary, answer.solves, answer.variances)
             if found is None:
-                fields.append(DictionaryField(dictionary, solves[-1], **options))
-                continue
-            best, report = found.choose(operator.selector)
-            report = options["fit_info"].report | report
-            fields.append(best.field(found.observations, dictionary, context, report))
-        return fields
+                field, others = DictionaryField(dictionary, answer.solves[-1], **options), answer.solves
+            else:
+                best, report = found.choose(operator.selector)
+                report = options["fit_info"].report | report
+                field = best.field(found.observations, dictionary, context, report)
+                others = found.coefficients
+            pairs.append((field, Evidence.of(field, others, *answer, searched=found is not None)))
+        return pairs
 
     @property
     def _path(self) -> str:
@@ -234,6 +275,23 @@ class FIMODE(VectorFieldModel):
                 f"{self._who}: expected at most {max_dim} states, which is what these weights "
                 f"take, got {context.dim}; reduce them first, for example with PCAReduction."
             )
+
+    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
+        """Fields drawn from the posterior of the coefficients; where there is none, a context bootstrap.
+
+        Parameters
+        ----------
+        n : int
+            Number of members.
+        seed : int
+            Equal seeds give equal members.
+
+        Returns
+        -------
+        EnsembleField
+        """
+        field = self._fitted_field()
+        return field.draws(n, seed) if isinstance(field, PosteriorField) else super().ensemble(n, seed)
 
     def _refit_members(self, field, contexts) -> list[VectorField]:
         return self.infer_many(contexts)
@@ -356,9 +414,16 @@ def _read_operator(checkpoint, path, architecture, version, dtype, device) -> Op
     if checkpoint is None:
         network, header = build_network(path)
         network = network.to(device).requires_grad_(False)
-        tensors = {name: tensor.double().numpy() for name, tensor in read_selector(path).items()}
-        selector = Selector.from_tensors(tensors) if tensors else None
-        return Operator(network, None, architecture, version, header["max_dim"], selector)
+        selector, calibration = read_part(path, SELECTOR), read_part(path, CALIBRATION)
+        return Operator(
+            network,
+            None,
+            architecture,
+            version,
+            header["max_dim"],
+            Selector.from_tensors(selector) if selector else None,
+            Calibration(calibration) if calibration else None,
+        )
     network = read_checkpoint(checkpoint).to(device).requires_grad_(False)
     decoder = Decoder(network, torch.float64)
     return Operator(network.to(dtype), decoder, architecture, version, network.config.max_dim)
@@ -407,13 +472,16 @@ def _dictionary(dim: int, degree: int) -> Dictionary:
     return Dictionary.polynomial(dim, degree)
 
 
-def operator_coefficients(operator: Operator, complete) -> list[tuple[np.ndarray, np.ndarray]]:
-    """What our operator says of contexts of one dimension; scaled by powers of two on the way.
+class Answer(NamedTuple):
+    """What our operator says of one context, for `Dictionary.polynomial` in the units of the data."""
 
-    Returns
-    -------
-    list of (solves (S, m, d), variances (m, d))
-        Coefficients of `Dictionary.polynomial` in the units of the data.
+    solves: np.ndarray  # (S, m, d) coefficients, the last are its best
+    variances: np.ndarray  # (m, d) posterior variances of the last
+    information: np.ndarray  # (d, m, m) what the data say of them
+
+
+def operator_coefficients(operator: Operator, complete) -> list[Answer]:
+    """What our operator says of contexts of one dimension; scaled by powers of two on the way.
 
     Raises
     ------
@@ -428,20 +496,23 @@ def operator_coefficients(operator: Operator, complete) -> list[tuple[np.ndarray
     t = t / paces[:, None, None]
     # the compiled bank is several times as fast as its torch twin, which is for training and other devices
     bank = _smoothed(t, x, mask, operator.network.config.widths) if t.device.type == "cpu" else None
-    solves, variances = operator.network.infer_coefficients(t, x, mask, bank)
+    estimate = operator.network.infer_coefficients(t, x, mask, bank)
     exponents = _dictionary(dim, operator.network.config.degree).exponents
     said = []
-    parts = zip(solves.cpu().numpy(), variances.cpu().numpy(), units, paces.cpu().numpy(), strict=True)
-    for values, spread, unit, pace in parts:
+    parts = zip(*(part.cpu().numpy() for part in (*estimate, paces)), units, strict=True)
+    for solves, variances, information, pace, unit in parts:
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             factor = unit / np.prod(unit**exponents, axis=1, keepdims=True) / pace
-            values, spread = values * factor, spread * factor**2
-        if not np.isfinite(values).all():
+            own = factor.T
+            answer = Answer(
+                solves * factor, variances * factor**2, information / (own[:, :, None] * own[:, None])
+            )
+        if not np.isfinite(answer.solves).all():
             raise ValueError(
                 "fim-ode: expected states and times in which the coefficients are ordinary floating-point "
                 f"numbers, got states of size {unit} over times of size {pace}; change their units."
             )
-        said.append((values, spread))
+        said.append(answer)
     return said
 
 

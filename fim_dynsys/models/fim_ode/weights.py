@@ -8,6 +8,7 @@ import os
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
@@ -15,8 +16,8 @@ from torch import Tensor, nn
 
 FORMAT_VERSION = 1
 HEADER_KEY = "fim_dynsys"
-SELECTOR = "selector."
-"""Prefix of the tensors of a `Selector`, which a weights file may hold beside the network's."""
+SELECTOR, CALIBRATION = "selector.", "calibration."
+"""Prefixes of the tensors of a `Selector` and a `Calibration`, which may stand beside the network's."""
 SHIPPED = Path(__file__).parent / "weights"
 
 # Architecture name -> module, configuration class, network class; imported when a file asks for it.
@@ -76,6 +77,10 @@ def save_weights(
     }
     tensors = network.state_dict() | {f"{SELECTOR}{name}": value for name, value in (selector or {}).items()}
     tensors = {name: _stored(name, tensor, dtype) for name, tensor in tensors.items()}
+    return _write(path, header, tensors)
+
+
+def _write(path, header: dict, tensors: dict[str, Tensor]) -> Path:
     path = Path(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     os.close(handle)
@@ -135,7 +140,7 @@ def build_network(path) -> tuple[nn.Module, dict]:
         As `read_weights`; also ValueError when tensors and configuration do not fit each other.
     """
     header, tensors = read_weights(path)
-    tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(SELECTOR)}
+    tensors = {n: tensor for n, tensor in tensors.items() if not n.startswith((SELECTOR, CALIBRATION))}
     config_class, network_class = _classes(header["architecture"])
     try:
         network = network_class(config_class(**_tuples(header["config"])))
@@ -148,8 +153,8 @@ def build_network(path) -> tuple[nn.Module, dict]:
     return network.eval(), header
 
 
-def read_selector(path) -> dict[str, Tensor]:
-    """Tensors of the `Selector` that a weights file in our format holds beside its network; empty if none.
+def read_part(path, prefix: str) -> dict[str, np.ndarray]:
+    """Arrays in float64 of what a weights file in our format holds under a prefix; empty if nothing.
 
     Raises
     ------
@@ -157,7 +162,38 @@ def read_selector(path) -> dict[str, Tensor]:
         As `read_weights`.
     """
     _, tensors = read_weights(path)
-    return {n.removeprefix(SELECTOR): t for n, t in tensors.items() if n.startswith(SELECTOR)}
+    return {n.removeprefix(prefix): t.double().numpy() for n, t in tensors.items() if n.startswith(prefix)}
+
+
+def write_part(source, path, prefix: str, arrays: dict[str, np.ndarray], extra_metadata: dict) -> Path:
+    """Write a copy of a weights file with float32 arrays under a prefix, replacing what was there.
+
+    Parameters
+    ----------
+    source, path : path-like
+        Of the file to copy and of the copy; may be the same.
+    prefix : str
+        ``SELECTOR`` or ``CALIBRATION``.
+    arrays : dict of str to array
+        Without the prefix.
+    extra_metadata : dict
+        Added to the header's ``extra``.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As `read_weights`; also ValueError for arrays that are not finite.
+    """
+    header, tensors = read_weights(source)
+    header["extra"] |= extra_metadata
+    tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
+    for name, values in arrays.items():
+        tensors[prefix + name] = _stored(name, torch.as_tensor(values), torch.float32)
+    return _write(path, header, tensors)
 
 
 def weights_version(path) -> str:
