@@ -4,6 +4,10 @@ import importlib
 
 # Public names and the files that hold them, each imported when first asked for.
 _PUBLIC = {
+    "Attractor": "capture",
+    "AttractorKind": "capture",
+    "BasinLabel": "basin",
+    "Basins": "basin",
     "Bifurcation": "branches",
     "BifurcationKind": "branches",
     "Branch": "branches",
@@ -26,6 +30,7 @@ _PUBLIC = {
     "PoincareSection": "sections",
     "PointStatus": "equilibria",
     "Result": "results",
+    "basins": "basin",
     "continuation": "arclength",
     "fixed_points": "equilibria",
     "limit_cycles": "periodic",

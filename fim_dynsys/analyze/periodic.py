@@ -204,8 +204,30 @@ def limit_cycles(field, region=None, n_seeds=64, budget=5_000_000, seed=0):
     R. Seydel: Practical Bifurcation and Stability Analysis, 3rd ed., Springer 2010, chapter 7.
     """
     field = unwrap(field, "limit_cycles")
-    region = resolve_region(field, region, "limit_cycles")
-    search = _Search(CountedField(field, region), region, budget)
+    return search_cycles(field, resolve_region(field, region, "limit_cycles"), n_seeds, budget, seed)
+
+
+def search_cycles(field, region, n_seeds, budget, seed=0, closest_in_space=_CLOSEST_IN_SPACE):
+    """As `limit_cycles`, with one more option.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field.
+    region : Region
+        Where to search.
+    n_seeds, budget, seed : int
+        As for `limit_cycles`.
+    closest_in_space : float
+        Relative gap of a return, from three dimensions on, that is worth a correction. A small one leaves
+        out nearly all orbits of saddle type, and the time they take.
+
+    Returns
+    -------
+    LimitCycles
+    """
+    closest = _CLOSEST.get(field.dim, closest_in_space)
+    search = _Search(CountedField(field, region), region, budget, closest)
     if field.dim > 1:
         seeds = region.sobol(n_seeds, seed)
         for direction in (1, -1) if field.dim == 2 else (1,):
@@ -230,11 +252,11 @@ class _Cycle:
 class _Search:
     """What has been found so far, and what it took."""
 
-    def __init__(self, field, region, budget):
+    def __init__(self, field, region, budget, closest):
         self.field, self.region, self.budget = field, region, budget
         self.length = field.scales.length
         self.box = region.widened(_MARGIN)
-        self.closest = _CLOSEST.get(field.dim, _CLOSEST_IN_SPACE)
+        self.closest = closest
         self.found = []
         self.iterations = 0
         self.exhausted = False
