@@ -15,7 +15,9 @@ from benchmarks.harness import Job, Trial, cached_outcomes
 from benchmarks.report import align, source_commit
 
 # A part is the constant PART of its file; add yours here.
-PARTS: dict[str, str] = {}
+PARTS: dict[str, str] = {
+    "equilibria": "benchmarks.analysis.equilibria",
+}
 RESULTS = Path("benchmarks/analysis/results")
 SUMMARY_COLUMNS = ("part", "quantity", "value", "unit", "goal", "reached", "n", "note", "machine", "commit")
 
