@@ -13,6 +13,7 @@ amplitudes.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -33,8 +34,6 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "saturation": lambda u: u / (1 + u.abs()),
     "logarithm": lambda u: torch.log1p(u.abs()),
 }
-
-Rhs = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -110,28 +109,51 @@ class Fields:
             row += len(part)
         return Fields(coefficients, Ridge(functions, **joined))
 
-    def rhs(self) -> Rhs:
-        """The right-hand side for integration: states (d, T, n) to their rates, systems last.
+    def columns(self) -> "Columns":
+        """The same numbers with the systems last, as `rates` takes them."""
+        if self.ridge is None:
+            return Columns(_nested(self.dim), self.coefficients.permute(2, 1, 0).contiguous())
+        last = (tensor.movedim(0, -1).contiguous() for tensor in self.ridge.tensors().values())
+        polynomial = self.coefficients.permute(2, 1, 0).contiguous()
+        return Columns(_nested(self.dim), polynomial, self.ridge.functions, *last)
 
-        Everything is element-wise in the systems, so that the same code is vectorised on a CPU and fused by a
-        compiler on a GPU.
-        """
-        columns = [list(own) for own in self.coefficients.permute(2, 1, 0).contiguous()]
-        plan = _nested(self.dim)
-        terms = [] if self.ridge is None else _slots(self.ridge)
 
-        def value(x: Tensor) -> Tensor:
-            out = []
-            for own in columns:
-                partial = list(own)
-                for k, lower, j in plan:
-                    partial[lower] = torch.addcmul(partial[lower], partial[k], x[j])
-                out.append(partial[0])
-            for term in terms:
-                term(x, out)
-            return torch.stack([o.expand_as(x[0]) for o in out])
+class Columns(NamedTuple):
+    """Fields with the systems as last axis.
 
-        return value
+    The order in which a polynomial is folded, its coefficients (d, m, n), and what `Ridge` holds.
+    """
+
+    plan: tuple[tuple[int, int, int], ...]
+    coefficients: Tensor
+    functions: tuple[str, ...] = ()
+    direction: Tensor | None = None
+    offset: Tensor | None = None
+    amplitude: Tensor | None = None
+    factor: Tensor | None = None
+
+
+def rates(columns: Columns, x: Tensor) -> Tensor:
+    """Fields at states (d, T, n), T of each system.
+
+    Every operation is element-wise along the systems, which are the last axis.
+    """
+    out = []
+    for own in columns.coefficients:
+        partial = list(own)
+        for k, lower, j in columns.plan:
+            partial[lower] = torch.addcmul(partial[lower], partial[k], x[j])
+        out.append(partial[0])
+    for s, name in enumerate(columns.functions):
+        u, size = columns.offset[s], columns.factor[s, 0]
+        for j, state in enumerate(x):
+            u = torch.addcmul(u, columns.direction[s, j], state)
+            size = torch.addcmul(size, columns.factor[s, 1 + j], state)
+        value = size * FUNCTIONS[name](u)
+        out = [
+            torch.addcmul(o, amplitude, value) for o, amplitude in zip(out, columns.amplitude[s], strict=True)
+        ]
+    return torch.stack(out)
 
 
 @cache
@@ -151,30 +173,6 @@ def _nested(dim: int) -> tuple[tuple[int, int, int], ...]:
     """Monomials by falling degree: the order in which nested multiplication folds a polynomial."""
     powers = exponents(dim)
     return tuple(sorted(factored_monomials(powers), key=lambda factor: -int(powers[factor[0]].sum())))
-
-
-def _slots(ridge: Ridge) -> list[Callable[[Tensor, list[Tensor]], None]]:
-    """For every slot a function that adds its term to the rates of all coordinates."""
-    direction, amplitude, factor = (
-        tensor.permute(1, 2, 0).contiguous() for tensor in (ridge.direction, ridge.amplitude, ridge.factor)
-    )
-    offset = ridge.offset.T.contiguous()
-
-    def term(s: int) -> Callable[[Tensor, list[Tensor]], None]:
-        function = FUNCTIONS[ridge.functions[s]]
-
-        def add(x: Tensor, out: list[Tensor]) -> None:
-            u, size = offset[s], factor[s, 0]
-            for j, own in enumerate(x):
-                u = torch.addcmul(u, direction[s, j], own)
-                size = torch.addcmul(size, factor[s, 1 + j], own)
-            value = size * function(u)
-            for i in range(len(out)):
-                out[i] = torch.addcmul(out[i], amplitude[s, i], value)
-
-        return add
-
-    return [term(s) for s in range(len(ridge.functions))]
 
 
 def _ridge_values(ridge: Ridge, x: Tensor) -> Tensor:

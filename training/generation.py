@@ -6,17 +6,19 @@ trajectory: a system is kept only if that sum stays below 1e-4 of the range of e
 """
 
 import hashlib
+import math
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from training.fields import Fields, Rhs, Ridge
+from training.fields import Columns, Fields, Ridge, rates
 from training.prior import PRIORS, components, single
 
 N_TRAJECTORIES = 9
@@ -33,7 +35,10 @@ _CANDIDATES = 8000  # drawn at once; fewer where few systems are wanted
 
 @dataclass(frozen=True)
 class Systems:
-    """Accepted systems of one dimension: their fields, and clean states (n, 9, 200, d) in float32."""
+    """Accepted systems of one dimension: their fields, and clean states (n, 9, samples, d) in float32.
+
+    Samples are evenly spaced over the span of 9.95.
+    """
 
     fields: Fields
     states: Tensor
@@ -48,6 +53,11 @@ class Systems:
     def dim(self) -> int:
         """Number of coordinates."""
         return self.states.shape[-1]
+
+    @property
+    def step(self) -> float:
+        """Time between samples."""
+        return spacing(self.states.shape[2])
 
     @property
     def coefficients(self) -> Tensor:
@@ -68,6 +78,11 @@ class Systems:
         """The same systems on another device."""
         return Systems(self.fields.map(lambda tensor: tensor.to(device)), self.states.to(device))
 
+    def record_stream(self, stream: torch.cuda.Stream) -> None:
+        """Mark every tensor as read by another stream of the GPU."""
+        self.states.record_stream(stream)
+        self.fields.map(lambda tensor: tensor.record_stream(stream) or tensor)
+
     @staticmethod
     def join(parts: Sequence["Systems"]) -> "Systems":
         """All systems of some parts, one after the other."""
@@ -77,27 +92,23 @@ class Systems:
 # --- integration ---
 
 
-@dataclass(frozen=True)
-class Moment:
-    """n systems on the way, each tensor with the systems last: states, rates and errors (d, 9, n)."""
+class Moment(NamedTuple):
+    """n systems on the way, the systems last in each tensor: states, rates and summed errors (d, 9, n)."""
 
     x: Tensor
     rate: Tensor | None = None
     error: Tensor | None = None
 
-    def __getitem__(self, index: Tensor) -> "Moment":
-        kept = (
-            part if part is None else part[..., index].contiguous()
-            for part in (self.x, self.rate, self.error)
-        )
-        return Moment(*kept)
+    def keep(self, index: Tensor) -> "Moment":
+        """Some of the systems."""
+        return Moment(*(part if part is None else part[..., index].contiguous() for part in self))
 
 
-Step = Callable[[Rhs, Moment, float], Moment]
+Step = Callable[[Columns, Moment, float], Moment]
 
 
-def _euler(rhs: Rhs, now: Moment, step: float) -> Moment:
-    return Moment(torch.add(now.x, rhs(now.x), alpha=step))
+def _euler(columns: Columns, now: Moment, step: float) -> Moment:
+    return Moment(torch.add(now.x, rates(columns, now.x), alpha=step))
 
 
 _NODES = (
@@ -111,32 +122,42 @@ _NODES = (
 _ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
 
 
-def _combined(rates: list[Tensor], weights: tuple[float, ...], step: float, start: Tensor) -> Tensor:
-    for rate, weight in zip(rates, weights, strict=True):
+def _combined(slopes: list[Tensor], weights: tuple[float, ...], step: float, start: Tensor) -> Tensor:
+    for slope, weight in zip(slopes, weights, strict=True):
         if weight:
-            start = torch.add(start, rate, alpha=step * weight)
+            start = torch.add(start, slope, alpha=step * weight)
     return start
 
 
-def _dormand_prince(rhs: Rhs, now: Moment, step: float) -> Moment:
+def _dormand_prince(columns: Columns, now: Moment, step: float) -> Moment:
     """One step of order 5 that adds its embedded error estimate (Dormand and Prince 1980)."""
-    rates = [rhs(now.x) if now.rate is None else now.rate]
+    slopes = [rates(columns, now.x) if now.rate is None else now.rate]
     for weights in _NODES:
-        x = _combined(rates, weights, step, now.x)
-        rates.append(rhs(x))
-    error = _combined(rates, _ERROR, step, torch.zeros_like(x)).abs()
-    return Moment(x, rates[-1], error if now.error is None else now.error + error)
+        x = _combined(slopes, weights, step, now.x)
+        slopes.append(rates(columns, x))
+    error = _combined(slopes, _ERROR, step, torch.zeros_like(x)).abs()
+    return Moment(x, slopes[-1], error if now.error is None else now.error + error)
 
 
-SCHEMES: dict[str, tuple[Step, int]] = {
-    "euler": (_euler, EULER_STEPS),
-    "dormand-prince": (_dormand_prince, PAIR_STEPS),
+# Name -> one step, and the longest step it takes: 0.0025 is the paper's.
+SCHEMES: dict[str, tuple[Step, float]] = {
+    "euler": (_euler, SAMPLING_STEP / EULER_STEPS),
+    "dormand-prince": (_dormand_prince, SAMPLING_STEP / PAIR_STEPS),
 }
+
+
+def spacing(samples: int) -> float:
+    """Time between samples where a trajectory has so many; the span is always the paper's 9.95."""
+    return SAMPLING_STEP * ((N_SAMPLES - 1) / (samples - 1))
 
 
 @torch.no_grad()
 def integrate(
-    fields: Fields, start: Tensor, integration: str = "euler", compact: bool = True
+    fields: Fields,
+    start: Tensor,
+    integration: str = "euler",
+    samples: int = N_SAMPLES,
+    compact: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """Trajectories of many systems at once, and which of them to keep.
 
@@ -148,6 +169,8 @@ def integrate(
         Initial states (n, 9, d); its type is the type of the integration.
     integration : str
         A name in `SCHEMES`.
+    samples : int
+        States to return of each trajectory, evenly over the span.
     compact : bool
         Drop rejected systems on the way: less work, but the host must count them. Without it all shapes are
         fixed and nothing waits for the device.
@@ -155,45 +178,72 @@ def integrate(
     Returns
     -------
     states : Tensor
-        (n', 9, 200, d); all n where not compacted.
+        (n', 9, samples, d); all n where not compacted.
     kept : Tensor
         Indices (n',) of the systems returned where compacted; else (n,) bool.
     """
-    advance, substeps = SCHEMES[integration]
+    advance, longest = SCHEMES[integration]
+    step = spacing(samples)
+    substeps = math.ceil(step / longest - 1e-9)
     alive = torch.arange(len(fields), device=start.device)
     good = torch.ones(len(fields), dtype=torch.bool, device=start.device)
-    now = Moment(start.permute(2, 1, 0).contiguous())
-    rhs = fields.rhs()
-    samples = [now.x]
-    for number in range(1, N_SAMPLES):
+    now, columns = Moment(start.permute(2, 1, 0).contiguous()), fields.columns()
+    path = [now.x]
+    for number in range(1, samples):
         for _ in range(substeps):
-            now = advance(rhs, now, SAMPLING_STEP / substeps)
-        samples.append(now.x)
-        last = number == N_SAMPLES - 1
+            now = advance(columns, now, step / substeps)
+        path.append(now.x)
+        last = number == samples - 1
         if number % _CHECK_EVERY == 0 or last:
-            good &= (torch.stack(samples[-_CHECK_EVERY - 1 :]).abs() < BOUND).all(0).all(0).all(0)  # not NaN
+            good &= (torch.stack(path[-_CHECK_EVERY - 1 :]).abs() < BOUND).all(0).all(0).all(0)  # not NaN
             if last and now.error is not None:
-                whole = torch.stack(samples)
-                # far from zero float32 leaves a small range few digits: one percent of the size counts too
-                size = whole.amax(0) - whole.amin(0) + 1e-2 * whole.abs().amax(0)
-                good &= (now.error <= TOLERANCE * size).all(0).all(0)
+                good &= _accurate(torch.stack(path), now.error)
             if compact and not good.all():
-                alive, now, fields = alive[good], now[good], fields[good]
-                samples = [s[..., good] for s in samples]
-                rhs, good = fields.rhs(), good[good]
-    return torch.stack(samples).permute(3, 2, 0, 1).contiguous(), alive if compact else good
+                alive, now, fields = alive[good], now.keep(good), fields[good]
+                path = [x[..., good] for x in path]
+                columns, good = fields.columns(), good[good]
+    return torch.stack(path).permute(3, 2, 0, 1).contiguous(), alive if compact else good
 
 
-def generate(prior: str, dim: int, n: int, seed: int) -> Systems:
+def _accurate(path: Tensor, error: Tensor) -> Tensor:
+    """Which systems (n,) have errors (d, 9, n) far below each coordinate's range on a path (N, d, 9, n)."""
+    # far from zero float32 leaves a small range few digits: one percent of the size counts too
+    size = path.amax(0) - path.amin(0) + 1e-2 * path.abs().amax(0)
+    return (error <= TOLERANCE * size).all(0).all(0)
+
+
+@dataclass(frozen=True)
+class Integration:
+    """How finely and in which type systems are integrated; a prior knows by which scheme.
+
+    Attributes
+    ----------
+    samples : int
+        States kept of each trajectory.
+    dtype : torch.dtype
+        float64 for errors near 1e-6 instead of 1e-4; states are kept in float32 all the same.
+    """
+
+    samples: int = N_SAMPLES
+    dtype: torch.dtype = torch.float32
+
+    def run(self, fields: Fields, start: Tensor, scheme: str, compact: bool) -> tuple[Tensor, Tensor]:
+        """`integrate` with these settings; states in float32."""
+        exact = fields.map(lambda tensor: tensor.to(self.dtype))
+        states, kept = integrate(exact, start.to(self.dtype), scheme, self.samples, compact)
+        return states.float(), kept
+
+
+def generate(prior: str, dim: int, n: int, seed: int, settings: Integration = Integration()) -> Systems:
     """n accepted systems of a prior and dimension on the CPU, the same for the same seed."""
     parts = [
-        _generate_single(name, dim, count, seed + 10**9 * number)
+        _generate_single(name, dim, count, seed + 10**9 * number, settings)
         for number, (name, count) in enumerate(components(prior, dim, n))
     ]
     return Systems.join(parts)
 
 
-def _generate_single(name: str, dim: int, n: int, seed: int) -> Systems:
+def _generate_single(name: str, dim: int, n: int, seed: int, settings: Integration) -> Systems:
     generator = torch.Generator().manual_seed(seed)
     sampler = single(name)
     parts, found = [], 0
@@ -201,14 +251,20 @@ def _generate_single(name: str, dim: int, n: int, seed: int) -> Systems:
     while found < n:
         candidates = sampler.fields(size, dim, generator)
         start = sampler.starts(size, N_TRAJECTORIES, dim, generator)
-        states, alive = integrate(candidates, start, sampler.integration)
+        states, alive = settings.run(candidates, start, sampler.integration, compact=True)
         parts.append(Systems(candidates[alive], states))
         found += len(alive)
     return Systems.join(parts)[:n]
 
 
 def generate_fixed(
-    name: str, dim: int, n: int, candidates: int, seed: int, device: torch.device
+    name: str,
+    dim: int,
+    n: int,
+    candidates: int,
+    seed: int,
+    device: torch.device,
+    settings: Integration = Integration(),
 ) -> tuple[Systems, Tensor]:
     """n moving systems of a prior that is no mixture, without waiting for the device once.
 
@@ -225,7 +281,7 @@ def generate_fixed(
     sampler = single(name)
     fields = sampler.fields(candidates, dim, generator)
     start = sampler.starts(candidates, N_TRAJECTORIES, dim, generator)
-    states, good = integrate(fields, start, sampler.integration, compact=False)
+    states, good = settings.run(fields, start, sampler.integration, compact=False)
     good = good & Systems(fields, states).moving()
     found = good.sum()
     order = (~good).to(torch.uint8).argsort(stable=True)
@@ -233,17 +289,21 @@ def generate_fixed(
     return Systems(fields[chosen], states[chosen]), found
 
 
-def cached(folder: Path, prior: str, dim: int, n: int, seed: int) -> Systems:
+def cached(
+    folder: Path, prior: str, dim: int, n: int, seed: int, settings: Integration = Integration()
+) -> Systems:
     """`generate` kept in a file of `folder`, named by a hash of everything that determines it."""
     grid = (N_TRAJECTORIES, N_SAMPLES, SAMPLING_STEP, EULER_STEPS, BOUND, _CANDIDATES)
     recipe: tuple = (prior, dim, n, seed, *grid)
     if prior not in PRIORS:  # those two never change
         drawn = tuple((single(name), count) for name, count in components(prior, dim, n))
         recipe += drawn, TOLERANCE, PAIR_STEPS
+    if settings != Integration():
+        recipe += (settings.samples, settings.dtype)
     path = folder / f"{prior}-{dim}d-{hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]}.safetensors"
     if path.exists():
         return load_systems(path)
-    systems = generate(prior, dim, n, seed)
+    systems = generate(prior, dim, n, seed, settings)
     folder.mkdir(parents=True, exist_ok=True)
     save_systems(path, systems)
     return systems

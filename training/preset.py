@@ -8,14 +8,17 @@ from typing import Any
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedConfig
 from training.corruption import Observation
+from training.generation import N_SAMPLES
 from training.learner import LEARNERS
 
 PRESETS = Path(__file__).parent / "presets"
 CHOICES = {
     "architecture": tuple(LEARNERS),
+    "generation": ("float32", "float64"),
     "precision": ("float32", "bfloat16"),
     "optimiser": ("adamw", "muon"),
     "clock": ("wall", "cpu"),
+    "compile": ("", "default", "reduce-overhead", "max-autotune"),
 }
 
 
@@ -31,6 +34,10 @@ class Preset:
         What is seen of a system, see `training.corruption`.
     pools : tuple of (prior, dimension, number)
         Systems to train on. Kept in files and used throughout, unless `refresh` is set.
+    refresh : int
+        Steps after which all systems are replaced by fresh ones, made while training goes on.
+    samples, generation
+        States of each trajectory to observe from, and the type in which they are integrated.
     dim_shares
         Share of batches of each dimension.
     batch, queries
@@ -47,13 +54,17 @@ class Preset:
     validation, log_every, checkpoint_minutes
         Held-out systems per pool; steps between log rows; wall time between checkpoints.
     device, precision, compile, threads
-        Where and how to compute; bfloat16 and compilation are for operators without solves.
+        Where and how to compute; bfloat16 and compilation (a mode of `torch.compile`; "reduce-overhead"
+        records CUDA graphs) are for operators without solves.
     """
 
     architecture: str = "amortised"
     network: Any = field(default_factory=AmortisedConfig)
     observation: Observation = field(default_factory=Observation)
     pools: tuple[tuple[str, int, int], ...] = (("paper", 1, 64), ("paper", 2, 64), ("paper", 3, 64))
+    refresh: int = 0
+    samples: int = N_SAMPLES
+    generation: str = "float32"
     dim_shares: tuple[float, ...] = (0.2, 0.35, 0.45)
     batch: int = 48
     queries: int = 64
@@ -76,7 +87,7 @@ class Preset:
     checkpoint_minutes: float = 3.0
     device: str = "cpu"
     precision: str = "float32"
-    compile: bool = False
+    compile: str = ""
     threads: int = 1
 
     def __post_init__(self) -> None:
@@ -89,7 +100,7 @@ class Preset:
         if not LEARNERS[self.architecture].dense and (self.compile or self.precision != "float32"):
             raise ValueError(
                 f"pretrain: expected float32 without compilation for {self.architecture!r}, whose solves "
-                f"need it, got precision {self.precision!r} and compile {self.compile}; leave both out."
+                f"need it, got precision {self.precision!r} and compile {self.compile!r}; leave both out."
             )
 
 

@@ -20,19 +20,17 @@ from torch import Tensor, nn
 
 from training.checkpoint import State, export, exported, load_checkpoint, new_state, save_checkpoint
 from training.corruption import Context, observe, on_host
-from training.generation import SAMPLING_STEP, Systems
+from training.generation import Systems
 from training.learner import LEARNERS, Trainee, Weights
 from training.objective import PLACES, TRIVIAL_LOSS, Queries, draw_queries, field_loss
 from training.preset import Preset, learning_rate, read_preset
 from training.processes import Processes, join, leave
-from training.source import held_out, pools_by_dim
+from training.source import Pools, Source, held_out, open_source
 
 RUNS = Path("runs")
 TIMED_STEPS = 20
 UNTIMED_STEPS = 3  # before those: compilers and caches have their first time
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.monotonic, "cpu": time.process_time}
-
-Pools = dict[int, Systems]
 
 
 # --- one step ---
@@ -53,7 +51,7 @@ def draw_batch(
 def _observed(
     preset: Preset, systems: Systems, generator: torch.Generator, share: slice = slice(None)
 ) -> tuple[Context, Queries]:
-    context = observe(systems.states, SAMPLING_STEP, preset.observation, generator)
+    context = observe(systems.states, systems.step, preset.observation, generator)
     queries = draw_queries(systems, context, preset.queries, generator)
     return Context(*(part[share] for part in context)), Queries(*(part[share] for part in queries))
 
@@ -147,12 +145,11 @@ def pretrain(
     folder.mkdir(parents=True, exist_ok=True)
     if not processes.leads:
         processes.wait()  # the leader makes the files
-    pools = pools_by_dim(preset, folder.parent / "pools")
+    source = open_source(preset, folder.parent / "pools", processes.device)
     validation, fingerprint = held_out(preset, folder.parent / "pools")
     if processes.leads:
         (folder / "preset.json").write_text(json.dumps(asdict(preset), indent=1))
         processes.wait()
-    pools = {dim: systems.to(processes.device) for dim, systems in pools.items()}
 
     state, checkpoint = new_state(preset, processes.device), folder / "checkpoint.safetensors"
     if checkpoint.exists():
@@ -161,7 +158,7 @@ def pretrain(
     elif resume_from:
         _go_on_from(resume_from, state)
     if state.total == 0:
-        state.total = processes.from_leader(preset.steps or _steps_for(preset, pools, processes))
+        state.total = processes.from_leader(preset.steps or _steps_for(preset, source, processes))
         if processes.leads:
             save_checkpoint(checkpoint, state)
     parameters = sum(p.numel() for p in state.network.parameters())
@@ -174,12 +171,14 @@ def pretrain(
     while state.step < state.total and (stop_after is None or state.step - first < stop_after):
         if pause_after < float("inf") and processes.from_leader(time.monotonic() > deadline):
             break
+        pools = source.at(state.step, state.total)
         state.window.append(train_step(state, trainee, preset, pools, processes))
         state.seconds = before + clock() - began
         if state.step % preset.log_every == 0 or state.step == state.total:
             row = _row(state, preset, processes)
             if processes.leads:
-                log.add(row | _prefixed(validate(state.average, preset, validation, processes.device)))
+                held = validate(state.average, preset, validation, processes.device)
+                log.add(row | {f"validation {key}": value for key, value in held.items()}, source.report())
             state.window = []
         if processes.leads and time.monotonic() - saved > 60 * preset.checkpoint_minutes:
             _check_finite(state)
@@ -196,7 +195,7 @@ def pretrain(
 def _trainee(preset: Preset, state: State, processes: Processes) -> nn.Module:
     learner = LEARNERS[preset.architecture]
     module: nn.Module = Trainee(learner, state.network, loss_weights(preset, processes.device))
-    return processes.wrap(torch.compile(module) if preset.compile else module)
+    return processes.wrap(torch.compile(module, mode=preset.compile) if preset.compile else module)
 
 
 def _go_on_from(path: str, state: State) -> None:
@@ -209,19 +208,24 @@ def _go_on_from(path: str, state: State) -> None:
     print(f"goes on from {path} at step {state.step} of {state.total}", flush=True)
 
 
-def _steps_for(preset: Preset, pools: Pools, processes: Processes) -> int:
-    """Step count for the preset's minutes, from twenty timed steps of a throw-away network."""
+def _steps_for(preset: Preset, source: Source, processes: Processes) -> int:
+    """Step count for the preset's minutes, from twenty timed steps of a throw-away network.
+
+    The time that generation takes is added in full, though some of it will overlap.
+    """
     if preset.minutes <= 0:
         raise ValueError("pretrain: the preset needs steps or minutes above 0, got neither; set one of them")
     trial = new_state(preset, processes.device)
     trial.total = 10 * TIMED_STEPS
     trainee, clock = _trainee(preset, trial, processes), CLOCKS[preset.clock]
+    making, pools = source.seconds_per_step(), source.at(0, 1)
     for number in range(UNTIMED_STEPS + TIMED_STEPS):
         if number == UNTIMED_STEPS:
             began = clock()
         left = train_step(trial, trainee, preset, pools, processes)
     left.tolist()  # wait for the device
-    return max(int(60 * preset.minutes / (clock() - began) * TIMED_STEPS), TIMED_STEPS)
+    per_step = (clock() - began) / TIMED_STEPS + making
+    return max(int(60 * preset.minutes / per_step), TIMED_STEPS)
 
 
 # --- the log ---
@@ -235,7 +239,7 @@ class Log:
         rows = list(csv.DictReader(path.open(newline=""))) if path.exists() else []
         self.rows = [row for row in rows if int(row["step"]) <= step]
 
-    def add(self, row: dict[str, float]) -> None:
+    def add(self, row: dict[str, float], generation: str) -> None:
         """Append a row and print what matters of it."""
         self.rows.append({k: f"{v:.5g}" if isinstance(v, float) else v for k, v in row.items()})
         aside = self.path.with_suffix(".tmp")
@@ -248,7 +252,8 @@ class Log:
         print(
             f"step {row['step']}/{row['total']} loss {row['loss']:.3f} plain {row['plain']:.3f} (trivial "
             f"{TRIVIAL_LOSS:.2f}) validation {row['validation loss']:.3f} gradient {row['gradient']:.2f} "
-            f"{row['presentations'] / max(row['seconds'], 1e-9):.0f} systems/s {left / 60:.1f} min left",
+            f"{generation}trained on {row['presentations'] / max(row['seconds'], 1e-9):.0f} systems/s, "
+            f"{left / 60:.1f} min left",
             flush=True,
         )
 
@@ -279,10 +284,6 @@ def _check_finite(state: State) -> None:
                 f"{gradient} at step {state.step - len(state.window) + number}; lower the learning rate or "
                 "look at the prior."
             )
-
-
-def _prefixed(validation: dict[str, float]) -> dict[str, float]:
-    return {f"validation {key}": value for key, value in validation.items()}
 
 
 def main() -> None:

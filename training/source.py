@@ -1,28 +1,171 @@
-"""Where the systems of each step come from: pools kept in files, shared by all steps of a run."""
+"""Where the systems of each step come from: pools kept in files, or blocks made while training goes on."""
 
+import math
 import time
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from training.generation import Systems, cached, fingerprint
+import torch
+
+from training.generation import Integration, Systems, cached, fingerprint, generate, generate_fixed
 from training.preset import Preset
+from training.prior import components
 
 HELD_OUT = 500  # seeds of the validation pools, in thousands; no training pool has them
+_STREAM_SEED = 10**12  # seeds of streamed blocks start here, beyond those of pools
+_TRIAL = 2000  # candidates that estimate an acceptance rate
+
+Pools = dict[int, Systems]
 
 
-def pools_by_dim(preset: Preset, folder: Path, seed_offset: int = 0) -> dict[int, Systems]:
+def settings(preset: Preset) -> Integration:
+    """How a preset integrates."""
+    return Integration(preset.samples, getattr(torch, preset.generation))
+
+
+def pools_by_dim(preset: Preset, folder: Path, seed_offset: int = 0) -> Pools:
     """Systems per dimension, the pools of one dimension joined, without those that hardly move."""
     joined: dict[int, list[Systems]] = {}
     for number, (prior, dim, n) in enumerate(preset.pools):
         start = time.monotonic()
-        systems = cached(folder, prior, dim, n, 1000 * (preset.seed + seed_offset) + number)
+        seed = 1000 * (preset.seed + seed_offset) + number
+        systems = cached(folder, prior, dim, n, seed, settings(preset))
         print(f"pool {prior} {dim}-D: {len(systems)} systems in {time.monotonic() - start:.0f} s", flush=True)
         joined.setdefault(dim, []).append(systems[systems.moving()])
     return {dim: Systems.join(parts) for dim, parts in joined.items()}
 
 
-def held_out(preset: Preset, folder: Path) -> tuple[dict[int, Systems], str]:
+def held_out(preset: Preset, folder: Path) -> tuple[Pools, str]:
     """Validation systems per dimension, the same for every run with these priors, and their hash."""
     pools = tuple((prior, dim, preset.validation) for prior, dim, _ in preset.pools)
     systems = pools_by_dim(replace(preset, pools=pools, seed=0), folder, HELD_OUT)
     return systems, "-".join(fingerprint(own) for _, own in sorted(systems.items()))
+
+
+class Stored:
+    """The same pools at every step."""
+
+    def __init__(self, preset: Preset, folder: Path, device: torch.device):
+        self._pools = {dim: pool.to(device) for dim, pool in pools_by_dim(preset, folder).items()}
+
+    def at(self, step: int, total: int) -> Pools:
+        """Systems for a step of so many."""
+        return self._pools
+
+    def seconds_per_step(self) -> float:
+        """Time that making systems takes, spread over the steps they serve."""
+        return 0.0
+
+    def report(self) -> str:
+        """Throughput for the log."""
+        return ""
+
+
+class Stream:
+    """Blocks of fresh systems, each serving `refresh` steps, made on the device that trains.
+
+    While one block serves, a worker thread makes the next: on a second core, or on a GPU's stream of its own.
+    A block is seeded by the run's seed and its number, so that a resumed run sees the same systems. Every
+    process of a run makes all of every block.
+
+    Parameters
+    ----------
+    preset : Preset
+        With `refresh` above 0.
+    device : torch.device
+        Where systems are made and wanted.
+    fixed : bool, optional
+        Make blocks by tensors of fixed shape only, so that the host queues work and never waits; default: on
+        GPUs. Otherwise rejected systems are dropped on the way, which is less work.
+    """
+
+    def __init__(self, preset: Preset, device: torch.device, fixed: bool | None = None):
+        self._preset, self._device = preset, device
+        self._worker = ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(preset.threads,))
+        self._waiting: dict[int, Future] = {}
+        self._number, self._block = -1, {}
+        self._made, self._seconds, self._short = 0, 0.0, 0
+        self._side = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._plan: list[tuple[str, int, int, int]] = []  # prior, dimension, number, candidates
+        if device.type == "cuda" if fixed is None else fixed:
+            self._plan = self._worker.submit(self._planned).result()
+
+    def at(self, step: int, total: int) -> Pools:
+        """Systems for a step of so many; waits only where the worker is slower than training."""
+        number = step // self._preset.refresh
+        if number != self._number:
+            self._block, self._number = self._submit(number).result(), number
+            self._waiting = {k: future for k, future in self._waiting.items() if k > number}
+            if self._side is not None:
+                for systems in self._block.values():
+                    systems.record_stream(torch.cuda.current_stream(self._device))
+        if (number + 1) * self._preset.refresh < total:
+            self._submit(number + 1)
+        return self._block
+
+    def seconds_per_step(self) -> float:
+        """Time that making systems takes, spread over the steps they serve."""
+        for number in (0, 1):
+            self._submit(number).result()
+        return self._seconds / 2 / self._preset.refresh
+
+    def report(self) -> str:
+        """Throughput for the log."""
+        repeated = f" ({self._short} repeated)" if self._short else ""
+        return f"made {self._made / max(self._seconds, 1e-9):.0f} systems/s{repeated}, "
+
+    def _submit(self, number: int) -> Future:
+        if number not in self._waiting:
+            self._waiting[number] = self._worker.submit(self._timed, number)
+        return self._waiting[number]
+
+    def _timed(self, number: int) -> Pools:
+        began = time.monotonic()
+        with torch.cuda.stream(self._side):  # of no effect where it is None
+            block = self._fixed(number) if self._plan else self._compact(number)
+        self._seconds += time.monotonic() - began
+        self._made += sum(map(len, block.values()))
+        return block
+
+    def _compact(self, number: int) -> Pools:
+        parts: dict[int, list[Systems]] = {}
+        for part, (prior, dim, n) in enumerate(self._preset.pools):
+            made = generate(prior, dim, n, self._seed(number, part), settings(self._preset))
+            parts.setdefault(dim, []).append(made[made.moving()])
+        return {dim: Systems.join(own) for dim, own in parts.items()}
+
+    def _fixed(self, number: int) -> Pools:
+        parts: dict[int, list[Systems]] = {}
+        missing = []
+        for part, (name, dim, count, candidates) in enumerate(self._plan):
+            seed = self._seed(number, part)
+            made, found = generate_fixed(
+                name, dim, count, candidates, seed, self._device, settings(self._preset)
+            )
+            parts.setdefault(dim, []).append(made)
+            missing.append((count - found).clamp(min=0))
+        block = {dim: Systems.join(own) for dim, own in parts.items()}
+        self._short += int(torch.stack(missing).sum())  # this thread waits for the device, training does not
+        return block
+
+    def _planned(self) -> list[tuple[str, int, int, int]]:
+        """What to draw for a block: so many candidates that running short is a four-sigma event."""
+        plan = []
+        for prior, dim, n in self._preset.pools:
+            for name, count in components(prior, dim, n):
+                _, found = generate_fixed(name, dim, 1, _TRIAL, dim, self._device, settings(self._preset))
+                rate = max(int(found), 1) / _TRIAL
+                plan.append((name, dim, count, math.ceil(1.05 * (count + 4 * math.sqrt(count)) / rate)))
+        return plan
+
+    def _seed(self, number: int, part: int) -> int:
+        return _STREAM_SEED * (1 + self._preset.seed) + 1000 * number + part
+
+
+Source = Stored | Stream
+
+
+def open_source(preset: Preset, folder: Path, device: torch.device) -> Source:
+    """Pools in files, or a stream where the preset refreshes them."""
+    return Stream(preset, device) if preset.refresh else Stored(preset, folder, device)
