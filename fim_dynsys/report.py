@@ -13,6 +13,8 @@ from tqdm import tqdm
 
 from fim_dynsys import plot
 from fim_dynsys.analyze.equilibria import fixed_points
+from fim_dynsys.analyze.invariant import manifolds
+from fim_dynsys.analyze.nullcline import nullclines
 from fim_dynsys.analyze.periodic import limit_cycles
 from fim_dynsys.analyze.results import cell, resolve_region, unwrap
 from fim_dynsys.metrics import r2_score
@@ -167,7 +169,8 @@ def _dynamics(page: _Page) -> str:
     field, region = page.field, page.region
     points = fixed_points(field, region)
     cycles = limit_cycles(field, region) if field.dim > 1 else None
-    results = [points, *([cycles] if cycles is not None else [])]
+    planar = [nullclines(field, region), manifolds(field, region, points)] if field.dim == 2 else []
+    results = [*planar, points, *([cycles] if cycles is not None else [])]
     portrait = _picture(plot.phase_portrait(field, *results, region=region), "Phase portrait")
     caution = (
         "<p class='note'>Hatched: no observation nearby backs the field (support below 0.5). What lies "

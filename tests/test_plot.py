@@ -333,6 +333,24 @@ def test_projected_support_is_the_largest_behind():
 # ---------------------------------------------------------------------- cycles and manifolds
 
 
+def test_nullclines_are_drawn_branch_by_branch():
+    field = system_field("competition")
+    found = analyze.nullclines(field)
+    drawing = found.plot(axes())
+    lines = drawing.artists["nullclines"]
+    assert [line.get_label() for line in lines] == ["dx/dt = 0"] * 2 + ["dy/dt = 0"] * 2
+    for line in lines:
+        state = "xy".index(line.get_label()[1])
+        points = line.get_xydata()
+        assert np.abs(field(points)[:, state]).max() < 1e-6
+        assert np.linalg.norm(np.diff(points, axis=0), axis=1).max() < 0.5  # nothing joins two branches
+    styles = [line.get_linestyle() for line in lines]
+    assert styles[0] == styles[1] != styles[2] == styles[3]
+    halves = [[np.where(np.arange(len(s)) < 9, 0.0, s) for s in supports] for supports in found.support]
+    thin = dataclasses.replace(found, support=halves).plot(axes()).artists["nullclines"]
+    assert [line.get_linewidth() for line in thin] == [2.0, 1.0] * 4
+
+
 def test_cycles_are_closed_and_dashed_where_unstable(cycle):
     drawing = cycle.plot(axes())
     (line,) = drawing.artists["cycles"]
@@ -588,3 +606,56 @@ def test_support_and_its_edge():
     assert _area(hatch) == pytest.approx(2.0, abs=0.03)
     assert edge.levels.tolist() == [0.5]
     assert len(drawing.artists["unsupported"]) == 3  # no tint over colours that have a meaning
+
+
+# ---------------------------------------------------------------------- basins
+
+
+@pytest.fixture(scope="module")
+def wells():
+    """x' = x - x^3, y' = -y: the sign of x decides, and far out trajectories are followed all the same."""
+
+    def rhs(x):
+        return np.stack([x[:, 0] - x[:, 0] ** 3, -x[:, 1]], axis=-1)
+
+    box = Region({"x": (-2, 2), "y": (-1, 1)})
+    field = CallableField(rhs, 2, region=box, state_names=box.names)
+    return analyze.basins(field, resolution=20, n_sample=64)
+
+
+def test_basins(wells):
+    drawing = wells.plot(axes())
+    (image,) = drawing.artists["basins"]
+    x, _ = wells.axes
+    left = image.get_array()[0][x < 0]
+    assert (image.get_array() == wells.labels.T).all()
+    assert len(set(left.tolist())) == 1
+    marks = {tuple(mark.get_xydata()[0].round(6)) for mark in drawing.artists["attractors"]}
+    assert marks == {(-1.0, 0.0), (1.0, 0.0)}
+    assert [number.get_text() for number in drawing.artists["numbers"]] == ["0", "1"]
+    labels = drawing.ax.get_legend_handles_labels()[1]
+    assert labels == [f"{k}: fixed point, {wells.fractions[k]:.1%} ± {wells.errors[k]:.1%}" for k in range(2)]
+    colour = image.cmap(image.norm(wells.labels[[0, -1], 0]))
+    assert abs(np.dot(colour[0] - colour[1], (0.3, 0.6, 0.1, 0.0))) > 0.1  # in grey
+
+
+def test_basins_with_states_swapped_and_special_labels(wells):
+    labels = wells.labels.copy()
+    labels[:5], labels[5:8] = -1, -2
+    support = np.where(wells.axes[1] > 0, 1.0, 0.1) * np.ones_like(wells.support)
+    special = dataclasses.replace(wells, labels=labels, support=support)
+    drawing = special.plot(axes(), states=("y", "x"))
+    assert (drawing.artists["basins"][0].get_array() == labels).all()
+    assert [part.hatches for part in drawing.artists["special"]] == [[".."], ["xx"]]
+    assert _area(drawing.artists["unsupported"][0]) == pytest.approx(4.0, rel=0.06)
+    names = [label.split(",")[0] for label in drawing.ax.get_legend_handles_labels()[1]]
+    assert {"leaves the region", "leaves what data back", "not backed by data"} <= set(names)
+    with pytest.raises(ValueError, match=r"expected the states \['x', 'y'\] of the image, got \['x'\]"):
+        wells.plot(axes(), states=["x"])
+
+
+def test_basins_on_the_line():
+    found = analyze.basins(system_field("saddle_node"), resolution=12, n_sample=32)
+    drawing = found.plot(axes())
+    assert (drawing.artists["basins"][0].get_array()[0] == found.labels).all()
+    assert drawing.ax.get_ylim() == (-1.0, 1.0)

@@ -60,20 +60,18 @@ def marks(space: Space, points, kind: Kind, firm: bool) -> list:
 
 
 def nullclines(result, ax=None, *, states=None) -> Drawing:
-    """Nullclines: one colour and dash pattern for each state, a line for each branch."""
-    from matplotlib.collections import LineCollection
-
+    """Nullclines: a colour and dash pattern for each state, a line for each branch, thin where not backed."""
+    states = result.states if states is None else states
     space = Space.opened(ax, states, result.state_names, result.units, "nullclines")
     artists = []
-    for i, branches in enumerate(result.branches):
-        lines = [np.stack(space.coordinates(branch), axis=-1) for branch in branches]
-        look = style.NULLCLINE[i % len(style.NULLCLINE)]
-        label = f"d{result.state_names[i]}/dt = 0"
-        collection = LineCollection(lines, **look, linewidth=1.5, zorder=style.NULLCLINES, label=label)
-        artists.append(space.ax.add_collection(collection, autolim=space.own))
-    if space.own:
-        space.ax.autoscale_view()
-    return space.drawing({"nullclines": artists})
+    parts = zip(result.state_names, result.branches, result.support, strict=True)
+    for i, (name, branches, supports) in enumerate(parts):
+        look = style.NULLCLINE[i % len(style.NULLCLINE)] | {"zorder": style.NULLCLINES}
+        for branch, support in zip(branches, supports, strict=True):
+            for firm, stretch in _by_support(branch, support):
+                width = {"linewidth": 2.0 if firm else 1.0, "label": f"d{name}/dt = 0"}
+                artists += space.ax.plot(*space.coordinates(stretch), **look | width)
+    return space.drawing({"nullclines": artists}, result.region)
 
 
 def limit_cycles(result, ax=None, *, states=None) -> Drawing:
@@ -165,20 +163,27 @@ def section(result, ax=None, *, states=None) -> Drawing:
     return space.drawing({"section": artists})
 
 
-def observations(trajectories: Trajectories, ax=None, *, states=None) -> Drawing:
+def paths(trajectories: Trajectories, ax=None, *, states=None) -> Drawing:
     """Trajectories in state space: dots where observed, lines where simulated; ticks for a single state."""
-    units = trajectories.units
-    space = Space.opened(ax, states, trajectories.state_names, units, "observations")
-    simulated = "status" in trajectories.coords
-    look = {"color": style.BLACK, "linewidth": 1.0} if simulated else {"color": style.VERMILLION}
-    if not simulated:
-        look |= {"linestyle": "", "marker": ".", "markersize": 4}
-    label = "simulated" if simulated else "data"
-    if len(space.states) == 1:  # ticks along the lower edge
-        look = {"color": look["color"], "linestyle": "", "marker": "|", "markersize": 12}
+    if "status" not in trajectories.coords:
+        return observations(trajectories, ax, states=states)
+    look = {"color": style.BLACK, "linewidth": 1.0, "label": "simulated"}
+    return _trajectories(trajectories, ax, states, "simulated", look)
+
+
+def observations(trajectories: Trajectories, ax=None, *, states=None) -> Drawing:
+    """Trajectories in state space as dots, or as ticks for a single state."""
+    look = {"color": style.VERMILLION, "linestyle": "", "marker": ".", "markersize": 4, "label": "data"}
+    return _trajectories(trajectories, ax, states, "data", look)
+
+
+def _trajectories(trajectories, ax, states, name, look) -> Drawing:
+    space = Space.opened(ax, states, trajectories.state_names, trajectories.units, name)
+    if len(space.states) == 1:
+        look = look | {"linestyle": "", "marker": "|", "markersize": 12}
         look |= {"transform": space.ax.get_xaxis_transform()}
     artists = []
     for _, x in trajectories.arrays():
         where = space.coordinates(x) if len(space.states) > 1 else (x[:, 0], np.full(len(x), _RUG))
-        artists += space.ax.plot(*where, **look, alpha=0.8, zorder=style.DATA, label=label)
-    return space.drawing({label: artists})
+        artists += space.ax.plot(*where, **look, alpha=0.8, zorder=style.DATA)
+    return space.drawing({name: artists})

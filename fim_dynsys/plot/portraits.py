@@ -7,6 +7,7 @@ import numpy as np
 from fim_dynsys.analyze.results import labels, resolve_region, unwrap
 from fim_dynsys.plot import flow, style
 from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, is_three_d, label_axes, merged, new_axes
+from fim_dynsys.plot.objects import observations
 from fim_dynsys.plot.results import draw
 from fim_dynsys.plot.space import chosen_states
 
@@ -57,8 +58,10 @@ def phase_portrait(field, *results, region=None, ax=None, states=None, data=True
     views = _views(ax, states, field, who)
     panels = new_axes(1, len(views), size=(4.2, 4.0) if len(views) > 1 else (7.4, 4.6)) if ax is None else ax
     panels = given_axes(panels, len(views), who)
-    shown = [*([field.context] if data and field.context is not None else []), *results]
-    drawings = [_panel(a, field, region, view, shown, who) for a, view in zip(panels, views, strict=True)]
+    context = field.context if data else None
+    drawings = [
+        _panel(a, field, region, view, context, results, who) for a, view in zip(panels, views, strict=True)
+    ]
     if ax is None:
         add_legend(panels)
     return merged(drawings)
@@ -73,10 +76,11 @@ def _views(ax, states, field, who) -> list[tuple[int, ...]]:
     return list(combinations(chosen, 2)) if len(chosen) == 3 and flat else [chosen]
 
 
-def _panel(ax, field, region, states, shown, who) -> Drawing:
+def _panel(ax, field, region, states, context, results, who) -> Drawing:
     artists = _line(ax, field, region, who) if field.dim == 1 else _space(ax, field, region, states, who)
     parts = [Drawing((ax,), artists)]
-    parts += [draw(result, ax, states=states) for result in shown]
+    parts += [] if context is None else [observations(context, ax, states=states)]
+    parts += [draw(result, ax, states=states) for result in results]
     names, units = labels(field).values()
     label_axes(ax, [names[i] for i in states], units)
     return merged(parts)

@@ -6,14 +6,16 @@ from fim_dynsys.plot.canvas import Drawing
 
 # Kinds of results (and of other things that portraits show) and the functions that draw them.
 _DRAWN_BY = {
+    "Basins": ("basin", "basin_image"),
     "Continuation": ("diagrams", "bifurcation_diagram"),
+    "DataBifurcations": ("diagrams", "bifurcation_diagram"),
     "FixedPoints": ("objects", "fixed_points"),
     "LimitCycles": ("objects", "limit_cycles"),
     "LyapunovSpectrum": ("spectra", "lyapunov_convergence"),
     "Manifolds": ("objects", "manifolds"),
     "Nullclines": ("objects", "nullclines"),
     "PoincareSection": ("objects", "section"),
-    "Trajectories": ("objects", "observations"),
+    "Trajectories": ("objects", "paths"),
 }
 
 

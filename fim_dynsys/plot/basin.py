@@ -1,0 +1,126 @@
+"""Basins of attraction: an image with the attractors on top, and what it does not say hatched."""
+
+import numpy as np
+from matplotlib.colors import BoundaryNorm, ListedColormap
+
+from fim_dynsys.analyze.basin import BasinLabel, Basins
+from fim_dynsys.analyze.capture import AttractorKind
+from fim_dynsys.plot import flow, style
+from fim_dynsys.plot.canvas import Drawing
+from fim_dynsys.plot.space import Space
+
+# From light to dark, so that neighbours differ in grey too; numbers tell more attractors than colours apart.
+_COLORS = ("#f5e6b8", "#a8d0e6", "#e8a978", "#7fb08a", "#b483b0", "#5b7db1")
+_SPECIAL = {
+    BasinLabel.LEFT_REGION: ("#ffffff", "..", "leaves the region"),
+    BasinLabel.LEFT_SUPPORT: ("#ffffff", "xx", "leaves what data back"),
+    BasinLabel.UNDECIDED: ("#808080", None, "undecided"),
+}
+_BELOW = 0.5 * style.FLOW
+
+
+def basin_image(result: Basins, ax=None, *, states=None) -> Drawing:
+    """Which attractor each state leads to, with the attractors and their numbers on top.
+
+    Hatched where the trajectory passes through what the data do not back. The legend gives each basin's
+    share of the region.
+
+    Parameters
+    ----------
+    result : Basins
+        Of `fim_dynsys.analyze.basins`.
+    ax : Axes, optional
+        Default a new figure.
+    states : sequence of int or str, optional
+        The coordinates of the image, in the order in which they run along x and y.
+
+    Returns
+    -------
+    Drawing
+        Artists named ``basins``, ``special``, ``unsupported``, ``attractors`` and ``numbers``.
+
+    Raises
+    ------
+    ValueError
+        If the states are not the coordinates of the image.
+    """
+    names = result.state_names
+    states = result.coordinates if states is None else states
+    space = Space.opened(ax, states, names, result.units, "basins")
+    if set(space.states) != set(result.coordinates):
+        raise ValueError(
+            f"basins: expected the states {[names[i] for i in result.coordinates]} of the image, got "
+            f"{[names[i] for i in space.states]}; make one with coordinates="
+        )
+    grid, labels, support = _oriented(result, space.states)
+    artists = {"basins": [_image(space.ax, grid, labels)], "special": _hatches(space.ax, grid, labels)}
+    artists["unsupported"] = flow.veil(space.ax, grid, support, tint=False)
+    artists |= _attractors(space, result)
+    _name(space.ax, result, labels)
+    space.ax.set_ylim(grid[1][0], grid[1][-1])
+    space.ax.set_xlim(grid[0][0], grid[0][-1])
+    return space.drawing(artists)
+
+
+def _oriented(result: Basins, states):
+    """Axes and images with rows along y; a line of states becomes a band between heights -1 and 1."""
+    if len(states) == 1:
+        height = np.array([-1.0, 1.0])
+        return (result.axes[0], height), *(np.tile(v, (2, 1)) for v in (result.labels, result.support))
+    turned = tuple(states) == tuple(result.coordinates)
+    axes = result.axes if turned else result.axes[::-1]
+    return axes, *((v.T if turned else v) for v in (result.labels, result.support))
+
+
+def _image(ax, grid, labels):
+    n = max(labels.max() + 1, 1)
+    special = [_SPECIAL[label][0] for label in sorted(BasinLabel)]
+    colors = ListedColormap([*special, *(_COLORS[i % len(_COLORS)] for i in range(n))])
+    norm = BoundaryNorm(np.arange(-len(special) - 0.5, n + 0.5), colors.N)
+    look = {"cmap": colors, "norm": norm, "shading": "nearest", "rasterized": True, "zorder": _BELOW}
+    return ax.pcolormesh(*grid, labels, **look)
+
+
+def _hatches(ax, grid, labels) -> list:
+    found = []
+    for label, (_, hatch, _) in _SPECIAL.items():
+        if hatch and (labels == label).any():
+            look = {"levels": [0.5, 1.5], "colors": "none", "hatches": [hatch], "zorder": _BELOW}
+            part = ax.contourf(*grid, (labels == label).astype(float), **look)
+            part.set(edgecolor=style.PALE, linewidth=0.0)
+            found.append(part)
+    return found
+
+
+def _attractors(space: Space, result: Basins) -> dict:
+    marks, numbers = [], []
+    for i, attractor in enumerate(result.attractors):
+        ink = style.BLACK if attractor.support >= style.SUPPORTED else style.GREY
+        look = {"color": ink, "zorder": style.POINTS}
+        if attractor.kind is AttractorKind.FIXED_POINT:
+            look |= {"marker": "o", "markersize": 8, "linestyle": ""}
+        elif attractor.kind is AttractorKind.CYCLE:
+            look |= {"linewidth": 2.2}
+        else:
+            look |= {"marker": ".", "markersize": 2, "linestyle": ""}
+        marks += space.ax.plot(*space.coordinates(attractor.points), **look)
+        at = np.array(space.coordinates(attractor.points[:1]))[:, 0]
+        box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": ink}
+        place = {"textcoords": "offset points", "fontsize": "small", "bbox": box, "zorder": style.TEXT}
+        numbers.append(space.ax.annotate(str(i), at, (9, 9), **place))
+    return {"attractors": marks, "numbers": numbers}
+
+
+def _name(ax, result: Basins, labels) -> None:
+    """Empty polygons that carry the legend: images have no entries of their own."""
+    for label in [*range(len(result.attractors)), *BasinLabel]:
+        if label >= 0:
+            face, hatch = _COLORS[label % len(_COLORS)], None
+            name = f"{label}: {result.attractors[label].kind.value}"
+        elif (labels == label).any():
+            face, hatch, name = _SPECIAL[label]
+        else:
+            continue
+        share = f"{result.fractions[label]:.1%} ± {result.errors[label]:.1%}"
+        look = {"facecolor": face, "hatch": hatch, "edgecolor": style.GREY, "linewidth": 0.5}
+        ax.fill([], [], **look, label=f"{name}, {share}")
