@@ -44,19 +44,7 @@ def published(**changes) -> Preset:
     return read_preset("ci", {**values, "learning_rate": 1e-3, **changes})
 
 
-# --- observation and objective ---
-
-
-def test_observation_keeps_an_exact_count_in_order_and_noise_is_multiplicative() -> None:
-    states = torch.ones(400, 3, 200, 2) * torch.tensor([1.0, 100.0])
-    context = observe(states, 0.1, Observation(clean_share=0.0, trajectory_counts=(2,)), seeded(5))
-    assert context.x.shape[:2] == (400, 2) and 100 <= context.x.shape[2] <= 200
-    assert (context.t.diff(dim=-1) > 0).all()
-    relative = (context.x / torch.tensor([1.0, 100.0]) - 1).std((1, 2))  # sigma ~ U(0, 0.06) per context
-    assert float(relative.mean()) == pytest.approx(0.03, abs=0.003)
-    assert float(relative.max()) < 0.07
-    clean = observe(states, 0.1, Observation(clean_share=1.0), seeded(5))
-    assert torch.equal(clean.x[..., 0], torch.ones_like(clean.x[..., 0]))
+# --- objective ---
 
 
 def test_zero_field_has_the_trivial_loss_and_the_truth_none() -> None:

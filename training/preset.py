@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedConfig
-from training.corruption import Observation
+from training.corruption import OBSERVERS, Observation, Observer
 from training.generation import N_SAMPLES
 from training.learner import LEARNERS
 
@@ -31,7 +31,7 @@ class Preset:
     architecture, network
         A name in `training.learner.LEARNERS` and that operator's configuration.
     observation
-        What is seen of a system, see `training.corruption`.
+        What is seen of a system: a table of `training.corruption`, "paper" unless its key `like` says "wide".
     pools : tuple of (prior, dimension, number)
         Systems to train on. Kept in files and used throughout, unless `refresh` is set.
     refresh : int
@@ -60,7 +60,7 @@ class Preset:
 
     architecture: str = "amortised"
     network: Any = field(default_factory=AmortisedConfig)
-    observation: Observation = field(default_factory=Observation)
+    observation: Observer = field(default_factory=Observation)
     pools: tuple[tuple[str, int, int], ...] = (("paper", 1, 64), ("paper", 2, 64), ("paper", 3, 64))
     refresh: int = 0
     samples: int = N_SAMPLES
@@ -113,7 +113,7 @@ def read_preset(name: str, changes: dict | None = None) -> Preset:
     values = {**tomllib.loads(path.read_text()), **(changes or {})}
     _check_keys(f"preset {path}", values, Preset)
     architecture = values.get("architecture", Preset.architecture)
-    tables = {"observation": Observation}
+    tables = {"observation": _observer(values, path)}
     if architecture in LEARNERS:
         tables["network"] = LEARNERS[architecture].config
         values.setdefault("network", {})
@@ -125,6 +125,18 @@ def _built(key: str, value: Any, tables: dict[str, type], path: Path) -> Any:
         return _tuples(value)
     _check_keys(f"[{key}] of preset {path}", value, tables[key])
     return tables[key](**{name: _tuples(item) for name, item in value.items()})
+
+
+def _observer(values: dict, path: Path) -> type:
+    """The observation that a preset is written for; takes the key that says so out of it."""
+    table = dict(values.get("observation", {}))
+    like = table.pop("like", "paper")
+    if like not in OBSERVERS:
+        raise ValueError(
+            f"pretrain: expected like in [observation] of {path} among {list(OBSERVERS)}, got {like!r}."
+        )
+    values["observation"] = table
+    return OBSERVERS[like]
 
 
 def _check_keys(where: str, values: dict, config: type) -> None:
