@@ -8,9 +8,11 @@ from scipy.interpolate import make_interp_spline
 from fim_dynsys.field import CallableField, Scales, VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.regression.fields import DictionaryField
+from fim_dynsys.regression.pooling import PooledRegression
 from fim_dynsys.regression.terms import union
 
 _EPS = np.finfo(float).eps
+_POINTS_PER_FIELD = 64  # at which fields without closed form are compared
 
 
 class FieldFamily(abc.ABC):
@@ -93,12 +95,13 @@ class FieldFamily(abc.ABC):
             Different parameter values, in any order.
         fields : sequence of K VectorField
             The field at each value, all of one dimension.
-        interpolate : {"spline", None}
+        interpolate : {"spline", "polynomial", None}
             ``"spline"``: field values between are those of the cubic spline in p (of lower degree for fewer
-            than four fields) through the values at x; where all fields are dictionaries, so is each field
-            between, with interpolated coefficients. It goes through every field exactly, so noise of the
-            fields becomes wiggles in p. ``None``: fields exist at the given values only, and the family is
-            not smooth.
+            than four fields) through the values at x. It goes through every field exactly, so noise of the
+            fields becomes wiggles in p. ``"polynomial"``, for fields inferred from noisy data: polynomials
+            in p fitted to all fields, each counted where its own data lie, of the degree (at most 4) that
+            predicts left-out fields best. Either way, where all fields are dictionaries, so is each field
+            between. ``None``: fields exist at the given values only, and the family is not smooth.
         parameter : str
             Name of the parameter.
 
@@ -114,17 +117,17 @@ class FieldFamily(abc.ABC):
         p, fields = _checked_members(p, fields)
         if interpolate is None:
             return _DiscreteFamily(p, fields, parameter)
-        if interpolate != "spline":
-            raise ValueError(f"from_fields: expected interpolate='spline' or None, got {interpolate!r}.")
+        if interpolate not in ("spline", "polynomial"):
+            raise ValueError(
+                f"from_fields: expected interpolate='spline', 'polynomial' or None, got {interpolate!r}."
+            )
         if len(p) < 2:
             raise ValueError("from_fields: expected at least two fields to interpolate between, got one.")
-        degree = min(3, len(p) - 1)
-        if all(isinstance(field, DictionaryField) for field in fields):
-            dictionary, coefficients = _merged(fields)
-            curve = make_interp_spline(p, coefficients, k=degree)
-            return DictionaryFamily(p, fields, parameter, dictionary, curve)
-        weights = make_interp_spline(p, np.eye(len(p)), k=degree)
-        return _WeightedFamily(p, fields, parameter, weights)
+        basis = _Basis.of(fields)
+        if interpolate == "polynomial":
+            return PooledFamily(p, fields, parameter, basis, basis.regression(p))
+        curve = make_interp_spline(p, basis.coefficients, k=min(3, len(p) - 1))
+        return _CurveFamily(p, fields, parameter, basis, curve)
 
     # ---------------------------------------------------------------- evaluation
 
@@ -255,92 +258,194 @@ class _DiscreteFamily(_MeasuredFamily):
         )
 
 
-class _WeightedFamily(_MeasuredFamily):
-    """Sums of known fields with weights that are a spline in p, the same at all points."""
+class _CurveFamily(_MeasuredFamily):
+    """Sums of terms with coefficients that are a curve in p: ``curve(p)`` and ``curve(p, 1)``, (M, c)."""
 
-    def __init__(self, p, fields, parameter, weights):
+    def __init__(self, p, fields, parameter, basis, curve):
         super().__init__(p, fields, parameter)
-        self._weights = weights
-        self._rates = weights.derivative()
-
-    def _at(self, p):
-        return _WeightedField(self, self._weights(p), p)
-
-    def _dp(self, x, p):
-        return sum(w * field._rhs(x) for w, field in zip(self._rates(p), self.fields, strict=True))
-
-
-class _WeightedField(VectorField):
-    """One member of a `_WeightedFamily`."""
-
-    def __init__(self, family, weights, p):
-        super().__init__(family.dim, **family._options())
-        self._family, self._weights, self._p = family, weights, p
-
-    def _sum(self, method, *arguments):
-        values = (getattr(field, method)(*arguments) for field in self._family.fields)
-        return sum(w * value for w, value in zip(self._weights, values, strict=True))
-
-    def _rhs(self, x):
-        return self._sum("_rhs", x)
-
-    def _jac(self, x):
-        return self._sum("_jac", x)
-
-    def _directional(self, x, directions):
-        return self._sum("_directional", x, directions)
-
-    def _support(self, x):
-        return self._family.support(x, self._p)
-
-
-class DictionaryFamily(_MeasuredFamily):
-    """Fields that are sums of the same terms, with coefficients that are a curve in p.
-
-    Parameters
-    ----------
-    p : ndarray (K,)
-        Increasing parameter values.
-    fields : sequence of K VectorField
-        The measured fields; they give region, scales and support.
-    parameter : str
-        Name of the parameter.
-    dictionary : Dictionary
-        M terms.
-    curve : callable
-        ``curve(p) -> (M, d)``, the coefficients, and ``curve(p, 1)``, their derivative by p (a BSpline).
-    """
-
-    def __init__(self, p, fields, parameter, dictionary, curve):
-        super().__init__(p, fields, parameter)
-        self.dictionary = dictionary
+        self._basis = basis
         self.curve = curve
 
     def _at(self, p):
-        return _CurveField(self, p)
+        return self._basis.member(self, p)
 
     def _dp(self, x, p):
-        return self.dictionary.columns(x.T).T @ self.curve(p, 1)
+        return self._basis.sum("_rhs", self.curve(p, 1), x)
 
 
-class _CurveField(DictionaryField):
-    """One member of a `DictionaryFamily`."""
+class PooledFamily(_CurveFamily):
+    """A family whose coefficients are polynomials in p, fitted to all fields; see `from_fields`."""
 
-    def __init__(self, family, p):
-        super().__init__(family.dictionary, family.curve(p), **family._options())
+    def __init__(self, p, fields, parameter, basis, regression, weights=None):
+        super().__init__(p, fields, parameter, basis, regression.curve(weights))
+        self._regression = regression
+
+    @property
+    def degree(self) -> int:
+        """Degree of the polynomials in p."""
+        return self.curve.degree
+
+    def bootstrap(self, n, seed=0):
+        """Families fitted to resampled parameter values, the degree chosen anew each time.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int
+            Of the resampling.
+
+        Returns
+        -------
+        list of PooledFamily
+            Each from K values drawn with replacement, at least three of them different.
+
+        Raises
+        ------
+        ValueError
+            For fewer than four parameter values.
+
+        References
+        ----------
+        B. Efron, R. J. Tibshirani, An Introduction to the Bootstrap, Chapman and Hall 1993, section 9.5
+        (bootstrapping pairs).
+        """
+        count = len(self.p)
+        if count < 4:
+            raise ValueError(
+                f"bootstrap: expected at least 4 values of {self.parameter}, got {count}; measure at more."
+            )
+        rng = np.random.default_rng(seed)
+        members = []
+        while len(members) < n:
+            weights = np.bincount(rng.integers(count, size=count), minlength=count)
+            if np.count_nonzero(weights) > 2:
+                members.append(
+                    PooledFamily(self.p, self.fields, self.parameter, self._basis, self._regression, weights)
+                )
+        return members
+
+
+# ---------------------------------------------------------------------- what fields between are made of
+
+
+class _Basis(abc.ABC):
+    """The terms that fields between measured values are sums of."""
+
+    @staticmethod
+    def of(fields):
+        """The merged dictionary where all fields are dictionaries, else the fields themselves."""
+        known = all(isinstance(field, DictionaryField) for field in fields)
+        return _Terms(fields) if known else _Weights(fields)
+
+    @abc.abstractmethod
+    def sum(self, method, coefficients, *arguments):
+        """Apply a method of fields (``_rhs``, ``_jac``, ``_directional``) to the sum of terms."""
+
+    @abc.abstractmethod
+    def member(self, family, p):
+        """The field of the number p."""
+
+    @abc.abstractmethod
+    def regression(self, p):
+        """The regression of the measured fields on polynomials in p."""
+
+
+class _Terms(_Basis):
+    """Terms of dictionaries, each once, with the coefficients (K, M, d) of the measured fields."""
+
+    def __init__(self, fields):
+        self.fields = fields
+        self.dictionary, index = union([field.dictionary for field in fields])
+        shape = (len(fields), len(self.dictionary), fields[0].dim)
+        self.coefficients = np.zeros(shape)
+        for row, field, places in zip(self.coefficients, fields, index, strict=True):
+            np.add.at(row, places, field.coefficients)
+
+    def sum(self, method, coefficients, *arguments):
+        return getattr(DictionaryField(self.dictionary, coefficients), method)(*arguments)
+
+    def member(self, family, p):
+        return _DictionaryMember(family, self.dictionary, p)
+
+    def regression(self, p):
+        columns = [self.dictionary.columns(_data_of(field).T) for field in self.fields]
+        grams = np.array([values @ values.T for values in columns])
+        # Least squares of each state on its own: only the choice of the degree weighs them by their speed.
+        return PooledRegression(p, grams, self.coefficients, _speed(self.fields))
+
+
+class _Weights(_Basis):
+    """The measured fields themselves, with unit coefficients (K, K, 1)."""
+
+    def __init__(self, fields):
+        self.fields = fields
+        self.coefficients = np.eye(len(fields))[:, :, None]
+
+    def sum(self, method, coefficients, *arguments):
+        values = (getattr(field, method)(*arguments) for field in self.fields)
+        return sum(w * value for w, value in zip(coefficients[:, 0], values, strict=True))
+
+    def member(self, family, p):
+        return _WeightedMember(family, self, p)
+
+    def regression(self, p):
+        speed = _speed(self.fields)
+        grams = []
+        for here in self.fields:
+            x = _data_of(here)
+            x = x[:: -(-len(x) // _POINTS_PER_FIELD)]
+            values = np.stack([(field._rhs(x) / speed).ravel() for field in self.fields])
+            grams.append(values @ values.T)
+        return PooledRegression(p, np.array(grams), self.coefficients, np.ones(1))
+
+
+class _DictionaryMember(DictionaryField):
+    """A field between, of a family of dictionaries."""
+
+    def __init__(self, family, dictionary, p):
+        super().__init__(dictionary, family.curve(p), **family._options())
         self._family, self._p = family, p
 
     def _support(self, x):
         return self._family.support(x, self._p)
 
 
-def _merged(fields):
-    """The terms of all fields, each once, and the coefficients (K, M, d) in them."""
-    terms, index = union([field.dictionary for field in fields])
-    coefficients = np.zeros((len(fields), len(terms), terms.dim))
-    for row, field, places in zip(coefficients, fields, index, strict=True):
-        np.add.at(row, places, field.coefficients)
-    return terms, coefficients
+class _WeightedMember(VectorField):
+    """A field between, a sum of the measured ones."""
+
+    def __init__(self, family, basis, p):
+        super().__init__(family.dim, **family._options())
+        self._family, self._basis, self._p = family, basis, p
+        self._weights = family.curve(p)
+
+    def _rhs(self, x):
+        return self._basis.sum("_rhs", self._weights, x)
+
+    def _jac(self, x):
+        return self._basis.sum("_jac", self._weights, x)
+
+    def _directional(self, x, directions):
+        return self._basis.sum("_directional", self._weights, x, directions)
+
+    def _support(self, x):
+        return self._family.support(x, self._p)
+
+
+def _data_of(field):
+    """States (n, d) that tell where a field was determined: its smoothed data, else points of its region."""
+    if field.context is not None:
+        return np.concatenate(field._smoothed()[0])
+    if field.region is not None:
+        return field.region.sobol(_POINTS_PER_FIELD)
+    raise ValueError(
+        "from_fields: expected fields with data or a region, so that polynomials can be fitted where they "
+        "hold, got one without; give it a region, or pass interpolate='spline'."
+    )
+
+
+def _speed(fields):
+    return np.sqrt(np.mean([field.scales.speed**2 for field in fields], axis=0))
 
 
 def _common_scales(fields):

@@ -92,6 +92,79 @@ def test_two_fields_give_a_line():
     assert family([1.0], 0.5) == pytest.approx(0.5 + (1 + 0.25 * 4) - 1)
 
 
+# ---------------------------------------------------------------------- polynomials fitted to all fields
+
+
+def observed(p, low, high):
+    """A field of `cubic_field` with data between two states only."""
+    t = np.linspace(0, 1, 40)
+    return cubic_field(p, context=Trajectories.from_arrays(low + (high - low) * t, t))
+
+
+@pytest.mark.parametrize("closed_form", [True, False])
+def test_polynomials_reproduce_polynomials_in_p(closed_form):
+    """The fields are quadratic in p, and that degree is found whether or not they are dictionaries."""
+    p = np.linspace(-1, 1, 7)
+    fields = [observed(v, -2.0, 2.0) for v in p]
+    if not closed_form:
+        fields = [CallableField(f._rhs, 1, f._jac, context=f.context) for f in fields]
+    family = FieldFamily.from_fields(p, fields, "polynomial", "mu")
+    x = np.linspace(-2, 2, 9)[:, None]
+    assert family.degree == 2 and family.smooth
+    for value in (-0.85, 0.1, 0.77):
+        assert np.abs(family(x, value) - (value + (1 + value**2) * x - x**3)).max() < 1e-5
+        assert np.abs(family.jacobian(x, value)[:, :, 0] - (1 + value**2 - 3 * x**2)).max() < 1e-5
+        assert np.abs(family.dp(x, value) - (1 + 2 * value * x)).max() < 1e-5
+    assert isinstance(family.at(0.3), DictionaryField) == closed_form
+
+
+def test_fields_count_where_their_own_data_lie():
+    """Fields wrong at states that they never saw do no harm where others did see them."""
+    p = np.linspace(-1, 1, 8)
+    wrong = np.array([0.0, 3.0, 0.0, -3.0] * 2)  # times x (x + 2) (x + 1), zero at the left data
+    fields = []
+    for value, error in zip(p, wrong, strict=True):
+        if error:
+            dictionary = Dictionary(np.array([[0], [1], [2], [3]]))
+            values = [value, 1 + value**2 + 2 * error, 3 * error, error - 1]
+            t = np.tile([-2.0, -1.0, 0.0], 14)
+            context = Trajectories.from_arrays(t, np.arange(42.0))
+            fields.append(DictionaryField(dictionary, np.array(values)[:, None], context=context))
+            fields[-1]._path = ([np.array([[-2.0], [-1.0], [0.0]])], np.ones((3, 1)), 1.0)
+        else:
+            fields.append(observed(value, -2.0, 2.0))
+    family = FieldFamily.from_fields(p, fields, "polynomial")
+    x = np.linspace(-2, 2, 9)[:, None]
+    assert np.abs(family(x, 0.2) - (0.2 + 1.04 * x - x**3)).max() < 1e-3
+
+
+def test_degree_does_not_follow_noise():
+    """Slopes 2 p + noise: a line, whose slope is the least-squares one."""
+    rng = np.random.default_rng(5)
+    p = np.linspace(0, 1, 15)
+    slopes = 2 * p + 0.1 * rng.normal(size=15)
+    line = Dictionary(np.array([[1]]))
+    t = np.linspace(-1, 1, 20)
+    context = Trajectories.from_arrays(t, t)
+    fields = [DictionaryField(line, np.array([[a]]), context=context) for a in slopes]
+    family = FieldFamily.from_fields(p, fields, "polynomial")
+    assert family.degree == 1
+    assert family([1.0], 0.5)[0] == pytest.approx(np.polyval(np.polyfit(p, slopes, 1), 0.5), rel=1e-9)
+    spread = np.std([member([1.0], 0.5)[0] for member in family.bootstrap(200, seed=1)])
+    assert 0.8 < spread / (0.1 / np.sqrt(15)) < 2  # more than a line's: the degree is chosen each time
+    again = [member([1.0], 0.5)[0] for member in family.bootstrap(3, seed=1)]
+    assert again == [member([1.0], 0.5)[0] for member in family.bootstrap(3, seed=1)]
+
+
+def test_bootstrap_needs_four_values():
+    family = FieldFamily.from_fields([0, 1, 2], [observed(v, -2.0, 2.0) for v in (0, 1, 2)], "polynomial")
+    with pytest.raises(ValueError, match="at least 4 values of p, got 3"):
+        family.bootstrap(2)
+
+
+# ---------------------------------------------------------------------- what goes with it
+
+
 def test_without_interpolation_only_measured_values_exist(points):
     fields = [CallableField(lambda x, p=p: damped(x, p), 2) for p in (0.0, 1.0)]
     family = FieldFamily.from_fields([1.0, 0.0], fields[::-1], interpolate=None, parameter="mu")
@@ -128,7 +201,7 @@ def test_misuse_is_named():
         make([0.0, 1.0], [field, CallableField(lambda x: -x, 2)])
     with pytest.raises(TypeError, match="expected VectorFields, got str"):
         make([0.0, 1.0], [field, "field"])
-    with pytest.raises(ValueError, match="interpolate='spline' or None, got 'pchip'"):
+    with pytest.raises(ValueError, match="interpolate='spline', 'polynomial' or None, got 'pchip'"):
         make([0.0, 1.0], [field, field], interpolate="pchip")
     with pytest.raises(ValueError, match="at least two fields"):
         make([0.0], [field])

@@ -19,7 +19,9 @@ from fim_dynsys.analyze.results import Effort, resolve_region
 from fim_dynsys.analyze.tracing import BranchEnd, Jumped, Linear, Point, Problem, corrected, trace
 from fim_dynsys.family import FieldFamily
 
-_EXACT = 1e-8  # largest scaled imperfection of a branch point that is called one
+EXACT = 1e-8
+"""Largest scaled imperfection of a branch point that is called one."""
+
 _SAME_POINT = 1e-5
 _NEAR = 0.1  # share of a branch's median distance |Re lambda| below which a minimum is a near miss
 
@@ -44,8 +46,8 @@ def continuation(
         Range of the parameter; the start comes first.
     region : Region, dict or sequence of pairs, optional
         Box in which branches are followed; default the family's, else none.
-    p0 : float, optional
-        Parameter value at which `x0` is a guess; default the first of `p_range`.
+    p0 : float or array_like (k,), optional
+        Parameter value at which `x0` is a guess, one for all or one each; default the first of `p_range`.
     cycles : bool
         Whether to follow cycles from Hopf points.
     max_points : int
@@ -71,24 +73,44 @@ def continuation(
     """
     starts, p_range, p0, region = _checked(family, x0, p_range, p0, region)
     equations = Equations(family, p_range, region, starts)
+    roots = [equations.root(start, p) for start, p in zip(starts, p0, strict=True)]
+    return follow(equations, roots, cycles, max_points, budget)
+
+
+def follow(equations, roots, cycles=True, max_points=500, budget=10_000_000) -> Continuation:
+    """Follow the branches through known equilibria; see `continuation`.
+
+    Parameters
+    ----------
+    equations : Equations
+        The family, its range and region.
+    roots : sequence of ndarray (d + 1,)
+        Scaled equilibria; those on a branch already followed are left out.
+    cycles, max_points, budget
+        As for `continuation`.
+
+    Returns
+    -------
+    Continuation
+    """
     explorer = _Explorer(equations, max_points, budget)
-    for start in starts:
-        explorer.explore(equations.root(start, p0))
+    for root in roots:
+        explorer.explore(root)
     branches = list(explorer.branches)
     if cycles:
         branches += follow_cycles(equations, branches, explorer.spend, max_points)
     return Continuation(
-        state_names=family.state_names,
+        state_names=equations.family.state_names,
         units={},
         effort=Effort(
-            seeds=len(starts),
+            seeds=len(roots),
             iterations=explorer.iterations,
             points=equations.points,
             budget=budget,
             exhausted=equations.points >= budget,
         ),
-        parameter=family.parameter,
-        p_range=tuple(sorted(p_range)),
+        parameter=equations.family.parameter,
+        p_range=(equations.low, equations.high),
         branches=tuple(branches),
     )
 
@@ -177,7 +199,7 @@ class _Curve(Problem):
 
     def _branch_point(self, located, before, near):
         u, residual = solve_branch_point(self.equations, located.u)
-        _demand(residual < _EXACT and np.linalg.norm(u - located.u) < near)
+        _demand(residual < EXACT and np.linalg.norm(u - located.u) < near)
         return self._event(located, before, u, BifurcationKind.BRANCH_POINT, residual)
 
     def _fold(self, located, before, near):
@@ -264,7 +286,8 @@ class _Explorer:
             events = [(shift - i, event) for i, event in reversed(behind.events)] + [
                 (shift + i, event) for i, event in events
             ]
-            points = behind.points[:0:-1] + points
+            turned = [replace(point, tangent=-point.tangent) for point in behind.points[:0:-1]]
+            points = turned + points
             ends = behind.end, end
         else:
             ends = end, end
@@ -370,8 +393,12 @@ def _checked(family, x0, p_range, p0, region):
     ends = np.asarray(p_range, dtype=float)
     if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] == ends[1]:
         raise ValueError(f"continuation: expected p_range as two different numbers, got {p_range!r}.")
-    p0 = float(ends[0]) if p0 is None else float(p0)
-    if not ends.min() <= p0 <= ends.max():
-        raise ValueError(f"continuation: expected p0 inside {tuple(ends.tolist())}, got {p0:g}.")
-    region = family.region if region is None else resolve_region(family.at(p0), region, "continuation")
+    p0 = np.asarray(ends[0] if p0 is None else p0, dtype=float)
+    if p0.shape not in ((), (len(starts),)) or not ((p0 >= ends.min()) & (p0 <= ends.max())).all():
+        raise ValueError(
+            f"continuation: expected p0 inside {tuple(ends.tolist())}, one or {len(starts)}, got "
+            f"{p0.tolist()}."
+        )
+    p0 = np.broadcast_to(p0, len(starts))
+    region = family.region if region is None else resolve_region(family.at(ends[0]), region, "continuation")
     return starts, (float(ends[0]), float(ends[1])), p0, region

@@ -9,7 +9,7 @@ from fim_dynsys.analyze.results import Result
 from fim_dynsys.analyze.tracing import BranchEnd
 
 
-class BifurcationKind(enum.Enum):
+class BifurcationKind(enum.StrEnum):
     """What happens at a point of a branch; values are the customary labels."""
 
     FOLD = "LP"
@@ -31,7 +31,7 @@ class BifurcationKind(enum.Enum):
     """A pair of multipliers crosses the unit circle; a torus is born."""
 
 
-class BranchKind(enum.Enum):
+class BranchKind(enum.StrEnum):
     """What a branch consists of."""
 
     EQUILIBRIA = "equilibria"

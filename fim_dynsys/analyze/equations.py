@@ -2,8 +2,10 @@
 
 import numpy as np
 
+ROOT = 1e-9
+"""Largest scaled field at what is called an equilibrium to start from."""
+
 _NEWTON_STEPS = 60
-_ROOT = 1e-9  # largest scaled field at what is called an equilibrium to start from
 _ROUNDING = 1e-12
 _ESCAPE = 1e6  # multiple of the length scale beyond which a branch without a region is given up
 
@@ -23,7 +25,7 @@ class Equations:
         At how many points the family has been evaluated.
     """
 
-    def __init__(self, family, p_range, region, starts):
+    def __init__(self, family, p_range, region, starts=(1.0,)):
         self.family, self.region = family, region
         self.low, self.high = min(p_range), max(p_range)
         self.first, self.width = p_range[0], p_range[1] - p_range[0]
@@ -92,38 +94,41 @@ class Equations:
         limit = _ESCAPE if self.region is None else 1.0
         return float(limit - np.abs(x).max())
 
-    def root(self, x, p):
-        """Scaled equilibrium near x for one parameter value, by damped Newton steps.
-
-        Raises
-        ------
-        ValueError
-            If none is found.
-        """
+    def find_root(self, x, p):
+        """Scaled unknowns near x for one parameter value, by damped Newton steps, and |f| there."""
         u = self.scaled(x, p)
         f = self.values(u)
         for _ in range(_NEWTON_STEPS):
             step = np.append(-np.linalg.lstsq(self.jacobian(u), f, rcond=None)[0], 0.0)
             share, size = 1.0, np.linalg.norm(f)
-            while (
-                share > 1e-6 and not np.linalg.norm(self.values(u + share * step)) <= (1 - share / 4) * size
-            ):
-                share /= 2
+            f = self.values(u + step)
+            while share > 1e-6 and not np.linalg.norm(f) <= (1.0 - share / 4.0) * size:
+                share /= 2.0
+                f = self.values(u + share * step)
             u = u + share * step
-            f = self.values(u)
             if np.abs(share * step).max() < 1e-12 * max(1.0, np.abs(u).max()):
                 break
-        if not np.abs(f).max() < _ROOT:
+        return u, float(np.abs(f).max())
+
+    def root(self, x, p):
+        """Scaled equilibrium near x for one parameter value.
+
+        Raises
+        ------
+        ValueError
+            If none is found, or outside the region only.
+        """
+        u, residual = self.find_root(x, p)
+        if not residual < ROOT:
             raise ValueError(
                 f"continuation: expected x0 near an equilibrium at {self.family.parameter} = {p:g}, found "
-                f"none from {np.asarray(x).tolist()} (|f| is left at {np.abs(f).max():.2g} of its scale); "
+                f"none from {np.asarray(x).tolist()} (|f| is left at {residual:.2g} of its scale); "
                 "pass p0 and a guess at it, for example from fixed_points(family.at(p0))."
             )
-        x, _ = self.unscaled(u[:-1], u[-1])
-        if self.region is not None and not self.region.contains(x):
+        if self.room_in_region(u[:-1]) < 0:
             raise ValueError(
                 f"continuation: expected x0 near an equilibrium inside {self.region}, got one at "
-                f"{x.tolist()}; pass a larger region or another x0."
+                f"{self.unscaled(u[:-1], p)[0].tolist()}; pass a larger region or another x0."
             )
         return u
 

@@ -19,7 +19,7 @@ _TURN = 0.12  # radians that the tangent is meant to turn in a step: a half circ
 _LARGEST_TURN = 3 * _TURN
 
 
-class BranchEnd(enum.Enum):
+class BranchEnd(enum.StrEnum):
     """Why a branch ends where it does."""
 
     P_RANGE = "edge of the parameter range"

@@ -1,0 +1,314 @@
+"""ensemble: one analysis for every member of an ensemble of fields, and what its results agree on."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtri
+
+from fim_dynsys.analyze.matching import assigned
+from fim_dynsys.analyze.results import WIDENED, Effort, Result, labels, resolve_region
+from fim_dynsys.field import EnsembleField, VectorField
+
+_FARTHEST = (
+    0.2  # distance from the mean of its group, in units of the region, at which an object is another one
+)
+_PASSES = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """One object, as far as members have it.
+
+    Attributes
+    ----------
+    existence : float
+        Weight of the members that have it: the probability that it exists.
+    kinds : dict
+        Probability of each kind, given that it exists; most probable first.
+    x : ndarray (m, d)
+        Its position in each of those m members; for cycles the middle of the box round the orbit.
+    member : ndarray (m,) of int
+        Which members these are.
+    weights : ndarray (m,)
+        Their weights, with sum 1.
+    support : float
+        Mean support there.
+    """
+
+    existence: float
+    kinds: dict
+    x: np.ndarray
+    member: np.ndarray
+    weights: np.ndarray
+    support: float
+
+    @property
+    def mean(self) -> np.ndarray:
+        """Mean position, (d,)."""
+        return self.weights @ self.x
+
+    @property
+    def covariance(self) -> np.ndarray:
+        """Covariance of the position over members, (d, d); zero where only one has the object."""
+        deviation = self.x - self.mean
+        return (self.weights[:, None] * deviation).T @ deviation
+
+    def ellipse(self, level=0.9):
+        """Ellipse that holds the position with a probability, if positions are normally distributed.
+
+        Parameters
+        ----------
+        level : float
+            The probability.
+
+        Returns
+        -------
+        lengths : ndarray (d,)
+            Semi-axes, longest first.
+        directions : ndarray (d, d)
+            Unit vectors along them, in rows.
+        """
+        variances, axes = np.linalg.eigh(self.covariance)
+        radius = np.sqrt(chdtri(len(variances), 1.0 - level))
+        return radius * np.sqrt(np.maximum(variances[::-1], 0.0)), axes.T[::-1]
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class MemberResults(Result):
+    """The results of all members and the objects in them, matched; made by `ensemble`.
+
+    Attributes
+    ----------
+    results : tuple
+        What the function returned for each member.
+    weights : ndarray (n,)
+        Weights of the members, with sum 1.
+    groups : tuple of Group
+        Objects, most probable first; empty where results hold none (such as Lyapunov exponents).
+    """
+
+    results: tuple
+    weights: np.ndarray
+    groups: tuple[Group, ...]
+
+    @property
+    def existence(self) -> np.ndarray:
+        """Probability that each object exists, (g,)."""
+        return np.array([group.existence for group in self.groups])
+
+    @property
+    def x(self) -> np.ndarray:
+        """Mean positions of the objects, (g, d)."""
+        return np.array([group.mean for group in self.groups]).reshape(-1, len(self.state_names))
+
+    def collect(self, name) -> np.ndarray:
+        """One attribute of all results as an array, members first.
+
+        Parameters
+        ----------
+        name : str
+            Attribute with the same shape in every result, such as ``exponents``.
+
+        Raises
+        ------
+        ValueError
+            If shapes differ between members.
+        """
+        values = [np.asarray(getattr(result, name)) for result in self.results]
+        shapes = {value.shape for value in values}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"ensemble: expected {name} of one shape in all members, got {sorted(shapes)}; see groups "
+                "for objects that not all members have."
+            )
+        return np.stack(values)
+
+    def _rows(self):
+        columns = ["existence", "kinds", *self.state_names, "standard deviations", "support"]
+        rows = [
+            [
+                group.existence,
+                ", ".join(f"{kind} {share:.2g}" for kind, share in group.kinds.items()),
+                *group.mean,
+                np.sqrt(np.diag(group.covariance)),
+                group.support,
+            ]
+            for group in self.groups
+        ]
+        return columns, rows
+
+    def _headline(self):
+        return f"{len(self.groups)} objects in {len(self.results)} members"
+
+    def _variables(self):
+        names = list(dict.fromkeys(str(kind) for group in self.groups for kind in group.kinds))
+        shares = np.zeros((len(self.groups), len(names)))
+        position = np.full((len(self.groups), len(self.results), len(self.state_names)), np.nan)
+        for i, group in enumerate(self.groups):
+            position[i, group.member] = group.x
+            for kind, share in group.kinds.items():
+                shares[i, names.index(str(kind))] = share
+        return {
+            "weight": (("member",), self.weights),
+            "existence": (("object",), self.existence),
+            "x": (("object", "member", "state"), position),
+            "kind": (("kind_name",), np.array(names, dtype=np.str_)),
+            "kind_probability": (("object", "kind_name"), shares),
+            "support": (("object",), np.array([group.support for group in self.groups], dtype=float)),
+        }
+
+
+def ensemble(function, fields, region=None, **options) -> MemberResults:
+    """Run an analysis for each member of an ensemble and match what the results hold.
+
+    Objects (fixed points, cycles) of different members are the same where an assignment of least total
+    distance says so: each member's are assigned to the means of the groups found so far, distances measured
+    in units of the region.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(field, region, **options)``, such as `fixed_points`, `limit_cycles` or your own.
+    fields : EnsembleField or sequence of VectorField
+        The members; ``model.ensemble(n)`` makes some.
+    region : Region, dict or pairs, optional
+        The same for all members; default the box of all members' data widened by 10 % on each side.
+    **options
+        Passed to the function.
+
+    Returns
+    -------
+    MemberResults
+
+    Raises
+    ------
+    TypeError
+        For something else than fields.
+    ValueError
+        For no members, or no region.
+
+    Examples
+    --------
+    >>> from fim_dynsys import CallableField
+    >>> from fim_dynsys.analyze import fixed_points
+    >>> members = [CallableField(lambda x, a=a: a - x, 1) for a in (0.9, 1.0, 1.1)]
+    >>> found = ensemble(fixed_points, members, [(0, 2)])
+    >>> found.existence.tolist(), found.x.round(9).tolist()
+    ([1.0], [[1.0]])
+    """
+    members = _members(fields)
+    region = _common_region(members, region)
+    results = tuple(function(field, region, **options) for field in members)
+    first = members[0]
+    efforts = [result.effort for result in results if isinstance(result, Result)]
+    return MemberResults(
+        **labels(first),
+        effort=Effort(
+            *(sum(getattr(effort, name) for effort in efforts) for name in _COUNTED),
+            any(effort.exhausted for effort in efforts),
+        ),
+        results=results,
+        weights=np.array(members.weights),
+        groups=_groups(results, np.asarray(members.weights), region),
+    )
+
+
+_COUNTED = ("seeds", "iterations", "points", "budget")
+
+
+def _members(fields):
+    if isinstance(fields, EnsembleField):
+        return fields
+    if not isinstance(fields, Sequence) or not all(isinstance(field, VectorField) for field in fields):
+        raise TypeError(
+            f"ensemble: expected an EnsembleField or a list of VectorFields, got {type(fields).__name__}; "
+            "model.ensemble(n) makes one of a fitted model."
+        )
+    return EnsembleField(fields)
+
+
+def _common_region(members, region):
+    if region is None and all(field.context is not None for field in members):
+        region = members[0].context.box()
+        for field in members[1:]:
+            region = region.union(field.context.box())
+        region = region.widened(WIDENED)
+    return resolve_region(members[0], region, "ensemble")
+
+
+# ---------------------------------------------------------------------- objects and groups
+
+
+@dataclass(frozen=True, eq=False)
+class _Objects:
+    """What one result holds: features (n, f) in units of the region, positions (n, d), kinds and support."""
+
+    features: np.ndarray
+    x: np.ndarray
+    kind: np.ndarray
+    support: np.ndarray
+
+
+def _objects(result, region):
+    """Objects of a result with kinds, at points or round orbits; None where it is of another sort."""
+    if not all(hasattr(result, name) for name in ("x", "kind", "support")):
+        return None
+    x = np.asarray(result.x).reshape(-1, region.dim)
+    features = (x - region.low) / region.size
+    if hasattr(result, "orbits"):
+        low = np.array([orbit.min(axis=0) for orbit in result.orbits]).reshape(-1, region.dim)
+        high = np.array([orbit.max(axis=0) for orbit in result.orbits]).reshape(-1, region.dim)
+        x = (low + high) / 2.0
+        # Root mean square over both corners, so that distances compare with those of points.
+        features = np.hstack([(low - region.low) / region.size, (high - region.low) / region.size])
+        features = features / np.sqrt(2.0)
+    return _Objects(features, x, np.asarray(result.kind, dtype=object), np.asarray(result.support))
+
+
+def _groups(results, weights, region):
+    found = [_objects(result, region) for result in results]
+    if any(objects is None for objects in found):
+        return ()
+    label = _matched([objects.features for objects in found])
+    member = np.repeat(np.arange(len(found)), [len(objects.x) for objects in found])
+    x, kind, support = (
+        np.concatenate([getattr(objects, name) for objects in found]) for name in ("x", "kind", "support")
+    )
+    groups = []
+    for rows in (label == number for number in np.unique(label)):
+        own = weights[member[rows]]
+        share = own / own.sum()
+        counts = Counter()
+        for name, part in zip(kind[rows], share, strict=True):
+            counts[name] += float(part)
+        mean_support = float(share @ support[rows].astype(float))
+        groups.append(
+            Group(float(own.sum()), dict(counts.most_common()), x[rows], member[rows], share, mean_support)
+        )
+    return tuple(sorted(groups, key=lambda group: -group.existence))
+
+
+def _matched(features):
+    """Number of the group of each object, all members' objects in a row.
+
+    Each member's objects are assigned to the groups' means; what is left over begins groups of its own. The
+    means start from the member with most objects and are renewed after each pass over all members.
+    """
+    everything = np.concatenate(features)
+    means = max(features, key=len)
+    for _ in range(_PASSES):
+        groups = []
+        for own in features:
+            group = np.full(len(own), -1)
+            for i, j in assigned(own, means, _FARTHEST):
+                group[i] = j
+            left = group < 0
+            group[left] = len(means) + np.arange(left.sum())
+            means = np.concatenate([means, own[left]])
+            groups.append(group)
+        _, label = np.unique(np.concatenate(groups), return_inverse=True)
+        means = np.array([everything[label == g].mean(axis=0) for g in np.unique(label)])
+        means = means.reshape(-1, everything.shape[1])
+    return label
