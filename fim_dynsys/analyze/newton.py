@@ -179,7 +179,8 @@ class _Rows:
         size2 = np.einsum("nd,nd->n", f, f)
         mu = (self.damping[rows] * np.minimum(1.0, size2) * s[:, 0] ** 2)[:, None]
         along = np.einsum("nij,ni->nj", self.u[rows], f)
-        inverse = np.where(s > 0, s / np.where(s > 0, s**2 + mu, 1.0), 0.0)
+        damped = s**2 + mu
+        inverse = np.where(damped > 0, s / np.where(damped > 0, damped, 1.0), 0.0)
         step = -np.einsum("nij,ni->nj", self.vt[rows], inverse * along)
         trial = np.clip(self.x[rows] + step * self.scales.length, self.box.low, self.box.high)
         f_trial = self.meter.rhs(trial) / self.scales.speed

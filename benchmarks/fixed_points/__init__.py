@@ -1,0 +1,1 @@
+"""The benchmark of fixed points: those of inferred fields against the true ones."""
