@@ -464,6 +464,37 @@ def test_labels_keep_clear_of_each_other_and_of_curves():
         assert not box.count_contains(drawing.ax.transData.transform(curves))
 
 
+@pytest.fixture(scope="module")
+def measured():
+    """x' = h - x^2 observed at eight values of h: a fold at 0."""
+    t, values = np.linspace(0.0, 1.0, 30), np.linspace(-0.2, 1.2, 8)
+    paths = []
+    for h in values:
+        field = CallableField(lambda x, h=h: h - x**2, 1)
+        paths += list(fim_dynsys.simulate(field, [[1.5], [-0.6]], t).x)
+    rng = np.random.default_rng(0)
+    noisy = [x + 1e-3 * rng.standard_normal(x.shape) for x in paths]
+    data = Trajectories.from_arrays(noisy, t, state_names=["x"], coords={"h": np.repeat(values, 2)})
+    return analyze.bifurcations_from_data(fim_dynsys.load("sindy"), data, "h", n_members=10)
+
+
+def test_diagram_of_data(measured):
+    drawing = measured.plot(axes())
+    (event,) = measured.bifurcations
+    (bar,) = drawing.artists["intervals"]
+    ((low, high),) = bar[2][0].get_segments()
+    assert (low[0], high[0]) == pytest.approx(event.interval)
+    assert low[1] == high[1] == event.x[0]
+    assert drawing.artists["labels"][0].get_text() == f"LP {event.share:.0%}"
+    assert drawing.artists["values"][0].get_xdata().tolist() == measured.values.tolist()
+    found = np.concatenate([mark.get_xydata() for mark in drawing.artists["found"]])
+    tracked = np.concatenate([np.column_stack([track.p, track.x[:, 0]]) for track in measured.tracks])
+    assert sorted(map(tuple, found)) == sorted(map(tuple, tracked))
+    for mark in drawing.artists["found"]:  # of x' = h - x^2 the upper branch is stable: filled
+        stable = colors.same_color(mark.get_markerfacecolor(), mark.get_markeredgecolor())
+        assert ((mark.get_ydata() > 0) == stable).all()
+
+
 def test_spectrum_of_fixed_points(competition):
     drawing = plot.spectrum(competition, axes())
     drawn = np.concatenate([mark.get_xydata() for mark in drawing.artists["values"]])
@@ -606,6 +637,50 @@ def test_support_and_its_edge():
     assert _area(hatch) == pytest.approx(2.0, abs=0.03)
     assert edge.levels.tolist() == [0.5]
     assert len(drawing.artists["unsupported"]) == 3  # no tint over colours that have a meaning
+
+
+# ---------------------------------------------------------------------- ensembles
+
+
+def shifted(dx):
+    return CallableField(lambda x: [dx, -dx] - x, 2, region=Region([(-1, 1), (-1, 1)]))
+
+
+def test_ensembles_of_fixed_points():
+    members = [shifted(dx) for dx in (-0.1, -0.05, 0.05, 0.1)]
+    found = analyze.ensemble(analyze.fixed_points, members)
+    drawing = found.plot(axes())
+    (dots,), (mark,), (ellipse,) = (drawing.artists[name] for name in ("members", "fixed points", "ellipses"))
+    assert sorted(dots.get_xdata()) == pytest.approx([-0.1, -0.05, 0.05, 0.1], abs=1e-12)
+    assert mark.get_xydata() == pytest.approx(np.zeros((1, 2)), abs=1e-12)
+    # Standard deviation sqrt(0.0125) along (1, -1); chi-squared of two degrees: 90 % within sqrt(-2 log 0.1).
+    assert ellipse.width == pytest.approx(2 * np.sqrt(-2 * np.log(0.1)) * np.sqrt(0.0125))
+    assert ellipse.height == pytest.approx(0.0, abs=1e-6)
+    assert np.tan(np.radians(ellipse.angle)) == pytest.approx(-1.0)
+    assert [text.get_text() for text in drawing.artists["probabilities"]] == ["100%"]
+
+
+def test_rarer_objects_are_paler():
+    none = CallableField(lambda x: np.ones_like(x), 2, region=Region([(-1, 1), (-1, 1)]))
+    found = analyze.ensemble(analyze.fixed_points, [shifted(0.0), shifted(0.1), none, none])
+    drawing = found.plot(axes())
+    assert [text.get_text() for text in drawing.artists["probabilities"]] == ["50%"]
+    assert [mark.get_alpha() for mark in drawing.artists["fixed points"]] == [pytest.approx(0.65)]
+
+
+def test_ensembles_of_cycles_and_of_what_has_no_place(cycle):
+    field = system_field("van_der_pol")
+    found = analyze.ensemble(lambda field, region: cycle, [field, field], field.region)
+    drawing = found.plot(axes())
+    assert len(drawing.artists["orbits"]) == 2
+    assert "ellipses" not in drawing.artists
+    (text,) = drawing.artists["probabilities"]
+    assert np.linalg.norm(cycle.orbits[0] - np.array(text.xy), axis=1).min() < 1e-9
+    nothing = analyze.ensemble(lambda field, region: 3.0, [field], field.region)
+    with pytest.raises(
+        ValueError, match="expected objects in the members' results to draw, got none in float"
+    ):
+        nothing.plot(axes())
 
 
 # ---------------------------------------------------------------------- basins

@@ -1,27 +1,32 @@
 """Bifurcation diagrams: branches solid where stable and dashed where not, bifurcations labelled."""
 
+from itertools import product
+
 import numpy as np
 
-from fim_dynsys.analyze.branches import BifurcationKind, Branch, BranchKind, Continuation
+from fim_dynsys.analyze.branches import BifurcationKind, Branch, BranchKind
+from fim_dynsys.analyze.diagrams import DataBifurcations, MeasuredBifurcation
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
+from fim_dynsys.plot.labels import place_label
 from fim_dynsys.plot.space import chosen_states
 
 _CIRCLES = 15  # along a branch of cycles
-_FREE = 12.0  # points between the middle of a label and anything else, where there is room
 
 
-def bifurcation_diagram(result: Continuation, ax=None, *, state=0) -> Drawing:
+def bifurcation_diagram(result, ax=None, *, state=0) -> Drawing:
     """One state over the parameter: solid where stable, dashed where not, grey where not backed by data.
 
     Cycles are drawn by their smallest and largest value, with filled circles where stable and open ones
     where not. Labels are the customary ones: LP fold, HB Hopf, BP branch point, PD period doubling, LPC
-    fold of cycles, NS Neimark-Sacker, NM near miss, DB degenerate.
+    fold of cycles, NS Neimark-Sacker, NM near miss, DB degenerate. For diagrams of data there are besides:
+    what was found at each measured value (squares and, for cycles, triangles, filled where stable), ticks
+    at these values, and the interval of each bifurcation with the share of members that have it.
 
     Parameters
     ----------
-    result : Continuation
-        Of `fim_dynsys.analyze.continuation`.
+    result : Continuation or DataBifurcations
+        Of `fim_dynsys.analyze.continuation` or `fim_dynsys.analyze.bifurcations_from_data`.
     ax : Axes, optional
         Default a new figure.
     state : int or str
@@ -30,24 +35,74 @@ def bifurcation_diagram(result: Continuation, ax=None, *, state=0) -> Drawing:
     Returns
     -------
     Drawing
-        Artists named ``equilibria``, ``cycles``, ``bifurcations`` and ``labels``.
+        Artists named ``equilibria``, ``cycles``, ``bifurcations`` and ``labels``; for data ``found``,
+        ``values`` and ``intervals``.
     """
     who = "bifurcation_diagram"
     (state,) = chosen_states([state], result.state_names, who, 1)
     own = ax is None
     (ax,) = given_axes(new_axes() if own else ax, 1, who)
+    measured = isinstance(result, DataBifurcations)
+    curves = result.continuation if measured else result
     artists = {"equilibria": [], "cycles": []}
-    for branch in result.branches:
+    for branch in curves.branches:
         artists[branch.kind.value] += _branch(ax, branch, state)
-    ax.set_xlim(*result.p_range)
+    if measured:
+        artists |= {"found": _tracks(ax, result, state), "values": _ticks(ax, result)}
+    ax.set_xlim(*curves.p_range)
     ax.set(xlabel=with_unit(result.parameter, result.units))
     ax.set_ylabel(with_unit(result.state_names[state], result.units))
     drawn = [*artists["equilibria"], *artists["cycles"]]
-    curves = np.concatenate([_densified(part.get_xydata()) for part in drawn])
-    artists |= _events(ax, result, state, curves)
+    lines = np.concatenate([np.empty((0, 2)), *(_densified(part.get_xydata()) for part in drawn)])
+    if measured:
+        artists["intervals"] = _intervals(ax, result, state)
+    artists |= _events(ax, _all_events(result), state, lines)
     if own:
         add_legend([ax])
     return Drawing((ax,), {name: tuple(found) for name, found in artists.items() if found})
+
+
+def _all_events(result) -> list:
+    """Bifurcations to mark: those of data in place of the same kinds of their continuation."""
+    if not isinstance(result, DataBifurcations):
+        return list(result.bifurcations)
+    kinds = {event.kind for event in result.bifurcations}
+    return [*result.bifurcations, *(e for e in result.continuation.bifurcations if e.kind not in kinds)]
+
+
+def _tracks(ax, result: DataBifurcations, state: int) -> list:
+    """What was found at the measured values themselves."""
+    artists = []
+    for track in result.tracks:
+        cycles = track.kind is BranchKind.CYCLES
+        ends = (("v", track.low), ("^", track.high)) if cycles else (("s", track.x),)
+        for stable, backed in product((True, False), repeat=2):
+            rows = ((track.n_unstable == 0) == stable) & ((track.support >= style.SUPPORTED) == backed)
+            color = (style.BLUE if cycles else style.BLACK) if backed else style.GREY
+            look = {"linestyle": "", "markersize": 5, "color": color, "zorder": style.DATA}
+            look |= {"markerfacecolor": color if stable else "white", "label": f"{track.kind.value} found"}
+            for marker, values in ends if rows.any() else ():
+                artists += ax.plot(track.p[rows], values[rows, state], marker=marker, **look)
+    return artists
+
+
+def _ticks(ax, result: DataBifurcations) -> list:
+    look = {"linestyle": "", "marker": "|", "markersize": 9, "color": style.VERMILLION}
+    place = {"transform": ax.get_xaxis_transform(), "zorder": style.DATA, "label": "measured values"}
+    return ax.plot(result.values, np.full(len(result.values), 0.02), **look, **place)
+
+
+def _intervals(ax, result: DataBifurcations, state: int) -> list:
+    artists = []
+    for event in result.bifurcations:
+        if event.interval is not None:
+            low, high = event.interval  # p itself need not lie in the middle, nor even inside
+            look = {"fmt": "none", "ecolor": style.VERMILLION, "elinewidth": 2.5, "capsize": 5}
+            look |= {"zorder": style.TEXT, "label": f"{result.level:.0%} interval"}
+            at = (0.5 * (low + high), event.x[state])
+            bar = ax.errorbar(*at, xerr=0.5 * (high - low), **look)
+            artists.append(bar)
+    return artists
 
 
 def _branch(ax, branch: Branch, state: int) -> list:
@@ -57,9 +112,10 @@ def _branch(ax, branch: Branch, state: int) -> list:
     for rows, stable, backed in _stretches(branch):
         look = {"linestyle": style.SOLID if stable else style.DASHED, "zorder": style.CURVES}
         look |= {"color": (style.BLUE if cycles else style.BLACK) if backed else style.GREY}
-        look |= {"linewidth": 1.2 if cycles else 2.0}
+        look |= {"linewidth": (1.2 if cycles else 2.0) * (1.0 if backed else 0.6)}
         if cycles:
-            look |= {"marker": "o", "markersize": 4, "markevery": max(1, len(branch) // _CIRCLES)}
+            look |= {"marker": "o", "markersize": 4.0 if backed else 2.5}
+            look |= {"markevery": max(1, len(branch) // _CIRCLES)}
             look |= {"markerfacecolor": look["color"] if stable else "white"}
         what = "cycles, extremes" if cycles else "equilibria"
         label = f"{'stable' if stable else 'unstable'} {what}{'' if backed else ', not backed'}"
@@ -87,59 +143,15 @@ def _densified(path, n=16):
     return ((1.0 - share) * path[:-1] + share * path[1:]).reshape(-1, 2)
 
 
-def _events(ax, result: Continuation, state: int, curves) -> dict:
+def _events(ax, events, state: int, curves) -> dict:
     """Marks and labels of the bifurcations, each label where it covers least."""
     marks, texts, taken = [], [], []
-    for branch in result.branches:
-        for event in branch.bifurcations:
-            at = (event.p, event.x[state])
-            near_miss = event.kind is BifurcationKind.NEAR_MISS
-            look = {"marker": "x" if near_miss else "D", "markersize": 5, "linestyle": ""}
-            look |= {"color": style.BLACK if event.support >= style.SUPPORTED else style.GREY}
-            marks += ax.plot(*at, **look, zorder=style.POINTS)
-            texts.append(place_label(ax, event.kind.value, at, curves, taken))
+    for event in events:
+        at = (event.p, event.x[state])
+        near_miss = event.kind is BifurcationKind.NEAR_MISS
+        look = {"marker": "x" if near_miss else "D", "markersize": 5, "linestyle": ""}
+        look |= {"color": style.BLACK if event.support >= style.SUPPORTED else style.GREY}
+        marks += ax.plot(*at, **look, zorder=style.POINTS)
+        share = f" {event.share:.0%}" if isinstance(event, MeasuredBifurcation) else ""
+        texts.append(place_label(ax, f"{event.kind.value}{share}", at, curves, taken))
     return {"bifurcations": marks, "labels": texts}
-
-
-def place_label(ax, text: str, at, curves, taken: list):
-    """A text beside a point, on the side farthest from curves and from labels already placed.
-
-    Parameters
-    ----------
-    ax : Axes
-        With its final limits.
-    text : str
-        The label.
-    at : (float, float)
-        The point.
-    curves : ndarray (n, 2)
-        Points of the curves to keep clear of, in data coordinates.
-    taken : list
-        Places of labels so far, in points; the new one is added.
-    """
-    scale = 72.0 / ax.get_figure(root=True).dpi
-    pixels = ax.transData.transform(np.concatenate([np.atleast_2d(at), curves])) * scale
-    pixels = pixels[np.isfinite(pixels).all(axis=1)]
-    centre, others = pixels[0], np.concatenate([pixels[1:], np.reshape(taken, (-1, 2))])
-    frame = ax.get_window_extent().extents.reshape(2, 2) * scale
-    angles = np.deg2rad(np.arange(45, 405, 45))
-    circle = np.stack([1.2 * np.cos(angles), np.sin(angles)], axis=-1)
-    best, best_gap = None, -np.inf
-    for offset in np.concatenate([11.0 * circle, 18.0 * circle]):
-        place = centre + offset
-        gap = np.linalg.norm((others - place) * (0.7, 1.0), axis=1).min(initial=_FREE)
-        edge = np.minimum(place - frame[0], frame[1] - place).min()
-        gap = min(gap, _FREE) if edge > _FREE / 2 else edge - _FREE
-        if gap > best_gap + 1.0:  # a place farther off must be worth it
-            best, best_gap = offset, gap
-    taken.append(centre + best)
-    return ax.annotate(
-        text,
-        at,
-        best,
-        textcoords="offset points",
-        ha="center",
-        va="center",
-        fontsize="small",
-        zorder=style.TEXT,
-    )

@@ -69,13 +69,14 @@ def paths(ax, field: VectorField, region: Region, states: tuple[int, ...]):
     inside = np.logical_and.accumulate(region.contains(x), axis=1)
     x = np.where(inside[..., None], x, np.nan)[..., list(states)]
     pieces = np.stack([x[:, :-1], x[:, 1:]], axis=2)
-    widths = np.broadcast_to(np.linspace(0.2, 1.8, _PATH_POINTS - 1), pieces.shape[:2])
+    widths = np.broadcast_to(np.linspace(0.2, 1.6, _PATH_POINTS - 1), pieces.shape[:2])
     seen = np.isfinite(pieces).all(axis=(2, 3))
     if len(states) == 3:
         from mpl_toolkits.mplot3d.art3d import Line3DCollection as Collection
     else:
         from matplotlib.collections import LineCollection as Collection
-    lines = Collection(pieces[seen], **style.STREAM | {"linewidth": widths[seen]}, capstyle="round")
+    look = style.STREAM | {"color": style.PALE, "linewidth": widths[seen]}
+    lines = Collection(pieces[seen], **look, capstyle="round")
     return ax.add_collection(lines)
 
 

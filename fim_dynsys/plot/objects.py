@@ -28,6 +28,7 @@ def fixed_points(result, ax=None, *, states=None) -> Drawing:
     question mark where the kind is open, small diamonds for slow points. Grey where not backed by data.
     """
     space = Space.opened(ax, states, result.state_names, result.units, "fixed_points")
+    space.show(result.region)
     backed = np.asarray(result.support) >= style.SUPPORTED
     artists = []
     for kind, firm in sorted(
@@ -35,7 +36,7 @@ def fixed_points(result, ax=None, *, states=None) -> Drawing:
     ):
         chosen = (result.kind == kind) & (backed == firm)
         artists += marks(space, result.x[chosen], kind, firm)
-    return space.drawing({"fixed points": artists}, result.region)
+    return space.drawing({"fixed points": artists})
 
 
 def _order(look):
@@ -48,7 +49,7 @@ def marks(space: Space, points, kind: Kind, firm: bool) -> list:
     looks = style.fixed_point(kind.name, style.BLACK if firm else style.GREY)
     # A mark on the frame is drawn whole; one beyond it must not appear at all. Layouts cannot measure artists
     # that are not clipped on three-dimensional axes.
-    inside = (space.inside(points) | space.own) & (len(space.states) < 3)
+    inside = space.inside(points) & (len(space.states) < 3)
     artists = []
     for chosen, clip in ((inside, False), (~inside, True)):
         if chosen.any():
@@ -63,6 +64,7 @@ def nullclines(result, ax=None, *, states=None) -> Drawing:
     """Nullclines: a colour and dash pattern for each state, a line for each branch, thin where not backed."""
     states = result.states if states is None else states
     space = Space.opened(ax, states, result.state_names, result.units, "nullclines")
+    space.show(result.region)
     artists = []
     parts = zip(result.state_names, result.branches, result.support, strict=True)
     for i, (name, branches, supports) in enumerate(parts):
@@ -71,15 +73,16 @@ def nullclines(result, ax=None, *, states=None) -> Drawing:
             for firm, stretch in _by_support(branch, support):
                 width = {"linewidth": 2.0 if firm else 1.0, "label": f"d{name}/dt = 0"}
                 artists += space.ax.plot(*space.coordinates(stretch), **look | width)
-    return space.drawing({"nullclines": artists}, result.region)
+    return space.drawing({"nullclines": artists})
 
 
 def limit_cycles(result, ax=None, *, states=None) -> Drawing:
-    """Periodic orbits: stable ones solid, others dashed, an arrow along each; grey where not backed by data.
+    """Periodic orbits: stable ones solid, others dashed, an arrow along each; grey if not backed all round.
 
     Thin are orbits of saddle type, which may be many, and those of families round a centre.
     """
     space = Space.opened(ax, states, result.state_names, result.units, "limit_cycles")
+    space.show(result.region)
     artists, arrows = [], []
     backed = np.asarray(result.support) >= style.SUPPORTED
     for k, orbit in enumerate(result.orbits):
@@ -90,7 +93,7 @@ def limit_cycles(result, ax=None, *, states=None) -> Drawing:
         look = {"color": color, "zorder": style.CURVES} | _CYCLES[kind]
         artists += space.ax.plot(*space.coordinates(orbit), **look, label=name)
         arrows += arrow(space, orbit, color)
-    return space.drawing({"cycles": artists, "cycle arrows": arrows}, result.region)
+    return space.drawing({"cycles": artists, "cycle arrows": arrows})
 
 
 def _cycle_name(kind, period, periods) -> str:
@@ -105,23 +108,24 @@ def manifolds(result, ax=None, *, states=None) -> Drawing:
     Grey where not backed by data. On axes of its own the fixed points are drawn too.
     """
     space = Space.opened(ax, states, result.state_names, result.units, "manifolds")
+    space.show(result.fixed_points.region)
     artists, arrows = [], []
     for branch in result.branches:
         color = style.GREEN if branch.stable else style.BLUE
-        line = {"linestyle": style.SOLID if branch.stable else style.DASHED, "linewidth": 1.8}
+        line = {"linestyle": style.SOLID if branch.stable else style.DASHED, "zorder": style.CURVES}
         name = f"{'stable' if branch.stable else 'unstable'} manifold"
         path = branch.path
         if len(space.states) == 3:  # three-dimensional axes do not clip
             path = np.where(result.fixed_points.region.contains(path)[:, None], path, np.nan)
         for firm, stretch in _by_support(path, branch.support):
-            look = line | {"color": color if firm else style.GREY, "zorder": style.CURVES}
+            look = line | {"color": color if firm else style.GREY, "linewidth": 2.0 if firm else 1.0}
             label = f"{name}{'' if firm else NOT_BACKED}"
             artists += space.ax.plot(*space.coordinates(stretch), **look, label=label)
         arrows += arrow(space, branch.path[::-1] if branch.stable else branch.path, color)
     found = {"manifolds": artists, "manifold arrows": arrows}
     if space.own:
         found |= fixed_points(result.fixed_points, space.ax, states=space.states).artists
-    return space.drawing(found, result.fixed_points.region)
+    return space.drawing(found)
 
 
 def _by_support(path, support):
@@ -137,7 +141,7 @@ def _by_support(path, support):
 
 def arrow(space: Space, path, color) -> list:
     """An arrow head half way along a path, in its direction; none on three-dimensional axes."""
-    path = path[space.inside(path) | space.own]
+    path = path[space.inside(path)]
     if len(space.states) != 2 or len(path) < 3:
         return []
     middle = len(path) // 2

@@ -13,6 +13,7 @@ _DRAWN_BY = {
     "LimitCycles": ("objects", "limit_cycles"),
     "LyapunovSpectrum": ("spectra", "lyapunov_convergence"),
     "Manifolds": ("objects", "manifolds"),
+    "MemberResults": ("members", "member_objects"),
     "Nullclines": ("objects", "nullclines"),
     "PoincareSection": ("objects", "section"),
     "Trajectories": ("objects", "paths"),

@@ -85,12 +85,15 @@ class Space:
         ]
         return np.all(within, axis=0)
 
-    def drawing(self, artists: Mapping[str, Sequence], region: Region | None = None) -> Drawing:
-        """The finished drawing; axes of our own get labels, a legend, and the limits of a region if given."""
+    def show(self, region: Region) -> None:
+        """Give axes of our own the limits of a region."""
+        for i, which in zip(self.states, "xyz", strict=False):
+            if self.own:
+                getattr(self.ax, f"set_{which}lim")(region.low[i], region.high[i])
+
+    def drawing(self, artists: Mapping[str, Sequence]) -> Drawing:
+        """The finished drawing; axes of our own get labels and a legend."""
         if self.own:
-            if region is not None:
-                for i, which in zip(self.states, "xyz", strict=False):
-                    getattr(self.ax, f"set_{which}lim")(region.low[i], region.high[i])
             label_axes(self.ax, [self.names[i] for i in self.states], self.units)
             if len(self.states) == 1:
                 self.ax.set_yticks([])

@@ -1,7 +1,7 @@
 """What each thing looks like: colours safe for colour-blind eyes, marks and dashes that differ in grey."""
 
-# Okabe and Ito, Color Universal Design (2008): told apart by the common forms of colour blindness. In grey
-# they are too close to carry a meaning, so that every line style and marker below differs as well.
+# Okabe and Ito, Color Universal Design (2008), purple darkened: told apart by the common forms of colour
+# blindness. In grey they are too close to carry a meaning, so that every line style and marker differs too.
 BLACK, GREY, PALE, HATCH, TINT = "#000000", "#7f7f7f", "#b0b0b0", "#c4c4c4", "#ebebeb"
 BLUE, SKY, GREEN, ORANGE, VERMILLION, PURPLE = (
     "#0072b2",
@@ -9,7 +9,7 @@ BLUE, SKY, GREEN, ORANGE, VERMILLION, PURPLE = (
     "#009e73",
     "#e69f00",
     "#d55e00",
-    "#cc79a7",
+    "#8e3b80",
 )
 
 SUPPORTED = 0.5
