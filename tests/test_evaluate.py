@@ -8,6 +8,7 @@ import pytest
 
 from fim_dynsys.field import CallableField, VectorField
 from fim_dynsys.trajectories import Trajectories
+from training.bands import band_scores
 from training.evaluate import SETTINGS, Case, development_cases, evaluate, held_out_cases, summarise
 
 
@@ -60,6 +61,28 @@ def test_every_model_sees_the_same_noise(case: Case) -> None:
         np.testing.assert_array_equal(a.x, b.x)
     assert not np.array_equal(first.seen[0].x, first.seen[2].x)  # clean, noisy
     assert first.seen[-1].n_obs[0] == 100  # half of the samples dropped
+
+
+class Sure(CallableField):
+    """A field that is off by one everywhere and says by how much it may be."""
+
+    def __init__(self, deviation: float):
+        super().__init__(lambda x: rotation(1.0)(x) + 1.0, 2)
+        self.deviation = deviation
+
+    def scale(self, x):
+        return np.full(np.shape(x), self.deviation)
+
+
+def test_coverage_and_interval_scores_of_a_known_error(case: Case) -> None:
+    line = summarise(evaluate(Stand(Sure(1.0)), [case]))[0]
+    assert (line["cover 50"], line["cover 90"]) == (0.0, 100.0)  # an error of one deviation
+    wide = summarise(evaluate(Stand(Sure(2.0)), [case]))[0]
+    assert wide["score 90"] == pytest.approx(2 * line["score 90"])  # all inside: the score is the width
+    assert wide["cover 50"] == 100.0
+    exact = band_scores(np.ones(50), np.full(50, 2.0))
+    assert (exact["constant 90"], exact["constant 50"]) == (2.0, 2.0)  # from -1 to 1, as narrow as can be
+    assert "cover 90" not in summarise(evaluate(Stand(rotation(1.0)), [case]))[0]
 
 
 def test_sources_are_the_development_split_and_unseen_systems_of_the_prior(tmp_path) -> None:
