@@ -127,7 +127,10 @@ def matched(case: Case, found: FixedPoints | None) -> list[dict[str, Any]]:
     for i, kind in enumerate(case.truth.kind):
         line = {"true": case.truth.x[i].tolist(), "true_kind": str(kind)}
         if i in partner:
-            line |= {"error": float(distance[i, partner[i]]), **_described(found, chosen[partner[i]])}
+            line |= {
+                "error": round(float(distance[i, partner[i]]), 12),
+                **_described(found, chosen[partner[i]]),
+            }
         lines.append(line)
     extra = [j for j in range(len(x)) if j not in partner.values()]
     return lines + [_described(found, chosen[j]) for j in extra]

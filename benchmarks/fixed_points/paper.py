@@ -101,7 +101,7 @@ def draw(by_system: Fields, found: Found, path: Path) -> None:
     for ax in panels.ravel():
         entries |= dict(zip(*ax.get_legend_handles_labels()[::-1], strict=True))
     figure.legend(entries.values(), entries.keys(), loc="outside lower center", ncols=5, fontsize=8)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=80)
 
 
 def _trajectories(ax, problem, field, model):
