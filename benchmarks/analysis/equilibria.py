@@ -148,4 +148,4 @@ def _cubic_figures(which, rows):
     ]
 
 
-PART = Part("equilibria", "1", tasks, measure, figures)
+PART = Part("equilibria", "2", tasks, measure, figures)
