@@ -179,6 +179,10 @@ class ModelRow:
         """Return the model's field for one context."""
         return _load(self.model, self.params).infer(context)
 
+    def fit(self, context: Trajectories):
+        """Return the model itself, fitted to one context."""
+        return _load(self.model, self.params).fit(context)
+
 
 @dataclass(frozen=True)
 class ConstantRow:

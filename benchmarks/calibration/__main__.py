@@ -1,0 +1,174 @@
+"""``python -m benchmarks.calibration``: do bands of trajectories and field values hold the truth?"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from benchmarks import cli, harness, report
+from benchmarks.calibration.bands import CAP, PERCENTS, evaluate
+from benchmarks.development import problems as development
+from benchmarks.harness import Integrator, Job, Problem
+from benchmarks.odebench import facts
+from benchmarks.odebench.reference_rows import TruthRow
+from fim_dynsys.metrics import coverage, interval_score
+
+MODELS = ("fim-ode", "sindy-strong")
+SETTINGS = ((0.03, 0.0), (0.05, 0.0))
+DEVELOPMENT, ODEBENCH = "development", "odebench"
+KINDS = ("raw", "recalibrated")
+
+
+def sources(limit: int | None) -> dict[str, tuple[list[Problem], Any]]:
+    """Return the systems of both splits, and the row that knows their true fields."""
+    return {
+        DEVELOPMENT: (cli.limited(development.problems(), limit), development.TruthRow()),
+        ODEBENCH: (cli.limited(facts.problems(), limit), TruthRow()),
+    }
+
+
+def run(
+    rows: Sequence,
+    seeds: Sequence[int],
+    limit: int | None,
+    folder: Path,
+    workers: int = 1,
+    fresh: bool = False,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Return one record per source, trial, row and quantity; outcomes that `folder` holds are known."""
+    integrator, records = Integrator(), []
+    for source, (problems, truth_row) in sources(limit).items():
+        by_name = {problem.system: problem for problem in problems}
+        digests = {problem.system: harness.data_digest(problem) for problem in problems}
+        jobs = [
+            Job(t, digests[t.system], (by_name[t.system], t, truth_row, integrator))
+            for t in harness.list_trials(problems, SETTINGS, ("paper",), seeds)
+        ]
+        outcomes = harness.cached_outcomes(
+            evaluate, rows, jobs, folder, f"bands, {integrator}", workers, fresh=fresh, progress=progress
+        )
+        for job, of_rows in zip(jobs, outcomes, strict=True):
+            for row, outcome in zip(rows, of_rows, strict=True):
+                records += _records(source, job.trial, by_name[job.trial.system].dim, row, outcome)
+    return pd.DataFrame(records)
+
+
+def _records(source: str, trial, dim: int, row, outcome: dict[str, Any]) -> list[dict[str, Any]]:
+    about = {"source": source, "system": trial.system, "ic": trial.ic, "dim": dim, "sigma": trial.sigma}
+    about |= {"seed": trial.seed, "model": row.name, "version": row.version}
+    about |= {name: outcome[name] for name in ("status", "failed", "seconds", "message")}
+    bands = {name: value for name, value in outcome.items() if isinstance(value, dict)}
+    return [
+        {**about, "quantity": name, **{part: np.array(values) for part, values in band.items()}}
+        for name, band in bands.items()
+    ]
+
+
+# ------------------------------------------------------------------------------------------ recalibration
+
+
+def factors(trials: pd.DataFrame) -> dict[tuple[str, str, int], float]:
+    """Return by which half widths are multiplied so that they cover their share of the development split.
+
+    By model, quantity and nominal percentage; all noise levels and dimensions count alike.
+    """
+    found = {}
+    for (model, quantity), part in trials[trials["source"] == DEVELOPMENT].groupby(["model", "quantity"]):
+        errors = np.concatenate(list(part["error"]))
+        for percent in PERCENTS:
+            half = np.concatenate(list(part[f"half{percent}"]))
+            ratio = np.divide(errors, half, out=np.full_like(errors, np.inf), where=half > 0)
+            found[model, quantity, percent] = float(np.quantile(ratio, percent / 100, method="higher"))
+    return found
+
+
+def score(trials: pd.DataFrame) -> pd.DataFrame:
+    """Return per record the coverage and mean interval score of both bands, raw and recalibrated."""
+    widen = factors(trials)
+    lines = []
+    for record in trials.to_dict("records"):
+        error = record.pop("error")
+        line = {name: value for name, value in record.items() if not name.startswith("half")}
+        for percent in PERCENTS:
+            for kind in KINDS:
+                factor = widen[record["model"], record["quantity"], percent] if kind == KINDS[1] else 1.0
+                half = np.minimum(record[f"half{percent}"] * factor, CAP)
+                line[f"cover{percent}_{kind}"] = coverage(error, -half, half)
+                line[f"score{percent}_{kind}"] = interval_score(error, -half, half, 1 - percent / 100)
+        lines.append(line)
+    return pd.DataFrame(lines)
+
+
+def summarise(scored: pd.DataFrame, commit: str = "") -> pd.DataFrame:
+    """Return means over the trials of each source, noise level, model and quantity, and by dimension."""
+    values = [f"{what}{p}_{kind}" for p in PERCENTS for kind in KINDS for what in ("cover", "score")]
+    lines = []
+    keys = ["source", "sigma", "model", "version", "quantity"]
+    for group, part in [("all", scored), *((f"dim={d}", p) for d, p in scored.groupby("dim"))]:
+        for key, cell in part.groupby(keys, sort=False):
+            line = {**dict(zip(keys, key, strict=True)), "group": group, "trials": len(cell)}
+            line |= {name: float(cell[name].mean()) for name in values}
+            line |= {"failed_members": float(cell["failed"].mean())}
+            line |= {"failures": int((cell["status"] != "SUCCESS").sum())}
+            lines.append({**line, "seconds_median": float(cell["seconds"].median()), "commit": commit})
+    return pd.DataFrame(lines)
+
+
+def format_tables(summary: pd.DataFrame) -> str:
+    """Return the printed report: ODEBench, then the development split on which bands were recalibrated."""
+    parts = []
+    for (source, sigma), part in summary[summary["group"] == "all"].groupby(["source", "sigma"], sort=False):
+        lines = [
+            ["quantity", "model", "50 %: raw", "recal.", "90 %: raw", "recal.", "score 90: raw", "recal."]
+        ]
+        for _, line in part.sort_values(["quantity", "model"]).iterrows():
+            covers = [f"{100 * line[f'cover{p}_{kind}']:.1f}" for p in PERCENTS for kind in KINDS]
+            widths = [f"{line[f'score90_{kind}']:.3g}" for kind in KINDS]
+            lines.append([line["quantity"], line["model"], *covers, *widths])
+        title = f"{source}, noise {sigma:g}: percent covered, and mean interval score of the 90 % band"
+        parts.append(title + "\n" + report.align(lines))
+    parts.append(
+        "Units: standard deviations of a trajectory, typical rates of a field; errors and widths are cut at "
+        f"{CAP:g}. Recalibrated: half widths times one factor per model, quantity and percentage, from the "
+        "development split. 'stated': normal bands of the field's own deviation, else members' quantiles."
+    )
+    return "\n\n".join(parts)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark from the command line and return the exit status."""
+    out = Path("benchmarks/calibration/out")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration", description=__doc__)
+    add = parser.add_argument
+    add("--models", nargs="+", metavar="NAME", default=list(MODELS), help=f"default: {' '.join(MODELS)}")
+    add("--weights", metavar="PATH", help="weights file that the row fim-ode loads in place of the shipped")
+    add("--seeds", nargs="+", type=int, metavar="N", default=[0], help="noise seeds; default: 0")
+    add("--limit", type=int, metavar="N", help="N systems of each split only")
+    add("--workers", type=int, default=2, metavar="N", help="processes, one thread each; default: 2")
+    add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
+    add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
+    options = parser.parse_args(arguments)
+    try:
+        rows = cli.build_rows({}, list(dict.fromkeys(options.models)), options.weights)
+    except (ValueError, ImportError, OSError) as error:
+        parser.error(str(error))
+    trials = run(
+        rows, options.seeds, options.limit, options.out, options.workers, options.fresh, progress=True
+    )
+    scored = score(trials)
+    summary = summarise(scored, report.source_commit(Path(__file__).parent))
+    scored.to_csv(options.out / "trials.csv", index=False, float_format="%.4g", lineterminator="\n")
+    summary.to_csv(options.out / "summary.csv", index=False, float_format="%.5g", lineterminator="\n")
+    text = format_tables(summary)
+    (options.out / "report.txt").write_text(text + "\n")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""Bands of one trial: where an ensemble's members, or a field's own deviation, say that the truth may lie."""
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+
+from benchmarks import harness
+from benchmarks.harness import Integrator, Problem, Trial
+from fim_dynsys.field import EnsembleField, VectorField
+from fim_dynsys.simulation import simulate
+
+MEMBERS = 50
+POINTS = 40  # of each trajectory at which bands are compared
+PERCENTS = {50: 0.674490, 90: 1.644854}  # nominal coverages and the normal distribution's quantiles
+MEMBER_RTOL, MEMBER_STEPS = 1e-6, 2_000
+CAP = 10.0
+"""Largest deviation, in standard deviations of the trajectory or typical rates; what left is so far off."""
+QUANTITIES = ("trajectory, own", "trajectory, other", "field, own", "field, other")
+STATED = ", stated"
+
+
+def evaluate(row, problem: Problem, trial: Trial, truth_row, integrator: Integrator) -> dict[str, Any]:
+    """Errors of the best estimate and half widths of the bands round it, along both trajectories of a system.
+
+    A band is symmetric about the estimate: its half width is a quantile of the members' distances from it.
+    Fields that state their own deviation get a second band of their values, normal quantiles of it. An
+    exception of the model, and an estimate that fails, are errors of `CAP` under bands of no width.
+
+    Returns
+    -------
+    dict
+        By quantity: ``error``, ``half50`` and ``half90``, lists of numbers in standard deviations of the
+        trajectory or in typical rates; ``status``, ``message``, ``failed`` (share of the members' paths that
+        are not whole) and CPU ``seconds``.
+    """
+    outcome: dict[str, Any] = {"status": "SUCCESS", "message": "", "failed": 1.0}
+    start = time.process_time()
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            model = row.fit(harness.observe(problem, trial))
+            outcome |= _bands(model.field_, model.ensemble(MEMBERS), problem, trial, truth_row, integrator)
+        except Exception as error:
+            lost = {"error": [CAP] * POINTS * problem.dim}
+            lost |= {f"half{p}": [0.0] * POINTS * problem.dim for p in PERCENTS}
+            outcome |= dict.fromkeys(QUANTITIES, lost)
+            outcome |= {"status": type(error).__name__, "message": str(error)[:500]}
+    return outcome | {"seconds": time.process_time() - start}
+
+
+def _bands(
+    field: VectorField, members: EnsembleField, problem: Problem, trial: Trial, truth_row, integrator
+) -> dict[str, Any]:
+    index = harness.sample_index(len(problem.t), trial.protocol)
+    order = [trial.ic - 1, 2 - trial.ic]
+    t, truths = problem.t[index], problem.references[order][:, index]
+    starts = problem.initial_states[order]
+    thin = np.linspace(0, len(t) - 1, POINTS + 1).astype(int)[1:]  # without the start, which is given
+    estimates, status = integrator.solve(field, starts, t, float(np.abs(problem.references).max()))
+    paths = simulate(
+        [member for member in members for _ in starts],
+        np.tile(starts, (len(members), 1)),
+        t,
+        rtol=MEMBER_RTOL,
+        max_steps=MEMBER_STEPS,
+    ).x.reshape(len(members), 2, len(t), -1)
+    rates = truth_row.infer(None, problem, trial)
+    result: dict[str, Any] = {"status": status[0].name}
+    for k, place in enumerate(("own", "other")):
+        truth, points = truths[k], truths[k][thin]
+        size = truth.std(axis=0)
+        size = np.where(size > 0, size, size.mean() or 1.0)
+        result[f"trajectory, {place}"] = _band(
+            (truth - estimates[k])[thin] / size, (paths[:, k] - estimates[k])[:, thin] / size
+        )
+        true_rates, found = rates(points), field(points)
+        typical = size * (np.mean(np.abs(true_rates) / size) or 1.0)
+        others = np.stack([member(points) for member in members])
+        result[f"field, {place}"] = _band((true_rates - found) / typical, (others - found) / typical)
+        stated = field.scale(points)
+        if stated is not None:
+            band = {"error": result[f"field, {place}"]["error"]}
+            band |= {f"half{p}": _listed(z * stated / typical) for p, z in PERCENTS.items()}
+            result[f"field, {place}{STATED}"] = band
+    return result | {"failed": float(np.mean(~np.isfinite(paths[:, :, -1]).all(axis=-1)))}
+
+
+def _band(error: np.ndarray, distances: np.ndarray) -> dict[str, list[float]]:
+    """Band of members at ``distances`` (members, n, d) from an estimate that is off by ``error`` (n, d)."""
+    distances = np.abs(np.where(np.isfinite(distances), distances, CAP))
+    lost = ~np.isfinite(error)
+    band = {"error": _listed(np.where(lost, CAP, error))}
+    for percent in PERCENTS:
+        half = np.quantile(distances, percent / 100, axis=0)
+        band[f"half{percent}"] = _listed(np.where(lost, 0.0, half))
+    return band
+
+
+def _listed(values: np.ndarray) -> list[float]:
+    return np.minimum(np.abs(values), CAP).ravel().tolist()
