@@ -17,6 +17,8 @@ from benchmarks.report import align, source_commit
 # A part is the constant PART of its file; add yours here.
 PARTS: dict[str, str] = {
     "equilibria": "benchmarks.analysis.equilibria",
+    "continuation": "benchmarks.analysis.continuation",
+    "diagrams": "benchmarks.analysis.diagrams",
 }
 RESULTS = Path("benchmarks/analysis/results")
 SUMMARY_COLUMNS = ("part", "quantity", "value", "unit", "goal", "reached", "n", "note", "machine", "commit")

@@ -1,0 +1,51 @@
+"""The parts of the analysis benchmark on bifurcations: what counts as found, the data, the figures."""
+
+import numpy as np
+import pytest
+
+from benchmarks.analysis import continuation, diagrams
+
+
+def test_found_missed_and_extra_bifurcations_are_counted():
+    true = [("HB", 1.0), ("LP", 0.0)]
+    found = [("LP", 0.4), ("LP", 0.1), ("BP", 1.0)]
+    assert continuation.compare(found, true) == {"true": 2, "found": 1, "extra": 2, "error": 0.1}
+    assert continuation.compare([], ()) == {"true": 0, "found": 0, "extra": 0, "error": 0.0}
+
+
+def test_starts_are_equilibria_and_truths_lie_in_the_range():
+    for case in continuation.cases().values():
+        x, low, high = np.array([case.start]), min(case.p_range), max(case.p_range)
+        assert np.abs(case.fn(x, case.p_range[0])).max() < 1
+        assert all(low < p < high for _, p in (*case.equilibria, *(case.cycles or ())))
+
+
+def test_a_family_is_measured():
+    row = continuation.measure("cusp")
+    assert (row["true"], row["found"], row["extra"]) == (2, 2, 0) and row["error"] < 1e-8
+    values = {figure.quantity: figure.value for figure in continuation.figures([{**row, "task": "cusp"}])}
+    assert values["bifurcations of equilibria: all found, none extra"] == 1
+    assert values["bifurcations of cycles: all found, none extra"] == 1
+
+
+def test_data_sets_are_noisy_and_reproducible():
+    data = diagrams.observed("switch", 3)
+    assert len(data) == 2 * diagrams.VALUES and data.dim == 1
+    assert np.unique(data.coords["mu"]) == pytest.approx(np.linspace(-0.2, 1.0, diagrams.VALUES))
+    assert np.array_equal(data.x, diagrams.observed("switch", 3).x)
+    assert not np.array_equal(data.x, diagrams.observed("switch", 4).x)
+    last = data.x[-1, -20:, 0]  # at the upper equilibrium, where only the noise is left
+    assert last.std() / last.mean() == pytest.approx(diagrams.NOISE, rel=0.5)
+
+
+def test_what_is_not_found_covers_nothing():
+    row = {"case": "switch", "model": "fim-ode", "truth": 0.38, "seconds": 1.0}
+    rows = [
+        {**row, "covered": 1, "width": 0.1, "p": 0.4},
+        {**row, "covered": 0, "width": 0.2, "p": 0.5},
+        {**row, "covered": 0, "width": float("inf")},
+    ]
+    values = {figure.quantity: (figure.value, figure.reached) for figure in diagrams.figures(rows)}
+    assert values["switch, fim-ode: truth in the interval"] == (pytest.approx(1 / 3), "no")
+    assert values["switch, fim-ode: median width by range"] == (0.2, "no")
+    assert values["switch, fim-ode: median error of p"][0] == pytest.approx(0.07)
