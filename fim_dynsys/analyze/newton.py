@@ -14,8 +14,8 @@ _ROOT_STEP = 1e-4
 # A field computed with rounding noise of 1e-7 stalls earlier; its simple zeros are known as well as this.
 _NOISY_RESIDUAL = 1e-6
 _NOISY_STEP = 1e-6
-# A start is given up that in so many rounds has not lowered |f|^2 by a tenth: near a zero of any order p, where
-# x goes to (1 - 1/p) x, it falls to a seventh or less in one round; at a minimum of |f| not at all.
+# A start is given up that in so many rounds has not lowered |f|^2 by a tenth: near a zero of any order p,
+# where x goes to (1 - 1/p) x, it falls to a seventh or less in one round; at a minimum of |f| not at all.
 _PATIENCE = 8
 _PROGRESS = 0.9
 # Below this, a step that does not lower |f| shows that rounding decides.
