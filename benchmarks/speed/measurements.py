@@ -21,6 +21,9 @@ OBSERVATIONS = 200
 BATCH = 256
 
 
+OPINION = "fim-ode, no search"
+
+
 def van_der_pol(x: np.ndarray) -> np.ndarray:
     """Return the Van der Pol field with mu = 1 at points ``(n, 2)``."""
     return np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], axis=1)
@@ -179,9 +182,10 @@ def models(repeats: int) -> list[Measurement]:
     """Inference per data set: one noisy context each of dimension 1, 2 and 3."""
     contexts = {1: _decay(), 2: context(1), 3: _lorenz()}
     rows = []
-    for name in ("fim-ode", "sindy", "sindy-strong"):
-        model = fim_dynsys.load(name)
-        rounds = max(1, repeats // 10) if name == "sindy-strong" else repeats
+    variants = {"fim-ode": {}, OPINION: {"refine": False}, "sindy": {}, "sindy-strong": {}, "auto": {}}
+    for name, parameters in variants.items():
+        model = fim_dynsys.load(name.partition(",")[0], **parameters)
+        rounds = repeats if name in ("sindy", OPINION) else max(1, repeats // 10)
         functions = {
             dim: (lambda data=data, model=model: model.infer(data)) for dim, data in contexts.items()
         }
@@ -194,18 +198,26 @@ def models(repeats: int) -> list[Measurement]:
 
 
 def _fim_ode_queries(repeats: int, contexts: dict[int, Trajectories]) -> list[Measurement]:
-    model = fim_dynsys.load("fim-ode")
+    """The operator's opinion alone: contexts one by one and in a batch, queries of short and long ones."""
+    model = fim_dynsys.load("fim-ode", refine=False)
     states = {dim: data.x[0] for dim, data in contexts.items()}
 
     def both(dim):
         return model.infer(contexts[dim])(states[dim])
 
-    field, grid = model.infer(contexts[2]), _grid()
+    field, longer, grid = model.infer(contexts[2]), model.infer(context(1, 4000)), _grid()
     functions = {f"infer and 200 queries, d={dim}": (lambda dim=dim: both(dim)) for dim in contexts}
     functions |= {"10,000 points, d=2": lambda: field(grid), "one query, d=2": lambda: field(grid[:1])}
+    functions |= {"10,000 points, d=2, 4,000 observations": lambda: longer(grid)}
     seconds = _quietly(lambda: interleaved(functions, repeats))
     note = f"{OBSERVATIONS} observations, one thread"
-    return [Measurement(f"fim-ode, {name}", 1e3 * v, "ms", repeats, note) for name, v in seconds.items()]
+    rows = [Measurement(f"{OPINION}, {name}", 1e3 * v, "ms", repeats, note) for name, v in seconds.items()]
+    hundred = [context(1) for _ in range(100)]
+    together = {"alone": lambda: model.infer(hundred[0]), "together": lambda: model.infer_many(hundred)}
+    rounds = max(1, repeats // 10)
+    seconds = _quietly(lambda: interleaved(together, rounds))
+    ratio = 100 * seconds["alone"] / seconds["together"]
+    return [*rows, Measurement(f"{OPINION}, alone / in a batch of 100, d=2", ratio, "x", rounds, note)]
 
 
 def _quietly(function):
