@@ -401,6 +401,11 @@ class CallableField(VectorField):
         self._fn = fn
         self._jac_fn = jac
 
+    @property
+    def has_jacobian(self):
+        """Whether a function for the Jacobian was given; else it is differenced."""
+        return self._jac_fn is not None
+
     def _rhs(self, x):
         f = self._fn(x)
         if type(f) is not np.ndarray or f.shape != x.shape:

@@ -208,6 +208,33 @@ def test_units_do_not_matter():
 # ---------------------------------------------------------------------- the index check
 
 
+def test_stiff_kinds():
+    """Real parts far below the largest rate, but not zero: 0.05 beside 1000, -0.1 beside -1e6."""
+    fast = found(
+        lambda x: np.stack([1e6 * (x[:, 1] - x[:, 0] ** 3), 0.1 * x[:, 1] - x[:, 0]], 1), [(-2, 2)] * 2
+    )
+    assert list(fast.kind) == [Kind.UNSTABLE_FOCUS]
+    np.testing.assert_allclose(fast.eigenvalues[0].real, 0.05, rtol=1e-6)
+    slow = found(lambda x: np.stack([-1e6 * (x[:, 0] - x[:, 1]), -0.1 * x[:, 1]], 1), [(-2, 2)] * 2)
+    assert list(slow.kind) == [Kind.STABLE_NODE]
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_size_of_the_region_sets_the_steps_of_jacobians_by_differences(size):
+    """Without data, a region or a Jacobian of its own, a field knows nothing of its units."""
+    result = found(lambda x: np.sin(x / size), [(-size, 4 * size)])
+    np.testing.assert_allclose(result.x.ravel() / size, [0, np.pi], atol=1e-9)
+    np.testing.assert_allclose(result.eigenvalues.real.ravel() * size, [1, -1], rtol=1e-9)
+
+
+def test_huge_values_elsewhere_do_not_blur_zeros():
+    result = found(
+        lambda x: np.stack([np.expm1(50 * x[:, 0]), np.expm1(-3 * x[:, 1])], 1), [(-5, 20), (-5, 5)]
+    )
+    np.testing.assert_allclose(result.x, [[0, 0]], atol=1e-12)
+    assert result.non_finite > 0
+
+
 def test_degree_of_powers():
     def power(n):
         def f(x):
@@ -340,9 +367,10 @@ def test_eigenvalue_errors_agree_with_drawn_fields():
 
 
 def test_error_across_the_axis_leaves_the_kind_open():
-    values = np.array([[-0.1 + 1j, -0.1 - 1j]] * 2 + [[0j, -1.0 + 0j]])
-    errors = np.array([[0.04 + 0.1j] * 2, [0.06 + 0.1j] * 2, [0j, 0j]])
-    assert list(classify(values, errors, 1.0)) == [Kind.STABLE_FOCUS, Kind.INDETERMINATE, Kind.DEGENERATE]
+    values = np.array([[-0.1 + 1j, -0.1 - 1j]] * 2 + [[0j, -1.0 + 0j]] * 2)
+    errors = np.array([[0.04 + 0.1j] * 2, [0.06 + 0.1j] * 2, [0j, 0j], [0.1 + 0j, 0j]])
+    kinds = [Kind.STABLE_FOCUS, Kind.INDETERMINATE, Kind.DEGENERATE, Kind.INDETERMINATE]
+    assert list(classify(values, errors, np.array([False, False, True, True]), 1.0)) == kinds
     unsure = fixed_points(SpreadField(lambda x: x * [-0.01, -1.0], 2, region=Region([-1, -1], [1, 1])))
     assert list(unsure.kind) == [Kind.INDETERMINATE]
     assert "±" in str(unsure)

@@ -15,6 +15,7 @@ from fim_dynsys.analyze.results import (
     resolve_region,
     scales_within,
     unwrap,
+    with_steps,
 )
 from fim_dynsys.analyze.seeding import starting_points
 from fim_dynsys.regions import Region
@@ -225,9 +226,10 @@ class _Search:
     """The zeros and minima known so far, in a region and a little beyond it."""
 
     def __init__(self, field, region, budget):
-        self.field, self.region = field, region
+        self.given = field
         self.scales = scales_within(field, region)
-        self.meter = Meter(field, budget)
+        self.field, self.region = with_steps(field, self.scales), region
+        self.meter = Meter(self.field, budget)
         self.around = region.widened(_BEYOND)
         self.checker = Checker(self.meter, region, self.scales)
         self.seeds = self.iterations = self.non_finite = 0
@@ -336,14 +338,15 @@ class _Search:
         residual = np.concatenate([self.roots.residual[roots], speed])
         status = np.array([*status, *[PointStatus.MINIMUM] * len(still)], dtype=object)
         index = np.concatenate([self.index[roots], np.full(len(still), np.nan)])
-        support = self.field.support(x)
+        support = self.given.support(x)
         minimum = np.array([s is PointStatus.MINIMUM for s in status], dtype=bool)
         order = np.lexsort((*(x / self.scales.length).round(6).T[::-1], support < 0.5, minimum))
         x, residual, status, index = x[order], residual[order], status[order], index[order]
         jac = self.field.jacobian(x)
         values, _, _ = eigen(jac, self.scales.length)
-        errors = eigenvalue_errors(self.field, x, self.scales)
-        kind = classify(values, errors, 1.0 / self.scales.time)
+        errors = eigenvalue_errors(self.given, x, self.scales)
+        singular = np.concatenate([self.roots.slope[roots] <= _SINGULAR, np.zeros(len(still), dtype=bool)])
+        kind = classify(values, errors, singular[order], 1.0 / self.scales.time)
         kind[minimum[order]] = Kind.SLOW
         return FixedPoints(
             x=x,
@@ -360,7 +363,7 @@ class _Search:
             effort=Effort(
                 self.seeds, self.iterations, self.meter.points, self.meter.budget, self.meter.exhausted
             ),
-            **labels(self.field),
+            **labels(self.given),
         )
 
     def _inside(self):

@@ -6,8 +6,9 @@ import numpy as np
 
 from fim_dynsys.field import Scales, VectorField
 
-# Real parts below this share of the field's rate (1 / its time scale) are not told from zero: Jacobians by
-# finite differences are good to some 1e-10 of it.
+# A complex pair is on the imaginary axis where its real part is below this share of its modulus. An eigenvalue
+# is 0 where it is below this share of the field's rate (1 / its time scale) and the Jacobian, in units of the
+# scales, is singular. Jacobians by finite differences are good to some 1e-10.
 AXIS = 1e-6
 # A real part is told from zero when it exceeds this many of its standard errors.
 _SIGMAS = 2.0
@@ -122,7 +123,7 @@ def _through_shift(field, x, jac, change, spread):
     return np.einsum("nkij,nijl,nlm->nkm", change, hessian, shift)
 
 
-def classify(values: np.ndarray, errors: np.ndarray | None, rate: float) -> np.ndarray:
+def classify(values: np.ndarray, errors: np.ndarray | None, singular: np.ndarray, rate: float) -> np.ndarray:
     """Kinds of zeros from their eigenvalues.
 
     Parameters
@@ -131,6 +132,8 @@ def classify(values: np.ndarray, errors: np.ndarray | None, rate: float) -> np.n
         Eigenvalues.
     errors : ndarray (n, d) of complex or None
         Standard errors as by `eigenvalue_errors`.
+    singular : ndarray (n,) of bool
+        Whether the Jacobian is singular in units of the scales.
     rate : float
         The field's rate, 1 / its time scale.
 
@@ -138,22 +141,22 @@ def classify(values: np.ndarray, errors: np.ndarray | None, rate: float) -> np.n
     -------
     ndarray (n,) of Kind
     """
-    if errors is None:
-        errors = np.zeros_like(values)
-    kinds = [_kind(*row, AXIS * rate) for row in zip(values, errors, strict=True)]
-    out = np.empty(len(kinds), dtype=object)
-    out[:] = kinds
+    errors = np.zeros_like(values) if errors is None else errors
+    out = np.empty(len(values), dtype=object)
+    for i in range(len(values)):
+        out[i] = _kind(values[i], errors[i], singular[i], rate)
     return out
 
 
-def _kind(values, errors, axis):
-    real = values.real
+def _kind(values, errors, singular, rate):
+    real, modulus = values.real, np.abs(values)
     if ((np.abs(real) <= _SIGMAS * errors.real) & (errors.real > 0)).any():
         return Kind.INDETERMINATE
-    turns = np.abs(values.imag) > axis
-    on_axis = np.abs(real) <= axis
-    if on_axis.any():
-        return Kind.DEGENERATE if (on_axis & ~turns).any() else Kind.CENTRE_LIKE
+    if singular and (modulus <= AXIS * rate).any():
+        return Kind.DEGENERATE
+    if ((values.imag != 0) & (np.abs(real) <= AXIS * modulus)).any():
+        return Kind.CENTRE_LIKE
+    turns = np.abs(values.imag) > AXIS * modulus  # a double eigenvalue splits by rounding
     if (real < 0).all():
         return Kind.STABLE_FOCUS if turns.any() else Kind.STABLE_NODE
     if (real > 0).all():

@@ -25,6 +25,8 @@ _MINIMUM_STEP = 1e-5
 _MINIMUM_REACH = 0.1
 _MINIMUM_ROUNDS = 8
 _DIFFERENCE = 1e-4  # of a length; central differences of the gradient are then good to about 1e-8
+# Beyond this many scales the field counts as infinite; squares of what is below do not overflow.
+_HUGE = 1e100
 # Singular values below this share of the largest carry rounding errors alone.
 _SMALLEST_SINGULAR = 1e-12
 
@@ -83,7 +85,7 @@ class Refined:
     iterations : int
         Rounds of the slowest row.
     non_finite : int
-        Starts that were left out because the field is not finite there.
+        Starts that were left out because the field is not finite there, or beyond 1e100 of its scales.
     """
 
     x: np.ndarray
@@ -164,7 +166,7 @@ class _Rows:
         x = np.clip(x, box.low, box.high)
         x = x[: max(0, meter.budget - meter.points)] if not meter.affords(len(x)) else x
         f = meter.rhs(x) / scales.speed
-        finite = np.isfinite(f).all(axis=1)
+        finite = (np.abs(f) < _HUGE).all(axis=1)
         return cls(meter, x[finite], f[finite], np.flatnonzero(finite), int((~finite).sum()), scales, box)
 
     def decompose(self, rows):
@@ -172,7 +174,7 @@ class _Rows:
         if not len(rows):
             return
         jac = self.meter.jacobian(self.x[rows]) * (self.scales.length / self.scales.speed[:, None])
-        finite = np.isfinite(jac).all(axis=(1, 2))
+        finite = (np.abs(jac) < _HUGE).all(axis=(1, 2))
         self.known[rows] = finite
         self.active[rows[~finite]] = False
         rows = rows[finite]
@@ -186,8 +188,8 @@ class _Rows:
         size2 = np.einsum("nd,nd->n", f, f)
         mu = (self.damping[rows] * np.minimum(1.0, size2) * s[:, 0] ** 2)[:, None]
         along = np.einsum("nij,ni->nj", self.u[rows], f)
-        damped = s**2 + mu
-        inverse = np.where(damped > 0, s / np.where(damped > 0, damped, 1.0), 0.0)
+        damped = s**2 + mu  # 0 where nothing can be gained along a direction
+        inverse = np.divide(s, damped, where=damped > 0, out=np.zeros_like(s))
         step = -np.einsum("nij,ni->nj", self.vt[rows], inverse * along)
         trial = np.clip(self.x[rows] + step * self.scales.length, self.box.low, self.box.high)
         f_trial = self.meter.rhs(trial) / self.scales.speed

@@ -8,7 +8,15 @@ from contourpy import LineType, contour_generator
 
 from fim_dynsys.analyze.crossings import asymptotes, turns, untangled
 from fim_dynsys.analyze.newton import Meter
-from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, scales_within, unwrap
+from fim_dynsys.analyze.results import (
+    Effort,
+    Result,
+    labels,
+    resolve_region,
+    scales_within,
+    unwrap,
+    with_steps,
+)
 from fim_dynsys.regions import Region
 
 # Where the grid's first node lies before the region, in cells: no node falls on its edge or on its axes of
@@ -152,8 +160,8 @@ def nullclines(field, region=None, *, states=None, at=None, resolution=128, budg
             f"nullclines: expected resolution >= 2 and a budget of at least (resolution + 2)^2 points, got "
             f"{resolution} and {budget}."
         )
-    meter = Meter(field, budget)
-    speed = scales_within(field, region).speed
+    scales = scales_within(field, region)
+    meter, speed = Meter(with_steps(field, scales), budget), scales.speed
     axes = [
         low + (np.arange(resolution + 2) - _OFFSET) * h
         for low, h in zip(plane.low, plane.size / resolution, strict=True)

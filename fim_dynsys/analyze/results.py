@@ -10,13 +10,14 @@ from html import escape
 import numpy as np
 import xarray as xr
 
-from fim_dynsys.field import EnsembleField, Scales, VectorField
+from fim_dynsys.field import CallableField, EnsembleField, Scales, VectorField
 from fim_dynsys.regions import Region
 
 WIDENED = 0.1
 """How much a default region exceeds the data's box on each side, as a share of its size."""
 
 _SCALE_POINTS = 64
+_LARGEST_SPEED = 1e3  # times the median
 
 
 @dataclass(frozen=True)
@@ -280,11 +281,12 @@ def _default_region(field, who):
 
 
 def scales_within(field: VectorField, region: Region) -> Scales:
-    """The sizes that tolerances are relative to: the field's own scales, else those of the region.
+    """The sizes that tolerances are relative to: the field's own scales, as far as they suit the region.
 
     A field that knows of no data and no region has scales of 1, which say nothing; the region then gives the
     lengths (the standard deviation of a uniform distribution) and the field's root mean square in it the
-    speeds. Lengths never exceed those of the region.
+    speeds. Lengths never exceed those of the region, and speeds not a thousand times the median in it: a
+    field that is huge in a corner would otherwise seem to vanish everywhere else.
 
     Parameters
     ----------
@@ -298,16 +300,46 @@ def scales_within(field: VectorField, region: Region) -> Scales:
     Scales
     """
     own = region.size / np.sqrt(12.0)
-    if field.length_scale is not None:
-        scales = field.scales
-        return Scales(np.minimum(scales.length, own), scales.speed, scales.time)
     with np.errstate(all="ignore"):
-        f = field(region.sobol(_SCALE_POINTS))
-    f = f[np.isfinite(f).all(axis=1)]
-    speed = np.sqrt(np.mean(f**2, axis=0)) if len(f) else np.zeros(field.dim)
+        f = np.abs(field(region.sobol(_SCALE_POINTS)))
+        f = f[np.isfinite(f).all(axis=1)]
+        known = field.scales if field.length_scale is not None else None
+    speed, most = _speeds(f) if len(f) else (np.zeros(field.dim), np.full(field.dim, np.inf))
+    if known is not None and np.isfinite(known.speed).all():
+        return Scales(np.minimum(known.length, own), np.minimum(known.speed, most), known.time)
     relative = np.sqrt(np.mean((speed / own) ** 2))
     time = 1.0 / relative if 0 < relative < np.inf else 1.0
     return Scales(own, np.where(speed > 1e-12 * own / time, speed, own / time), time)
+
+
+def with_steps(field: VectorField, scales: Scales) -> VectorField:
+    """The field, or one that knows its scales where differences for its Jacobian have steps of no known size.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field under analysis.
+    scales : Scales
+        Of the analysis, see `scales_within`.
+
+    Returns
+    -------
+    VectorField
+        Without context or region where it is not the field itself.
+    """
+    differenced = type(field)._jac is VectorField._jac or getattr(field, "has_jacobian", True) is False
+    if field.length_scale is not None or not differenced:
+        return field
+    return CallableField(field, field.dim, state_names=field.state_names, scales=scales)
+
+
+def _speeds(f):
+    """Root mean square of |f| (n, d) for each state, bounded, and the bound (infinite for zeros alone)."""
+    largest = f.max(axis=0)
+    rms = largest * np.sqrt(np.mean((f / np.where(largest > 0, largest, 1.0)) ** 2, axis=0))
+    medians = [np.median(column[column > 0]) if (column > 0).any() else np.inf for column in f.T]
+    most = _LARGEST_SPEED * np.array(medians)
+    return np.minimum(rms, most), most
 
 
 def labels(field: VectorField) -> dict:

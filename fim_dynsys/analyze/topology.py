@@ -54,9 +54,9 @@ class _Directions:
 
     def __call__(self, unit):
         f = self.rhs(self.box.low * (1 - unit) + self.box.high * unit)
-        norm = np.linalg.norm(f, axis=1, keepdims=True)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            return f / norm  # NaN where f vanishes, is infinite or NaN
+        with np.errstate(invalid="ignore", divide="ignore"):  # NaN where f vanishes, is infinite or NaN
+            f = f / np.abs(f).max(axis=1, keepdims=True)  # huge values have a norm only after that
+            return f / np.linalg.norm(f, axis=1, keepdims=True)
 
 
 def _on_interval(directions):
