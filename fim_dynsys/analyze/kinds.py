@@ -6,7 +6,7 @@ import numpy as np
 
 from fim_dynsys.field import Scales, VectorField
 
-# A complex pair is on the imaginary axis where its real part is below this share of its modulus. An eigenvalue
+# A complex pair is on the imaginary axis where its real part is below this share of its modulus. A real one
 # is 0 where it is below this share of the field's rate (1 / its time scale) and the Jacobian, in units of the
 # scales, is singular. Jacobians by finite differences are good to some 1e-10.
 AXIS = 1e-6
