@@ -12,6 +12,7 @@ import torch
 
 from fim_dynsys.field import EnsembleField, FitInfo, VectorField
 from fim_dynsys.model import VectorFieldModel
+from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.checkpoint import find_checkpoint, read_checkpoint
 from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.field import Decoder, make_fields, parse_precision
@@ -292,6 +293,16 @@ class FIMODE(VectorFieldModel):
         """
         field = self._fitted_field()
         return field.draws(n, seed) if isinstance(field, PosteriorField) else super().ensemble(n, seed)
+
+    def card(self) -> str:
+        """Model card of the weights, in Markdown: what they are, how they were made, what was measured.
+
+        Raises
+        ------
+        ValueError
+            For weights that the package's card does not describe.
+        """
+        return read_card(self.version)
 
     def _refit_members(self, field, contexts) -> list[VectorField]:
         return self.infer_many(contexts)

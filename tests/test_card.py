@@ -1,0 +1,284 @@
+"""The model card: its figures are those of the data it is made of, and it describes the shipped weights."""
+
+import hashlib
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+import fim_dynsys
+from benchmarks.harness import SETTINGS, TASKS, TRIAL_COLUMNS
+from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, AmortisedNetwork
+from fim_dynsys.models.fim_ode.card import CARD, read_card, title
+from fim_dynsys.models.fim_ode.weights import CALIBRATION, save_weights, shipped, write_part
+from training.card import BENCHMARKS, DOCS, LOG, OtherWeights, card
+
+LOG_TEXT = """# Training log
+
+## 2026-01-03 `chosen`: a selector. **Shipped** (fim-ode {version})
+
+`python -m training.selection --run chosen` with the operator of `longer`, 5 minutes:
+
+| source | figures |
+|---|---|
+| held out | 12 |
+
+What failed.
+
+## 2026-01-02 `other`: negative
+
+Never shipped.
+
+## 2026-01-02 `longer`: more steps
+
+`python -m training.pretrain ci --set 'initial="runs/base/weights.safetensors"'`, 7 minutes.
+
+## 2026-01-01 `base`: from nothing
+
+`python -m training.pretrain ci`, 9 minutes.
+"""
+SYSTEMS = {"1": (1, "ID"), "7": (1, "OOD"), "27": (2, "ID"), "56": (3, "ID")}
+
+
+@pytest.fixture
+def weights(tmp_path):
+    torch.manual_seed(0)
+    held_out = {name: {"reconstruction": r, "generalisation": 40.5} for name, r in
+                (("oracle", 99.25), ("BIC", 81.75), ("selector", 90.5))}  # fmt: skip
+    extra = {"steps": 17, "pools": [["paper", 1, 64]], "selector": {"contexts": 1234, "held out": held_out}}
+    network = AmortisedNetwork(AmortisedConfig())
+    return save_weights(tmp_path / "own.safetensors", network, "amortised", network.config, 3, extra)
+
+
+def version(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:8]
+
+
+@pytest.fixture
+def log(weights, tmp_path):
+    path = tmp_path / "LOG.md"
+    path.write_text(LOG_TEXT.format(version=version(weights)), encoding="utf-8")
+    return path
+
+
+def trials(own_version):
+    """Trials of two models with random scores, some of them failures, in the benchmark's columns."""
+    rng = np.random.default_rng(0)
+    records = [
+        {
+            **dict.fromkeys(TRIAL_COLUMNS, 0),
+            **{"system": system, "ic": ic, "dim": dim, "split_paper": split, "split_strict": split},
+            **{"sigma": sigma, "rho": rho, "seed": seed, "protocol": protocol, "model": model},
+            **{"version": own_version if model == "fim-ode" else "3", "infer_seconds": 0.01 * dim},
+            **{f"r2_{task}": rng.choice([0.99, 0.89, np.nan]) for task in TASKS},
+            **{f"status_{task}": rng.choice(["SUCCESS", "LEFT_BOUNDS"]) for task in TASKS},
+        }
+        for protocol in ("paper", "full")
+        for sigma, rho in SETTINGS
+        for seed in (range(3) if sigma or rho else range(1))
+        for system, (dim, split) in SYSTEMS.items()
+        for ic in (1, 2)
+        for model in ("fim-ode", "truth-fit")
+    ]
+    return pd.DataFrame(records)
+
+
+def write_csv(table, folder, name, file):
+    path = folder / name / "results" / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table.to_csv(path, index=False)
+
+
+@pytest.fixture
+def benchmarks(weights, tmp_path):
+    """A folder of results with ODEBench alone."""
+    write_csv(trials(version(weights)), tmp_path / "benchmarks", "odebench", "trials.csv")
+    return tmp_path / "benchmarks"
+
+
+def rows_of(text, heading):
+    """Cells of the table below a heading or sentence, by their first one."""
+    lines = text.split(heading, 1)[1].splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("|"))
+    rows = {}
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        name, *cells = [cell.strip() for cell in line.strip("|").split("|")]
+        rows[name] = cells
+    return rows
+
+
+# --- made of the data ---
+
+
+def percents(table):
+    """Reconstruction / generalisation in each setting, averaged over a seed's trials, then over seeds."""
+    texts = []
+    for sigma, rho in SETTINGS:
+        cell = table[(table["sigma"] == sigma) & (table["rho"] == rho)]
+        seeds = [cell[cell["seed"] == seed] for seed in cell["seed"].unique()]
+        shares = [[100 * np.mean(part[f"r2_{task}"] > 0.9) for task in TASKS] for part in seeds]
+        texts.append("{:.1f} / {:.1f}".format(*np.mean(shares, axis=0)))
+    return texts
+
+
+@pytest.mark.parametrize("protocol", ["paper", "full"])
+def test_percentages_by_cell_and_group(weights, log, benchmarks, protocol):
+    rows = trials(version(weights))
+    rows = rows[rows["protocol"] == protocol]
+    own = rows[rows["model"] == "fim-ode"]
+    table = rows_of(card(weights, log, benchmarks), f"Protocol `{protocol}`")
+    assert table["systems"] == ["n", *(f"({sigma:g}, {rho:g})" for sigma, rho in SETTINGS)]
+    assert table["all"] == ["4", *percents(own)]
+    for dim, name in enumerate(("1 state", "2 states", "3 states"), 1):
+        assert table[name][1:] == percents(own[own["dim"] == dim])
+    assert table["polynomials of degree <= 3"][1:] == percents(own[own["split_strict"] == "ID"])
+    assert table["all others"][1:] == percents(own[own["split_strict"] == "OOD"])
+    assert table["*equations known, constants fitted*"][1:] == percents(rows[rows["model"] == "truth-fit"])
+    assert ("*FIM-ODE (paper)*" in table) == (protocol == "paper")
+
+
+def test_published_row_and_times(weights, log, benchmarks):
+    text = card(weights, log, benchmarks)
+    assert rows_of(text, "Protocol `paper`")["*FIM-ODE (paper)*"][1] == "84.4 / 29.5"
+    assert "median by number of states: 10 ms, 20 ms, 30 ms" in text
+    assert "Mean of 3 noise seeds" in text
+
+
+def test_missed_systems_and_failures(weights, log, benchmarks):
+    table = trials(version(weights))
+    own = table[(table["system"] == "56") & (table["model"] == "fim-ode")].index
+    table.loc[own, "r2_reconstruction"] = 0.9  # not above the threshold
+    table.loc[table["system"] == "27", [f"r2_{task}" for task in TASKS]] = 0.95
+    table["status_reconstruction"] = table["status_generalisation"] = "SUCCESS"
+    table.loc[own, "status_generalisation"] = "MAX_STEPS"
+    write_csv(table, benchmarks, "odebench", "trials.csv")
+    text = card(weights, log, benchmarks)
+    missed = rows_of(text, "### What it misses")
+    assert missed["56, Lorenz, classic chaotic parameters"][:2] == ["3", "yes"]
+    assert not any(name.startswith("27,") for name in missed)
+    assert {cell.split(" / ")[0] for cell in missed["56, Lorenz, classic chaotic parameters"][2:]} == {"0.0"}
+    assert (
+        "Predictions that broke off, of 256: 32 MAX_STEPS." in text
+    )  # 4 systems, 2 starts, 2 tasks, 16 draws
+
+
+def test_the_weights_file_s_own_figures(weights, log, benchmarks):
+    text = card(weights, log, benchmarks)
+    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
+    assert text.startswith(title(digest[:8]) + "\n")
+    table = rows_of(text, "## The weights")
+    numbers = sum(p.numel() for p in AmortisedNetwork(AmortisedConfig()).state_dict().values())
+    assert table["sha256"] == [f"`{digest}`"]
+    assert table["operator"] == [f"{numbers:,} numbers, float16"]
+    assert table["selector"] == table["calibration"] == ["none"]
+    assert f"{weights.stat().st_size:,} bytes" in table["file"][0]
+    assert rows_of(text, "its last run")["steps"] == ["`17`"]
+    selector = rows_of(text, "1,234 contexts")
+    assert list(selector)[2:] == ["BIC", "selector", "oracle"]
+    assert selector["BIC"] == ["81.8", "40.5"]
+
+
+def test_runs_are_followed_to_the_first(weights, log, benchmarks):
+    text = card(weights, log, benchmarks)
+    told = text.split("tells them", 1)[1].split("## ODEBench")[0]
+    places = [told.index(f"`{name}`: ") for name in ("chosen", "longer", "base")]
+    assert places == sorted(places)
+    assert "| held out | 12 |" in told
+    assert "9 minutes" in told
+    assert "What failed" not in told
+    assert "`other`" not in told
+
+
+def test_oscillators_and_bands(weights, log, benchmarks):
+    calibrated = {"3-D": {"cover 50": 51.0, "cover 90": 90.9, "score 90": 1.5, "constant 90": 2.5}}
+    extra = {"calibration": {"contexts": 4321, "held out": calibrated}}
+    write_part(weights, weights, CALIBRATION, {"factor": np.ones(3)}, extra)
+    own = version(weights)
+    log.write_text(LOG_TEXT.format(version=own), encoding="utf-8")
+    write_csv(trials(own), benchmarks, "odebench", "trials.csv")
+    line = {"task": "FHN", "model": "fim-ode", "version": own, "targets": "noisy", "fixed": 0.1254}
+    line |= {"lower_quartile": 0.01, "median": 0.0233, "upper_quartile": 0.5, "draws": 20, "failures": 1}
+    write_csv(pd.DataFrame([line, line | {"targets": "clean"}]), benchmarks, "oscillators", "summary.csv")
+    line = {"source": "odebench", "sigma": 0.03, "model": "fim-ode", "version": own, "quantity": "field, own"}
+    line |= {"group": "all", "score90_raw": 2.345}
+    line |= {f"cover{p}_{kind}": p / 101 for p in (50, 90) for kind in ("raw", "recalibrated")}
+    write_csv(pd.DataFrame([line, line | {"group": "dim=1"}]), benchmarks, "calibration", "summary.csv")
+    text = card(weights, log, benchmarks)
+    assert "| FHN | noisy | 0.125 | 0.0233 | 0.01 to 0.5 | 1 | 0.4 |" in text
+    assert "| FHN | clean | 0.125 | 0.0233 | 0.01 to 0.5 | 1 |  |" in text
+    assert rows_of(text, "4,321 fits")["3-D"] == ["51.0", "90.9", "1.5", "2.5"]
+    assert text.count("| odebench | 0.03 | field, own | 49.5 | 49.5 | 89.1 | 89.1 | 2.35 |") == 1
+    assert rows_of(text, "## The weights")["calibration"] == ["3 numbers, float32"]
+
+
+# --- refusals ---
+
+
+def test_results_of_other_weights_are_refused(weights, log, benchmarks):
+    write_csv(trials("0123abcd"), benchmarks, "odebench", "trials.csv")
+    command = "first run python -m benchmarks.odebench --full --out benchmarks/odebench/results"
+    with pytest.raises(OtherWeights, match=rf"fim-ode {version(weights)} in .*got 0123abcd; {command}"):
+        card(weights, log, benchmarks)
+
+
+def test_mixed_results_are_refused(weights, log, benchmarks):
+    both = pd.concat([trials("0123abcd"), trials(version(weights))])
+    write_csv(both, benchmarks, "odebench", "trials.csv")
+    with pytest.raises(OtherWeights, match=r"0123abcd and|and 0123abcd"):
+        card(weights, log, benchmarks)
+
+
+@pytest.mark.parametrize("name", ["oscillators", "calibration"])
+def test_other_benchmarks_are_refused_alike(weights, log, benchmarks, name):
+    stale = pd.DataFrame([{"model": "fim-ode", "version": "0123abcd"}])
+    write_csv(stale, benchmarks, name, "summary.csv")
+    with pytest.raises(OtherWeights, match=rf"python -m benchmarks\.{name} --out"):
+        card(weights, log, benchmarks)
+
+
+def test_odebench_is_needed(weights, log, tmp_path):
+    with pytest.raises(OtherWeights, match=r"first run python -m benchmarks\.odebench"):
+        card(weights, log, tmp_path / "nothing")
+
+
+def test_a_log_without_these_weights_is_refused(weights, log, benchmarks):
+    log.write_text(LOG_TEXT.format(version="0123abcd"), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"heading with \(fim-ode {version(weights)}\)"):
+        card(weights, log, benchmarks)
+
+
+# --- as shipped ---
+
+
+def test_a_model_with_other_weights_has_no_card(weights):
+    model = fim_dynsys.load("fim-ode", weights=weights)
+    with pytest.raises(ValueError, match=rf"got weights {version(weights)}"):
+        model.card()
+
+
+def test_a_card_is_read_back(tmp_path):
+    path = tmp_path / "card.md"
+    path.write_text(f"{title('0123abcd')}\n\ntext\n", encoding="utf-8")
+    assert read_card("0123abcd", path).endswith("text\n")
+    with pytest.raises(ValueError, match=r"describes, fim-ode 0123abcd, got weights 9999abcd"):
+        read_card("9999abcd", path)
+
+
+def test_the_shipped_card_describes_the_shipped_weights():
+    """Fails after new weights until `python -m training.card` has written their card."""
+    digest = hashlib.sha256(shipped("fim-ode").read_bytes()).hexdigest()
+    text = fim_dynsys.load("fim-ode").card()
+    assert rows_of(text, "## The weights")["sha256"] == [f"`{digest}`"]
+    assert text == CARD.read_text(encoding="utf-8") == DOCS.read_text(encoding="utf-8")
+
+
+def test_the_shipped_card_is_what_the_data_give():
+    """Run `python -m training.card` where this fails."""
+    try:
+        generated = card(shipped("fim-ode"), LOG, BENCHMARKS)
+    except OtherWeights as error:
+        pytest.skip(f"committed results are not of the shipped weights yet: {error}")
+    assert generated == CARD.read_text(encoding="utf-8")

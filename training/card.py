@@ -1,0 +1,354 @@
+"""Write the model card of the shipped weights: python -m training.card.
+
+Every figure is read: from the weights file and its header, from training/LOG.md, and from the committed
+results of the benchmarks, which must be of these weights; the prose is in training/card.md. The text goes
+beside the weights, where `model.card()` reads it, and to docs/model_card.md. Equal data give equal text.
+"""
+
+import argparse
+import hashlib
+import json
+import re
+import string
+import tomllib
+from collections.abc import Iterator
+from math import prod
+from pathlib import Path
+
+import pandas as pd
+
+from fim_dynsys.models.fim_ode.card import CARD, title
+from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS
+from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS, FIMODE
+from fim_dynsys.models.fim_ode.weights import CALIBRATION, SELECTOR, read_weights, shipped
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS, LOG, DOCS = ROOT / "benchmarks", ROOT / "training" / "LOG.md", ROOT / "docs" / "model_card.md"
+TEMPLATE = Path(__file__).with_name("card.md")
+THRESHOLD = 0.9
+TASKS = ("reconstruction", "generalisation")
+PROTOCOLS = {"paper": "200 points, as in the paper", "full": "512 points"}
+REFERENCES = {"truth-fit": "equations known, constants fitted"}
+OPTIONS = {"odebench": " --full"}
+"""With which a benchmark's committed results are made."""
+_NOT_MEASURED = "The benchmark has not been run for these weights."
+
+
+class OtherWeights(ValueError):
+    """Results are of other weights than the card's."""
+
+
+def card(weights: Path, log: Path = LOG, benchmarks: Path = BENCHMARKS) -> str:
+    """Text of the card.
+
+    Parameters
+    ----------
+    weights : Path
+        A weights file of our own operator.
+    log : Path
+        The training log.
+    benchmarks : Path
+        Folder with ``NAME/results/*.csv``.
+
+    Returns
+    -------
+    str
+        Markdown.
+
+    Raises
+    ------
+    OtherWeights
+        If a benchmark's results are not of these weights, or ODEBench has none; says what to run.
+    ValueError
+        If the log has no entry on these weights, or on a run that they go on from.
+    """
+    digest = hashlib.sha256(weights.read_bytes()).hexdigest()
+    header, tensors = read_weights(weights)
+    extra, version = header["extra"], digest[:8]
+    run = {key: value for key, value in extra.items() if key not in ("selector", "calibration")}
+    text = string.Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
+        title=title(version),
+        version=version,
+        max_dim=header["max_dim"],
+        degree=header["config"]["degree"],
+        fewest=FIMODE.min_observations,
+        few_samples=MIN_OBSERVATIONS,
+        threshold=THRESHOLD,
+        weights=_weights(weights, digest, header, tensors),
+        header=_table([["", ""], *([key, f"`{json.dumps(value)}`"] for key, value in run.items())]),
+        selector=_selector(extra.get("selector")),
+        runs="\n\n".join(_runs(log, version)),
+        odebench=_odebench(benchmarks, version),
+        oscillators=_oscillators(benchmarks, version),
+        calibration=_held_out_bands(extra.get("calibration")) + _calibration(benchmarks, version),
+    )
+    return re.sub(r"\n{3,}", "\n\n", text)
+
+
+def _table(lines: list[list]) -> str:
+    """A Markdown table; its first line is the head."""
+    head, *body = [[str(cell) for cell in line] for line in lines]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *body])
+
+
+# --- the weights file ---
+
+
+def _weights(path: Path, digest: str, header: dict, tensors: dict) -> str:
+    config = ", ".join(f"{key} {json.dumps(value)}" for key, value in header["config"].items())
+    lines = [
+        ["", ""],
+        ["file", f"`{path.name}`, {path.stat().st_size:,} bytes, format {header['format_version']}"],
+        ["sha256", f"`{digest}`"],
+        ["version", f"`{digest[:8]}`, its first 8 digits"],
+        ["architecture", f"`{header['architecture']}`: {config}"],
+    ]
+    parts = {"operator": "", "selector": SELECTOR, "calibration": CALIBRATION}
+    for name, prefix in parts.items():
+        own = [t for key, t in tensors.items() if _part(key) == prefix]
+        types = ", ".join(sorted({str(t.dtype).removeprefix("torch.") for t in own}))
+        lines.append([name, f"{sum(prod(t.shape) for t in own):,} numbers, {types}" if own else "none"])
+    return _table(lines)
+
+
+def _part(key: str) -> str:
+    return next((prefix for prefix in (SELECTOR, CALIBRATION) if key.startswith(prefix)), "")
+
+
+def _selector(known: dict | None) -> str:
+    """Its success on contexts held out from its training, beside what it replaces and the best choice."""
+    if known is None:
+        return "There is no selector: the candidate with the smallest BIC is chosen."
+    lines = [["chosen by", *TASKS]]
+    for name in ("BIC", "selector", "oracle"):
+        lines.append([name, *(f"{known['held out'][name][task]:.1f}" for task in TASKS)])
+    return (
+        f"The selector learned from {known['contexts']:,} contexts. Percent of successes on others held out, "
+        f"*oracle* being the best candidate there was:\n\n{_table(lines)}"
+    )
+
+
+def _held_out_bands(known: dict | None) -> str:
+    """Coverage and interval scores of `field.scale` on contexts held out from its training."""
+    if known is None:
+        return ""
+    lines = [["systems", "50 % band covers", "90 % band covers", "its score", "best constant width"]]
+    for dim, s in known["held out"].items():
+        covers = [f"{s[f'cover {percent}']:.1f}" for percent in (50, 90)]
+        lines.append([dim, *covers, f"{s['score 90']:.3g}", f"{s['constant 90']:.3g}"])
+    return (
+        f"`field.scale(x)` was calibrated on {known['contexts']:,} fits to systems of the priors. On others, "
+        f"held out, with mean interval scores in typical rates:\n\n{_table(lines)}\n\n"
+    )
+
+
+# --- the log ---
+
+
+def _runs(log: Path, version: str) -> Iterator[str]:
+    """Heading and opening of the log's entry on these weights, and of each that it goes on from.
+
+    The first paragraph names the start as ``runs/NAME/weights...`` or as the operator of `NAME`.
+    """
+    entries = {}
+    for entry in re.split(r"^## ", log.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+        heading, _, body = entry.partition("\n")
+        entries[heading] = body.strip().split("\n\n")
+    wanted = f"(fim-ode {version})"
+    while wanted:
+        found = next((heading for heading in entries if wanted in heading), None)
+        if found is None:
+            raise ValueError(
+                f"card: expected a heading with {wanted} in {log}, got none; write the entry of that run."
+            )
+        first, *others = entries.pop(found)
+        table = others[:1] if first.endswith(":") else []
+        yield "\n\n".join([f"**{found.replace('**', '')}**", first, *table])
+        start = re.search(r"runs/([\w-]+)/weights|operator\s+of\s+`([\w-]+)`", first)
+        wanted = f"`{start[1] or start[2]}`:" if start else ""
+
+
+# --- benchmarks ---
+
+
+def _results(benchmarks: Path, name: str, file: str, version: str) -> pd.DataFrame | None:
+    """All rows of a benchmark's results if those of fim-ode are of these weights; None without a file."""
+    path = benchmarks / name / "results" / file
+    if not path.exists():
+        return None
+    rows = pd.read_csv(path, dtype={"version": str, "system": str})
+    found = sorted(_own(rows)["version"].unique())
+    if found != [version]:
+        raise _other_weights(path, name, version, " and ".join(found) or "none")
+    return rows
+
+
+def _other_weights(path: Path, name: str, version: str, found: str) -> OtherWeights:
+    command = f"python -m benchmarks.{name}{OPTIONS.get(name, '')} --out benchmarks/{name}/results"
+    return OtherWeights(
+        f"card: expected results of fim-ode {version} in {path}, got {found}; first run {command}"
+    )
+
+
+def _own(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[rows["model"] == DEFAULT_WEIGHTS]
+
+
+def _facts(name: str) -> dict:
+    return tomllib.loads((BENCHMARKS / name).read_text(encoding="utf-8"))
+
+
+def _odebench(benchmarks: Path, version: str) -> str:
+    trials = _results(benchmarks, "odebench", "trials.csv", version)
+    if trials is None:
+        raise _other_weights(benchmarks, "odebench", version, "no trials.csv")
+    trials = trials.assign(**{task: 100.0 * (trials[f"r2_{task}"] > THRESHOLD) for task in TASKS})
+    parts = [_protocol(part, protocol) for protocol, part in trials.groupby("protocol", sort=False)]
+    paper = _own(trials[trials["protocol"] == "paper"])
+    return "\n\n".join([_seeds(paper), *parts, _missed(paper), _failures(paper)])
+
+
+def _seeds(own: pd.DataFrame) -> str:
+    seeds, systems = own["seed"].nunique(), own["system"].nunique()
+    return f"Mean of {seeds} noise seeds (one where nothing is random), both starts of {systems} systems."
+
+
+def _success(trials: pd.DataFrame) -> dict[tuple[float, float], str]:
+    """Percent of successes of both tasks in each cell (noise, dropped)."""
+    shares = trials.groupby(["sigma", "rho"])[list(TASKS)].mean()
+    return {cell: " / ".join(f"{value:.1f}" for value in row) for cell, row in shares.T.items()}
+
+
+def _groups(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
+    yield "all", trials
+    for dim, part in trials.groupby("dim"):
+        yield f"{dim} state{'s' if dim > 1 else ''}", part
+    yield "polynomials of degree <= 3", trials[trials["split_strict"] == "ID"]
+    yield "all others", trials[trials["split_strict"] == "OOD"]
+
+
+def _ordered(cells) -> list[tuple[float, float]]:
+    """Cells by the share dropped, then by noise."""
+    return sorted(cells, key=lambda cell: cell[::-1])
+
+
+def _protocol(trials: pd.DataFrame, protocol: str) -> str:
+    """Table of fim-ode by group, with references and the published rows below."""
+    own = _own(trials)
+    cells = _ordered(_success(own))
+    lines = [["systems", "n", *(f"({sigma:g}, {rho:g})" for sigma, rho in cells)]]
+    for name, part in _groups(own):
+        found = _success(part)
+        lines.append([name, part["system"].nunique(), *(found.get(cell, "") for cell in cells)])
+    for model, words in REFERENCES.items():
+        rows = trials[trials["model"] == model]
+        if len(rows):
+            found = _success(rows)
+            lines.append([f"*{words}*", rows["system"].nunique(), *(found.get(cell, "") for cell in cells)])
+    if protocol == "paper":
+        lines.append(["*FIM-ODE (paper)*", 61, *_published(cells)])
+    seconds = ", ".join(f"{1e3 * s:.0f} ms" for s in own.groupby("dim")["infer_seconds"].median())
+    return (
+        f"Protocol `{protocol}` ({PROTOCOLS[protocol]}):\n\n{_table(lines)}\n\n"
+        f"CPU time of one inference, median by number of states: {seconds}."
+    )
+
+
+def _published(cells) -> list[str]:
+    known = _facts("odebench/published.toml")
+    settings = [tuple(pair) for pair in known["settings"]]
+    rows = {
+        entry["task"]: dict(zip(settings, entry["values"], strict=True))
+        for entry in known["percent"]
+        if (entry["model"], entry["group"], entry["threshold"]) == ("FIM-ODE (paper)", "all", THRESHOLD)
+    }
+    return [" / ".join(f"{rows[task].get(cell, float('nan')):.1f}" for task in TASKS) for cell in cells]
+
+
+def _missed(own: pd.DataFrame) -> str:
+    """Systems reconstructed in fewer than half of the trials of some cell, and those not generalised."""
+    names = {str(entry["id"]): entry["name"] for entry in _facts("odebench/systems.toml")["system"]}
+    cells = _ordered(_success(own))
+    lines = [["system", "states", "polynomial", *(f"({sigma:g}, {rho:g})" for sigma, rho in cells)]]
+    lost = []
+    for system in sorted(own["system"].unique(), key=int):
+        part = own[own["system"] == system]
+        first, found = part.iloc[0], _success(part)
+        if (part.groupby(["sigma", "rho"])["reconstruction"].mean() < 50).any():
+            polynomial = "yes" if first["split_strict"] == "ID" else "no"
+            values = [found.get(cell, "") for cell in cells]
+            lines.append([f"{system}, {names[system]}", first["dim"], polynomial, *values])
+        easiest = part[(part["sigma"] == cells[0][0]) & (part["rho"] == cells[0][1])]
+        if easiest["generalisation"].mean() < 50:
+            lost.append(f"{system} ({names[system]})")
+    return (
+        "### What it misses\n\nSystems with fewer than half of the reconstructions above the threshold in at "
+        f"least one cell, protocol `paper`:\n\n{_table(lines)}\n\nWith (noise, dropped) = "
+        f"({cells[0][0]:g}, {cells[0][1]:g}), generalisation fails in more than half of the trials for "
+        f"{len(lost)} systems: {'; '.join(lost) or 'none'}."
+    )
+
+
+def _failures(own: pd.DataFrame) -> str:
+    statuses = pd.concat([own[f"status_{task}"] for task in TASKS])
+    failed = statuses[statuses != "SUCCESS"].value_counts()
+    kinds = ", ".join(f"{count} {status}" for status, count in sorted(failed.items())) or "none"
+    return f"Predictions that broke off, of {len(statuses):,}: {kinds}."
+
+
+def _oscillators(benchmarks: Path, version: str) -> str:
+    summary = _results(benchmarks, "oscillators", "summary.csv", version)
+    if summary is None:
+        return _NOT_MEASURED
+    facts = _facts("oscillators/published.toml")
+    row = next(entry for entry in facts["row"] if entry["method"] == "FIM-ODE, zero-shot")
+    published = dict(zip(facts["tasks"], row["mse"], strict=True))
+    lines = [["task", "targets", "shared draw", "median", "quartiles", "failures", "FIM-ODE (paper)"]]
+    for line in _own(summary).itertuples():
+        quartiles = f"{line.lower_quartile:.3g} to {line.upper_quartile:.3g}"
+        values = [f"{line.fixed:.3g}", f"{line.median:.3g}", quartiles, line.failures]
+        # the paper scored FHN against noisy targets
+        theirs = (line.targets == "noisy") == (line.task == "FHN")
+        lines.append([line.task, line.targets, *values, published[line.task] if theirs else ""])
+    return (
+        "Mean squared error of the forecast (Van der Pol) or imputation (FitzHugh-Nagumo) from 50 noisy "
+        "observations, zero-shot, on the noise that the literature shares and on "
+        f"{_own(summary)['draws'].max()} other draws:\n\n{_table(lines)}"
+    )
+
+
+def _calibration(benchmarks: Path, version: str) -> str:
+    summary = _results(benchmarks, "calibration", "summary.csv", version)
+    if summary is None:
+        return _NOT_MEASURED
+    own = _own(summary)
+    kinds = ("raw", "recalibrated")
+    heads = [f"{p} %: {kind}" for p in (50, 90) for kind in kinds]
+    lines = [["systems", "noise", "band of", *heads, "score"]]
+    for _, line in own[own["group"] == "all"].iterrows():
+        covers = [f"{100 * line[f'cover{p}_{kind}']:.1f}" for p in (50, 90) for kind in kinds]
+        score = f"{line['score90_raw']:.3g}"
+        lines.append([line["source"], f"{line['sigma']:g}", line["quantity"], *covers, score])
+    return (
+        "Percent of the truth within bands of 50 and 90 %, as they come and with one factor from the "
+        "development systems; mean interval score of the 90 % band as it comes, in standard deviations of a "
+        f"trajectory or typical rates. *Stated*: by `field.scale`, else by an ensemble.\n\n{_table(lines)}"
+    )
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m training.card", description=__doc__)
+    parser.add_argument("--benchmarks", type=Path, default=BENCHMARKS, help="folder with NAME/results/*.csv")
+    arguments = parser.parse_args()
+    try:
+        text = card(shipped(DEFAULT_WEIGHTS), LOG, arguments.benchmarks)
+    except ValueError as error:
+        parser.error(str(error))
+    for path in (CARD, DOCS):
+        path.write_text(text, encoding="utf-8")
+        print(f"Written: {path}")
+
+
+if __name__ == "__main__":
+    main()
