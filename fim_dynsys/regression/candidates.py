@@ -258,6 +258,8 @@ class Candidate:
     log_information : float
         Of a fitted candidate: log-determinant of the fit's information on the coefficients, in units of the
         noise, with a unit prior added; nan otherwise.
+    inner : int
+        Fitted numbers inside functions, which count as parameters.
     """
 
     coefficients: np.ndarray
@@ -268,6 +270,7 @@ class Candidate:
     variance: np.ndarray | None = None
     refined: bool = False
     log_information: float = math.nan
+    inner: int = 0
 
     @property
     def support(self):
@@ -370,7 +373,7 @@ def score(observations, candidate, variance):
     value = bic(
         variance,
         observations.n,
-        np.count_nonzero(candidate.coefficients),
+        np.count_nonzero(candidate.coefficients) + candidate.inner,
         observations.signal_variance,
         len(observations.samples),
     )

@@ -94,12 +94,44 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
         Weighted by the inverse noise variance that the candidate's own residuals suggest.
     """
     support = candidate.support
+    fit, known = fit_samples(
+        observations,
+        candidate,
+        candidate.coefficients[support],
+        compiled_maps(dictionary, support),
+        paths,
+        segments,
+    )
+    coefficients = np.zeros_like(candidate.coefficients)
+    coefficients[support] = fit.parameters
+    refined = replace(candidate, coefficients=coefficients, **known)
+    return score(observations, refined, refined.variance), fit
+
+
+def fit_samples(observations, candidate, parameters, maps, paths, segments=(5, 1)):
+    """Trajectory fit of a candidate's parameters and starts, and what it says of the candidate.
+
+    Parameters
+    ----------
+    observations, candidate, paths, segments
+        See `refine`.
+    parameters : array (q,)
+        Where to start.
+    maps : callable
+        The `interval_maps` of `fit_trajectory`.
+
+    Returns
+    -------
+    fit : TrajectoryFit
+    known : dict
+        Attributes of the candidate: ``start``, ``refined``, ``log_information`` and ``variance``.
+    """
     assumed = assumed_variance(observations, candidate)
     fit = fit_trajectory(
         None,
         None,
         None,
-        candidate.coefficients[support],
+        parameters,
         observations.start,
         observations.samples,
         [w[: len(t)] / assumed for w, (t, _) in zip(observations.weights, observations.samples, strict=True)],
@@ -109,10 +141,8 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
         max_step=STEP_LIMIT,
         max_iterations=_ITERATIONS,
         check=False,
-        interval_maps=compiled_maps(dictionary, support),
+        interval_maps=maps,
     )
-    coefficients = np.zeros_like(candidate.coefficients)
-    coefficients[support] = fit.parameters
     padded = np.zeros_like(observations.z)
     for k, nodes in enumerate(fit.paths):
         padded[k, : len(nodes)] = nodes
@@ -121,14 +151,12 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
     on_nodes = observations.n * float(np.sum(variance / assumed))
     variance = variance * max(fit.misfit / max(on_nodes, 1e-300), 1.0)
     _, log_information = np.linalg.slogdet(fit.information + np.eye(len(fit.parameters)))
-    refined = replace(
-        candidate,
-        coefficients=coefficients,
-        start=fit.initial_states,
-        refined=True,
-        log_information=float(log_information),
-    )
-    return score(observations, refined, variance), fit
+    return fit, {
+        "start": fit.initial_states,
+        "refined": True,
+        "log_information": float(log_information),
+        "variance": variance,
+    }
 
 
 def assumed_variance(observations, candidate):
