@@ -16,6 +16,7 @@ from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.checkpoint import find_checkpoint, read_checkpoint
 from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.field import Decoder, make_fields, parse_precision
+from fim_dynsys.models.fim_ode.patches import PatchDecoder
 from fim_dynsys.models.fim_ode.weights import (
     CALIBRATION,
     SELECTOR,
@@ -33,7 +34,7 @@ from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
-_NAMES = {"amortised": "fim-ode", "published": "fim-ode-published"}
+_NAMES = {"amortised": "fim-ode", "patches": "fim-ode", "published": "fim-ode-published"}
 
 # Contexts encoded together hold at most this many slots, padding included: 20,000 tokens of the published
 # network take about 200 MB in float32.
@@ -47,8 +48,8 @@ class Operator(NamedTuple):
     Attributes
     ----------
     network : nn.Module
-    decoder : Decoder or None
-        Of the published network only.
+    decoder : Decoder, PatchDecoder or None
+        Of networks whose fields are decoded point by point.
     architecture : str
     version : str
         First 8 hexadecimal digits of the sha256 of its weights file.
@@ -60,7 +61,7 @@ class Operator(NamedTuple):
     """
 
     network: torch.nn.Module
-    decoder: Decoder | None
+    decoder: Decoder | PatchDecoder | None
     architecture: str
     version: str
     max_dim: int
@@ -158,8 +159,8 @@ class FIMODE(VectorFieldModel):
         ValueError
             If a context has too few observations or too many states.
         """
-        published = self.operator.architecture == "published"
-        return self._in_batches(_published_fields if published else self._amortised_fields, contexts)
+        closed_form = self.operator.decoder is None
+        return self._in_batches(self._amortised_fields if closed_form else _decoded_fields, contexts)
 
     def infer_with_evidence(self, contexts: Sequence[Trajectories]) -> list[tuple[DictionaryField, Evidence]]:
         """Fields without their posterior, and what it is read off; see `training.calibrate`.
@@ -409,7 +410,7 @@ def load_operator(path: str, attention: str | None, precision: str, device: str)
             "has a choice of attention maps."
         )
     else:
-        checkpoint, tensors, settings = None, path, ()
+        checkpoint, tensors, settings = None, path, (precision,)
     version = weights_version(tensors)
     key = (version, architecture, *settings, device)
     with _networks_lock:
@@ -425,6 +426,9 @@ def _read_operator(checkpoint, path, architecture, version, dtype, device) -> Op
     if checkpoint is None:
         network, header = build_network(path)
         network = network.to(device).requires_grad_(False)
+        if architecture == "patches":
+            decoder = PatchDecoder(network, torch.float64)
+            return Operator(network.to(dtype), decoder, architecture, version, header["max_dim"])
         selector, calibration = read_part(path, SELECTOR), read_part(path, CALIBRATION)
         return Operator(
             network,
@@ -463,7 +467,7 @@ def _checked_device(device: str) -> torch.device:
 # --- inference -------------------------------------------------------------------------------------------
 
 
-def _published_fields(operator: Operator, complete, contexts) -> list[VectorField]:
+def _decoded_fields(operator: Operator, complete, contexts) -> list[VectorField]:
     """Fields of contexts that are encoded together; states are scaled by powers of two on the way."""
     units = [_units(context) for context in complete]
     dim = max(context.dim for context in complete)

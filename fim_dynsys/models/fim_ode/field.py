@@ -1,4 +1,4 @@
-"""The field that the published network infers, decoded in float64 at a cost that no context changes."""
+"""The field that a network infers and decodes point by point, in float64."""
 
 import functools
 from typing import NamedTuple
@@ -169,10 +169,11 @@ def _with_gradients(method):
 
 
 class DecodedField(VectorField):
-    """The field that the published network infers from one context.
+    """The field that a network infers from one context and decodes point by point.
 
-    Per decoder layer the context is held as one matrix and one vector per head, so a query costs the same
-    whatever the number and length of trajectories. Decoding is in float64; inference itself is as exact as
+    Of the published network, a context is held per decoder layer as one matrix and one vector per head, so a
+    query costs the same whatever the number and length of trajectories; of patch-token attention it is all
+    keys and values. Decoding is in float64; inference itself is as exact as
     the encoder's type. Jacobians and directional derivatives are exact derivatives of the network by reverse
     passes. The query embedding contains a ReLU: the field is continuous, its Jacobian piecewise so.
 
@@ -230,7 +231,9 @@ class DecodedField(VectorField):
         dtype = None if precision is None else parse_precision("DecodedField.to", precision)
         decoder = self._decoder.to(dtype, device)
         summaries = tuple(
-            Summary(*(None if part is None else part.to(device=device, dtype=dtype) for part in summary))
+            type(summary)(
+                *(None if part is None else part.to(device=device, dtype=dtype) for part in summary)
+            )
             for summary in self._summaries
         )
         return DecodedField(
@@ -254,7 +257,7 @@ class DecodedField(VectorField):
     def stack(cls, fields):
         """As `VectorField.stack`; one pass through the decoder for all rows where fields share theirs."""
         fields = tuple(fields)
-        if len({(id(f._decoder), f.dim) for f in fields}) != 1:
+        if len({(id(f._decoder), f.dim, f._summaries[0][0].shape) for f in fields}) != 1:
             return super().stack(fields)
         return _StackedRows(fields)
 
@@ -305,7 +308,9 @@ class _StackedRows:
         first = fields[0]
         self._decoder, self._single = first._decoder, fields
         self._summaries = tuple(
-            Summary(*(None if parts[0] is None else torch.stack(parts) for parts in zip(*layer, strict=True)))
+            type(layer[0])(
+                *(None if parts[0] is None else torch.stack(parts) for parts in zip(*layer, strict=True))
+            )
             for layer in zip(*(f._summaries for f in fields), strict=True)
         )
         self._mean, self._std = (
@@ -326,7 +331,7 @@ class _StackedRows:
     def _rows(self, x, which):
         index = torch.tensor(which, device=self._mean.device)
         summaries = tuple(
-            Summary(*(None if part is None else part[index] for part in summary))
+            type(summary)(*(None if part is None else part[index] for part in summary))
             for summary in self._summaries
         )
         points = torch.tensor(x, dtype=torch.float64, device=self._mean.device)
@@ -359,7 +364,7 @@ def make_fields(decoder: Decoder, encoding: Encoding, dims, units, options) -> l
     fields = []
     for i, (d, unit, option) in enumerate(zip(dims, units, options, strict=True)):
         summaries = tuple(
-            Summary(*(None if part is None else part[i].clone() for part in layer)) for layer in layers
+            type(layer)(*(None if part is None else part[i].clone() for part in layer)) for layer in layers
         )
         unit = torch.as_tensor(unit, dtype=torch.float64, device=normalisation.mean.device)
         mean, std = normalisation.mean[i, :d] * unit, normalisation.std[i, :d] * unit

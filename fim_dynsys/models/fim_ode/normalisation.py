@@ -79,7 +79,7 @@ def normalise(t: Tensor, x: Tensor, mask: Tensor) -> tuple[Normalisation, Transi
     t, x = t.double(), x.double()
     following, has_next = _next_observed(mask)
     dt = torch.where(has_next, t.gather(-1, following) - t[..., :-1], 0.0)
-    normalisation = Normalisation(*_moments(x, mask), rate=_rate(dt, has_next))
+    normalisation = Normalisation(*moments(x, mask), rate=_rate(dt, has_next))
 
     z = normalisation.states(torch.where(mask[..., None], x, 0.0))
     start = z[..., :-1, :]
@@ -103,7 +103,8 @@ def _next_observed(mask: Tensor) -> tuple[Tensor, Tensor]:
     return nearest.clamp(max=length - 1), mask[..., :-1] & (nearest < length)
 
 
-def _moments(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+def moments(x: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and population standard deviation (B, D) of the observed points of `x` (B, K, L, D)."""
     weight = mask[..., None].double()
     count = weight.sum((1, 2)).clamp(min=1.0)
     mean = torch.where(mask[..., None], x, 0.0).sum((1, 2)) / count

@@ -23,6 +23,7 @@ SHIPPED = Path(__file__).parent / "weights"
 # Architecture name -> module, configuration class, network class; imported when a file asks for it.
 ARCHITECTURES = {
     "published": ("fim_dynsys.models.fim_ode.published", "PublishedConfig", "PublishedNetwork"),
+    "patches": ("fim_dynsys.models.fim_ode.patches", "PatchConfig", "PatchNetwork"),
     "amortised": ("fim_dynsys.models.fim_ode.amortised", "AmortisedConfig", "AmortisedNetwork"),
 }
 
