@@ -17,6 +17,10 @@ from benchmarks.report import align, source_commit
 # A part is the constant PART of its file; add yours here.
 PARTS: dict[str, str] = {
     "equilibria": "benchmarks.analysis.equilibria",
+    "cycles": "benchmarks.analysis.cycles",
+    "exponents": "benchmarks.analysis.exponents",
+    "manifolds": "benchmarks.analysis.manifolds",
+    "basins": "benchmarks.analysis.basins",
     "continuation": "benchmarks.analysis.continuation",
     "diagrams": "benchmarks.analysis.diagrams",
 }
