@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from fim_dynsys.models.fim_ode import compiled
 from fim_dynsys.models.fim_ode.amortised import (
     AmortisedConfig,
     AmortisedNetwork,
@@ -77,6 +78,35 @@ def test_smoothing_bank_takes_two_samples() -> None:
     _, reference = smoothing.smoothing_bank(t[0].numpy(), x[0].numpy(), widths=(0.8, 1.6))
     # the ridge of 1e-9 decides between the cubics through two samples: rounding is amplified by as much
     np.testing.assert_allclose(slopes[0], reference, rtol=1e-4, atol=1e-4)
+
+
+def test_regression_equals_its_compiled_twin(network: AmortisedNetwork) -> None:
+    """Two contexts of two ragged trajectories, one of them shorter than its segments are many."""
+    generator = torch.Generator().manual_seed(4)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    mask = torch.arange(40)[None, None] < torch.tensor([[40, 3], [17, 29]])[..., None]
+    time = normal(2, 2, 40).abs().cumsum(-1) * mask
+    seen = mask.flatten(1)[..., None]
+    raw, path, velocity = (normal(2, 80, 2) * seen for _ in range(3))
+    rows = normal(2, 80, 2).abs() * seen
+    expected = network.regression(time, mask, raw, path, velocity, rows)
+    twin = compiled.regression(network.config)(time, mask, raw, path, velocity, rows)
+    for part, reference in zip(twin, expected, strict=True):
+        assert_close(part / reference.abs().max(), reference / reference.abs().max(), 1e-10)
+
+
+def test_inference_takes_either_twin(network: AmortisedNetwork) -> None:
+    t, x = spiral(60, seed=6, k=2)
+    mask = torch.arange(60)[None, None] < torch.tensor([[60, 41]])[..., None]
+    t, x = t[None] - t[None, :, :1], x[None]
+    t, x = torch.where(mask, t, 0.0), torch.where(mask[..., None], x, 0.0)
+    twins = compiled.smoothed(t, x, mask, network.config), compiled.regression(network.config)
+    expected = network.infer_coefficients(t, x, mask)
+    for part, reference in zip(network.infer_coefficients(t, x, mask, *twins), expected, strict=True):
+        assert_close(part / reference.abs().max(), reference / reference.abs().max(), 1e-8)
 
 
 def test_smoothing_bank_reproduces_cubics() -> None:

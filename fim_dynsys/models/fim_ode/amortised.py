@@ -23,7 +23,7 @@ the other members of a batch and the units of states and time; equivariant to th
 Cost: the network and the solves do not depend on the number of samples, the smoothing grows linearly.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp
@@ -421,8 +421,19 @@ class AmortisedNetwork(nn.Module):
 
         return self.encode_bank(t, x, mask, gather(states), gather(slopes))
 
-    def encode_bank(self, t: Tensor, x: Tensor, mask: Tensor, states: Tensor, slopes: Tensor) -> Encoding:
-        """`encode` from a smoothing bank (B, W + 1, K L, d) computed before, with times starting at 0."""
+    def encode_bank(
+        self,
+        t: Tensor,
+        x: Tensor,
+        mask: Tensor,
+        states: Tensor,
+        slopes: Tensor,
+        regress: Callable[..., Regression] | None = None,
+    ) -> Encoding:
+        """`encode` from a smoothing bank (B, W + 1, K L, d) computed before, with times starting at 0.
+
+        `regress` may stand in for `regression`, without gradients.
+        """
         b, k, n, d = x.shape
         table: MonomialTable = self.tables[d - 1]
         weight = mask.reshape(b, k * n).to(x.dtype)
@@ -441,7 +452,7 @@ class AmortisedNetwork(nn.Module):
         velocity = _mixture(slopes, slope_mix[:, None] + _bounded_gradient(local[1]))
         rows = weight[..., None] / (path.detach() ** 2 + torch.exp(floor.to(x.dtype))[:, None])
         rows = rows / rows.sum(1, keepdim=True) * weight.sum(1)[:, None, None]
-        regression = self._regression(table, time, mask, raw, path, velocity, rows)
+        regression = (regress or self.regression)(time, mask, raw, path, velocity, rows)
         solved = self._solves(table, regression, forms, embedding)
         return Encoding(*solved, units.scale, units.time_unit)
 
@@ -454,13 +465,19 @@ class AmortisedNetwork(nn.Module):
 
     @torch.inference_mode()
     def infer_coefficients(
-        self, t: Tensor, x: Tensor, mask: Tensor, bank: tuple[Tensor, Tensor] | None = None
+        self,
+        t: Tensor,
+        x: Tensor,
+        mask: Tensor,
+        bank: tuple[Tensor, Tensor] | None = None,
+        regress: Callable[..., Regression] | None = None,
     ) -> Estimate:
         """What `encode` finds, as monomial coefficients in the units of the data.
 
-        `bank` are states and slopes as `encode_bank` takes them, where they are known; times start at 0 then.
+        `bank` are states and slopes as `encode_bank` takes them, with `regress`, where they are known; times
+        start at 0 then.
         """
-        encoding = self.encode(t, x, mask) if bank is None else self.encode_bank(t, x, mask, *bank)
+        encoding = self.encode(t, x, mask) if bank is None else self.encode_bank(t, x, mask, *bank, regress)
         exponents = self.tables[x.shape[-1] - 1].exponents.to(encoding.scale.dtype)
         columns = torch.exp(encoding.scale.log() @ exponents.T)
         factor = (encoding.scale / encoding.time_unit[:, None])[:, None] / columns[..., None]
@@ -514,17 +531,15 @@ class AmortisedNetwork(nn.Module):
         own = torch.stack([mean.abs(), sd, torch.log(spread), highest], -1)
         return torch.cat([0.3 * by_level, own, shared[:, None].expand(-1, raw.shape[2], -1)], -1)
 
-    def _regression(
-        self,
-        table: MonomialTable,
-        time: Tensor,
-        mask: Tensor,
-        raw: Tensor,
-        path: Tensor,
-        velocity: Tensor,
-        rows: Tensor,
+    def regression(
+        self, time: Tensor, mask: Tensor, raw: Tensor, path: Tensor, velocity: Tensor, rows: Tensor
     ) -> Regression:
-        """The three forms of the regression along one path, each with its residual variance."""
+        """The three forms of the regression along one path, each over its residual variance.
+
+        Equal to `fim_dynsys.regression.forms.normal_forms`. Times and mask are (B, K, L); samples, smoothed
+        states, slopes and row weights (B, K L, d).
+        """
+        table: MonomialTable = self.tables[raw.shape[-1] - 1]
         b, k, n = mask.shape
         columns, rates = table.with_rates(path, velocity)
         power = _masked_mean(columns.detach() ** 2, mask.view(b, k * n).to(raw.dtype)).clamp(min=1e-24).sqrt()

@@ -4,7 +4,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from fim_dynsys.model import VectorFieldModel
 from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.checkpoint import find_checkpoint, read_checkpoint
 from fim_dynsys.models.fim_ode.choice import consider
+from fim_dynsys.models.fim_ode.compiled import monomials, regression, smoothed
 from fim_dynsys.models.fim_ode.field import Decoder, make_fields, parse_precision
 from fim_dynsys.models.fim_ode.patches import PatchDecoder
 from fim_dynsys.models.fim_ode.weights import (
@@ -29,8 +30,6 @@ from fim_dynsys.models.fim_ode.weights import (
 from fim_dynsys.regression.fields import DictionaryField
 from fim_dynsys.regression.posterior import Calibration, Evidence, PosteriorField
 from fim_dynsys.regression.selection import Selector
-from fim_dynsys.regression.smoothing import smoothing_bank
-from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
@@ -243,7 +242,7 @@ class FIMODE(VectorFieldModel):
 
     def _with_evidence(self, operator: Operator, complete, contexts) -> list[tuple]:
         """Pairs of a polynomial field and its evidence, for contexts of one dimension."""
-        dictionary = _dictionary(complete[0].dim, operator.network.config.degree)
+        dictionary = monomials(complete[0].dim, operator.network.config.degree)
         pairs = []
         said = operator_coefficients(operator, complete)
         for answer, samples, context in zip(said, complete, contexts, strict=True):
@@ -482,11 +481,6 @@ def _decoded_fields(operator: Operator, complete, contexts) -> list[VectorField]
         return make_fields(operator.decoder, encoding, dims, units, options)
 
 
-@cache
-def _dictionary(dim: int, degree: int) -> Dictionary:
-    return Dictionary.polynomial(dim, degree)
-
-
 class Answer(NamedTuple):
     """What our operator says of one context, for `Dictionary.polynomial` in the units of the data."""
 
@@ -509,10 +503,12 @@ def operator_coefficients(operator: Operator, complete) -> list[Answer]:
     spans = t.amax((1, 2))
     paces = torch.exp2(torch.floor(torch.log2(torch.where(spans > 0, spans, 1.0))))
     t = t / paces[:, None, None]
-    # the compiled bank is several times as fast as its torch twin, which is for training and other devices
-    bank = _smoothed(t, x, mask, operator.network.config.widths) if t.device.type == "cpu" else None
-    estimate = operator.network.infer_coefficients(t, x, mask, bank)
-    exponents = _dictionary(dim, operator.network.config.degree).exponents
+    network = operator.network
+    twins = (None, None)  # torch does it all: for other devices
+    if t.device.type == "cpu":
+        twins = smoothed(t, x, mask, network.config), regression(network.config)
+    estimate = network.infer_coefficients(t, x, mask, *twins)
+    exponents = monomials(dim, operator.network.config.degree).exponents
     said = []
     parts = zip(*(part.cpu().numpy() for part in (*estimate, paces)), units, strict=True)
     for solves, variances, information, pace, unit in parts:
@@ -529,18 +525,6 @@ def operator_coefficients(operator: Operator, complete) -> list[Answer]:
             )
         said.append(answer)
     return said
-
-
-def _smoothed(t, x, mask, widths) -> tuple[torch.Tensor, torch.Tensor]:
-    """Smoothing bank of a padded batch on the CPU: states and slopes (B, W + 1, K L, d)."""
-    (b, k, n, d), levels = x.shape, len(widths) + 1
-    t, x, counts = t.numpy(), x.numpy(), mask.sum(-1).tolist()
-    states, slopes = np.zeros((2, b, levels, k, n, d))
-    for i, j in np.ndindex(b, k):
-        if count := counts[i][j]:
-            fits = smoothing_bank(t[i, j, :count], x[i, j, :count], widths)
-            states[i, :, j, :count], slopes[i, :, j, :count] = fits
-    return tuple(torch.from_numpy(part.reshape(b, levels, k * n, d)) for part in (states, slopes))
 
 
 def _options(operator: Operator, context: Trajectories) -> dict:

@@ -1,0 +1,53 @@
+"""Smoothing and regression of our operator by their compiled twins: several times as fast, on the CPU."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, Regression
+from fim_dynsys.regression.forms import normal_forms
+from fim_dynsys.regression.smoothing import smoothing_bank
+from fim_dynsys.regression.terms import Dictionary
+
+
+@cache
+def monomials(dim: int, degree: int) -> Dictionary:
+    """`Dictionary.polynomial`, built once."""
+    return Dictionary.polynomial(dim, degree)
+
+
+def smoothed(t: Tensor, x: Tensor, mask: Tensor, config: AmortisedConfig) -> tuple[Tensor, Tensor]:
+    """Smoothing bank of a padded batch: states and slopes (B, W + 1, K L, d) for `encode_bank`.
+
+    Takes times (B, K, L), states (B, K, L, d) and mask (B, K, L), padding at the end.
+    """
+    (b, k, n, d), levels = x.shape, len(config.widths) + 1
+    t, x, counts = t.numpy(), x.numpy(), mask.sum(-1).tolist()
+    states, slopes = np.zeros((2, b, levels, k, n, d))
+    for i, j in np.ndindex(b, k):
+        if count := counts[i][j]:
+            fits = smoothing_bank(t[i, j, :count], x[i, j, :count], config.widths)
+            states[i, :, j, :count], slopes[i, :, j, :count] = fits
+    return tuple(torch.from_numpy(part.reshape(b, levels, k * n, d)) for part in (states, slopes))
+
+
+def regression(config: AmortisedConfig) -> Callable[..., Regression]:
+    """A stand-in for `AmortisedNetwork.regression` with that configuration, one context after the other."""
+
+    def regress(
+        time: Tensor, mask: Tensor, raw: Tensor, path: Tensor, velocity: Tensor, rows: Tensor
+    ) -> Regression:
+        dictionary = monomials(raw.shape[-1], config.degree)
+        counts, seen = mask.sum(-1).tolist(), mask.flatten(1).numpy()
+        parts = [part.numpy() for part in (time.flatten(1), raw, path, velocity, rows)]
+        found = [
+            normal_forms(dictionary, *(part[i][seen[i]] for part in parts), counts[i], config.n_segments)
+            for i in range(len(seen))
+        ]
+        power, grams, moments = (torch.from_numpy(np.stack(part)) for part in zip(*found, strict=True))
+        return Regression(power, grams, moments[..., None])
+
+    return regress
