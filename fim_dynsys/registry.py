@@ -87,6 +87,12 @@ _BUILT_IN = {
             factory="fim_dynsys.models.sindy:StrongSINDy",
             provides=frozenset({"symbolic"}),
         ),
+        ModelSpec(
+            name="auto",
+            summary="the strongest answer: operator, sparse regression and local search, chosen on the data",
+            factory="fim_dynsys.models.auto:Auto",
+            provides=frozenset({"symbolic"}),
+        ),
     )
 }
 
