@@ -1,0 +1,195 @@
+"""The portfolio: candidates from the operator, sparse regression and local search, chosen on the data."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from fim_dynsys.field import VectorField
+from fim_dynsys.model import VectorFieldModel
+from fim_dynsys.models.fim_ode.estimator import FIMODE
+from fim_dynsys.regression.candidates import judge, observe
+from fim_dynsys.regression.growth import grow, shake
+from fim_dynsys.regression.library_search import FULL, QUICK, LibraryEffort, grow_library
+from fim_dynsys.regression.pool import Opinion, distinct, fitted_structures, hypotheses
+from fim_dynsys.regression.selection import features, shortlist
+from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.trajectories import Trajectories
+
+_MAX_TERMS = 66  # monomials: of degree 3 in up to five states, of degree 2 in up to ten
+_SHARE = 0.6  # of the samples in each subset that the operator is asked about
+
+
+_FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
+_MARGIN = 8.0
+"""BIC by which a field with functions must beat all polynomials: more of them are there to be lucky."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Amounts of search, counted in work: results do not depend on the machine's load.
+
+    Attributes
+    ----------
+    structures : int
+        Regressed structures that are fitted.
+    subsets : int
+        Random subsets of the samples that the operator is asked about besides all of them.
+    grown : int
+        Candidates from which monomials are added.
+    shaken : int
+        Random structures tried round the best.
+    library : LibraryEffort
+        Of the search for functions.
+    """
+
+    structures: int
+    subsets: int
+    grown: int
+    shaken: int
+    library: LibraryEffort
+
+
+EFFORTS = {"fast": Effort(4, 0, 1, 0, QUICK), "full": Effort(6, 4, 3, 20, FULL)}
+
+
+class Auto(VectorFieldModel):
+    """The best field that the data support, from one call.
+
+    Polynomial candidates come from the pretrained operator's opinion of the samples and of random subsets of
+    them, from sparse regression with nine smoothers, and from adding terms to the best, by what the residuals
+    ask for and at random; all are fitted and pruned. The operator's selector chooses among
+    them. Fields with functions (trigonometric, saturating, exponential, powers) are grown from the best
+    polynomial and win where their BIC is lower by a margin. `field_.fit_info.report` says which candidate
+    won and what the others score.
+
+    Parameters
+    ----------
+    budget : {"full", "fast"}
+        Amount of search; fast takes a third of the time.
+    seed : int
+        Of the random parts of the search.
+    """
+
+    name = "auto"
+    min_observations = 5
+
+    def __init__(self, budget="full", seed=0):
+        self.budget = budget
+        self.seed = seed
+
+    @property
+    def version(self) -> str:
+        """An integer, raised when the search changes, and the version of the operator's weights."""
+        return f"1-{_operator().version}"
+
+    def infer(self, trajectories) -> VectorField:
+        """Search on all trajectories together; those with a single complete sample say nothing.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than five complete samples, or the budget is unknown.
+        """
+        effort = self._effort
+        observations = observe(self._samples(trajectories))
+        dictionary = _polynomial(observations.dim, _degree(observations.dim, observations.n))
+        polynomials, opinion = _polynomials(
+            observations, dictionary, effort, np.random.default_rng(self.seed)
+        )
+        best = _chosen(observations, dictionary, polynomials, opinion)
+        report = {
+            "budget": self.budget,
+            "candidates": len(polynomials),
+            "best BIC of a polynomial": polynomials[0].score,
+        }
+        terms = dictionary
+        if observations.dim <= _FUNCTIONS_UP_TO:
+            library = grow_library(observations, dictionary, polynomials[0], effort.library)
+            report["candidates"] += len(library)
+            report["best BIC with functions"] = library[0].score if library else np.inf
+            if library and library[0].score + _MARGIN < polynomials[0].score:
+                best, terms = library[0].candidate, library[0].dictionary
+        report |= {"chosen": best.origin, "BIC": best.score}
+        return best.field(observations, terms, trajectories, report)
+
+    @property
+    def _effort(self):
+        if self.budget not in EFFORTS:
+            raise ValueError(f"Auto: expected a budget among {sorted(EFFORTS)}, got {self.budget!r}.")
+        return EFFORTS[self.budget]
+
+    def _samples(self, trajectories):
+        samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]
+        if sum(len(t) for t, _ in samples) < self.min_observations:
+            raise ValueError(
+                f"Auto: expected at least {self.min_observations} complete samples in trajectories of two or "
+                "more, got fewer; give more samples or longer trajectories."
+            )
+        return samples
+
+
+def _polynomials(observations, dictionary, effort, rng):
+    """Polynomial candidates, best BIC first, and the operator's opinion (None beyond its dimensions)."""
+    opinions = _opinions(observations, dictionary, effort.subsets, rng)
+    opinion = opinions[0] if opinions else None
+    found = hypotheses(observations, dictionary, opinion, structures=effort.structures)
+    for other in opinions[1:]:
+        fitted = fitted_structures(observations, dictionary, other, found)
+        found = distinct(found + judge(observations, dictionary, fitted))
+    for candidate in _fitted(found)[: effort.grown]:
+        found = distinct(found + grow(observations, dictionary, candidate))
+    if effort.shaken:
+        for candidate in _fitted(found)[:1]:
+            found = distinct(found + shake(observations, dictionary, candidate, effort.shaken, rng))
+    return found, opinion
+
+
+def _chosen(observations, dictionary, polynomials, opinion):
+    """What the operator's selector ranks first; without an opinion, the smallest BIC."""
+    selector = _operator().operator.selector
+    if opinion is None or selector is None:
+        return polynomials[0]
+    short = shortlist(polynomials)
+    return short[int(np.argmax(selector.logits(features(observations, dictionary, short, opinion))))]
+
+
+@cache
+def _polynomial(dim, degree):
+    return Dictionary.polynomial(dim, degree)
+
+
+@cache
+def _operator():
+    return FIMODE(refine=False)
+
+
+def _degree(dim, n):
+    """Largest total degree up to 3 whose monomials are few, and at most half as many as the samples."""
+    for degree in (3, 2):
+        terms = len(_polynomial(dim, degree))
+        if terms <= _MAX_TERMS and 2 * terms <= n:
+            return degree
+    return 1
+
+
+def _opinions(observations, dictionary, subsets, rng):
+    """The operator's opinions of all samples and of random subsets of them; none beyond its dimensions."""
+    model = _operator()
+    enough = observations.n >= model.min_observations
+    if observations.dim > model.max_dim or dictionary.degree != model.degree or not enough:
+        return []
+    contexts = [observations.samples]
+    for _ in range(subsets):
+        sizes = [max(int(_SHARE * len(t)), min(len(t), 10)) for t, _ in observations.samples]
+        kept = [
+            np.sort(rng.permutation(len(t))[:size])
+            for (t, _), size in zip(observations.samples, sizes, strict=True)
+        ]
+        contexts.append([(t[k], z[k]) for (t, z), k in zip(observations.samples, kept, strict=True)])
+    trajectories = [Trajectories.from_arrays([z for _, z in c], [t for t, _ in c]) for c in contexts]
+    return [Opinion(*said) for said in model.opinions(trajectories)]
+
+
+def _fitted(candidates):
+    return [c for c in candidates if c.refined and np.isfinite(c.score)]

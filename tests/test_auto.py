@@ -1,0 +1,95 @@
+"""The portfolio: what it searches, on which budget, and what it answers."""
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+from fim_dynsys import CallableField, Trajectories, simulate
+from fim_dynsys.models.auto import _degree
+from fim_dynsys.testing import check_model
+
+
+def van_der_pol(noise=0.03, n=150, seed=0):
+    field = CallableField(lambda x: np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], 1), 2)
+    t = np.linspace(0.0, 10.0, n)
+    x = simulate(field, [1.0, 0.5], t).x[0]
+    return t, x, x * (1.0 + noise * np.random.default_rng(seed).normal(size=x.shape))
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    t, clean, noisy = van_der_pol()
+    return fim_dynsys.load("auto", budget="fast").fit(noisy, t), t, clean
+
+
+def test_equations_and_report(fitted):
+    model, t, clean = fitted
+    assert model.get_feature_names()[5] == "x1^2"
+    found = model.coefficients() != 0
+    names = model.get_feature_names()
+    truth = {("x1", 0), ("x0", 1), ("x1", 1), ("x0^2 x1", 1)}
+    assert {(names[k], i) for i, k in zip(*np.nonzero(found), strict=True)} == truth
+    assert model.score(clean, t) > 0.99
+    report = model.field_.fit_info.report
+    assert report["budget"] == "fast" and report["candidates"] > 5 and report["chosen"]
+
+
+def test_the_same_seed_gives_the_same_field(fitted):
+    model, t, _ = fitted
+    again = fim_dynsys.load("auto", budget="fast").fit(van_der_pol()[2], t)
+    np.testing.assert_array_equal(again.coefficients(), model.coefficients())
+
+
+def test_contract():
+    check_model(lambda: fim_dynsys.load("auto", budget="fast"))
+
+
+def test_bad_input_is_refused():
+    t, _, noisy = van_der_pol(n=20)
+    with pytest.raises(ValueError, match=r"Auto: expected a budget among \['fast', 'full'\], got 'huge'"):
+        fim_dynsys.load("auto", budget="huge").fit(noisy, t)
+    with pytest.raises(ValueError, match="Auto: expected at least 5 complete samples"):
+        fim_dynsys.load("auto").infer(Trajectories.from_arrays([x[None] for x in noisy[:6]], [[0.0]] * 6))
+
+
+def test_degree_follows_states_and_samples():
+    assert [_degree(d, 1000) for d in (1, 3, 5, 6, 10, 11)] == [3, 3, 3, 2, 2, 1]
+    assert [_degree(2, n) for n in (20, 19, 12, 11)] == [3, 2, 2, 1]
+
+
+def test_functions_win_where_they_are_the_truth():
+    """A pendulum with large swings: no polynomial of degree 3 comes near."""
+    field = CallableField(lambda x: np.stack([x[:, 1], -np.sin(x[:, 0]) - 0.1 * x[:, 1]], 1), 2)
+    t = np.linspace(0.0, 15.0, 200)
+    clean = simulate(field, [2.8, 0.0], t).x[0]
+    model = fim_dynsys.load("auto", budget="fast").fit(clean, t)
+    report = model.field_.fit_info.report
+    assert report["best BIC with functions"] + 8 < report["best BIC of a polynomial"]
+    grid = np.stack(np.meshgrid(np.linspace(-2.5, 2.5, 7), np.linspace(-1.5, 1.5, 7)), -1).reshape(-1, 2)
+    np.testing.assert_allclose(model.predict(grid), field(grid), atol=0.02)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_a_linear_chain_of_ten_states(noise):
+    rng = np.random.default_rng(0)
+    matrix = -0.5 * np.eye(10) + np.diag(0.5 * np.ones(9), 1) - np.diag(0.7 * np.ones(9), -1)
+    field = CallableField(lambda x: x @ matrix.T, 10)
+    t = np.linspace(0.0, 6.0, 150)
+    clean = simulate(field, rng.normal(size=10), t).x[0]
+    noisy = clean * (1.0 + noise * rng.normal(size=clean.shape))
+    model = fim_dynsys.load("auto", budget="fast").fit(noisy, t)
+    path = model.simulate(clean[0], t)
+    assert 1.0 - np.sum((path - clean) ** 2) / np.sum((clean - clean.mean(0)) ** 2) > 0.99
+
+
+def test_several_trajectories_of_different_length_count():
+    t, _, noisy = van_der_pol(n=100)
+    other = simulate(
+        CallableField(lambda x: np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], 1), 2),
+        [-2.0, 2.0],
+        t[:60],
+    ).x[0]
+    both = Trajectories.from_arrays([noisy, other], [t, t[:60]])
+    field = fim_dynsys.load("auto", budget="fast").infer(both)
+    assert field.fit_info.initial_states.shape == (2, 2)
+    np.testing.assert_allclose(field.fit_info.initial_states[1], [-2.0, 2.0], atol=0.1)
