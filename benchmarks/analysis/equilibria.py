@@ -148,4 +148,4 @@ def _cubic_figures(which, rows):
     ]
 
 
-PART = Part("equilibria", "2", tasks, measure, figures)
+PART = Part("equilibria", "3", tasks, measure, figures)

@@ -20,7 +20,7 @@ from fim_dynsys.analyze import FixedPoints, IndexCheck, Kind, PointStatus, fixed
 from fim_dynsys.field import VectorField
 from fim_dynsys.regions import Region
 
-VERSION = "1"
+VERSION = "2"
 SYSTEMS = 10
 NOISE = (0.0, 0.05)
 WIDENED = 0.1
