@@ -27,11 +27,10 @@ def _columns(path, velocity, parent, factor):
             power[k] += columns[i, k] ** 2
     for k in range(m):
         power[k] = max(np.sqrt(power[k] / n), _SMALLEST_POWER)
-    inverse = 1.0 / power
     for i in range(n):
         for k in range(m):
-            columns[i, k] *= inverse[k]
-            rates[i, k] *= inverse[k]
+            columns[i, k] /= power[k]
+            rates[i, k] /= power[k]
     return columns, rates, power
 
 
@@ -63,7 +62,8 @@ def _equations(left, right, weight, bounds, scaled, gram, moment):
     for piece in range(pieces):
         start, stop = (bounds[piece], bounds[piece + 1]) if len(bounds) else (0, n)
         level = 0.0
-        mean[:] = 0.0
+        for k in range(m):
+            mean[k] = 0.0
         if len(bounds):
             mass = 1e-30
             for i in range(start, stop):
@@ -80,8 +80,11 @@ def _equations(left, right, weight, bounds, scaled, gram, moment):
             total += target[i] ** 2
             for k in range(m):
                 scaled[i, k] = root * (left[i, k] - mean[k])
-    gram[:] = scaled.T @ scaled
-    moment[:] = scaled.T @ target
+    product, loads = scaled.T @ scaled, scaled.T @ target
+    for k in range(m):  # slice assignments would take seconds to compile
+        moment[k] = loads[k]
+        for j in range(m):
+            gram[k, j] = product[k, j]
     return total
 
 
@@ -94,8 +97,7 @@ def _normal_forms(t, x, path, velocity, weights, first, bounds, parent, factor):
     grams, moments, totals = np.empty((d, 3, m, m)), np.empty((d, 3, m)), np.empty((d, 3))
     scaled, none = np.empty((n, m)), np.empty(0, np.intp)
     for i in range(d):
-        weight = np.ascontiguousarray(weights[:, i])
-        slope, state = np.ascontiguousarray(velocity[:, i]), np.ascontiguousarray(x[:, i])
+        weight, slope, state = weights[:, i], velocity[:, i], x[:, i]
         totals[i, 0] = _equations(columns, slope, weight, none, scaled, grams[i, 0], moments[i, 0])
         totals[i, 1] = _equations(integrals, state, weight, first, scaled, grams[i, 1], moments[i, 1])
         totals[i, 2] = _equations(integrals, state, weight, bounds, scaled, grams[i, 2], moments[i, 2])

@@ -1,7 +1,8 @@
 """Compiled loops over samples: dictionary fields integrated with their sensitivities, and condensed.
 
 Every function here is a loop that numpy cannot batch, because each sample needs the one before. They take and
-return plain arrays, whose shapes their callers check. Compiled code is kept on disk by numba.
+return plain arrays, whose shapes their callers check. Compiled code is kept on disk by numba; arrays are filled
+by loops, because a slice assignment takes a second or two to compile.
 """
 
 import numba
@@ -119,7 +120,8 @@ def _values_and_gradients(x, terms, used, table, out, gradient):
 @_inlined
 def _slope(x, terms, used, row, column, p, table, values, out):
     _values(x, terms, used, table, values)
-    out[:] = 0.0
+    for i in range(len(out)):
+        out[i] = 0.0
     for k in range(len(p)):
         out[column[k]] += p[k] * values[row[k]]
 
@@ -128,7 +130,8 @@ def _slope(x, terms, used, row, column, p, table, values, out):
 def _step(x, h, terms, used, row, column, p, table, values, work):
     """One classical Runge-Kutta step of ``x`` in place."""
     k, total, z = work[0], work[1], work[2]
-    z[:] = x
+    for i in range(len(x)):
+        z[i] = x[i]
     for stage in range(4):
         _slope(z, terms, used, row, column, p, table, values, k)
         weight = 1.0 if stage == 0 or stage == 3 else 2.0
@@ -164,8 +167,10 @@ def rollouts(terms, coefficients, x0, t, counts, bound):
         for trajectory in range(n_trajectories):
             if not inside:
                 break
-            x[:] = x0[field, trajectory]
-            out[field, trajectory, 0] = x
+            for i in range(d):
+                x[i] = x0[field, trajectory, i]
+            for i in range(d):
+                out[field, trajectory, 0, i] = x[i]
             for sample in range(n - 1):
                 count = counts[trajectory, sample]
                 h = (t[trajectory, sample + 1] - t[trajectory, sample]) / count
@@ -187,7 +192,8 @@ def rollouts(terms, coefficients, x0, t, counts, bound):
                     inside = inside and abs(x[i]) <= bound
                 if not inside:
                     break
-                out[field, trajectory, sample + 1] = x
+                for i in range(d):
+                    out[field, trajectory, sample + 1, i] = x[i]
     return out
 
 
@@ -202,8 +208,10 @@ def _tangent_slope(x, tangent, terms, used, row, column, p, free, buffers, slope
     table, values, gradient, jacobian = buffers
     d, width = tangent.shape
     _values_and_gradients(x, terms, used, table, values, gradient)
-    slope[:] = 0.0
-    jacobian[:] = 0.0
+    for i in range(d):
+        slope[i] = 0.0
+        for j in range(d):
+            jacobian[i, j] = 0.0
     for k in range(len(p)):
         slope[column[k]] += p[k] * values[row[k]]
         for j in range(d):
@@ -235,13 +243,27 @@ def _tangent_slope(x, tangent, terms, used, row, column, p, free, buffers, slope
                 tangent_slope[column[k], d + len(p) + free[f, 2]] += p[k] * by_number
 
 
+@_inlined
+def _distinct(row, m):
+    """The terms that occur in ``row``, in order; numpy's `unique` would take seconds to compile."""
+    count = np.zeros(m, np.intp)
+    for k in range(len(row)):
+        count[row[k]] += 1
+    used, n = np.empty(m, np.intp), 0
+    for i in range(m):
+        if count[i]:
+            used[n] = i
+            n += 1
+    return used[:n]
+
+
 @_compiled
 def interval_maps(terms, row, column, p, free, nodes, steps, counts):
     """Ends of all intervals (N, d) and their derivatives (N, d, d + q) by start and parameters."""
     n, d = len(nodes) - 1, nodes.shape[1]
     width = d + len(p) + (free[:, 2].max() + 1 if len(free) else 0)
     ends, tangents = np.empty((n, d)), np.zeros((n, d, width))
-    m, used = len(terms[3]), np.unique(row)
+    m, used = len(terms[3]), _distinct(row, len(terms[3]))
     buffers = (np.empty(len(terms[0])), np.empty(m), np.empty((m, d)), np.empty((d, d)))
     k, total, z = np.empty(d), np.empty(d), np.empty(d)
     dk, dtotal, dz = np.empty((d, width)), np.empty((d, width)), np.empty((d, width))
@@ -251,8 +273,10 @@ def interval_maps(terms, row, column, p, free, nodes, steps, counts):
             x[i] = nodes[interval, i]
             dx[i, i] = 1.0
         for _ in range(counts[interval]):
-            z[:] = x
-            dz[:] = dx
+            for i in range(d):
+                z[i] = x[i]
+                for c in range(width):
+                    dz[i, c] = dx[i, c]
             for stage in range(4):
                 _tangent_slope(z, dz, terms, used, row, column, p, free, buffers, k, dk)
                 weight = 1.0 if stage == 0 or stage == 3 else 2.0

@@ -62,8 +62,12 @@ def window_fits(t, x, s, h, reach, ridge):
                 centre[r], inverse[r] = s[row], 1.0 / h[w, row]
                 low = min(low, s[row] - reach * h[w, row])
                 high = max(high, s[row] + reach * h[w, row])
-            moments[:] = 0.0
-            targets[:] = 0.0
+            for r in range(_ROWS):
+                for power in range(7):
+                    moments[power, r] = 0.0
+                for i in range(d):
+                    for power in range(4):
+                        targets[i, power, r] = 0.0
             for j in range(np.searchsorted(t, low), np.searchsorted(t, high, side="right")):
                 _add_moments(t[j], centre, inverse, reach, products, moments)
                 for i in range(d):
@@ -72,10 +76,12 @@ def window_fits(t, x, s, h, reach, ridge):
                         for r in range(_ROWS):
                             targets[i, power, r] += products[power, r] * sample
             for r in range(count):
-                own[:] = moments[:, r]
+                for power in range(7):
+                    own[power] = moments[power, r]
                 _factorise(own, ridge, factor)
                 for i in range(d):
-                    cubic[:] = targets[i, :, r]
+                    for power in range(4):
+                        cubic[power] = targets[i, power, r]
                     _solve(factor, cubic)
                     values[w, first + r, i] = cubic[0]
                     slopes[w, first + r, i] = cubic[1] * inverse[r]
