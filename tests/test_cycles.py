@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fim_dynsys import CallableField, Region, Trajectories, systems
+from fim_dynsys.analyze import shooting
 from fim_dynsys.analyze.periodic import CycleKind, CycleStatus, limit_cycles
 from fim_dynsys.analyze.shooting import correct_orbit, floquet, product_eigenvalues, refined
 from fim_dynsys.simulation import integrate
@@ -40,6 +41,22 @@ def test_relaxation_oscillations(mu, period):
     assert known.trivial_error < 1e-9
     assert known.liouville_error < 1e-6 * abs(known.log_moduli.sum())
     assert known.log_moduli[1] < -80
+
+
+def test_no_step_stretches_the_period_without_bounds(monkeypatch):
+    """Near a stable node the Newton step of the period may be 1e7: such a shot would take hours."""
+    shot, periods = shooting.shoot, []
+
+    def recorded(field, nodes, period, *rest):
+        periods.append(period)
+        return shot(field, nodes, period, *rest)
+
+    monkeypatch.setattr(shooting, "shoot", recorded)
+    monkeypatch.setattr(shooting, "_newton_step", lambda shot, normal, period, length: (0.0, 1e7))
+    field = systems.get("hopf").field()
+    orbit = correct_orbit(field, [[0.7, 0.0], [-0.7, 0.0]], 3.1)
+    assert not orbit.converged
+    assert max(periods) <= 4 * 3.1
 
 
 def test_eigenvalues_of_a_product_keep_their_relative_accuracy():

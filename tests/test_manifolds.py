@@ -32,6 +32,15 @@ def test_points_are_evenly_spaced():
         assert steps[4:-8] == pytest.approx(np.full(len(steps) - 12, 0.02), rel=2e-3)
 
 
+@pytest.mark.parametrize("width", [1.8, 2.5, 3.6])
+def test_any_size_of_region_has_a_spacing(width):
+    """Two hundred points a diagonal divide twenty diagonals evenly, but for rounding at these sizes."""
+    field = CallableField(lambda x: x * [1.0, -1.0], 2)
+    diagonal = float(np.linalg.norm([2 * width, 2.0]))
+    found = manifolds(field, [(-width, width), (-1, 1)], spacing=diagonal / 200, longest=20 * diagonal)
+    assert [branch.end for branch in found.branches] == [ManifoldEnd.REGION] * 4
+
+
 def test_connections_of_the_pendulum_keep_their_energy():
     found = manifolds(systems.get("pendulum").field())
     assert len(found) == 8

@@ -199,7 +199,8 @@ def manifolds(field, region=None, found=None, spacing=None, longest=None, budget
             f"{spacing}, {longest}, {budget}."
         )
     launches, skipped = _launches(counted, found)
-    t = np.append(np.arange(0.0, longest, spacing), longest)
+    # Rounding must not leave a last multiple of the spacing that is the end once more.
+    t = np.append(np.arange(0.0, longest * (1.0 - 1e-9), spacing), longest)
     steps = max(1, budget // (_STAGES * max(1, len(launches))))
     branches, exhausted = [], False
     for stable in (True, False):

@@ -13,6 +13,7 @@ CLOSED = 1e-8
 """Largest defect of an accepted orbit, relative to the length scale."""
 _STAGNATION = 0.5
 _HALVINGS = 6
+_STRETCH = 4.0  # a step that changes the period more than this is none: near a fixed point it knows no bounds
 _FLATTEST = 1e-5  # a transition known to 1e-11 still has its smallest singular value to six digits
 _MOST_NODES = 512
 _SMALLEST_SINGULAR = 1e-9  # below it, relative, an orbit has a neighbour that is closed too
@@ -178,7 +179,7 @@ def _damped_step(field, nodes, period, shot, normal, length):
     step, change = _newton_step(shot, normal, period, length)
     for _ in range(_HALVINGS):
         trial, time = nodes + step, period + change
-        if np.isfinite(trial).all() and 0 < time < np.inf:
+        if np.isfinite(trial).all() and period / _STRETCH < time < period * _STRETCH:
             better = shoot(field, trial, time, length)
             if _worst(better, length) < _worst(shot, length):
                 return trial, time, better
