@@ -1,8 +1,8 @@
 """Compiled loops over samples: dictionary fields integrated with their sensitivities, and condensed.
 
 Every function here is a loop that numpy cannot batch, because each sample needs the one before. They take and
-return plain arrays, whose shapes their callers check. Compiled code is kept on disk by numba; arrays are filled
-by loops, because a slice assignment takes a second or two to compile.
+return plain arrays, whose shapes their callers check. Compiled code is kept on disk by numba; arrays are
+filled by loops, because a slice assignment takes a second or two to compile.
 """
 
 import numba
