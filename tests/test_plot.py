@@ -351,6 +351,13 @@ def test_nullclines_are_drawn_branch_by_branch():
     assert [line.get_linewidth() for line in thin] == [2.0, 1.0] * 4
 
 
+def test_nullclines_belong_to_their_plane():
+    found = analyze.nullclines(system_field("lorenz"), states=("x", "y"), at=[0.0, 0.0, 27.0])
+    assert found.plot(axes()).artists["nullclines"][0].get_label() == "dx/dt = 0"
+    with pytest.raises(ValueError, match=r"of their plane, got .*z"):
+        found.plot(axes(), states=("x", "z"))
+
+
 def test_cycles_are_closed_and_dashed_where_unstable(cycle):
     drawing = cycle.plot(axes())
     (line,) = drawing.artists["cycles"]

@@ -64,6 +64,11 @@ def nullclines(result, ax=None, *, states=None) -> Drawing:
     """Nullclines: a colour and dash pattern for each state, a line for each branch, thin where not backed."""
     states = result.states if states is None else states
     space = Space.opened(ax, states, result.state_names, result.units, "nullclines")
+    if {result.state_names[i] for i in space.states} != set(result.states):
+        raise ValueError(
+            f"nullclines: expected the states {list(result.states)} of their plane, got "
+            f"{[result.state_names[i] for i in space.states]}; find those of another plane by states="
+        )
     space.show(result.region)
     artists = []
     parts = zip(result.state_names, result.branches, result.support, strict=True)
