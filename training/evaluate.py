@@ -18,12 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 
 import fim_dynsys
 from fim_dynsys import systems
 from fim_dynsys.corruption import add_noise, drop
 from fim_dynsys.errors import SimulationWarning
-from fim_dynsys.field import VectorField
+from fim_dynsys.field import CallableField, VectorField
 from fim_dynsys.metrics import field_error, r2_score
 from fim_dynsys.model import VectorFieldModel
 from fim_dynsys.regression.fields import DictionaryField
@@ -31,7 +32,8 @@ from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.simulation import simulate
 from fim_dynsys.trajectories import Trajectories
 from training.bands import band_scores, draw_points, typical_rate
-from training.generation import N_SAMPLES, SAMPLING_STEP, cached
+from training.fields import MAX_DEGREE
+from training.generation import N_SAMPLES, SAMPLING_STEP, Systems, cached
 
 SETTINGS = ((0.0, 0.0), (0.05, 0.0), (0.05, 0.5))
 HELD_OUT_SEED = 900_000
@@ -57,10 +59,19 @@ def held_out_cases(prior: str, dim: int, n: int, pools: Path) -> Iterator[Case]:
     pool = cached(pools, prior, dim, n, HELD_OUT_SEED)
     t = SAMPLING_STEP * np.arange(N_SAMPLES)
     for number in range(len(pool)):
-        truth = DictionaryField(Dictionary.polynomial(dim, 3), pool.coefficients[number].double().numpy())
+        truth = known_field(pool, number)
         states = pool.states[number, :2].double().numpy()
         if states.std(1).max(-1).min() > 1e-3:
             yield Case(prior, f"{dim}d-{number}", truth, t, states)
+
+
+def known_field(pool: Systems, number: int) -> VectorField:
+    """The field of one system: a dictionary where it is a polynomial, a function otherwise."""
+    if pool.fields.ridge is None:
+        dictionary = Dictionary.polynomial(pool.dim, MAX_DEGREE)
+        return DictionaryField(dictionary, pool.coefficients[number].double().numpy())
+    own = pool.fields[number : number + 1]
+    return CallableField(lambda x: own(torch.from_numpy(x)[None])[0].numpy(), pool.dim)
 
 
 def development_cases() -> Iterator[Case]:
