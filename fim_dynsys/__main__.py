@@ -179,6 +179,7 @@ def fit(data, model, out, time, trajectory, states, command) -> int:
         "fitted": _now(),
         "command": command,
         "data": data.name,
+        "model at the fit": f"{fitted.name}, version {fitted.version}",
         "data sha256": hashlib.sha256(data.read_bytes()).hexdigest(),
         "packages": _versions(),
     }

@@ -348,7 +348,7 @@ def test_nullclines_are_drawn_branch_by_branch():
     assert styles[0] == styles[1] != styles[2] == styles[3]
     halves = [[np.where(np.arange(len(s)) < 9, 0.0, s) for s in supports] for supports in found.support]
     thin = dataclasses.replace(found, support=halves).plot(axes()).artists["nullclines"]
-    assert [line.get_linewidth() for line in thin] == [2.0, 1.0] * 4
+    assert [line.get_linewidth() for line in thin] == [2.0, 2.0, 1.0, 1.0] * 2
 
 
 def test_nullclines_belong_to_their_plane():

@@ -172,7 +172,11 @@ def test_provenance(page, parsed):
     assert parsed.cell("command").startswith("python -m fim_dynsys fit ")
     assert "--region y=-2:2" in parsed.cell("analysis command")
     assert f"numpy {np.__version__}" in parsed.cell("packages")
-    assert parsed.cell("model") == f"sindy, version {fim_dynsys.load('sindy').version}"
+    assert (
+        parsed.cell("model")
+        == parsed.cell("model at the fit")
+        == f"sindy, version {fim_dynsys.load('sindy').version}"
+    )
 
 
 def test_a_report_leaves_no_figure_open(page):

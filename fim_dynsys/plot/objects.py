@@ -74,10 +74,10 @@ def nullclines(result, ax=None, *, states=None) -> Drawing:
     parts = zip(result.state_names, result.branches, result.support, strict=True)
     for i, (name, branches, supports) in enumerate(parts):
         look = style.NULLCLINE[i % len(style.NULLCLINE)] | {"zorder": style.NULLCLINES}
-        for branch, support in zip(branches, supports, strict=True):
-            for firm, stretch in _by_support(branch, support):
-                width = {"linewidth": 2.0 if firm else 1.0, "label": f"d{name}/dt = 0"}
-                artists += space.ax.plot(*space.coordinates(stretch), **look | width)
+        pieces = [p for pair in zip(branches, supports, strict=True) for p in _by_support(*pair)]
+        for firm, stretch in sorted(pieces, key=lambda piece: not piece[0]):  # a legend shows the first
+            width = {"linewidth": 2.0 if firm else 1.0, "label": f"d{name}/dt = 0"}
+            artists += space.ax.plot(*space.coordinates(stretch), **look | width)
     return space.drawing({"nullclines": artists})
 
 
