@@ -16,6 +16,7 @@ _PUBLIC = {
     "PCAReduction": "reduction",
     "Region": "regions",
     "Status": "simulation",
+    "SymbolicField": "regression.symbolic",
     "Trajectories": "trajectories",
     "TrajectoryModel": "model",
     "VectorField": "field",

@@ -88,6 +88,12 @@ _BUILT_IN = {
             provides=frozenset({"symbolic"}),
         ),
         ModelSpec(
+            name="symbolic",
+            summary="textbook functions beyond polynomials by search, or your own expressions fitted",
+            factory="fim_dynsys.models.symbolic:SymbolicModel",
+            provides=frozenset({"symbolic", "ensemble"}),
+        ),
+        ModelSpec(
             name="auto",
             summary="the strongest answer: operator, sparse regression and local search, chosen on the data",
             factory="fim_dynsys.models.auto:Auto",

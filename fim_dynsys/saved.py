@@ -206,19 +206,61 @@ def dictionary_field_arrays(field: DictionaryField) -> dict[str, np.ndarray]:
     dict of array
         What `dictionary_field_from_arrays` takes.
     """
-    dictionary, info = field.dictionary, field.fit_info
-    arrays = {name: getattr(dictionary, name) for name in ARRAYS}
+    arrays = {name: getattr(field.dictionary, name) for name in ARRAYS}
     arrays["coefficients"] = field.coefficients
-    arrays |= {"region_low": field.region.low, "region_high": field.region.high}
+    if isinstance(field, PosteriorField):
+        arrays["roots"] = field.roots
+    return {**arrays, **description_arrays(field)}
+
+
+def description_arrays(field) -> dict[str, np.ndarray]:
+    """Region, scales and inferred numbers of a field as plain arrays.
+
+    Parameters
+    ----------
+    field : VectorField
+        A field with a region.
+
+    Returns
+    -------
+    dict of array
+        What `description_from_arrays` takes.
+    """
+    info = field.fit_info
+    arrays = {"region_low": field.region.low, "region_high": field.region.high}
     arrays |= {
         "scales_length": field.scales.length,
         "scales_speed": field.scales.speed,
         "scales_time": field.scales.time,
     }
     arrays |= {"initial_states": info.initial_states, "noise_level": info.noise_level}
-    if isinstance(field, PosteriorField):
-        arrays["roots"] = field.roots
     return {name: np.asarray(value) for name, value in arrays.items() if value is not None}
+
+
+def description_from_arrays(arrays, context: Trajectories, report=None) -> dict:
+    """Keyword arguments of `VectorField` from what `description_arrays` took apart.
+
+    Parameters
+    ----------
+    arrays : dict of array
+        The arrays.
+    context : Trajectories
+        The field's context.
+    report : dict, optional
+        Its fit report.
+
+    Returns
+    -------
+    dict
+    """
+    names = context.state_names
+    return {
+        "context": context,
+        "state_names": names,
+        "region": Region(arrays["region_low"], arrays["region_high"], names=names),
+        "scales": Scales(arrays["scales_length"], arrays["scales_speed"], float(arrays["scales_time"])),
+        "fit_info": FitInfo(arrays.get("initial_states"), arrays.get("noise_level"), dict(report or {})),
+    }
 
 
 def dictionary_field_from_arrays(arrays, context: Trajectories, report=None) -> DictionaryField:
@@ -238,14 +280,6 @@ def dictionary_field_from_arrays(arrays, context: Trajectories, report=None) -> 
     DictionaryField
     """
     dictionary = Dictionary(*(arrays.get(name) for name in ARRAYS))
-    names = context.state_names
-    field = DictionaryField(
-        dictionary,
-        arrays["coefficients"],
-        context=context,
-        state_names=names,
-        region=Region(arrays["region_low"], arrays["region_high"], names=names),
-        scales=Scales(arrays["scales_length"], arrays["scales_speed"], float(arrays["scales_time"])),
-        fit_info=FitInfo(arrays.get("initial_states"), arrays.get("noise_level"), dict(report or {})),
-    )
+    description = description_from_arrays(arrays, context, report)
+    field = DictionaryField(dictionary, arrays["coefficients"], **description)
     return PosteriorField.of(field, arrays["roots"]) if "roots" in arrays else field

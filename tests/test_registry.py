@@ -37,14 +37,14 @@ def site(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
-BUILT_IN = ["fim-ode", "fim-ode-published", "sindy", "sindy-strong"]
+BUILT_IN = ["fim-ode", "fim-ode-published", "sindy", "sindy-strong", "symbolic", "auto"]
 
 
 def test_built_in_models_are_listed_first():
-    assert registry.available().names[:4] == BUILT_IN
+    assert registry.available().names[: len(BUILT_IN)] == BUILT_IN
 
 
-@pytest.mark.parametrize("name", ["fim-ode", "sindy", "sindy-strong"])
+@pytest.mark.parametrize("name", ["fim-ode", "sindy", "sindy-strong", "symbolic", "auto"])
 def test_built_in_models_load(name):
     model = fim_dynsys.load(name)
     assert isinstance(model, VectorFieldModel)
@@ -113,7 +113,7 @@ def test_a_broken_plugin_breaks_alone(site, case):
     _module(site, "toy_broken", text)
     assert fim_dynsys.load("sindy").name == "sindy"
     table = registry.available()
-    assert table.names[:4] == BUILT_IN
+    assert table.names[: len(BUILT_IN)] == BUILT_IN
     assert "toy" not in table.names
     assert "broken: plugin 'toy' of toy-broken" in repr(table)
     with pytest.raises(PluginError, match=complaint) as raised:

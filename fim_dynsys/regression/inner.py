@@ -6,10 +6,13 @@ from functools import cached_property
 import numpy as np
 
 from fim_dynsys.regression.candidates import STEP_LIMIT, Candidate, score
+from fim_dynsys.regression.functions import Kind
 from fim_dynsys.regression.kernels import interval_maps
 from fim_dynsys.regression.pruning import fit_samples
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.terms import Dictionary, union
+
+_FIRST = {Kind.COS: Kind.SIN, Kind.RECIPROCAL: Kind.HILL, Kind.INHIBITION: Kind.SATURATION}
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,13 @@ class LibraryCandidate:
         rows = [(t, slot, labels.index(k)) for t, slot, k in rows]
         kept = replace(candidate, coefficients=candidate.coefficients[used], inner=len(labels))
         return cls(kept, dictionary.subset(used), np.array(rows, dtype=np.intp).reshape(-1, 3), labels)
+
+    @property
+    def n_functions(self):
+        """Number of different functions, complements and multiples counted once."""
+        d = self.dictionary
+        rows = zip(d.kind, d.coordinate, d.inner, d.second, d.partner, strict=True)
+        return len({(_FIRST.get(int(kind), int(kind)), *rest) for kind, *rest in rows if kind})
 
     @property
     def score(self):
@@ -129,6 +139,52 @@ class LibraryCandidate:
         fit, known = fit_samples(observations, self.candidate, self.parameters, self.maps, paths, segments)
         new = self.with_parameters(fit.parameters, **known)
         return replace(new, candidate=score(observations, new.candidate, new.candidate.variance)), fit
+
+    def drawn(self, observations, fit, n, rng):
+        """Candidates with parameters drawn from the normal approximation of their posterior.
+
+        Parameters
+        ----------
+        observations : Observations
+            Data.
+        fit : TrajectoryFit
+            From `fitted`, about these parameters.
+        n : int
+            Number of draws.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        list of LibraryCandidate
+        """
+        covariance = parameter_covariance(fit, observations.n * observations.dim)
+        draws = rng.multivariate_normal(self.parameters, covariance, size=n, method="eigh")
+        return [self.with_parameters(parameters) for parameters in draws]
+
+
+def parameter_covariance(fit, n):
+    """Covariance of fitted parameters by the linearised fit.
+
+    A prior as wide as ten times each parameter holds those that the data do not determine.
+
+    Parameters
+    ----------
+    fit : TrajectoryFit
+        Its weights are the inverse noise variances, up to a common factor that raises the variance.
+    n : int
+        Number of observed values.
+
+    Returns
+    -------
+    array (q, q)
+    """
+    diagonal = np.diagonal(fit.information)
+    alone = np.where(diagonal > 0, 1.0 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
+    prior = 0.01 / np.maximum(fit.parameters**2 + alone, 1e-300)
+    scale = 1.0 / np.sqrt(diagonal + prior)
+    matrix = (fit.information + np.diag(prior)) * scale[:, None] * scale
+    return np.linalg.inv(matrix) * scale[:, None] * scale * max(fit.misfit / n, 1.0)
 
 
 def judge_library(observations, found):

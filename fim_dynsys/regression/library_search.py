@@ -105,6 +105,23 @@ def grow_library(observations, dictionary, candidate, effort=FULL):
     return judge_library(observations, finite)
 
 
+def extended_score(observations, item):
+    """BIC and the price of having chosen its functions among all families (extended BIC).
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    item : LibraryCandidate
+        Judged.
+
+    Returns
+    -------
+    float
+    """
+    return item.score + 2.0 * item.n_functions * math.log(len(families(observations.scale)))
+
+
 def _noise(observations):
     """Variance (d,) of the noise, or of what counts as none."""
     least = np.maximum(VARIANCE_FLOOR * observations.signal_variance, 1e-300)

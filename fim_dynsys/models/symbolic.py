@@ -1,0 +1,219 @@
+"""Symbolic models: textbook functions found by search, or given expressions with fitted parameters."""
+
+import math
+import numbers
+
+import numpy as np
+
+from fim_dynsys.field import EnsembleField, FitInfo, VectorField
+from fim_dynsys.model import VectorFieldModel
+from fim_dynsys.regression.candidates import Candidate, observe
+from fim_dynsys.regression.expression_fits import fit_expressions
+from fim_dynsys.regression.inner import LibraryCandidate
+from fim_dynsys.regression.library_search import FULL, QUICK, extended_score, grow_library
+from fim_dynsys.regression.pool import hypotheses
+from fim_dynsys.regression.symbolic import SymbolicField, read_expressions
+from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.saved import description_arrays, description_from_arrays
+
+EFFORTS = {"full": FULL, "quick": QUICK}
+_STRUCTURES = 4
+_MAX_TERMS = 66  # monomials: of degree 3 in up to five states, of degree 2 in up to ten
+
+
+class SymbolicModel(VectorFieldModel):
+    """Equations with textbook functions, found by search or given.
+
+    Without `expressions`, the best polynomial field and those with trigonometric, rational, saturating,
+    exponential, logarithmic and power functions are fitted to the trajectories and compared by an extended
+    Bayesian information criterion, which charges for the choice among so many functions.
+
+    With `expressions`, their free parameters are fitted to the trajectories: linear ones by regression,
+    the others from many starts.
+
+    Parameters
+    ----------
+    expressions : list of str, optional
+        One right-hand side per state, in the names of the states (or x0, x1, ...) and of free parameters:
+        ``["a*x0 - b*x0*x1", "b*x0*x1 - c*x1"]``. Text is read by a whitelist and never evaluated.
+    start : dict of str to float, optional
+        Where parameters of the expressions start, if known.
+    effort : {"full", "quick"}
+        Amount of search.
+
+    References
+    ----------
+    K. Kaheman, J. N. Kutz, S. L. Brunton, SINDy-PI, Proc. R. Soc. A 476 (2020) 20200279; J. Chen, Z. Chen,
+    Extended Bayesian information criteria, Biometrika 95 (2008) 759.
+    """
+
+    name = "symbolic"
+    version = "1"
+    min_observations = 5
+
+    def __init__(self, expressions=None, start=None, effort="full"):
+        self.expressions = expressions
+        self.start = start
+        self.effort = effort
+
+    def infer(self, trajectories) -> VectorField:
+        """Search, or fit the given expressions, on all trajectories together."""
+        samples = self._samples(trajectories)
+        observations = observe(samples)
+        if self.expressions is None:
+            return self._searched(trajectories, observations)
+        return self._fitted_expressions(trajectories, observations)
+
+    def _samples(self, trajectories):
+        if self.effort not in EFFORTS:
+            raise ValueError(
+                f"SymbolicModel: expected an effort among {sorted(EFFORTS)}, got {self.effort!r}."
+            )
+        samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]
+        if sum(len(t) for t, _ in samples) < self.min_observations:
+            raise ValueError(
+                f"SymbolicModel: expected at least {self.min_observations} complete samples in trajectories "
+                "of two or more, got fewer; give more samples or longer trajectories."
+            )
+        return samples
+
+    # ------------------------------------------------------------------ search
+
+    def _searched(self, trajectories, observations):
+        dictionary = Dictionary.polynomial(observations.dim, _degree(observations.dim, observations.n))
+        known = hypotheses(observations, dictionary, structures=_STRUCTURES)
+        found = grow_library(observations, dictionary, known[0], EFFORTS[self.effort])
+        everything = [LibraryCandidate.of(candidate, dictionary) for candidate in known[:1]] + found
+        everything.sort(key=lambda item: extended_score(observations, item))
+        best = everything[0]
+        report = {
+            "chosen": best.candidate.origin,
+            "score": extended_score(observations, best),
+            "candidates": len(known) + len(found),
+            "runners_up": [
+                [item.candidate.origin, extended_score(observations, item)] for item in everything[1:4]
+            ],
+            "free_numbers": best.free.tolist(),
+        }
+        return best.candidate.field(observations, best.dictionary, trajectories, report)
+
+    # ------------------------------------------------------------------ given expressions
+
+    def _fitted_expressions(self, trajectories, observations):
+        if len(self.expressions) != trajectories.dim:
+            raise ValueError(
+                f"SymbolicModel: expected {trajectories.dim} expressions, one per state "
+                f"({', '.join(trajectories.state_names)}), got {len(self.expressions)}."
+            )
+        symbols, expressions = read_expressions(self.expressions, trajectories.state_names)
+        fit = fit_expressions(expressions, symbols, observations, self.start)
+        complete = len(observations.first) == trajectories.n_trajectories
+        starts = observations.initial_states(fit.starts) * observations.scale
+        info = FitInfo(
+            initial_states=starts if complete else None,
+            noise_level=observations.law.level * observations.scale,
+            report={
+                "chosen": "given expressions",
+                "score": fit.score,
+                "status": fit.status.value,
+                "covariance": fit.covariance.tolist(),
+            },
+        )
+        return SymbolicField(expressions, fit.parameters, context=trajectories, fit_info=info)
+
+    # ------------------------------------------------------------------ uncertainty
+
+    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
+        """Draws of the field from the posterior of its parameters, the structure being given.
+
+        The posterior is normal, from the linearised trajectory fit. How sure the structure itself is,
+        `fim_dynsys.compare_models` says.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        seed : int
+            Equal seeds give equal draws.
+
+        Returns
+        -------
+        EnsembleField
+        """
+        field = self._fitted_field()
+        if not isinstance(n, numbers.Integral) or n < 1:
+            raise ValueError(f"{self._who}.ensemble: expected a positive number of members, got {n!r}.")
+        rng = np.random.default_rng(seed)
+        if isinstance(field, SymbolicField):
+            return EnsembleField(_expression_draws(field, n, rng))
+        return EnsembleField(self._search_draws(field, n, rng))
+
+    def _search_draws(self, field, n, rng):
+        context = self.context_
+        observations = observe(self._samples(context))
+        scale, unit = observations.scale, observations.time_unit
+        terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)
+        start = Candidate(coefficients, observations.start, "", "")
+        free = field.fit_info.report["free_numbers"]
+        model, fit = LibraryCandidate.of(start, terms, free).fitted(observations, observations.path)
+        if not np.isfinite(model.parameters).all() or not math.isfinite(fit.misfit):
+            raise ValueError(
+                f"{self._who}.ensemble: expected a trajectory fit that converges, got one that diverges; the "
+                "field has no posterior to draw from."
+            )
+        return [
+            drawn.candidate.field(observations, drawn.dictionary, context, {})
+            for drawn in model.drawn(observations, fit, n, rng)
+        ]
+
+    # ------------------------------------------------------------------ equations and keeping
+
+    def _symbolic_field(self):
+        return self._fitted_field()
+
+    def _field_arrays(self, field):
+        if not isinstance(field, SymbolicField):
+            return super()._field_arrays(field)
+        names = sorted(field.parameters)
+        return {
+            "expressions": np.array([str(e) for e in field.expressions]),
+            "parameter_names": np.array(names, dtype=str),
+            "parameter_values": np.array([field.parameters[name] for name in names]),
+            **description_arrays(field),
+        }
+
+    def _field_from_arrays(self, saved):
+        if "expressions" not in saved.arrays:
+            return super()._field_from_arrays(saved)
+        context = saved.context if saved.field_context is None else saved.field_context
+        values = zip(saved.arrays["parameter_names"], saved.arrays["parameter_values"], strict=True)
+        return SymbolicField(
+            [str(text) for text in saved.arrays["expressions"]],
+            {str(name): float(value) for name, value in values},
+            **description_from_arrays(saved.arrays, context, saved.report),
+        )
+
+
+def _degree(dim, n):
+    """Largest total degree up to 3 whose monomials are few, and at most half as many as the samples."""
+    for degree in (3, 2):
+        terms = math.comb(dim + degree, degree)
+        if terms <= _MAX_TERMS and 2 * terms <= n:
+            return degree
+    return 1
+
+
+def _expression_draws(field, n, rng):
+    names = sorted(field.parameters)
+    mean = np.array([field.parameters[name] for name in names])
+    covariance = np.array(field.fit_info.report["covariance"], dtype=float).reshape(len(names), len(names))
+    draws = rng.multivariate_normal(mean, covariance, size=n, method="eigh") if names else np.zeros((n, 0))
+    return [
+        SymbolicField(
+            field.expressions,
+            dict(zip(names, draw, strict=True)),
+            context=field.context,
+            fit_info=field.fit_info,
+        )
+        for draw in draws
+    ]

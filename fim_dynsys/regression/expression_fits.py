@@ -1,0 +1,295 @@
+"""Free parameters of given right-hand sides, fitted to trajectories from many starts."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import least_squares
+from scipy.stats import qmc
+
+from fim_dynsys.regression.candidates import STEP_LIMIT
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR, bic
+from fim_dynsys.regression.expressions import compiled, slope
+from fim_dynsys.regression.inner import parameter_covariance
+from fim_dynsys.regression.refinement import FitStatus, fit_trajectory
+from fim_dynsys.regression.symbolic import parameter_names
+
+_STARTS = 64  # tried per inner parameter, up to four times as many
+_POLISHED = 6  # of the starts, on slopes
+_FITTED = 3  # of those, on trajectories
+_SEGMENTS = (10, 3, 1)
+_EVALUATIONS = 40
+_ITERATIONS = 60
+_DECADES = 1.5  # of a natural size, to either side
+_LARGEST = 1e100  # of a value whose square is summed
+_NEGATIVE = 0.25  # share of negative starts: rates and sizes are mostly positive
+
+
+class ExpressionProblem:
+    """Right-hand sides as numpy functions of states and parameters.
+
+    Parameters
+    ----------
+    expressions : tuple of sympy.Expr
+        Right-hand sides.
+    symbols : tuple of sympy.Symbol
+        The states.
+
+    Attributes
+    ----------
+    names : list of str
+        The parameters, sorted.
+    linear : bool array (q,)
+        A largest set, greedily found, of parameters in which the right-hand sides are jointly linear.
+    """
+
+    def __init__(self, expressions, symbols):
+        import sympy
+
+        self.names = parameter_names(expressions, symbols)
+        self.dim = len(symbols)
+        parameters = [sympy.Symbol(name, real=True) for name in self.names]
+        by_parameter = [[slope(f, p) for p in parameters] for f in expressions]
+        self.linear = _linear(by_parameter, parameters)
+        self._f = expressions
+        self._by_x = tuple(slope(f, s) for f in expressions for s in symbols)
+        self._by_p = tuple(entry for row in by_parameter for entry in row)
+        self._symbols = (*symbols, *parameters)
+
+    def _values(self, expressions, x, p):
+        return compiled(expressions, self._symbols)(*x.T, *p).T
+
+    def rhs(self, x, p):
+        """Values (n, d) at points (n, d) and parameters (q,)."""
+        return self._values(self._f, x, p)
+
+    def jac_x(self, x, p):
+        """Derivatives (n, d, d) by the states."""
+        return self._values(self._by_x, x, p).reshape(len(x), self.dim, self.dim)
+
+    def jac_p(self, x, p):
+        """Derivatives (n, d, q) by the parameters."""
+        if not self.names:
+            return np.zeros((len(x), self.dim, 0))
+        return self._values(self._by_p, x, p).reshape(len(x), self.dim, len(self.names))
+
+
+@dataclass(frozen=True)
+class ExpressionFit:
+    """Fitted parameters of given right-hand sides.
+
+    Attributes
+    ----------
+    parameters : dict of str to float
+        In the units of the data.
+    covariance : array (q, q)
+        Of the parameters in the order of their names, that of the linearised fit.
+    starts : array (P, d)
+        Initial states of the pieces, in the units of the search.
+    variance : array (d,)
+        Weighted residual variances, in the units of the search.
+    score : float
+        BIC.
+    status : FitStatus
+        Of the trajectory fit.
+    """
+
+    parameters: dict
+    covariance: np.ndarray
+    starts: np.ndarray
+    variance: np.ndarray
+    score: float
+    status: FitStatus
+
+
+def fit_expressions(expressions, symbols, observations, start=None, seed=0):
+    """Fit the free parameters of right-hand sides to observed trajectories.
+
+    Parameters that enter linearly are regressed for given values of the others (variable projection, Golub &
+    Pereyra 1973). The others start at many multiples of the natural sizes of states and times, are polished
+    on smoothed slopes, and the best few are fitted to the trajectories together with the initial states.
+
+    Parameters
+    ----------
+    expressions : tuple of sympy.Expr
+        Right-hand sides in the units of the data.
+    symbols : tuple of sympy.Symbol
+        The states.
+    observations : Observations
+        Data.
+    start : dict of str to float, optional
+        Where named parameters start.
+    seed : int
+        Of the starts.
+
+    Returns
+    -------
+    ExpressionFit
+
+    Raises
+    ------
+    ValueError
+        If a start names no parameter, or the right-hand sides are nowhere finite on the data.
+    """
+    problem = ExpressionProblem(expressions, symbols)
+    start = {} if start is None else dict(start)
+    unknown = sorted(set(start) - set(problem.names))
+    if unknown:
+        raise ValueError(
+            f"fit_expressions: expected starts of parameters among {problem.names}, got {unknown}."
+        )
+    slopes = _Slopes(problem, observations)
+    guesses = _guesses(problem, slopes, observations, start, seed)
+    if not guesses:
+        raise ValueError(
+            "fit_expressions: expected right-hand sides that are finite on the data for some values of "
+            f"{', '.join(problem.names) or 'no parameters'}, got none; give start={{name: value}}."
+        )
+    fits = [_fitted(problem, observations, guess) for guess in guesses]
+    return min(fits, key=lambda fit: fit.score)
+
+
+def _linear(by_parameter, parameters):
+    chosen = []
+    for k, p in enumerate(parameters):
+        others = [p, *(parameters[j] for j in chosen)]
+        if all(slope(row[k], q) == 0 for row in by_parameter for q in others):
+            chosen.append(k)
+    return np.isin(np.arange(len(parameters)), chosen)
+
+
+class _Slopes:
+    """Smoothed slopes as a regression on the linear parameters, each state in units of its speed."""
+
+    def __init__(self, problem, observations):
+        self.problem = problem
+        scale, unit = observations.scale, observations.time_unit
+        self.x = np.concatenate([states for states, _ in observations.splines]) * scale
+        slopes = np.concatenate([s for _, s in observations.splines]) * scale / unit
+        speed = np.sqrt(np.mean(slopes**2, axis=0))
+        self.root = 1.0 / np.where(speed > 0, speed, 1.0)
+        self.target = slopes * self.root
+
+    def profiled(self, p):
+        """Parameters, the linear ones regressed, and residuals (n d,); None where values are not finite."""
+        problem, linear = self.problem, self.problem.linear
+        p = np.where(linear, 0.0, p)
+        rest = self.problem.rhs(self.x, p) * self.root
+        columns = problem.jac_p(self.x, p)[:, :, linear] * self.root[:, None]
+        if not (np.abs(rest) < _LARGEST).all() or not (np.abs(columns) < _LARGEST).all():
+            return None
+        design, target = columns.reshape(rest.size, -1), (self.target - rest).ravel()
+        size = np.sqrt(np.sum(design**2, axis=0))
+        size = np.where(size > 0, size, 1.0)
+        solution = np.linalg.lstsq(design / size, target, rcond=1e-10)[0]
+        p[linear] = solution / size
+        return p, target - design / size @ solution
+
+
+def _guesses(problem, slopes, observations, start, seed):
+    """The best few parameter vectors on smoothed slopes."""
+    inner = np.flatnonzero(~problem.linear)
+    p = np.array([start.get(name, 0.0) for name in problem.names])
+    free = np.array([k for k in inner if problem.names[k] not in start], dtype=int)
+    found = []
+    for values in _inner_starts(len(free), observations, seed):
+        p[free] = values
+        result = slopes.profiled(p)
+        if result is not None:
+            found.append((float(result[1] @ result[1]), p.copy()))
+    found.sort(key=lambda item: item[0])
+    polished = [_polished(slopes, p, inner) for _, p in found[:_POLISHED]]
+    polished.sort(key=lambda item: item[0])
+    guesses = []
+    for misfit, p in polished:
+        if np.isfinite(misfit) and not any(np.allclose(p, known, rtol=1e-2) for known in guesses):
+            guesses.append(_with_given(problem, p, start))
+    return guesses[:_FITTED]
+
+
+def _with_given(problem, p, start):
+    return np.array([start.get(name, value) for name, value in zip(problem.names, p, strict=True)])
+
+
+def _inner_starts(count, observations, seed):
+    """Values (N, count), log-uniform about the natural sizes: 1, states, their inverses, times and rates."""
+    if not count:
+        return np.zeros((1, 0))
+    span = max(t[-1] for t, _ in observations.samples) * observations.time_unit
+    sizes = np.concatenate([[1.0, 2.0], observations.scale, [observations.time_unit, span]])
+    sizes = np.concatenate([sizes, 1.0 / sizes])
+    n = _STARTS * 2 ** min(count - 1, 2)
+    draws = qmc.Sobol(3 * count, seed=seed).random(n).reshape(n, count, 3)
+    which = np.minimum((draws[:, :, 0] * len(sizes)).astype(int), len(sizes) - 1)
+    sign = np.where(draws[:, :, 1] < _NEGATIVE, -1.0, 1.0)
+    return sign * sizes[which] * 10.0 ** (_DECADES * (2.0 * draws[:, :, 2] - 1.0))
+
+
+def _polished(slopes, p, inner):
+    """Inner parameters where the smoothed slopes are fitted best near ``p``: misfit and parameters."""
+    if not len(inner):
+        profiled, residuals = slopes.profiled(p)
+        return float(residuals @ residuals), profiled
+    worst = np.full(slopes.target.size, 1e3)
+
+    def residuals(values):
+        q = p.copy()
+        q[inner] = values
+        result = slopes.profiled(q)
+        return worst if result is None else result[1]
+
+    solution = least_squares(residuals, p[inner], x_scale=np.abs(p[inner]) + 1e-12, max_nfev=_EVALUATIONS)
+    q = p.copy()
+    q[inner] = solution.x
+    result = slopes.profiled(q)
+    return (np.inf, q) if result is None else (float(result[1] @ result[1]), result[0])
+
+
+def _fitted(problem, observations, guess):
+    """Trajectory fit in the units of the search."""
+    scale, unit = observations.scale, observations.time_unit
+    ratio = scale / scale[:, None]
+
+    def rhs(z, p):
+        return problem.rhs(z * scale, p) * (unit / scale)
+
+    def jac_x(z, p):
+        return problem.jac_x(z * scale, p) * (unit * ratio)
+
+    def jac_p(z, p):
+        return problem.jac_p(z * scale, p) * (unit / scale)[:, None]
+
+    signal = observations.signal_variance
+    noise = np.maximum(np.maximum(VARIANCE_FLOOR * signal, observations.law.level**2), 1e-300)
+    weights = [
+        w[: len(t)] / noise for w, (t, _) in zip(observations.weights, observations.samples, strict=True)
+    ]
+    fit = fit_trajectory(
+        rhs,
+        jac_x,
+        jac_p,
+        guess,
+        observations.start,
+        observations.samples,
+        weights,
+        _SEGMENTS,
+        start_precision=1.0 / observations.start_variance,
+        paths=observations.path,
+        max_step=STEP_LIMIT,
+        max_iterations=_ITERATIONS,
+    )
+    padded = np.zeros_like(observations.z)
+    for k, path in enumerate(fit.paths):
+        padded[k, : len(path)] = path
+    variance = observations.residual_variance(padded)
+    count = len(problem.names)
+    score = bic(variance, observations.n, count, signal, len(observations.samples))
+    n = observations.n * observations.dim
+    covariance = parameter_covariance(fit, n)
+    return ExpressionFit(
+        dict(zip(problem.names, map(float, fit.parameters), strict=True)),
+        covariance,
+        fit.initial_states,
+        variance,
+        float(score),
+        fit.status,
+    )

@@ -1,0 +1,203 @@
+"""Right-hand sides as text: read into sympy without evaluating it, and compiled to numpy functions."""
+
+import ast
+import math
+from functools import lru_cache
+
+import numpy as np
+
+_LONGEST = 10_000  # characters of one expression
+_DEEPEST = 100  # levels of brackets and operators
+_FUNCTIONS = (
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "exp",
+    "log",
+    "sqrt",
+    "abs",
+    "sign",
+)
+"""Functions that an expression may call."""
+
+_OPERATORS = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.Div: lambda a, b: a / b,
+}
+
+
+def parse(text, symbols=None):
+    """An expression as sympy, built node by node; the text is never evaluated.
+
+    Allowed are numbers, names, ``+ - * / **`` (or ``^``), brackets and the functions sin, cos, tan, asin,
+    acos, atan, sinh, cosh, tanh, exp, log, sqrt, abs and sign. Names are real symbols; ``pi`` is the number
+    unless ``symbols`` has it.
+
+    Parameters
+    ----------
+    text : str
+        The expression.
+    symbols : dict of str to sympy.Expr, optional
+        What names stand for; other names become symbols of their own.
+
+    Returns
+    -------
+    sympy.Expr
+
+    Raises
+    ------
+    ValueError
+        Naming what is not allowed, or a number that is not finite.
+    """
+    if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
+        raise ValueError(
+            f"parse: expected an expression as text of at most {_LONGEST} characters, got {str(text)[:60]!r}."
+        )
+    try:
+        tree = ast.parse(text.strip().replace("^", "**"), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise ValueError(f"parse: expected an expression, got {text[:60]!r} ({error}).") from error
+    return _Builder(text, dict(symbols or {})).build(tree.body, 0)
+
+
+class _Builder:
+    def __init__(self, text, symbols):
+        import sympy
+
+        self.text, self.symbols = text, symbols
+        self.functions = {name: getattr(sympy, name) for name in _FUNCTIONS if name != "abs"}
+        self.functions["abs"] = sympy.Abs
+        self.sympy = sympy
+
+    def refuse(self, what):
+        raise ValueError(
+            f"parse: expected numbers, names, + - * / ** and {', '.join(_FUNCTIONS)} in {self.text[:60]!r}, "
+            f"got {what}."
+        )
+
+    def build(self, node, depth):
+        if depth > _DEEPEST:
+            self.refuse(f"more than {_DEEPEST} levels")
+        if isinstance(node, ast.Constant):
+            return self.number(node.value)
+        if isinstance(node, ast.Name):
+            return self.name(node.id)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.UAdd | ast.USub):
+            operand = self.build(node.operand, depth + 1)
+            return -operand if isinstance(node.op, ast.USub) else operand
+        if isinstance(node, ast.BinOp):
+            return self.operation(node, depth)
+        if isinstance(node, ast.Call):
+            return self.call(node, depth)
+        return self.refuse(type(node).__name__)
+
+    def number(self, value):
+        if type(value) not in (int, float) or not math.isfinite(value):
+            self.refuse(f"the constant {value!r}")
+        return self.sympy.Integer(value) if type(value) is int else self.sympy.Float(value)
+
+    def name(self, name):
+        if name in self.symbols:
+            return self.symbols[name]
+        return self.sympy.pi if name == "pi" else self.sympy.Symbol(name, real=True)
+
+    def operation(self, node, depth):
+        left, right = self.build(node.left, depth + 1), self.build(node.right, depth + 1)
+        if isinstance(node.op, ast.Pow):
+            result = self.power(left, right)
+        elif type(node.op) in _OPERATORS:
+            result = _OPERATORS[type(node.op)](left, right)
+        else:
+            self.refuse(f"the operator {type(node.op).__name__}")
+        return self.finite(result)
+
+    def power(self, base, exponent):
+        # numbers are raised in floating point: towers of exact powers would not end
+        if base.is_number and exponent.is_number and not (exponent.is_Integer and abs(exponent) <= 8):
+            try:
+                return self.sympy.Float(float(base) ** float(exponent))
+            except (OverflowError, ZeroDivisionError, TypeError):
+                self.refuse(f"the power {base} ** {exponent}")
+        return base**exponent
+
+    def finite(self, value):
+        if value.is_number and not (value.is_finite and value.is_real and abs(value) < 1e300):
+            self.refuse("a number that is not finite")
+        return value
+
+    def call(self, node, depth):
+        known = isinstance(node.func, ast.Name) and node.func.id in self.functions
+        if not known or len(node.args) != 1 or node.keywords:
+            self.refuse(f"the call {ast.unparse(node)[:40]}")
+        return self.finite(self.functions[node.func.id](self.build(node.args[0], depth + 1)))
+
+
+def check_expression(expression):
+    """Hold a sympy expression to what `parse` can build.
+
+    Raises
+    ------
+    ValueError
+        Naming a part that cannot be evaluated.
+    """
+    import sympy
+
+    allowed = {getattr(sympy, name) for name in _FUNCTIONS if name not in ("abs", "sqrt")}
+    allowed |= {sympy.Abs, sympy.Add, sympy.Mul, sympy.Pow, sympy.Symbol, sympy.Dummy}
+    for node in sympy.preorder_traversal(expression):
+        number = node.is_number and node.is_real and node.is_finite and not node.args
+        if not number and node.func not in allowed:
+            raise ValueError(
+                f"SymbolicField: expected sums, products, powers and {', '.join(_FUNCTIONS)}, got {node} "
+                f"of type {type(node).__name__}."
+            )
+
+
+@lru_cache(maxsize=512)
+def compiled(expressions, symbols):
+    """A numpy function of columns that returns the values of the expressions.
+
+    Parameters
+    ----------
+    expressions : tuple of sympy.Expr
+        What to evaluate.
+    symbols : tuple of sympy.Symbol
+        Arguments, in order.
+
+    Returns
+    -------
+    callable
+        ``f(*columns) -> array (len(expressions), n)`` for arguments (n,) or numbers, at least one of them an
+        array; NaN or infinite outside the domain.
+    """
+    import sympy
+
+    # names of one's own: a symbol may bear any text
+    arguments = [sympy.Symbol(f"a{i}") for i in range(len(symbols))]
+    renamed = [e.xreplace(dict(zip(symbols, arguments, strict=True))) for e in expressions]
+    function = sympy.lambdify(arguments, renamed, modules="numpy", cse=True)
+
+    def evaluate(*columns):
+        n = max(np.size(column) for column in columns)
+        out = np.empty((len(renamed), n))
+        with np.errstate(all="ignore"):
+            for i, value in enumerate(function(*columns)):
+                out[i] = value
+        return out
+
+    return evaluate
+
+
+def slope(expression, symbol):
+    """Derivative of an expression, that of a sign taken as 0."""
+    import sympy
+
+    return sympy.diff(expression, symbol).replace(sympy.DiracDelta, lambda *_: sympy.Integer(0))
