@@ -43,7 +43,7 @@ def test_shear_without_chaos_stays_within_the_error():
 
 def test_lorenz():
     system = systems.get("lorenz")
-    found = lyapunov(system.field(), [1.0, 1.0, 1.0], n_pieces=128, budget=2_500_000)
+    found = lyapunov(system.field(), [1.0, 1.0, 1.0], n_pieces=128, budget=2_000_000)
     truth = system.truth("lyapunov")
     assert (np.abs(found.exponents - truth) <= found.error).all()
     assert found.error[0] < 0.05
@@ -57,7 +57,7 @@ def test_lorenz():
 def test_errors_cover_the_truth():
     """Short estimates of Lorenz's exponent, from starts far off the attractor, lie within their errors."""
     field = systems.get("lorenz").field()
-    starts = np.random.default_rng(0).uniform(5, 15, (3, 3))
+    starts = np.random.default_rng(0).uniform(5, 15, (2, 3))
     short = [lyapunov(field, x, n_pieces=64, budget=1_000_000) for x in starts]
     inside = [abs(found.exponents[0] - 0.9056) <= found.error[0] for found in short]
     assert all(inside)

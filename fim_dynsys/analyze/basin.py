@@ -32,8 +32,8 @@ _SAMPLES = 8  # of a window
 _LASTING = 20.0  # time scales that a trajectory must stay in a recurrent set's cells
 _BLOCK = 4096  # rows integrated together: their stages fit the processor's cache
 _RECURRENT_AFTER = 100.0  # time scales
-_RECURRENT_WINDOW = 200.0
-_RECURRENT_SAMPLES = 2000
+_RECURRENT_WINDOWS = (200.0, 1000.0)  # the second only where the first shows nothing, as on a slow torus
+_RECURRENT_SAMPLES = 10  # per time scale
 _RECURRENT_ROWS = 32
 # Stable cycles alone are wanted, to which trajectories come as close as one likes.
 _CYCLE_SEEDS, _CYCLE_BUDGET, _CYCLE_GAP = 32, 1_000_000, 1e-3
@@ -338,14 +338,17 @@ class _Run:
     def _explore(self, x):
         """Add the recurrent sets of some trajectories that have arrived nowhere."""
         some = x[:: max(1, len(x) // _RECURRENT_ROWS)]
-        t = np.linspace(0.0, _RECURRENT_WINDOW * self.unit, _RECURRENT_SAMPLES + 1)
-        solution = integrate([self.field], some, t, rtol=_RTOL, escape=_ESCAPE)
-        open_ = self.box.contains(solution.x).all(axis=1)
-        for trap in self.traps:
-            open_[open_] &= ~trap.holds(solution.x[open_])
-        sets, closed = recurrent_sets(self.field, self.region, solution.x[open_])
-        for points, cells in sets:
-            self._add(AttractorKind.RECURRENT, points, cells)
-        if closed == len(some):
-            # None contracts: they go round in families of closed orbits, however long one waits.
-            self.t_max = min(self.t_max, _RECURRENT_AFTER * self.unit)
+        for window in _RECURRENT_WINDOWS:
+            t = np.linspace(0.0, window * self.unit, int(_RECURRENT_SAMPLES * window) + 1)
+            solution = integrate([self.field], some, t, rtol=_RTOL, escape=_ESCAPE)
+            open_ = self.box.contains(solution.x).all(axis=1)
+            for trap in self.traps:
+                open_[open_] &= ~trap.holds(solution.x[open_])
+            sets, closed = recurrent_sets(self.field, self.region, solution.x[open_])
+            for points, cells in sets:
+                self._add(AttractorKind.RECURRENT, points, cells)
+            if closed == len(some):
+                # None contracts: they go round in families of closed orbits, however long one waits.
+                self.t_max = min(self.t_max, _RECURRENT_AFTER * self.unit)
+            if sets or closed or not open_.any():
+                return

@@ -13,12 +13,15 @@ from fim_dynsys.simulation import FAILURES, Status, integrate
 _RTOL = 1e-6
 _TRANSIENT = 100.0  # in the orbit's own units of time
 _SPACING = 2.0  # between the starts of neighbouring pieces
-_LONGEST_SEGMENT = 10.0
+_LONGEST_SEGMENT = 3.0
 # Tangent vectors may part by so many powers of e within a segment: at tolerance 1e-6 the shortest is then
 # still known to some per cent in the worst piece, and far better in the others.
 _SPREAD = 10.0
 _PILOT = 16
 _FEWEST_SEGMENTS = 40
+_FEWEST_IN_ANY_CASE = (
+    16  # whatever the budget: half of them may be left out, and `_BLOCKS` blocks need two each
+)
 # The start of each piece in which its tangent vectors find their directions: a tenth of it, or so many units
 # of time, but never more than half of it.
 _DISCARDED = 0.1
@@ -114,7 +117,7 @@ def lyapunov(field, x0, n_pieces=256, precision=1e-4, budget=25_000_000, transie
         The estimate is complete when every stated error is at most this multiple of the sum of the moduli
         of the exponents.
     budget : int
-        Number of field evaluations after which it ends in any case.
+        Number of field evaluations after which it ends in any case, but not before 16 segments.
     transient : float, optional
         Time before the first piece; default a hundred times the time in which the orbit moves by its own
         size.
@@ -278,7 +281,8 @@ class _Estimate:
             while True:
                 self._advance(self.segment)
                 bar.update(self.field.points - bar.n)
-                self.exhausted = self.field.points >= budget
+                enough = len(self.growth) >= _FEWEST_IN_ANY_CASE
+                self.exhausted = enough and self.field.points >= budget
                 if len(self.growth) < check and not self.exhausted:
                     continue
                 self._evaluate()

@@ -31,6 +31,7 @@ _MARGIN = 1.0  # a trajectory may leave the region by this share of its size on 
 _CLOSEST = {2: 0.1}
 _CLOSEST_IN_SPACE = 0.03
 _BETTER = 0.1  # after a failure, a trajectory must return so much closer before it is tried again
+_FAILURES, _CLOSEST_THEN = 10, 1e-3  # after so many failures in all, any trajectory must
 _SMALLEST = 1e-4  # in length scales
 _SAME = 1e-3  # distance of equal orbits, relative to their size
 _SAME_PERIOD = 1e-5
@@ -259,6 +260,7 @@ class _Search:
         self.closest = closest
         self.found = []
         self.iterations = 0
+        self.failures = 0
         self.exhausted = False
 
     def run(self, x, direction):
@@ -289,6 +291,8 @@ class _Search:
         if any(distance < _SAME * cycle.size for distance, cycle in zip(distances, self.found, strict=True)):
             return False, needed
         going = flight.path_length(i, self.length) < _LONGEST_PATH
+        if self.failures >= _FAILURES:
+            needed = min(needed, _CLOSEST_THEN)
         back = near_return(flight.x[i], flight.velocity[i], flight.step, self.length, needed)
         if back is None or back.size < _SMALLEST or not self._affords():
             return going, needed
@@ -299,7 +303,9 @@ class _Search:
         orbit = self._correct(back, direction)
         if orbit is not None:
             self._keep(orbit)
-        return going and orbit is None, _BETTER * back.gap
+            return False, needed
+        self.failures += 1
+        return going, _BETTER * back.gap
 
     def _listed(self, kind):
         return sum(cycle.kind is kind for cycle in self.found)
