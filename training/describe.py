@@ -113,7 +113,8 @@ def _draw_targets(axes: Axes, values: tuple[Tensor, Tensor]) -> None:
 
 def _draw_examples(axes: Axes, systems: Systems) -> None:
     """A few trajectories of each example, in units of their system's box."""
-    chosen = systems[systems.moving()][:EXAMPLES]
+    moving = systems[systems.moving()]  # of a mixture, one family after the other
+    chosen = moving[torch.linspace(0, len(moving) - 1, EXAMPLES).long()]
     low, high = chosen.box()
     states = ((chosen.states - low[:, None, None]) / (high - low).clamp(min=1e-9)[:, None, None]).numpy()
     for k, (own, colour) in enumerate(zip(states, COLOURS, strict=False)):
@@ -142,6 +143,8 @@ def run_figure(folder: Path) -> Figure:
     left, middle, right = figure.subplots(1, 3)
     steps = log["step"]
     for key, label in (("loss", "weighted"), ("plain", "plain")):
+        if key not in log:  # runs before there was that column
+            continue
         (line,) = left.plot(steps, log[key], label=f"train, {label}", lw=1)
         left.plot(
             steps, log[f"validation {key}"], label=f"validation, {label}", color=line.get_color(), ls="--"
