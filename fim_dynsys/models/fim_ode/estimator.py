@@ -344,7 +344,9 @@ def fim_ode(weights=None, attention=None, precision="float32", device="cpu", ref
     return model
 
 
-def fim_ode_published(weights=None, attention=None, precision="float32", device="cpu") -> FIMODE:
+def fim_ode_published(
+    weights=None, attention=None, precision="float32", device="cpu", refine=True
+) -> FIMODE:
     """The network of the FIM-ODE paper, with its authors' weights.
 
     Parameters
@@ -358,6 +360,8 @@ def fim_ode_published(weights=None, attention=None, precision="float32", device=
         Type in which contexts are encoded.
     device : str
         Where to compute, as torch names it.
+    refine : bool
+        Of no effect: only our own operator has a search, see `FIMODE`.
 
     Returns
     -------
@@ -377,7 +381,7 @@ def fim_ode_published(weights=None, attention=None, precision="float32", device=
         If the weights are not those of the published network, or leave the attention map open.
     """
     find_checkpoint(weights, attention or "softmax-gnot")  # only to tell what is missing or foreign
-    model = FIMODE(weights=weights, attention=attention, precision=precision, device=device)
+    model = FIMODE(weights, attention, precision, device, refine)
     _ = model.operator
     return model
 
