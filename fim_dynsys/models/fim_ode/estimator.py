@@ -344,9 +344,7 @@ def fim_ode(weights=None, attention=None, precision="float32", device="cpu", ref
     return model
 
 
-def fim_ode_published(
-    weights=None, attention=None, precision="float32", device="cpu", refine=True
-) -> FIMODE:
+def fim_ode_published(weights=None, attention=None, precision="float32", device="cpu", refine=True) -> FIMODE:
     """The network of the FIM-ODE paper, with its authors' weights.
 
     Parameters
