@@ -400,8 +400,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         Annals of Statistics 17 (1989), section 2 (moving blocks).
         """
         field = self._fitted_field()
-        if not isinstance(n, numbers.Integral) or n < 1:
-            raise ValueError(f"{self._who}.ensemble: expected a positive number of members, got {n!r}.")
+        check_members(self._who, n)
         rng = np.random.default_rng(seed)
         contexts = [bootstrap_context(self.context_, rng, self.min_observations) for _ in range(n)]
         return EnsembleField(self._refit_members(field, contexts))
@@ -655,6 +654,12 @@ def _real_array(value, who, what) -> np.ndarray:
 def _is_point(x) -> bool:
     """Whether a list or tuple is one state, written as plain numbers."""
     return len(x) > 0 and all(isinstance(value, numbers.Real) for value in x)
+
+
+def check_members(who, n) -> None:
+    """ValueError unless the number of members of an ensemble is a positive integer."""
+    if not isinstance(n, numbers.Integral) or n < 1:
+        raise ValueError(f"{who}.ensemble: expected a positive number of members, got {n!r}.")
 
 
 def bootstrap_context(

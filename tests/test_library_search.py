@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fim_dynsys.field import CallableField
-from fim_dynsys.regression.candidates import Candidate, judge, observe
+from fim_dynsys.regression.candidates import Candidate, observe
 from fim_dynsys.regression.families import families
 from fim_dynsys.regression.functions import Kind
-from fim_dynsys.regression.inner import LibraryCandidate, judge_library, merge
+from fim_dynsys.regression.inner import LibraryCandidate, judge_library
 from fim_dynsys.regression.library_search import FULL, QUICK, grow_library
 from fim_dynsys.regression.pool import hypotheses
 from fim_dynsys.regression.regressions import Integrals, Surrogate, follow, smooth
@@ -206,22 +206,6 @@ def test_parameters_survive_a_round_trip():
     np.testing.assert_allclose(moved.parameters, guess.parameters * 1.1)
     assert moved.structure == guess.structure
     assert guess.fixed(0, 1.0).structure != guess.structure
-
-
-def test_merged_candidates_are_the_same_fields():
-    observations = observe([orbit(predator_prey, [2.5, 0.3], 15.0, 60)])
-    dictionary = Dictionary.polynomial(2, 2)
-    known = judge(
-        observations, dictionary, [Candidate(RNG.normal(size=(6, 2)), observations.start, "known", "")]
-    )
-    found = [saturating(observations), saturating(observations, 0.9)]
-    terms, candidates = merge(dictionary, known, found)
-    x = RNG.uniform(0.3, 2.0, size=(5, 2))
-    values = {c.origin: terms.evaluate(x) @ c.coefficients for c in candidates}
-    np.testing.assert_allclose(values["known"], dictionary.evaluate(x) @ known[0].coefficients)
-    expected = found[1].dictionary.evaluate(x) @ found[1].candidate.coefficients
-    assert any(np.allclose(terms.evaluate(x) @ c.coefficients, expected) for c in candidates)
-    assert [c.inner for c in candidates].count(1) == 2
 
 
 # ---------------------------------------------------------------------- families and the search

@@ -1,24 +1,34 @@
 """Contexts with known answers for whatever chooses among candidate fields: systems, windows, noise.
 
 Systems are drawn from the operator's priors and from a prior of function terms (trigonometric, saturating,
-exponential) that no polynomial fits exactly, integrated by the compiled Runge-Kutta loop, and kept if three
-trajectories stay bounded and move.
+exponential) that no polynomial fits exactly, and integrated by the compiled Runge-Kutta loop; or from the
+other priors of `priors.toml`, and integrated with a controlled error. They are kept if three trajectories
+stay bounded and move.
 """
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
+from fim_dynsys.errors import SimulationWarning
+from fim_dynsys.field import CallableField, VectorField
 from fim_dynsys.regression.fields import DictionaryField
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.terms import Dictionary, Kind
-from training.prior import MAX_DEGREE, PRIORS
+from fim_dynsys.simulation import simulate
+from training.fields import MAX_DEGREE
+from training.prior import single
+
+FUNCTIONS = "functions"
+"""The prior of this module, of function terms in our own dictionary."""
 
 BOUND = 100.0
 N_TRAJECTORIES = 3
 N_LABELS = 200
 _STEP = 0.02
+_MAX_STEPS = 300
 _LEAST_MOTION = 1e-2  # standard deviation of each trajectory, relative to the size of the states
 _FUNCTIONS = (Kind.SIN, Kind.COS, Kind.EXP, Kind.HILL, Kind.HILL2, Kind.TANH)
 
@@ -31,7 +41,7 @@ class KnownContext:
     ----------
     prior : str
         What the system was drawn from.
-    field : DictionaryField
+    field : VectorField
         The truth.
     t, x : arrays (n,), (n, d)
         What is observed.
@@ -42,7 +52,7 @@ class KnownContext:
     """
 
     prior: str
-    field: DictionaryField
+    field: VectorField
     t: np.ndarray
     x: np.ndarray
     label_t: np.ndarray
@@ -50,19 +60,35 @@ class KnownContext:
 
 
 def draw(prior, dim, rng):
-    """One context of a system of `prior` ("paper", "sparse" or "functions"), reproducible from `rng`."""
+    """One context of a system of `prior`, a single name of `priors.toml` or "functions".
+
+    Reproducible from `rng`. A prior that has no systems of the dimension is a ValueError.
+    """
     while True:
-        dictionary, coefficients, starts = _system(prior, dim, rng)
+        field, starts = _system(prior, dim, rng)
         span = 10.0 * np.exp(rng.uniform(np.log(0.25), 0.0))
         fine = np.linspace(0.0, span, N_LABELS)
-        times = np.tile(fine, (N_TRAJECTORIES, 1))
-        paths = rollout(dictionary, coefficients[None], starts[None], times, _STEP, BOUND)[0]
+        paths = _integrated(field, starts, fine, BOUND)
         if np.isfinite(paths).all() and _moves(paths):
-            t, clean = _sampled(dictionary, coefficients, starts[0], span, rng)
+            n = rng.choice(
+                [200, 512, round(np.exp(rng.uniform(np.log(50), np.log(512))))], p=[0.45, 0.25, 0.3]
+            )
+            t = np.linspace(0.0, span, int(n))
+            (clean,) = _integrated(field, starts[:1], t, 2 * BOUND)
             if not np.isfinite(clean).all():  # near a pole, where the steps decide
                 continue
             t, x = _corrupted(t, clean, rng)
-            return KnownContext(prior, DictionaryField(dictionary, coefficients), t, x, fine, paths)
+            return KnownContext(prior, field, t, x, fine, paths)
+
+
+def _integrated(field, starts, t, bound):
+    """Paths (K, n, d) from starts (K, d); not finite from where they are out of bounds."""
+    if isinstance(field, DictionaryField):
+        times = np.tile(t, (len(starts), 1))
+        return rollout(field.dictionary, field.coefficients[None], starts[None], times, _STEP, bound)[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SimulationWarning)  # such systems are rejected
+        return simulate(field, starts, t, rtol=1e-6, escape=bound, max_steps=_MAX_STEPS).x
 
 
 def _moves(paths):
@@ -71,16 +97,19 @@ def _moves(paths):
 
 
 def _system(prior, dim, rng):
-    """Dictionary, coefficients (m, d) and initial states (3, d)."""
-    starts = rng.normal(size=(N_TRAJECTORIES, dim))
-    if prior in PRIORS:
-        generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-        values = PRIORS[prior]().sample(1, dim, generator)[0].double().numpy()
-        return Dictionary.polynomial(dim, MAX_DEGREE), values, starts
-    if prior != "functions":
-        raise ValueError(f"draw: expected a prior among {sorted(PRIORS)} and 'functions', got {prior!r}.")
-    dictionary, values = _functions(dim, rng)
-    return dictionary, values, np.abs(starts) if rng.random() < 0.5 else starts
+    """A field and initial states (3, d)."""
+    if prior == FUNCTIONS:
+        starts = rng.normal(size=(N_TRAJECTORIES, dim))
+        return DictionaryField(*_functions(dim, rng)), np.abs(starts) if rng.random() < 0.5 else starts
+    known, generator = single(prior), torch.Generator().manual_seed(int(rng.integers(2**62)))
+    if dim < known.smallest_dim:
+        raise ValueError(f"draw: expected at least {known.smallest_dim} states for {prior!r}, got {dim}.")
+    fields = known.fields(1, dim, generator)
+    starts = known.starts(1, N_TRAJECTORIES, dim, generator)[0].double().numpy()
+    if fields.ridge is None:
+        coefficients = fields.coefficients[0].double().numpy()
+        return DictionaryField(Dictionary.polynomial(dim, MAX_DEGREE), coefficients), starts
+    return CallableField(lambda x: fields(torch.tensor(x)[None])[0].numpy(), dim), starts
 
 
 def _functions(dim, rng):
@@ -100,12 +129,6 @@ def _functions(dim, rng):
         added = len(monomials) + rng.choice(count, size=rng.integers(0, min(count, 2) + 1), replace=False)
         column[added] = rng.normal(size=len(added)) * 1.5
     return dictionary, values * rng.uniform(0.3, 2.0)
-
-
-def _sampled(dictionary, coefficients, start, span, rng):
-    n = int(rng.choice([200, 512, round(np.exp(rng.uniform(np.log(50), np.log(512))))], p=[0.45, 0.25, 0.3]))
-    t = np.linspace(0.0, span, n)
-    return t, rollout(dictionary, coefficients[None], start[None, None], t[None], _STEP, 2 * BOUND)[0, 0]
 
 
 def _corrupted(t, clean, rng):

@@ -1,10 +1,11 @@
-"""Train what chooses among candidate fields: python -m training.selection --run NAME [--contexts N].
+"""Train what chooses among candidate fields: python -m training.selection --run NAME [--model auto].
 
 Contexts of known systems are drawn (`training.contexts`), candidates made as at inference, and each labelled
 by what it does: whether it reconstructs the observed trajectory and follows two others of the system
 (R2 > 0.9), and how far its field is off along them. Shards of 100 contexts are kept in runs/NAME, so an
-interrupted command goes on where it was; several may work at once on different --worker numbers. The result,
-runs/NAME/weights.safetensors, holds the operator and the selector.
+interrupted command goes on where it was; several may work at once on different --worker numbers. The result
+is runs/NAME/weights.safetensors, the operator and its selector, or with --model auto
+runs/NAME/auto-selector.safetensors, the selector of the portfolio.
 """
 
 import argparse
@@ -18,27 +19,52 @@ from tqdm.auto import tqdm
 
 import fim_dynsys
 from fim_dynsys.metrics import r2_score
+from fim_dynsys.models.auto import SELECTOR_FILE, Auto
 from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS
-from fim_dynsys.models.fim_ode.weights import build_network, save_weights, shipped
+from fim_dynsys.models.fim_ode.weights import build_network, save_selector, save_weights, shipped
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.regression.selection import CLIP, N_FEATURES
+from fim_dynsys.regression.selection import CLIP
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
-from training.contexts import draw
-from training.prior import MAX_DEGREE
+from training.contexts import FUNCTIONS, draw
+from training.fields import MAX_DEGREE
 
 SHARD = 100
-PRIORS = {"paper": 0.4, "sparse": 0.35, "functions": 0.25}
+PRIORS = {
+    "fim-ode": {"paper": 0.4, "sparse": 0.35, FUNCTIONS: 0.25},
+    "auto": {
+        "paper": 0.2,
+        "sparse": 0.35,
+        FUNCTIONS: 0.15,
+        "trigonometric": 0.08,
+        "rational": 0.12,
+        "exponential": 0.07,
+        "mixed": 0.03,
+    },
+}
+FAST_SHARE = 0.3
+"""Of the portfolio's contexts that are searched on its small budget."""
 DIMS = {1: 0.2, 2: 0.4, 3: 0.4}
 THRESHOLD = 0.9
+_WORST = 1e3  # relative error of a field, beyond which it makes no difference
 _STEP = 0.1  # longest Runge-Kutta step of a label, in the data's unit of time
 
 
-def label(context, found):
-    """Reconstruction, mean generalisation and errors of the field along both (C, 4)."""
-    observations, dictionary = found.observations, found.dictionary
-    coefficients = np.stack([c.coefficients for c in found.candidates])
+def label(context, observations, dictionary, coefficients):
+    """Reconstruction, mean generalisation and errors of the field along both (C, 4).
+
+    Parameters
+    ----------
+    context : KnownContext
+        What was observed of which system.
+    observations : Observations
+        The same in scaled units.
+    dictionary : Dictionary
+        Terms of all candidates.
+    coefficients : array (C, m, d)
+        Candidates, in scaled units.
+    """
     starts = np.tile(context.paths[:, 0] / observations.scale, (len(coefficients), 1, 1))
     times = context.label_t[None] / observations.time_unit
     success = np.zeros((len(coefficients), len(context.paths)))
@@ -51,24 +77,43 @@ def label(context, found):
         points = points[:: max(len(points) // 100, 1)]
         truth = context.field(points) * observations.time_unit / observations.scale
         said = np.einsum("nm,cmd->cnd", dictionary.evaluate(points / observations.scale), coefficients)
-        errors.append(np.abs(said - truth).mean(axis=(1, 2)) / (np.abs(truth).mean() + 1e-9))
+        gap = np.nan_to_num(np.abs(said - truth).mean(axis=(1, 2)), nan=_WORST, posinf=_WORST)
+        errors.append(np.minimum(gap / (np.abs(truth).mean() + 1e-9), _WORST))
     return np.column_stack([success[:, 0], success[:, 1:].mean(axis=1), *errors])
 
 
-def make_shard(path, seed, model, size=SHARD):
+def operator_candidates(model):
+    """What makes features and labels of the operator's candidates for one context."""
+
+    def found(context, observed, _):
+        ((solves, variances),) = model.opinions([observed])
+        dictionary = Dictionary.polynomial(observed.dim, MAX_DEGREE)
+        found = consider(observed, dictionary, solves, variances)
+        coefficients = np.stack([c.coefficients for c in found.candidates])
+        return found.features(), label(context, found.observations, dictionary, coefficients)
+
+    return found
+
+
+def portfolio_candidates(context, observed, rng):
+    """Features and labels of the portfolio's candidates for one context, on either budget."""
+    budget = "fast" if rng.random() < FAST_SHARE else "full"
+    found = Auto(budget, seed=int(rng.integers(2**31))).portfolio(observed)
+    return found.features(), label(context, found.observations, found.terms, found.coefficients)
+
+
+def make_shard(path, seed, priors, candidates, size=SHARD):
     """Draw contexts, make and label their candidates; written aside and renamed."""
     rng = np.random.default_rng(seed)
     arrays = {}
     for number in tqdm(range(size), desc=path.stem, disable=None, leave=False):
-        prior = rng.choice(list(PRIORS), p=list(PRIORS.values()))
+        prior = str(rng.choice(list(priors), p=list(priors.values())))
         dim = int(rng.choice(list(DIMS), p=list(DIMS.values())))
-        context = draw(str(prior), dim, rng)
-        observed = Trajectories.from_arrays(context.x, context.t)
-        ((solves, variances),) = model.opinions([observed])
-        found = consider(observed, Dictionary.polynomial(dim, MAX_DEGREE), solves, variances)
-        arrays[f"{number}/features"] = found.features().astype(np.float32)
-        arrays[f"{number}/labels"] = label(context, found).astype(np.float32)
-        arrays[f"{number}/prior"] = np.array([list(PRIORS).index(str(prior)), dim])
+        context = draw(prior, dim, rng)
+        values, labels = candidates(context, Trajectories.from_arrays(context.x, context.t), rng)
+        arrays[f"{number}/features"] = values.astype(np.float32)
+        arrays[f"{number}/labels"] = labels.astype(np.float32)
+        arrays[f"{number}/prior"] = np.array([list(priors).index(prior), dim])
     aside = path.with_suffix(".aside.npz")
     np.savez(aside, **arrays)
     aside.rename(path)
@@ -77,10 +122,10 @@ def make_shard(path, seed, model, size=SHARD):
 class Ranker(nn.Module):
     """The network of `fim_dynsys.regression.selection.Selector`, in torch for training."""
 
-    def __init__(self, width: int = 48, dropout: float = 0.2):
+    def __init__(self, n_features: int, width: int = 48, dropout: float = 0.2):
         super().__init__()
         self.drop = nn.Dropout(dropout)
-        self.first = nn.Linear(N_FEATURES, width)
+        self.first = nn.Linear(n_features, width)
         self.own = nn.Linear(width, width)
         self.mix, self.pool = nn.Linear(width, width), nn.Linear(3 * width, width, bias=False)
         self.mix2, self.pool2 = nn.Linear(width, width), nn.Linear(3 * width, width, bias=False)
@@ -137,7 +182,7 @@ def read_shards(folders):
                     number = key.split("/")[0]
                     contexts.append([file[f"{number}/{part}"] for part in ("features", "labels", "prior")])
     longest = max(len(f) for f, _, _ in contexts)
-    values = torch.zeros(len(contexts), longest, N_FEATURES)
+    values = torch.zeros(len(contexts), longest, contexts[0][0].shape[1])
     labels, mask = (
         torch.zeros(len(contexts), longest, 4),
         torch.zeros(len(contexts), longest, dtype=torch.bool),
@@ -158,7 +203,7 @@ def utility(labels: Tensor) -> Tensor:
 def train(data: Data, seed: int, steps: int, width: int = 48) -> Ranker:
     """Raise the expected utility of a choice drawn from the softmax, by AdamW with a cosine schedule."""
     torch.manual_seed(seed)
-    ranker = Ranker(width)
+    ranker = Ranker(data.features.shape[2], width)
     optimiser = torch.optim.AdamW(ranker.parameters(), lr=2e-3, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     worth = utility(data.labels)
@@ -199,10 +244,15 @@ def report(data: Data, logits: Tensor) -> dict[str, dict[str, float]]:
     }
 
 
-def export(path: Path, operator: Path, members: list[Ranker], centre: Tensor, spread: Tensor, header: dict):
+def selector_tensors(members: list[Ranker], centre: Tensor, spread: Tensor) -> dict[str, Tensor]:
+    """Tensors that `Selector.from_tensors` reads."""
+    tensors = {f"{i}/{name}": v for i, member in enumerate(members) for name, v in member.tensors().items()}
+    return tensors | {"centre": centre, "spread": spread}
+
+
+def export(path: Path, operator: Path, selector: dict[str, Tensor], header: dict):
     """The operator's weights file with a `Selector` beside the network, float16."""
     network, known = build_network(operator)
-    tensors = {f"{i}/{name}": v for i, member in enumerate(members) for name, v in member.tensors().items()}
     save_weights(
         path,
         network,
@@ -210,7 +260,7 @@ def export(path: Path, operator: Path, members: list[Ranker], centre: Tensor, sp
         network.config,
         known["max_dim"],
         known["extra"] | {"selector": header},
-        selector=tensors | {"centre": centre, "spread": spread},
+        selector=selector,
     )
 
 
@@ -218,6 +268,7 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m training.selection", description=__doc__)
     parser.add_argument("--run", required=True, help="folder in runs/ for shards and weights")
+    parser.add_argument("--model", choices=sorted(PRIORS), default="fim-ode", help="whose candidates")
     parser.add_argument("--contexts", type=int, default=10_000, help="contexts to have, of all workers")
     parser.add_argument(
         "--worker", type=int, nargs=2, default=(0, 1), metavar=("K", "OF"), help="share of shards"
@@ -232,12 +283,15 @@ def main() -> None:
     folder = Path("runs") / arguments.run
     folder.mkdir(parents=True, exist_ok=True)
     if arguments.only != "train":
-        model = fim_dynsys.load("fim-ode", **({"weights": arguments.weights} if arguments.weights else {}))
+        candidates = portfolio_candidates
+        if arguments.model == "fim-ode":
+            options = {"weights": arguments.weights} if arguments.weights else {}
+            candidates = operator_candidates(fim_dynsys.load("fim-ode", **options))
         worker, workers = arguments.worker
         for number in range(worker, -(-arguments.contexts // SHARD), workers):
             path = folder / f"shard-{number:05d}.npz"
             if not path.exists():
-                make_shard(path, [arguments.seed, number], model)
+                make_shard(path, [arguments.seed, number], PRIORS[arguments.model], candidates)
     if arguments.only != "generate":
         _train_and_export(arguments, folder)
 
@@ -259,8 +313,12 @@ def _train_and_export(arguments, folder: Path) -> None:
     for name, line in result.items():
         print(f"{name:10s} {line['reconstruction']:.1f} / {line['generalisation']:.1f}")
     header = {"contexts": len(known.mask), "steps": arguments.steps, "held out": result}
+    selector = selector_tensors(members, centre, spread)
+    if arguments.model == "auto":
+        save_selector(folder / f"{SELECTOR_FILE}.safetensors", selector, header)
+        return
     operator = Path(arguments.weights) if arguments.weights else shipped(DEFAULT_WEIGHTS)
-    export(folder / "weights.safetensors", operator, members, centre, spread, header)
+    export(folder / "weights.safetensors", operator, selector, header)
 
 
 if __name__ == "__main__":

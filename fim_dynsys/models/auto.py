@@ -5,24 +5,24 @@ from functools import cache
 
 import numpy as np
 
-from fim_dynsys.field import VectorField
-from fim_dynsys.model import VectorFieldModel
+from fim_dynsys.field import EnsembleField, VectorField
+from fim_dynsys.model import VectorFieldModel, check_members
 from fim_dynsys.models.fim_ode.estimator import FIMODE
+from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.regression.candidates import judge, observe
 from fim_dynsys.regression.growth import grow, shake
 from fim_dynsys.regression.library_search import FULL, QUICK, LibraryEffort, grow_library
 from fim_dynsys.regression.pool import Opinion, distinct, fitted_structures, hypotheses
-from fim_dynsys.regression.selection import features, shortlist
+from fim_dynsys.regression.portfolio import Portfolio
+from fim_dynsys.regression.selection import Selector
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
 
 _MAX_TERMS = 66  # monomials: of degree 3 in up to five states, of degree 2 in up to ten
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
-
-
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
-_MARGIN = 8.0
-"""BIC by which a field with functions must beat all polynomials: more of them are there to be lucky."""
+SELECTOR_FILE = "auto-selector"
+"""Of the learned choice, among the shipped weights."""
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,10 @@ class Auto(VectorFieldModel):
 
     Polynomial candidates come from the pretrained operator's opinion of the samples and of random subsets of
     them, from sparse regression with nine smoothers, and from adding terms to the best, by what the residuals
-    ask for and at random; all are fitted and pruned. The operator's selector chooses among
-    them. Fields with functions (trigonometric, saturating, exponential, powers) are grown from the best
-    polynomial and win where their BIC is lower by a margin. `field_.fit_info.report` says which candidate
-    won and what the others score.
+    ask for and at random; all are fitted to the trajectories and pruned. Fields with functions
+    (trigonometric, saturating, exponential, powers) are grown from the best polynomial. A selector trained
+    on known systems chooses among all of them; beyond the operator's three states, the smallest BIC wins.
+    `field_.fit_info.report` says which candidate won and what the others score.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ class Auto(VectorFieldModel):
 
     @property
     def version(self) -> str:
-        """An integer, raised when the search changes, and the version of the operator's weights."""
-        return f"1-{_operator().version}"
+        """An integer, raised when the search changes, and the versions of the two weights files."""
+        return f"2-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     def infer(self, trajectories) -> VectorField:
         """Search on all trajectories together; those with a single complete sample say nothing.
@@ -91,27 +91,80 @@ class Auto(VectorFieldModel):
         ValueError
             If there are fewer than five complete samples, or the budget is unknown.
         """
+        return self._fields(trajectories, 1)[0]
+
+    def candidates(self, trajectories) -> list[VectorField]:
+        """Fields of the whole portfolio, the preferred one first: it is what `infer` returns.
+
+        Raises
+        ------
+        ValueError
+            As `infer`.
+        """
+        return self._fields(trajectories, None)
+
+    def portfolio(self, trajectories) -> Portfolio:
+        """The candidates before the choice, with what is known of each.
+
+        Raises
+        ------
+        ValueError
+            As `infer`.
+        """
         effort = self._effort
         observations = observe(self._samples(trajectories))
         dictionary = _polynomial(observations.dim, _degree(observations.dim, observations.n))
         polynomials, opinion = _polynomials(
             observations, dictionary, effort, np.random.default_rng(self.seed)
         )
-        best = _chosen(observations, dictionary, polynomials, opinion)
-        report = {
-            "budget": self.budget,
-            "candidates": len(polynomials),
-            "best BIC of a polynomial": polynomials[0].score,
-        }
-        terms = dictionary
+        library = []
         if observations.dim <= _FUNCTIONS_UP_TO:
             library = grow_library(observations, dictionary, polynomials[0], effort.library)
-            report["candidates"] += len(library)
-            report["best BIC with functions"] = library[0].score if library else np.inf
-            if library and library[0].score + _MARGIN < polynomials[0].score:
-                best, terms = library[0].candidate, library[0].dictionary
-        report |= {"chosen": best.origin, "BIC": best.score}
-        return best.field(observations, terms, trajectories, report)
+        return Portfolio.of(observations, dictionary, opinion, polynomials, library)
+
+    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
+        """Candidates drawn by the selector's weights, each with parameters drawn from its posterior.
+
+        The search is repeated, so this takes as long as the fit did.
+
+        Parameters
+        ----------
+        n : int
+            Number of members.
+        seed : int
+            Equal seeds give equal members.
+
+        Returns
+        -------
+        EnsembleField
+        """
+        context = self._fitted_field().context
+        check_members(self._who, n)
+        found = self.portfolio(context)
+        drawn = found.draws(found.log_weights(_selector()), n, np.random.default_rng(seed))
+        return EnsembleField(
+            [m.candidate.field(found.observations, m.dictionary, context, {}) for m in drawn]
+        )
+
+    def _fields(self, trajectories, count):
+        found = self.portfolio(trajectories)
+        log_weights = found.log_weights(_selector())
+        weights = np.exp(log_weights - log_weights.max())
+        weights /= weights.sum()
+        polynomials = [m.score for m in found.members if not m.n_functions]
+        functions = [m.score for m in found.members if m.n_functions]
+        report = {
+            "budget": self.budget,
+            "candidates": len(found.members),
+            "best BIC of a polynomial": min(polynomials, default=np.inf),
+            "best BIC with functions": min(functions, default=np.inf),
+        }
+        fields = []
+        for k in np.argsort(-weights, kind="stable")[:count]:
+            own = found.members[k].candidate
+            said = report | {"chosen": own.origin, "BIC": own.score, "weight": float(weights[k])}
+            fields.append(own.field(found.observations, found.members[k].dictionary, trajectories, said))
+        return fields
 
     @property
     def _effort(self):
@@ -145,15 +198,6 @@ def _polynomials(observations, dictionary, effort, rng):
     return found, opinion
 
 
-def _chosen(observations, dictionary, polynomials, opinion):
-    """What the operator's selector ranks first; without an opinion, the smallest BIC."""
-    selector = _operator().operator.selector
-    if opinion is None or selector is None:
-        return polynomials[0]
-    short = shortlist(polynomials)
-    return short[int(np.argmax(selector.logits(features(observations, dictionary, short, opinion))))]
-
-
 @cache
 def _polynomial(dim, degree):
     return Dictionary.polynomial(dim, degree)
@@ -162,6 +206,11 @@ def _polynomial(dim, degree):
 @cache
 def _operator():
     return FIMODE(refine=False)
+
+
+@cache
+def _selector():
+    return Selector.from_tensors(read_selector(shipped(SELECTOR_FILE)))
 
 
 def _degree(dim, n):

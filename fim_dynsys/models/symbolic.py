@@ -1,12 +1,11 @@
 """Symbolic models: textbook functions found by search, or given expressions with fitted parameters."""
 
 import math
-import numbers
 
 import numpy as np
 
 from fim_dynsys.field import EnsembleField, FitInfo, VectorField
-from fim_dynsys.model import VectorFieldModel
+from fim_dynsys.model import VectorFieldModel, check_members
 from fim_dynsys.regression.candidates import Candidate, observe
 from fim_dynsys.regression.expression_fits import fit_expressions
 from fim_dynsys.regression.inner import LibraryCandidate
@@ -141,8 +140,7 @@ class SymbolicModel(VectorFieldModel):
         EnsembleField
         """
         field = self._fitted_field()
-        if not isinstance(n, numbers.Integral) or n < 1:
-            raise ValueError(f"{self._who}.ensemble: expected a positive number of members, got {n!r}.")
+        check_members(self._who, n)
         rng = np.random.default_rng(seed)
         if isinstance(field, SymbolicField):
             return EnsembleField(_expression_draws(field, n, rng))

@@ -1,4 +1,4 @@
-"""Candidates with fitted numbers inside their functions: trajectory fits, scores, one dictionary for many."""
+"""Candidates with fitted numbers inside their functions: trajectory fits and scores."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -10,7 +10,7 @@ from fim_dynsys.regression.functions import Kind
 from fim_dynsys.regression.kernels import interval_maps
 from fim_dynsys.regression.pruning import fit_samples
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.regression.terms import Dictionary, union
+from fim_dynsys.regression.terms import Dictionary
 
 _FIRST = {Kind.COS: Kind.SIN, Kind.RECIPROCAL: Kind.HILL, Kind.INHIBITION: Kind.SATURATION}
 
@@ -211,33 +211,3 @@ def judge_library(observations, found):
         variance = observations.residual_variance(path)[0]
         judged.append(replace(item, candidate=score(observations, candidate, variance)))
     return sorted(judged, key=lambda item: item.score)
-
-
-def merge(dictionary, candidates, found):
-    """Candidates over one dictionary that has the terms of all.
-
-    Parameters
-    ----------
-    dictionary : Dictionary
-        Of ``candidates``.
-    candidates : list of Candidate
-        Those of a search over one dictionary.
-    found : list of LibraryCandidate
-        With dictionaries of their own.
-
-    Returns
-    -------
-    dictionary : Dictionary
-        The given terms first.
-    candidates : list of Candidate
-        Those given and those found, best first.
-    """
-    terms, index = union([dictionary, *(item.dictionary for item in found)])
-    out = []
-    for rows, candidate in [(index[0], c) for c in candidates] + [
-        (rows, item.candidate) for rows, item in zip(index[1:], found, strict=True)
-    ]:
-        coefficients = np.zeros((len(terms), terms.dim))
-        coefficients[rows] = candidate.coefficients
-        out.append(replace(candidate, coefficients=coefficients))
-    return terms, sorted(out, key=lambda c: c.score)

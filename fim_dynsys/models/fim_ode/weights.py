@@ -197,6 +197,29 @@ def write_part(source, path, prefix: str, arrays: dict[str, np.ndarray], extra_m
     return _write(path, header, tensors)
 
 
+def save_selector(path, tensors: dict[str, Tensor], about: dict) -> Path:
+    """Write a `Selector` of its own, float16, with what JSON can say about it; replaced in one step.
+
+    Raises
+    ------
+    ValueError
+        For tensors that are not finite in float16.
+    """
+    tensors = {name: _stored(name, tensor, torch.float16) for name, tensor in tensors.items()}
+    return _write(path, {"format_version": FORMAT_VERSION, "selector": about}, tensors)
+
+
+def read_selector(path) -> dict[str, np.ndarray]:
+    """Arrays in float64 of a file written by `save_selector`.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As `read_safetensors`.
+    """
+    return {name: tensor.double().numpy() for name, tensor in read_safetensors(path)[1].items()}
+
+
 def weights_version(path) -> str:
     """First 8 hexadecimal digits of the file's sha256."""
     with _opened(path) as file:
