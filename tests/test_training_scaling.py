@@ -48,6 +48,15 @@ def rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(path.read_text())))
 
 
+def test_the_study_of_priors_names_shares_of_equal_pools():
+    for run in scaling.planned([], [], [0], "priors"):
+        for dim, n in scaling.POOL.items():
+            assert sum(size for _, own, size in run.changes["pools"] if own == dim) == n
+    (run,) = scaling.planned(["paper + stiff"], [0.5], [1], "priors")
+    assert run.changes["minutes"] == 0.5 and run.changes["seed"] == 1
+    assert run.name == "scaling-paper+stiff-0.5min-1"
+
+
 def test_the_study_fills_its_tables_and_makes_nothing_twice(
     tiny: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:

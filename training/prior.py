@@ -158,6 +158,11 @@ def components(name: str, dim: int, n: int) -> list[tuple[str, int]]:
     return [(part, number) for part, number in count.items() if number]
 
 
+def exists(name: str, dim: int) -> bool:
+    """Whether a prior, or some part of a mixture, has systems of a dimension."""
+    return any(single(part).smallest_dim <= dim for part, _ in _shares(name))
+
+
 def _entry(name: str) -> dict:
     listed = _listed()
     if name not in listed:

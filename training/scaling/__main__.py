@@ -1,16 +1,17 @@
-"""Accuracy against compute: python -m training.scaling [--designs NAME ...] [--minutes M ...] [--list].
+"""Accuracy against compute: python -m training.scaling [--study NAME] [--designs NAME ...] [--list].
 
 Every design of designs.toml is trained for each number of CPU-minutes and scored on held-out systems of the
-priors and on the development split. Trainings resume, rows that exist are not made again, and each row is
-written as soon as it is there: accuracy.csv per source, dimension and setting; curves.csv the losses on the
-way; extrapolation.csv the power law through the end points, where a design has at least two.
+priors and on the development split; `--study priors` trains one design on the mixtures of priors.toml
+instead, and writes into a folder of its own. Trainings resume, rows that exist are not made again, and each
+row is written as soon as it is there: accuracy.csv per source, dimension and setting; curves.csv the losses
+on the way; extrapolation.csv the power law through the end points, where a design has at least two.
 """
 
 import argparse
 import csv
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +22,13 @@ from fim_dynsys.models.fim_ode.weights import SELECTOR, read_part, shipped, weig
 from training.evaluate import Case, development_cases, evaluate, held_out_cases, summarise
 from training.preset import read_preset
 from training.pretrain import pretrain
+from training.prior import exists
 
 FOLDER = Path(__file__).parent
+STUDIES = ("designs", "priors")
 PRIORS = ("paper", "sparse")
 HELD_OUT = 60  # systems per prior and dimension
+POOL = {1: 3000, 2: 6000, 3: 6000}  # systems of each dimension where a design names its priors
 AHEAD = (180.0, 720.0)  # minutes to extrapolate to
 SCORES = (
     "source",
@@ -42,28 +46,55 @@ CURVE = ("step", "presentations", "seconds", "loss", "plain", "validation loss",
 
 @dataclass(frozen=True)
 class Run:
-    """One training: a design, its preset, minutes of one core, and the ways its weights are used."""
+    """One training: a design, its preset, minutes of one core, and the ways its weights are used.
+
+    Where `priors` names shares of the systems to learn from, they replace the preset's.
+    """
 
     design: str
     preset: str
     minutes: float
     seed: int
     uses: dict[str, dict]
+    priors: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def changes(self) -> dict:
+        """What replaces values of the preset."""
+        changes = {"minutes": self.minutes, "steps": 0, "clock": "cpu", "seed": self.seed}
+        if self.priors:
+            changes["pools"] = [
+                [prior, dim, round(share * n)] for dim, n in POOL.items() for prior, share in self._of(dim)
+            ]
+        return changes
+
+    def _of(self, dim: int) -> list[tuple[str, float]]:
+        kept = {name: share for name, share in self.priors.items() if exists(name, dim)}
+        return [(name, share / sum(kept.values())) for name, share in kept.items()]
 
     @property
     def name(self) -> str:
         """Folder of the training, and how rows name it."""
-        return f"scaling-{self.design}-{self.minutes:g}min-{self.seed}"
+        return f"scaling-{self.design.replace(' ', '')}-{self.minutes:g}min-{self.seed}"
 
 
-def planned(designs: Sequence[str], minutes: Sequence[float], seeds: Sequence[int]) -> list[Run]:
-    """Runs of some designs (none given: all), shortest first; `minutes` replace those of the designs."""
-    listed = tomllib.loads((FOLDER / "designs.toml").read_text())
+def planned(
+    designs: Sequence[str], minutes: Sequence[float], seeds: Sequence[int], study: str = STUDIES[0]
+) -> list[Run]:
+    """Runs of some designs of a study (none given: all), shortest first; `minutes` replace the designs'."""
+    listed = tomllib.loads((FOLDER / f"{study}.toml").read_text())
     unknown = set(designs) - set(listed)
     if unknown:
         raise ValueError(f"scaling: expected designs among {sorted(listed)}, got {sorted(unknown)}.")
     runs = [
-        Run(name, listed[name]["preset"], float(length), seed, listed[name]["uses"])
+        Run(
+            name,
+            listed[name]["preset"],
+            float(length),
+            seed,
+            listed[name]["uses"],
+            listed[name].get("priors", {}),
+        )
         for name in designs or listed
         for length in minutes or listed[name]["minutes"]
         for seed in seeds
@@ -74,8 +105,7 @@ def planned(designs: Sequence[str], minutes: Sequence[float], seeds: Sequence[in
 def trained(run: Run, folder: Path) -> Path:
     """Weights of a run; what there is of it is not made again."""
     weights = folder / run.name / "weights.safetensors"
-    preset = read_preset(run.preset, {"minutes": run.minutes, "steps": 0, "clock": "cpu", "seed": run.seed})
-    pretrain(preset, folder / run.name)
+    pretrain(read_preset(run.preset, run.changes), folder / run.name)
     return weights
 
 
@@ -217,21 +247,23 @@ def report(out: Path) -> None:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m training.scaling", description=__doc__)
-    parser.add_argument("--designs", nargs="*", default=[], help="names in designs.toml; default: all")
+    parser.add_argument("--study", choices=STUDIES, default=STUDIES[0], help="what is compared")
+    parser.add_argument("--designs", nargs="*", default=[], help="names in the study's file; default: all")
     parser.add_argument("--minutes", type=float, nargs="*", default=[], help="instead of the designs' own")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
     parser.add_argument("--n", type=int, default=HELD_OUT, help="held-out systems per prior and dimension")
     parser.add_argument("--dims", type=int, nargs="*", default=[1, 2, 3])
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where trainings live")
-    parser.add_argument("--out", type=Path, default=FOLDER, help="folder of the tables")
+    parser.add_argument("--out", type=Path, help="folder of the tables")
     parser.add_argument("--list", action="store_true", help="print what would be trained, and stop")
     options = parser.parse_args()
-    runs = planned(options.designs, options.minutes, options.seeds)
+    runs = planned(options.designs, options.minutes, options.seeds, options.study)
     if options.list:
         for run in runs:
             print(run.name, ", ".join(run.uses))
         return
-    study(runs, options.runs, options.out, options.n, options.dims)
+    out = options.out or (FOLDER if options.study == STUDIES[0] else FOLDER / options.study)
+    study(runs, options.runs, out, options.n, options.dims)
 
 
 if __name__ == "__main__":
