@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import harness, report
+import pandas as pd
+
+from benchmarks import harness, misses, report, time_curve
 from benchmarks.harness import Problem
 
 
@@ -29,6 +31,8 @@ class Benchmark:
         Rows of the default run and of ``--full``.
     published : callable, optional
         Returns figures to print beside ours.
+    true_terms : callable, optional
+        Returns the names of the terms of a system's right-hand sides, or None; compared with what was found.
     """
 
     name: str
@@ -38,6 +42,7 @@ class Benchmark:
     default_models: tuple[str, ...]
     full_models: tuple[str, ...]
     published: Callable[[], report.Published] | None = None
+    true_terms: Callable[[str], list[list[str]] | None] | None = None
 
 
 def parser(benchmark: Benchmark) -> argparse.ArgumentParser:
@@ -77,6 +82,7 @@ def parser(benchmark: Benchmark) -> argparse.ArgumentParser:
     add("--limit", type=int, metavar="N", help="N systems only, evenly spread over the list")
     add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
     add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
+    add("--render", action="store_true", help="run nothing: report again on the trials.csv in DIR")
     add("--full", action="store_true", help="six settings, both protocols, three seeds, all reference rows")
     return result
 
@@ -116,6 +122,11 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     """Run a benchmark from the command line and return the exit status."""
     commands = parser(benchmark)
     options = commands.parse_args(arguments)
+    if options.render:
+        write(
+            benchmark, report.read_trials(options.out / "trials.csv"), options.out, str(harness.Integrator())
+        )
+        return 0
     full = options.full
     settings = options.settings or (harness.SETTINGS if full else ((0.0, 0.0), (0.05, 0.5)))
     protocol = options.protocol or ("both" if full else "paper")
@@ -139,22 +150,29 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
             f"\nInterrupted. Finished trials are kept in {options.out}; the same command goes on from there."
         )
         return 130
-    write(benchmark, records, options.out, str(integrator))
+    if benchmark.true_terms:
+        records = [report.compare_terms(record, benchmark.true_terms(record["system"])) for record in records]
+    report.write_trials(records, options.out / "trials.csv")
+    write(benchmark, report.to_frame(records), options.out, str(integrator))
     return 0
 
 
-def write(benchmark: Benchmark, records: list[dict[str, Any]], out: Path, integrator: str) -> None:
-    """Write the tables and the figure of a finished run and print the report."""
-    out.mkdir(parents=True, exist_ok=True)
+def write(benchmark: Benchmark, trials: pd.DataFrame, out: Path, integrator: str) -> None:
+    """Write the tables and the figures of finished trials and print the report."""
     published = benchmark.published() if benchmark.published else None
-    trials = report.to_frame(records)
     summary = report.summarise(trials, integrator, report.source_commit(Path(__file__).parent))
     gaps = report.differences(trials)
-    report.write_trials(records, out / "trials.csv")
-    summary.to_csv(out / "summary.csv", index=False, float_format="%.6g", lineterminator="\n")
-    gaps.to_csv(out / "differences.csv", index=False, float_format="%.6g", lineterminator="\n")
+    missed = misses.missed_trials(trials, benchmark.problems())
+    curve = time_curve.success_time(trials)
+    tables = {"summary": summary, "differences": gaps, "success_time": curve}
+    tables["missed"] = misses.missed_systems(missed, trials)
+    for name, table in tables.items():
+        table.to_csv(out / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
     report.draw(summary, out / f"{benchmark.name}.png", benchmark.title, published)
+    time_curve.draw_time(curve, out / "success_time.png", benchmark.title)
     detailed = report.format_tables(summary, gaps, trials, published, detailed=True)
-    (out / "report.txt").write_text(detailed + "\n")
+    (out / "report.txt").write_text(
+        "\n\n".join(filter(None, (detailed, misses.format_misses(missed)))) + "\n"
+    )
     print(report.format_tables(summary, gaps, trials, published))
     print(f"Written: {', '.join(str(path) for path in sorted(out.glob('*.*')))}", file=sys.stderr)

@@ -19,6 +19,7 @@ import numpy as np
 import fim_dynsys
 from fim_dynsys import corruption, metrics
 from fim_dynsys.field import CallableField, VectorField
+from fim_dynsys.regression.fields import DictionaryField
 from fim_dynsys.simulation import Status, simulate
 from fim_dynsys.trajectories import Trajectories
 
@@ -44,6 +45,7 @@ TRIAL_COLUMNS = (
     "mse_generalisation",
     "status_reconstruction",
     "status_generalisation",
+    "structure",
     "infer_seconds",
     "simulate_seconds",
 )
@@ -183,6 +185,10 @@ class ModelRow:
         """Return the model itself, fitted to one context."""
         return _load(self.model, self.params).fit(context)
 
+    def candidates(self, context: Trajectories) -> list[VectorField]:
+        """Return the fields that the model chooses among, its own choice first."""
+        return _load(self.model, self.params).candidates(context)
+
 
 @dataclass(frozen=True)
 class ConstantRow:
@@ -254,37 +260,60 @@ def evaluate(row, problem: Problem, trial: Trial, integrator: Integrator) -> dic
     Returns
     -------
     dict
-        The outcome columns of a trial and ``message``; R2 is NaN and MSE infinite where the prediction is
-        not finite.
+        The outcome columns of a trial, ``terms`` (see `terms_of`) and ``message``; R2 is NaN and MSE infinite
+        where the prediction is not finite.
     """
     context = observe(problem, trial)
     outcome: dict[str, Any] = {"infer_seconds": float("nan"), "simulate_seconds": float("nan"), "message": ""}
-    own = trial.ic - 1
-    order = [own, 1 - own]
-    index = sample_index(len(problem.t), trial.protocol)
-    truth = problem.references[order][:, index]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         start = time.process_time()
         try:
             inferred = row.infer(context, problem, trial) if row.sees_truth else row.infer(context)
             outcome["infer_seconds"] = time.process_time() - start
+            outcome["terms"] = terms_of(inferred)
             start = time.process_time()
-            size = float(np.abs(problem.references).max())
-            states, status = integrator.solve(inferred, problem.initial_states[order], problem.t[index], size)
-            names = [value.name for value in status]
+            outcome |= score(inferred, problem, trial, integrator)
         except Exception as error:
-            states, names = np.full_like(truth, np.nan), [type(error).__name__] * 2
+            for task in TASKS:
+                outcome |= _failed(task, type(error).__name__)
             outcome["message"] = str(error)[:500]
         outcome["simulate_seconds"] = time.process_time() - start
-    for task, reference, prediction, name in zip(TASKS, truth, states, names, strict=True):
-        outcome.update(_scores(task, reference, prediction, name))
     return outcome
+
+
+def terms_of(vector_field: VectorField) -> list[list[str]] | None:
+    """Return the names of the terms in each right-hand side, None where the field is no sum of terms."""
+    if not isinstance(vector_field, DictionaryField):
+        return None
+    names = np.array(vector_field.dictionary.names())
+    return [sorted(set(names[column != 0].tolist())) for column in vector_field.coefficients.T]
+
+
+def score(
+    vector_field: VectorField, problem: Problem, trial: Trial, integrator: Integrator
+) -> dict[str, float | str]:
+    """Integrate from both clean initial states; return R2, MSE and status of either task."""
+    own = trial.ic - 1
+    order = [own, 1 - own]
+    index = sample_index(len(problem.t), trial.protocol)
+    size = float(np.abs(problem.references).max())
+    states, status = integrator.solve(vector_field, problem.initial_states[order], problem.t[index], size)
+    result = {}
+    for task, reference, prediction, sign in zip(
+        TASKS, problem.references[order][:, index], states, status, strict=True
+    ):
+        result |= _scores(task, reference, prediction, sign.name)
+    return result
+
+
+def _failed(task: str, status: str) -> dict[str, Any]:
+    return {f"r2_{task}": float("nan"), f"mse_{task}": float("inf"), f"status_{task}": status}
 
 
 def _scores(task: str, reference: np.ndarray, prediction: np.ndarray, status: str) -> dict[str, Any]:
     if not np.isfinite(prediction).all():
-        return {f"r2_{task}": float("nan"), f"mse_{task}": float("inf"), f"status_{task}": status}
+        return _failed(task, status)
     with np.errstate(over="ignore", invalid="ignore"):
         r2 = float(metrics.r2_score(reference, prediction))
         mse = float(np.mean((reference - prediction) ** 2))
@@ -473,8 +502,9 @@ def run(
     Returns
     -------
     list of dict
-        One record per row and trial, in the order of `trials` and `rows`, with the columns `TRIAL_COLUMNS`
-        and ``message``.
+        One record per row and trial, in the order of `trials` and `rows`, with the columns `TRIAL_COLUMNS`,
+        ``terms`` (None where the cache predates it) and ``message``. The column ``structure`` is left empty:
+        it takes the true terms.
     """
     integrator = integrator or Integrator()
     by_name = {problem.system: problem for problem in problems}
@@ -507,5 +537,6 @@ def _key(row, settings: str) -> dict[str, Any]:
 
 def _record(row, problem: Problem, trial: Trial, outcome: dict[str, Any]) -> dict[str, Any]:
     labels = {"dim": problem.dim, "split_paper": problem.split_paper, "split_strict": problem.split_strict}
-    values = {**asdict(trial), **labels, "model": row.name, "version": row.version, **outcome}
-    return {name: values[name] for name in (*TRIAL_COLUMNS, "message")}
+    blank = {"terms": None, "structure": ""}
+    values = {**blank, **asdict(trial), **labels, "model": row.name, "version": row.version, **outcome}
+    return {name: values[name] for name in (*TRIAL_COLUMNS, "terms", "message")}

@@ -17,6 +17,10 @@ from benchmarks.harness import TASKS, TRIAL_COLUMNS
 THRESHOLDS = (0.9, 0.8)
 MSE_QUANTILES = (0.05, 0.5, 0.95)
 BOOTSTRAP_DRAWS = 10_000
+CONTRASTS = (("auto", "fim-ode"), ("auto", "sindy-strong"))
+"""The comparisons that are corrected for their number, the first minus the second."""
+REFERENCES = ("truth", "truth-fit", "oracle", "constant")
+"""Rows that are no models."""
 _CELL = ["protocol", "sigma", "rho"]
 
 
@@ -34,7 +38,22 @@ def _text(value: Any) -> Any:
 
 def to_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return the records as a data frame."""
-    return pd.DataFrame(list(records), columns=[*TRIAL_COLUMNS, "message"])
+    frame = pd.DataFrame(list(records), columns=[*TRIAL_COLUMNS, "message"])
+    return frame.assign(structure=pd.to_numeric(frame["structure"]))
+
+
+def read_trials(path: Path) -> pd.DataFrame:
+    """Return what `to_frame` gave when `path` was written, without the messages of failures."""
+    text = dict.fromkeys(("system", "version", "split_paper"), str)
+    frame = pd.read_csv(path, dtype=text).reindex(columns=TRIAL_COLUMNS)
+    return frame.fillna({"split_paper": ""}).assign(message="")
+
+
+def compare_terms(record: dict[str, Any], true: list[list[str]] | None) -> dict[str, Any]:
+    """Return the record with ``structure``: whether exactly the true terms were found, empty if unknown."""
+    if true is None or record["terms"] is None:
+        return record
+    return record | {"structure": int(record["terms"] == true)}
 
 
 # ------------------------------------------------------------------------------------------- the summary
@@ -60,6 +79,8 @@ def summarise(trials: pd.DataFrame, integrator: str, commit: str = "") -> pd.Dat
     noise seeds, and ``se_*`` is the standard error of that mean (empty with one seed). ``mse_q*`` count a
     prediction that is not finite as infinite, ``mse_finite_q*`` leave it out as the paper does. The row with
     empty ``sigma`` and ``rho`` pools all settings of a protocol, as the paper's MSE table does.
+    ``percent_structure`` is of the ``n_structure`` trials of which it is known whether exactly the true terms
+    were found.
     """
     rows = []
     for group, part in groups(trials):
@@ -100,6 +121,8 @@ def _summary_row(cell: pd.DataFrame, task: str, group: str, protocol, sigma, rho
     for quantile in MSE_QUANTILES:
         row[f"mse_finite_q{round(100 * quantile):02d}"] = _quantile(finite, quantile)
     row["not_finite"] = len(mse) - len(finite)
+    row["percent_structure"] = 100.0 * cell["structure"].mean()
+    row["n_structure"] = cell["structure"].count()
     row["infer_seconds_median"] = cell["infer_seconds"].median()
     row["infer_seconds_mean"] = cell["infer_seconds"].mean()
     row["infer_seconds_max"] = cell["infer_seconds"].max()
@@ -128,36 +151,55 @@ def differences(trials: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
 
     The success (R2 > 0.9) of each model is averaged per system over initial conditions and noise seeds;
     systems are resampled with replacement, the same for both models of a pair. ``low`` and ``high`` are the
-    2.5 and 97.5 % quantiles of the difference in percentage points.
+    2.5 and 97.5 % quantiles of the difference in percentage points. In the groups beside "all" only
+    `CONTRASTS` are compared. They alone have ``p``, two-sided: twice the smaller share of draws on either
+    side of zero, zeros and the sample itself counting for both; and ``p_holm``, corrected over all contrasts,
+    settings and tasks of a protocol and group.
+
+    References
+    ----------
+    S. Holm, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6 (1979) 65.
     """
     models = list(trials["model"].unique())
-    pairs = [(a, b) for i, a in enumerate(models) for b in models[i + 1 :]]
+    contrasts = [pair for pair in CONTRASTS if set(pair) <= set(models)]
+    others = [(a, b) for i, a in enumerate(models) for b in models[i + 1 :]]
+    others = [pair for pair in others if pair not in contrasts and pair[::-1] not in contrasts]
     rows = []
-    for (protocol, sigma, rho), cell in trials.groupby(_CELL, sort=False):
-        for task in TASKS:
-            success = 100.0 * (cell[f"r2_{task}"] > THRESHOLDS[0])
-            table = success.groupby([cell["system"], cell["model"]]).mean().unstack("model")
-            n = len(table)
-            weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), BOOTSTRAP_DRAWS) / n
-            for a, b in pairs:
-                gap = (table[a] - table[b]).to_numpy()
-                low, high = np.quantile(weights @ gap, [0.025, 0.975])
-                rows.append(
-                    {
-                        "protocol": protocol,
-                        "sigma": sigma,
-                        "rho": rho,
-                        "task": task,
-                        "model": a,
-                        "minus": b,
-                        "difference": gap.mean(),
-                        "low": low,
-                        "high": high,
-                        "n_systems": n,
-                    }
-                )
-    names = ["protocol", "sigma", "rho", "task", "model", "minus", "difference", "low", "high", "n_systems"]
-    return pd.DataFrame(rows, columns=names)
+    for group, part in groups(trials):
+        pairs = contrasts + (others if group == "all" else [])
+        for (protocol, sigma, rho), cell in part.groupby(_CELL, sort=False) if pairs else ():
+            about = {"protocol": protocol, "sigma": sigma, "rho": rho, "group": group}
+            for task in TASKS:
+                rows += [about | {"task": task} | row for row in _differences(cell, task, pairs, seed)]
+    frame = pd.DataFrame(rows, columns=[*_CELL, "group", "task", *_DIFFERENCE])
+    return frame.assign(p_holm=frame.groupby(["protocol", "group"])["p"].transform(holm))
+
+
+_DIFFERENCE = ["model", "minus", "difference", "low", "high", "n_systems", "p"]
+
+
+def _differences(cell: pd.DataFrame, task: str, pairs: Sequence[tuple[str, str]], seed: int) -> list[dict]:
+    success = 100.0 * (cell[f"r2_{task}"] > THRESHOLDS[0])
+    table = success.groupby([cell["system"], cell["model"]]).mean().unstack("model")
+    n, rows = len(table), []
+    weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), BOOTSTRAP_DRAWS) / n
+    for pair in pairs:
+        gap = (table[pair[0]] - table[pair[1]]).to_numpy()
+        draws = weights @ gap
+        p = math.nan
+        if pair in CONTRASTS:
+            tiny = 1e-9  # points; differences are multiples of 100 / trials, up to rounding
+            sides = [(1 + np.sum(side * draws <= tiny)) / (1 + BOOTSTRAP_DRAWS) for side in (1, -1)]
+            p = min(1.0, 2 * min(sides))
+        values = (*pair, gap.mean(), *np.quantile(draws, [0.025, 0.975]), n, p)
+        rows.append(dict(zip(_DIFFERENCE, values, strict=True)))
+    return rows
+
+
+def holm(p: pd.Series) -> pd.Series:
+    """Return the p-values corrected by Holm's procedure over those that are not NaN."""
+    ordered = p.dropna().sort_values()
+    return (ordered * np.arange(len(ordered), 0, -1)).cummax().clip(upper=1.0).reindex(p.index)
 
 
 # ------------------------------------------------------------------------------------- published figures
@@ -210,8 +252,11 @@ def format_tables(
         split = [group for group in part["group"].unique() if group != "all"]
         for group in split if detailed else ("strict=ID", "strict=OOD"):
             parts.append(_percent_table(part, protocol, THRESHOLDS[0], group, beside))
+        parts.append(_structure_table(part, protocol))
         parts.append(_cost_table(part, protocol))
-        parts.append(_gap_table(gaps[gaps["protocol"] == protocol], protocol))
+        for group, rows in gaps[gaps["protocol"] == protocol].groupby("group", sort=False):
+            if detailed or group in ("all", "strict=ID", "strict=OOD"):
+                parts.append(_gap_table(rows, protocol, group))
     if detailed:
         parts += [_mse_table(part, published) for _, part in summary.groupby("protocol", sort=False)]
     parts.append(_failures(trials))
@@ -293,19 +338,38 @@ def _cost_table(part: pd.DataFrame, protocol: str) -> str:
     return f"CPU seconds per trial (max: imports of the first call), protocol {protocol}\n" + align(lines)
 
 
-def _gap_table(gaps: pd.DataFrame, protocol: str) -> str:
+def _structure_table(part: pd.DataFrame, protocol: str) -> str:
+    own = part[(part["group"] == "all") & (part["task"] == TASKS[0]) & (part["n_structure"] > 0)]
+    if own.empty:
+        return ""
+    cells = list(dict.fromkeys(zip(own["sigma"], own["rho"], strict=True)))
+    lines = [["model", *(f"({sigma:g}, {rho:g})" for sigma, rho in cells)]]
+    for model, rows in own.groupby("model", sort=False):
+        known = zip(rows["percent_structure"], rows["n_structure"], strict=True)
+        found = dict(zip(zip(rows["sigma"], rows["rho"], strict=True), known, strict=True))
+        lines.append([model, *("{:.1f} of {}".format(*found[c]) if c in found else "-" for c in cells)])
+    title = "Percent of trials with exactly the true monomials, polynomial systems of degree <= 3"
+    return f"{title}, protocol {protocol}; columns (sigma, rho)\n" + align(lines)
+
+
+def _gap_table(gaps: pd.DataFrame, protocol: str, group: str) -> str:
     gaps = gaps[~gaps["model"].isin(["truth", "constant"]) & ~gaps["minus"].isin(["truth", "constant"])]
     if gaps.empty:
         return ""
     cells = list(dict.fromkeys(zip(gaps["sigma"], gaps["rho"], strict=True)))
     lines = [["difference", "task", *(f"({sigma:g}, {rho:g})" for sigma, rho in cells)]]
     for (a, b, task), rows in gaps.groupby(["model", "minus", "task"], sort=False):
-        values = rows[["difference", "low", "high"]].itertuples(index=False)
-        lines.append(
-            [f"{a} - {b}", task, *(f"{d:+.1f} [{low:+.1f}, {high:+.1f}]" for d, low, high in values)]
-        )
+        values = rows[["difference", "low", "high", "p_holm"]].itertuples(index=False)
+        lines.append([f"{a} - {b}", task, *(_difference(*value) for value in values)])
     title = f"Differences in points, R2 > {THRESHOLDS[0]:g}, 95 % of a paired bootstrap over systems"
-    return f"{title}, protocol {protocol}\n" + align(lines)
+    corrected = int(gaps["p"].count())
+    holm_note = f" (p: two-sided, Holm over its {corrected} comparisons)" if corrected else ""
+    name = f"{_GROUP_NAMES.get(group, group)} (n = {gaps['n_systems'].max()})"
+    return f"{title}{holm_note}, {name}, protocol {protocol}\n" + align(lines)
+
+
+def _difference(value: float, low: float, high: float, p: float) -> str:
+    return f"{value:+.1f} [{low:+.1f}, {high:+.1f}]" + ("" if math.isnan(p) else f" p={p:.2g}")
 
 
 def _failures(trials: pd.DataFrame) -> str:

@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import cli, harness, report
+from benchmarks import cli, harness, misses, report, time_curve
 from benchmarks.harness import ConstantRow, Integrator, Problem, Trial
 from fim_dynsys.field import CallableField
+from fim_dynsys.regression.fields import DictionaryField
+from fim_dynsys.regression.terms import Dictionary
 
 T = np.linspace(0.0, 4.0, 81)
 RATES = {"slow": 0.3, "fast": 1.5, "mild": 0.7}
@@ -182,6 +184,12 @@ def test_a_stiff_field_is_tried_with_the_stiff_method():
     assert outcome["mse_reconstruction"] == pytest.approx(expected, rel=1e-6)
 
 
+def test_terms_of_a_field_are_those_with_a_coefficient():
+    field = DictionaryField(Dictionary.polynomial(2, 2), [[0, 1], [0, 0], [2, 0], [1, 0], [0, 0], [0, 1e-9]])
+    assert harness.terms_of(field) == [["x0^2", "x1"], ["1", "x1^2"]]
+    assert harness.terms_of(CallableField(np.zeros_like, 2)) is None
+
+
 # ------------------------------------------------------------------------------------------- the cache
 
 
@@ -208,6 +216,16 @@ def test_a_torn_line_costs_its_trial_only(tmp_path):
     row = ExactRow()
     harness.run(PROBLEMS, [row], trials, tmp_path)
     assert row.calls == 0
+
+
+def test_outcomes_kept_before_terms_were_recorded_stay_of_use(tmp_path):
+    trials = all_trials()
+    harness.run(PROBLEMS, [ConstantRow()], trials, tmp_path)
+    (path,) = (tmp_path / "cache").iterdir()
+    path.write_text(path.read_text().replace('"terms": null, ', ""))
+    assert "terms" not in path.read_text()
+    for record in harness.run(PROBLEMS, [ConstantRow()], trials, tmp_path):
+        assert (record["terms"], report.compare_terms(record, [["x0"]])["structure"]) == (None, "")
 
 
 def test_fresh_another_version_and_other_data_are_computed_anew(tmp_path):
@@ -295,6 +313,80 @@ def test_bootstrap_brackets_the_difference():
     assert row["low"] < 25 < row["high"]
 
 
+def test_holm_corrects_in_order_and_leaves_nan_out():
+    p = pd.Series([0.01, math.nan, 0.04, 0.03, 0.5], index=list("abcde"))
+    # factors 4, 3, 2, 1 from the smallest on; 2 x 0.04 = 0.08 is below 3 x 0.03 = 0.09 and is raised to it
+    assert report.holm(p).to_dict() == pytest.approx(
+        {"a": 0.04, "b": math.nan, "c": 0.09, "d": 0.09, "e": 0.5}, nan_ok=True
+    )
+
+
+def test_contrasts_alone_are_tested_and_in_every_group():
+    """`auto` wins on 10 of 40 systems: no draw is below zero, and one of 0.75^40 = 1e-5 at it."""
+    r2 = {"fim-ode": [0.1] * 20 + [0.95] * 60, "sindy": [0.1] * 80, "auto": [0.95] * 80}
+    gaps = report.differences(records_with({model: [values] for model, values in r2.items()}, seeds=(0,)))
+    tested = gaps[gaps["p"].notna()]
+    assert set(zip(tested["model"], tested["minus"], strict=True)) == {("auto", "fim-ode")}
+    assert set(tested["group"]) == {"all", "dim=1", "strict=ID", "dim=1 strict=ID"}
+    assert set(gaps.loc[gaps["p"].isna(), "group"]) == {"all"}
+    assert tested["p"].to_numpy() == pytest.approx(2 / 10_001, rel=2)
+    assert tested["p_holm"].to_numpy() == pytest.approx(2 * tested["p"].to_numpy())  # two tasks
+    swapped = report.differences(records_with({"auto": [r2["sindy"]], "fim-ode": [r2["sindy"]]}, seeds=(0,)))
+    assert (swapped["p_holm"] == 1.0).all()  # ties everywhere
+
+
+def test_a_missed_trial_has_the_first_reason_that_holds():
+    trials = harness.list_trials(PROBLEMS, [(0.0, 0.0)], ["full"], [0])
+    outcome = {"r2_reconstruction": 0.1, "r2_generalisation": 0.1} | {
+        f"status_{task}": "SUCCESS" for task in harness.TASKS
+    }
+    records = [
+        harness._record(
+            row,
+            problem,
+            trial,
+            outcome
+            | {"infer_seconds": 2.0, "simulate_seconds": 0.0}
+            | dict.fromkeys(("mse_reconstruction", "mse_generalisation"), 1.0)
+            | {"message": "", "terms": [["1", "x0"]] if trial.ic == 1 else [["x0"]]},
+        )
+        for trial in trials
+        for problem in PROBLEMS
+        if problem.system == trial.system
+        for row in (ConstantRow("m"), ConstantRow("truth-fit"))
+        if row.name == "m" or trial.system == "slow"
+    ]
+    frame = report.to_frame([report.compare_terms(record, [["x0"]]) for record in records])
+    missed = misses.missed_trials(frame, PROBLEMS)
+    assert set(missed["model"]) == {"m"}
+    assert missed.groupby(["system", "ic"])["reason"].unique().map(list).to_dict() == {
+        ("slow", 1): ["undetermined"],
+        ("slow", 2): ["undetermined"],
+        ("fast", 1): ["not polynomial"],
+        ("fast", 2): ["not polynomial"],
+        ("mild", 1): ["wrong terms"],
+        ("mild", 2): ["constants"],
+    }
+    # both starts lie on the other side of zero; only the other one is outside what was seen
+    assert missed.groupby("task")["starts outside"].unique().map(list).to_dict() == {
+        "generalisation": [True],
+        "reconstruction": [False],
+    }
+    table = misses.missed_systems(missed, frame).set_index(["task", "system"])
+    assert table.loc[("generalisation", "mild"), ["trials", "missed", "wrong terms"]].tolist() == [2, 2, 1]
+    assert "2 / 2 (2)" in misses.format_misses(missed)
+
+
+def test_time_curve_weighs_settings_alike():
+    noisy = records_with({"m": [[0.95, 0.1]] * 3, "truth": [[1.0, 1.0]] * 3})
+    clean = records_with({"m": [[0.95, 0.95]]}, seeds=(0,)).assign(sigma=0.0, rho=0.0)
+    trials = pd.concat([clean, noisy], ignore_index=True)
+    curve = time_curve.success_time(trials.assign(infer_seconds=np.arange(len(trials), dtype=float)))
+    assert curve["model"].tolist() == ["m", "m"]
+    assert curve["percent_r2_090"].tolist() == [75.0, 75.0]
+    assert curve["infer_seconds_median"].tolist() == [3.5, 3.5]
+
+
 def test_command_line_writes_what_the_records_say(tmp_path, capsys):
     benchmark = cli.Benchmark(
         "toy", "Toy", lambda: PROBLEMS, {"exact": ExactRow}, ("exact", "constant"), ("exact",)
@@ -316,7 +408,23 @@ def test_command_line_writes_what_the_records_say(tmp_path, capsys):
         "dim=1 strict=OOD",
     }
     assert (tmp_path / "toy.png").stat().st_size > 10_000
+    assert (tmp_path / "success_time.png").stat().st_size > 10_000
     assert "100.0 / 100.0" in capsys.readouterr().out
+
+
+def test_rendering_again_gives_the_same_tables(tmp_path):
+    rows = {"exact": ExactRow, "still": lambda: ConstantRow("still")}
+    benchmark = cli.Benchmark("toy", "Toy", lambda: PROBLEMS, rows, ("exact", "still"), ())
+    cli.main(benchmark, ["--workers", "1", "--out", str(tmp_path)])
+    names = ["summary", "differences", "missed", "success_time"]
+    before = [pd.read_csv(tmp_path / f"{name}.csv") for name in names]
+    assert cli.main(benchmark, ["--render", "--out", str(tmp_path)]) == 0
+    for name, table in zip(names, before, strict=True):
+        # trials.csv keeps nine digits, the tables six: the last of these may differ
+        pd.testing.assert_frame_equal(pd.read_csv(tmp_path / f"{name}.csv"), table, rtol=2e-5)
+    assert (
+        before[2]["missed"].tolist() == [2] * 3 * 2 * 2
+    )  # both initial conditions: systems, settings, tasks
 
 
 def test_interrupted_command_says_how_to_go_on(tmp_path, capsys):

@@ -9,7 +9,7 @@ from benchmarks import harness, report
 from benchmarks.harness import Integrator, ModelRow, Trial
 from benchmarks.odebench import __main__ as command
 from benchmarks.odebench import equations, facts
-from benchmarks.odebench.reference_rows import TruthFitRow, TruthRow, clean_states, noise_weights
+from benchmarks.odebench.reference_rows import OracleRow, TruthFitRow, TruthRow, clean_states, noise_weights
 from fim_dynsys.field import CallableField
 
 PROBLEMS = facts.problems()
@@ -77,6 +77,16 @@ def test_anything_but_arithmetic_is_refused(text):
         equations.parse(text)
 
 
+def test_true_terms_are_those_of_the_polynomial_systems():
+    known = {problem.system: equations.true_terms(problem.system) for problem in PROBLEMS}
+    assert {s for s, terms in known.items() if terms is None} == {
+        problem.system for problem in PROBLEMS if problem.split_strict == "OOD"
+    }
+    assert known["8"] == [["x0", "x0^2", "x0^3"]]
+    assert known["31"] == [["x0 x1"], ["x0 x1", "x1"]]
+    assert known["57"] == [["x1", "x2"], ["x0", "x1"], ["1", "x0 x2", "x2"]]
+
+
 # ----------------------------------------------------------------------------------------- truth rows
 
 
@@ -115,6 +125,26 @@ def test_models_see_the_context_alone(monkeypatch):
         harness.evaluate(TruthRow(), BY_ID["27"], trial, Integrator())["status_reconstruction"]
         == "AssertionError"
     )
+
+
+def test_oracle_takes_the_best_candidate_by_the_true_score(monkeypatch):
+    problem, trial = BY_ID["24"], Trial("24", 1, 0.05, 0.5, 0, "paper")
+
+    class Chooser:
+        """Its own choice stands still; the others turn at the true rate, too slowly, and explode."""
+
+        version = "7"
+
+        def candidates(self, context):
+            rate = equations.true_system("24").constants[0]
+            turns = [lambda x, c=c: np.stack([x[:, 1], -c * x[:, 0]], axis=1) for c in (0.9 * rate, rate)]
+            return [CallableField(f, 2) for f in (np.zeros_like, turns[0], turns[1], lambda x: x**3)]
+
+    monkeypatch.setattr(harness, "_load", lambda name, params: Chooser())
+    row = OracleRow(ModelRow.resolve("chooser"))
+    outcome = harness.evaluate(row, problem, trial, Integrator())
+    assert (row.name, row.version, outcome["message"]) == ("oracle", "7", "")
+    assert min(outcome["r2_reconstruction"], outcome["r2_generalisation"]) > 0.999999
 
 
 def test_noise_weights_follow_the_noise_law():

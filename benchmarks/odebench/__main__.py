@@ -3,16 +3,33 @@
 import sys
 
 from benchmarks import cli, report
-from benchmarks.odebench import facts
-from benchmarks.odebench.reference_rows import TruthFitRow, TruthRow
+from benchmarks.harness import ModelRow
+from benchmarks.odebench import equations, facts
+from benchmarks.odebench.reference_rows import OracleRow, TruthFitRow, TruthRow
 
 BENCHMARK = cli.Benchmark(
     name="odebench",
     title="ODEBench: 61 systems of dimension 1 to 3, two initial conditions each",
     problems=facts.problems,
-    truth_rows={"truth": TruthRow, "truth-fit": TruthFitRow},
+    truth_rows={
+        "truth": TruthRow,
+        "truth-fit": TruthFitRow,
+        "oracle": lambda: OracleRow(ModelRow.resolve("auto")),
+    },
     default_models=("fim-ode", "sindy", "sindy-strong", "truth", "constant"),
-    full_models=("fim-ode", "sindy", "sindy-strong", "truth", "truth-fit", "constant"),
+    full_models=(
+        "auto",
+        "auto:budget=fast",
+        "fim-ode",
+        "fim-ode:refine=False",
+        "sindy",
+        "sindy-strong",
+        "oracle",
+        "truth",
+        "truth-fit",
+        "constant",
+    ),
+    true_terms=equations.true_terms,
     published=lambda: report.Published.read(facts.FOLDER / "published.toml"),
 )
 

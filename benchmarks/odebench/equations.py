@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.odebench.facts import system_facts
+from fim_dynsys.regression.terms import Dictionary
 
 FUNCTIONS = ("sin", "cos", "cot", "exp", "log", "Abs")
 _NAME = re.compile(r"[xc]\d+")
@@ -86,6 +87,21 @@ def true_system(system: str) -> TrueSystem:
         jac_x=_vectorised(f.jacobian(x), x, c, (len(x), len(x))),
         jac_p=_vectorised(f.jacobian(c) if c else sympy.zeros(len(x), 0), x, c, (len(x), len(c))),
     )
+
+
+@functools.cache
+def true_terms(system: str) -> list[list[str]] | None:
+    """Return the names of the monomials in each right-hand side, None beyond polynomials of degree <= 3."""
+    import sympy
+
+    entry = system_facts()[system]
+    if entry["split_strict"] != "ID":
+        return None
+    x = [sympy.Symbol(f"x{i}", real=True) for i in range(entry["dim"])]
+    # exact decimals: terms that cancel do so exactly
+    values = {sympy.Symbol(n, real=True): sympy.Rational(str(v)) for n, v in entry["constants"].items()}
+    sides = [sympy.Poly(parse(text).subs(values), *x) for text in entry["equations"]]
+    return [sorted(Dictionary(np.array(side.monoms())).names()) for side in sides]
 
 
 def _vectorised(matrix, x: list, c: list, shape: tuple[int, ...]):

@@ -14,7 +14,7 @@ T_END = 10.0
 
 @functools.cache
 def system_facts() -> dict[str, dict]:
-    """Return the entries of ``systems.toml`` by id, equations included; the truth rows read these."""
+    """Return the entries of ``systems.toml`` by id, equations included; no model sees these."""
     with (FOLDER / "systems.toml").open("rb") as file:
         return {str(entry["id"]): entry for entry in tomllib.load(file)["system"]}
 
