@@ -11,10 +11,12 @@ from fim_dynsys.models.fim_ode.estimator import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.regression.candidates import judge, observe
 from fim_dynsys.regression.growth import grow, shake
+from fim_dynsys.regression.horizon import follows, short_horizon_hypotheses
 from fim_dynsys.regression.library_search import FULL, QUICK, LibraryEffort, grow_library
 from fim_dynsys.regression.pool import Opinion, distinct, fitted_structures, hypotheses
 from fim_dynsys.regression.portfolio import Portfolio
 from fim_dynsys.regression.selection import Selector
+from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
 
@@ -187,6 +189,8 @@ def _polynomials(observations, dictionary, effort, rng):
     opinions = _opinions(observations, dictionary, effort.subsets, rng)
     opinion = opinions[0] if opinions else None
     found = hypotheses(observations, dictionary, opinion, structures=effort.structures)
+    if opinion is None and not follows(observations, found[0]):
+        return short_horizon_hypotheses(observations, dictionary, effort.structures, TIME_AWARE), None
     for other in opinions[1:]:
         fitted = fitted_structures(observations, dictionary, other, found)
         found = distinct(found + judge(observations, dictionary, fitted))

@@ -190,7 +190,7 @@ def refine_and_prune(observations, dictionary, candidate, paths, segments=(5, 1)
         if not count:
             break
         smaller = _without(best, fit, drop[:count])
-        trial, trial_fit = refine(observations, dictionary, smaller, fit.paths, (1,))
+        trial, trial_fit = refine(observations, dictionary, smaller, fit.paths, segments[-1:])
         met.append(trial)
         if trial.score < best.score:
             best, fit, share = trial, trial_fit, 1.0
