@@ -23,6 +23,7 @@ from fim_dynsys.models.auto import SELECTOR_FILE, Auto
 from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS
 from fim_dynsys.models.fim_ode.weights import build_network, save_selector, save_weights, shipped
+from fim_dynsys.regression.portfolio import without_functions
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.selection import CLIP
 from fim_dynsys.regression.terms import Dictionary
@@ -172,25 +173,37 @@ class Data:
         return Data(self.features[index], self.labels[index], self.mask[index], self.origin[index])
 
 
-def read_shards(folders):
-    """All contexts in the shards of some runs, in the order of their names."""
+def joined(first: Data, second: Data) -> Data:
+    """All contexts of both, padded to the larger number of candidates."""
+    count = max(first.mask.shape[1], second.mask.shape[1])
+    longer = [nn.functional.pad(d.mask, (0, count - d.mask.shape[1])) for d in (first, second)]
+    parts = [
+        torch.cat([nn.functional.pad(v, (0, 0, 0, count - v.shape[1])) for v in pair])
+        for pair in ((first.features, second.features), (first.labels, second.labels))
+    ]
+    return Data(*parts, torch.cat(longer), torch.cat([first.origin, second.origin]))
+
+
+def read_shards(folders, width=None):
+    """All contexts in the shards of some runs, in the order of their names.
+
+    Where `width` is that of a portfolio, contexts of the operator's polynomial candidates are extended to it.
+    """
     contexts = []
     for path in sorted(p for folder in folders for p in folder.glob("shard-*.npz")):
         with np.load(path) as file:
             for key in file.files:
                 if key.endswith("/features"):
-                    number = key.split("/")[0]
-                    contexts.append([file[f"{number}/{part}"] for part in ("features", "labels", "prior")])
+                    number, seen = key.split("/")[0], file[key]
+                    if seen.shape[1] != (width or seen.shape[1]):
+                        seen = without_functions(seen)
+                    contexts.append([seen, file[f"{number}/labels"], file[f"{number}/prior"]])
     longest = max(len(f) for f, _, _ in contexts)
     values = torch.zeros(len(contexts), longest, contexts[0][0].shape[1])
-    labels, mask = (
-        torch.zeros(len(contexts), longest, 4),
-        torch.zeros(len(contexts), longest, dtype=torch.bool),
-    )
+    labels, mask = torch.zeros(len(contexts), longest, 4), torch.zeros(len(contexts), longest, dtype=bool)
     for i, (f, lab, _) in enumerate(contexts):
-        values[i, : len(f)], labels[i, : len(f)], mask[i, : len(f)] = map(
-            torch.tensor, (f, lab, f[:, 0] > -99)
-        )
+        values[i, : len(f)], labels[i, : len(f)] = torch.tensor(f), torch.tensor(lab)
+        mask[i, : len(f)] = True
     return Data(values, labels, mask, torch.tensor(np.stack([o for _, _, o in contexts])))
 
 
@@ -273,6 +286,7 @@ def main() -> None:
     parser.add_argument(
         "--worker", type=int, nargs=2, default=(0, 1), metavar=("K", "OF"), help="share of shards"
     )
+    parser.add_argument("--also", nargs="*", default=[], metavar="NAME", help="runs whose contexts add to it")
     parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
@@ -300,6 +314,9 @@ def _train_and_export(arguments, folder: Path) -> None:
     data = read_shards([folder])
     held_out = torch.arange(len(data.mask)) % 10 == 0
     known, unknown = data.subset(~held_out), data.subset(held_out)
+    if arguments.also:
+        more = read_shards([Path("runs") / name for name in arguments.also], data.features.shape[2])
+        known = joined(known, more)
     seen = known.features[known.mask]
     centre, spread = seen.mean(0), seen.std(0).clamp(min=1e-3)
     known, unknown = (

@@ -19,6 +19,7 @@ _MARGIN = 8.0
 """BIC by which functions must beat all polynomials where nothing is learned: more of them can be lucky."""
 _WITH_FUNCTIONS = 12
 _PER_STRUCTURE = 2
+_MOST = 30.0  # features are cut here
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Portfolio:
                 np.full(len(scores), (~polynomial).sum() / 10.0),
             ]
         )
-        return np.clip(np.nan_to_num(values, nan=0.0), -30.0, 30.0)
+        return np.clip(np.nan_to_num(values, nan=0.0), -_MOST, _MOST)
 
     def log_weights(self, selector):
         """How much each member is preferred (C,): a selector's logits.
@@ -167,6 +168,13 @@ class Portfolio:
             if np.isfinite(fit.misfit) and np.isfinite(fitted.parameters).all():
                 return own.drawn(self.observations, fit, n, rng)
         return [member] * n
+
+
+def without_functions(seen):
+    """Features of a portfolio of polynomials (C, `N_PORTFOLIO_FEATURES`) from what `features` gives alone."""
+    behind = np.minimum(np.arcsinh(np.expm1(seen[:, :1])), _MOST)
+    none = np.zeros_like(behind)
+    return np.concatenate([seen, none, none, none, behind, behind, none + _MOST, none], axis=1)
 
 
 def _free_rows(member):
