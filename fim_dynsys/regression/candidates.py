@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -73,17 +74,17 @@ class Observations:
     first: np.ndarray
     splines: list
 
-    @property
+    @cached_property
     def path(self):
         """Smoothed states (n, d) of each piece."""
         return [states for states, _ in self.splines]
 
-    @property
+    @cached_property
     def start(self):
         """Smoothed first states (P, d) of the pieces."""
         return np.stack([states[0] for states in self.path])
 
-    @property
+    @cached_property
     def start_variance(self):
         """Variance (d,) of ``start``: half the noise's, and that of 0.3 % of the signal."""
         return 0.5 * self.law.level**2 + (3e-3) ** 2 * self.signal_variance
@@ -93,7 +94,7 @@ class Observations:
         """Number of coordinates."""
         return self.z.shape[2]
 
-    @property
+    @cached_property
     def n(self):
         """Number of samples."""
         return sum(len(t) for t, _ in self.samples)
@@ -134,7 +135,7 @@ class Observations:
         """Root mean square of the scaled speed: one standard deviation per unit of time."""
         return float(np.sqrt(np.mean(np.var(np.concatenate([z for _, z in self.samples]), axis=0)))) or 1.0
 
-    @property
+    @cached_property
     def signal_variance(self):
         """Weighted variance (d,) of the states about their mean."""
         total = self.weights.sum(axis=(0, 1))
@@ -370,14 +371,17 @@ def _sparse_fits(gram, moment, total, n):
 
 def score(observations, candidate, variance):
     """The candidate with residual variances (d,) and its BIC."""
-    value = bic(
-        variance,
-        observations.n,
-        np.count_nonzero(candidate.coefficients) + candidate.inner,
-        observations.signal_variance,
-        len(observations.samples),
-    )
-    return replace(candidate, score=float(value), variance=variance)
+    return _scored(observations, [candidate], variance[None])[0]
+
+
+def _scored(observations, candidates, variances):
+    active = [np.count_nonzero(c.coefficients) + c.inner for c in candidates]
+    signal, starts = observations.signal_variance, len(observations.samples)
+    values = bic(variances, observations.n, np.array(active), signal, starts)
+    return [
+        replace(c, score=float(value), variance=variance)
+        for c, value, variance in zip(candidates, values, variances, strict=True)
+    ]
 
 
 def judge(observations, dictionary, candidates):
@@ -406,8 +410,7 @@ def judge(observations, dictionary, candidates):
         coefficients = np.stack([c.coefficients for c in part])
         start = np.stack([c.start for c in part])
         paths = rollout(dictionary, coefficients, start, observations.t, STEP_LIMIT)
-        variances = observations.residual_variance(paths)
-        scored += [score(observations, c, v) for c, v in zip(part, variances, strict=True)]
+        scored += _scored(observations, part, observations.residual_variance(paths))
     return sorted(scored, key=lambda c: c.score)
 
 

@@ -8,6 +8,7 @@ filled by loops, because a slice assignment takes a second or two to compile.
 import numba
 import numpy as np
 
+_LANES = 8  # points taken together: the compiler makes vectors of loops over them
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 _inlined = numba.njit(inline="always", error_model="numpy")
 
@@ -65,82 +66,111 @@ def _has_shape(kind):
 
 
 @_inlined
-def _argument(x, kind, coordinate, inner, second, partner):
+def _argument(x, lane, kind, coordinate, inner, second, partner):
     """``u`` of a term at one point."""
-    u = inner * x[coordinate]
+    u = inner * x[coordinate, lane]
     if not _has_shape(kind):
-        u += second * (x[partner] if partner >= 0 else 1.0)
+        u += second * (x[partner, lane] if partner >= 0 else 1.0)
     return u
 
 
-@_inlined
-def _fill_table(x, parent, factor, table):
-    table[0] = 1.0
+@_compiled
+def _in_use(row, terms):
+    """The terms that occur in ``row``, and the table's rows that they and their derivatives are made of."""
+    parent, lowered, index = terms[0], terms[2], terms[3]
+    occurs, needed = np.zeros(len(index), np.bool_), np.zeros(len(parent), np.bool_)
+    used, rows = np.empty(len(index), np.intp), np.empty(len(parent), np.intp)
+    n_used = n_rows = 0
+    for k in range(len(row)):
+        occurs[row[k]] = True
+    for i in range(len(index)):
+        if occurs[i]:
+            used[n_used] = i
+            n_used += 1
+            needed[index[i]] = True
+            for j in range(lowered.shape[1]):
+                needed[lowered[index[i], j]] = True
+    for i in range(len(parent) - 1, 0, -1):
+        if needed[i]:
+            needed[parent[i]] = True
     for i in range(1, len(parent)):
-        table[i] = table[parent[i]] * x[factor[i]]
+        if needed[i]:
+            rows[n_rows] = i
+            n_rows += 1
+    return used[:n_used], rows[:n_rows]
 
 
 @_inlined
-def _values(x, terms, used, table, out):
-    """Values of the terms ``used`` at one point."""
+def _fill_table(x, parent, factor, rows, table):
+    for r in range(_LANES):
+        table[0, r] = 1.0
+    for w in range(len(rows)):
+        i = rows[w]
+        for r in range(_LANES):
+            table[i, r] = table[parent[i], r] * x[factor[i], r]
+
+
+@_inlined
+def _values(x, terms, used, rows, table, out):
+    """Values (m, lanes) of the terms ``used`` at the points ``x`` (d, lanes)."""
     parent, factor, _, index, _, kind, coordinate, inner, second, partner = terms
-    _fill_table(x, parent, factor, table)
+    _fill_table(x, parent, factor, rows, table)
     for u in range(len(used)):
         i = used[u]
-        value = table[index[i]]
+        for r in range(_LANES):
+            out[i, r] = table[index[i], r]
         if kind[i]:
-            u = _argument(x, kind[i], coordinate[i], inner[i], second[i], partner[i])
-            value *= _function(kind[i], u, second[i])[0]
-        out[i] = value
+            for r in range(_LANES):
+                u = _argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
+                out[i, r] *= _function(kind[i], u, second[i])[0]
 
 
 @_inlined
-def _values_and_gradients(x, terms, used, table, out, gradient):
-    """Values (m,) and gradients (m, d) of the terms ``used`` at one point."""
+def _tangent_values(x, terms, used, rows, table, out, gradient):
+    """Values (m, lanes) and gradients (m, d, lanes) of the terms ``used`` at points ``x`` (d, lanes)."""
     parent, factor, lowered, index, exponents, kind, coordinate, inner, second, partner = terms
-    _fill_table(x, parent, factor, table)
+    _fill_table(x, parent, factor, rows, table)
     for u in range(len(used)):
         i = used[u]
         row = index[i]
-        out[i] = table[row]
+        for r in range(_LANES):
+            out[i, r] = table[row, r]
         for j in range(len(x)):
-            power = exponents[i, j]
-            gradient[i, j] = power * table[lowered[row, j]] if power else 0.0
+            power, below = exponents[i, j], lowered[row, j]
+            for r in range(_LANES):
+                gradient[i, j, r] = power * table[below, r]
         if kind[i]:
-            u = _argument(x, kind[i], coordinate[i], inner[i], second[i], partner[i])
-            g, slope, _ = _function(kind[i], u, second[i])
-            for j in range(len(x)):
-                gradient[i, j] *= g
-            gradient[i, coordinate[i]] += table[row] * inner[i] * slope
-            if partner[i] >= 0 and not _has_shape(kind[i]):
-                gradient[i, partner[i]] += table[row] * second[i] * slope
-            out[i] *= g
+            for r in range(_LANES):
+                u = _argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
+                g, slope, _ = _function(kind[i], u, second[i])
+                for j in range(len(x)):
+                    gradient[i, j, r] *= g
+                gradient[i, coordinate[i], r] += table[row, r] * inner[i] * slope
+                if partner[i] >= 0 and not _has_shape(kind[i]):
+                    gradient[i, partner[i], r] += table[row, r] * second[i] * slope
+                out[i, r] *= g
 
 
 @_inlined
-def _slope(x, terms, used, row, column, p, table, values, out):
-    _values(x, terms, used, table, values)
+def _slope(values, row, column, p, out):
+    """Right-hand sides (d, lanes) of coefficients ``p`` (k, lanes); a zero is no term, whatever its value."""
     for i in range(len(out)):
-        out[i] = 0.0
-    for k in range(len(p)):
-        out[column[k]] += p[k] * values[row[k]]
+        for r in range(_LANES):
+            out[i, r] = 0.0
+    for k in range(len(row)):
+        for r in range(_LANES):
+            out[column[k], r] += p[k, r] * values[row[k], r] if p[k, r] != 0.0 else 0.0
 
 
 @_inlined
-def _step(x, h, terms, used, row, column, p, table, values, work):
-    """One classical Runge-Kutta step of ``x`` in place."""
-    k, total, z = work[0], work[1], work[2]
+def _next_stage(stage, x, h, k, total, z):
+    """Add a slope ``k`` of the classical Runge-Kutta method to ``total``; where the next one is taken."""
+    weight = 1.0 if stage == 0 or stage == 3 else 2.0
+    reach = 1.0 if stage == 2 else 0.5
     for i in range(len(x)):
-        z[i] = x[i]
-    for stage in range(4):
-        _slope(z, terms, used, row, column, p, table, values, k)
-        weight = 1.0 if stage == 0 or stage == 3 else 2.0
-        reach = h if stage == 2 else 0.5 * h
-        for i in range(len(x)):
-            total[i] = (total[i] if stage else 0.0) + weight * k[i]
-            z[i] = x[i] + reach * k[i]
-    for i in range(len(x)):
-        x[i] += h / 6.0 * total[i]
+        for r in range(_LANES):
+            total[i, r] = (total[i, r] if stage else 0.0) + weight * k[i, r]
+            z[i, r] = x[i, r] + reach * h[r] * k[i, r]
 
 
 @_compiled
@@ -149,148 +179,221 @@ def rollouts(terms, coefficients, x0, t, counts, bound):
     n_fields, m, d = coefficients.shape
     n_trajectories, n = t.shape
     out = np.full((n_fields, n_trajectories, n, d), np.nan)
-    table, values, work = np.empty(len(terms[0])), np.empty(m), np.empty((3, d))
-    row, column, p = np.empty(m * d, np.intp), np.empty(m * d, np.intp), np.empty(m * d)
-    used, x = np.empty(m, np.intp), np.empty(d)
-    for field in range(n_fields):
-        active, n_used = 0, 0
+    table, values = np.empty((len(terms[0]), _LANES)), np.empty((m, _LANES))
+    x, z, k, total = (
+        np.empty((d, _LANES)),
+        np.empty((d, _LANES)),
+        np.empty((d, _LANES)),
+        np.empty((d, _LANES)),
+    )
+    row, column, p = np.empty(m * d, np.intp), np.empty(m * d, np.intp), np.zeros((m * d, _LANES))
+    h, inside = np.empty(_LANES), np.empty(_LANES, np.bool_)
+    for first in range(0, n_fields, _LANES):
+        lanes, active = min(_LANES, n_fields - first), 0
         for i in range(m):
-            before = active
             for j in range(d):
-                if coefficients[field, i, j] != 0.0:
-                    row[active], column[active], p[active] = i, j, coefficients[field, i, j]
+                anywhere = False
+                for r in range(lanes):
+                    p[active, r] = coefficients[first + r, i, j]
+                    anywhere = anywhere or p[active, r] != 0.0
+                if anywhere:
+                    row[active], column[active] = i, j
                     active += 1
-            if active > before:
-                used[n_used] = i
-                n_used += 1
-        inside = True
+        used, rows = _in_use(row[:active], terms)
+        for r in range(_LANES):
+            inside[r] = r < lanes
         for trajectory in range(n_trajectories):
-            if not inside:
-                break
             for i in range(d):
-                x[i] = x0[field, trajectory, i]
-            for i in range(d):
-                out[field, trajectory, 0, i] = x[i]
+                for r in range(_LANES):
+                    x[i, r] = x0[first + r, trajectory, i] if inside[r] else 0.0
+                    if inside[r]:
+                        out[first + r, trajectory, 0, i] = x[i, r]
+            left = lanes
             for sample in range(n - 1):
                 count = counts[trajectory, sample]
-                h = (t[trajectory, sample + 1] - t[trajectory, sample]) / count
-                if h > 0.0:
-                    for _ in range(count):
-                        _step(
-                            x,
-                            h,
-                            terms,
-                            used[:n_used],
-                            row[:active],
-                            column[:active],
-                            p[:active],
-                            table,
-                            values,
-                            work,
-                        )
-                for i in range(d):
-                    inside = inside and abs(x[i]) <= bound
-                if not inside:
+                for r in range(_LANES):
+                    h[r] = (t[trajectory, sample + 1] - t[trajectory, sample]) / count
+                for _ in range(count if h[0] > 0.0 else 0):
+                    for i in range(d):
+                        for r in range(_LANES):
+                            z[i, r] = x[i, r]
+                    for stage in range(4):
+                        _values(z, terms, used, rows, table, values)
+                        _slope(values, row[:active], column[:active], p, k)
+                        _next_stage(stage, x, h, k, total, z)
+                    for i in range(d):
+                        for r in range(_LANES):
+                            x[i, r] += h[r] / 6.0 * total[i, r]
+                left = 0
+                for r in range(lanes):
+                    for i in range(d):
+                        inside[r] = inside[r] and abs(x[i, r]) <= bound
+                    if inside[r]:
+                        left += 1
+                        for i in range(d):
+                            out[first + r, trajectory, sample + 1, i] = x[i, r]
+                if not left:
                     break
-                for i in range(d):
-                    out[field, trajectory, sample + 1, i] = x[i]
+            if not left:
+                break
     return out
 
 
 @_inlined
-def _tangent_slope(x, tangent, terms, used, row, column, p, free, buffers, slope, tangent_slope):
-    """Right-hand side and its derivative along the columns of ``tangent`` (d, d + q).
+def _forcing(x, terms, row, column, p, free, table, out):
+    """Derivatives (d, numbers, lanes) of the right-hand side by the numbers inside functions.
 
-    The parameters after the coefficients ``p`` are numbers inside functions: each row of ``free`` names a
-    term, 0 for its inner factor or 1 for its second number, and which of these parameters it is; terms may
-    share one.
+    Each row of ``free`` names a term, 0 for its inner factor or 1 for its second number, and which of these
+    parameters it is; terms may share one.
     """
-    table, values, gradient, jacobian = buffers
-    d, width = tangent.shape
-    _values_and_gradients(x, terms, used, table, values, gradient)
-    for i in range(d):
-        slope[i] = 0.0
-        for j in range(d):
-            jacobian[i, j] = 0.0
-    for k in range(len(p)):
-        slope[column[k]] += p[k] * values[row[k]]
-        for j in range(d):
-            jacobian[column[k], j] += p[k] * gradient[row[k], j]
-    for i in range(d):
-        for c in range(width):
-            tangent_slope[i, c] = 0.0
-        for j in range(d):
-            factor = jacobian[i, j]
-            if factor != 0.0:
-                for c in range(width):
-                    tangent_slope[i, c] += factor * tangent[j, c]
-    for k in range(len(p)):
-        tangent_slope[column[k], d + k] += values[row[k]]
+    for i in range(out.shape[0]):
+        for f in range(out.shape[1]):
+            for r in range(_LANES):
+                out[i, f, r] = 0.0
     for f in range(len(free)):
         i = free[f, 0]
         kind, at, partner = terms[5][i], terms[6][i], terms[9][i]
-        u = _argument(x, kind, at, terms[7][i], terms[8][i], partner)
-        _, slope_of_g, by_shape = _function(kind, u, terms[8][i])
-        if free[f, 1] == 0:
-            by_number = slope_of_g * x[at]
-        elif _has_shape(kind):
-            by_number = by_shape
-        else:
-            by_number = slope_of_g * (x[partner] if partner >= 0 else 1.0)
-        by_number *= table[terms[3][i]]
-        for k in range(len(p)):
-            if row[k] == i:
-                tangent_slope[column[k], d + len(p) + free[f, 2]] += p[k] * by_number
+        for r in range(_LANES):
+            u = _argument(x, r, kind, at, terms[7][i], terms[8][i], partner)
+            _, slope_of_g, by_shape = _function(kind, u, terms[8][i])
+            if free[f, 1] == 0:
+                by_number = slope_of_g * x[at, r]
+            elif _has_shape(kind):
+                by_number = by_shape
+            else:
+                by_number = slope_of_g * (x[partner, r] if partner >= 0 else 1.0)
+            by_number *= table[terms[3][i], r]
+            for k in range(len(row)):
+                if row[k] == i:
+                    out[column[k], free[f, 2], r] += p[k, r] * by_number
 
 
 @_inlined
-def _distinct(row, m):
-    """The terms that occur in ``row``, in order; numpy's `unique` would take seconds to compile."""
-    count = np.zeros(m, np.intp)
-    for k in range(len(row)):
-        count[row[k]] += 1
-    used, n = np.empty(m, np.intp), 0
-    for i in range(m):
-        if count[i]:
-            used[n] = i
-            n += 1
-    return used[:n]
+def _step_derivatives(h, jacobians, by_slope, whole):
+    """Derivatives of one Runge-Kutta step by the slopes of its stages (4, d, d, lanes) and by its start.
+
+    They are gathered from the last stage back: ``by_slope[s]`` is what the end owes to that stage's
+    slope, the stages that follow included.
+    """
+    d = whole.shape[0]
+    for i in range(d):
+        for j in range(d):
+            for r in range(_LANES):
+                whole[i, j, r] = 1.0 if i == j else 0.0
+    for stage in range(3, -1, -1):
+        weight = 1.0 if stage == 0 or stage == 3 else 2.0
+        reach = 1.0 if stage == 2 else 0.5
+        for i in range(d):
+            for j in range(d):
+                for r in range(_LANES):
+                    by_slope[stage, i, j, r] = weight * h[r] / 6.0 if i == j else 0.0
+                if stage < 3:
+                    for c in range(d):
+                        for r in range(_LANES):
+                            by_slope[stage, i, j, r] += (
+                                reach * h[r] * by_slope[stage + 1, i, c, r] * jacobians[stage + 1, c, j, r]
+                            )
+        for i in range(d):
+            for j in range(d):
+                for c in range(d):
+                    for r in range(_LANES):
+                        whole[i, j, r] += by_slope[stage, i, c, r] * jacobians[stage, c, j, r]
 
 
 @_compiled
-def interval_maps(terms, row, column, p, free, nodes, steps, counts):
-    """Ends of all intervals (N, d) and their derivatives (N, d, d + q) by start and parameters."""
+def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
+    """Ends of all intervals (N, d) and their derivatives (N, d, d + q) by start and parameters.
+
+    The parameters are the coefficients ``parameters`` of terms ``row`` in coordinates ``column``, and then
+    the numbers inside functions that ``free`` names, see `_forcing`.
+    """
     n, d = len(nodes) - 1, nodes.shape[1]
-    width = d + len(p) + (free[:, 2].max() + 1 if len(free) else 0)
-    ends, tangents = np.empty((n, d)), np.zeros((n, d, width))
-    m, used = len(terms[3]), _distinct(row, len(terms[3]))
-    buffers = (np.empty(len(terms[0])), np.empty(m), np.empty((m, d)), np.empty((d, d)))
-    k, total, z = np.empty(d), np.empty(d), np.empty(d)
-    dk, dtotal, dz = np.empty((d, width)), np.empty((d, width)), np.empty((d, width))
-    for interval in range(n):
-        x, dx, h = ends[interval], tangents[interval], steps[interval]
-        for i in range(d):
-            x[i] = nodes[interval, i]
-            dx[i, i] = 1.0
-        for _ in range(counts[interval]):
+    size, inner = len(row), free[:, 2].max() + 1 if len(free) else 0
+    ends, tangents = np.empty((n, d)), np.empty((n, d, d + size + inner))
+    m, (used, rows) = len(terms[3]), _in_use(row, terms)
+    table, values, gradient = (
+        np.empty((len(terms[0]), _LANES)),
+        np.empty((4, m, _LANES)),
+        np.empty((m, d, _LANES)),
+    )
+    x, z, k, total = (
+        np.empty((d, _LANES)),
+        np.empty((d, _LANES)),
+        np.empty((d, _LANES)),
+        np.empty((d, _LANES)),
+    )
+    jacobians, by_slope = np.empty((4, d, d, _LANES)), np.empty((4, d, d, _LANES))
+    forcing, whole = np.empty((4, d, inner, _LANES)), np.empty((d, d, _LANES))
+    tangent, moved = np.empty((d, d + size + inner, _LANES)), np.empty((d, _LANES))
+    p, h = np.empty((size, _LANES)), np.empty(_LANES)
+    for i in range(size):
+        for r in range(_LANES):
+            p[i, r] = parameters[i]
+    for first in range(0, n, _LANES):
+        lanes, most = min(_LANES, n - first), 1
+        for r in range(_LANES):
+            interval = first + min(r, lanes - 1)
+            most = max(most, counts[interval])
             for i in range(d):
-                z[i] = x[i]
-                for c in range(width):
-                    dz[i, c] = dx[i, c]
+                x[i, r] = nodes[interval, i]
+        for step in range(most):
+            for r in range(_LANES):
+                interval = first + min(r, lanes - 1)
+                h[r] = steps[interval] if step < counts[interval] else 0.0
+            for i in range(d):
+                for r in range(_LANES):
+                    z[i, r] = x[i, r]
             for stage in range(4):
-                _tangent_slope(z, dz, terms, used, row, column, p, free, buffers, k, dk)
-                weight = 1.0 if stage == 0 or stage == 3 else 2.0
-                reach = h if stage == 2 else 0.5 * h
+                own, jacobian = values[stage], jacobians[stage]
+                _tangent_values(z, terms, used, rows, table, own, gradient)
+                if inner:
+                    _forcing(z, terms, row, column, p, free, table, forcing[stage])
+                _slope(own, row, column, p, k)
                 for i in range(d):
-                    total[i] = (total[i] if stage else 0.0) + weight * k[i]
-                    z[i] = x[i] + reach * k[i]
-                    for c in range(width):
-                        dtotal[i, c] = (dtotal[i, c] if stage else 0.0) + weight * dk[i, c]
-                        dz[i, c] = dx[i, c] + reach * dk[i, c]
+                    for j in range(d):
+                        for r in range(_LANES):
+                            jacobian[i, j, r] = 0.0
+                for a in range(size):
+                    for j in range(d):
+                        for r in range(_LANES):
+                            jacobian[column[a], j, r] += p[a, r] * gradient[row[a], j, r]
+                _next_stage(stage, x, h, k, total, z)
             for i in range(d):
-                x[i] += h / 6.0 * total[i]
-                for c in range(width):
-                    dx[i, c] += h / 6.0 * dtotal[i, c]
+                for r in range(_LANES):
+                    x[i, r] += h[r] / 6.0 * total[i, r]
+            _step_derivatives(h, jacobians, by_slope, whole)
+            for c in range(d + size + inner):
+                for i in range(d):
+                    for r in range(_LANES):
+                        moved[i, r] = 0.0
+                    if step:
+                        for j in range(d):
+                            for r in range(_LANES):
+                                moved[i, r] += whole[i, j, r] * tangent[j, c, r]
+                    elif c < d:
+                        for r in range(_LANES):
+                            moved[i, r] = whole[i, c, r]
+                    if c >= d and c < d + size:
+                        for stage in range(4):
+                            for r in range(_LANES):
+                                moved[i, r] += (
+                                    by_slope[stage, i, column[c - d], r] * values[stage, row[c - d], r]
+                                )
+                    elif c >= d:
+                        for stage in range(4):
+                            for j in range(d):
+                                for r in range(_LANES):
+                                    moved[i, r] += (
+                                        by_slope[stage, i, j, r] * forcing[stage, j, c - d - size, r]
+                                    )
+                for i in range(d):
+                    for r in range(_LANES):
+                        tangent[i, c, r] = moved[i, r]
+        for r in range(lanes):
+            for i in range(d):
+                ends[first + r, i] = x[i, r]
+                for c in range(d + size + inner):
+                    tangents[first + r, i, c] = tangent[i, c, r]
     return ends, tangents
 
 
