@@ -456,6 +456,48 @@ def condense(tangents, gaps, residuals, weights, bounds):
 
 
 @_compiled
+def linearised(maps, nodes, values, weights, segments, pulls):
+    """Normal equations of a fit about nodes and interval maps, and the merit that its steps have to lower.
+
+    Parameters
+    ----------
+    maps : tuple of arrays (n - 1, d), (n - 1, d, d + q)
+        Ends and their derivatives, from `interval_maps`.
+    nodes, values, weights : arrays (n, d)
+        States at the observation times; observations, nan where the weight is 0; inverse variances.
+    segments : tuple of int array (S + 1,), int array (T,), array (d,)
+        First node of each segment, and n; the segment that each trajectory starts with; weights of gaps.
+    pulls : tuple of arrays (T, d), (T, d)
+        Precisions and means of the priors of the trajectories' starts.
+
+    Returns
+    -------
+    merit : float
+        Weighted squares of residuals and gaps, without what priors add.
+    sensitivities, normal, moment : arrays
+        As from `condense`, with the priors of the starts.
+    """
+    (ends, tangents), (bounds, heads, typical), (pull, expected) = maps, segments, pulls
+    n, d = nodes.shape
+    residuals, gaps, merit = np.zeros((n, d)), np.zeros((n - 1, d)), 0.0
+    for segment in range(len(bounds) - 1):
+        for node in range(bounds[segment], bounds[segment + 1]):
+            for i in range(d):
+                if weights[node, i] > 0.0:
+                    residuals[node, i] = values[node, i] - nodes[node, i]
+                    merit += weights[node, i] * residuals[node, i] ** 2
+                if node > bounds[segment]:
+                    gaps[node - 1, i] = ends[node - 1, i] - nodes[node, i]
+                    merit += typical[i] * gaps[node - 1, i] ** 2
+    sensitivities, normal, moment = condense(tangents, gaps, residuals, weights, bounds)
+    for k in range(len(heads)):
+        for i in range(d):
+            normal[heads[k], i, i] += pull[k, i]
+            moment[heads[k], i] += pull[k, i] * (expected[k, i] - nodes[bounds[heads[k]], i])
+    return merit, sensitivities, normal, moment
+
+
+@_compiled
 def _solve_spd(matrix, right):
     """Solve ``matrix @ x = right`` (m, k) in place by Cholesky on a unit diagonal plus 1e-13.
 
@@ -570,6 +612,26 @@ def damped_step(total, right, solved, size, damping, sensitivities, bounds):
                     value += here[i, d + a] * change[a, 0]
                 nodes[node, i] = value
     return change[:, 0].copy(), nodes
+
+
+@_compiled
+def gauss_newton_step(normal, moment, sensitivities, bounds, prior, pull, damping):
+    """The step of `damped_step` from the equations of `linearised`, starts eliminated.
+
+    ``prior`` (q, q) and ``pull`` (q,) are precisions of the parameters and, times their distances from the
+    mean, forces towards it.
+    """
+    d = sensitivities.shape[1]
+    total, right, solved = eliminate_starts(normal, moment, d, damping)
+    q = len(right)
+    size = np.zeros(q)
+    for a in range(q):
+        right[a] += pull[a]
+        for b in range(q):
+            total[a, b] += prior[a, b]
+        for s in range(len(normal)):
+            size[a] += normal[s, d + a, d + a]
+    return damped_step(total, right, solved, size, damping, sensitivities, bounds)
 
 
 @_compiled
