@@ -8,7 +8,7 @@ filled by loops, because a slice assignment takes a second or two to compile.
 import numba
 import numpy as np
 
-_LANES = 8  # points taken together: the compiler makes vectors of loops over them
+_LANES = 32  # points taken together: the compiler makes vectors of loops over them
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 _inlined = numba.njit(inline="always", error_model="numpy")
 
@@ -101,46 +101,46 @@ def _in_use(row, terms):
 
 
 @_inlined
-def _fill_table(x, parent, factor, rows, table):
-    for r in range(_LANES):
+def _fill_table(x, lanes, parent, factor, rows, table):
+    for r in range(lanes):
         table[0, r] = 1.0
     for w in range(len(rows)):
         i = rows[w]
-        for r in range(_LANES):
+        for r in range(lanes):
             table[i, r] = table[parent[i], r] * x[factor[i], r]
 
 
 @_inlined
-def _values(x, terms, used, rows, table, out):
+def _values(x, lanes, terms, used, rows, table, out):
     """Values (m, lanes) of the terms ``used`` at the points ``x`` (d, lanes)."""
     parent, factor, _, index, _, kind, coordinate, inner, second, partner = terms
-    _fill_table(x, parent, factor, rows, table)
+    _fill_table(x, lanes, parent, factor, rows, table)
     for u in range(len(used)):
         i = used[u]
-        for r in range(_LANES):
+        for r in range(lanes):
             out[i, r] = table[index[i], r]
         if kind[i]:
-            for r in range(_LANES):
+            for r in range(lanes):
                 u = _argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
                 out[i, r] *= _function(kind[i], u, second[i])[0]
 
 
 @_inlined
-def _tangent_values(x, terms, used, rows, table, out, gradient):
+def _tangent_values(x, lanes, terms, used, rows, table, out, gradient):
     """Values (m, lanes) and gradients (m, d, lanes) of the terms ``used`` at points ``x`` (d, lanes)."""
     parent, factor, lowered, index, exponents, kind, coordinate, inner, second, partner = terms
-    _fill_table(x, parent, factor, rows, table)
+    _fill_table(x, lanes, parent, factor, rows, table)
     for u in range(len(used)):
         i = used[u]
         row = index[i]
-        for r in range(_LANES):
+        for r in range(lanes):
             out[i, r] = table[row, r]
         for j in range(len(x)):
             power, below = exponents[i, j], lowered[row, j]
-            for r in range(_LANES):
+            for r in range(lanes):
                 gradient[i, j, r] = power * table[below, r]
         if kind[i]:
-            for r in range(_LANES):
+            for r in range(lanes):
                 u = _argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
                 g, slope, _ = _function(kind[i], u, second[i])
                 for j in range(len(x)):
@@ -152,23 +152,23 @@ def _tangent_values(x, terms, used, rows, table, out, gradient):
 
 
 @_inlined
-def _slope(values, row, column, p, out):
+def _slope(values, lanes, row, column, p, out):
     """Right-hand sides (d, lanes) of coefficients ``p`` (k, lanes); a zero is no term, whatever its value."""
     for i in range(len(out)):
-        for r in range(_LANES):
+        for r in range(lanes):
             out[i, r] = 0.0
     for k in range(len(row)):
-        for r in range(_LANES):
+        for r in range(lanes):
             out[column[k], r] += p[k, r] * values[row[k], r] if p[k, r] != 0.0 else 0.0
 
 
 @_inlined
-def _next_stage(stage, x, h, k, total, z):
+def _next_stage(stage, lanes, x, h, k, total, z):
     """Add a slope ``k`` of the classical Runge-Kutta method to ``total``; where the next one is taken."""
     weight = 1.0 if stage == 0 or stage == 3 else 2.0
     reach = 1.0 if stage == 2 else 0.5
     for i in range(len(x)):
-        for r in range(_LANES):
+        for r in range(lanes):
             total[i, r] = (total[i, r] if stage else 0.0) + weight * k[i, r]
             z[i, r] = x[i, r] + reach * h[r] * k[i, r]
 
@@ -200,29 +200,29 @@ def rollouts(terms, coefficients, x0, t, counts, bound):
                     row[active], column[active] = i, j
                     active += 1
         used, rows = _in_use(row[:active], terms)
-        for r in range(_LANES):
+        for r in range(lanes):
             inside[r] = r < lanes
         for trajectory in range(n_trajectories):
             for i in range(d):
-                for r in range(_LANES):
+                for r in range(lanes):
                     x[i, r] = x0[first + r, trajectory, i] if inside[r] else 0.0
                     if inside[r]:
                         out[first + r, trajectory, 0, i] = x[i, r]
             left = lanes
             for sample in range(n - 1):
                 count = counts[trajectory, sample]
-                for r in range(_LANES):
+                for r in range(lanes):
                     h[r] = (t[trajectory, sample + 1] - t[trajectory, sample]) / count
                 for _ in range(count if h[0] > 0.0 else 0):
                     for i in range(d):
-                        for r in range(_LANES):
+                        for r in range(lanes):
                             z[i, r] = x[i, r]
                     for stage in range(4):
-                        _values(z, terms, used, rows, table, values)
-                        _slope(values, row[:active], column[:active], p, k)
-                        _next_stage(stage, x, h, k, total, z)
+                        _values(z, lanes, terms, used, rows, table, values)
+                        _slope(values, lanes, row[:active], column[:active], p, k)
+                        _next_stage(stage, lanes, x, h, k, total, z)
                     for i in range(d):
-                        for r in range(_LANES):
+                        for r in range(lanes):
                             x[i, r] += h[r] / 6.0 * total[i, r]
                 left = 0
                 for r in range(lanes):
@@ -240,7 +240,7 @@ def rollouts(terms, coefficients, x0, t, counts, bound):
 
 
 @_inlined
-def _forcing(x, terms, row, column, p, free, table, out):
+def _forcing(x, lanes, terms, row, column, p, free, table, out):
     """Derivatives (d, numbers, lanes) of the right-hand side by the numbers inside functions.
 
     Each row of ``free`` names a term, 0 for its inner factor or 1 for its second number, and which of these
@@ -248,12 +248,12 @@ def _forcing(x, terms, row, column, p, free, table, out):
     """
     for i in range(out.shape[0]):
         for f in range(out.shape[1]):
-            for r in range(_LANES):
+            for r in range(lanes):
                 out[i, f, r] = 0.0
     for f in range(len(free)):
         i = free[f, 0]
         kind, at, partner = terms[5][i], terms[6][i], terms[9][i]
-        for r in range(_LANES):
+        for r in range(lanes):
             u = _argument(x, r, kind, at, terms[7][i], terms[8][i], partner)
             _, slope_of_g, by_shape = _function(kind, u, terms[8][i])
             if free[f, 1] == 0:
@@ -269,7 +269,7 @@ def _forcing(x, terms, row, column, p, free, table, out):
 
 
 @_inlined
-def _step_derivatives(h, jacobians, by_slope, whole):
+def _step_derivatives(h, lanes, jacobians, by_slope, whole):
     """Derivatives of one Runge-Kutta step by the slopes of its stages (4, d, d, lanes) and by its start.
 
     They are gathered from the last stage back: ``by_slope[s]`` is what the end owes to that stage's
@@ -278,25 +278,25 @@ def _step_derivatives(h, jacobians, by_slope, whole):
     d = whole.shape[0]
     for i in range(d):
         for j in range(d):
-            for r in range(_LANES):
+            for r in range(lanes):
                 whole[i, j, r] = 1.0 if i == j else 0.0
     for stage in range(3, -1, -1):
         weight = 1.0 if stage == 0 or stage == 3 else 2.0
         reach = 1.0 if stage == 2 else 0.5
         for i in range(d):
             for j in range(d):
-                for r in range(_LANES):
+                for r in range(lanes):
                     by_slope[stage, i, j, r] = weight * h[r] / 6.0 if i == j else 0.0
                 if stage < 3:
                     for c in range(d):
-                        for r in range(_LANES):
+                        for r in range(lanes):
                             by_slope[stage, i, j, r] += (
                                 reach * h[r] * by_slope[stage + 1, i, c, r] * jacobians[stage + 1, c, j, r]
                             )
         for i in range(d):
             for j in range(d):
                 for c in range(d):
-                    for r in range(_LANES):
+                    for r in range(lanes):
                         whole[i, j, r] += by_slope[stage, i, c, r] * jacobians[stage, c, j, r]
 
 
@@ -310,7 +310,8 @@ def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
     n, d = len(nodes) - 1, nodes.shape[1]
     size, inner = len(row), free[:, 2].max() + 1 if len(free) else 0
     ends, tangents = np.empty((n, d)), np.empty((n, d, d + size + inner))
-    m, (used, rows) = len(terms[3]), _in_use(row, terms)
+    m, exponents, kind = len(terms[3]), terms[4], terms[5]
+    used, rows = _in_use(row, terms)
     table, values, gradient = (
         np.empty((len(terms[0]), _LANES)),
         np.empty((4, m, _LANES)),
@@ -331,63 +332,68 @@ def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
             p[i, r] = parameters[i]
     for first in range(0, n, _LANES):
         lanes, most = min(_LANES, n - first), 1
-        for r in range(_LANES):
-            interval = first + min(r, lanes - 1)
+        for r in range(lanes):
+            interval = first + r
             most = max(most, counts[interval])
             for i in range(d):
                 x[i, r] = nodes[interval, i]
         for step in range(most):
-            for r in range(_LANES):
-                interval = first + min(r, lanes - 1)
+            for r in range(lanes):
+                interval = first + r
                 h[r] = steps[interval] if step < counts[interval] else 0.0
             for i in range(d):
-                for r in range(_LANES):
+                for r in range(lanes):
                     z[i, r] = x[i, r]
             for stage in range(4):
                 own, jacobian = values[stage], jacobians[stage]
-                _tangent_values(z, terms, used, rows, table, own, gradient)
+                _tangent_values(z, lanes, terms, used, rows, table, own, gradient)
                 if inner:
-                    _forcing(z, terms, row, column, p, free, table, forcing[stage])
-                _slope(own, row, column, p, k)
+                    _forcing(z, lanes, terms, row, column, p, free, table, forcing[stage])
+                _slope(own, lanes, row, column, p, k)
                 for i in range(d):
                     for j in range(d):
-                        for r in range(_LANES):
+                        for r in range(lanes):
                             jacobian[i, j, r] = 0.0
                 for a in range(size):
+                    term = row[a]
                     for j in range(d):
-                        for r in range(_LANES):
-                            jacobian[column[a], j, r] += p[a, r] * gradient[row[a], j, r]
-                _next_stage(stage, x, h, k, total, z)
+                        if exponents[term, j] or kind[term]:
+                            for r in range(lanes):
+                                jacobian[column[a], j, r] += p[a, r] * gradient[term, j, r]
+                _next_stage(stage, lanes, x, h, k, total, z)
             for i in range(d):
-                for r in range(_LANES):
+                for r in range(lanes):
                     x[i, r] += h[r] / 6.0 * total[i, r]
-            _step_derivatives(h, jacobians, by_slope, whole)
+            _step_derivatives(h, lanes, jacobians, by_slope, whole)
             for c in range(d + size + inner):
                 for i in range(d):
-                    for r in range(_LANES):
+                    for r in range(lanes):
                         moved[i, r] = 0.0
                     if step:
                         for j in range(d):
-                            for r in range(_LANES):
+                            for r in range(lanes):
                                 moved[i, r] += whole[i, j, r] * tangent[j, c, r]
                     elif c < d:
-                        for r in range(_LANES):
+                        for r in range(lanes):
                             moved[i, r] = whole[i, c, r]
                     if c >= d and c < d + size:
-                        for stage in range(4):
-                            for r in range(_LANES):
-                                moved[i, r] += (
-                                    by_slope[stage, i, column[c - d], r] * values[stage, row[c - d], r]
-                                )
+                        owed, value = by_slope[:, i, column[c - d]], values[:, row[c - d]]
+                        for r in range(lanes):
+                            moved[i, r] += (
+                                owed[0, r] * value[0, r]
+                                + owed[1, r] * value[1, r]
+                                + owed[2, r] * value[2, r]
+                                + owed[3, r] * value[3, r]
+                            )
                     elif c >= d:
                         for stage in range(4):
                             for j in range(d):
-                                for r in range(_LANES):
+                                for r in range(lanes):
                                     moved[i, r] += (
                                         by_slope[stage, i, j, r] * forcing[stage, j, c - d - size, r]
                                     )
                 for i in range(d):
-                    for r in range(_LANES):
+                    for r in range(lanes):
                         tangent[i, c, r] = moved[i, r]
         for r in range(lanes):
             for i in range(d):
