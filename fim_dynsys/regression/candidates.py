@@ -343,10 +343,10 @@ def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
         names, fits = _sparse_fits(gram[..., inside[:, None], inside], moment[..., inside], total)
         coefficients = np.zeros((*fits.shape[:2], len(dictionary), observations.dim))
         coefficients[:, :, inside] = np.swapaxes(fits, -1, -2)
-        found.append(([f"degree {degree}, {name}" for name in names], coefficients))
+        found += zip([f"degree {degree}, {name}" for name in names], coefficients, strict=True)
     for number, (smoother, fits) in enumerate(zip(smoothers, smoothed, strict=True)):
         start = np.stack([states[0] for states, _ in fits])
-        for name, coefficients in ((n, c) for names, all_ in found for n, c in zip(names, all_, strict=True)):
+        for name, coefficients in found:
             values = coefficients[number]
             key = values.tobytes()
             if key not in seen and np.isfinite(values).all():
