@@ -157,9 +157,19 @@ def _slope(values, lanes, row, column, p, out):
     for i in range(len(out)):
         for r in range(lanes):
             out[i, r] = 0.0
-    for k in range(len(row)):
-        for r in range(lanes):
-            out[column[k], r] += p[k, r] * values[row[k], r] if p[k, r] != 0.0 else 0.0
+    k = 0
+    while k < len(row):
+        own = out[column[k]]
+        if k + 1 < len(row) and column[k] == column[k + 1]:  # two at a time: less traffic
+            one, two = values[row[k]], values[row[k + 1]]
+            for r in range(lanes):
+                first = p[k, r] * one[r] if p[k, r] != 0.0 else 0.0
+                own[r] = own[r] + first + (p[k + 1, r] * two[r] if p[k + 1, r] != 0.0 else 0.0)
+            k += 2
+        else:
+            for r in range(lanes):
+                own[r] += p[k, r] * values[row[k], r] if p[k, r] != 0.0 else 0.0
+            k += 1
 
 
 @_inlined
@@ -190,8 +200,8 @@ def rollouts(terms, coefficients, x0, t, counts, bound):
     h, inside = np.empty(_LANES), np.empty(_LANES, np.bool_)
     for first in range(0, n_fields, _LANES):
         lanes, active = min(_LANES, n_fields - first), 0
-        for i in range(m):
-            for j in range(d):
+        for j in range(d):
+            for i in range(m):
                 anywhere = False
                 for r in range(lanes):
                     p[active, r] = coefficients[first + r, i, j]
