@@ -5,6 +5,7 @@ import csv
 import numpy as np
 import pytest
 
+from benchmarks.odebench import facts
 from benchmarks.speed import __main__ as command
 from benchmarks.speed import measurements
 from benchmarks.speed.timing import Measurement, interleaved
@@ -40,6 +41,22 @@ def test_contexts_are_noisy_and_reproducible():
     assert np.array_equal(first.x, second.x)
     assert first.x.shape == (2, 200, 2)
     assert 0.01 < np.abs(np.diff(first.x[0, :, 0], n=2)).std() < 1
+
+
+def test_latency_is_the_median_over_contexts_of_each_dimension_and_all(monkeypatch):
+    shapes = []
+
+    def timed(functions, rounds):
+        shapes.extend(function().shape for function in functions.values())
+        return {name: 1e-3 * len(shapes) for name in functions}
+
+    monkeypatch.setattr(measurements, "interleaved", timed)
+    problems = [next(p for p in facts.problems() if p.dim == dim) for dim in (1, 2)]
+    rows = {row.quantity: row.value for row in measurements.latency(1, problems)}
+    assert shapes == [(200, 1)] * 4 + [(200, 2)] * 4  # two contexts a system, with search and without
+    for name in ("fim-ode", measurements.OPINION):
+        found = [rows[f"{name}, infer and 200 queries, ODEBench, {g}"] for g in ("d=1", "d=2", "all")]
+        np.testing.assert_allclose(found, [3.0, 7.0, 5.0])
 
 
 def test_import_is_measured_in_fresh_processes():

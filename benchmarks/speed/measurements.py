@@ -1,15 +1,18 @@
 """What the speed benchmark measures; each function returns its rows of the table."""
 
 import resource
+import statistics
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 import fim_dynsys
+from benchmarks import harness
+from benchmarks.odebench import facts
 from benchmarks.speed.timing import Measurement, interleaved
 from fim_dynsys.corruption import add_noise
 from fim_dynsys.field import CallableField
@@ -220,6 +223,34 @@ def _fim_ode_queries(repeats: int, contexts: dict[int, Trajectories]) -> list[Me
     return [*rows, Measurement(f"{OPINION}, alone / in a batch of 100, d=2", ratio, "x", rounds, note)]
 
 
+def latency(repeats: int, problems: Sequence[harness.Problem] | None = None) -> list[Measurement]:
+    """Time from a context of ODEBench to its field and 200 values of it: medians over the contexts."""
+    problems = {problem.system: problem for problem in problems or facts.problems()}
+    variants = {"fim-ode": fim_dynsys.load("fim-ode"), OPINION: fim_dynsys.load("fim-ode", refine=False)}
+    rounds = max(1, repeats // 10)
+    seconds: dict[tuple[str, str], list[float]] = {}
+    for trial in harness.list_trials(list(problems.values()), [(0.05, 0.0)], ["paper"], [SEED]):
+        data = harness.observe(problems[trial.system], trial)
+        functions = {
+            name: (lambda data=data, model=model: model.infer(data)(data.x[0]))
+            for name, model in variants.items()
+        }
+        timed = _quietly(lambda functions=functions: interleaved(functions, rounds))
+        for name, value in timed.items():
+            for group in (f"d={data.dim}", "all"):
+                seconds.setdefault((name, group), []).append(value)
+    return [
+        Measurement(
+            f"{name}, infer and 200 queries, ODEBench, {group}",
+            1e3 * statistics.median(values),
+            "ms",
+            rounds,
+            f"median over {len(values)} contexts, {OBSERVATIONS} observations, noise 0.05, one thread",
+        )
+        for (name, group), values in sorted(seconds.items())
+    ]
+
+
 def _quietly(function):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -273,4 +304,5 @@ SECTIONS: dict[str, Callable[[int], list[Measurement]]] = {
     "published": published_queries,
     "published-field": published_field,
     "models": models,
+    "latency": latency,
 }

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -73,17 +74,17 @@ class Observations:
     first: np.ndarray
     splines: list
 
-    @property
+    @cached_property
     def path(self):
         """Smoothed states (n, d) of each piece."""
         return [states for states, _ in self.splines]
 
-    @property
+    @cached_property
     def start(self):
         """Smoothed first states (P, d) of the pieces."""
         return np.stack([states[0] for states in self.path])
 
-    @property
+    @cached_property
     def start_variance(self):
         """Variance (d,) of ``start``: half the noise's, and that of 0.3 % of the signal."""
         return 0.5 * self.law.level**2 + (3e-3) ** 2 * self.signal_variance
@@ -93,7 +94,7 @@ class Observations:
         """Number of coordinates."""
         return self.z.shape[2]
 
-    @property
+    @cached_property
     def n(self):
         """Number of samples."""
         return sum(len(t) for t, _ in self.samples)
@@ -134,7 +135,7 @@ class Observations:
         """Root mean square of the scaled speed: one standard deviation per unit of time."""
         return float(np.sqrt(np.mean(np.var(np.concatenate([z for _, z in self.samples]), axis=0)))) or 1.0
 
-    @property
+    @cached_property
     def signal_variance(self):
         """Weighted variance (d,) of the states about their mean."""
         total = self.weights.sum(axis=(0, 1))
@@ -328,28 +329,35 @@ def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
     """
     at_rest = np.stack([z.mean(axis=0) for _, z in observations.samples])
     candidates = [Candidate(np.zeros((len(dictionary), observations.dim)), at_rest, REST, SPLINE.name)]
-    seen = set()
-    total_degree = dictionary.exponents.sum(axis=1)
-    for smoother in smoothers:
-        fits = observations.smoothed(smoother)
+    smoothed = [observations.smoothed(smoother) for smoother in smoothers]
+    problems = [
+        _weighted_equations(observations, dictionary, smoother, *_stacked(fits))
+        for smoother, fits in zip(smoothers, smoothed, strict=True)
+    ]
+    gram, moment, total = (np.stack(part) for part in zip(*problems, strict=True))
+    total_degree, found, seen = dictionary.exponents.sum(axis=1), [], set()
+    for degree in degrees:
+        inside = np.flatnonzero(total_degree <= degree)
+        if degree > 1 and len(inside) * 2 > observations.n:
+            continue
+        names, fits = _sparse_fits(gram[..., inside[:, None], inside], moment[..., inside], total)
+        coefficients = np.zeros((*fits.shape[:2], len(dictionary), observations.dim))
+        coefficients[:, :, inside] = np.swapaxes(fits, -1, -2)
+        found += zip([f"degree {degree}, {name}" for name in names], coefficients, strict=True)
+    for number, (smoother, fits) in enumerate(zip(smoothers, smoothed, strict=True)):
         start = np.stack([states[0] for states, _ in fits])
-        states, slopes = (np.concatenate(part) for part in zip(*fits, strict=True))
-        gram, moment, total = _weighted_equations(observations, dictionary, smoother, states, slopes)
-        for degree in degrees:
-            inside = np.flatnonzero(total_degree <= degree)
-            if degree > 1 and len(inside) * 2 > len(states):
-                continue
-            sub = np.ix_(range(observations.dim), inside, inside)
-            for name, fit in _sparse_fits(gram[sub], moment[:, inside], total, len(states)):
-                coefficients = np.zeros((len(dictionary), observations.dim))
-                coefficients[inside] = fit.T
-                key = coefficients.tobytes()
-                if key not in seen and np.isfinite(coefficients).all():
-                    seen.add(key)
-                    candidates.append(
-                        Candidate(coefficients, start, f"degree {degree}, {name}", smoother.name)
-                    )
+        for name, coefficients in found:
+            values = coefficients[number]
+            key = values.tobytes()
+            if key not in seen and np.isfinite(values).all():
+                seen.add(key)
+                candidates.append(Candidate(values, start, name, smoother.name))
     return candidates
+
+
+def _stacked(fits):
+    """States and slopes (N, d) of all pieces."""
+    return tuple(np.concatenate(part) for part in zip(*fits, strict=True))
 
 
 def _weighted_equations(observations, dictionary, smoother, states, slopes):
@@ -357,27 +365,30 @@ def _weighted_equations(observations, dictionary, smoother, states, slopes):
     return normal_equations(root * dictionary.evaluate(states), root * slopes)
 
 
-def _sparse_fits(gram, moment, total, n):
-    """Pairs of a name and coefficients (d, m) for every setting."""
-    threshold = np.array([s for s, _ in STLSQ_SETTINGS])[:, None]
-    unit = np.array([u for _, u in STLSQ_SETTINGS])[:, None]
+def _sparse_fits(gram, moment, total):
+    """Names of the settings, and the coefficients (settings, smoothers, d, m) of each."""
+    threshold = np.array([s for s, _ in STLSQ_SETTINGS])[:, None, None]
+    unit = np.array([u for _, u in STLSQ_SETTINGS])[:, None, None]
     thresholded = stlsq(gram, moment, np.where(unit, threshold * np.sqrt(total), threshold), 0.05, unit)
-    backward = np.moveaxis(backward_path(gram, moment, total[:, None] * np.array(BACKWARD_TOLERANCES)), 1, 0)
+    backward = backward_path(gram, moment, total[..., None] * np.array(BACKWARD_TOLERANCES))
     names = [f"STLSQ {s}{' normalised' if u else ''}" for s, u in STLSQ_SETTINGS]
     names += [f"backward {tolerance:g}" for tolerance in BACKWARD_TOLERANCES]
-    return zip(names, np.concatenate([thresholded, backward]), strict=True)
+    return names, np.concatenate([thresholded, np.moveaxis(backward, -2, 0)])
 
 
 def score(observations, candidate, variance):
     """The candidate with residual variances (d,) and its BIC."""
-    value = bic(
-        variance,
-        observations.n,
-        np.count_nonzero(candidate.coefficients) + candidate.inner,
-        observations.signal_variance,
-        len(observations.samples),
-    )
-    return replace(candidate, score=float(value), variance=variance)
+    return _scored(observations, [candidate], variance[None])[0]
+
+
+def _scored(observations, candidates, variances):
+    active = [np.count_nonzero(c.coefficients) + c.inner for c in candidates]
+    signal, starts = observations.signal_variance, len(observations.samples)
+    values = bic(variances, observations.n, np.array(active), signal, starts)
+    return [
+        replace(c, score=float(value), variance=variance)
+        for c, value, variance in zip(candidates, values, variances, strict=True)
+    ]
 
 
 def judge(observations, dictionary, candidates):
@@ -406,8 +417,7 @@ def judge(observations, dictionary, candidates):
         coefficients = np.stack([c.coefficients for c in part])
         start = np.stack([c.start for c in part])
         paths = rollout(dictionary, coefficients, start, observations.t, STEP_LIMIT)
-        variances = observations.residual_variance(paths)
-        scored += [score(observations, c, v) for c, v in zip(part, variances, strict=True)]
+        scored += _scored(observations, part, observations.residual_variance(paths))
     return sorted(scored, key=lambda c: c.score)
 
 
@@ -455,7 +465,6 @@ def refit(observations, dictionary, support, smoother_name):
     """
     smoother = next((s for s in TIME_AWARE if s.name == smoother_name), SPLINE)
     fits = observations.smoothed(smoother)
-    states, slopes = (np.concatenate(part) for part in zip(*fits, strict=True))
-    gram, moment, _ = _weighted_equations(observations, dictionary, smoother, states, slopes)
+    gram, moment, _ = _weighted_equations(observations, dictionary, smoother, *_stacked(fits))
     coefficients = solve_supports(gram, moment, support.T).T
     return Candidate(coefficients, np.stack([s[0] for s, _ in fits]), "refit", smoother.name)

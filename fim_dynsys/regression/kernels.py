@@ -8,6 +8,7 @@ filled by loops, because a slice assignment takes a second or two to compile.
 import numba
 import numpy as np
 
+_LANES = 32  # points taken together: the compiler makes vectors of loops over them
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 _inlined = numba.njit(inline="always", error_model="numpy")
 
@@ -65,82 +66,121 @@ def _has_shape(kind):
 
 
 @_inlined
-def _argument(x, kind, coordinate, inner, second, partner):
+def _argument(x, lane, kind, coordinate, inner, second, partner):
     """``u`` of a term at one point."""
-    u = inner * x[coordinate]
+    u = inner * x[coordinate, lane]
     if not _has_shape(kind):
-        u += second * (x[partner] if partner >= 0 else 1.0)
+        u += second * (x[partner, lane] if partner >= 0 else 1.0)
     return u
 
 
-@_inlined
-def _fill_table(x, parent, factor, table):
-    table[0] = 1.0
+@_compiled
+def _in_use(row, terms):
+    """The terms that occur in ``row``, and the table's rows that they and their derivatives are made of."""
+    parent, lowered, index = terms[0], terms[2], terms[3]
+    occurs, needed = np.zeros(len(index), np.bool_), np.zeros(len(parent), np.bool_)
+    used, rows = np.empty(len(index), np.intp), np.empty(len(parent), np.intp)
+    n_used = n_rows = 0
+    for k in range(len(row)):
+        occurs[row[k]] = True
+    for i in range(len(index)):
+        if occurs[i]:
+            used[n_used] = i
+            n_used += 1
+            needed[index[i]] = True
+            for j in range(lowered.shape[1]):
+                needed[lowered[index[i], j]] = True
+    for i in range(len(parent) - 1, 0, -1):
+        if needed[i]:
+            needed[parent[i]] = True
     for i in range(1, len(parent)):
-        table[i] = table[parent[i]] * x[factor[i]]
+        if needed[i]:
+            rows[n_rows] = i
+            n_rows += 1
+    return used[:n_used], rows[:n_rows]
 
 
 @_inlined
-def _values(x, terms, used, table, out):
-    """Values of the terms ``used`` at one point."""
+def _fill_table(x, lanes, parent, factor, rows, table):
+    for r in range(lanes):
+        table[0, r] = 1.0
+    for w in range(len(rows)):
+        i = rows[w]
+        for r in range(lanes):
+            table[i, r] = table[parent[i], r] * x[factor[i], r]
+
+
+@_inlined
+def _values(x, lanes, terms, used, rows, table, out):
+    """Values (m, lanes) of the terms ``used`` at the points ``x`` (d, lanes)."""
     parent, factor, _, index, _, kind, coordinate, inner, second, partner = terms
-    _fill_table(x, parent, factor, table)
+    _fill_table(x, lanes, parent, factor, rows, table)
     for u in range(len(used)):
         i = used[u]
-        value = table[index[i]]
+        for r in range(lanes):
+            out[i, r] = table[index[i], r]
         if kind[i]:
-            u = _argument(x, kind[i], coordinate[i], inner[i], second[i], partner[i])
-            value *= _function(kind[i], u, second[i])[0]
-        out[i] = value
+            for r in range(lanes):
+                u = _argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
+                out[i, r] *= _function(kind[i], u, second[i])[0]
 
 
 @_inlined
-def _values_and_gradients(x, terms, used, table, out, gradient):
-    """Values (m,) and gradients (m, d) of the terms ``used`` at one point."""
+def _tangent_values(x, lanes, terms, used, rows, table, out, gradient):
+    """Values (m, lanes) and gradients (m, d, lanes) of the terms ``used`` at points ``x`` (d, lanes)."""
     parent, factor, lowered, index, exponents, kind, coordinate, inner, second, partner = terms
-    _fill_table(x, parent, factor, table)
+    _fill_table(x, lanes, parent, factor, rows, table)
     for u in range(len(used)):
         i = used[u]
         row = index[i]
-        out[i] = table[row]
+        for r in range(lanes):
+            out[i, r] = table[row, r]
         for j in range(len(x)):
-            power = exponents[i, j]
-            gradient[i, j] = power * table[lowered[row, j]] if power else 0.0
+            power, below = exponents[i, j], lowered[row, j]
+            for r in range(lanes):
+                gradient[i, j, r] = power * table[below, r]
         if kind[i]:
-            u = _argument(x, kind[i], coordinate[i], inner[i], second[i], partner[i])
-            g, slope, _ = _function(kind[i], u, second[i])
-            for j in range(len(x)):
-                gradient[i, j] *= g
-            gradient[i, coordinate[i]] += table[row] * inner[i] * slope
-            if partner[i] >= 0 and not _has_shape(kind[i]):
-                gradient[i, partner[i]] += table[row] * second[i] * slope
-            out[i] *= g
+            for r in range(lanes):
+                u = _argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
+                g, slope, _ = _function(kind[i], u, second[i])
+                for j in range(len(x)):
+                    gradient[i, j, r] *= g
+                gradient[i, coordinate[i], r] += table[row, r] * inner[i] * slope
+                if partner[i] >= 0 and not _has_shape(kind[i]):
+                    gradient[i, partner[i], r] += table[row, r] * second[i] * slope
+                out[i, r] *= g
 
 
 @_inlined
-def _slope(x, terms, used, row, column, p, table, values, out):
-    _values(x, terms, used, table, values)
+def _slope(values, lanes, row, column, p, out):
+    """Right-hand sides (d, lanes) of coefficients ``p`` (k, lanes); a zero is no term, whatever its value."""
     for i in range(len(out)):
-        out[i] = 0.0
-    for k in range(len(p)):
-        out[column[k]] += p[k] * values[row[k]]
+        for r in range(lanes):
+            out[i, r] = 0.0
+    k = 0
+    while k < len(row):
+        own = out[column[k]]
+        if k + 1 < len(row) and column[k] == column[k + 1]:  # two at a time: less traffic
+            one, two = values[row[k]], values[row[k + 1]]
+            for r in range(lanes):
+                first = p[k, r] * one[r] if p[k, r] != 0.0 else 0.0
+                own[r] = own[r] + first + (p[k + 1, r] * two[r] if p[k + 1, r] != 0.0 else 0.0)
+            k += 2
+        else:
+            for r in range(lanes):
+                own[r] += p[k, r] * values[row[k], r] if p[k, r] != 0.0 else 0.0
+            k += 1
 
 
 @_inlined
-def _step(x, h, terms, used, row, column, p, table, values, work):
-    """One classical Runge-Kutta step of ``x`` in place."""
-    k, total, z = work[0], work[1], work[2]
+def _next_stage(stage, lanes, x, h, k, total, z):
+    """Add a slope ``k`` of the classical Runge-Kutta method to ``total``; where the next one is taken."""
+    weight = 1.0 if stage == 0 or stage == 3 else 2.0
+    reach = 1.0 if stage == 2 else 0.5
     for i in range(len(x)):
-        z[i] = x[i]
-    for stage in range(4):
-        _slope(z, terms, used, row, column, p, table, values, k)
-        weight = 1.0 if stage == 0 or stage == 3 else 2.0
-        reach = h if stage == 2 else 0.5 * h
-        for i in range(len(x)):
-            total[i] = (total[i] if stage else 0.0) + weight * k[i]
-            z[i] = x[i] + reach * k[i]
-    for i in range(len(x)):
-        x[i] += h / 6.0 * total[i]
+        for r in range(lanes):
+            total[i, r] = (total[i, r] if stage else 0.0) + weight * k[i, r]
+            z[i, r] = x[i, r] + reach * h[r] * k[i, r]
 
 
 @_compiled
@@ -149,148 +189,227 @@ def rollouts(terms, coefficients, x0, t, counts, bound):
     n_fields, m, d = coefficients.shape
     n_trajectories, n = t.shape
     out = np.full((n_fields, n_trajectories, n, d), np.nan)
-    table, values, work = np.empty(len(terms[0])), np.empty(m), np.empty((3, d))
-    row, column, p = np.empty(m * d, np.intp), np.empty(m * d, np.intp), np.empty(m * d)
-    used, x = np.empty(m, np.intp), np.empty(d)
-    for field in range(n_fields):
-        active, n_used = 0, 0
-        for i in range(m):
-            before = active
-            for j in range(d):
-                if coefficients[field, i, j] != 0.0:
-                    row[active], column[active], p[active] = i, j, coefficients[field, i, j]
+    table, values = np.empty((len(terms[0]), _LANES)), np.empty((m, _LANES))
+    x, z, k, total = (
+        np.empty((d, _LANES)),
+        np.empty((d, _LANES)),
+        np.empty((d, _LANES)),
+        np.empty((d, _LANES)),
+    )
+    row, column, p = np.empty(m * d, np.intp), np.empty(m * d, np.intp), np.zeros((m * d, _LANES))
+    h, inside = np.empty(_LANES), np.empty(_LANES, np.bool_)
+    for first in range(0, n_fields, _LANES):
+        lanes, active = min(_LANES, n_fields - first), 0
+        for j in range(d):
+            for i in range(m):
+                anywhere = False
+                for r in range(lanes):
+                    p[active, r] = coefficients[first + r, i, j]
+                    anywhere = anywhere or p[active, r] != 0.0
+                if anywhere:
+                    row[active], column[active] = i, j
                     active += 1
-            if active > before:
-                used[n_used] = i
-                n_used += 1
-        inside = True
+        used, rows = _in_use(row[:active], terms)
+        for r in range(lanes):
+            inside[r] = r < lanes
         for trajectory in range(n_trajectories):
-            if not inside:
-                break
             for i in range(d):
-                x[i] = x0[field, trajectory, i]
-            for i in range(d):
-                out[field, trajectory, 0, i] = x[i]
+                for r in range(lanes):
+                    x[i, r] = x0[first + r, trajectory, i] if inside[r] else 0.0
+                    if inside[r]:
+                        out[first + r, trajectory, 0, i] = x[i, r]
+            left = lanes
             for sample in range(n - 1):
                 count = counts[trajectory, sample]
-                h = (t[trajectory, sample + 1] - t[trajectory, sample]) / count
-                if h > 0.0:
-                    for _ in range(count):
-                        _step(
-                            x,
-                            h,
-                            terms,
-                            used[:n_used],
-                            row[:active],
-                            column[:active],
-                            p[:active],
-                            table,
-                            values,
-                            work,
-                        )
-                for i in range(d):
-                    inside = inside and abs(x[i]) <= bound
-                if not inside:
+                for r in range(lanes):
+                    h[r] = (t[trajectory, sample + 1] - t[trajectory, sample]) / count
+                for _ in range(count if h[0] > 0.0 else 0):
+                    for i in range(d):
+                        for r in range(lanes):
+                            z[i, r] = x[i, r]
+                    for stage in range(4):
+                        _values(z, lanes, terms, used, rows, table, values)
+                        _slope(values, lanes, row[:active], column[:active], p, k)
+                        _next_stage(stage, lanes, x, h, k, total, z)
+                    for i in range(d):
+                        for r in range(lanes):
+                            x[i, r] += h[r] / 6.0 * total[i, r]
+                left = 0
+                for r in range(lanes):
+                    for i in range(d):
+                        inside[r] = inside[r] and abs(x[i, r]) <= bound
+                    if inside[r]:
+                        left += 1
+                        for i in range(d):
+                            out[first + r, trajectory, sample + 1, i] = x[i, r]
+                if not left:
                     break
-                for i in range(d):
-                    out[field, trajectory, sample + 1, i] = x[i]
+            if not left:
+                break
     return out
 
 
 @_inlined
-def _tangent_slope(x, tangent, terms, used, row, column, p, free, buffers, slope, tangent_slope):
-    """Right-hand side and its derivative along the columns of ``tangent`` (d, d + q).
+def _forcing(x, lanes, terms, row, column, p, free, table, out):
+    """Derivatives (d, numbers, lanes) of the right-hand side by the numbers inside functions.
 
-    The parameters after the coefficients ``p`` are numbers inside functions: each row of ``free`` names a
-    term, 0 for its inner factor or 1 for its second number, and which of these parameters it is; terms may
-    share one.
+    Each row of ``free`` names a term, 0 for its inner factor or 1 for its second number, and which of these
+    parameters it is; terms may share one.
     """
-    table, values, gradient, jacobian = buffers
-    d, width = tangent.shape
-    _values_and_gradients(x, terms, used, table, values, gradient)
-    for i in range(d):
-        slope[i] = 0.0
-        for j in range(d):
-            jacobian[i, j] = 0.0
-    for k in range(len(p)):
-        slope[column[k]] += p[k] * values[row[k]]
-        for j in range(d):
-            jacobian[column[k], j] += p[k] * gradient[row[k], j]
-    for i in range(d):
-        for c in range(width):
-            tangent_slope[i, c] = 0.0
-        for j in range(d):
-            factor = jacobian[i, j]
-            if factor != 0.0:
-                for c in range(width):
-                    tangent_slope[i, c] += factor * tangent[j, c]
-    for k in range(len(p)):
-        tangent_slope[column[k], d + k] += values[row[k]]
+    for i in range(out.shape[0]):
+        for f in range(out.shape[1]):
+            for r in range(lanes):
+                out[i, f, r] = 0.0
     for f in range(len(free)):
         i = free[f, 0]
         kind, at, partner = terms[5][i], terms[6][i], terms[9][i]
-        u = _argument(x, kind, at, terms[7][i], terms[8][i], partner)
-        _, slope_of_g, by_shape = _function(kind, u, terms[8][i])
-        if free[f, 1] == 0:
-            by_number = slope_of_g * x[at]
-        elif _has_shape(kind):
-            by_number = by_shape
-        else:
-            by_number = slope_of_g * (x[partner] if partner >= 0 else 1.0)
-        by_number *= table[terms[3][i]]
-        for k in range(len(p)):
-            if row[k] == i:
-                tangent_slope[column[k], d + len(p) + free[f, 2]] += p[k] * by_number
+        for r in range(lanes):
+            u = _argument(x, r, kind, at, terms[7][i], terms[8][i], partner)
+            _, slope_of_g, by_shape = _function(kind, u, terms[8][i])
+            if free[f, 1] == 0:
+                by_number = slope_of_g * x[at, r]
+            elif _has_shape(kind):
+                by_number = by_shape
+            else:
+                by_number = slope_of_g * (x[partner, r] if partner >= 0 else 1.0)
+            by_number *= table[terms[3][i], r]
+            for k in range(len(row)):
+                if row[k] == i:
+                    out[column[k], free[f, 2], r] += p[k, r] * by_number
 
 
 @_inlined
-def _distinct(row, m):
-    """The terms that occur in ``row``, in order; numpy's `unique` would take seconds to compile."""
-    count = np.zeros(m, np.intp)
-    for k in range(len(row)):
-        count[row[k]] += 1
-    used, n = np.empty(m, np.intp), 0
-    for i in range(m):
-        if count[i]:
-            used[n] = i
-            n += 1
-    return used[:n]
+def _step_derivatives(h, lanes, jacobians, by_slope, whole):
+    """Derivatives of one Runge-Kutta step by the slopes of its stages (4, d, d, lanes) and by its start.
+
+    They are gathered from the last stage back: ``by_slope[s]`` is what the end owes to that stage's
+    slope, the stages that follow included.
+    """
+    d = whole.shape[0]
+    for i in range(d):
+        for j in range(d):
+            for r in range(lanes):
+                whole[i, j, r] = 1.0 if i == j else 0.0
+    for stage in range(3, -1, -1):
+        weight = 1.0 if stage == 0 or stage == 3 else 2.0
+        reach = 1.0 if stage == 2 else 0.5
+        for i in range(d):
+            for j in range(d):
+                for r in range(lanes):
+                    by_slope[stage, i, j, r] = weight * h[r] / 6.0 if i == j else 0.0
+                if stage < 3:
+                    for c in range(d):
+                        for r in range(lanes):
+                            by_slope[stage, i, j, r] += (
+                                reach * h[r] * by_slope[stage + 1, i, c, r] * jacobians[stage + 1, c, j, r]
+                            )
+        for i in range(d):
+            for j in range(d):
+                for c in range(d):
+                    for r in range(lanes):
+                        whole[i, j, r] += by_slope[stage, i, c, r] * jacobians[stage, c, j, r]
 
 
 @_compiled
-def interval_maps(terms, row, column, p, free, nodes, steps, counts):
-    """Ends of all intervals (N, d) and their derivatives (N, d, d + q) by start and parameters."""
+def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
+    """Ends of all intervals (N, d) and their derivatives (N, d, d + q) by start and parameters.
+
+    The parameters are the coefficients ``parameters`` of terms ``row`` in coordinates ``column``, and then
+    the numbers inside functions that ``free`` names, see `_forcing`.
+    """
     n, d = len(nodes) - 1, nodes.shape[1]
-    width = d + len(p) + (free[:, 2].max() + 1 if len(free) else 0)
-    ends, tangents = np.empty((n, d)), np.zeros((n, d, width))
-    m, used = len(terms[3]), _distinct(row, len(terms[3]))
-    buffers = (np.empty(len(terms[0])), np.empty(m), np.empty((m, d)), np.empty((d, d)))
-    k, total, z = np.empty(d), np.empty(d), np.empty(d)
-    dk, dtotal, dz = np.empty((d, width)), np.empty((d, width)), np.empty((d, width))
-    for interval in range(n):
-        x, dx, h = ends[interval], tangents[interval], steps[interval]
-        for i in range(d):
-            x[i] = nodes[interval, i]
-            dx[i, i] = 1.0
-        for _ in range(counts[interval]):
+    size, inner = len(row), free[:, 2].max() + 1 if len(free) else 0
+    ends, tangents = np.empty((n, d)), np.empty((n, d, d + size + inner))
+    m, exponents, kind = len(terms[3]), terms[4], terms[5]
+    used, rows = _in_use(row, terms)
+    table, values, gradient = (
+        np.empty((len(terms[0]), _LANES)),
+        np.empty((4, m, _LANES)),
+        np.empty((m, d, _LANES)),
+    )
+    x, z, k, total = (
+        np.empty((d, _LANES)),
+        np.empty((d, _LANES)),
+        np.empty((d, _LANES)),
+        np.empty((d, _LANES)),
+    )
+    jacobians, by_slope = np.empty((4, d, d, _LANES)), np.empty((4, d, d, _LANES))
+    forcing, whole = np.empty((4, d, inner, _LANES)), np.empty((d, d, _LANES))
+    tangent, moved = np.empty((d, d + size + inner, _LANES)), np.empty((d, _LANES))
+    p, h = np.empty((size, _LANES)), np.empty(_LANES)
+    for i in range(size):
+        for r in range(_LANES):
+            p[i, r] = parameters[i]
+    for first in range(0, n, _LANES):
+        lanes, most = min(_LANES, n - first), 1
+        for r in range(lanes):
+            interval = first + r
+            most = max(most, counts[interval])
             for i in range(d):
-                z[i] = x[i]
-                for c in range(width):
-                    dz[i, c] = dx[i, c]
+                x[i, r] = nodes[interval, i]
+        for step in range(most):
+            for r in range(lanes):
+                interval = first + r
+                h[r] = steps[interval] if step < counts[interval] else 0.0
+            for i in range(d):
+                for r in range(lanes):
+                    z[i, r] = x[i, r]
             for stage in range(4):
-                _tangent_slope(z, dz, terms, used, row, column, p, free, buffers, k, dk)
-                weight = 1.0 if stage == 0 or stage == 3 else 2.0
-                reach = h if stage == 2 else 0.5 * h
+                own, jacobian = values[stage], jacobians[stage]
+                _tangent_values(z, lanes, terms, used, rows, table, own, gradient)
+                if inner:
+                    _forcing(z, lanes, terms, row, column, p, free, table, forcing[stage])
+                _slope(own, lanes, row, column, p, k)
                 for i in range(d):
-                    total[i] = (total[i] if stage else 0.0) + weight * k[i]
-                    z[i] = x[i] + reach * k[i]
-                    for c in range(width):
-                        dtotal[i, c] = (dtotal[i, c] if stage else 0.0) + weight * dk[i, c]
-                        dz[i, c] = dx[i, c] + reach * dk[i, c]
+                    for j in range(d):
+                        for r in range(lanes):
+                            jacobian[i, j, r] = 0.0
+                for a in range(size):
+                    term = row[a]
+                    for j in range(d):
+                        if exponents[term, j] or kind[term]:
+                            for r in range(lanes):
+                                jacobian[column[a], j, r] += p[a, r] * gradient[term, j, r]
+                _next_stage(stage, lanes, x, h, k, total, z)
             for i in range(d):
-                x[i] += h / 6.0 * total[i]
-                for c in range(width):
-                    dx[i, c] += h / 6.0 * dtotal[i, c]
+                for r in range(lanes):
+                    x[i, r] += h[r] / 6.0 * total[i, r]
+            _step_derivatives(h, lanes, jacobians, by_slope, whole)
+            for c in range(d + size + inner):
+                for i in range(d):
+                    for r in range(lanes):
+                        moved[i, r] = 0.0
+                    if step:
+                        for j in range(d):
+                            for r in range(lanes):
+                                moved[i, r] += whole[i, j, r] * tangent[j, c, r]
+                    elif c < d:
+                        for r in range(lanes):
+                            moved[i, r] = whole[i, c, r]
+                    if c >= d and c < d + size:
+                        owed, value = by_slope[:, i, column[c - d]], values[:, row[c - d]]
+                        for r in range(lanes):
+                            moved[i, r] += (
+                                owed[0, r] * value[0, r]
+                                + owed[1, r] * value[1, r]
+                                + owed[2, r] * value[2, r]
+                                + owed[3, r] * value[3, r]
+                            )
+                    elif c >= d:
+                        for stage in range(4):
+                            for j in range(d):
+                                for r in range(lanes):
+                                    moved[i, r] += (
+                                        by_slope[stage, i, j, r] * forcing[stage, j, c - d - size, r]
+                                    )
+                for i in range(d):
+                    for r in range(lanes):
+                        tangent[i, c, r] = moved[i, r]
+        for r in range(lanes):
+            for i in range(d):
+                ends[first + r, i] = x[i, r]
+                for c in range(d + size + inner):
+                    tangents[first + r, i, c] = tangent[i, c, r]
     return ends, tangents
 
 
@@ -350,6 +469,48 @@ def condense(tangents, gaps, residuals, weights, bounds):
             for b in range(a):
                 normal[segment, b, a] = normal[segment, a, b]
     return z, normal, moment
+
+
+@_compiled
+def linearised(maps, nodes, values, weights, segments, pulls):
+    """Normal equations of a fit about nodes and interval maps, and the merit that its steps have to lower.
+
+    Parameters
+    ----------
+    maps : tuple of arrays (n - 1, d), (n - 1, d, d + q)
+        Ends and their derivatives, from `interval_maps`.
+    nodes, values, weights : arrays (n, d)
+        States at the observation times; observations, nan where the weight is 0; inverse variances.
+    segments : tuple of int array (S + 1,), int array (T,), array (d,)
+        First node of each segment, and n; the segment that each trajectory starts with; weights of gaps.
+    pulls : tuple of arrays (T, d), (T, d)
+        Precisions and means of the priors of the trajectories' starts.
+
+    Returns
+    -------
+    merit : float
+        Weighted squares of residuals and gaps, without what priors add.
+    sensitivities, normal, moment : arrays
+        As from `condense`, with the priors of the starts.
+    """
+    (ends, tangents), (bounds, heads, typical), (pull, expected) = maps, segments, pulls
+    n, d = nodes.shape
+    residuals, gaps, merit = np.zeros((n, d)), np.zeros((n - 1, d)), 0.0
+    for segment in range(len(bounds) - 1):
+        for node in range(bounds[segment], bounds[segment + 1]):
+            for i in range(d):
+                if weights[node, i] > 0.0:
+                    residuals[node, i] = values[node, i] - nodes[node, i]
+                    merit += weights[node, i] * residuals[node, i] ** 2
+                if node > bounds[segment]:
+                    gaps[node - 1, i] = ends[node - 1, i] - nodes[node, i]
+                    merit += typical[i] * gaps[node - 1, i] ** 2
+    sensitivities, normal, moment = condense(tangents, gaps, residuals, weights, bounds)
+    for k in range(len(heads)):
+        for i in range(d):
+            normal[heads[k], i, i] += pull[k, i]
+            moment[heads[k], i] += pull[k, i] * (expected[k, i] - nodes[bounds[heads[k]], i])
+    return merit, sensitivities, normal, moment
 
 
 @_compiled
@@ -470,6 +631,70 @@ def damped_step(total, right, solved, size, damping, sensitivities, bounds):
 
 
 @_compiled
+def gauss_newton_step(normal, moment, sensitivities, bounds, prior, pull, damping):
+    """The step of `damped_step` from the equations of `linearised`, starts eliminated.
+
+    ``prior`` (q, q) and ``pull`` (q,) are precisions of the parameters and, times their distances from the
+    mean, forces towards it.
+    """
+    d = sensitivities.shape[1]
+    total, right, solved = eliminate_starts(normal, moment, d, damping)
+    q = len(right)
+    size = np.zeros(q)
+    for a in range(q):
+        right[a] += pull[a]
+        for b in range(q):
+            total[a, b] += prior[a, b]
+        for s in range(len(normal)):
+            size[a] += normal[s, d + a, d + a]
+    return damped_step(total, right, solved, size, damping, sensitivities, bounds)
+
+
+@_compiled
+def eliminate(inverses, estimates):
+    """Order in which regressions give up their terms, the cheapest one first, and the costs.
+
+    Parameters
+    ----------
+    inverses : array (K, m, m)
+        Inverse normal matrices of unit diagonal; overwritten.
+    estimates : array (K, m)
+        Least-squares coefficients; overwritten.
+
+    Returns
+    -------
+    order : int array (K, m)
+    costs : array (K, m)
+        Rise of the residual sum of squares at each drop.
+    """
+    count, m = estimates.shape
+    order, costs = np.empty((count, m), np.intp), np.empty((count, m))
+    active = np.empty(m, np.bool_)
+    for problem in range(count):
+        inverse, c = inverses[problem], estimates[problem]
+        for i in range(m):
+            active[i] = True
+        for step in range(m):
+            j, least, pivot = -1, np.inf, 1.0
+            for i in range(m):
+                if active[i]:
+                    # with unit diagonal the inverse's is at least one; less is rounding
+                    own = max(inverse[i, i], 1.0)
+                    rise = c[i] * c[i] / own
+                    if rise < least or j < 0:
+                        j, least, pivot = i, rise, own
+            order[problem, step], costs[problem, step] = j, least
+            active[j] = False
+            for i in range(m):
+                if active[i]:
+                    factor = inverse[i, j] / pivot
+                    c[i] -= factor * c[j]
+                    for k in range(m):
+                        inverse[i, k] -= factor * inverse[j, k]
+    return order, costs
+
+
+@_compiled
 def solve_pentadiagonal(bands, right):
     """Solution (n, k) of a positive definite system of bandwidth two.
 
@@ -514,3 +739,43 @@ def solve_pentadiagonal(bands, right):
             if i + 2 < n:
                 out[i, c] -= second[i + 2] * out[i + 2, c]
     return out
+
+
+@_compiled
+def spline_fit(differences, curvature, roughness, inverse_weights, y, penalty):
+    """Values and second derivatives (n, k) of natural smoothing splines at their knots.
+
+    Parameters
+    ----------
+    differences : tuple of three arrays (n - 2,)
+        Weights of a knot's left neighbour, of itself and of its right neighbour in its second difference.
+    curvature, roughness : arrays (3, n - 2)
+        Bands whose sum, the second times ``penalty``, is the system's matrix; see `solve_pentadiagonal`.
+    inverse_weights : array (n,)
+        Noise variances.
+    y : array (n, k)
+        Data, one spline per column.
+    penalty : float
+        Of the squared second derivatives.
+
+    References
+    ----------
+    P. J. Green, B. W. Silverman, Nonparametric Regression and Generalized Linear Models (1994), sect. 2.3.3.
+    """
+    (n, k), (left, middle, right) = y.shape, differences
+    load = np.empty((n - 2, k))
+    for i in range(n - 2):
+        for c in range(k):
+            load[i, c] = left[i] * y[i, c] + middle[i] * y[i + 1, c] + right[i] * y[i + 2, c]
+    inner = solve_pentadiagonal(curvature + penalty * roughness, load)
+    values, second, pull = np.empty((n, k)), np.zeros((n, k)), np.zeros((n, k))
+    for i in range(n - 3, -1, -1):
+        for c in range(k):
+            second[i + 1, c] = inner[i, c]
+            pull[i, c] += left[i] * inner[i, c]
+            pull[i + 1, c] += middle[i] * inner[i, c]
+            pull[i + 2, c] += right[i] * inner[i, c]
+    for i in range(n):
+        for c in range(k):
+            values[i, c] = y[i, c] - penalty * inverse_weights[i] * pull[i, c]
+    return values, second

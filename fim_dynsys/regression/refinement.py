@@ -4,10 +4,11 @@ import time
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
-from fim_dynsys.regression.kernels import condense, damped_step, eliminate_starts
+from fim_dynsys.regression.kernels import eliminate_starts, gauss_newton_step, linearised
 from fim_dynsys.regression.rollout import runge_kutta
 
 _PACE_LIMIT = 0.15  # default step in units of the time in which the state travels one standard deviation
@@ -248,8 +249,8 @@ def _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check):
 
 def _stage(problem, p, nodes, count, max_iterations, deadline):
     """Levenberg-Marquardt steps with ``count`` free starts per trajectory."""
-    bounds = problem.data.segments(count)
-    linear = problem.linearise(p, nodes, bounds)
+    segments = problem.data.segments(count)
+    linear = problem.linearise(p, nodes, segments)
     if not np.isfinite(linear.merit):
         return p, nodes, linear, FitStatus.DIVERGED, 0
     damping, status, used = _DAMPING[0], FitStatus.MAX_ITERATIONS, 0
@@ -259,7 +260,7 @@ def _stage(problem, p, nodes, count, max_iterations, deadline):
             break
         used += 1
         p_new, nodes_new = problem.step(linear, p, nodes, damping)
-        trial = problem.linearise(p_new, nodes_new, bounds)
+        trial = problem.linearise(p_new, nodes_new, segments)
         if trial.merit <= linear.merit:
             converged = linear.merit - trial.merit <= _DECREASE * linear.merit
             p, nodes, linear = p_new, nodes_new, trial
@@ -341,12 +342,20 @@ class _Data:
         return self.misfit(path) < 0.5 * self.misfit(means)
 
     def segments(self, count):
-        """First sample of each segment, ``count`` per trajectory; the last entry is the number of samples."""
+        """``count`` segments per trajectory."""
         parts = []
         for a, b in pairwise(self.first):
             pieces = max(1, min(count, (b - a) // 2))
             parts.append(a + np.round(np.linspace(0, b - a, pieces + 1)[:-1]).astype(int))
-        return np.concatenate([*parts, self.first[-1:]])
+        bounds = np.concatenate([*parts, self.first[-1:]])
+        heads = np.searchsorted(bounds, self.first[:-1])
+        return _Segments(bounds, heads, self.weights.mean(axis=0) * np.diff(bounds).mean())
+
+
+class _Segments(NamedTuple):
+    bounds: np.ndarray  # (S + 1,) first sample of each segment, and the number of samples
+    heads: np.ndarray  # (T,) segments that trajectories start with
+    gap_weight: np.ndarray  # (d,) of the gaps between intervals
 
 
 @dataclass(frozen=True)
@@ -375,7 +384,8 @@ class _Shooting:
     def prior_cost(self, p, starts):
         """What the priors of parameters and initial states add to the misfit."""
         change = p - self.prior_mean
-        return float(change @ self.prior @ change + np.sum(self.pull * (starts - self.expected_starts) ** 2))
+        away = starts - self.expected_starts
+        return float(change @ self.prior @ change + np.vdot(self.pull * away, away))
 
     def integrate(self, p, starts):
         """Path from the starts, trajectory by trajectory; nan after overflow."""
@@ -419,22 +429,15 @@ class _Shooting:
             tangent + h2 / 6.0 * (s1 + 2.0 * (s2 + s3) + s4),
         )
 
-    def linearise(self, p, nodes, bounds):
-        data, d = self.data, self.data.dim
-        w, r = data.weights, data.residuals(nodes)
-        ends, tangents = self.interval_maps(p, nodes, self.steps, self.counts)
-        gaps = ends - nodes[1:]
-        gaps[bounds[1:-1] - 1] = 0.0  # the next segment starts anew
-        typical = w.mean(axis=0) * np.diff(bounds).mean()
-        merit = self.prior_cost(p, nodes[data.first[:-1]])
-        merit += float(np.sum(w * r * r) + np.sum(typical * gaps * gaps))
-        z, normal, moment = condense(tangents, gaps, r, w, bounds)
-        heads = np.searchsorted(bounds, data.first[:-1])
-        for i in range(d):
-            normal[heads, i, i] += self.pull[:, i]
-        moment[heads, :d] += self.pull * (self.expected_starts - nodes[data.first[:-1]])
+    def linearise(self, p, nodes, segments):
+        data = self.data
+        maps = self.interval_maps(p, nodes, self.steps, self.counts)
+        merit, sensitivities, normal, moment = linearised(
+            maps, nodes, data.values, data.weights, tuple(segments), (self.pull, self.expected_starts)
+        )
+        merit += self.prior_cost(p, nodes[data.first[:-1]])
         merit = merit if np.isfinite(merit) and np.isfinite(normal).all() else np.inf
-        return _Linearisation(merit, z, bounds, normal, moment)
+        return _Linearisation(merit, sensitivities, segments.bounds, normal, moment)
 
     def _eliminated(self, linear, damping, p):
         """Normal equations of the parameters alone, prior included, and what the starts follow from."""
@@ -443,10 +446,15 @@ class _Shooting:
 
     def step(self, linear, p, nodes, damping):
         """Parameters and nodes after one damped Gauss-Newton step."""
-        d = self.data.dim
-        total, right, solved = self._eliminated(linear, damping, p)
-        size = np.einsum("kii->i", linear.normal[:, d:, d:])
-        change, update = damped_step(total, right, solved, size, damping, linear.sensitivities, linear.bounds)
+        change, update = gauss_newton_step(
+            linear.normal,
+            linear.moment,
+            linear.sensitivities,
+            linear.bounds,
+            self.prior,
+            self.prior @ (self.prior_mean - p),
+            damping,
+        )
         return p + change, nodes + update
 
     def information(self, linear):

@@ -1,6 +1,7 @@
 """A learned choice among candidate fields, from what the observations alone can tell of each."""
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.stats import qmc
@@ -180,7 +181,7 @@ def _fields(observations, dictionary, coefficients, opinion):
     path = path[np.linspace(0, len(path) - 1, min(_POINTS, len(path))).astype(int)]
     low, high = states.min(axis=0), states.max(axis=0)
     margin = 0.5 * (high - low)
-    unit = qmc.Sobol(len(low), scramble=False).random(64)[:_POINTS]
+    unit = _sobol(len(low), 64)[:_POINTS]
     box = low - margin + unit * (high - low + 2.0 * margin)
     columns = []
     for points in (path, box):
@@ -202,13 +203,18 @@ def _fields(observations, dictionary, coefficients, opinion):
     return np.column_stack(columns)
 
 
+@cache
+def _sobol(dim, n):
+    return qmc.Sobol(dim, scramble=False).random(n)
+
+
 def _motion(observations, dictionary, coefficients):
     """How each moves from elsewhere in the data's box, for as long as was observed (C, 6)."""
     states = np.concatenate([z for _, z in observations.samples])
     low, high = states.min(axis=0), states.max(axis=0)
     middle, half = 0.5 * (low + high), 0.5 * (high - low) + 1e-9
     d, count = len(low), len(coefficients)
-    unit = qmc.Sobol(d, scramble=False).random(_STARTS)
+    unit = _sobol(d, _STARTS)
     starts = middle + (2.0 * unit - 1.0) * half * np.linspace(0.6, 1.5, _STARTS)[:, None]
     t = np.linspace(0.0, observations.span, _SAMPLES)[None]
     each = np.repeat(np.ascontiguousarray(coefficients), _STARTS, axis=0)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from fim_dynsys.regression.kernels import solve_pentadiagonal
+from fim_dynsys.regression.kernels import spline_fit
 from fim_dynsys.regression.windows import neighbour_distances, window_fits
 
 BANK_WIDTHS = (0.8, 1.6, 3.0, 6.0, 12.0, 24.0)
@@ -386,15 +386,9 @@ class _SplineSystem:
             y = self.inverse_weights[:, None] * sums
         if len(y) < 3:
             return y, np.zeros_like(y)
-        a, b, c = self.upper[:, None], self.middle[:, None], self.lower[:, None]
-        right = a * y[:-2] + b * y[1:-1] + c * y[2:]
-        second = np.zeros_like(y)
-        second[1:-1] = solve_pentadiagonal(self.curvature + penalty * self.roughness, right)
-        pull = np.zeros_like(y)
-        pull[:-2] += a * second[1:-1]
-        pull[1:-1] += b * second[1:-1]
-        pull[2:] += c * second[1:-1]
-        return y - penalty * self.inverse_weights[:, None] * pull, second
+        differences = (self.upper, self.middle, self.lower)
+        y = np.ascontiguousarray(y)
+        return spline_fit(differences, self.curvature, self.roughness, self.inverse_weights, y, penalty)
 
     def at_samples(self, values):
         """Values at the knots (m, k) for each sample (n, k)."""

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from fim_dynsys.regression.kernels import eliminate
+
 _JITTER = 1e-14  # of the scaled diagonal: as small as the rounding errors of the normal matrix itself
 
 
@@ -153,19 +155,7 @@ def backward_elimination(gram, moment):
     scaled[:, range(m), range(m)] = 1.0 + _JITTER
     inverse = np.linalg.inv(scaled)
     c = (inverse @ (scale * moment)[..., None])[..., 0]
-    active = np.ones(c.shape, dtype=bool)
-    order, costs = np.zeros(c.shape, dtype=np.intp), np.zeros(c.shape)
-    rows = np.arange(len(c))
-    for step in range(m):
-        # with unit diagonal the inverse's is at least one; less is rounding (or a dropped term)
-        pivot = np.maximum(np.diagonal(inverse, axis1=1, axis2=2), 1.0)
-        rise = np.where(active, c * c / pivot, np.inf)
-        j = np.argmin(rise, axis=1)
-        order[:, step], costs[:, step] = j, rise[rows, j]
-        active[rows, j] = False
-        column = inverse[rows, :, j] / pivot[rows, j][:, None]
-        c = c - column * c[rows, j][:, None]
-        inverse = inverse - column[:, :, None] * inverse[rows, j][:, None, :]
+    order, costs = eliminate(inverse, c)
     return order.reshape(*batch, m), costs.reshape(*batch, m)
 
 
