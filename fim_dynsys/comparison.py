@@ -1,20 +1,25 @@
 """Which of several models the data support: evidence, posterior probabilities, draws."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import xarray as xr
 
 from fim_dynsys.field import EnsembleField, FitInfo
-from fim_dynsys.regression.candidates import observe
+from fim_dynsys.regression.candidates import Observations, observe
 from fim_dynsys.regression.expression_fits import ExpressionProblem, fit_expressions
 from fim_dynsys.regression.fields import DictionaryField
 from fim_dynsys.regression.likelihoods import NoiseLevel, TrajectoryLikelihood
-from fim_dynsys.regression.nested import Peak, Posterior, laplace, quadrature, sample_nested
+from fim_dynsys.regression.lines import IntegralRegression
+from fim_dynsys.regression.marginals import Posterior
+from fim_dynsys.regression.nested import sample_nested
+from fim_dynsys.regression.peaks import Peak, laplace, quadrature
 from fim_dynsys.regression.priors import JointPrior, Prior, PriorKind, default_priors
 from fim_dynsys.regression.symbolic import SymbolicField, read_expressions
 from fim_dynsys.trajectories import Trajectories
 
+METHODS = ("nested", "laplace", "linear")
 _NOISE_FACTOR = 10.0  # the noise level may be so many times larger or smaller than its estimate
 _START_SPREAD = 3.0  # standard deviations of the noise, of the prior of initial states
 _LEAST_NOISE = 1e-4  # of a state's root mean square
@@ -62,7 +67,7 @@ class ModelEvidence:
 
     @property
     def error(self):
-        """Standard error of the log evidence; 0 where it comes from Laplace's approximation."""
+        """Standard error of the log evidence; nan where the method does not know it."""
         return self.posterior.error
 
     @property
@@ -101,31 +106,42 @@ class ModelEvidence:
         Returns
         -------
         xarray.DataTree
-            Groups ``posterior`` (dims chain, draw), ``sample_stats`` (``lp``: log likelihood) and
-            ``observed_data``; ``logz``, ``logzerr`` and ``ncall`` are attributes.
+            Groups ``posterior`` (equally weighted; dims chain, draw), ``sample_stats`` (``logl``: log
+            likelihood of the draws), ``weighted`` (all points with ``logl`` and ``logwt``, the logarithms of
+            weights that sum to 1; dim sample) and ``observed_data``. Attributes: ``logz``, ``logzerr`` (nan
+            where unknown), ``ncall``, ``information`` (nats).
         """
-        draws, names = self.posterior.draws, self.context.state_names
-        q = len(self.parameters)
-        variables = {name: (("chain", "draw"), draws[None, :, k]) for k, name in enumerate(self.parameters)}
-        starts = draws[:, q:].reshape(1, len(draws), -1, len(names))
-        variables["initial_state"] = (("chain", "draw", "piece", "state"), starts)
-        coords = {"chain": [0], "draw": np.arange(len(draws)), "state": list(names)}
-        stats = {"lp": (("chain", "draw"), self.posterior.log_likelihood[None])}
+        found, names = self.posterior, self.context.state_names
+        coords = {"chain": [0], "draw": np.arange(len(found.draws))}
+        stats = {"logl": (("chain", "draw"), found.log_likelihood[found.chosen][None])}
+        weighted = {"logl": ("sample", found.log_likelihood), "logwt": ("sample", found.log_weights)}
         attrs = {
             "model": self.name,
             "equations": "; ".join(self.expressions),
             "logz": self.log_evidence,
             "logzerr": self.error,
-            "ncall": self.posterior.calls,
+            "ncall": found.calls,
+            "information": found.information,
         }
-        short = {name: coords[name] for name in ("chain", "draw")}
         groups = {
             "/": xr.Dataset(attrs=attrs),
-            "posterior": xr.Dataset(variables, coords, attrs),
-            "sample_stats": xr.Dataset(stats, short),
+            "posterior": xr.Dataset(
+                self._variables(found.draws[None], ("chain", "draw")), {**coords, "state": list(names)}, attrs
+            ),
+            "sample_stats": xr.Dataset(stats, coords),
+            "weighted": xr.Dataset(
+                self._variables(found.points, ("sample",)) | weighted, {"state": list(names)}
+            ),
             "observed_data": self.context.dataset[["x"]],
         }
         return xr.DataTree.from_dict(groups)
+
+    def _variables(self, points, dims):
+        """Parameters by name and initial states of points (..., q + P d)."""
+        q, d = len(self.parameters), self.context.dim
+        starts = points[..., q:].reshape(*points.shape[:-1], -1, d)
+        named = {name: (dims, points[..., k]) for k, name in enumerate(self.parameters)}
+        return named | {"initial_state": ((*dims, "piece", "state"), starts)}
 
 
 @dataclass(frozen=True)
@@ -138,6 +154,11 @@ class ModelComparison:
         Best first.
     method : str
         How the evidence was found.
+
+    Raises
+    ------
+    KeyError
+        By ``comparison[name]``, if no model has that name.
     """
 
     models: tuple
@@ -156,7 +177,7 @@ class ModelComparison:
 
     @property
     def probability_error(self):
-        """Standard errors (m,) of the probabilities that those of the evidences leave."""
+        """Standard errors (m,) of the probabilities that those of the evidences leave; nan where unknown."""
         values = np.array([model.log_evidence for model in self.models])
         errors = np.array([model.error for model in self.models])
         draws = values + errors * np.random.default_rng(0).standard_normal((2000, len(values)))
@@ -260,8 +281,10 @@ def evidence(
     noise : float or array (d,), optional
         Known standard deviation of the noise; default: integrated over a factor of ten to either side of an
         estimate.
-    method : {"nested", "laplace"}
-        Nested sampling, or the normal approximation about the best fit: a screen that takes milliseconds.
+    method : {"nested", "laplace", "linear"}
+        Nested sampling; or the normal approximation about the best fit of the trajectories; or, for
+        right-hand sides linear in their parameters with normal priors, the closed form of a regression on
+        integrals along the smoothed data: a screen that takes milliseconds and integrates nothing.
     live_points : int
         Of nested sampling; errors fall as the root.
     seed : int
@@ -279,21 +302,34 @@ def evidence(
     Raises
     ------
     ValueError
-        For models that cannot be read, priors of no parameter, or an unknown method.
+        For models that cannot be read, priors of no parameter, an unknown method, or a model or prior that
+        the method cannot treat.
+
+    References
+    ----------
+    D. J. C. MacKay, Information Theory, Inference, and Learning Algorithms (2003), ch. 28. Of the methods:
+    `sample_nested`, `laplace` and `log_evidence_of_line` in `fim_dynsys.regression`.
     """
-    if method not in ("nested", "laplace"):
-        raise ValueError(f"evidence: expected method 'nested' or 'laplace', got {method!r}.")
+    if method not in METHODS:
+        raise ValueError(f"evidence: expected method among {METHODS}, got {method!r}.")
+    candidates = _candidates(models, trajectories.state_names)
     observations, priors, level = _prepared(trajectories, priors, noise)
-    named = _named(models, trajectories.state_names)
-    known = {name for _, _, problem, _ in named for name in problem.names}
+    known = {name for candidate in candidates for name in candidate.problem.names}
     unknown = sorted(set(priors) - known)
     if unknown:
         raise ValueError(f"evidence: expected priors of parameters among {sorted(known)}, got {unknown}.")
-    options = {"method": method, "live_points": live_points, "resume": resume, "progress": progress}
-    found = [
-        _model_evidence(model, trajectories, observations, priors, level, seed + k, options)
-        for k, model in enumerate(named)
-    ]
+    found = []
+    for k, candidate in enumerate(candidates):
+        question = _Question(candidate, observations, priors, level)
+        if method == "linear":
+            posterior = question.linear(seed + k)
+        elif method == "laplace":
+            posterior = question.laplace(seed + k)
+        else:
+            posterior = sample_nested(
+                question.likelihood, question.prior, live_points, seed + k, resume, progress, candidate.name
+            )
+        found.append(question.answered(posterior, trajectories))
     return ModelComparison(tuple(sorted(found, key=lambda m: -m.log_evidence)), method)
 
 
@@ -314,92 +350,171 @@ def quadrature_check(expressions, trajectories, priors=None, noise=None, nodes=5
     laplace, quadrature : float
     """
     observations, priors, level = _prepared(trajectories, priors, noise)
-    (model,) = _named({"model": expressions}, trajectories.state_names)
-    likelihood, prior, theta, *_ = _question(model, observations, priors, level)
-    peak = Peak.near(likelihood, prior, theta)
-    q = len(theta)
-    laplace_value = peak.log_height + 0.5 * q * np.log(2.0 * np.pi) + np.linalg.slogdet(peak.axes)[1]
-    return float(laplace_value), quadrature(likelihood, prior, peak, nodes)
+    (candidate,) = _candidates({"model": expressions}, trajectories.state_names)
+    question = _Question(candidate, observations, priors, level)
+    peak = Peak.near(question.likelihood, question.prior, question.best)
+    return float(peak.log_evidence), quadrature(question.likelihood, question.prior, peak, nodes)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A model as read: its states' symbols, right-hand sides, and where the fit of its parameters starts."""
+
+    name: str
+    symbols: tuple
+    expressions: tuple
+    start: dict | None
+
+    @cached_property
+    def problem(self):
+        return ExpressionProblem(self.expressions, self.symbols)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A candidate, the data, priors as given and the noise level: what is asked for evidence."""
+
+    candidate: _Candidate
+    observations: Observations
+    given: dict
+    level: NoiseLevel
+
+    @cached_property
+    def fit(self):
+        """Best fit of the trajectories."""
+        c = self.candidate
+        return fit_expressions(c.expressions, c.symbols, self.observations, c.start)
+
+    @property
+    def best(self):
+        """Parameters and starts (q + P d,) of the best fit."""
+        values = [self.fit.parameters[name] for name in self.candidate.problem.names]
+        return np.concatenate([values, (self.fit.starts * self.observations.scale).ravel()])
+
+    @cached_property
+    def priors(self):
+        """Of the parameters by name: those given, else those that the data's scales suggest."""
+        problem = self.candidate.problem
+        missing = [name for name in problem.names if name not in self.given]
+        if not missing:
+            return {name: self.given[name] for name in problem.names}
+        # defaults of what enters linearly do not depend on the fit, which takes most of the time
+        values = np.zeros(len(problem.names)) if problem.linear.all() else self.best[: len(problem.names)]
+        own = self.given | default_priors(problem, values, self.observations, missing)
+        return {name: own[name] for name in problem.names}
+
+    @cached_property
+    def starts(self):
+        """Priors of the initial states of all pieces."""
+        observations = self.observations
+        spread = np.maximum(_START_SPREAD * observations.law.level, 10.0 * _LEAST_NOISE) * observations.scale
+        return tuple(
+            Prior(PriorKind.NORMAL, float(value), float(width))
+            for start in observations.start * observations.scale
+            for value, width in zip(start, spread, strict=True)
+        )
+
+    @property
+    def prior(self):
+        return JointPrior((*self.priors.values(), *self.starts))
+
+    @cached_property
+    def likelihood(self):
+        texts = [str(expression) for expression in self.candidate.expressions]
+        return TrajectoryLikelihood(texts, self.candidate.problem.names, self.observations, self.level)
+
+    def laplace(self, seed):
+        """Posterior by Laplace's approximation."""
+        try:
+            return laplace(self.likelihood, self.prior, self.best, seed=seed)
+        except ValueError as error:
+            raise ValueError(f"evidence: of {self.candidate.name}: {error}") from error
+
+    def linear(self, seed):
+        """Posterior by the closed form."""
+        problem, priors = self.candidate.problem, self.prior.priors
+        curved = [name for name, linear in zip(problem.names, problem.linear, strict=True) if not linear]
+        if curved:
+            raise ValueError(
+                "evidence: expected right-hand sides jointly linear in their parameters for method 'linear', "
+                f"got {self.candidate.name} with {', '.join(curved)}; write it as a sum of coefficients "
+                "times terms or use method='laplace'."
+            )
+        other = [name for name, prior in self.priors.items() if prior.kind is not PriorKind.NORMAL]
+        if other:
+            raise ValueError(
+                "evidence: expected normal priors for method 'linear', got "
+                f"{', '.join(f'{self.priors[name].kind.value} for {name}' for name in other)}; give normal "
+                "ones or use method='laplace'."
+            )
+        centre, spread = np.array([[prior.first, prior.second] for prior in priors]).T
+        return IntegralRegression.of(problem, self.observations).posterior(centre, spread, self.level, seed)
+
+    def answered(self, posterior, context):
+        """The model's evidence, with priors of other spreads too."""
+        narrow, wide = (
+            posterior.log_evidence_under(
+                self.prior, JointPrior((*(p.widened(factor) for p in self.priors.values()), *self.starts))
+            )
+            for factor in _SPREADS
+        )
+        return ModelEvidence(
+            self.candidate.name,
+            tuple(str(expression) for expression in self.candidate.expressions),
+            tuple(self.candidate.problem.names),
+            posterior,
+            self.priors,
+            self.starts,
+            narrow,
+            wide,
+            context,
+        )
 
 
 def _prepared(trajectories, priors, noise):
+    """Observations, priors as given, and the noise level."""
     complete = trajectories.drop_incomplete("evidence")
     samples = [(t, x) for t, x in complete.arrays() if len(t) >= 2]
     if not samples:
-        raise ValueError("evidence: expected trajectories with two or more complete samples, got none.")
+        raise ValueError(
+            "evidence: expected trajectories with two or more complete samples, got none; interpolate or "
+            "add samples in which every state is observed."
+        )
     observations = observe(samples)
     given = {name: Prior.of(value) for name, value in (priors or {}).items()}
     return observations, given, _noise_level(observations, noise)
-
-
-def _question(model, observations, priors, level):
-    """Likelihood, joint prior, best fit, and priors of parameters and starts."""
-    _, (symbols, expressions), problem, start = model
-    fit = fit_expressions(expressions, symbols, observations, start, seed=0)
-    values = np.array([fit.parameters[p] for p in problem.names])
-    missing = [p for p in problem.names if p not in priors]
-    own = default_priors(problem, values, observations) if missing else {}
-    own = {p: priors.get(p, own.get(p)) for p in problem.names}
-    starts = tuple(_start_priors(observations))
-    likelihood = TrajectoryLikelihood([str(e) for e in expressions], problem.names, observations, level)
-    theta = np.concatenate([values, (fit.starts * observations.scale).ravel()])
-    return likelihood, JointPrior((*own.values(), *starts)), theta, own, starts
-
-
-def _model_evidence(model, context, observations, priors, level, seed, options):
-    name, _, problem, _ = model
-    likelihood, prior, theta, own, starts = _question(model, observations, priors, level)
-    if options["method"] == "laplace":
-        posterior = laplace(likelihood, prior, theta, seed=seed)
-    else:
-        posterior = sample_nested(
-            likelihood, prior, options["live_points"], seed, options["resume"], options["progress"], name
-        )
-    narrow, wide = (
-        posterior.log_evidence_under(prior, JointPrior((*(p.widened(f) for p in own.values()), *starts)))
-        for f in _SPREADS
-    )
-    names = tuple(problem.names)
-    return ModelEvidence(name, likelihood.expressions, names, posterior, own, starts, narrow, wide, context)
 
 
 def _noise_level(observations, noise):
     if noise is not None:
         known = np.broadcast_to(np.asarray(noise, dtype=float), (observations.dim,))
         if not (np.isfinite(known).all() and (known > 0).all()):
-            raise ValueError(f"evidence: expected a positive noise level, got {noise}.")
+            raise ValueError(
+                f"evidence: expected positive noise levels in the units of the states, got {noise}."
+            )
         return NoiseLevel(known, known)
     guess = np.maximum(observations.law.level, _LEAST_NOISE) * observations.scale
     return NoiseLevel(guess / _NOISE_FACTOR, guess * _NOISE_FACTOR)
 
 
-def _start_priors(observations):
-    spread = np.maximum(_START_SPREAD * observations.law.level, 10.0 * _LEAST_NOISE) * observations.scale
-    states = observations.start * observations.scale
-    return [
-        Prior(PriorKind.NORMAL, float(value), float(width))
-        for start in states
-        for value, width in zip(start, spread, strict=True)
-    ]
-
-
-def _named(models, state_names):
-    """Name, expressions, problem and starts of each model."""
+def _candidates(models, state_names):
+    """The models as read, each of a name of its own."""
     pairs = list(models.items()) if isinstance(models, dict) else [(None, model) for model in models]
     if not pairs:
         raise ValueError("evidence: expected at least one model, got none.")
-    named = []
+    found = []
     for k, (name, model) in enumerate(pairs):
-        read, start, own = _read(model, state_names)
-        if len(read[1]) != len(state_names):
+        (symbols, expressions), start, own = _read(model, state_names)
+        if len(expressions) != len(state_names):
             raise ValueError(
                 f"evidence: expected {len(state_names)} right-hand sides, one per state, got "
-                f"{len(read[1])} in model {name or k}."
+                f"{len(expressions)} in model {name or k}."
             )
-        named.append((str(name or own or f"model {k}"), read, ExpressionProblem(read[1], read[0]), start))
-    if len({name for name, *_ in named}) < len(named):
-        raise ValueError(f"evidence: expected different names, got {[name for name, *_ in named]}.")
-    return named
+        found.append(_Candidate(str(name or own or f"model {k}"), symbols, tuple(expressions), start))
+    names = [candidate.name for candidate in found]
+    if len(set(names)) < len(names):
+        raise ValueError(f"evidence: expected different names, got {names}; give models as a dict.")
+    return found
 
 
 def _read(model, state_names):

@@ -116,7 +116,7 @@ class JointPrior:
         return sum(prior.log_density(values[..., k]) for k, prior in enumerate(self.priors))
 
 
-def default_priors(problem, parameters, observations):
+def default_priors(problem, parameters, observations, names):
     """Priors that the data's scales suggest.
 
     A parameter that enters linearly is normal about 0, its spread such that its term is three times the
@@ -130,10 +130,17 @@ def default_priors(problem, parameters, observations):
         Fitted values, in the order of ``problem.names``.
     observations : Observations
         Data.
+    names : list of str
+        The parameters whose priors are wanted.
 
     Returns
     -------
     dict of str to Prior
+
+    Raises
+    ------
+    ValueError
+        For a parameter that enters otherwise than linearly and whose fitted value is 0.
     """
     scale, unit = observations.scale, observations.time_unit
     x = np.concatenate(observations.path) * scale
@@ -142,7 +149,8 @@ def default_priors(problem, parameters, observations):
     speed = np.where(speed > 0, speed, scale / unit)
     columns = np.sqrt(np.mean(problem.jac_p(x, parameters) ** 2, axis=0)) / speed[:, None]
     priors = {}
-    for k, name in enumerate(problem.names):
+    for name in names:
+        k = problem.names.index(name)
         effect, value = float(columns[:, k].max()), float(parameters[k])
         if problem.linear[k] and effect > 0:
             priors[name] = Prior(PriorKind.NORMAL, 0.0, _REACH / effect)
