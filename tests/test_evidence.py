@@ -1,5 +1,7 @@
 """Evidence: priors, noise integrated out, nested sampling against closed forms, comparison of models."""
 
+import re
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -12,7 +14,7 @@ from fim_dynsys.comparison import quadrature_check
 from fim_dynsys.regression import nested
 from fim_dynsys.regression.candidates import observe
 from fim_dynsys.regression.likelihoods import NoiseLevel, TrajectoryLikelihood
-from fim_dynsys.regression.lines import log_evidence_of_line
+from fim_dynsys.regression.lines import IntegralRegression, log_evidence_of_line
 from fim_dynsys.regression.nested import sample_nested
 from fim_dynsys.regression.peaks import Peak, laplace, quadrature
 from fim_dynsys.regression.priors import JointPrior, Prior, PriorKind
@@ -193,6 +195,45 @@ def test_a_field_whose_solution_is_a_line_has_the_closed_form():
     assert model.mean["c"] == pytest.approx(1.3, abs=0.2)
 
 
+@pytest.mark.parametrize("noise", [0.1, None])
+def test_the_closed_form_of_a_drift_needs_no_path(noise):
+    t = np.linspace(0.0, 2.0, 30)
+    x = np.column_stack([0.5 + 1.3 * t, 2.0 - 0.4 * t]) + 0.1 * RNG.normal(size=(30, 2))
+    data, priors = Trajectories.from_arrays(x, t), {"c": ("normal", 0.0, 2.0), "e": ("normal", 0.0, 1.0)}
+    linear, laplaced = (
+        evidence({"drift": ["c", "e - 0.1"]}, data, priors, noise, method)["drift"]
+        for method in ("linear", "laplace")
+    )
+    _, exact = quadrature_check(["c", "e - 0.1"], data, priors, noise, nodes=7)
+    # where the noise is integrated over, the tails are those of Student's t, which seven nodes cut off
+    assert linear.log_evidence == pytest.approx(exact, abs=0.01 if noise is None else 1e-4)
+    for name in ("c", "e"):
+        assert linear.mean[name] == pytest.approx(laplaced.mean[name], abs=0.01)
+    assert linear.posterior.information == pytest.approx(laplaced.posterior.information, abs=0.5)
+    assert linear.wide < linear.log_evidence  # the slopes are small for these priors
+
+
+def test_an_unknown_noise_level_is_integrated_over_in_closed_form_too():
+    level = NoiseLevel(np.array([0.02]), np.array([2.0]))
+    regression = IntegralRegression(X, Y, np.ones(25), np.zeros(25, dtype=int))
+    found = regression.posterior(np.zeros(2), np.full(2, 2.0), level)
+    grid = np.linspace(np.log(0.02), np.log(2.0), 4001)
+    along = np.array([log_evidence_of_line(X, Y, np.exp(g), np.full(2, 0.25)) for g in grid])
+    mean = np.trapezoid(np.exp(along - along.max()), grid) / (grid[-1] - grid[0])
+    assert found.log_evidence == pytest.approx(along.max() + np.log(mean), abs=1e-6)
+
+
+@pytest.mark.parametrize("truth", ["logistic", "gompertz"])
+def test_the_linear_screen_prefers_the_truth(truth):
+    forms = {"logistic": ["a*x0 - b*x0**2"], "gompertz": ["a*x0 - b*x0*log(x0)"]}
+    found = evidence(forms, growth(truth), method="linear")
+    assert found.models[0].name == truth
+    # logistic: a = r, b = r / K; Gompertz: a = r log K, b = r; smoothing leaves a few per cent
+    expected = {"logistic": (1.0, 0.5), "gompertz": (0.7 * np.log(2.0), 0.7)}[truth]
+    mean = found.models[0].mean
+    np.testing.assert_allclose([mean["a"], mean["b"]], expected, rtol=0.1)
+
+
 def test_failing_solves_have_finite_floors_below_all_others():
     observations = observe(growth("logistic").arrays())
     level = NoiseLevel(np.array([0.01]), np.array([1.0]))
@@ -297,6 +338,12 @@ def test_fitted_models_and_fields_are_compared_by_their_terms():
         ({"a": ["x0", "x1"]}, {}, "expected 1 right-hand sides, one per state, got 2 in model a"),
         ([], {}, "at least one model"),
         ([["x0"], ["2*x0"]], {"noise": -1.0}, "positive noise level"),
+        (
+            {"a": ["r*x0*(1 - x0/K)"]},
+            {"method": "linear"},
+            "jointly linear in their parameters .* got a with",
+        ),
+        ({"a": ["k*x0"]}, {"method": "linear", "priors": {"k": ("uniform", 0, 1)}}, "got uniform for k"),
         ({"a": 3}, {}, "expected expressions, a SymbolicField"),
     ],
 )
@@ -318,22 +365,35 @@ def test_benchmark_resumes_and_counts(tmp_path, monkeypatch):
 
     def evaluate(task, live_points):
         calls.append(task)
-        values = {"log_evidence": "0", "error": "0.5", "quadrature": "0.5"}
-        row = {"pair": task.pair, "truth": task.truth, "seed": task.seed, "live_points": live_points}
+        values = {"error": "0.5", "reference": "0.5", "reference_kind": "quadrature", "points": "60"}
+        columns = ("pair", "truth", "seed", "live_points", "digest")
+        row = dict(zip(columns, task.key(live_points), strict=True))
         return [
             {**dict.fromkeys(benchmark.COLUMNS, ""), **values, **row, "model": name, "log_evidence": value}
             for name, value in zip(benchmark.pairs()[task.pair]["models"], ("3.0", "1.0"), strict=True)
         ]
 
     monkeypatch.setattr(benchmark, "evaluate", evaluate)
-    arguments = ["--only", "sir-sirs", "--out", str(tmp_path)]
+    arguments = ["--only", "sir-sirs", "--seeds", "0", "--out", str(tmp_path)]
     assert benchmark.main([*arguments, "--limit", "1"]) == 0
     assert benchmark.main(arguments) == 0
     assert [task.truth for task in calls] == ["sir", "sirs"]
     first, second = benchmark.read(tmp_path / "summary.csv")
-    assert (first["truth"], first["preferred"], first["smallest_log_odds"]) == ("sir", "1", "2.00")
-    assert (second["preferred"], second["smallest_log_odds"]) == ("0", "-2.00")
-    assert first["largest_deviation_from_quadrature_in_errors"] == "5.00"
+    assert (first["truth"], first["preferred"], first["clearly"], first["log_odds"]) == ("sir", "1", "0", "2")
+    assert (second["preferred"], second["log_odds"]) == ("0", "-2")
+    assert float(first["error"]) == pytest.approx(np.hypot(0.5, 0.5), rel=1e-5)
+    text = (tmp_path / "report.txt").read_text()
+    assert "preferred in 1 of 2, by more than three errors in 0" in text
+    # (3 - 0.5) / 0.5 and (1 - 0.5) / 0.5
+    assert re.search(r"all +0 % within 1 +4 +3\.61 +5\.00", text)
+    assert benchmark.main([*arguments, "--live", "7"]) == 0
+    assert len(calls) == 4
+
+
+def test_benchmark_has_a_closed_form(monkeypatch):
+    (row,) = benchmark.evaluate(benchmark.Task(benchmark.LINE, "gravity", 0), live_points=40)
+    assert row["reference"] == pytest.approx(row["laplace"], abs=1e-3)
+    assert abs(row["log_evidence"] - row["reference"]) < 4 * row["error"]
 
 
 def test_every_pair_can_be_observed_and_read():

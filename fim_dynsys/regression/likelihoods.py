@@ -11,7 +11,7 @@ from fim_dynsys.regression.candidates import STEP_LIMIT
 from fim_dynsys.regression.expressions import parse
 from fim_dynsys.regression.rollout import substeps
 
-_ARRAY = types.float64[::1]
+_ARRAY, _TABLE = types.float64[::1], types.float64[:, ::1]
 _RIGHT_HAND_SIDE = types.void(_ARRAY, _ARRAY, _ARRAY)
 _FLOOR = -1e10  # of a solve that fails: finite, as nested sampling needs, and below all that succeed
 _BOUND = 1e3  # in units of the states' root mean squares
@@ -43,17 +43,19 @@ class NoiseLevel:
         return float(total)
 
 
+@numba.njit(types.float64(types.float64, types.int64, types.float64, types.float64), cache=True)
 def _log_integral(s, n, low, high):
     """Logarithm of the integral of ``sigma^-n exp(-s / 2 sigma^2)`` over the logarithm of sigma.
 
     Gauss-Legendre nodes over the part of the interval that carries the mass: about the mode, or next to the
     end that is nearest to it.
     """
-    mode = np.clip(0.5 * np.log(max(s, 1e-300) / n), np.log(low), np.log(high))
+    first, last = np.log(low), np.log(high)
+    mode = min(max(0.5 * np.log(max(s, 1e-300) / n), first), last)
     # slope and curvature of the exponent at the mode set the width
     pull = abs(s * np.exp(-2.0 * mode) - n)
     width = min(_TAIL / np.sqrt(2.0 * n), _TAIL**2 / max(pull, 1e-300))
-    a, b = max(np.log(low), mode - width), min(np.log(high), mode + width)
+    a, b = max(first, mode - width), min(last, mode + width)
     nodes = 0.5 * (a + b) + 0.5 * (b - a) * _NODES
     exponents = -n * nodes - 0.5 * s * np.exp(-2.0 * nodes)
     top = exponents.max()
@@ -79,43 +81,46 @@ class TrajectoryLikelihood:
         self.expressions, self.names, self.noise = tuple(expressions), tuple(names), noise
         scale, unit = observations.scale, observations.time_unit
         self._bound = float(_BOUND * scale.max())
-        self._times, self._values, self._weights = [], [], []
-        for k, (t, z) in enumerate(observations.samples):
-            counts = substeps(t, STEP_LIMIT)
-            self._times.append((np.diff(t) * unit / counts, counts))
-            self._values.append(z * scale)
-            self._weights.append(observations.weights[k][: len(t)])
-        self.n = sum(len(z) for z in self._values)
-        self.dim = len(scale)
-        self._log_weights = 0.5 * sum(float(np.sum(np.log(w))) for w in self._weights)
-
-    def paths(self, theta):
-        """Solutions at the observation times, a list of (n, d), and the share of samples that they reach."""
-        q = len(self.names)
-        parameters = np.array(theta[:q], dtype=np.float64)
-        starts = np.array(theta[q:], dtype=np.float64).reshape(len(self._values), self.dim)
-        rhs = _right_hand_side(self.expressions, self.names, self.dim)
-        paths, reached = [], 0
-        for start, (steps, counts), z in zip(starts, self._times, self._values, strict=True):
-            path = np.full(z.shape, np.nan)
-            reached += _solve(rhs, parameters, start, steps, counts, self._bound, path)
-            paths.append(path)
-        return paths, reached / self.n
+        self.dim, self.n = len(scale), observations.n
+        self._ends = np.cumsum([0, *(len(t) for t, _ in observations.samples)])
+        counts = [substeps(t, STEP_LIMIT) for t, _ in observations.samples]
+        steps = [
+            np.diff(t) * unit / count for (t, _), count in zip(observations.samples, counts, strict=True)
+        ]
+        # of the interval before each sample; there is none before the first of a piece
+        self._counts = np.concatenate([np.append(0, count) for count in counts]).astype(np.int64)
+        self._steps = np.concatenate([np.append(0.0, step) for step in steps])
+        self._values = np.concatenate([z for _, z in observations.samples]) * scale
+        self._weights = np.concatenate(
+            [w[: len(t)] for w, (t, _) in zip(observations.weights, observations.samples, strict=True)]
+        )
+        self._log_weights = 0.5 * float(np.sum(np.log(self._weights)))
 
     def __call__(self, theta):
-        paths, reached = self.paths(theta)
-        if reached < 1.0:
-            # no two failures alike: nested sampling orders points by their values
-            return _FLOOR * (2.0 - reached) - float(np.sum(np.abs(np.arctan(theta))))
+        theta = np.asarray(theta, dtype=np.float64)
+        q = len(self.names)
         squares = np.zeros(self.dim)
-        for path, z, w in zip(paths, self._values, self._weights, strict=True):
-            squares += np.sum(w * (z - path) ** 2, axis=0)
+        reached = _solve(
+            _right_hand_side(self.expressions, self.names, self.dim),
+            theta[:q].copy(),
+            theta[q:].reshape(-1, self.dim).copy(),
+            self._ends,
+            self._steps,
+            self._counts,
+            self._values,
+            self._weights,
+            self._bound,
+            squares,
+        )
+        if reached < self.n:
+            # no two failures alike: nested sampling orders points by their values
+            return _FLOOR * (2.0 - reached / self.n) - float(np.sum(np.abs(np.arctan(theta))))
         return max(self.noise.log_likelihood(squares, self.n) + self._log_weights, _FLOOR)
 
 
 @lru_cache(maxsize=64)
 def _right_hand_side(expressions, names, dim):
-    """The right-hand sides compiled: ``(x (d,), p (q,), out (d,))``."""
+    """The right-hand sides compiled, with an address: ``(x (d,), p (q,), out (d,))``."""
     import sympy
 
     # arguments that print as elements of the arrays x and p
@@ -128,7 +133,7 @@ def _right_hand_side(expressions, names, dim):
     )
     values = numba.njit(function, error_model="numpy")
 
-    @numba.njit(_RIGHT_HAND_SIDE, error_model="numpy")
+    @numba.cfunc(_RIGHT_HAND_SIDE, error_model="numpy")
     def right_hand_side(x, p, out):
         slopes = values(x, p)
         for i in range(len(out)):
@@ -141,37 +146,47 @@ def _right_hand_side(expressions, names, dim):
     types.int64(
         types.FunctionType(_RIGHT_HAND_SIDE),
         _ARRAY,
-        _ARRAY,
+        _TABLE,
+        types.int64[::1],
         _ARRAY,
         types.int64[::1],
+        _TABLE,
+        _TABLE,
         types.float64,
-        types.float64[:, ::1],
+        _ARRAY,
     ),
     error_model="numpy",
     cache=True,
 )
-def _solve(rhs, p, start, steps, counts, bound, path):
-    """Classical Runge-Kutta path (n, d) from a start; returns the number of samples reached."""
-    d = len(start)
+def _solve(rhs, p, starts, ends, steps, counts, values, weights, bound, squares):
+    """Classical Runge-Kutta paths of all pieces from their starts (P, d).
+
+    Adds the weighted squares of the residuals to ``squares`` (d,) and returns the number of samples reached.
+    """
+    d = starts.shape[1]
     x, z, k, total = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
-    for i in range(d):
-        x[i] = path[0, i] = start[i]
-    for j in range(len(steps)):
-        h = steps[j]
-        for _ in range(counts[j]):
-            for i in range(d):
-                z[i], total[i] = x[i], 0.0
-            for stage in range(4):
-                rhs(z, p, k)
-                weight = 1.0 if stage == 0 or stage == 3 else 2.0
-                reach = h if stage == 2 else 0.5 * h
+    reached = 0
+    for piece in range(len(starts)):
+        x[:] = starts[piece]
+        for j in range(ends[piece], ends[piece + 1]):
+            h = steps[j]
+            for _ in range(counts[j]):
                 for i in range(d):
-                    total[i] += weight * k[i]
-                    z[i] = x[i] + reach * k[i]
+                    z[i], total[i] = x[i], 0.0
+                for stage in range(4):
+                    rhs(z, p, k)
+                    weight = 1.0 if stage == 0 or stage == 3 else 2.0
+                    reach = h if stage == 2 else 0.5 * h
+                    for i in range(d):
+                        total[i] += weight * k[i]
+                        z[i] = x[i] + reach * k[i]
+                for i in range(d):
+                    x[i] += h / 6.0 * total[i]
+            inside = True
             for i in range(d):
-                x[i] += h / 6.0 * total[i]
-        for i in range(d):
-            if not abs(x[i]) <= bound:
-                return j + 1
-            path[j + 1, i] = x[i]
-    return len(steps) + 1
+                inside = inside and abs(x[i]) <= bound
+                squares[i] += weights[j, i] * (values[j, i] - x[i]) ** 2
+            if not inside:
+                break
+            reached += 1
+    return reached

@@ -150,9 +150,10 @@ class IntegralRegression:
         mean, total = _conditional(self.design, target, scale, precision)
         normal = np.random.default_rng(seed).standard_normal((_DRAWS, len(mean)))
         draws = mean + np.linalg.solve(np.linalg.cholesky(total).T, normal.T).T
-        residuals = (target - draws @ self.design.T) / scale
-        constant = np.sum(np.log(scale)) + 0.5 * len(target) * np.log(2.0 * np.pi)
-        values = -0.5 * np.sum(residuals**2, axis=1) - constant
+        squares = ((target - draws @ self.design.T) / self.relative) ** 2
+        by_state = np.stack([squares[:, self.state == k].sum(axis=1) for k in range(len(level))], axis=1)
+        n, constant = len(target) // len(level), np.sum(np.log(self.relative))
+        values = np.array([noise.log_likelihood(row, n) for row in by_state]) - constant
         return Posterior.of_draws(value, centre + draws, values, calls, seed)
 
     def _best_level(self, target, precision, noise):

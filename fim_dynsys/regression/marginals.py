@@ -42,7 +42,7 @@ class Posterior:
 
     @cached_property
     def chosen(self):
-        """Indices (m,) of equally weighted points, as many as the weights are worth: systematic resampling."""
+        """Indices (m,) of equally weighted points by systematic resampling: as many as the weights merit."""
         weights = np.exp(self.log_weights)
         rng = np.random.default_rng(self.seed)
         size = max(round(1.0 / float(np.sum(weights**2))), 1)

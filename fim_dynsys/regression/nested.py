@@ -13,6 +13,7 @@ import numpy as np
 from fim_dynsys.regression.marginals import Posterior
 
 _CHECKPOINT_SECONDS = 60
+_ELLIPSOIDS_UP_TO = 3  # parameters and starts; beyond, slices in random directions
 _REPORT_EVERY = 50  # iterations between updates of the progress bar
 
 
@@ -58,7 +59,11 @@ def sample_nested(likelihood, prior, live_points=250, seed=0, resume=False, prog
     resumed = sampler is not None
     if not resumed:
         rng = np.random.default_rng(seed)
-        sampler = NestedSampler(likelihood, prior, len(prior.priors), nlive=live_points, rstate=rng)
+        # uniform draws from ellipsoids stall where oscillations make the likelihood ragged (Lotka-Volterra)
+        method = "unif" if len(prior.priors) <= _ELLIPSOIDS_UP_TO else "rslice"
+        sampler = NestedSampler(
+            likelihood, prior, len(prior.priors), nlive=live_points, sample=method, rstate=rng
+        )
     with _Bar(name, progress) as bar:
         sampler.run_nested(
             print_progress=bar.shown,
