@@ -348,6 +348,15 @@ def quadrature_check(expressions, trajectories, priors=None, noise=None, nodes=5
     Returns
     -------
     laplace, quadrature : float
+
+    Raises
+    ------
+    ValueError
+        As `evidence`, and where the posterior has no peak near the best fit of the trajectories.
+
+    References
+    ----------
+    As for `laplace` and `quadrature` in `fim_dynsys.regression.peaks`.
     """
     observations, priors, level = _prepared(trajectories, priors, noise)
     (candidate,) = _candidates({"model": expressions}, trajectories.state_names)

@@ -65,6 +65,11 @@ def _log_integral(s, n, low, high):
 class TrajectoryLikelihood:
     """Log-likelihood of parameters and initial states, an object that pickles.
 
+    Called with ``theta (q + P d,)``, parameters and then the first states of all P pieces, in the units of
+    the data; returns a finite float. Right-hand sides are integrated by the classical Runge-Kutta method in
+    steps of at most `STEP_LIMIT`. A solution that is not finite, or leaves a thousand times the data's size,
+    gets -1e10 to -2e10, the lower the earlier it fails.
+
     Parameters
     ----------
     expressions : sequence of str
