@@ -26,6 +26,7 @@ _PUBLIC = {
     "concatenate": "trajectories",
     "distill": "distillation",
     "drop": "corruption",
+    "evidence": "comparison",
     "load": "registry",
     "load_fitted": "registry",
     "simulate": "simulation",
@@ -33,6 +34,7 @@ _PUBLIC = {
 }
 _MODULES = (
     "analyze",
+    "comparison",
     "corruption",
     "distillation",
     "errors",

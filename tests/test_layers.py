@@ -24,7 +24,7 @@ LAYERS = (
     ("corruption", "reduction", "field"),
     ("simulation", "metrics"),
     ("regression",),
-    ("systems", "distillation", "family"),
+    ("systems", "distillation", "family", "comparison"),
     ("analyze",),
     ("plot",),
     ("saved",),
@@ -40,6 +40,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 HOMES = {
     "torch": ("fim_dynsys.models.fim_ode.",),
     "safetensors": ("fim_dynsys.models.fim_ode.", "fim_dynsys.__main__"),
+    "dynesty": ("fim_dynsys.regression.nested",),
     "pysindy": ("fim_dynsys.models.sindy",),
     "sklearn": ("fim_dynsys.model", "fim_dynsys.models.", "fim_dynsys.testing"),
     "matplotlib": ("fim_dynsys.plot.",),

@@ -126,7 +126,7 @@ class SymbolicModel(VectorFieldModel):
         """Draws of the field from the posterior of its parameters, the structure being given.
 
         The posterior is normal, from the linearised trajectory fit. How sure the structure itself is,
-        `fim_dynsys.compare_models` says.
+        `fim_dynsys.evidence` says.
 
         Parameters
         ----------
