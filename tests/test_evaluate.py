@@ -9,7 +9,7 @@ import pytest
 from fim_dynsys.field import CallableField, VectorField
 from fim_dynsys.trajectories import Trajectories
 from training.bands import band_scores
-from training.evaluate import SETTINGS, Case, development_cases, evaluate, held_out_cases, summarise
+from training.evaluate import SETTINGS, Case, bands, development_cases, evaluate, held_out_cases, summarise
 
 
 class Stand:
@@ -93,3 +93,17 @@ def test_sources_are_the_development_split_and_unseen_systems_of_the_prior(tmp_p
         scale = np.abs(slopes).max()
         # the clean states move as the true field says: second-order differences and Euler's 0.0025 step
         assert np.abs(case.truth(case.states[0]) - slopes).max() < 0.1 * scale
+
+
+def test_bands_leave_out_points_where_the_truth_is_not_defined() -> None:
+    class Sure(CallableField):
+        def scale(self, x: np.ndarray) -> np.ndarray:
+            return np.full_like(x, 0.1)
+
+    t = np.linspace(0.0, 1.0, 50)
+    truth = CallableField(lambda x: -np.sqrt(x), 1)
+    case = Case(
+        "test", "tank", truth, t, np.stack([(1.0 - 0.5 * t)[:, None] ** 2, (0.5 - 0.5 * t)[:, None] ** 2])
+    )
+    found = bands(Sure(lambda x: -np.sqrt(np.abs(x)), 1), case, 0)
+    assert np.isfinite(found).all() and 48 <= found.shape[1] < 72

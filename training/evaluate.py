@@ -115,9 +115,14 @@ def evaluate_batch(
 
 
 def bands(field: VectorField, case: Case, own: int) -> np.ndarray | None:
-    """Errors and deviations (2, n) of a field in typical rates; None where it states no deviation."""
+    """Errors and deviations (2, n) of a field in typical rates; None where it states no deviation.
+
+    Points of the box where the true field is not defined are left out.
+    """
     paths = case.states[[own, 1 - own]]
     points = draw_points(paths, BAND_POINTS, np.random.default_rng([own, *case.name.encode()]))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        points = points[np.isfinite(case.truth(points)).all(axis=1)]
     deviations = field.scale(points)
     if deviations is None:
         return None
