@@ -10,6 +10,7 @@ runs/NAME/auto-selector.safetensors, the selector of the portfolio.
 
 import argparse
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +23,22 @@ from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.auto import SELECTOR_FILE, Auto
 from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS
-from fim_dynsys.models.fim_ode.weights import build_network, save_selector, save_weights, shipped
-from fim_dynsys.regression.portfolio import without_functions
+from fim_dynsys.models.fim_ode.weights import (
+    SELECTOR,
+    build_network,
+    read_part,
+    read_selector,
+    save_selector,
+    save_weights,
+    shipped,
+)
+from fim_dynsys.regression.portfolio import N_PORTFOLIO_FEATURES, priced, without_functions
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.regression.selection import CLIP
+from fim_dynsys.regression.selection import CLIP, Selector
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
-from training.contexts import FUNCTIONS, draw
+from training.contexts import FUNCTIONS, KnownContext, draw
+from training.evaluate import SETTINGS, development_cases, observed
 from training.fields import MAX_DEGREE
 
 SHARD = 100
@@ -96,9 +106,9 @@ def operator_candidates(model):
     return found
 
 
-def portfolio_candidates(context, observed, rng):
+def portfolio_candidates(context, observed, rng, fast_share=FAST_SHARE):
     """Features and labels of the portfolio's candidates for one context, on either budget."""
-    budget = "fast" if rng.random() < FAST_SHARE else "full"
+    budget = "fast" if rng.random() < fast_share else "full"
     found = Auto(budget, seed=int(rng.integers(2**31))).portfolio(observed)
     return found.features(), label(context, found.observations, found.terms, found.coefficients)
 
@@ -115,6 +125,23 @@ def make_shard(path, seed, priors, candidates, size=SHARD):
         arrays[f"{number}/features"] = values.astype(np.float32)
         arrays[f"{number}/labels"] = labels.astype(np.float32)
         arrays[f"{number}/prior"] = np.array([list(priors).index(prior), dim])
+    aside = path.with_suffix(".aside.npz")
+    np.savez(aside, **arrays)
+    aside.rename(path)
+
+
+def make_development(path, candidates):
+    """Contexts, candidates and labels as in a shard, of the development split under three settings."""
+    cases = list(development_cases())
+    arrays = {}
+    trials = [(case, own, setting) for case in cases for own in (0, 1) for setting in SETTINGS]
+    for number, (case, own, (sigma, rho)) in enumerate(tqdm(trials, desc=path.stem, disable=None)):
+        seen = observed(case, own, sigma, rho, 0)
+        ((t, x),) = seen.arrays()
+        context = KnownContext(case.source, case.truth, t, x, case.t, case.states[[own, 1 - own]])
+        rng = np.random.default_rng([number])
+        arrays[f"{number}/features"], arrays[f"{number}/labels"] = candidates(context, seen, rng)
+        arrays[f"{number}/prior"] = np.array([SETTINGS.index((sigma, rho)), x.shape[1]])
     aside = path.with_suffix(".aside.npz")
     np.savez(aside, **arrays)
     aside.rename(path)
@@ -189,8 +216,13 @@ def read_shards(folders, width=None):
 
     Where `width` is that of a portfolio, contexts of the operator's polynomial candidates are extended to it.
     """
+    return read_contexts(sorted(p for folder in folders for p in folder.glob("shard-*.npz")), width)
+
+
+def read_contexts(paths, width=None):
+    """All contexts in some files, see `read_shards`."""
     contexts = []
-    for path in sorted(p for folder in folders for p in folder.glob("shard-*.npz")):
+    for path in paths:
         with np.load(path) as file:
             for key in file.files:
                 if key.endswith("/features"):
@@ -248,10 +280,15 @@ def scores(data: Data, choice: Tensor) -> dict[str, float]:
 
 
 def report(data: Data, logits: Tensor) -> dict[str, dict[str, float]]:
-    """The choice beside that of BIC (the first candidate) and of an oracle of the same utility."""
+    """The choice beside that of BIC (the first candidate) and of an oracle of the same utility.
+
+    Of a portfolio, also beside that of BIC with a price on functions.
+    """
     worth = utility(data.labels).masked_fill(~data.mask, -torch.inf)
-    return {
-        "BIC": scores(data, torch.zeros(len(worth), dtype=torch.long)),
+    rules = {"BIC": scores(data, torch.zeros(len(worth), dtype=torch.long))}
+    if data.features.shape[2] == N_PORTFOLIO_FEATURES:
+        rules["margin"] = scores(data, priced(data.features).masked_fill(~data.mask, -torch.inf).argmax(-1))
+    return rules | {
         "selector": scores(data, logits.argmax(-1)),
         "oracle": scores(data, worth.argmax(-1)),
     }
@@ -291,7 +328,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weights", help="operator's weights (default: shipped)")
-    parser.add_argument("--only", choices=("generate", "train"))
+    parser.add_argument("--only", choices=("generate", "train", "judge"))
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     folder = Path("runs") / arguments.run
@@ -301,6 +338,11 @@ def main() -> None:
         if arguments.model == "fim-ode":
             options = {"weights": arguments.weights} if arguments.weights else {}
             candidates = operator_candidates(fim_dynsys.load("fim-ode", **options))
+        if arguments.only == "judge":
+            if arguments.model == "auto":
+                candidates = partial(portfolio_candidates, fast_share=0.0)
+            _judge(arguments, folder, candidates)
+            return
         worker, workers = arguments.worker
         for number in range(worker, -(-arguments.contexts // SHARD), workers):
             path = folder / f"shard-{number:05d}.npz"
@@ -308,6 +350,26 @@ def main() -> None:
                 make_shard(path, [arguments.seed, number], PRIORS[arguments.model], candidates)
     if arguments.only != "generate":
         _train_and_export(arguments, folder)
+
+
+def _judge(arguments, folder: Path, candidates) -> None:
+    """The trained choice beside BIC's and an oracle's on the development split, by setting."""
+    path = folder / "development.npz"
+    if not path.exists():
+        make_development(path, candidates)
+    weights = folder / (
+        f"{SELECTOR_FILE}.safetensors" if arguments.model == "auto" else "weights.safetensors"
+    )
+    arrays = read_selector(weights) if arguments.model == "auto" else read_part(weights, SELECTOR)
+    selector = Selector.from_tensors(arrays)
+    data = read_contexts([path])
+    logits = torch.full(data.mask.shape, -torch.inf)
+    for own, values, mask in zip(logits, data.features.double().numpy(), data.mask, strict=True):
+        own[mask] = torch.from_numpy(selector.logits(values[mask.numpy()])).float()
+    for k, setting in enumerate(SETTINGS):
+        part = data.origin[:, 0] == k
+        for name, line in report(data.subset(part), logits[part]).items():
+            print(f"{setting!s:12s} {name:10s} {line['reconstruction']:.1f} / {line['generalisation']:.1f}")
 
 
 def _train_and_export(arguments, folder: Path) -> None:

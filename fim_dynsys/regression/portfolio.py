@@ -177,5 +177,11 @@ def without_functions(seen):
     return np.concatenate([seen, none, none, none, behind, behind, none + _MOST, none], axis=1)
 
 
+def priced(seen):
+    """Minus half the BIC behind the best, functions at the price of the margin, from features (..., C, F)."""
+    behind, has_functions = np.expm1(seen[..., 0]), seen[..., N_FEATURES]
+    return -0.5 * (behind + _MARGIN * has_functions)
+
+
 def _free_rows(member):
     return [(term, slot, member.labels[k]) for term, slot, k in member.free]
