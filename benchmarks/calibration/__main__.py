@@ -17,7 +17,7 @@ from benchmarks.odebench import facts
 from benchmarks.odebench.reference_rows import TruthRow
 from fim_dynsys.metrics import coverage, interval_score
 
-MODELS = ("fim-ode", "sindy-strong")
+MODELS = ("auto", "fim-ode")
 SETTINGS = ((0.03, 0.0), (0.05, 0.0))
 DEVELOPMENT, ODEBENCH = "development", "odebench"
 KINDS = ("raw", "recalibrated")
