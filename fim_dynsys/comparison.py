@@ -1,11 +1,13 @@
 """Which of several models the data support: evidence, posterior probabilities, draws."""
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import xarray as xr
 
+from fim_dynsys.errors import SamplingWarning
 from fim_dynsys.field import EnsembleField, FitInfo
 from fim_dynsys.regression.candidates import Observations, observe
 from fim_dynsys.regression.expression_fits import ExpressionProblem, fit_expressions
@@ -23,6 +25,7 @@ METHODS = ("nested", "laplace", "linear")
 _NOISE_FACTOR = 10.0  # the noise level may be so many times larger or smaller than its estimate
 _START_SPREAD = 3.0  # standard deviations of the noise, of the prior of initial states
 _LEAST_NOISE = 1e-4  # of a state's root mean square
+_MISSED = 10.0  # nats by which a fit's posterior density exceeds all samples where their peak is another
 _SPREADS = (0.5, 2.0)  # of all priors of parameters, to see how much the evidence depends on them
 
 
@@ -299,6 +302,11 @@ def evidence(
     ModelComparison
         Best first.
 
+    Warns
+    -----
+    SamplingWarning
+        Where a fit of the trajectories lies far above all that nested sampling found.
+
     Raises
     ------
     ValueError
@@ -329,6 +337,7 @@ def evidence(
             posterior = sample_nested(
                 question.likelihood, question.prior, live_points, seed + k, resume, progress, candidate.name
             )
+            question.warn_of_a_missed_peak(posterior)
         found.append(question.answered(posterior, trajectories))
     return ModelComparison(tuple(sorted(found, key=lambda m: -m.log_evidence)), method)
 
@@ -431,6 +440,21 @@ class _Question:
     def likelihood(self):
         texts = [str(expression) for expression in self.candidate.expressions]
         return TrajectoryLikelihood(texts, self.candidate.problem.names, self.observations, self.level)
+
+    def warn_of_a_missed_peak(self, posterior):
+        """Hold the highest point that was sampled against the best fit."""
+        if not np.isfinite(self.prior.log_density(self.best)):
+            return
+        fitted = self.likelihood(self.best) + self.prior.log_density(self.best)
+        sampled = np.max(posterior.log_likelihood + self.prior.log_density(posterior.points))
+        if fitted > sampled + _MISSED:
+            warnings.warn(
+                f"evidence of {self.candidate.name}: a fit of the trajectories lies {fitted - sampled:.0f} "
+                "nats above all that nested sampling found, so that its evidence is too low; take narrower "
+                "priors or more live_points, or method='laplace'.",
+                SamplingWarning,
+                stacklevel=3,
+            )
 
     def laplace(self, seed):
         """Posterior by Laplace's approximation."""

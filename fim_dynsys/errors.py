@@ -25,5 +25,9 @@ class WeightsWarning(FimDynsysWarning):
     """A weights file leaves something open that had to be assumed."""
 
 
+class SamplingWarning(FimDynsysWarning):
+    """Nested sampling missed a peak of the posterior, so that the evidence is too low."""
+
+
 class PluginError(ImportError):
     """A model found through an entry point could not be imported or is incompatible."""

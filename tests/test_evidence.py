@@ -1,6 +1,7 @@
 """Evidence: priors, noise integrated out, nested sampling against closed forms, comparison of models."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -9,12 +10,14 @@ from scipy.integrate import quad
 
 import fim_dynsys
 from benchmarks.evidence import __main__ as benchmark
-from fim_dynsys import SymbolicField, Trajectories, evidence
+from fim_dynsys import SymbolicField, Trajectories, comparison, evidence
 from fim_dynsys.comparison import quadrature_check
+from fim_dynsys.errors import SamplingWarning
 from fim_dynsys.regression import nested
 from fim_dynsys.regression.candidates import observe
 from fim_dynsys.regression.likelihoods import NoiseLevel, TrajectoryLikelihood
 from fim_dynsys.regression.lines import IntegralRegression, log_evidence_of_line
+from fim_dynsys.regression.marginals import Posterior
 from fim_dynsys.regression.nested import sample_nested
 from fim_dynsys.regression.peaks import Peak, laplace, quadrature
 from fim_dynsys.regression.priors import JointPrior, Prior, PriorKind
@@ -307,6 +310,21 @@ def test_posterior_is_a_tree_that_arviz_reads(compared, tmp_path):
     np.testing.assert_array_equal(again["posterior"]["K"], tree["posterior"]["K"])
     table = compared.to_xarray()
     assert table["probability"].sel(model="gompertz") == compared.probability[0]
+
+
+def test_a_missed_peak_is_warned_of(compared, monkeypatch):
+    def elsewhere(likelihood, prior, *_):
+        points = prior(np.full(len(prior.priors), 0.9)) + np.zeros((5, 1))
+        return Posterior.of_draws(0.0, points, np.array([likelihood(point) for point in points]), 5)
+
+    monkeypatch.setattr(comparison, "sample_nested", elsewhere)
+    with pytest.warns(SamplingWarning, match="evidence of logistic: .* nats above all"):
+        evidence({"logistic": MODELS["logistic"]}, growth("logistic"), GROWTH_PRIORS)
+    found = compared["gompertz"]
+    monkeypatch.setattr(comparison, "sample_nested", lambda *_: found.posterior)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SamplingWarning)
+        evidence({"gompertz": MODELS["gompertz"]}, growth("gompertz"), GROWTH_PRIORS)
 
 
 def test_draws_come_from_models_by_their_probability(compared):

@@ -28,7 +28,7 @@ from fim_dynsys.regression.lines import log_evidence_of_line
 
 SIGMA = 0.05
 POINTS = 60
-LIVE_POINTS = 100  # where a pair does not say otherwise
+LIVE_POINTS = 100
 SEEDS = (0, 1, 2)
 QUADRATURE_CALLS = 8_000  # nodes per direction are as many as this allows, up to nine
 LINE = "falling body"  # not a pair: its evidence has a closed form
@@ -62,11 +62,6 @@ class Task:
     pair: str
     truth: str
     seed: int
-
-    @property
-    def live_points(self) -> int:
-        """Live points of nested sampling: the pair's own number, or `LIVE_POINTS`."""
-        return pairs().get(self.pair, {}).get("live_points", LIVE_POINTS)
 
     def key(self, live_points: int) -> tuple[str, ...]:
         """What must be equal for a stored row to answer this task."""
@@ -248,10 +243,10 @@ def format_tables(rows: Rows, summary: Sequence[dict[str, Any]]) -> str:
         f"The true model is preferred in {right} of {len(summary)}, by more than three errors in {clear}.",
         f"{title}\n{report.align(_deviations(rows))}",
     ]
-    live = " to ".join(sorted({row["live_points"] for row in rows}, key=int))
+    (points,), (live,) = ({row[key] for row in rows} for key in ("points", "live_points"))
     cost = sum(_number(row, "cpu_seconds") for row in rows)
     parts.append(
-        f"{POINTS} points, noise {SIGMA:g} (its level integrated out), {live} live points; {cost:.0f} CPU "
+        f"{points} points, noise {SIGMA:g} (its level integrated out), {live} live points; {cost:.0f} CPU "
         "seconds of nested sampling. No reference where no peak is found: most often, the posterior leans "
         "against the end of a prior. The screen takes default priors, and models linear in their parameters."
     )
@@ -330,7 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add("--only", nargs="+", choices=names, default=names, help="pairs to run; default: all")
     add("--seeds", nargs="+", type=int, default=SEEDS, metavar="N", help=f"noise seeds; default: {seeds}")
-    add("--live", type=int, metavar="N", help=f"live points; default: the pair's own, or {LIVE_POINTS}")
+    add("--live", type=int, default=LIVE_POINTS, metavar="N", help=f"live points; default: {LIVE_POINTS}")
     add("--limit", type=int, metavar="N", help="first N tasks only")
     add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
     add("--fresh", action="store_true", help="discard stored rows instead of resuming")
@@ -338,14 +333,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "trials.csv"
     stored = [] if options.fresh else read(path)
-    listed = tasks(options.only, options.seeds)[: options.limit]
-    wanted = {task.key(options.live or task.live_points): task for task in listed}
+    wanted = {task.key(options.live): task for task in tasks(options.only, options.seeds)[: options.limit]}
     answered = _grouped(stored, "pair", "truth", "seed", "live_points", "digest")
     found = {key: rows for key, rows in answered if key in wanted}
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         for key in tqdm([key for key in wanted if key not in found], unit="task", disable=None):
-            rows = evaluate(wanted[key], options.live or wanted[key].live_points)
+            rows = evaluate(wanted[key], options.live)
             found[key] = [{k: _text(v) for k, v in row.items()} for row in rows]
             stored += found[key]
             write(path, stored, COLUMNS)
