@@ -10,10 +10,12 @@ import pandas as pd
 import pytest
 
 from benchmarks import cli, harness, misses, report, time_curve
+from benchmarks.development.continuations import KINDS, continued
 from benchmarks.harness import ConstantRow, Integrator, Problem, Trial
 from fim_dynsys.field import CallableField
 from fim_dynsys.regression.fields import DictionaryField
 from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.trajectories import Trajectories
 
 T = np.linspace(0.0, 4.0, 81)
 RATES = {"slow": 0.3, "fast": 1.5, "mild": 0.7}
@@ -474,3 +476,16 @@ def test_options_of_a_row_are_literals_or_text():
     assert harness._option("criterion=bic") == ("criterion", "bic")
     with pytest.raises(ValueError, match=r"expected key=value, got 'degree'"):
         harness._option("degree")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_continued_fields_are_the_field_in_the_widened_box(kind):
+    x = np.random.default_rng(0).uniform(-1.0, 1.0, (50, 2))
+    context = Trajectories.from_arrays(x, np.linspace(0.0, 1.0, 50))
+    field = CallableField(lambda x: np.stack([x[:, 1] ** 3, -(x[:, 0] ** 3)], 1), 2)
+    other = continued(field, context, kind)
+    np.testing.assert_array_equal(other(1.5 * x), field(1.5 * x))
+    far = np.array([[9.0, 0.0], [9.5, 0.0]])
+    assert np.abs(other(far)).max() < 0.2 * np.abs(field(far)).max()
+    step = other(far)[1] - other(far)[0]
+    assert {"clamped": step[1] == 0.0, "linear": step[1] < 0.0, "returning": step[0] < 0.0}[kind]
