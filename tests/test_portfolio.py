@@ -1,5 +1,7 @@
 """Candidates with and without functions side by side: features, weights and draws."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -90,7 +92,9 @@ def test_candidates_and_ensemble_of_the_model(observed):
     np.testing.assert_array_equal(fields[0](x), model.infer(observed)(x))
     weights = [f.fit_info.report["weight"] for f in fields]
     assert weights == sorted(weights, reverse=True) and sum(weights) == pytest.approx(1.0)
+    assert model.portfolio(observed) is model.portfolio(observed)
     model.fit(observed)
+    assert "_last" not in pickle.loads(pickle.dumps(model)).__dict__
     members = model.ensemble(6, seed=1)
     assert len(members) == 6
     again = model.ensemble(6, seed=1)

@@ -106,13 +106,21 @@ class Auto(VectorFieldModel):
         return self._fields(trajectories, None)
 
     def portfolio(self, trajectories) -> Portfolio:
-        """The candidates before the choice, with what is known of each.
+        """The candidates before the choice, with what is known of each; the last one is remembered.
 
         Raises
         ------
         ValueError
             As `infer`.
         """
+        asked = trajectories, self.budget, self.seed
+        known, found = vars(self).get("_last", (None, None))
+        if known is None or known[0] is not trajectories or known[1:] != asked[1:]:
+            found = self._search(trajectories)
+            self._last = asked, found
+        return found
+
+    def _search(self, trajectories):
         effort = self._effort
         observations = observe(self._samples(trajectories))
         dictionary = _polynomial(observations.dim, _degree(observations.dim, observations.n))
@@ -127,7 +135,7 @@ class Auto(VectorFieldModel):
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Candidates drawn by the selector's weights, each with parameters drawn from its posterior.
 
-        The search is repeated, so this takes as long as the fit did.
+        A model that was read from a file repeats the search first.
 
         Parameters
         ----------
@@ -167,6 +175,9 @@ class Auto(VectorFieldModel):
             said = report | {"chosen": own.origin, "BIC": own.score, "weight": float(weights[k])}
             fields.append(own.field(found.observations, found.members[k].dictionary, trajectories, said))
         return fields
+
+    def __getstate__(self):
+        return {key: value for key, value in super().__getstate__().items() if key != "_last"}
 
     @property
     def _effort(self):
