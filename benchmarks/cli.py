@@ -82,7 +82,13 @@ def parser(benchmark: Benchmark) -> argparse.ArgumentParser:
     add("--limit", type=int, metavar="N", help="N systems only, evenly spread over the list")
     add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
     add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
-    add("--render", action="store_true", help="run nothing: report again on the trials.csv in DIR")
+    add(
+        "--render",
+        nargs="*",
+        type=Path,
+        metavar="DIR",
+        help="run nothing: report on the trials of these output folders together (default: of --out)",
+    )
     add("--full", action="store_true", help="six settings, both protocols, three seeds, all reference rows")
     return result
 
@@ -122,10 +128,9 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     """Run a benchmark from the command line and return the exit status."""
     commands = parser(benchmark)
     options = commands.parse_args(arguments)
-    if options.render:
-        write(
-            benchmark, report.read_trials(options.out / "trials.csv"), options.out, str(harness.Integrator())
-        )
+    if options.render is not None:
+        trials = report.merge_trials(options.render or [options.out], options.out)
+        write(benchmark, trials, options.out, str(harness.Integrator()))
         return 0
     full = options.full
     settings = options.settings or (harness.SETTINGS if full else ((0.0, 0.0), (0.05, 0.5)))

@@ -36,6 +36,30 @@ def _text(value: Any) -> Any:
     return f"{value:.9g}" if isinstance(value, float) else value
 
 
+def merge_trials(folders: Sequence[Path], out: Path) -> pd.DataFrame:
+    """Write the trials of several output folders into ``out/trials.csv``, later ones in place of earlier.
+
+    Raises
+    ------
+    ValueError
+        If a model has trials of two versions then.
+    """
+    frame = pd.concat(
+        [pd.read_csv(folder / "trials.csv", dtype=str, keep_default_na=False) for folder in folders]
+    )
+    trial = [*_CELL, "seed", "system", "ic", "model"]
+    frame = frame.drop_duplicates(trial, keep="last").reindex(columns=TRIAL_COLUMNS)
+    versions = frame.groupby("model")["version"].unique()
+    mixed = {name: list(own) for name, own in versions.items() if len(own) > 1}
+    if mixed:
+        raise ValueError(
+            f"merge_trials: expected one version of each model, got {mixed}; run the older again."
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    frame.to_csv(out / "trials.csv", index=False, lineterminator="\n")
+    return read_trials(out / "trials.csv")
+
+
 def to_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return the records as a data frame."""
     frame = pd.DataFrame(list(records), columns=[*TRIAL_COLUMNS, "message"])
@@ -149,12 +173,12 @@ def _quantile(values: np.ndarray, q: float) -> float:
 def differences(trials: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Compare models pairwise in each cell: a paired bootstrap over systems.
 
-    The success (R2 > 0.9) of each model is averaged per system over initial conditions and noise seeds;
-    systems are resampled with replacement, the same for both models of a pair. ``low`` and ``high`` are the
-    2.5 and 97.5 % quantiles of the difference in percentage points. In the groups beside "all" only
-    `CONTRASTS` are compared. They alone have ``p``, two-sided: twice the smaller share of draws on either
-    side of zero, zeros and the sample itself counting for both; and ``p_holm``, corrected over all contrasts,
-    settings and tasks of a protocol and group.
+    The success (R2 > 0.9) of each model is averaged per system over the initial conditions and noise seeds
+    that both models of a pair were given; systems are resampled with replacement, the same for both models.
+    ``low`` and ``high`` are the 2.5 and 97.5 % quantiles of the difference in percentage points. In the
+    groups beside "all" only `CONTRASTS` are compared. They alone have ``p``, two-sided: twice the smaller
+    share of draws on either side of zero, zeros and the sample itself counting for both; and ``p_holm``,
+    corrected over all contrasts, settings and tasks of a protocol and group.
 
     References
     ----------
@@ -180,11 +204,18 @@ _DIFFERENCE = ["model", "minus", "difference", "low", "high", "n_systems", "p"]
 
 def _differences(cell: pd.DataFrame, task: str, pairs: Sequence[tuple[str, str]], seed: int) -> list[dict]:
     success = 100.0 * (cell[f"r2_{task}"] > THRESHOLDS[0])
-    table = success.groupby([cell["system"], cell["model"]]).mean().unstack("model")
-    n, rows = len(table), []
-    weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), BOOTSTRAP_DRAWS) / n
+    table = (
+        success.groupby([cell[name] for name in ("system", "ic", "seed", "model")]).mean().unstack("model")
+    )
+    rows = []
     for pair in pairs:
-        gap = (table[pair[0]] - table[pair[1]]).to_numpy()
+        if not set(pair) <= set(table.columns):
+            continue
+        gap = (table[pair[0]] - table[pair[1]]).dropna().groupby("system").mean().to_numpy()
+        n = len(gap)
+        if not n:
+            continue
+        weights = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), BOOTSTRAP_DRAWS) / n
         draws = weights @ gap
         p = math.nan
         if pair in CONTRASTS:

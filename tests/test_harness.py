@@ -429,6 +429,29 @@ def test_rendering_again_gives_the_same_tables(tmp_path):
     )  # both initial conditions: systems, settings, tasks
 
 
+def test_folders_of_results_are_reported_on_together(tmp_path):
+    rows = {"exact": ExactRow, "still": lambda: ConstantRow("still")}
+    benchmark = cli.Benchmark("toy", "Toy", lambda: PROBLEMS, rows, ("exact", "still"), ())
+    first, second, both = (tmp_path / name for name in ("first", "second", "both"))
+    for folder, options in (
+        (first, ["--models", "exact"]),
+        (second, ["--models", "still", "--seeds", "0", "1"]),
+    ):
+        assert cli.main(benchmark, ["--workers", "1", "--out", str(folder), *options]) == 0
+    assert cli.main(benchmark, ["--render", str(first), str(second), "--out", str(both)]) == 0
+    trials = report.read_trials(both / "trials.csv")
+    parts = [report.read_trials(folder / "trials.csv") for folder in (first, second)]
+    assert len(trials) == sum(map(len, parts)) and set(trials["model"]) == {"exact", "still"}
+    gaps = pd.read_csv(both / "differences.csv")
+    assert len(gaps) == 4 and (gaps["n_systems"] == len(PROBLEMS)).all()
+    only = report.differences(trials[(trials["model"] == "exact") | (trials["seed"] == 1)])
+    assert set(only["sigma"]) == set()  # no trial of both
+    again = pd.read_csv(second / "trials.csv").assign(model="exact", version="other")
+    again.to_csv(second / "trials.csv", index=False)
+    with pytest.raises(ValueError, match=r"expected one version of each model, got \{'exact'"):
+        report.merge_trials([first, second], both)
+
+
 def test_interrupted_command_says_how_to_go_on(tmp_path, capsys):
     benchmark = cli.Benchmark(
         "toy", "Toy", lambda: PROBLEMS, {"exact": lambda: ExactRow(interrupt_at=3)}, ("exact",), ()
