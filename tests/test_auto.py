@@ -44,6 +44,21 @@ def test_the_same_seed_gives_the_same_field(fitted):
     np.testing.assert_array_equal(again.coefficients(), model.coefficients())
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_traces_of_terms_are_left_out_of_exact_fields(noise):
+    t, clean, noisy = van_der_pol(noise)
+    model = fim_dynsys.load("auto", budget="fast")
+    field = model.infer(Trajectories.from_arrays(noisy, t))
+    share = np.abs(field.dictionary.evaluate(clean)).max(axis=0)[:, None] * np.abs(field.coefficients)
+    found = model.portfolio(Trajectories.from_arrays(noisy, t))
+    (best,) = [m for m in found.members if m.score == field.fit_info.report["BIC"]][:1]
+    if noise == 0.0:
+        assert (share[field.coefficients != 0].min()) > 0.5e-4 * np.abs(field(clean)).max()
+        assert np.count_nonzero(field.coefficients) == 4
+    else:
+        assert np.count_nonzero(field.coefficients) == best.candidate.support.sum()
+
+
 def test_contract():
     check_model(lambda: fim_dynsys.load("auto", budget="fast"))
 

@@ -1,6 +1,6 @@
 """The portfolio: candidates from the operator, sparse regression and local search, chosen on the data."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -10,6 +10,7 @@ from fim_dynsys.model import VectorFieldModel, check_members
 from fim_dynsys.models.fim_ode.estimator import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.regression.candidates import judge, observe
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.growth import grow, shake
 from fim_dynsys.regression.horizon import follows, short_horizon_hypotheses
 from fim_dynsys.regression.library_search import FULL, QUICK, LibraryEffort, grow_library
@@ -22,6 +23,7 @@ from fim_dynsys.trajectories import Trajectories
 
 _MAX_TERMS = 66  # monomials: of degree 3 in up to five states, of degree 2 in up to ten
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
+_TRACE = 1e-4  # of the largest rate along the samples
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
 SELECTOR_FILE = "auto-selector"
 """Of the learned choice, among the shipped weights."""
@@ -171,7 +173,7 @@ class Auto(VectorFieldModel):
         }
         fields = []
         for k in np.argsort(-weights, kind="stable")[:count]:
-            own = found.members[k].candidate
+            own = _without_traces(found.observations, found.members[k])
             said = report | {"chosen": own.origin, "BIC": own.score, "weight": float(weights[k])}
             fields.append(own.field(found.observations, found.members[k].dictionary, trajectories, said))
         return fields
@@ -226,6 +228,18 @@ def _operator():
 @cache
 def _selector():
     return Selector.from_tensors(read_selector(shipped(SELECTOR_FILE)))
+
+
+def _without_traces(observations, member):
+    """The candidate of a member; where it follows the samples exactly, without terms that hardly show."""
+    candidate = member.candidate
+    least = VARIANCE_FLOOR * observations.signal_variance
+    if candidate.variance is None or not (candidate.variance <= least).all():
+        return candidate
+    values = member.dictionary.evaluate(np.concatenate(observations.path))
+    share = np.abs(values).max(axis=0)[:, None] * np.abs(candidate.coefficients)
+    shows = share >= _TRACE * np.abs(values @ candidate.coefficients).max(axis=0)
+    return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
 
 
 def _degree(dim, n):
