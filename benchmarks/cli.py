@@ -174,7 +174,8 @@ def write(benchmark: Benchmark, trials: pd.DataFrame, out: Path, integrator: str
     for name, table in tables.items():
         table.to_csv(out / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
     report.draw(summary, out / f"{benchmark.name}.png", benchmark.title, published)
-    time_curve.draw_time(curve, out / "success_time.png", benchmark.title)
+    if len(curve):  # of models; reference rows have no place in it
+        time_curve.draw_time(curve, out / "success_time.png", benchmark.title)
     detailed = report.format_tables(summary, gaps, trials, published, detailed=True)
     (out / "report.txt").write_text(
         "\n\n".join(filter(None, (detailed, misses.format_misses(missed)))) + "\n"

@@ -452,6 +452,12 @@ def test_folders_of_results_are_reported_on_together(tmp_path):
         report.merge_trials([first, second], both)
 
 
+def test_reference_rows_alone_have_no_success_against_time(tmp_path):
+    benchmark = cli.Benchmark("toy", "Toy", lambda: PROBLEMS, {}, ("constant",), ())
+    assert cli.main(benchmark, ["--workers", "1", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "toy.png").exists() and not (tmp_path / "success_time.png").exists()
+
+
 def test_interrupted_command_says_how_to_go_on(tmp_path, capsys):
     benchmark = cli.Benchmark(
         "toy", "Toy", lambda: PROBLEMS, {"exact": lambda: ExactRow(interrupt_at=3)}, ("exact",), ()
