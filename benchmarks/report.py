@@ -315,6 +315,9 @@ def _percent_table(part, protocol: str, threshold: float, group: str, published:
         indexed = own.set_index(["sigma", "rho", "task"])
         line = [model, str(own["version"].iloc[0])]
         for cell in cells:
+            if (*cell, TASKS[0]) not in indexed.index:
+                line.append("-")
+                continue
             values = [indexed.loc[(*cell, task), f"percent_r2_{column}"] for task in TASKS]
             errors = [indexed.loc[(*cell, task), f"se_r2_{column}"] for task in TASKS]
             line.append(" / ".join(_with_error(v, e) for v, e in zip(values, errors, strict=True)))
@@ -391,7 +394,8 @@ def _gap_table(gaps: pd.DataFrame, protocol: str, group: str) -> str:
     lines = [["difference", "task", *(f"({sigma:g}, {rho:g})" for sigma, rho in cells)]]
     for (a, b, task), rows in gaps.groupby(["model", "minus", "task"], sort=False):
         values = rows[["difference", "low", "high", "p_holm"]].itertuples(index=False)
-        lines.append([f"{a} - {b}", task, *(_difference(*value) for value in values)])
+        known = dict(zip(zip(rows["sigma"], rows["rho"], strict=True), values, strict=True))
+        lines.append([f"{a} - {b}", task, *(_difference(*known[c]) if c in known else "-" for c in cells)])
     title = f"Differences in points, R2 > {THRESHOLDS[0]:g}, 95 % of a paired bootstrap over systems"
     corrected = int(gaps["p"].count())
     holm_note = f" (p: two-sided, Holm over its {corrected} comparisons)" if corrected else ""

@@ -11,10 +11,14 @@ from benchmarks.report import REFERENCES, THRESHOLDS
 def success_time(trials: pd.DataFrame) -> pd.DataFrame:
     """Return per protocol, task and model the percentage of success and the median CPU-seconds of inference.
 
-    Percentages are means over the settings, which count alike; the median is over all trials.
+    Percentages are means over the settings that all models of a protocol were given, which count alike; the
+    median is over their trials.
     """
     rows = []
     models = trials[~trials["model"].isin(REFERENCES)]
+    cell = ["protocol", "sigma", "rho"]
+    given = models.groupby(cell)["model"].transform("nunique")
+    models = models[given == models.groupby("protocol")["model"].transform("nunique")]
     for (protocol, model), part in models.groupby(["protocol", "model"], sort=False):
         about = {"protocol": protocol, "model": model, "version": part["version"].iloc[0]}
         seconds = part["infer_seconds"].median()
@@ -46,15 +50,18 @@ def draw_time(curve: pd.DataFrame, path: Path, title: str) -> None:
             for number, family in enumerate(families.unique()):
                 points = own[families[own.index] == family].sort_values("infer_seconds_median")
                 x, y = points["infer_seconds_median"], points["percent_r2_090"]
-                axis.plot(x, y, marker="o", color=f"C{number}")
-                for name, *at in zip(points["model"], x, y, strict=True):
-                    axis.annotate(name, at, (4, 4), textcoords="offset points", fontsize=8)
+                axis.plot(x, y, color=f"C{number}", zorder=1)
+                for marker, (name, *at) in zip(
+                    "osDv^", zip(points["model"], x, y, strict=True), strict=False
+                ):
+                    axis.plot(*at, marker, color=f"C{number}", label=name)
             axis.set_title(f"{task}, protocol {protocol}", fontsize=10)
             axis.set_xscale("log")
-            axis.margins(x=0.25)
+            axis.margins(x=0.1)
             axis.set_ylim(-3, 103)
             axis.grid(alpha=0.3)
             axis.spines[["top", "right"]].set_visible(False)
+        row[0].legend(loc="lower right", fontsize=8)
         row[0].set_ylabel("% of trials with R² > 0.9")
     for axis in axes[-1]:
         axis.set_xlabel("median CPU-seconds of inference per data set")

@@ -442,6 +442,11 @@ def test_folders_of_results_are_reported_on_together(tmp_path):
     trials = report.read_trials(both / "trials.csv")
     parts = [report.read_trials(folder / "trials.csv") for folder in (first, second)]
     assert len(trials) == sum(map(len, parts)) and set(trials["model"]) == {"exact", "still"}
+    part = trials[(trials["model"] == "still") | (trials["sigma"] == 0.0)]
+    text = report.format_tables(report.summarise(part, "", ""), report.differences(part), part)
+    (line,) = {line for line in text.splitlines() if line.startswith("exact  1")}
+    assert line.split()[-1] == "-"  # not run there
+    assert set(time_curve.success_time(part)["n_settings"]) == {1}  # what both were given
     gaps = pd.read_csv(both / "differences.csv")
     assert len(gaps) == 4 and (gaps["n_systems"] == len(PROBLEMS)).all()
     only = report.differences(trials[(trials["model"] == "exact") | (trials["seed"] == 1)])

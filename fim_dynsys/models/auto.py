@@ -108,18 +108,16 @@ class Auto(VectorFieldModel):
         return self._fields(trajectories, None)
 
     def portfolio(self, trajectories) -> Portfolio:
-        """The candidates before the choice, with what is known of each; the last one is remembered.
+        """The candidates before the choice, with what is known of each; those of the last search are kept.
 
         Raises
         ------
         ValueError
             As `infer`.
         """
-        asked = trajectories, self.budget, self.seed
         known, found = vars(self).get("_last", (None, None))
-        if known is None or known[0] is not trajectories or known[1:] != asked[1:]:
+        if known is None or known[0] is not trajectories or known[1:] != (self.budget, self.seed):
             found = self._search(trajectories)
-            self._last = asked, found
         return found
 
     def _search(self, trajectories):
@@ -132,7 +130,9 @@ class Auto(VectorFieldModel):
         library = []
         if observations.dim <= _FUNCTIONS_UP_TO:
             library = grow_library(observations, dictionary, polynomials[0], effort.library)
-        return Portfolio.of(observations, dictionary, opinion, polynomials, library)
+        found = Portfolio.of(observations, dictionary, opinion, polynomials, library)
+        self._last = (trajectories, self.budget, self.seed), found
+        return found
 
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Candidates drawn by the selector's weights, each with parameters drawn from its posterior.
@@ -159,7 +159,7 @@ class Auto(VectorFieldModel):
         )
 
     def _fields(self, trajectories, count):
-        found = self.portfolio(trajectories)
+        found = self._search(trajectories)
         log_weights = found.log_weights(_selector())
         weights = np.exp(log_weights - log_weights.max())
         weights /= weights.sum()
