@@ -35,7 +35,8 @@ def test_equations_and_report(fitted):
     assert {(names[k], i) for i, k in zip(*np.nonzero(found), strict=True)} == truth
     assert model.score(clean, t) > 0.99
     report = model.field_.fit_info.report
-    assert report["budget"] == "fast" and report["candidates"] > 5 and report["chosen"]
+    assert report["budget"] == "fast" and report["candidates"] > 5 and report["chosen by"] == "selector"
+    assert report["preferred"][0] == [report["chosen"], report["BIC"], report["weight"]]
 
 
 def test_the_same_seed_gives_the_same_field(fitted):

@@ -23,6 +23,7 @@ from fim_dynsys.trajectories import Trajectories
 
 _MAX_TERMS = 66  # monomials: of degree 3 in up to five states, of degree 2 in up to ten
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
+_REPORTED = 5
 _TRACE = 1e-4  # of the largest rate along the samples
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
 SELECTOR_FILE = "auto-selector"
@@ -65,7 +66,7 @@ class Auto(VectorFieldModel):
     ask for and at random; all are fitted to the trajectories and pruned. Fields with functions
     (trigonometric, saturating, exponential, powers) are grown from the best polynomial. A selector trained
     on known systems chooses among all of them; beyond the operator's three states, the smallest BIC wins.
-    `field_.fit_info.report` says which candidate won and what the others score.
+    `field_.fit_info.report` says what chose, and the origins, scores and weights of the first few.
 
     Parameters
     ----------
@@ -160,19 +161,26 @@ class Auto(VectorFieldModel):
 
     def _fields(self, trajectories, count):
         found = self._search(trajectories)
-        log_weights = found.log_weights(_selector())
+        selector = _selector()
+        log_weights = found.log_weights(selector)
         weights = np.exp(log_weights - log_weights.max())
         weights /= weights.sum()
+        order = np.argsort(-weights, kind="stable")
         polynomials = [m.score for m in found.members if not m.n_functions]
         functions = [m.score for m in found.members if m.n_functions]
         report = {
             "budget": self.budget,
             "candidates": len(found.members),
+            "chosen by": "BIC" if found.opinion is None else "selector",
             "best BIC of a polynomial": min(polynomials, default=np.inf),
             "best BIC with functions": min(functions, default=np.inf),
+            "preferred": [
+                [found.members[k].candidate.origin, float(found.members[k].score), float(weights[k])]
+                for k in order[:_REPORTED]
+            ],
         }
         fields = []
-        for k in np.argsort(-weights, kind="stable")[:count]:
+        for k in order[:count]:
             own = _without_traces(found.observations, found.members[k])
             said = report | {"chosen": own.origin, "BIC": own.score, "weight": float(weights[k])}
             fields.append(own.field(found.observations, found.members[k].dictionary, trajectories, said))
