@@ -1,5 +1,7 @@
 """The learned choice among candidates: its contexts, labels, training and export."""
 
+from itertools import islice
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,9 @@ from fim_dynsys.regression.candidates import observe
 from fim_dynsys.regression.portfolio import N_PORTFOLIO_FEATURES
 from fim_dynsys.regression.selection import CLIP, N_FEATURES
 from fim_dynsys.regression.terms import Dictionary
+from training import selection
 from training.contexts import draw
+from training.evaluate import SETTINGS, development_cases
 from training.selection import (
     PRIORS,
     Data,
@@ -119,3 +123,21 @@ def test_shards_hold_what_inference_sees(name, tmp_path):
     kept = data.labels[data.mask]
     assert ((kept[:, :2] >= 0) & (kept[:, :2] <= 1)).all() and (kept[:, 2:] >= 0).all()
     assert kept[:, 0].max() == 1.0
+
+
+def test_the_development_split_is_judged_by_setting(tmp_path, monkeypatch):
+    monkeypatch.setattr(selection, "development_cases", lambda: islice(development_cases(), 2))
+    seen = []
+
+    def candidates(context, observed, rng):
+        seen.append((context, observed))
+        return np.zeros((3, N_FEATURES)), np.tile([1.0, 0.5, 0.1, 0.2], (3, 1))
+
+    selection.make_development(tmp_path / "development.npz", candidates)
+    data = selection.read_contexts([tmp_path / "development.npz"])
+    assert data.mask.shape == (2 * 2 * len(SETTINGS), 3)
+    assert sorted(data.origin[:, 0].tolist()) == sorted(list(range(len(SETTINGS))) * 4)
+    context, observed = seen[len(SETTINGS)]  # the other trajectory of the first system, without noise
+    np.testing.assert_array_equal(observed.arrays()[0][1], context.paths[0])
+    assert not np.array_equal(context.paths[0], seen[0][0].paths[0])
+    assert report(data, torch.zeros(data.mask.shape))["selector"]["generalisation"] == 50.0
