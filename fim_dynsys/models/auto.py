@@ -9,19 +9,18 @@ from fim_dynsys.field import EnsembleField, VectorField
 from fim_dynsys.model import VectorFieldModel, check_members
 from fim_dynsys.models.fim_ode.estimator import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
-from fim_dynsys.regression.candidates import judge, observe
+from fim_dynsys.regression.candidates import complete_samples, judge, largest_degree, observe
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.growth import grow, shake
 from fim_dynsys.regression.horizon import follows, short_horizon_hypotheses
 from fim_dynsys.regression.library_search import FULL, QUICK, LibraryEffort, grow_library
 from fim_dynsys.regression.pool import Opinion, distinct, fitted_structures, hypotheses
-from fim_dynsys.regression.portfolio import Portfolio
+from fim_dynsys.regression.portfolio import Portfolio, normalised
 from fim_dynsys.regression.selection import Selector
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
 
-_MAX_TERMS = 66  # monomials: of degree 3 in up to five states, of degree 2 in up to ten
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
 _REPORTED = 5
 _TRACE = 1e-4  # of the largest rate along the samples
@@ -123,8 +122,8 @@ class Auto(VectorFieldModel):
 
     def _search(self, trajectories):
         effort = self._effort
-        observations = observe(self._samples(trajectories))
-        dictionary = _polynomial(observations.dim, _degree(observations.dim, observations.n))
+        observations = observe(complete_samples(trajectories, self._who, self.min_observations))
+        dictionary = _polynomial(observations.dim, largest_degree(observations.dim, observations.n))
         polynomials, opinion = _polynomials(
             observations, dictionary, effort, np.random.default_rng(self.seed)
         )
@@ -161,10 +160,7 @@ class Auto(VectorFieldModel):
 
     def _fields(self, trajectories, count):
         found = self._search(trajectories)
-        selector = _selector()
-        log_weights = found.log_weights(selector)
-        weights = np.exp(log_weights - log_weights.max())
-        weights /= weights.sum()
+        weights = normalised(found.log_weights(_selector()))
         order = np.argsort(-weights, kind="stable")
         polynomials = [m.score for m in found.members if not m.n_functions]
         functions = [m.score for m in found.members if m.n_functions]
@@ -194,15 +190,6 @@ class Auto(VectorFieldModel):
         if self.budget not in EFFORTS:
             raise ValueError(f"Auto: expected a budget among {sorted(EFFORTS)}, got {self.budget!r}.")
         return EFFORTS[self.budget]
-
-    def _samples(self, trajectories):
-        samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]
-        if sum(len(t) for t, _ in samples) < self.min_observations:
-            raise ValueError(
-                f"Auto: expected at least {self.min_observations} complete samples in trajectories of two or "
-                "more, got fewer; give more samples or longer trajectories."
-            )
-        return samples
 
 
 def _polynomials(observations, dictionary, effort, rng):
@@ -248,15 +235,6 @@ def _without_traces(observations, member):
     share = np.abs(values).max(axis=0)[:, None] * np.abs(candidate.coefficients)
     shows = share >= _TRACE * np.abs(values @ candidate.coefficients).max(axis=0)
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
-
-
-def _degree(dim, n):
-    """Largest total degree up to 3 whose monomials are few, and at most half as many as the samples."""
-    for degree in (3, 2):
-        terms = len(_polynomial(dim, degree))
-        if terms <= _MAX_TERMS and 2 * terms <= n:
-            return degree
-    return 1
 
 
 def _opinions(observations, dictionary, subsets, rng):

@@ -6,7 +6,7 @@ import numpy as np
 
 from fim_dynsys.field import EnsembleField, FitInfo, VectorField
 from fim_dynsys.model import VectorFieldModel, check_members
-from fim_dynsys.regression.candidates import Candidate, observe
+from fim_dynsys.regression.candidates import Candidate, complete_samples, largest_degree, observe
 from fim_dynsys.regression.expression_fits import fit_expressions
 from fim_dynsys.regression.inner import LibraryCandidate
 from fim_dynsys.regression.library_search import FULL, QUICK, extended_score, grow_library
@@ -17,7 +17,6 @@ from fim_dynsys.saved import description_arrays, description_from_arrays
 
 EFFORTS = {"full": FULL, "quick": QUICK}
 _STRUCTURES = 4
-_MAX_TERMS = 66  # monomials: of degree 3 in up to five states, of degree 2 in up to ten
 
 
 class SymbolicModel(VectorFieldModel):
@@ -68,18 +67,12 @@ class SymbolicModel(VectorFieldModel):
             raise ValueError(
                 f"SymbolicModel: expected an effort among {sorted(EFFORTS)}, got {self.effort!r}."
             )
-        samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]
-        if sum(len(t) for t, _ in samples) < self.min_observations:
-            raise ValueError(
-                f"SymbolicModel: expected at least {self.min_observations} complete samples in trajectories "
-                "of two or more, got fewer; give more samples or longer trajectories."
-            )
-        return samples
+        return complete_samples(trajectories, self._who, self.min_observations)
 
     # ------------------------------------------------------------------ search
 
     def _searched(self, trajectories, observations):
-        dictionary = Dictionary.polynomial(observations.dim, _degree(observations.dim, observations.n))
+        dictionary = Dictionary.polynomial(observations.dim, largest_degree(observations.dim, observations.n))
         known = hypotheses(observations, dictionary, structures=_STRUCTURES)
         found = grow_library(observations, dictionary, known[0], EFFORTS[self.effort])
         everything = [LibraryCandidate.of(candidate, dictionary) for candidate in known[:1]] + found
@@ -190,15 +183,6 @@ class SymbolicModel(VectorFieldModel):
             {str(name): float(value) for name, value in values},
             **description_from_arrays(saved.arrays, context, saved.report),
         )
-
-
-def _degree(dim, n):
-    """Largest total degree up to 3 whose monomials are few, and at most half as many as the samples."""
-    for degree in (3, 2):
-        terms = math.comb(dim + degree, degree)
-        if terms <= _MAX_TERMS and 2 * terms <= n:
-            return degree
-    return 1
 
 
 def _expression_draws(field, n, rng):

@@ -38,6 +38,9 @@ the steps of one integration by 64 times the number of samples.
 """
 
 
+_MAX_MONOMIALS = 66  # of degree 3 in up to five states, of degree 2 in up to ten
+
+
 @dataclass(frozen=True)
 class Observations:
     """Complete samples in units of their size and pace, as the search sees them.
@@ -147,6 +150,32 @@ class Observations:
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.where(self.weights > 0, self.weights * (path - self.z) ** 2, 0.0)
             return squares.sum(axis=(-3, -2)) / self.n
+
+
+def complete_samples(trajectories, who, least):
+    """Complete samples of the trajectories with two or more: pairs of times (n,) and states (n, d).
+
+    Raises
+    ------
+    ValueError
+        Naming ``who``, if there are fewer than ``least`` in all.
+    """
+    samples = [(t, x) for t, x in trajectories.drop_incomplete(who).arrays() if len(t) >= 2]
+    if sum(len(t) for t, _ in samples) < least:
+        raise ValueError(
+            f"{who}: expected at least {least} complete samples in trajectories of two or more, got fewer; "
+            "give more samples or longer trajectories."
+        )
+    return samples
+
+
+def largest_degree(dim, n):
+    """Largest total degree up to 3 whose monomials are few, and at most half as many as the n samples."""
+    for degree in (3, 2):
+        terms = math.comb(dim + degree, degree)
+        if terms <= _MAX_MONOMIALS and 2 * terms <= n:
+            return degree
+    return 1
 
 
 def observe(samples):

@@ -154,9 +154,8 @@ class Portfolio:
         -------
         list of LibraryCandidate
         """
-        weights = np.exp(log_weights - np.max(log_weights))
         drawn = []
-        for number, member in zip(rng.multinomial(n, weights / weights.sum()), self.members, strict=True):
+        for number, member in zip(rng.multinomial(n, normalised(log_weights)), self.members, strict=True):
             if number:
                 drawn += self._drawn(member, int(number), rng)
         return drawn
@@ -168,6 +167,12 @@ class Portfolio:
             if np.isfinite(fit.misfit) and np.isfinite(fitted.parameters).all():
                 return own.drawn(self.observations, fit, n, rng)
         return [member] * n
+
+
+def normalised(log_weights):
+    """Weights (C,) that sum to 1."""
+    weights = np.exp(log_weights - np.max(log_weights))
+    return weights / weights.sum()
 
 
 def without_functions(seen):

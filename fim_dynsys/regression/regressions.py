@@ -7,7 +7,8 @@ import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
 from fim_dynsys.regression.candidates import STEP_LIMIT
-from fim_dynsys.regression.kernels import interval_maps, rollouts
+from fim_dynsys.regression.kernels import rollouts
+from fim_dynsys.regression.pruning import compiled_maps
 from fim_dynsys.regression.rollout import substeps
 
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -199,14 +200,12 @@ class Surrogate:
     def __init__(self, observations, dictionary, candidate, variance, pieces):
         self.coordinates = d = dictionary.dim
         terms, values = _in_use(dictionary, candidate)
-        row, column = np.nonzero(values)
-        no_inner = np.zeros((0, 3), dtype=np.intp)
+        interval_maps = compiled_maps(terms, values != 0)
         self._pieces, self._maps, self._roots, self._starts, targets = pieces, [], [], [], []
         for k, (piece, (t, z)) in enumerate(zip(pieces, observations.samples, strict=True)):
             halves = np.repeat(0.5 * piece.steps, 2)
             once = np.ones(len(halves), dtype=np.int64)
-            p = values[row, column]
-            _, tangents = interval_maps(terms.packed, row, column, p, no_inner, piece.path, halves, once)
+            _, tangents = interval_maps(values[values != 0], piece.path, halves, once)
             maps = np.ascontiguousarray(tangents[:, :, :d])
             own, by_start = _responses(
                 maps, terms.columns(piece.path.T).T @ values, piece.steps, piece.observed
