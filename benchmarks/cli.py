@@ -103,6 +103,24 @@ def _setting(text: str) -> tuple[float, float]:
     return sigma, rho
 
 
+def add_row_options(commands: argparse.ArgumentParser, models: Sequence[str], out: Path) -> None:
+    """Add what benchmarks of any kind ask of the rows they run: models, weights, workers, folder, fresh."""
+    add = commands.add_argument
+    add("--models", nargs="+", metavar="NAME", default=list(models), help=f"default: {' '.join(models)}")
+    add("--weights", metavar="PATH", help="weights file that the row fim-ode loads in place of the shipped")
+    add("--workers", type=int, default=2, metavar="N", help="processes, one thread each; default: 2")
+    add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
+    add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
+
+
+def rows_or_exit(commands: argparse.ArgumentParser, truth_rows, names, weights: str | None) -> list:
+    """Return the rows of `build_rows`; what cannot be built ends the command with its usage."""
+    try:
+        return build_rows(truth_rows, list(dict.fromkeys(names)), weights)
+    except (ValueError, ImportError, OSError) as error:
+        commands.error(str(error))
+
+
 def build_rows(truth_rows: dict[str, Callable[[], Any]], names: Sequence[str], weights: str | None) -> list:
     """Return a row for each name; `weights` goes to the rows of ``fim-ode``."""
     rows = []
@@ -138,10 +156,7 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     seeds = options.seeds or ([0, 1, 2] if full else [0])
     names = options.models or (benchmark.full_models if full else benchmark.default_models)
     problems = limited(benchmark.problems(), options.limit)
-    try:
-        rows = build_rows(benchmark.truth_rows, list(dict.fromkeys(names)), options.weights)
-    except (ValueError, ImportError, OSError) as error:
-        commands.error(str(error))
+    rows = rows_or_exit(commands, benchmark.truth_rows, names, options.weights)
     trials = harness.list_trials(
         problems, settings, harness.PROTOCOLS if protocol == "both" else (protocol,), seeds
     )

@@ -144,19 +144,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark from the command line and return the exit status."""
     out = Path("benchmarks/calibration/out")
     parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration", description=__doc__)
+    cli.add_row_options(parser, MODELS, out)
     add = parser.add_argument
-    add("--models", nargs="+", metavar="NAME", default=list(MODELS), help=f"default: {' '.join(MODELS)}")
-    add("--weights", metavar="PATH", help="weights file that the row fim-ode loads in place of the shipped")
     add("--seeds", nargs="+", type=int, metavar="N", default=[0], help="noise seeds; default: 0")
     add("--limit", type=int, metavar="N", help="N systems of each split only")
-    add("--workers", type=int, default=2, metavar="N", help="processes, one thread each; default: 2")
-    add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
-    add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
     options = parser.parse_args(arguments)
-    try:
-        rows = cli.build_rows({}, list(dict.fromkeys(options.models)), options.weights)
-    except (ValueError, ImportError, OSError) as error:
-        parser.error(str(error))
+    rows = cli.rows_or_exit(parser, {}, options.models, options.weights)
     trials = run(
         rows, options.seeds, options.limit, options.out, options.workers, options.fresh, progress=True
     )

@@ -31,20 +31,13 @@ OUT = Path("benchmarks/fixed_points/out")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the settings, print their tables and write them to DIR."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fixed_points", description=__doc__)
+    cli.add_row_options(parser, MODELS, OUT)
     add = parser.add_argument
-    add("--models", nargs="+", metavar="NAME", default=list(MODELS), help=f"default: {' '.join(MODELS)}")
     add("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS), help="default: both")
-    add("--weights", metavar="PATH", help="weights file that the row fim-ode loads in place of the shipped")
     add("--seeds", nargs="+", type=int, default=[0, 1, 2], metavar="S", help="noise draws; default: 0 1 2")
     add("--limit", type=int, metavar="N", help="first N systems of the setting learned")
-    add("--workers", type=int, default=2, metavar="N", help="processes, one thread each; default: 2")
-    add("--out", type=Path, default=OUT, metavar="DIR", help=f"output folder; default: {OUT}")
-    add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
     options = parser.parse_args(arguments)
-    try:
-        rows = cli.build_rows({}, list(dict.fromkeys(options.models)), options.weights)
-    except (ValueError, ImportError, OSError) as error:
-        parser.error(str(error))
+    rows = cli.rows_or_exit(parser, {}, options.models, options.weights)
     options.out.mkdir(parents=True, exist_ok=True)
     if "learned" in options.settings:
         write_learned(rows, options)
