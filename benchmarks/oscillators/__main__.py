@@ -188,10 +188,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
     add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
     options = parser.parse_args(arguments)
-    try:
-        rows = cli.build_rows({"truth": TruthRow}, list(dict.fromkeys(options.models)), options.weights)
-    except (ValueError, ImportError, OSError) as error:
-        parser.error(str(error))
+    rows = cli.rows_or_exit(parser, {"truth": TruthRow}, options.models, options.weights)
     seeds = [FIXED_SEED, *range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + options.limit)]
     trials = run(rows, seeds, options.out, options.workers, options.fresh, progress=True)
     summary = summarise(trials, report.source_commit(Path(__file__).parent))
