@@ -312,6 +312,21 @@ def test_posterior_is_a_tree_that_arviz_reads(compared, tmp_path):
     assert table["probability"].sel(model="gompertz") == compared.probability[0]
 
 
+@pytest.mark.filterwarnings("ignore")  # ArviZ announces its next version at import
+def test_arviz_opens_the_posterior_itself(compared, tmp_path):
+    import arviz
+    model = compared["logistic"]
+    model.to_xarray().to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
+    read = arviz.from_netcdf(tmp_path / "posterior.nc")
+    assert set(read.groups()) == {"posterior", "sample_stats", "weighted", "observed_data"}
+    summary = arviz.summary(read)
+    assert list(summary.index) == ["K", "r", "initial_state[0, x0]"]
+    np.testing.assert_allclose(summary["mean"], model.posterior.draws.mean(axis=0), atol=6e-4)  # 3 digits
+    interval = arviz.hdi(read, hdi_prob=0.9, var_names=["K"])["K"].values
+    inside = (model.posterior.draws[:, 0] >= interval[0]) & (model.posterior.draws[:, 0] <= interval[1])
+    assert inside.mean() == pytest.approx(0.9, abs=0.01)
+
+
 def test_a_missed_peak_is_warned_of(compared, monkeypatch):
     def elsewhere(likelihood, prior, *_):
         points = prior(np.full(len(prior.priors), 0.9)) + np.zeros((5, 1))
