@@ -315,6 +315,7 @@ def test_posterior_is_a_tree_that_arviz_reads(compared, tmp_path):
 @pytest.mark.filterwarnings("ignore")  # ArviZ announces its next version at import
 def test_arviz_opens_the_posterior_itself(compared, tmp_path):
     import arviz
+
     model = compared["logistic"]
     model.to_xarray().to_netcdf(tmp_path / "posterior.nc", engine="h5netcdf")
     read = arviz.from_netcdf(tmp_path / "posterior.nc")
