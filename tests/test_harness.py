@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 
 from benchmarks import cli, harness, misses, report, time_curve
+from benchmarks.development import hybrids
 from benchmarks.development.continuations import KINDS, continued
 from benchmarks.harness import ConstantRow, Integrator, Problem, Trial
 from fim_dynsys.field import CallableField
+from fim_dynsys.regression.candidates import observe
 from fim_dynsys.regression.fields import DictionaryField
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
@@ -523,3 +525,29 @@ def test_continued_fields_are_the_field_in_the_widened_box(kind):
     assert np.abs(other(far)).max() < 0.2 * np.abs(field(far)).max()
     step = other(far)[1] - other(far)[0]
     assert {"clamped": step[1] == 0.0, "linear": step[1] < 0.0, "returning": step[0] < 0.0}[kind]
+
+
+@pytest.mark.parametrize("kind", hybrids.KINDS)
+def test_hybrids_join_the_candidates(kind):
+    t = np.linspace(0.0, 8.0, 60)
+    angle, noise = 1.3 * t, np.random.default_rng(1).normal(size=(60, 2))
+    spiral = np.exp(-0.1 * t)[:, None] * np.stack([np.cos(angle), -np.sin(angle)], 1)
+    context = Trajectories.from_arrays(spiral * (1.0 + 0.03 * noise), t)
+    model = hybrids.HybridAuto(kind, budget="fast")
+    found = model.portfolio(context)
+    own = [m.candidate for m in found.members if m.candidate.origin.startswith(f"{kind}: ")]
+    assert own and all(np.isfinite(c.score) for c in own)
+    assert {c.origin for c in own if c.refined}
+    assert model.portfolio(context) is found  # kept, as `auto` keeps its own
+    (fits,) = hybrids.KINDS[kind](found.observations, found.dictionary, found.opinion.solves[-1])
+    clean = spiral / found.observations.scale
+    rates = np.gradient(clean, t / found.observations.time_unit, axis=0, edge_order=2)
+    assert np.abs(fits[0] - clean).max() < 0.08
+    assert np.abs(fits[1] - rates).max() < 0.25
+
+
+def test_states_are_smoothed_about_no_path_that_leaves():
+    t = np.linspace(0.0, 4.0, 40)
+    observations = observe([(t, np.stack([np.cos(t), np.sin(t)], 1))])
+    dictionary = Dictionary.polynomial(2, 3)
+    assert hybrids.smoothed_about(observations, dictionary, np.full((len(dictionary), 2), 50.0)) is None

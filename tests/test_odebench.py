@@ -9,7 +9,8 @@ from benchmarks import harness, report
 from benchmarks.harness import Integrator, ModelRow, Trial
 from benchmarks.odebench import __main__ as command
 from benchmarks.odebench import equations, facts
-from benchmarks.odebench.reference_rows import OracleRow, TruthFitRow, TruthRow, clean_states, noise_weights
+from benchmarks.odebench.reference_rows import TruthFitRow, TruthRow, clean_states, noise_weights
+from benchmarks.oracle import OracleRow
 from fim_dynsys.field import CallableField
 
 PROBLEMS = facts.problems()

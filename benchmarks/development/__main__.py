@@ -1,26 +1,43 @@
 """``python -m benchmarks.development``: models on the systems that choices are made on.
 
-Besides models, rows such as ``fim-ode-clamped``: its field continued in another way outside the data.
+Besides models, rows such as ``fim-ode-clamped``: its field continued in another way outside the data; and
+``auto-hybrids-field``: its portfolio with candidates of another kind, and ``oracle-...``: the best of each by
+the true score.
 """
 
 import sys
 from functools import partial
 
 from benchmarks import cli
+from benchmarks.development import hybrids
 from benchmarks.development.continuations import KINDS, ContinuedRow
 from benchmarks.development.problems import TruthRow, problems
 from benchmarks.harness import ModelRow
+from benchmarks.oracle import OracleRow
 
 
 def _continued(kind):
     return ContinuedRow(ModelRow.resolve("fim-ode"), kind)
 
 
+def _oracle(kind):
+    row = hybrids.HybridRow(kind)
+    return OracleRow(row, f"oracle of {row.name}")
+
+
+ROWS = (
+    {"truth": TruthRow, "oracle": lambda: OracleRow(ModelRow.resolve("auto"))}
+    | {f"fim-ode-{kind}": partial(_continued, kind) for kind in KINDS}
+    | {f"auto-hybrids-{kind}": partial(hybrids.HybridRow, kind) for kind in hybrids.KINDS}
+    | {f"oracle-hybrids-{kind}": partial(_oracle, kind) for kind in hybrids.KINDS}
+)
+
+
 BENCHMARK = cli.Benchmark(
     name="development",
     title="Development split: textbook systems of dimension 1 to 3, two initial conditions each",
     problems=problems,
-    truth_rows={"truth": TruthRow} | {f"fim-ode-{kind}": partial(_continued, kind) for kind in KINDS},
+    truth_rows=ROWS,
     default_models=("fim-ode", "sindy", "sindy-strong", "truth", "constant"),
     full_models=("fim-ode", "sindy", "sindy-strong", "truth", "constant"),
 )

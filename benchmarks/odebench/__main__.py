@@ -5,7 +5,8 @@ import sys
 from benchmarks import cli, report
 from benchmarks.harness import ModelRow
 from benchmarks.odebench import equations, facts
-from benchmarks.odebench.reference_rows import OracleRow, TruthFitRow, TruthRow
+from benchmarks.odebench.reference_rows import TruthFitRow, TruthRow
+from benchmarks.oracle import OracleRow
 
 BENCHMARK = cli.Benchmark(
     name="odebench",

@@ -1,13 +1,12 @@
-"""Rows that know the truth: the true field, its constants fitted to the context, the best candidate."""
+"""Rows that know the truth: the true field, and its constants fitted to the context."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from benchmarks.harness import TASKS, Integrator, ModelRow, Problem, Trial, clean_context, score
+from benchmarks.harness import Problem, Trial, clean_context
 from benchmarks.odebench.equations import TrueSystem, true_system
-from benchmarks.report import THRESHOLDS
 from fim_dynsys.field import CallableField, VectorField
 from fim_dynsys.trajectories import Trajectories
 
@@ -65,35 +64,6 @@ class TruthFitRow:
             time_limit=self.seconds,
         )
         return field_of(system, fitted.parameters, problem.dim)
-
-
-@dataclass(frozen=True)
-class OracleRow:
-    """The candidate of a model that the truth would choose: the ceiling of its selector.
-
-    Of the fields that the model chooses among, the one with most tasks above R2 = 0.9, and of those the one
-    with the largest mean of both R2 clipped to [0, 1]. Its seconds include the scoring.
-    """
-
-    chooser: ModelRow
-    name: str = "oracle"
-    sees_truth: ClassVar[bool] = True
-
-    @property
-    def version(self) -> str:
-        """Version of the model."""
-        return self.chooser.version
-
-    def infer(self, context: Trajectories, problem: Problem, trial: Trial) -> VectorField:
-        """Return the best candidate by the true score, the model's own choice where it is as good."""
-        return max(self.chooser.candidates(context), key=lambda field: true_score(field, problem, trial))
-
-
-def true_score(field: VectorField, problem: Problem, trial: Trial) -> tuple[int, float]:
-    """Return the number of tasks above R2 = 0.9 and the mean of both R2 clipped to [0, 1] (failures: 0)."""
-    scores = score(field, problem, trial, Integrator())
-    r2 = np.array([scores[f"r2_{task}"] for task in TASKS])
-    return int((r2 > THRESHOLDS[0]).sum()), float(np.fmax(np.minimum(r2, 1), 0).mean())
 
 
 def clean_states(context: Trajectories, problem: Problem, trial: Trial) -> np.ndarray:

@@ -1,0 +1,100 @@
+"""Hybrids of operator and sparse regression: the portfolio of `auto` with candidates of another kind."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from fim_dynsys.field import VectorField
+from fim_dynsys.models.auto import Auto
+from fim_dynsys.regression.candidates import SPLINE, STEP_LIMIT, Candidate, judge, propose
+from fim_dynsys.regression.portfolio import Portfolio
+from fim_dynsys.regression.pruning import improve
+from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.trajectories import Trajectories
+
+STRUCTURES = 3
+"""Regressed structures that are fitted to the trajectories."""
+
+
+def field_slopes(observations, dictionary, solve):
+    """Smoothed states, and the operator's field there as their slopes."""
+    return [(states, dictionary.evaluate(states) @ solve) for states, _ in observations.splines]
+
+
+def smoothed_about(observations, dictionary, solve):
+    """States smoothed about the operator's path: what it leaves of the samples is smoothed and added.
+
+    None where its field leaves every bound on the way.
+    """
+    paths = rollout(dictionary, solve[None], observations.start[None], observations.t, STEP_LIMIT)[0]
+    if not np.isfinite(paths).all():
+        return None
+    fits = []
+    for (t, z), path in zip(observations.samples, paths, strict=True):
+        path = path[: len(t)]
+        rest, slopes = SPLINE(t, z - path)
+        fits.append((path + rest, dictionary.evaluate(path) @ solve + slopes))
+    return fits
+
+
+KINDS = {"field": field_slopes, "smoothed": smoothed_about}
+
+
+class HybridAuto(Auto):
+    """`auto` with sparse regressions of the operator's field, or of states smoothed about its path.
+
+    The best structures among them are fitted to the trajectories and pruned like all others.
+    """
+
+    def __init__(self, kind, budget="full", seed=0):
+        super().__init__(budget, seed)
+        self.kind = kind
+
+    def _search(self, trajectories):
+        found = super()._search(trajectories)
+        if found.opinion is None:
+            return found
+        known = [m.candidate for m in found.members if not m.n_functions]
+        library = [m for m in found.members if m.n_functions]
+        more = self._hybrids(found.observations, found.dictionary, found.opinion.solves[-1])
+        polynomials = sorted(known + more, key=lambda c: c.score)
+        widened = Portfolio.of(found.observations, found.dictionary, found.opinion, polynomials, library)
+        self._last = self._last[0], widened
+        return widened
+
+    def _hybrids(self, observations, dictionary, solve) -> list[Candidate]:
+        fits = KINDS[self.kind](observations, dictionary, solve)
+        if fits is None:
+            return []
+        about = replace(observations, splines=fits)
+        degrees = range(1, dictionary.degree + 1)
+        ranked = judge(about, dictionary, propose(about, dictionary, degrees, (SPLINE,)))
+        improved = improve(about, dictionary, ranked, STRUCTURES)
+        return [replace(c, origin=f"{self.kind}: {c.origin}") for c in improved]
+
+
+@dataclass(frozen=True)
+class HybridRow:
+    """`HybridAuto` as a row."""
+
+    kind: str
+    sees_truth: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """Name of the model and of the hybrids."""
+        return f"auto, hybrids {self.kind}"
+
+    @property
+    def version(self) -> str:
+        """Version of `auto`."""
+        return HybridAuto(self.kind).version
+
+    def infer(self, context: Trajectories) -> VectorField:
+        """Return the model's choice for one context."""
+        return HybridAuto(self.kind).infer(context)
+
+    def candidates(self, context: Trajectories) -> list[VectorField]:
+        """Return the fields that the model chooses among, its own choice first."""
+        return HybridAuto(self.kind).candidates(context)
