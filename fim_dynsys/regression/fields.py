@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from fim_dynsys.field import VectorField
-from fim_dynsys.regression.terms import Dictionary, union
+from fim_dynsys.regression.terms import Dictionary, sums, union
 
 
 class DictionaryField(VectorField):
@@ -73,7 +73,8 @@ class DictionaryField(VectorField):
     def stack(cls, fields):
         """One function ``(x (n, d), which (n,)) -> (n, d)`` that evaluates ``fields[which[i]]`` at ``x[i]``.
 
-        The terms of all fields are merged and evaluated once for all points.
+        The terms of all fields are merged and evaluated once for all points; what is not defined at a point
+        matters to the fields that have it alone.
         """
         fields = list(fields)
         first = fields[0].dictionary
@@ -88,7 +89,13 @@ class DictionaryField(VectorField):
         terms, coefficients = terms.subset(active), np.ascontiguousarray(coefficients[:, active])
 
         def evaluate(x, which):
-            return np.matmul(terms.columns(x.T).T[:, None, :], coefficients[which])[:, 0]
+            values = terms.columns(x.T).T
+            if np.isfinite(values).all():
+                return np.matmul(values[:, None, :], coefficients[which])[:, 0]
+            out = np.empty((len(x), terms.dim))
+            for k in np.unique(which):  # a function that only others have may be undefined here
+                out[which == k] = sums(values[which == k], coefficients[k : k + 1])[0]
+            return out
 
         return evaluate
 
