@@ -8,9 +8,9 @@ from fim_dynsys.models.fim_ode import compiled
 from fim_dynsys.models.fim_ode.amortised import (
     AmortisedConfig,
     AmortisedNetwork,
-    MonomialTable,
     smoothing_bank,
 )
+from fim_dynsys.models.fim_ode.columns import MonomialTable
 from fim_dynsys.regression import smoothing
 from fim_dynsys.regression.terms import Dictionary
 

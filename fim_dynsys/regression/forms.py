@@ -14,15 +14,21 @@ _RIDGE = 1e-7  # of the fit whose residuals are measured, relative to the mean d
 
 
 @_compiled
-def _columns(path, velocity, parent, factor):
-    """Monomials (n, m) and their rates along the path over their root mean square, which comes third."""
-    n, m = len(path), len(parent)
+def _columns(path, velocity, parent, factor, functions, function_rates):
+    """Columns (n, m) and their rates along the path over their root mean square, which comes third.
+
+    Monomials by their parents and factors, then ``functions`` (n, p) with their rates as they are given.
+    """
+    n, count = len(path), len(parent)
+    m = count + functions.shape[1]
     columns, rates, power = np.ones((n, m)), np.zeros((n, m)), np.zeros(m)
     for i in range(n):
-        for k in range(1, m):
+        for k in range(1, count):
             low, j = parent[k], factor[k]
             columns[i, k] = columns[i, low] * path[i, j]
             rates[i, k] = rates[i, low] * path[i, j] + columns[i, low] * velocity[i, j]
+        for k in range(count, m):
+            columns[i, k], rates[i, k] = functions[i, k - count], function_rates[i, k - count]
         for k in range(m):
             power[k] += columns[i, k] ** 2
     for k in range(m):
@@ -89,10 +95,10 @@ def _equations(left, right, weight, bounds, scaled, gram, moment):
 
 
 @_compiled
-def _normal_forms(t, x, path, velocity, weights, first, bounds, parent, factor):
+def _normal_forms(t, x, path, velocity, weights, functions, function_rates, first, bounds, parent, factor):
     n, d = x.shape
-    m = len(parent)
-    columns, rates, power = _columns(path, velocity, parent, factor)
+    columns, rates, power = _columns(path, velocity, parent, factor, functions, function_rates)
+    m = len(power)
     integrals = _integrals(t, columns, rates, first)
     grams, moments, totals = np.empty((d, 3, m, m)), np.empty((d, 3, m)), np.empty((d, 3))
     scaled, none = np.empty((n, m)), np.empty(0, np.intp)
@@ -110,7 +116,7 @@ def normal_forms(dictionary, t, x, path, velocity, weights, counts, segments):
     Parameters
     ----------
     dictionary : Dictionary
-        Monomials, each of which divides another or none: closed under division.
+        Monomials, closed under division, and after them any terms with functions.
     t : array (n,)
         Times of all trajectories behind one another.
     x : array (n, d)
@@ -135,7 +141,8 @@ def normal_forms(dictionary, t, x, path, velocity, weights, counts, segments):
     starts = [f - (-np.arange(segments) * c // segments) for f, c in zip(first, counts, strict=False)]
     bounds = np.concatenate([*starts, first[-1:]]).astype(np.intp)
     parent, factor = dictionary.packed[:2]
-    arrays = (np.ascontiguousarray(a, dtype=np.float64) for a in (t, x, path, velocity, weights))
+    functions = _functions(dictionary, path, velocity)
+    arrays = (np.ascontiguousarray(a, dtype=np.float64) for a in (t, x, path, velocity, weights, *functions))
     power, grams, moments, totals = _normal_forms(*arrays, first, bounds, parent, factor)
     m = len(power)
     ridge = _RIDGE * (np.trace(grams, axis1=2, axis2=3)[..., None, None] / m + 1e-30) * np.eye(m)
@@ -145,3 +152,12 @@ def normal_forms(dictionary, t, x, path, velocity, weights, counts, segments):
     freedom = np.maximum(len(x) - len(counts) * np.array([0, 1, segments]) - m, 4.0)
     variance = (np.maximum(residual, 0.0) + 1e-9 * totals + 1e-30) / freedom
     return power, grams / variance[..., None, None], moments / variance[..., None]
+
+
+def _functions(dictionary, path, velocity):
+    """Terms with functions (n, p) along a path, and their rates."""
+    if dictionary.is_polynomial:
+        none = np.empty((len(path), 0))
+        return none, none
+    special = dictionary.subset(np.flatnonzero(dictionary.kind))
+    return special.evaluate(path), (special.gradient(path) * velocity[:, None]).sum(2)

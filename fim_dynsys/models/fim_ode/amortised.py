@@ -1,9 +1,9 @@
 """Amortised sparse regression: a network that chooses how a dictionary regression, solved inside it, is done.
 
-A field is linear in a dictionary of monomials. Regression is cheap and exact; what a user would tune by
-hand is how much to smooth, which residual to trust and which terms are there. The network learns those
-choices from a prior over systems, the regression is solved in closed form, and training differentiates
-through the solve.
+A field is linear in a dictionary of monomials, and of functions where the configuration names some.
+Regression is cheap and exact; what a user would tune by hand is how much to smooth, which residual to trust
+and which terms are there. The network learns those choices from a prior over systems, the regression is
+solved in closed form, and training differentiates through the solve.
 
 The pipeline of one forward pass, for B contexts of K trajectories with L samples in d coordinates:
 
@@ -17,13 +17,14 @@ The pipeline of one forward pass, for B contexts of K trajectories with L sample
 4. ridge solves alternate with learned updates of every term's log precision, computed from tokens per
    (coordinate, term) that see the coefficient, its posterior variance and the context.
 
-The answer is a polynomial of degree 3 per coordinate. Limits: up to `max_dim` coordinates, trained on 80-200
+The answer is a polynomial of degree 3 per coordinate, plus functions of `AmortisedConfig` with inner factors
+in units of each state's root mean square. Limits: up to `max_dim` coordinates, trained on 80-200
 samples per trajectory and multiplicative noise up to 6 %. Invariant to the order of trajectories, padding,
 the other members of a batch and the units of states and time; equivariant to the order of coordinates.
 Cost: the network and the solves do not depend on the number of samples, the smoothing grows linearly.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp
@@ -33,17 +34,23 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, linear, pad, threshold
 
-from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.models.fim_ode.columns import ColumnTable
 
 ENCODE_DTYPE = torch.float64
 _BLOCK = 2**16  # elements of a temporary of the smoothing bank: small enough to stay in cache
 _WINDOW_SPAN = 9.0  # windows are cut at 9 of their units, where weight times the sixth power is 1e-12
 _SMALLEST_WEIGHT = exp(-0.5 * _WINDOW_SPAN**2)
+_RESERVE = 4.0  # log precision that columns of functions have more than monomials before training
 
 
 @dataclass(frozen=True)
 class AmortisedConfig:
-    """Sizes of an `AmortisedNetwork`; `widths` are the bank's bandwidths in mean sampling gaps."""
+    """Sizes of an `AmortisedNetwork`, and its columns.
+
+    `widths` are the bank's bandwidths in mean sampling gaps. `functions` are columns of every coordinate
+    beside the monomials, `products` columns times every other coordinate: names of `columns.SHAPES` with the
+    factor inside, which acts on states in units of their root mean square.
+    """
 
     max_dim: int = 3
     degree: int = 3
@@ -52,11 +59,8 @@ class AmortisedConfig:
     n_updates: int = 4
     context_width: int = 96
     token_width: int = 64
-
-    @classmethod
-    def from_dict(cls, values: dict) -> "AmortisedConfig":
-        """Build from a decoded JSON or TOML table, where tuples arrive as lists."""
-        return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+    functions: tuple[tuple[str, float], ...] = ()
+    products: tuple[tuple[str, float], ...] = ()
 
 
 class Encoding(NamedTuple):
@@ -70,11 +74,12 @@ class Encoding(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Monomial coefficients of B contexts in the units of the data."""
+    """Coefficients of B contexts in the units of the data."""
 
     solves: Tensor  # (B, S, m, d), the last solve being the answer
     variances: Tensor  # (B, m, d) posterior variances of the last solve
     information: Tensor  # (B, d, m, m)
+    scale: Tensor  # (B, d) unit of each state, which the factors inside functions are of
 
 
 class Normalisation(NamedTuple):
@@ -83,53 +88,6 @@ class Normalisation(NamedTuple):
     scale: Tensor  # (B, d) root mean square of each coordinate
     deviation: Tensor  # (B, d) standard deviation of each coordinate, in units of `scale`
     time_unit: Tensor  # (B,)
-
-
-def factored_monomials(exponents: Tensor) -> list[tuple[int, int, int]]:
-    """Every monomial above the constant as a lower one times a coordinate: (monomial, lower, coordinate)."""
-    rows = {tuple(row): k for k, row in enumerate(exponents.tolist())}
-    factors = []
-    for row, k in rows.items():
-        if sum(row):
-            j = next(i for i, e in enumerate(row) if e > 0)
-            factors.append((k, rows[(*row[:j], row[j] - 1, *row[j + 1 :])], j))
-    return factors
-
-
-class MonomialTable(nn.Module):
-    """Monomials of a polynomial dictionary as products of a lower monomial and one coordinate."""
-
-    def __init__(self, dim: int, degree: int):
-        super().__init__()
-        exponents = torch.tensor(Dictionary.polynomial(dim, degree).exponents.tolist())
-        self.orders = range(1, degree + 1)
-        self.register_buffer("exponents", exponents, persistent=False)
-        total = exponents.sum(1).tolist()
-        for order in self.orders:
-            factors = [(low, j) for k, low, j in factored_monomials(exponents) if total[k] == order]
-            parents, coordinates = torch.tensor(factors).unbind(1)
-            self.register_buffer(f"parents_{order}", parents, persistent=False)
-            self.register_buffer(f"coordinates_{order}", coordinates, persistent=False)
-
-    def _blocks(self) -> Iterator[tuple[Tensor, Tensor]]:
-        """For each degree from 1: which lower monomials, times which coordinates."""
-        for order in self.orders:
-            yield getattr(self, f"parents_{order}"), getattr(self, f"coordinates_{order}")
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Monomials (..., m) at points (..., d)."""
-        columns = torch.ones_like(x[..., :1])
-        for parents, coordinates in self._blocks():
-            columns = torch.cat([columns, columns[..., parents] * x[..., coordinates]], -1)
-        return columns
-
-    def with_rates(self, x: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
-        """Monomials and their time derivatives when x moves with velocity `rate`."""
-        columns, rates = torch.ones_like(x[..., :1]), torch.zeros_like(x[..., :1])
-        for p, c in self._blocks():
-            rates = torch.cat([rates, rates[..., p] * x[..., c] + columns[..., p] * rate[..., c]], -1)
-            columns = torch.cat([columns, columns[..., p] * x[..., c]], -1)
-        return columns, rates
 
 
 # --- step 1: smoothing ---
@@ -389,16 +347,24 @@ class AmortisedNetwork(nn.Module):
         n_levels = len(config.widths) + 1
         n_features = 2 * len(config.widths) + n_levels + self.n_statistics
         self.context = ContextNetwork(n_features, config.context_width, n_levels)
+        types = len(config.functions) + len(config.products)
+        n_shape = 9 + (types + 1 if types else 0)
         self.updates = nn.ModuleList(
-            PrecisionUpdate(9, config.token_width, config.context_width) for _ in range(config.n_updates)
+            PrecisionUpdate(n_shape, config.token_width, config.context_width)
+            for _ in range(config.n_updates)
         )
         n_local = 2 * (len(config.widths) - 1) + self.n_local_statistics
         self.local = LocalMixture(n_local, n_levels, config.context_width)
         self.start = nn.Linear(config.context_width, 1)
-        self.tables = nn.ModuleList(MonomialTable(d, config.degree) for d in range(1, config.max_dim + 1))
+        self.tables = nn.ModuleList(
+            ColumnTable(d, config.degree, config.functions, config.products)
+            for d in range(1, config.max_dim + 1)
+        )
+        if types:  # functions start further from the data than monomials do
+            self.start_of_type = nn.Parameter(torch.full((types,), _RESERVE))
 
     def encode(self, t: Tensor, x: Tensor, mask: Tensor) -> Encoding:
-        """Infer one polynomial field per context.
+        """Infer one field per context.
 
         Parameters
         ----------
@@ -435,7 +401,7 @@ class AmortisedNetwork(nn.Module):
         `regress` may stand in for `regression`, without gradients.
         """
         b, k, n, d = x.shape
-        table: MonomialTable = self.tables[d - 1]
+        table: ColumnTable = self.tables[d - 1]
         weight = mask.reshape(b, k * n).to(x.dtype)
         raw = x.reshape(b, k * n, d)
         units = self._units(raw, slopes, weight)
@@ -458,7 +424,7 @@ class AmortisedNetwork(nn.Module):
 
     def decode(self, encoding: Encoding, points: Tensor, solve: int = -1) -> Tensor:
         """Field (B, Q, d) at points (B, Q, d), in original units."""
-        table: MonomialTable = self.tables[points.shape[-1] - 1]
+        table: ColumnTable = self.tables[points.shape[-1] - 1]
         columns = table(points / encoding.scale[:, None])
         unit = (encoding.scale / encoding.time_unit[:, None])[:, None]
         return columns @ encoding.coefficients[solve] * unit
@@ -472,7 +438,7 @@ class AmortisedNetwork(nn.Module):
         bank: tuple[Tensor, Tensor] | None = None,
         regress: Callable[..., Regression] | None = None,
     ) -> Estimate:
-        """What `encode` finds, as monomial coefficients in the units of the data.
+        """What `encode` finds, as coefficients in the units of the data.
 
         `bank` are states and slopes as `encode_bank` takes them, with `regress`, where they are known; times
         start at 0 then.
@@ -484,7 +450,7 @@ class AmortisedNetwork(nn.Module):
         own = factor.transpose(1, 2)
         information = encoding.information / (own[..., :, None] * own[..., None, :])
         solves = torch.stack(encoding.coefficients, 1) * factor[:, None]
-        return Estimate(solves, encoding.variances * factor**2, information)
+        return Estimate(solves, encoding.variances * factor**2, information, encoding.scale)
 
     def _units(self, raw: Tensor, slopes: Tensor, weight: Tensor) -> Normalisation:
         scale = _masked_mean(raw**2, weight).sqrt()
@@ -539,7 +505,7 @@ class AmortisedNetwork(nn.Module):
         Equal to `fim_dynsys.regression.forms.normal_forms`. Times and mask are (B, K, L); samples, smoothed
         states, slopes and row weights (B, K L, d).
         """
-        table: MonomialTable = self.tables[raw.shape[-1] - 1]
+        table: ColumnTable = self.tables[raw.shape[-1] - 1]
         b, k, n = mask.shape
         columns, rates = table.with_rates(path, velocity)
         power = _masked_mean(columns.detach() ** 2, mask.view(b, k * n).to(raw.dtype)).clamp(min=1e-24).sqrt()
@@ -566,7 +532,7 @@ class AmortisedNetwork(nn.Module):
         return Regression(power, gram / variance, moment / variance)
 
     def _solves(
-        self, table: MonomialTable, regression: Regression, forms: Tensor, embedding: Tensor
+        self, table: ColumnTable, regression: Regression, forms: Tensor, embedding: Tensor
     ) -> tuple[list[Tensor], Tensor, Tensor]:
         """Ridge solves with learned updates of the log precisions between them; see `Encoding`."""
         weight = torch.exp(forms.double())[..., None, None]
@@ -576,6 +542,8 @@ class AmortisedNetwork(nn.Module):
         shape, factors, mine = self._token_constants(table, regression.power, embedding)
         hidden = embedding.new_zeros(b, d, m, self.config.token_width)
         log_precision = self.start(embedding).expand(b, d, m)
+        if table.types is not None:
+            log_precision = log_precision + table.types.to(dtype) @ self.start_of_type
         solution, variance = _ridge_solve(gram, moment, log_precision.double())
         steps = [solution.transpose(1, 2) / power]
         for update in self.updates:
@@ -593,19 +561,23 @@ class AmortisedNetwork(nn.Module):
         return steps, variance.transpose(1, 2) / power**2, information
 
     def _token_constants(
-        self, table: MonomialTable, power: Tensor, embedding: Tensor
+        self, table: ColumnTable, power: Tensor, embedding: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """What a token knows of its term and coordinate.
 
-        Exponents as seen from its coordinate and size of the term (B, d, m, 5); the context of the term's
-        factors (B, 1, m, C) and of the coordinate (B, d, 1, C).
+        Exponents as seen from its coordinate and size of the term (B, d, m, 5), where there are functions
+        also which one it is and whether its coordinate is inside; the context of the term's factors
+        (B, 1, m, C) and of the coordinate (B, d, 1, C).
         """
         b, d, _ = embedding.shape
-        e = table.exponents.to(embedding.dtype)  # (m, d)
+        e = table.involved.to(embedding.dtype)  # (m, d)
         eye = torch.eye(d, dtype=torch.bool, device=e.device)
         others = e[None].expand(d, -1, -1).masked_fill(eye[:, None], 0.0)
         total = e.sum(1).expand(d, -1)
         shape = torch.stack([e.T, total, others.amax(-1), (others > 0).sum(-1).to(e.dtype)], -1)
+        if table.types is not None:
+            kinds = table.types.to(shape.dtype).expand(d, -1, -1)
+            shape = torch.cat([shape, kinds, table.inside.T[..., None].to(shape.dtype)], -1)
         size = torch.log(power).to(embedding.dtype)[:, None, :, None].expand(-1, d, -1, -1)
         shape = torch.cat([shape[None].expand(b, -1, -1, -1), size], -1)
         return shape, (e @ embedding)[:, None], embedding[:, :, None]

@@ -1,22 +1,15 @@
 """Smoothing and regression of our operator by their compiled twins: several times as fast, on the CPU."""
 
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, Regression
+from fim_dynsys.models.fim_ode.columns import terms
 from fim_dynsys.regression.forms import normal_forms
 from fim_dynsys.regression.smoothing import smoothing_bank
-from fim_dynsys.regression.terms import Dictionary
-
-
-@cache
-def monomials(dim: int, degree: int) -> Dictionary:
-    """`Dictionary.polynomial`, built once."""
-    return Dictionary.polynomial(dim, degree)
 
 
 def smoothed(t: Tensor, x: Tensor, mask: Tensor, config: AmortisedConfig) -> tuple[Tensor, Tensor]:
@@ -40,7 +33,7 @@ def regression(config: AmortisedConfig) -> Callable[..., Regression]:
     def regress(
         time: Tensor, mask: Tensor, raw: Tensor, path: Tensor, velocity: Tensor, rows: Tensor
     ) -> Regression:
-        dictionary = monomials(raw.shape[-1], config.degree)
+        dictionary = terms(raw.shape[-1], config.degree, config.functions, config.products)
         counts, seen = mask.sum(-1).tolist(), mask.flatten(1).numpy()
         parts = [part.numpy() for part in (time.flatten(1), raw, path, velocity, rows)]
         found = [

@@ -15,7 +15,8 @@ from fim_dynsys.model import VectorFieldModel
 from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.checkpoint import find_checkpoint, read_checkpoint
 from fim_dynsys.models.fim_ode.choice import consider
-from fim_dynsys.models.fim_ode.compiled import monomials, regression, smoothed
+from fim_dynsys.models.fim_ode.columns import terms
+from fim_dynsys.models.fim_ode.compiled import regression, smoothed
 from fim_dynsys.models.fim_ode.field import Decoder, make_fields, parse_precision
 from fim_dynsys.models.fim_ode.patches import PatchDecoder
 from fim_dynsys.models.fim_ode.weights import (
@@ -30,6 +31,7 @@ from fim_dynsys.models.fim_ode.weights import (
 from fim_dynsys.regression.fields import DictionaryField
 from fim_dynsys.regression.posterior import Calibration, Evidence, PosteriorField
 from fim_dynsys.regression.selection import Selector
+from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
@@ -222,7 +224,15 @@ class FIMODE(VectorFieldModel):
         complete = [context.drop_incomplete(self._who) for context in contexts]
         for context in complete:
             self._check_limits(context, operator.max_dim)
+        self._check_polynomial(operator)
         return [(said.solves, said.variances) for said in operator_coefficients(operator, complete)]
+
+    def _check_polynomial(self, operator: Operator) -> None:
+        if operator.network.config.functions or operator.network.config.products:
+            raise ValueError(
+                f"{self._who}: expected weights of monomials only, which a search can refine, got columns of "
+                "functions; load them with refine=False."
+            )
 
     @property
     def _own_operator(self) -> Operator:
@@ -234,30 +244,32 @@ class FIMODE(VectorFieldModel):
         return self.operator
 
     def _amortised_fields(self, operator: Operator, complete, contexts) -> list[VectorField]:
-        """Polynomial fields of contexts of one dimension, with a posterior where the weights hold one."""
+        """Fields of contexts of one dimension, with a posterior where the weights hold one."""
         known = self._with_evidence(operator, complete, contexts)
         if operator.calibration is None:
             return [field for field, _ in known]
         return [PosteriorField.of(f, partial(operator.calibration.roots, evidence=e)) for f, e in known]
 
     def _with_evidence(self, operator: Operator, complete, contexts) -> list[tuple]:
-        """Pairs of a polynomial field and its evidence, for contexts of one dimension."""
-        dictionary = monomials(complete[0].dim, operator.network.config.degree)
+        """Pairs of a field of terms and its evidence, for contexts of one dimension."""
+        if self.refine:
+            self._check_polynomial(operator)
         pairs = []
         said = operator_coefficients(operator, complete)
         for answer, samples, context in zip(said, complete, contexts, strict=True):
             options = _options(operator, context)
             found = None
             if self.refine:
-                found = consider(samples, dictionary, answer.solves, answer.variances)
+                found = consider(samples, answer.dictionary, answer.solves, answer.variances)
             if found is None:
-                field, others = DictionaryField(dictionary, answer.solves[-1], **options), answer.solves
+                field = DictionaryField(answer.dictionary, answer.solves[-1], **options)
+                others = answer.solves
             else:
                 best, report = found.choose(operator.selector)
                 report = options["fit_info"].report | report
-                field = best.field(found.observations, dictionary, context, report)
+                field = best.field(found.observations, answer.dictionary, context, report)
                 others = found.coefficients
-            pairs.append((field, Evidence.of(field, others, *answer, searched=found is not None)))
+            pairs.append((field, Evidence.of(field, others, *answer[:3], searched=found is not None)))
         return pairs
 
     @property
@@ -484,11 +496,12 @@ def _decoded_fields(operator: Operator, complete, contexts) -> list[VectorField]
 
 
 class Answer(NamedTuple):
-    """What our operator says of one context, for `Dictionary.polynomial` in the units of the data."""
+    """What our operator says of one context, in the units of the data."""
 
     solves: np.ndarray  # (S, m, d) coefficients, the last are its best
     variances: np.ndarray  # (m, d) posterior variances of the last
     information: np.ndarray  # (d, m, m) what the data say of them
+    dictionary: Dictionary  # the terms
 
 
 def operator_coefficients(operator: Operator, complete) -> list[Answer]:
@@ -510,15 +523,20 @@ def operator_coefficients(operator: Operator, complete) -> list[Answer]:
     if t.device.type == "cpu":
         twins = smoothed(t, x, mask, network.config), regression(network.config)
     estimate = network.infer_coefficients(t, x, mask, *twins)
-    exponents = monomials(dim, operator.network.config.degree).exponents
+    config = network.config
+    dictionary = terms(dim, config.degree, config.functions, config.products)
+    exponents = dictionary.exponents
     said = []
     parts = zip(*(part.cpu().numpy() for part in (*estimate, paces)), units, strict=True)
-    for solves, variances, information, pace, unit in parts:
+    for solves, variances, information, scale, pace, unit in parts:
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             factor = unit / np.prod(unit**exponents, axis=1, keepdims=True) / pace
             own = factor.T
             answer = Answer(
-                solves * factor, variances * factor**2, information / (own[:, :, None] * own[:, None])
+                solves * factor,
+                variances * factor**2,
+                information / (own[:, :, None] * own[:, None]),
+                dictionary.rescaled(solves[-1], scale * unit)[0],
             )
         if not np.isfinite(answer.solves).all():
             raise ValueError(
