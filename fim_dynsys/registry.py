@@ -65,7 +65,7 @@ _BUILT_IN = {
             name="fim-ode",
             summary="pretrained operator with closed-form regression inside; milliseconds a context",
             factory="fim_dynsys.models.fim_ode.estimator:fim_ode",
-            max_dim=3,
+            max_dim=6,
             provides=frozenset({"symbolic"}),
         ),
         ModelSpec(

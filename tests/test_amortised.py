@@ -188,3 +188,32 @@ def test_solve_equals_the_regression_it_stands_for(network: AmortisedNetwork) ->
     np.testing.assert_allclose(solution[0, 0], expected, rtol=1e-10)
     covariance = np.linalg.inv(left.T @ left + np.diag(precision))
     np.testing.assert_allclose(variance[0, 0], np.diag(covariance), rtol=1e-10)
+
+
+def test_any_noise_floor_leaves_weights(network: AmortisedNetwork) -> None:
+    """The network may say anything of contexts unlike those it was trained on."""
+    t, x = spiral(60, seed=3)
+    head, place = network.context.head.bias, 2 * network.context.n_levels
+    before = head[place].item()
+    with torch.no_grad():
+        head[place] = 1e4
+        even = coefficients(network, t, x)
+        head[place] = 30.0
+        same = coefficients(network, t, x)
+        head[place] = before
+    assert even.isfinite().all()
+    assert_close(even, same)
+
+
+@pytest.mark.parametrize("dim", [4, 6])
+def test_dimensions_beyond_those_of_training_are_taken(network: AmortisedNetwork, dim: int) -> None:
+    """Oscillators side by side, in more states than the configuration names, and in another order."""
+    pairs = [spiral(120, seed=s, irregular=False) for s in range(dim // 2)]
+    t, x = pairs[0][0], torch.cat([pair[1] for pair in pairs], -1)
+    found = coefficients(network, t, x)[0, -1]
+    assert found.shape == (len(Dictionary.polynomial(dim, 3)), dim)
+    order = list(range(dim - 1, -1, -1))
+    turned = coefficients(network, t, x[..., order])[0, -1]
+    points = torch.randn(20, dim, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    table = MonomialTable(dim, 3)
+    assert_close(table(points[:, order]) @ turned, (table(points) @ found)[:, order], 1e-8)

@@ -8,6 +8,7 @@ import sympy
 
 from fim_dynsys.regression.fields import DictionaryField, safe_names
 from fim_dynsys.regression.terms import Dictionary, Kind
+from fim_dynsys.simulation import Status, simulate
 
 RNG = np.random.default_rng(1)
 
@@ -89,6 +90,18 @@ def test_stack_of_equal_and_of_different_dictionaries():
     np.testing.assert_allclose(DictionaryField.stack(fields)(x, which), expected, rtol=1e-12)
     few = DictionaryField.stack(fields[:3])
     np.testing.assert_allclose(few(x, which % 3), [fields[k](r) for r, k in zip(x, which % 3, strict=True)])
+
+
+def test_a_stacked_field_is_undefined_only_where_it_is_itself():
+    monomials, logarithm = Dictionary.polynomial(1, 1), Dictionary.functions(1, Kind.LOG, 1.0)
+    decay = DictionaryField(monomials, np.array([[0.0], [-1.0]]))
+    other = DictionaryField(monomials + logarithm, np.array([[0.0], [-1.0], [0.5]]))
+    x = np.array([[-1.0], [-1.0], [2.0], [2.0]])
+    with np.errstate(invalid="ignore"):
+        values = DictionaryField.stack([decay, other])(x, np.array([0, 1, 0, 1]))
+    np.testing.assert_allclose(values[:, 0], [1.0, np.nan, -2.0, -2.0 + 0.5 * np.log(2.0)])
+    paths = simulate([decay, other], np.array([[-1.0], [2.0]]), np.linspace(0.0, 1.0, 5))
+    np.testing.assert_array_equal(paths.status, [Status.SUCCESS, Status.SUCCESS])
 
 
 def test_pickles_and_stays_immutable():

@@ -166,6 +166,15 @@ def test_exported_weights_build_the_network(uninterrupted: Path) -> None:
     )
 
 
+def test_a_run_starts_from_exported_weights(uninterrupted: Path) -> None:
+    weights = uninterrupted / "weights.safetensors"
+    state = new_state(ours(initial=str(weights)))
+    stored = read_weights(weights)[1]
+    for network in (state.network, state.average):
+        for name, value in network.state_dict().items():
+            torch.testing.assert_close(value, stored[name].float(), rtol=0, atol=0)
+
+
 def test_minutes_become_steps_once(tmp_path: Path) -> None:
     preset = replace(published(steps=0), minutes=1.0, pools=(("paper", 1, 20),), validation=4)
     first = pretrain(preset, tmp_path / "run", stop_after=1)

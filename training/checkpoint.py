@@ -173,5 +173,5 @@ def _without_head(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 def exported(path: Path | str) -> tuple[dict, dict[str, Tensor]]:
     """Header and tensors of an exported network, with the uncertainty head where its file is there."""
     header, tensors = read_weights(path)
-    head = Path(path).with_name(header["extra"].get("head", ""))
+    head = Path(path).parent / header["extra"].get("head", "")  # the folder itself where there is none
     return header, tensors | (read_weights(head)[1] if head.is_file() else {})

@@ -18,8 +18,9 @@ The pipeline of one forward pass, for B contexts of K trajectories with L sample
    (coordinate, term) that see the coefficient, its posterior variance and the context.
 
 The answer is a polynomial of degree 3 per coordinate, plus functions of `AmortisedConfig` with inner factors
-in units of each state's root mean square. Limits: up to `max_dim` coordinates, trained on 80-200
-samples per trajectory and multiplicative noise up to 6 %. Invariant to the order of trajectories, padding,
+in units of each state's root mean square. Limits: up to `LARGEST_DIM` coordinates (tokens are per coordinate
+and term, so weights trained in one to three are weights for all); trained on 80-200 samples per trajectory
+and multiplicative noise up to 6 %. Invariant to the order of trajectories, padding,
 the other members of a batch and the units of states and time; equivariant to the order of coordinates.
 Cost: the network and the solves do not depend on the number of samples, the smoothing grows linearly.
 """
@@ -40,6 +41,9 @@ ENCODE_DTYPE = torch.float64
 _BLOCK = 2**16  # elements of a temporary of the smoothing bank: small enough to stay in cache
 _WINDOW_SPAN = 9.0  # windows are cut at 9 of their units, where weight times the sixth power is 1e-12
 _SMALLEST_WEIGHT = exp(-0.5 * _WINDOW_SPAN**2)
+LARGEST_DIM = 6
+"""Largest dimension that is taken: the parameters know none, but monomials of degree 3 become many."""
+_LARGEST_FLOOR = 20.0  # log noise floor, at which all rows weigh the same
 _RESERVE = 4.0  # log precision that columns of functions have more than monomials before training
 
 
@@ -47,7 +51,8 @@ _RESERVE = 4.0  # log precision that columns of functions have more than monomia
 class AmortisedConfig:
     """Sizes of an `AmortisedNetwork`, and its columns.
 
-    `widths` are the bank's bandwidths in mean sampling gaps. `functions` are columns of every coordinate
+    `max_dim` is the largest dimension that is trained on; up to `LARGEST_DIM` all are taken. `widths` are the
+    bank's bandwidths in mean sampling gaps. `functions` are columns of every coordinate
     beside the monomials, `products` columns times every other coordinate: names of `columns.SHAPES` with the
     factor inside, which acts on states in units of their root mean square.
     """
@@ -358,7 +363,7 @@ class AmortisedNetwork(nn.Module):
         self.start = nn.Linear(config.context_width, 1)
         self.tables = nn.ModuleList(
             ColumnTable(d, config.degree, config.functions, config.products)
-            for d in range(1, config.max_dim + 1)
+            for d in range(1, max(config.max_dim, LARGEST_DIM) + 1)
         )
         if types:  # functions start further from the data than monomials do
             self.start_of_type = nn.Parameter(torch.full((types,), _RESERVE))
@@ -371,7 +376,7 @@ class AmortisedNetwork(nn.Module):
         t : Tensor
             Sorted times per trajectory (B, K, L), padding at the end.
         x : Tensor
-            Observations (B, K, L, d), d <= `config.max_dim`.
+            Observations (B, K, L, d), d <= `LARGEST_DIM`.
         mask : Tensor
             (B, K, L) bool, True where a sample is observed in all coordinates.
         """
@@ -416,7 +421,9 @@ class AmortisedNetwork(nn.Module):
         state_mix, slope_mix, floor, forms = (_bounded_gradient(c) for c in choices)
         path = _mixture(states, state_mix[:, None] + _bounded_gradient(local[0]))
         velocity = _mixture(slopes, slope_mix[:, None] + _bounded_gradient(local[1]))
-        rows = weight[..., None] / (path.detach() ** 2 + torch.exp(floor.to(x.dtype))[:, None])
+        # far from what was seen in training the floor may be anything, and must not make all weights zero
+        noise = torch.exp(floor.to(x.dtype).clamp(max=_LARGEST_FLOOR))
+        rows = weight[..., None] / (path.detach() ** 2 + noise[:, None])
         rows = rows / rows.sum(1, keepdim=True) * weight.sum(1)[:, None, None]
         regression = (regress or self.regression)(time, mask, raw, path, velocity, rows)
         solved = self._solves(table, regression, forms, embedding)

@@ -448,7 +448,7 @@ def _read_operator(checkpoint, path, architecture, version, dtype, device) -> Op
             None,
             architecture,
             version,
-            header["max_dim"],
+            len(network.tables),
             Selector.from_tensors(selector) if selector else None,
             Calibration(calibration) if calibration else None,
         )
