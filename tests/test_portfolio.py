@@ -1,17 +1,14 @@
 """Candidates with and without functions side by side: features, weights and draws."""
 
 import pickle
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
-from fim_dynsys.regression.candidates import SPLINE, Candidate, observe
 from fim_dynsys.regression.portfolio import N_PORTFOLIO_FEATURES, Portfolio, without_functions
 from fim_dynsys.regression.selection import features
-from fim_dynsys.regression.terms import Dictionary, Kind
 
 
 def pendulum(x):
@@ -53,23 +50,6 @@ def test_polynomials_alone_are_described_as_before(found):
     candidates = [m.candidate for m in alone.members]
     plain = features(found.observations, found.dictionary, candidates, found.opinion)
     np.testing.assert_allclose(alone.features(), without_functions(plain), atol=1e-6)
-
-
-def test_a_function_undefined_elsewhere_hides_no_other_candidate():
-    """The box reaches below zero, where the logarithm of one candidate is no number."""
-    t = np.linspace(0.0, 4.0, 60)
-    observations = observe([(t, 0.2 + np.exp(-t)[:, None])])
-    terms = Dictionary.polynomial(1, 3) + Dictionary.functions(1, Kind.LOG, 1.0)
-    fields = np.zeros((3, len(terms), 1))
-    fields[0, :2, 0], fields[1, [0, 3], 0], fields[2, [0, -1], 0] = (0.2, -1.0), (0.1, -0.8), (-0.5, -0.6)
-    candidates = [
-        Candidate(c, observations.start, "", SPLINE.name, score=float(k)) for k, c in enumerate(fields)
-    ]
-    with np.errstate(invalid="ignore"):
-        seen = features(observations, terms, candidates)
-    without = [replace(c, coefficients=c.coefficients[:4]) for c in candidates[:2]]
-    alone = features(observations, Dictionary.polynomial(1, 3), without)
-    np.testing.assert_array_equal(seen[:2] >= 30.0, alone >= 30.0)  # where features are cut
 
 
 class Prefers:

@@ -11,7 +11,6 @@ from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.kernels import rollouts
 from fim_dynsys.regression.pool import SOLVE, STRUCTURE
 from fim_dynsys.regression.rollout import substeps
-from fim_dynsys.regression.terms import sums
 
 SHORTLIST = 24
 """Number of candidates among which the selector chooses."""
@@ -186,32 +185,22 @@ def _fields(observations, dictionary, coefficients, opinion):
     box = low - margin + unit * (high - low + 2.0 * margin)
     columns = []
     for points in (path, box):
-        terms = dictionary.evaluate(points)
-        values = sums(terms, coefficients)
-        defined = np.isfinite(values).all(axis=2)
-        values = np.where(defined[..., None], values, 0.0)
-        size = _mean_over(np.abs(values), defined) + 1e-9
-        both = defined[:, None] & defined
-        apart = _mean_over(np.abs(values[:, None] - values) * both[..., None], both)
-        apart = np.log(apart / (0.5 * (size[:, None] + size)) + 1e-4)
-        apart = np.where(np.isfinite(apart), apart, _FAR)
-        typical = np.median(size[np.isfinite(size)])
+        values = np.einsum("nm,cmd->cnd", dictionary.evaluate(points), coefficients)
+        size = np.abs(values).mean(axis=(1, 2)) + 1e-9
+        apart = np.abs(values[:, None] - values[None]).mean(axis=(2, 3))
+        apart = np.log(apart / (0.5 * (size[:, None] + size[None])) + 1e-4)
+        typical = np.median(size)
         columns += [apart[:, 0], np.median(apart, axis=1), np.log(size / typical)]
         if opinion is None:
             columns += [np.zeros(len(size)), np.zeros(len(size))]
             continue
-        said = sums(terms, opinion.solves[-1:])[0]
-        gap = _mean_over(np.abs(values - said) * defined[..., None], defined)
+        said = dictionary.evaluate(points) @ opinion.solves[-1]
+        gap = np.abs(values - said).mean(axis=(1, 2))
         columns += [
             np.log(gap / (0.5 * (size + np.abs(said).mean())) + 1e-4),
             np.log(size / np.abs(said).mean()),
         ]
     return np.column_stack(columns)
-
-
-def _mean_over(values, defined):
-    """Mean (...) of values (..., n, d) that are zero where not defined (..., n); nan without any."""
-    return values.sum(axis=(-2, -1)) / (defined.sum(axis=-1) * values.shape[-1])
 
 
 @cache
