@@ -1,6 +1,7 @@
 """Scoring of weights: a perfect model scores full marks, a motionless one none, and noise is drawn once."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -50,6 +51,17 @@ def test_motionless_and_slow_fields_are_told_apart(case: Case) -> None:
     slow = summarise(evaluate(Stand(rotation(0.97)), [case]))[0]
     assert slow["reconstruction"] == 100.0
     assert slow["error own"] == pytest.approx(0.03)
+
+
+def test_further_trajectories_are_observed_beside_the_first(case: Case) -> None:
+    wider = replace(case, more=np.stack([3.0 * case.states[0], 4.0 * case.states[0]]))
+    model = Stand(case.truth)
+    table = summarise(evaluate(model, [wider], more=1))
+    assert table[0]["trials"] == 2  # both of the two are scored, none of the others
+    assert {len(seen) for seen in model.seen} == {2}
+    first, second = (x for _, x in model.seen[0].arrays())
+    np.testing.assert_array_equal(first, case.states[0])
+    np.testing.assert_array_equal(second, 3.0 * case.states[0])
 
 
 def test_every_model_sees_the_same_noise(case: Case) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from fim_dynsys.models.fim_ode.amortised import LARGEST_DIM
 from fim_dynsys.models.fim_ode.card import CARD, title
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS
 from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS, FIMODE
@@ -69,7 +70,8 @@ def card(weights: Path, log: Path = LOG, benchmarks: Path = BENCHMARKS) -> str:
     text = string.Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
         title=title(version),
         version=version,
-        max_dim=header["max_dim"],
+        max_dim=LARGEST_DIM,
+        trained_dim=header["max_dim"],
         degree=header["config"]["degree"],
         fewest=FIMODE.min_observations,
         few_samples=MIN_OBSERVATIONS,

@@ -33,7 +33,7 @@ from fim_dynsys.simulation import simulate
 from fim_dynsys.trajectories import Trajectories
 from training.bands import band_scores, draw_points, typical_rate
 from training.fields import MAX_DEGREE
-from training.generation import N_SAMPLES, SAMPLING_STEP, Systems, cached
+from training.generation import N_SAMPLES, N_TRAJECTORIES, SAMPLING_STEP, Systems, cached
 
 SETTINGS = ((0.0, 0.0), (0.05, 0.0), (0.05, 0.5))
 HELD_OUT_SEED = 900_000
@@ -45,13 +45,14 @@ BAND_POINTS = 24  # of each place
 
 @dataclass(frozen=True)
 class Case:
-    """A known system and two clean trajectories of it on one time grid."""
+    """A known system and two clean trajectories of it on one time grid, and further ones to observe."""
 
     source: str
     name: str
     truth: VectorField
     t: np.ndarray
     states: np.ndarray  # (2, n, d)
+    more: np.ndarray | None = None  # (k, n, d)
 
 
 def held_out_cases(prior: str, dim: int, n: int, pools: Path) -> Iterator[Case]:
@@ -60,9 +61,9 @@ def held_out_cases(prior: str, dim: int, n: int, pools: Path) -> Iterator[Case]:
     t = SAMPLING_STEP * np.arange(N_SAMPLES)
     for number in range(len(pool)):
         truth = known_field(pool, number)
-        states = pool.states[number, :2].double().numpy()
-        if states.std(1).max(-1).min() > 1e-3:
-            yield Case(prior, f"{dim}d-{number}", truth, t, states)
+        states = pool.states[number].double().numpy()
+        if states[:2].std(1).max(-1).min() > 1e-3:
+            yield Case(prior, f"{dim}d-{number}", truth, t, states[:2], states[2:])
 
 
 def known_field(pool: Systems, number: int) -> VectorField:
@@ -85,11 +86,14 @@ def development_cases() -> Iterator[Case]:
 
 
 def evaluate_batch(
-    model: VectorFieldModel, cases: list[Case], setting: tuple[float, float], seed: int
+    model: VectorFieldModel, cases: list[Case], setting: tuple[float, float], seed: int, more: int = 0
 ) -> list[dict]:
-    """Two rows per case, of one dimension: the field inferred from each of its two trajectories."""
+    """Two rows per case, of one dimension: the field inferred from each of its two trajectories.
+
+    So many more trajectories are observed beside each.
+    """
     sigma, rho = setting
-    contexts = [observed(case, own, sigma, rho, seed) for case in cases for own in (0, 1)]
+    contexts = [observed(case, own, sigma, rho, seed, more) for case in cases for own in (0, 1)]
     fields = model.infer_many(contexts)
     starts = np.repeat([case.states[:, 0] for case in cases], 2, axis=0).reshape(-1, cases[0].truth.dim)
     times = np.repeat([case.t for case in cases], 4, axis=0)
@@ -131,10 +135,10 @@ def bands(field: VectorField, case: Case, own: int) -> np.ndarray | None:
     return np.stack([(field(points) - truth) / typical, deviations / typical]).reshape(2, -1)
 
 
-def observed(case: Case, own: int, sigma: float, rho: float, seed: int) -> Trajectories:
-    """What a model sees of one trajectory; the same for every model."""
+def observed(case: Case, own: int, sigma: float, rho: float, seed: int, more: int = 0) -> Trajectories:
+    """What a model sees of one trajectory, and of so many more; the same for every model."""
     rng = np.random.default_rng([seed, own, *case.name.encode()])
-    clean = Trajectories.from_arrays(case.states[own], case.t)
+    clean = Trajectories.from_arrays([case.states[own], *(case.more[:more] if more else ())], case.t)
     return drop(add_noise(clean, sigma, rng), rho, rng)
 
 
@@ -157,7 +161,7 @@ def summarise(rows: list[dict]) -> list[dict]:
     return table
 
 
-def evaluate(model: VectorFieldModel, cases: list[Case], seed: int = 0) -> list[dict]:
+def evaluate(model: VectorFieldModel, cases: list[Case], seed: int = 0, more: int = 0) -> list[dict]:
     """All settings on all cases, in batches of one dimension; a progress bar on a terminal."""
     from tqdm.auto import tqdm
 
@@ -167,7 +171,7 @@ def evaluate(model: VectorFieldModel, cases: list[Case], seed: int = 0) -> list[
         batches += [own[i : i + BATCH] for i in range(0, len(own), BATCH)]
     work = [(batch, setting) for setting in SETTINGS for batch in batches]
     bar = tqdm(work, desc="batches", disable=not sys.stderr.isatty(), leave=False)
-    return [row for batch, setting in bar for row in evaluate_batch(model, batch, setting, seed)]
+    return [row for batch, setting in bar for row in evaluate_batch(model, batch, setting, seed, more)]
 
 
 def main() -> None:
@@ -179,17 +183,25 @@ def main() -> None:
     parser.add_argument("--priors", nargs="*", default=["paper", "sparse"])
     parser.add_argument("--dims", type=int, nargs="*", default=[1, 2, 3])
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--trajectories",
+        type=int,
+        default=1,
+        help="observed of each system, at most 8; above 1 the development split, which has two, is left out",
+    )
     parser.add_argument("--pools", type=Path, default=Path("runs/pools"), help="cache of held-out systems")
     parser.add_argument("--out", type=Path, help="CSV of the table")
     arguments = parser.parse_args()
-    cases = list(development_cases())
+    if not 1 <= arguments.trajectories <= N_TRAJECTORIES - 1:
+        parser.error(f"expected --trajectories from 1 to {N_TRAJECTORIES - 1}, got {arguments.trajectories}")
+    cases = list(development_cases()) if arguments.trajectories == 1 else []
     for prior in arguments.priors:
         for dim in arguments.dims:
             cases += held_out_cases(prior, dim, arguments.n, arguments.pools)
     table = []
     for weights in arguments.weights:
         model = fim_dynsys.load(arguments.model, **({"weights": weights} if weights else {}))
-        lines = summarise(evaluate(model, cases, arguments.seed))
+        lines = summarise(evaluate(model, cases, arguments.seed, arguments.trajectories - 1))
         for line in lines:
             table.append({"model": arguments.model, "weights": weights or "shipped", **line})
         _show(str(weights or arguments.model), lines)

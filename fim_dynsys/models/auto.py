@@ -64,8 +64,9 @@ class Auto(VectorFieldModel):
     them, from sparse regression with nine smoothers, and from adding terms to the best, by what the residuals
     ask for and at random; all are fitted to the trajectories and pruned. Fields with functions
     (trigonometric, saturating, exponential, powers) are grown from the best polynomial. A selector trained
-    on known systems chooses among all of them; beyond the operator's three states, the smallest BIC wins.
-    `field_.fit_info.report` says what chose, and the origins, scores and weights of the first few.
+    on known systems chooses among all of them; beyond five states, where the operator has no opinion, the
+    smallest BIC wins. `field_.fit_info.report` says what chose, and the origins, scores and weights of the
+    first few.
 
     Parameters
     ----------
