@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import fim_dynsys
+from fim_dynsys import CallableField, simulate
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, read_header, shipped, write_part
 from fim_dynsys.regression.fields import DictionaryField
 from fim_dynsys.regression.posterior import (
@@ -181,3 +182,15 @@ def test_uncalibrated_weights_have_no_scale(tmp_path):
     model = fim_dynsys.load("fim-ode", weights=str(path), refine=False).fit(field.context)
     assert model.field_.scale(POINTS) is None
     assert len(model.ensemble(2)) == 2  # a bootstrap
+
+
+def test_a_chain_of_five_states_with_error_bars():
+    """The shipped weights were trained in up to three dimensions."""
+    matrix = -0.3 * np.eye(5) + np.diag(np.full(4, 0.8), 1) - np.diag(np.full(4, 0.8), -1)
+    rng, t = np.random.default_rng(0), np.linspace(0.0, 8.0, 150)
+    x = simulate(CallableField(lambda x: x @ matrix.T, 5), rng.normal(size=5), t).x[0]
+    model = fim_dynsys.load("fim-ode").fit(x * (1.0 + 0.02 * rng.normal(size=x.shape)), t)
+    error = np.abs(model.predict(x) - x @ matrix.T)
+    assert error.max() < 0.03
+    assert 0.7 < np.mean(error < 1.645 * model.field_.scale(x)) <= 1.0
+    assert model.field_.scale(x).max() < 0.2
