@@ -527,23 +527,32 @@ def test_continued_fields_are_the_field_in_the_widened_box(kind):
     assert {"clamped": step[1] == 0.0, "linear": step[1] < 0.0, "returning": step[0] < 0.0}[kind]
 
 
+def noisy_spiral():
+    t = np.linspace(0.0, 8.0, 60)
+    noise = np.random.default_rng(1).normal(size=(60, 2))
+    clean = np.exp(-0.1 * t)[:, None] * np.stack([np.cos(1.3 * t), -np.sin(1.3 * t)], 1)
+    return clean, Trajectories.from_arrays(clean * (1.0 + 0.03 * noise), t)
+
+
 @pytest.mark.parametrize("kind", hybrids.KINDS)
 def test_hybrids_join_the_candidates(kind):
-    t = np.linspace(0.0, 8.0, 60)
-    angle, noise = 1.3 * t, np.random.default_rng(1).normal(size=(60, 2))
-    spiral = np.exp(-0.1 * t)[:, None] * np.stack([np.cos(angle), -np.sin(angle)], 1)
-    context = Trajectories.from_arrays(spiral * (1.0 + 0.03 * noise), t)
+    _, context = noisy_spiral()
     model = hybrids.HybridAuto(kind, budget="fast")
     found = model.portfolio(context)
     own = [m.candidate for m in found.members if m.candidate.origin.startswith(f"{kind}: ")]
     assert own and all(np.isfinite(c.score) for c in own)
-    assert {c.origin for c in own if c.refined}
+    assert any(c.refined for c in own)
     assert model.portfolio(context) is found  # kept, as `auto` keeps its own
-    (fits,) = hybrids.KINDS[kind](found.observations, found.dictionary, found.opinion.solves[-1])
-    clean = spiral / found.observations.scale
-    rates = np.gradient(clean, t / found.observations.time_unit, axis=0, edge_order=2)
-    assert np.abs(fits[0] - clean).max() < 0.08
-    assert np.abs(fits[1] - rates).max() < 0.25
+
+
+@pytest.mark.parametrize("smooth", [hybrids.field_slopes, hybrids.smoothed_about])
+def test_states_and_slopes_of_hybrids_are_near_the_truth(smooth):
+    clean, context = noisy_spiral()
+    found = hybrids.HybridAuto("field", budget="fast").portfolio(context)
+    ((states, slopes),) = smooth(found.observations, found.dictionary, found.opinion.solves[-1])
+    clean, t = clean / found.observations.scale, context.t[0] / found.observations.time_unit
+    assert np.abs(states - clean).max() < 0.08
+    assert np.abs(slopes - np.gradient(clean, t, axis=0, edge_order=2)).max() < 0.25
 
 
 def test_states_are_smoothed_about_no_path_that_leaves():

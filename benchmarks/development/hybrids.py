@@ -1,6 +1,7 @@
 """Hybrids of operator and sparse regression: the portfolio of `auto` with candidates of another kind."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -8,8 +9,9 @@ import numpy as np
 from fim_dynsys.field import VectorField
 from fim_dynsys.models.auto import Auto
 from fim_dynsys.regression.candidates import SPLINE, STEP_LIMIT, Candidate, judge, propose
+from fim_dynsys.regression.pool import SOLVE
 from fim_dynsys.regression.portfolio import Portfolio
-from fim_dynsys.regression.pruning import improve
+from fim_dynsys.regression.pruning import compiled_maps, fit_samples, improve
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.trajectories import Trajectories
 
@@ -38,14 +40,44 @@ def smoothed_about(observations, dictionary, solve):
     return fits
 
 
-KINDS = {"field": field_slopes, "smoothed": smoothed_about}
+def regressed(smooth, observations, dictionary, opinion) -> list[Candidate]:
+    """Sparse regressions of what `smooth` gives; the best are fitted to the trajectories and pruned."""
+    fits = smooth(observations, dictionary, opinion.solves[-1])
+    if fits is None:
+        return []
+    about = replace(observations, splines=fits)
+    degrees = range(1, dictionary.degree + 1)
+    ranked = judge(about, dictionary, propose(about, dictionary, degrees, (SPLINE,)))
+    return improve(about, dictionary, ranked, STRUCTURES)
+
+
+def fitted_about(observations, dictionary, opinion) -> list[Candidate]:
+    """All coefficients fitted to the trajectories; prior: the last solve with the operator's precision."""
+    solve = opinion.solves[-1]
+    (start,) = judge(observations, dictionary, [Candidate(solve, observations.start, "solve", SOLVE)])
+    fit, known = fit_samples(
+        observations,
+        start,
+        solve.ravel(),
+        compiled_maps(dictionary, np.ones(solve.shape, dtype=bool)),
+        observations.path,
+        prior_precision=1.0 / opinion.variance.ravel(),
+    )
+    values = fit.parameters.reshape(solve.shape)
+    if not (np.isfinite(values).all() and np.isfinite(fit.initial_states).all()):
+        return []
+    return judge(observations, dictionary, [replace(start, coefficients=values, **known)])
+
+
+KINDS = {
+    "field": partial(regressed, field_slopes),
+    "smoothed": partial(regressed, smoothed_about),
+    "prior": fitted_about,
+}
 
 
 class HybridAuto(Auto):
-    """`auto` with sparse regressions of the operator's field, or of states smoothed about its path.
-
-    The best structures among them are fitted to the trajectories and pruned like all others.
-    """
+    """`auto` with candidates of one of `KINDS` in its portfolio."""
 
     def __init__(self, kind, budget="full", seed=0):
         super().__init__(budget, seed)
@@ -57,21 +89,12 @@ class HybridAuto(Auto):
             return found
         known = [m.candidate for m in found.members if not m.n_functions]
         library = [m for m in found.members if m.n_functions]
-        more = self._hybrids(found.observations, found.dictionary, found.opinion.solves[-1])
+        own = KINDS[self.kind](found.observations, found.dictionary, found.opinion)
+        more = [replace(c, origin=f"{self.kind}: {c.origin}") for c in own]
         polynomials = sorted(known + more, key=lambda c: c.score)
         widened = Portfolio.of(found.observations, found.dictionary, found.opinion, polynomials, library)
         self._last = self._last[0], widened
         return widened
-
-    def _hybrids(self, observations, dictionary, solve) -> list[Candidate]:
-        fits = KINDS[self.kind](observations, dictionary, solve)
-        if fits is None:
-            return []
-        about = replace(observations, splines=fits)
-        degrees = range(1, dictionary.degree + 1)
-        ranked = judge(about, dictionary, propose(about, dictionary, degrees, (SPLINE,)))
-        improved = improve(about, dictionary, ranked, STRUCTURES)
-        return [replace(c, origin=f"{self.kind}: {c.origin}") for c in improved]
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
     return score(observations, refined, refined.variance), fit
 
 
-def fit_samples(observations, candidate, parameters, maps, paths, segments=(5, 1)):
+def fit_samples(observations, candidate, parameters, maps, paths, segments=(5, 1), prior_precision=None):
     """Trajectory fit of a candidate's parameters and starts, and what it says of the candidate.
 
     Parameters
@@ -119,6 +119,8 @@ def fit_samples(observations, candidate, parameters, maps, paths, segments=(5, 1
         Where to start.
     maps : callable
         The `interval_maps` of `fit_trajectory`.
+    prior_precision : array (q,) or (q, q), optional
+        Of the parameters about where they start.
 
     Returns
     -------
@@ -136,6 +138,7 @@ def fit_samples(observations, candidate, parameters, maps, paths, segments=(5, 1
         observations.samples,
         [w[: len(t)] / assumed for w, (t, _) in zip(observations.weights, observations.samples, strict=True)],
         segments,
+        prior_precision=prior_precision,
         start_precision=1.0 / observations.start_variance,
         paths=paths,
         max_step=STEP_LIMIT,
