@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sympy
 
-from fim_dynsys.regression.terms import Dictionary, Kind, sums, union
+from fim_dynsys.regression.terms import Dictionary, Kind, union
 
 RNG = np.random.default_rng(0)
 MIXED = (
@@ -157,13 +157,3 @@ def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError) as raised:
         call()
     assert all(word in str(raised.value) for word in words)
-
-
-def test_sums_count_no_term_of_coefficient_zero():
-    dictionary = Dictionary.polynomial(1, 1) + Dictionary.functions(1, Kind.LOG, 1.0)
-    line, logarithm = np.array([[1.0], [2.0], [0.0]]), np.array([[1.0], [0.0], [3.0]])
-    x = np.array([[2.0], [-1.0]])
-    with np.errstate(invalid="ignore"):
-        found = sums(dictionary.evaluate(x), np.stack([line, logarithm]))
-    np.testing.assert_allclose(found[0], 1.0 + 2.0 * x)
-    np.testing.assert_allclose(found[1], [[1.0 + 3.0 * np.log(2.0)], [np.nan]])

@@ -32,10 +32,11 @@ from fim_dynsys.models.fim_ode.weights import (
     save_weights,
     shipped,
 )
+from fim_dynsys.regression.fields import DictionaryField
 from fim_dynsys.regression.portfolio import N_PORTFOLIO_FEATURES, priced, without_functions
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.selection import CLIP, Selector
-from fim_dynsys.regression.terms import Dictionary, sums
+from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
 from training.contexts import FUNCTIONS, KnownContext, draw
 from training.evaluate import SETTINGS, development_cases, observed
@@ -87,8 +88,9 @@ def label(context, observations, dictionary, coefficients):
     for points in (context.paths[0], context.paths[1:].reshape(-1, observations.dim)):
         points = points[:: max(len(points) // 100, 1)]
         truth = context.field(points) * observations.time_unit / observations.scale
+        scaled = points / observations.scale
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-            said = sums(dictionary.evaluate(points / observations.scale), coefficients)
+            said = np.stack([DictionaryField(dictionary, own)(scaled) for own in coefficients])
         gap = np.nan_to_num(np.abs(said - truth).mean(axis=(1, 2)), nan=_WORST, posinf=_WORST)
         errors.append(np.minimum(gap / (np.abs(truth).mean() + 1e-9), _WORST))
     return np.column_stack([success[:, 0], success[:, 1:].mean(axis=1), *errors])

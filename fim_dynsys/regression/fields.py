@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from fim_dynsys.field import VectorField
-from fim_dynsys.regression.terms import Dictionary, sums, union
+from fim_dynsys.regression.terms import Dictionary, union
 
 
 class DictionaryField(VectorField):
@@ -90,11 +90,14 @@ class DictionaryField(VectorField):
 
         def evaluate(x, which):
             values = terms.columns(x.T).T
-            if np.isfinite(values).all():
+            finite = np.isfinite(values)
+            wrong = np.flatnonzero(~finite.all(axis=1))
+            if not len(wrong):
                 return np.matmul(values[:, None, :], coefficients[which])[:, 0]
-            out = np.empty((len(x), terms.dim))
-            for k in np.unique(which):  # a function that only others have may be undefined here
-                out[which == k] = sums(values[which == k], coefficients[k : k + 1])[0]
+            # a function that only other fields have may be undefined here: a zero is no term
+            out = np.matmul(np.where(finite, values, 0.0)[:, None, :], coefficients[which])[:, 0]
+            own = (~finite[wrong])[:, :, None] & (coefficients[which[wrong]] != 0)
+            out[wrong] = np.where(own.any(axis=1), np.nan, out[wrong])
             return out
 
         return evaluate

@@ -458,32 +458,6 @@ def union(dictionaries):
     return Dictionary(exponents, *([t[k] for t in terms] for k in range(1, 6))), index
 
 
-def sums(values, coefficients):
-    """Right-hand sides of several fields at the same points, from the values of the terms of all.
-
-    A zero coefficient is no term: that the function of another field is not defined at a point does not
-    matter.
-
-    Parameters
-    ----------
-    values : array (n, m)
-        Terms at the points.
-    coefficients : array (K, m, d)
-        One field each.
-
-    Returns
-    -------
-    array (K, n, d)
-        nan where a term of the field itself is not finite.
-    """
-    finite = np.isfinite(values)
-    if finite.all():
-        return np.einsum("nm,kmd->knd", values, coefficients)
-    out = np.einsum("nm,kmd->knd", np.where(finite, values, 0.0), coefficients)
-    missing = np.einsum("nm,kmd->knd", (~finite).astype(float), (coefficients != 0).astype(float))
-    return np.where(missing > 0, np.nan, out)
-
-
 def _number(value):
     import sympy
 
