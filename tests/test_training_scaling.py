@@ -10,9 +10,11 @@ import pytest
 import torch
 
 from training import describe
+from training.corruption import OBSERVERS
 from training.evaluate import development_cases, known_field
 from training.fields import Fields, Ridge
 from training.generation import Systems
+from training.preset import read_preset
 from training.scaling import __main__ as scaling
 
 DESIGNS = """
@@ -52,6 +54,8 @@ def test_the_study_of_priors_names_shares_of_equal_pools():
     for run in scaling.planned([], [], [0], "priors"):
         for dim, n in scaling.POOL.items():
             assert sum(size for _, own, size in run.changes["pools"] if own == dim) == n
+    (wide,) = scaling.planned(["wide observation"], [], [0], "priors")
+    assert isinstance(read_preset(wide.preset, wide.changes).observation, OBSERVERS["wide"])
     (run,) = scaling.planned(["paper + stiff"], [0.5], [1], "priors")
     assert run.changes["minutes"] == 0.5 and run.changes["seed"] == 1
     assert run.name == "scaling-paper+stiff-0.5min-1"

@@ -48,7 +48,8 @@ CURVE = ("step", "presentations", "seconds", "loss", "plain", "validation loss",
 class Run:
     """One training: a design, its preset, minutes of one core, and the ways its weights are used.
 
-    Where `priors` names shares of the systems to learn from, they replace the preset's.
+    Where `priors` names shares of the systems to learn from, they replace the preset's; `observation`, a
+    name in `training.corruption.OBSERVERS`, what is seen of them.
     """
 
     design: str
@@ -57,6 +58,7 @@ class Run:
     seed: int
     uses: dict[str, dict]
     priors: dict[str, float] = field(default_factory=dict)
+    observation: str = ""
 
     @property
     def changes(self) -> dict:
@@ -66,6 +68,8 @@ class Run:
             changes["pools"] = [
                 [prior, dim, round(share * n)] for dim, n in POOL.items() for prior, share in self._of(dim)
             ]
+        if self.observation:
+            changes["observation"] = {"like": self.observation}
         return changes
 
     def _of(self, dim: int) -> list[tuple[str, float]]:
@@ -94,6 +98,7 @@ def planned(
             seed,
             listed[name]["uses"],
             listed[name].get("priors", {}),
+            listed[name].get("observation", ""),
         )
         for name in designs or listed
         for length in minutes or listed[name]["minutes"]
