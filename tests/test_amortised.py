@@ -125,13 +125,14 @@ def test_order_of_trajectories_does_not_matter(network: AmortisedNetwork) -> Non
     assert_close(coefficients(network, t[order], x[order]), coefficients(network, t, x))
 
 
-def test_padding_does_not_matter(network: AmortisedNetwork) -> None:
+@pytest.mark.parametrize("value", [0.0, 1e200])  # the square of the second is no number
+def test_padding_does_not_matter(network: AmortisedNetwork, value: float) -> None:
     t, x = spiral(50, seed=4, k=2)
     pad = 23
     mask = torch.ones(2, 50 + pad, dtype=torch.bool)
     mask[:, 50:] = False
     longer_t = torch.cat([t, t[:, -1:].expand(-1, pad)], 1)
-    longer_x = torch.cat([x, torch.zeros(2, pad, 2)], 1)
+    longer_x = torch.cat([x, torch.full((2, pad, 2), value)], 1)
     assert_close(coefficients(network, longer_t, longer_x, mask), coefficients(network, t, x))
 
 

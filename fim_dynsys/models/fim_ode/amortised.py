@@ -408,7 +408,7 @@ class AmortisedNetwork(nn.Module):
         b, k, n, d = x.shape
         table: ColumnTable = self.tables[d - 1]
         weight = mask.reshape(b, k * n).to(x.dtype)
-        raw = x.reshape(b, k * n, d)
+        raw = torch.where(mask[..., None], x, 0.0).reshape(b, k * n, d)
         units = self._units(raw, slopes, weight)
         raw = raw / units.scale[:, None]
         states = states / units.scale[:, None, None]
