@@ -132,7 +132,7 @@ def test_padding_does_not_matter(network: AmortisedNetwork, value: float) -> Non
     mask = torch.ones(2, 50 + pad, dtype=torch.bool)
     mask[:, 50:] = False
     longer_t = torch.cat([t, t[:, -1:].expand(-1, pad)], 1)
-    longer_x = torch.cat([x, torch.full((2, pad, 2), value)], 1)
+    longer_x = torch.cat([x, torch.full((2, pad, 2), value, dtype=x.dtype)], 1)
     assert_close(coefficients(network, longer_t, longer_x, mask), coefficients(network, t, x))
 
 
