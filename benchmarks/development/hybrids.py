@@ -63,10 +63,8 @@ def fitted_about(observations, dictionary, opinion) -> list[Candidate]:
         observations.path,
         prior_precision=1.0 / opinion.variance.ravel(),
     )
-    values = fit.parameters.reshape(solve.shape)
-    if not (np.isfinite(values).all() and np.isfinite(fit.initial_states).all()):
-        return []
-    return judge(observations, dictionary, [replace(start, coefficients=values, **known)])
+    fitted = replace(start, coefficients=fit.parameters.reshape(solve.shape), **known)
+    return judge(observations, dictionary, [fitted]) if fitted.is_finite else []
 
 
 KINDS = {

@@ -307,6 +307,11 @@ class Candidate:
         """Which coefficients are not zero (m, d)."""
         return self.coefficients != 0
 
+    @property
+    def is_finite(self):
+        """Whether the coefficients and the initial states are numbers."""
+        return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.start).all())
+
     def field(self, observations, dictionary, trajectories, report):
         """The candidate as a field in the units of the trajectories it was inferred from.
 

@@ -124,5 +124,5 @@ def _fitted(observations, dictionary, start, support, paths, note):
 
 
 def _judged(observations, dictionary, met):
-    finite = [c for c in met if np.isfinite(c.coefficients).all() and np.isfinite(c.start).all()]
+    finite = [c for c in met if c.is_finite]
     return judge(observations, dictionary, finite)

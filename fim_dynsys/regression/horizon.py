@@ -58,7 +58,7 @@ def short_horizon_hypotheses(observations, dictionary, structures, smoothers):
         if structure not in seen and 0 < terms <= _TERMS_PER_STATE * observations.dim:
             seen.add(structure)
             met += refine_and_prune(observations, dictionary, candidate, observations.path, (count,))
-    met = [c for c in met if np.isfinite(c.coefficients).all() and np.isfinite(c.start).all()]
+    met = [c for c in met if c.is_finite]
     return sorted(ranked + met, key=lambda c: c.score)
 
 

@@ -106,7 +106,7 @@ def fitted_structures(observations, dictionary, opinion, known):
             origin=f"{STRUCTURE} at {ratio:g} deviations",
         )
         met += refine_and_prune(observations, dictionary, start, observations.path)
-    return [c for c in met if np.isfinite(c.coefficients).all() and np.isfinite(c.start).all()]
+    return [c for c in met if c.is_finite]
 
 
 def distinct(candidates):

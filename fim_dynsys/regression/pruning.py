@@ -260,5 +260,5 @@ def improve(observations, dictionary, ranked, count, max_terms=30):
             break
         seen.add(structure)
         met += refine_and_prune(observations, dictionary, candidate, observations.path)
-    finite = [c for c in met if np.isfinite(c.coefficients).all() and np.isfinite(c.start).all()]
+    finite = [c for c in met if c.is_finite]
     return sorted(ranked + judge(observations, dictionary, finite), key=lambda c: c.score)
