@@ -81,6 +81,11 @@ def draw(prior, dim, rng):
             return KnownContext(prior, field, t, x, fine, paths)
 
 
+def smallest_dim(prior):
+    """Smallest number of states that systems of a prior have."""
+    return 1 if prior == FUNCTIONS else single(prior).smallest_dim
+
+
 def _integrated(field, starts, t, bound):
     """Paths (K, n, d) from starts (K, d); not finite from where they are out of bounds."""
     if isinstance(field, DictionaryField):
@@ -102,8 +107,8 @@ def _system(prior, dim, rng):
         starts = rng.normal(size=(N_TRAJECTORIES, dim))
         return DictionaryField(*_functions(dim, rng)), np.abs(starts) if rng.random() < 0.5 else starts
     known, generator = single(prior), torch.Generator().manual_seed(int(rng.integers(2**62)))
-    if dim < known.smallest_dim:
-        raise ValueError(f"draw: expected at least {known.smallest_dim} states for {prior!r}, got {dim}.")
+    if dim < smallest_dim(prior):
+        raise ValueError(f"draw: expected at least {smallest_dim(prior)} states for {prior!r}, got {dim}.")
     fields = known.fields(1, dim, generator)
     starts = known.starts(1, N_TRAJECTORIES, dim, generator)[0].double().numpy()
     if fields.ridge is None:

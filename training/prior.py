@@ -15,6 +15,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from training.chaos import ChaoticPrior
 from training.families import LinearPrior, OscillatorPrior, PotentialPrior, SmoothPrior, TermsPrior
 from training.fields import MAX_DEGREE, Fields, exponents
 
@@ -114,6 +115,7 @@ FAMILIES = {
     "potential": PotentialPrior,
     "smooth": SmoothPrior,
     "linear": LinearPrior,
+    "chaotic": ChaoticPrior,
 }
 
 

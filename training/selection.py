@@ -38,13 +38,13 @@ from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.selection import CLIP, Selector
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
-from training.contexts import FUNCTIONS, KnownContext, draw
+from training.contexts import FUNCTIONS, KnownContext, draw, smallest_dim
 from training.evaluate import SETTINGS, development_cases, observed
 from training.fields import MAX_DEGREE
 
 SHARD = 100
 PRIORS = {
-    "fim-ode": {"paper": 0.4, "sparse": 0.35, FUNCTIONS: 0.25},
+    "fim-ode": {"paper": 0.37, "sparse": 0.33, FUNCTIONS: 0.25, "chaotic": 0.05},
     "auto": {
         "paper": 0.2,
         "sparse": 0.35,
@@ -122,7 +122,7 @@ def make_shard(path, seed, priors, candidates, size=SHARD):
     arrays = {}
     for number in tqdm(range(size), desc=path.stem, disable=None, leave=False):
         prior = str(rng.choice(list(priors), p=list(priors.values())))
-        dim = int(rng.choice(list(DIMS), p=list(DIMS.values())))
+        dim = max(int(rng.choice(list(DIMS), p=list(DIMS.values()))), smallest_dim(prior))
         context = draw(prior, dim, rng)
         values, labels = candidates(context, Trajectories.from_arrays(context.x, context.t), rng)
         arrays[f"{number}/features"] = values.astype(np.float32)

@@ -1,16 +1,20 @@
-"""Candidates judged over short horizons: for chaotic data that no candidate follows from start to end."""
+"""Candidates judged and fitted over short horizons: for chaotic data, which few follow from start to end."""
 
 from itertools import pairwise
 
 import numpy as np
 
-from fim_dynsys.regression.candidates import STEP_LIMIT, propose, score
-from fim_dynsys.regression.pruning import refine_and_prune
+from fim_dynsys.regression.candidates import STEP_LIMIT, judge, propose, score
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR
+from fim_dynsys.regression.pruning import distinct_structures, pruned, refine, refine_and_prune
 from fim_dynsys.regression.rollout import rollout
 
 _HORIZON = 1.0  # time in which the state travels one standard deviation
 _TERMS_PER_STATE = 25
+_MOST_TERMS = 30
 _UNEXPLAINED = 0.5
+_NOISE_ALONE = 2.0  # times the noise variance
+_MERGED = 3  # windows at a time
 
 
 def follows(observations, candidate):
@@ -18,6 +22,52 @@ def follows(observations, candidate):
     return candidate.variance is not None and bool(
         np.mean(candidate.variance / observations.signal_variance) < _UNEXPLAINED
     )
+
+
+def explains(observations, candidate):
+    """Whether what an integrated candidate leaves of the samples is hardly more than their noise."""
+    noise = np.maximum(observations.law.level**2, VARIANCE_FLOOR * observations.signal_variance)
+    return candidate.variance is not None and bool(
+        np.mean(candidate.variance / np.maximum(noise, 1e-300)) < _NOISE_ALONE
+    )
+
+
+def merged_hypotheses(observations, dictionary, candidates, structures):
+    """Structures fitted with a free start in every window of about one unit of time, which are then merged.
+
+    A wrong structure, and a right one with coefficients that are a little off, leave a chaotic path equally
+    soon: integrated from start to end they cannot be told apart, nor is a fit in few pieces likely to find
+    the way. The candidates are ranked by how well each predicts one unit of time ahead; the best structures
+    are fitted and pruned with free starts, and fitted again with a third as many windows until one is left.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms of the candidates.
+    candidates : list of Candidate
+        Where structures and starts are taken from; scores are not used.
+    structures : int
+        Number of structures that are fitted.
+
+    Returns
+    -------
+    list of Candidate
+        All that was met on the way, integrated in one piece, best first.
+    """
+    windows, count = _windows(observations)
+    met = []
+    ranked = _judged(observations, dictionary, candidates, windows)
+    for candidate in distinct_structures(ranked, structures, _MOST_TERMS):
+        found, best, fit = pruned(observations, dictionary, candidate, observations.path, (count,))
+        met += found
+        left = count
+        while left > 1 and np.isfinite(best.score):
+            left = max(left // _MERGED, 1)
+            best, fit = refine(observations, dictionary, best, fit.paths, (left,))
+            met.append(best)
+    return judge(observations, dictionary, [c for c in met if c.is_finite])
 
 
 def short_horizon_hypotheses(observations, dictionary, structures, smoothers):
@@ -42,28 +92,25 @@ def short_horizon_hypotheses(observations, dictionary, structures, smoothers):
     list of Candidate
         Scored by the BIC of their windows, best first: on the nodes of its fit where a candidate was fitted.
     """
-    windows = _windows(observations)
-    count = max(len(windows[0]) // len(observations.samples), 1)
+    windows, count = _windows(observations)
     ranked = _judged(
         observations,
         dictionary,
         propose(observations, dictionary, range(1, dictionary.degree + 1), smoothers),
         windows,
     )
-    met, seen = [], set()
-    for candidate in ranked:
-        structure, terms = candidate.support.tobytes(), np.count_nonzero(candidate.support)
-        if len(seen) == structures or not np.isfinite(candidate.score):
-            break
-        if structure not in seen and 0 < terms <= _TERMS_PER_STATE * observations.dim:
-            seen.add(structure)
-            met += refine_and_prune(observations, dictionary, candidate, observations.path, (count,))
+    met = []
+    for candidate in distinct_structures(ranked, structures, _TERMS_PER_STATE * observations.dim):
+        met += refine_and_prune(observations, dictionary, candidate, observations.path, (count,))
     met = [c for c in met if c.is_finite]
     return sorted(ranked + met, key=lambda c: c.score)
 
 
 def _windows(observations):
-    """Padded windows: smoothed first states (W, d), times (W, m), samples and weights (W, m, d)."""
+    """Padded windows: smoothed first states (W, d), times (W, m), samples and weights (W, m, d).
+
+    And their number in a piece, on average.
+    """
     parts = []
     for (t, z), path, weights in zip(
         observations.samples, observations.path, observations.weights, strict=True
@@ -79,7 +126,8 @@ def _windows(observations):
         )
 
     starts, times, samples, weights = zip(*parts, strict=True)
-    return np.stack(starts), padded(times, "edge"), padded(samples, "edge"), padded(weights, "constant")
+    padding = padded(times, "edge"), padded(samples, "edge"), padded(weights, "constant")
+    return (np.stack(starts), *padding), max(len(parts) // len(observations.samples), 1)
 
 
 def _judged(observations, dictionary, candidates, windows):

@@ -5,13 +5,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fim_dynsys.regression.candidates import Candidate, judge, propose
+from fim_dynsys.regression.horizon import explains, merged_hypotheses
 from fim_dynsys.regression.pruning import improve, refine_and_prune
 from fim_dynsys.regression.smoothing import TIME_AWARE
 
 SOLVE = "operator, solve"
 STRUCTURE = "operator, structure"
 _RATIOS = (1.0, 2.0, 4.0)  # a coefficient is kept where it is so many of its standard deviations
-_STRUCTURES = 4
+_STRUCTURES = 6
+_MERGED_STRUCTURES = 8
 _MAX_TERMS = 30
 
 
@@ -43,7 +45,8 @@ def hypotheses(observations, dictionary, opinion=None, structures=_STRUCTURES, s
 
     Sparse regressions of smoothed slopes; the best structures among them fitted to the trajectories and
     stripped of terms that do not pay; the operator's solves, and the structures that its last one suggests,
-    fitted and stripped likewise.
+    fitted and stripped likewise. Where the best of all leaves more than noise, as with chaotic data,
+    structures are also fitted over short windows, see `merged_hypotheses`.
 
     Parameters
     ----------
@@ -64,8 +67,8 @@ def hypotheses(observations, dictionary, opinion=None, structures=_STRUCTURES, s
         Best first, without two of the same coefficients.
     """
     degrees = range(1, dictionary.degree + 1)
-    ranked = judge(observations, dictionary, propose(observations, dictionary, degrees, smoothers))
-    ranked = improve(observations, dictionary, ranked, structures)
+    proposed = propose(observations, dictionary, degrees, smoothers)
+    ranked = improve(observations, dictionary, judge(observations, dictionary, proposed), structures)
     if opinion is not None:
         said = [
             Candidate(values, observations.start, f"{SOLVE} {k}", SOLVE)
@@ -74,7 +77,12 @@ def hypotheses(observations, dictionary, opinion=None, structures=_STRUCTURES, s
         ]
         fitted = fitted_structures(observations, dictionary, opinion, ranked)
         ranked = ranked + judge(observations, dictionary, said + fitted)
-    return distinct(ranked)
+        proposed = proposed + said
+    found = distinct(ranked)
+    if not explains(observations, found[0]):
+        merged = merged_hypotheses(observations, dictionary, proposed, _MERGED_STRUCTURES)
+        found = distinct(found + merged)
+    return found
 
 
 def fitted_structures(observations, dictionary, opinion, known):

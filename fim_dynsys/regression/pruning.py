@@ -14,6 +14,7 @@ from fim_dynsys.regression.sparse import backward_elimination, solve_supports
 PRUNED = ", pruned"
 _ROUNDS = 8
 _ITERATIONS = 8
+_CANCELLED = 1e-10  # of an information's diagonal: above what eliminating the starts leaves to rounding
 
 
 def sparse_problem(dictionary, support):
@@ -183,10 +184,15 @@ def refine_and_prune(observations, dictionary, candidate, paths, segments=(5, 1)
     list of Candidate
         All structures met, each refined and scored on the nodes of its fit.
     """
+    return pruned(observations, dictionary, candidate, paths, segments)[0]
+
+
+def pruned(observations, dictionary, candidate, paths, segments=(5, 1)):
+    """As `refine_and_prune`: all structures met, the best of them and its fit."""
     best, fit = refine(observations, dictionary, candidate, paths, segments)
     met = [best]
     if not np.isfinite(best.score):
-        return met
+        return met, best, fit
     share, drop = 1.0, _droppable(observations, best, fit)
     for _ in range(_ROUNDS):
         count = max(int(share * len(drop)), min(len(drop), 1))
@@ -202,7 +208,7 @@ def refine_and_prune(observations, dictionary, candidate, paths, segments=(5, 1)
             break
         else:
             share *= 0.5
-    return met
+    return met, best, fit
 
 
 def _droppable(observations, candidate, fit):
@@ -211,17 +217,22 @@ def _droppable(observations, candidate, fit):
         return np.zeros(0, dtype=np.intp)
     # the weights may overrate the noise by now: one common factor is enough for the comparison
     factor = observations.n * observations.dim / max(fit.misfit, 1e-300)
-    information = fit.information * min(max(factor, 1e-6), 1.0)
+    information = _information(fit) * min(max(factor, 1e-6), 1.0)
     order, costs = backward_elimination(information, information @ fit.parameters)
     gain = np.cumsum(math.log(max(observations.n * observations.dim, 2)) - costs)[:-1]
     return order[: int(np.argmax(gain)) + 1] if gain.max(initial=0.0) > 0.0 else order[:0]
+
+
+def _information(fit):
+    return fit.information + _CANCELLED * np.diag(np.diagonal(fit.information))
 
 
 def _without(candidate, fit, dropped):
     """The candidate without some parameters, the others where the linearised fit then has its minimum."""
     kept = np.ones(len(fit.parameters), dtype=bool)
     kept[dropped] = False
-    values = solve_supports(fit.information, fit.information @ fit.parameters, kept)
+    information = _information(fit)
+    values = solve_supports(information, information @ fit.parameters, kept)
     coefficients = np.zeros_like(candidate.coefficients)
     coefficients[candidate.support] = values
     return replace(
@@ -250,15 +261,20 @@ def improve(observations, dictionary, ranked, count, max_terms=30):
     list of Candidate
         ``ranked`` and what was met, best first.
     """
-    met, seen = [], set()
-    for candidate in ranked:
-        structure = candidate.support.tobytes()
-        terms = np.count_nonzero(candidate.support)
-        if structure in seen or not 0 < terms <= max_terms or not np.isfinite(candidate.score):
-            continue
-        if len(seen) == count:
-            break
-        seen.add(structure)
+    met = []
+    for candidate in distinct_structures(ranked, count, max_terms):
         met += refine_and_prune(observations, dictionary, candidate, observations.path)
     finite = [c for c in met if c.is_finite]
     return sorted(ranked + judge(observations, dictionary, finite), key=lambda c: c.score)
+
+
+def distinct_structures(ranked, count, max_terms):
+    """The first so many candidates of different supports that have a score, some terms and not too many."""
+    seen = set()
+    for candidate in ranked:
+        if len(seen) == count:
+            return
+        structure, terms = candidate.support.tobytes(), np.count_nonzero(candidate.support)
+        if structure not in seen and 0 < terms <= max_terms and np.isfinite(candidate.score):
+            seen.add(structure)
+            yield candidate
