@@ -8,7 +8,9 @@ import pytest
 import torch
 from scipy.integrate import solve_ivp
 
-from training import generation, prior
+from fim_dynsys.regression.terms import Dictionary
+from training import chaos, generation, prior
+from training.chaos import ChaoticPrior, chaotic
 from training.families import LinearPrior, OscillatorPrior, PotentialPrior, SmoothPrior, TermsPrior, reframed
 from training.fields import FUNCTIONS, Fields, exponents, rates
 from training.generation import (
@@ -26,10 +28,10 @@ from training.generation import (
     spacing,
 )
 from training.preset import read_preset
-from training.prior import PolynomialPrior, components, names, single
+from training.prior import PolynomialPrior, components, exists, names, single
 from training.source import Stream, held_out
 
-FAMILIES = [name for name in names() if components(name, 3, 10) == [(name, 10)]]
+FAMILIES = [n for n in names() if exists(n, 2) and components(n, 2, 10) == [(n, 10)]]
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -367,3 +369,54 @@ def test_validation_is_the_same_for_every_seed_and_unlike_training(tmp_path: Pat
     assert held_out(replace(preset, seed=5), tmp_path)[1] == digest
     assert held_out(replace(preset, seed=5, pools=(("sparse", 1, 8),)), tmp_path)[1] != digest
     assert generation.fingerprint(cached(tmp_path, "paper", 1, 8, 0)) != digest
+
+
+# --- chaos ---
+
+
+def flows(*systems: dict[tuple[int, str], float]) -> torch.Tensor:
+    """Coefficients (n, m, 3) from terms ``{(equation, monomial): factor}``."""
+    listed = Dictionary.polynomial(3, 3).names()
+    out = torch.zeros(len(systems), len(listed), 3)
+    for own, system in zip(out, systems, strict=True):
+        for (equation, monomial), factor in system.items():
+            own[listed.index(monomial), equation] = factor
+    return out
+
+
+def test_the_search_keeps_what_is_chaotic() -> None:
+    """Sprott's case B (1994), among a cycle, a focus and an escape."""
+    sprott_b = {(0, "x1 x2"): 1.0, (1, "x0"): 1.0, (1, "x1"): -1.0, (2, "1"): 1.0, (2, "x0 x1"): -1.0}
+    cycle = {(0, "x1"): 1.0, (1, "x0"): -1.0, (1, "x1"): 1.0, (1, "x0^2 x1"): -1.0, (2, "x2"): -1.0}
+    focus = {(0, "x1"): 1.0, (1, "x0"): -1.0, (1, "x1"): -0.1, (2, "x2"): -1.0}
+    escape = {(0, "x0^2"): 1.0, (1, "1"): 1.0, (2, "x0"): 1.0}
+    found, size, unit = chaotic(flows(cycle, sprott_b, focus, escape), 0.01, seeded(3))
+    assert torch.equal(found, flows(sprott_b))
+    assert size.shape == (1, 3) and 0.5 < float(size.min()) < float(size.max()) < 5.0
+    assert 0.2 < float(unit) < 2.0
+
+
+def test_flows_of_the_search_are_sparse_and_quadratic() -> None:
+    drawn = ChaoticPrior()._random(400, 3, seeded(1))
+    used = drawn != 0
+    assert int(used.sum((1, 2)).min()) == 5 and int(used.sum((1, 2)).max()) == 8
+    assert bool(used.any(1).all())
+    assert not bool(used[:, exponents(3).sum(1) > 2].any())
+
+
+def test_units_of_chaotic_flows_are_their_size_and_pace() -> None:
+    """The same field: of states in units of their size, and fast enough to show so many turns."""
+    family = ChaoticPrior(shortest=20.0, longest=20.0)
+    own = flows({(0, "x1 x2"): 2.0, (1, "x0"): 3.0, (2, "1"): 1.0, (2, "x0 x1"): -1.0})
+    size, unit = torch.tensor([[2.0, 0.5, 4.0]]), torch.tensor([0.3])
+    scaled = Fields(family._scaled(own, size, unit, seeded()))
+    z = torch.randn(1, 7, 3, generator=seeded(2))
+    expected = Fields(own)(z * size) / size * 0.3 * 20.0 / family.span
+    torch.testing.assert_close(scaled(z), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_search_without_success_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chaos, "_ROUNDS", 1)
+    monkeypatch.setattr(chaos, "_CANDIDATES", 50)
+    with pytest.raises(RuntimeError, match="expected 3 chaotic flows in 2 dimensions, found 0 among 50"):
+        ChaoticPrior(terms=(2, 3)).fields(3, 2, seeded())

@@ -37,6 +37,8 @@ class Effort:
     ----------
     structures : int
         Regressed structures that are fitted.
+    windowed : int
+        Structures fitted over short windows, where the best of the others leaves more than noise.
     subsets : int
         Random subsets of the samples that the operator is asked about besides all of them.
     grown : int
@@ -48,13 +50,14 @@ class Effort:
     """
 
     structures: int
+    windowed: int
     subsets: int
     grown: int
     shaken: int
     library: LibraryEffort
 
 
-EFFORTS = {"fast": Effort(4, 0, 1, 0, QUICK), "full": Effort(6, 4, 3, 20, FULL)}
+EFFORTS = {"fast": Effort(4, 8, 0, 1, 0, QUICK), "full": Effort(6, 16, 4, 3, 20, FULL)}
 
 
 class Auto(VectorFieldModel):
@@ -86,7 +89,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"2-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"3-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     def infer(self, trajectories) -> VectorField:
         """Search on all trajectories together; those with a single complete sample say nothing.
@@ -197,7 +200,7 @@ def _polynomials(observations, dictionary, effort, rng):
     """Polynomial candidates, best BIC first, and the operator's opinion (None beyond its dimensions)."""
     opinions = _opinions(observations, dictionary, effort.subsets, rng)
     opinion = opinions[0] if opinions else None
-    found = hypotheses(observations, dictionary, opinion, structures=effort.structures)
+    found = hypotheses(observations, dictionary, opinion, effort.structures, windowed=effort.windowed)
     if opinion is None and not follows(observations, found[0]):
         return short_horizon_hypotheses(observations, dictionary, effort.structures, TIME_AWARE), None
     for other in opinions[1:]:

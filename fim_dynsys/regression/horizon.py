@@ -15,6 +15,7 @@ _MOST_TERMS = 30
 _UNEXPLAINED = 0.5
 _NOISE_ALONE = 2.0  # times the noise variance
 _MERGED = 3  # windows at a time
+_ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
 
 
 def follows(observations, candidate):
@@ -65,7 +66,7 @@ def merged_hypotheses(observations, dictionary, candidates, structures):
         left = count
         while left > 1 and np.isfinite(best.score):
             left = max(left // _MERGED, 1)
-            best, fit = refine(observations, dictionary, best, fit.paths, (left,))
+            best, fit = refine(observations, dictionary, best, fit.paths, (left,), _ITERATIONS)
             met.append(best)
     return judge(observations, dictionary, [c for c in met if c.is_finite])
 

@@ -13,7 +13,7 @@ SOLVE = "operator, solve"
 STRUCTURE = "operator, structure"
 _RATIOS = (1.0, 2.0, 4.0)  # a coefficient is kept where it is so many of its standard deviations
 _STRUCTURES = 6
-_MERGED_STRUCTURES = 8
+_WINDOWED = 8
 _MAX_TERMS = 30
 
 
@@ -40,7 +40,14 @@ class Opinion:
         return cls(solves * factor, variance * factor**2)
 
 
-def hypotheses(observations, dictionary, opinion=None, structures=_STRUCTURES, smoothers=TIME_AWARE):
+def hypotheses(
+    observations,
+    dictionary,
+    opinion=None,
+    structures=_STRUCTURES,
+    smoothers=TIME_AWARE,
+    windowed=_WINDOWED,
+):
     """Candidates worth choosing from, each integrated over the observation times and scored by BIC.
 
     Sparse regressions of smoothed slopes; the best structures among them fitted to the trajectories and
@@ -60,6 +67,8 @@ def hypotheses(observations, dictionary, opinion=None, structures=_STRUCTURES, s
         Number of regressed structures that are fitted.
     smoothers : sequence of Smoother
         Whose slopes are regressed.
+    windowed : int
+        Number of structures that are fitted over short windows where that is needed.
 
     Returns
     -------
@@ -80,7 +89,7 @@ def hypotheses(observations, dictionary, opinion=None, structures=_STRUCTURES, s
         proposed = proposed + said
     found = distinct(ranked)
     if not explains(observations, found[0]):
-        merged = merged_hypotheses(observations, dictionary, proposed, _MERGED_STRUCTURES)
+        merged = merged_hypotheses(observations, dictionary, proposed, windowed)
         found = distinct(found + merged)
     return found
 

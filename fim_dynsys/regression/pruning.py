@@ -71,7 +71,7 @@ def compiled_maps(dictionary, support):
     return maps
 
 
-def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
+def refine(observations, dictionary, candidate, paths, segments=(5, 1), max_iterations=_ITERATIONS):
     """Fit a candidate's coefficients and starts to the trajectories, its terms kept.
 
     Parameters
@@ -86,6 +86,8 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
         States to linearise about first.
     segments : sequence of int
         Stages of free starts, see `fit_trajectory`.
+    max_iterations : int
+        Largest number of steps in each.
 
     Returns
     -------
@@ -102,6 +104,7 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
         compiled_maps(dictionary, support),
         paths,
         segments,
+        max_iterations=max_iterations,
     )
     coefficients = np.zeros_like(candidate.coefficients)
     coefficients[support] = fit.parameters
@@ -109,12 +112,21 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1)):
     return score(observations, refined, refined.variance), fit
 
 
-def fit_samples(observations, candidate, parameters, maps, paths, segments=(5, 1), prior_precision=None):
+def fit_samples(
+    observations,
+    candidate,
+    parameters,
+    maps,
+    paths,
+    segments=(5, 1),
+    prior_precision=None,
+    max_iterations=_ITERATIONS,
+):
     """Trajectory fit of a candidate's parameters and starts, and what it says of the candidate.
 
     Parameters
     ----------
-    observations, candidate, paths, segments
+    observations, candidate, paths, segments, max_iterations
         See `refine`.
     parameters : array (q,)
         Where to start.
@@ -143,7 +155,7 @@ def fit_samples(observations, candidate, parameters, maps, paths, segments=(5, 1
         start_precision=1.0 / observations.start_variance,
         paths=paths,
         max_step=STEP_LIMIT,
-        max_iterations=_ITERATIONS,
+        max_iterations=max_iterations,
         check=False,
         interval_maps=maps,
     )
