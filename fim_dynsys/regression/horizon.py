@@ -15,7 +15,9 @@ _MOST_TERMS = 30
 _UNEXPLAINED = 0.5
 _NOISE_ALONE = 2.0  # times the noise variance
 _MERGED = 3  # windows at a time
-_ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
+_MERGED_FITS = 3
+_ITERATIONS = 8
+_LAST_ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
 
 
 def follows(observations, candidate):
@@ -39,7 +41,8 @@ def merged_hypotheses(observations, dictionary, candidates, structures):
     A wrong structure, and a right one with coefficients that are a little off, leave a chaotic path equally
     soon: integrated from start to end they cannot be told apart, nor is a fit in few pieces likely to find
     the way. The candidates are ranked by how well each predicts one unit of time ahead; the best structures
-    are fitted and pruned with free starts, and fitted again with a third as many windows until one is left.
+    are fitted and pruned with free starts, and the best fits again with a third as many windows until one is
+    left.
 
     Parameters
     ----------
@@ -58,15 +61,18 @@ def merged_hypotheses(observations, dictionary, candidates, structures):
         All that was met on the way, integrated in one piece, best first.
     """
     windows, count = _windows(observations)
-    met = []
+    met, fits = [], {}
     ranked = _judged(observations, dictionary, candidates, windows)
     for candidate in distinct_structures(ranked, structures, _MOST_TERMS):
         found, best, fit = pruned(observations, dictionary, candidate, observations.path, (count,))
         met += found
+        fits[best.support.tobytes()] = best, fit
+    for best, fit in sorted(fits.values(), key=lambda own: own[0].score)[:_MERGED_FITS]:
         left = count
         while left > 1 and np.isfinite(best.score):
             left = max(left // _MERGED, 1)
-            best, fit = refine(observations, dictionary, best, fit.paths, (left,), _ITERATIONS)
+            steps = _LAST_ITERATIONS if left == 1 else _ITERATIONS
+            best, fit = refine(observations, dictionary, best, fit.paths, (left,), steps)
             met.append(best)
     return judge(observations, dictionary, [c for c in met if c.is_finite])
 
