@@ -95,6 +95,13 @@ class MonomialTable(nn.Module):
             columns = torch.cat([columns, columns[..., parents] * x[..., coordinates]], -1)
         return columns
 
+    def rows(self, x: Tensor) -> Tensor:
+        """Monomials (..., m, n) at points (..., d, n)."""
+        rows = torch.ones_like(x[..., :1, :])
+        for parents, coordinates in self._blocks():
+            rows = torch.cat([rows, rows[..., parents, :] * x[..., coordinates, :]], -2)
+        return rows
+
     def with_rates(self, x: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:
         """Monomials and their time derivatives when x moves with velocity `rate`."""
         columns, rates = torch.ones_like(x[..., :1]), torch.zeros_like(x[..., :1])

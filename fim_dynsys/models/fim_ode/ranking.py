@@ -1,0 +1,303 @@
+"""What a selector sees of many contexts' candidates, and how it ranks them, as tensors.
+
+Batched twins of `fim_dynsys.regression.selection.features` and `Selector`, for contexts of one trajectory.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.quasirandom import SobolEngine
+
+from fim_dynsys.models.fim_ode.columns import MonomialTable
+from fim_dynsys.models.fim_ode.flows import rollouts, step_grid
+from fim_dynsys.models.fim_ode.scaling import STEP_LIMIT, Scaled
+from fim_dynsys.models.fim_ode.search import Candidates, Opinion, Origin
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR
+
+N_FEATURES = 55
+CLIP = 5.0
+"""Columns of `features`, and where standardised ones are cut: those of `fim_dynsys.regression.selection`."""
+
+_POINTS, _SOBOL_POINTS = 48, 64
+_STARTS, _SAMPLES = 8, 48
+_ESCAPE, _FAR = 1e3, 30.0
+
+
+@torch.no_grad()
+def features(
+    table: MonomialTable, contexts: Scaled, candidates: Candidates, opinion: Opinion | None = None
+) -> Tensor:
+    """What a selector sees of each candidate of a shortlist: (B, C, `N_FEATURES`), 0 in padding.
+
+    Parameters
+    ----------
+    table : MonomialTable
+        Terms of the candidates.
+    contexts : Scaled
+        Data.
+    candidates : Candidates
+        A shortlist, best first.
+    opinion : Opinion, optional
+        Of the operator.
+    """
+    parts = [
+        _fit(contexts, candidates),
+        _structure(table, candidates),
+        _opinion(candidates, opinion),
+        _fields(table, contexts, candidates, opinion),
+        _motion(table, contexts, candidates),
+        _context(contexts, candidates),
+    ]
+    values = torch.cat(parts, -1)
+    values = torch.where(values.isfinite(), values, _FAR).clamp(-_FAR, _FAR)
+    return torch.where(candidates.present[..., None], values, 0.0)
+
+
+def _least(values: Tensor, present: Tensor) -> Tensor:
+    """Smallest of the present ones (B, 1) of values (B, C)."""
+    return torch.where(present, values, torch.inf).amin(1, keepdim=True)
+
+
+def _median(values: Tensor, present: Tensor) -> Tensor:
+    """Median over the last axis of values (..., C), of those present (..., C), at least one."""
+    ordered = torch.where(present, values, torch.inf).sort(-1).values
+    count = present.sum(-1, keepdim=True).expand(*values.shape[:-1], 1)
+    return 0.5 * (ordered.gather(-1, (count - 1) // 2) + ordered.gather(-1, count // 2))[..., 0]
+
+
+def _fit(contexts: Scaled, candidates: Candidates) -> Tensor:
+    """How well each explains the samples, absolutely and beside the others (B, C, 11)."""
+    n, scores, present = contexts.n[:, None], candidates.score, candidates.present
+    signal = contexts.signal_variance[:, None]
+    floored = torch.maximum(candidates.variance, VARIANCE_FLOOR * signal)
+    deviance = n * floored.clamp(min=1e-300).log().sum(-1)
+    noise = torch.maximum(contexts.level[:, None] ** 2, VARIANCE_FLOOR * signal)
+    ratio = 0.5 * (floored / noise).log()
+    share = 0.5 * (floored / signal.clamp(min=1e-300)).log()
+    fitted = candidates.log_information.isfinite() & present
+    evidence = deviance + torch.where(fitted, candidates.log_information, 0.0)
+    least = _least(deviance, present)
+    best = torch.where(fitted.any(1, keepdim=True), _least(evidence, fitted), least)
+    behind, worse = scores - _least(scores, present), deviance - least
+    columns = [
+        torch.log1p(behind),
+        (behind / n).clamp(max=3.0),
+        torch.log1p(worse),
+        (worse / n).clamp(max=3.0),
+        scores.argsort(dim=1, stable=True).argsort(dim=1).to(scores.dtype) / 10.0,
+        ratio.mean(-1),
+        ratio.amax(-1),
+        share.mean(-1),
+        share.amax(-1),
+        fitted.to(scores.dtype),
+        torch.where(fitted, torch.asinh(evidence - best), 0.0),
+    ]
+    return torch.stack(columns, -1)
+
+
+def _structure(table: MonomialTable, candidates: Candidates) -> Tensor:
+    """What terms each has and where it comes from (B, C, 15)."""
+    d = candidates.coefficients.shape[3]
+    support = candidates.coefficients != 0
+    terms = support.sum(3).to(candidates.score.dtype)  # (B, C, m)
+    degree = table.exponents.sum(1)
+    crossing = (table.exponents > 0).sum(1) > 1
+    count = terms.sum(2)
+    size = candidates.coefficients.abs().flatten(2)
+    has, some = support.flatten(2), count > 0
+    largest = torch.where(has, size, 0.0).amax(2)
+    smallest = torch.where(has, size, torch.inf).amin(2)
+    fewest = _least(count / d, candidates.present)
+    columns = [
+        count / d,
+        torch.log1p(count),
+        *(terms[..., degree == k].sum(2) / d for k in range(4)),
+        terms[..., crossing].sum(2) / d,
+        support.any(2).to(count.dtype).mean(2),
+        torch.where(some, (largest + 1e-6).log(), -5.0),
+        torch.where(some, (smallest + 1e-6).log(), -5.0),
+        candidates.refined,
+        candidates.origin >= Origin.SOLVE,
+        candidates.origin == Origin.STRUCTURE,
+        candidates.origin == Origin.REST,
+        count / d - fewest,
+    ]
+    return torch.stack([column.to(count.dtype) for column in columns], -1)
+
+
+def _opinion(candidates: Candidates, opinion: Opinion | None) -> Tensor:
+    """How far each is from the operator's last solve, in its standard deviations (B, C, 5)."""
+    coefficients = candidates.coefficients
+    if opinion is None:
+        return coefficients.new_zeros(*coefficients.shape[:2], 5)
+    mean, deviation = opinion.solves[:, -1:], opinion.variance[:, None].sqrt() + 1e-12
+    z = ((coefficients - mean).abs() / deviation).clamp(max=1e3)
+    sure, has = mean.abs() / deviation > 2.0, coefficients != 0
+    d = coefficients.shape[3]
+    columns = [
+        torch.ones_like(candidates.score),
+        torch.log1p(z.mean((2, 3))),
+        torch.log1p(z.amax((2, 3))),
+        (sure & ~has).sum((2, 3)).to(z.dtype) / d,
+        (~sure & has).sum((2, 3)).to(z.dtype) / d,
+    ]
+    return torch.stack(columns, -1)
+
+
+def _corners(contexts: Scaled) -> tuple[Tensor, Tensor]:
+    """Lowest and highest states (B, d)."""
+    inside = contexts.mask[..., None]
+    low = torch.where(inside, contexts.z, torch.inf).amin(1)
+    return low, torch.where(inside, contexts.z, -torch.inf).amax(1)
+
+
+def _sobol(dim: int, n: int, like: Tensor) -> Tensor:
+    return SobolEngine(dim).draw(n, dtype=torch.float64).to(like)
+
+
+def _along_path(contexts: Scaled) -> tuple[Tensor, Tensor]:
+    """At most `_POINTS` smoothed states (B, P, d), evenly from first to last, and which there are (B, P)."""
+    last = contexts.n[:, None] - 1
+    count = (last + 1).clamp(max=_POINTS)
+    place = torch.arange(_POINTS, device=last.device)
+    index = (place * (last.double() / (count - 1))).long()
+    index = torch.where(place >= count - 1, last, index)
+    points = contexts.spline.states.gather(1, index[..., None].expand(-1, -1, contexts.dim))
+    return points, place < count
+
+
+def _fields(
+    table: MonomialTable, contexts: Scaled, candidates: Candidates, opinion: Opinion | None
+) -> Tensor:
+    """Distances between the fields on the smoothed path and in a widened box (B, C, 10)."""
+    low, high = _corners(contexts)
+    margin = 0.5 * (high - low)
+    unit = _sobol(contexts.dim, _SOBOL_POINTS, low)[:_POINTS]
+    box = (low - margin)[:, None] + unit * (high - low + 2.0 * margin)[:, None]
+    path, seen = _along_path(contexts)
+    columns = []
+    for points, used in ((path, seen), (box, torch.ones_like(seen))):
+        columns += _distances(table(points), used, candidates, opinion)
+    return torch.stack(columns, -1)
+
+
+def _distances(
+    columns: Tensor, used: Tensor, candidates: Candidates, opinion: Opinion | None
+) -> list[Tensor]:
+    """Five features (B, C) of the fields with these columns (B, P, m) at the points used (B, P)."""
+    present = candidates.present
+    count = used.sum(1)[:, None] * candidates.coefficients.shape[3]
+    values = torch.where(used[:, None, :, None], columns[:, None] @ candidates.coefficients, 0.0)
+
+    def size_of(difference: Tensor) -> Tensor:
+        return difference.abs().sum((-2, -1)) / count
+
+    size = size_of(values) + 1e-9
+    apart = torch.stack([size_of(values - values[:, [c]]) for c in range(values.shape[1])], 2)
+    apart = (apart / (0.5 * (size[:, :, None] + size[:, None])) + 1e-4).log()
+    typical = _median(size, present)[:, None]
+    found = [apart[:, :, 0], _median(apart, present[:, None].expand_as(apart)), (size / typical).log()]
+    if opinion is None:
+        return [*found, torch.zeros_like(size), torch.zeros_like(size)]
+    said = torch.where(used[..., None], columns @ opinion.solves[:, -1], 0.0)[:, None]
+    gap, usual = size_of(values - said), size_of(said)
+    return [*found, (gap / (0.5 * (size + usual)) + 1e-4).log(), (size / usual).log()]
+
+
+def _motion(table: MonomialTable, contexts: Scaled, candidates: Candidates) -> Tensor:
+    """How each moves from elsewhere in the data's box, for as long as was observed (B, C, 6)."""
+    b, c, _, d = candidates.coefficients.shape
+    low, high = _corners(contexts)
+    middle, half = 0.5 * (low + high), 0.5 * (high - low) + 1e-9
+    unit = _sobol(d, _STARTS, low)
+    reach = torch.linspace(0.6, 1.5, _STARTS, dtype=low.dtype, device=low.device)[:, None]
+    starts = middle[:, None] + (2.0 * unit - 1.0) * half[:, None] * reach
+    place = torch.arange(_SAMPLES, dtype=low.dtype, device=low.device)
+    t = place * (contexts.span / (_SAMPLES - 1))[:, None]
+    grid = step_grid(t, torch.ones_like(t, dtype=torch.bool), 2.0 * STEP_LIMIT)
+    each = candidates.coefficients.repeat_interleave(_STARTS, 1)
+    paths = rollouts(table, each, starts.repeat(1, c, 1), grid, _ESCAPE).view(b, c, _STARTS, _SAMPLES, d)
+    inside = paths.isfinite()
+    gone = ~inside[:, :, :, -1].all(-1)
+    wide = half[:, None, None, None]
+    extent = (paths - middle[:, None, None, None]).abs() / wide
+    farthest = (torch.where(inside, extent, 0.0).amax((3, 4)) + 1e-3).log()
+    farthest = torch.where(gone, math.log(_ESCAPE), farthest)
+    moved = (paths[:, :, :, -1] - paths[:, :, :, -2]).abs().amax(3) / half.amax(1)[:, None, None]
+    settled = torch.where(gone, 0.0, (moved + 1e-4).log())
+    apart = (paths - paths[:, :1]).abs() / wide
+    apart = torch.where(apart.isfinite(), apart.clamp(max=5.0), 5.0).mean((3, 4))
+    columns = [
+        gone.to(low.dtype).mean(2),
+        farthest.mean(2),
+        farthest.amax(2),
+        settled.mean(2) / 5.0,
+        apart.mean(2),
+        _median(apart, torch.ones_like(apart, dtype=torch.bool)),
+    ]
+    return torch.stack(columns, -1)
+
+
+def _context(contexts: Scaled, candidates: Candidates) -> Tensor:
+    """What is the same for all candidates of a context (B, C, 8)."""
+    noise = contexts.level / contexts.signal_variance.clamp(min=1e-300).sqrt()
+    n = contexts.n.to(noise.dtype)
+    gaps = torch.where(contexts.mask[:, 1:], contexts.t[:, 1:] - contexts.t[:, :-1], 0.0)
+    mean = gaps.sum(1) / (n - 1)
+    row = [
+        torch.full_like(n, contexts.dim),
+        n.log() - 5.0,
+        0.5 * ((noise**2).mean(1) + 1e-10).log(),
+        contexts.share.mean(1),
+        contexts.span.log(),
+        mean.log(),
+        ((gaps**2).sum(1) / (n - 1) / mean**2).log(),
+        candidates.present.sum(1).to(n.dtype) / 10.0,
+    ]
+    return torch.stack(row, -1)[:, None].expand(-1, candidates.present.shape[1], -1)
+
+
+@dataclass(frozen=True)
+class TensorSelector:
+    """The networks of a `fim_dynsys.regression.selection.Selector` on some device."""
+
+    members: list[dict[str, Tensor]]
+    centre: Tensor
+    spread: Tensor
+
+    @classmethod
+    def of(cls, selector, device: torch.device) -> "TensorSelector":
+        """From a `Selector`."""
+
+        def tensor(values) -> Tensor:
+            return torch.as_tensor(values, dtype=torch.float64, device=device)
+
+        members = [{name: tensor(values) for name, values in own.items()} for own in selector.members]
+        return cls(members, tensor(selector.centre), tensor(selector.spread))
+
+    def logits(self, values: Tensor, present: Tensor) -> Tensor:
+        """Numbers (B, C) by which candidates with features (B, C, F) are ranked, -inf for those absent."""
+        x = ((values - self.centre) / self.spread).clamp(-CLIP, CLIP)
+        mean = torch.stack([_forward(member, x, present) for member in self.members]).mean(0)
+        return mean.masked_fill(~present, -torch.inf)
+
+
+def _forward(w: dict[str, Tensor], x: Tensor, present: Tensor) -> Tensor:
+    hidden = _gelu(x @ w["in"] + w["in_bias"])
+    hidden = _gelu(hidden @ w["own"] + w["own_bias"])
+    for mix, pool in (("mix", "pool"), ("mix2", "pool2")):
+        pooled = _pooled(hidden, present)[:, None]
+        hidden = hidden + _gelu(hidden @ w[mix] + pooled @ w[pool] + w[f"{mix}_bias"])
+    return (hidden @ w["out"])[..., 0]
+
+
+def _pooled(hidden: Tensor, present: Tensor) -> Tensor:
+    kept = present[..., None]
+    mean = torch.where(kept, hidden, 0.0).sum(1) / kept.sum(1)
+    return torch.cat([mean, torch.where(kept, hidden, -torch.inf).amax(1), hidden[:, 0]], -1)
+
+
+def _gelu(x: Tensor) -> Tensor:
+    return torch.nn.functional.gelu(x, approximate="tanh")

@@ -1,0 +1,527 @@
+"""The batched search, and what it is made of, beside the numpy and numba originals."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+import fim_dynsys
+from fim_dynsys.field import CallableField
+from fim_dynsys.models.fim_ode import (
+    choice,
+    flows,
+    pruning,
+    ranking,
+    regressions,
+    search,
+    shooting,
+    smoothers,
+)
+from fim_dynsys.models.fim_ode import scaling as scaling_module
+from fim_dynsys.models.fim_ode.columns import MonomialTable
+from fim_dynsys.models.fim_ode.pruning import Effort
+from fim_dynsys.models.fim_ode.scaling import STEP_LIMIT, scaled
+from fim_dynsys.models.fim_ode.search import Candidates, Origin
+from fim_dynsys.regression import candidates as originals
+from fim_dynsys.regression import kernels, pool, selection, sparse
+from fim_dynsys.regression import pruning as original_pruning
+from fim_dynsys.regression import refinement as original_fits
+from fim_dynsys.regression import smoothing as original_smoothing
+from fim_dynsys.regression.rollout import rollout, substeps
+from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.simulation import simulate
+from fim_dynsys.trajectories import Trajectories
+
+SYSTEMS = {
+    1: lambda x: 1.2 * x - x**3,
+    2: lambda x: np.stack([x[:, 1], 0.8 * (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], 1),
+    3: lambda x: np.stack([-x[:, 1] - x[:, 2], x[:, 0] + 0.2 * x[:, 1], 0.3 + x[:, 2] * (x[:, 0] - 1.5)], 1),
+}
+STARTS = {1: [0.05], 2: [1.0, 0.5], 3: [1.0, 0.3, 0.2]}
+LENGTHS = (40, 60, 50)
+"""Numbers of samples of the contexts of a batch."""
+
+
+def contexts_of(dim):
+    """Pairs of times and noisy states of one system, each with its own times and start."""
+    rng = np.random.default_rng(dim)
+    found = []
+    for number, n in enumerate(LENGTHS):
+        t = np.linspace(0.1, 12.0, n + 6)[np.sort(rng.permutation(n + 6)[:n])]  # some gaps of several steps
+        start = np.array(STARTS[dim]) * (1.0 + 0.3 * number)
+        clean = simulate(CallableField(SYSTEMS[dim], dim), start, np.append(0.0, t)).arrays()[0][1][1:]
+        found.append((t, clean * (1.0 + 0.03 * rng.normal(size=clean.shape))))
+    return found
+
+
+def padded(arrays, length=None):
+    """Arrays (n, ...) of several lengths as one tensor (B, N, ...)."""
+    length = length or max(map(len, arrays))
+    out = np.zeros((len(arrays), length, *arrays[0].shape[1:]))
+    for row, own in zip(out, arrays, strict=True):
+        row[: len(own)] = own
+    return torch.tensor(out)
+
+
+def tensors(contexts):
+    """Times, states and mask of a batch."""
+    t, x = (padded([c[k] for c in contexts]) for k in (0, 1))
+    lengths = torch.tensor([len(c[0]) for c in contexts])
+    return t, x, torch.arange(t.shape[1]) < lengths[:, None]
+
+
+class Case:
+    """One batch both ways."""
+
+    def __init__(self, dim):
+        self.dim = dim
+        self.contexts = contexts_of(dim)
+        self.observations = [originals.observe([context]) for context in self.contexts]
+        assert all(len(o.samples) == 1 for o in self.observations)
+        self.dictionary, self.table = Dictionary.polynomial(dim, 3), MonomialTable(dim, 3)
+        self.scaled = scaled(*tensors(self.contexts))
+        self.proposed = [
+            originals.judge(o, self.dictionary, originals.propose(o, self.dictionary))
+            for o in self.observations
+        ]
+
+    def chosen(self, count=2):
+        """Some structures to fit: pairs of a context's number and a candidate."""
+        pairs = []
+        for number, ranked in enumerate(self.proposed):
+            fit = [c for c in ranked if 0 < c.support.sum() <= 8 and np.isfinite(c.score)]
+            pairs += [(number, c) for c in fit[:count]]
+        return pairs
+
+
+@pytest.fixture(scope="module", params=[1, 2, 3])
+def case(request):
+    return Case(request.param)
+
+
+def close(found, expected, tolerance):
+    """Equal to a tolerance relative to the largest number."""
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.shape == expected.shape
+    assert (np.isfinite(found) == np.isfinite(expected)).all()
+    finite = np.isfinite(expected)
+    size = np.abs(expected[finite]).max(initial=1e-300)
+    np.testing.assert_allclose(found[finite], expected[finite], rtol=0.0, atol=tolerance * size)
+
+
+# ---------------------------------------------------------------------- constants
+
+
+def test_constants_are_those_of_the_originals():
+    assert (STEP_LIMIT, scaling_module.STEPS_PER_GAP) == (originals.STEP_LIMIT, originals.STEPS_PER_GAP)
+    assert scaling_module.FEWEST == choice.MIN_OBSERVATIONS
+    assert search.STLSQ_SETTINGS == originals.STLSQ_SETTINGS
+    assert search.BACKWARD_TOLERANCES == originals.BACKWARD_TOLERANCES
+    assert (search.STRUCTURES, search.RATIOS) == (pool._STRUCTURES, pool._RATIOS)
+    assert (pruning.MAX_TERMS, pruning.ROUNDS) == (pool._MAX_TERMS, original_pruning._ROUNDS)
+    assert pruning.ITERATIONS == original_pruning._ITERATIONS
+    assert (shooting.DAMPING, shooting.DECREASE) == (original_fits._DAMPING, original_fits._DECREASE)
+    assert search.SHORTLIST == selection.SHORTLIST
+    assert (search.PER_SUPPORT, search.UNFITTED) == (selection._PER_SUPPORT, selection._UNFITTED)
+    assert (ranking.N_FEATURES, ranking.CLIP) == (selection.N_FEATURES, selection.CLIP)
+    assert (ranking._POINTS, ranking._STARTS) == (selection._POINTS, selection._STARTS)
+    assert (ranking._SAMPLES, ranking._ESCAPE) == (selection._SAMPLES, selection._ESCAPE)
+    assert (smoothers.GCV_PROBES, smoothers.GCV_PENALTIES) == (
+        original_smoothing._GCV_PROBES,
+        original_smoothing._GCV_PENALTIES,
+    )
+    assert smoothers.MANY == original_smoothing._MANY
+
+
+# ---------------------------------------------------------------------- integration
+
+
+def random_fields(dim, count, seed):
+    rng = np.random.default_rng(seed)
+    m = len(Dictionary.polynomial(dim, 3))
+    values = 0.3 * rng.normal(size=(count, m, dim))
+    return values * (rng.random(values.shape) < 0.4)
+
+
+def test_intervals_end_and_depend_as_the_compiled_ones(case):
+    s, fields = case.scaled, random_fields(case.dim, len(LENGTHS), 0)
+    grid = flows.step_grid(s.t, s.mask, 0.04)
+    assert len(grid.further) > 3
+    support = torch.tensor(fields != 0)
+    terms = flows.sparse_terms(support, int(support.sum((1, 2)).max()))
+    coefficients = terms.coefficients(terms.parameters(torch.tensor(fields)))
+    np.testing.assert_array_equal(coefficients, fields)
+    maps = flows.interval_maps(case.table, terms, coefficients, s.z, grid)
+    free = np.zeros((0, 3), dtype=np.intp)
+    for number, (o, own) in enumerate(zip(case.observations, fields, strict=True)):
+        t, z = s.t[number, : o.n].numpy(), s.z[number, : o.n].numpy()
+        row, column = np.nonzero(own)
+        counts = substeps(t, 0.04)
+        ends, tangents = kernels.interval_maps(
+            case.dictionary.packed, row, column, own[row, column], free, z, np.diff(t) / counts, counts
+        )
+        close(maps.ends[number].T[: o.n - 1], ends, 1e-12)
+        found = torch.cat([maps.by_start[number], maps.by_parameter[number]], 1).permute(2, 0, 1)
+        close(found[: o.n - 1, :, : case.dim + len(row)], tangents, 1e-12)
+
+
+def test_rollouts_stop_where_the_compiled_ones_do(case):
+    s = case.scaled
+    fields = np.stack([random_fields(case.dim, 6, k) for k in range(len(LENGTHS))]) * 2.0
+    fields[:, 0] = 0.0
+    fields[:, 1, -1] = 9.0  # a cubic term that leaves every bound
+    starts = np.random.default_rng(1).normal(size=(len(LENGTHS), 6, case.dim))
+    grid = flows.step_grid(s.t, s.mask, STEP_LIMIT)
+    paths = flows.rollouts(case.table, *map(torch.tensor, (fields, starts)), grid, 1e3)
+    for number, o in enumerate(case.observations):
+        t = s.t[number : number + 1, : o.n].numpy()
+        expected = rollout(case.dictionary, fields[number], starts[number][:, None], t, STEP_LIMIT, 1e3)
+        close(paths[number, :, : o.n], expected[:, 0], 1e-10)
+        assert np.isnan(expected).any() and np.isfinite(expected[0]).all()
+
+
+# ---------------------------------------------------------------------- scaling and smoothing
+
+
+def test_contexts_are_scaled_alike(case):
+    s, (narrow, velocity, spline) = case.scaled, search.regressed_smoothers(case.scaled)
+    assert s.whole.all() and spline is s.spline
+    for k, o in enumerate(case.observations):
+        n = o.n
+        close(s.t[k, :n], o.t[0], 1e-9)
+        close(s.z[k, :n], o.z[0], 1e-12)
+        close(s.weights[k, :n], o.weights[0], 1e-9)
+        close(s.spline.states[k, :n], o.splines[0][0], 1e-9)
+        close(s.spline.slopes[k, :n], o.splines[0][1], 1e-9)
+        for own, smoother in ((narrow, choice._SMOOTHERS[0]), (velocity, choice._SMOOTHERS[1])):
+            ((states, slopes),) = o.smoothed(smoother)
+            close(own.states[k, :n], states, 1e-9)
+            close(own.slopes[k, :n], slopes, 1e-9)
+            assert (o.row_weights(smoother) == 1.0).all()  # the regressions know no other weights
+        close(s.level[k], o.law.level, 1e-9)
+        close(s.share[k], o.law.share, 0.0)
+        close(s.scale[k] * s.time_unit[k], o.scale * o.time_unit, 1e-9)
+        close(s.signal_variance[k], o.signal_variance, 1e-9)
+        close(
+            s.start_variance[k], o.start_variance[0] if o.start_variance.ndim > 1 else o.start_variance, 1e-9
+        )
+        close(s.span[k], o.span, 1e-9)
+    assert (s.t[0, LENGTHS[0] :] == s.span[0]).all() and (s.weights[~s.mask] == 0).all()
+
+
+def test_contexts_with_long_gaps_are_told():
+    t = np.concatenate([np.linspace(0.0, 10.0, 150), 20.0 + np.linspace(0.0, 10.0, 150)])
+    cut = t, np.sin(3.0 * t)[:, None] + 2.0
+    whole = np.linspace(0.0, 10.0, 50), np.sin(np.linspace(0.0, 10.0, 50))[:, None] + 2.0
+    assert len(originals.observe([cut]).samples) > 1
+    assert scaled(*tensors([cut, whole])).whole.tolist() == [False, True]
+
+
+def test_too_few_and_too_many_samples_are_refused():
+    short = np.linspace(0.0, 1.0, 8), np.ones((8, 1))
+    with pytest.raises(ValueError, match="at least 12 samples in each context, got 8"):
+        scaled(*tensors([short]))
+    t = torch.linspace(0.0, 1.0, 1001, dtype=torch.float64)[None]
+    with pytest.raises(ValueError, match="at most 1000 samples, got 1001"):
+        smoothers.tricube_cubic(t, t[..., None], torch.ones_like(t, dtype=torch.bool), t[:, 0])
+
+
+# ---------------------------------------------------------------------- regressions
+
+
+@pytest.fixture(scope="module")
+def equations():
+    """Normal matrices and right-hand sides of 12 problems of 10 terms."""
+    rng = np.random.default_rng(0)
+    columns = rng.normal(size=(12, 40, 10))
+    targets = columns @ (rng.normal(size=(12, 10, 1)) * (rng.random((12, 10, 1)) < 0.5))
+    targets += 0.1 * rng.normal(size=targets.shape)
+    return columns.transpose(0, 2, 1) @ columns, (columns.transpose(0, 2, 1) @ targets)[..., 0]
+
+
+def test_regressions_equal_the_originals(equations):
+    gram, moment = equations
+    support = np.random.default_rng(1).random(moment.shape) < 0.6
+    solved = regressions.solve_supports(*map(torch.tensor, (gram, moment, support)), 0.3)
+    close(solved, sparse.solve_supports(gram, moment, support, 0.3), 1e-10)
+    threshold, unit = np.linspace(0.05, 2.0, 12), np.arange(12) % 2 == 0
+    expected = sparse.stlsq(gram, moment, threshold, 0.05, unit)
+    for compact in (True, False):
+        found = regressions.stlsq(
+            *map(torch.tensor, (gram, moment, threshold)), 0.05, torch.tensor(unit), compact
+        )
+        close(found, expected, 1e-10)
+    assert 0 < np.count_nonzero(expected) < expected.size
+    tolerances = np.array([0.1, 3.0, 30.0])
+    path = regressions.backward_path(
+        *map(torch.tensor, (gram, moment)), torch.tensor(tolerances).expand(12, 3)
+    )
+    close(path, sparse.backward_path(gram, moment, tolerances), 1e-10)
+
+
+def test_elimination_equals_the_original_and_skips_what_is_absent(equations):
+    gram, moment = equations
+    order, costs = regressions.backward_elimination(*map(torch.tensor, (gram, moment)))
+    expected_order, expected_costs = sparse.backward_elimination(gram, moment)
+    np.testing.assert_array_equal(order, expected_order)
+    close(costs, expected_costs, 1e-10)
+    present = torch.arange(10).expand(12, 10) < 7
+    order, costs = regressions.backward_elimination(
+        torch.tensor(gram) * (present[:, None] & present[..., None]), torch.tensor(moment) * present, present
+    )
+    expected_order, expected_costs = sparse.backward_elimination(gram[:, :7, :7], moment[:, :7])
+    np.testing.assert_array_equal(order[:, :7], expected_order)
+    close(costs[:, :7], expected_costs, 1e-10)
+    assert costs[:, 7:].isinf().all()
+
+
+# ---------------------------------------------------------------------- fits
+
+
+def test_solutions_leave_undetermined_directions_at_rest():
+    rng = np.random.default_rng(0)
+    matrices = rng.normal(size=(5, 6, 6))
+    matrices = matrices @ matrices.transpose(0, 2, 1)
+    matrices[1, 2] = matrices[1, :, 2] = 0.0
+    right = rng.normal(size=(5, 6, 2))
+    right[1, 2] = 0.0
+    found = shooting.solve_spd(*map(torch.tensor, (matrices, right)))
+    for own, matrix, expected in zip(found, matrices, right.copy(), strict=True):
+        kernels._solve_spd(matrix, expected)
+        close(own, expected, 1e-10)
+    assert (found[1, 2] == 0.0).all()
+
+
+class Elements:
+    """Some structures of a case as fits of both kinds."""
+
+    def __init__(self, case):
+        self.case, self.pairs = case, case.chosen()
+        self.owner = torch.tensor([number for number, _ in self.pairs])
+        self.coefficients = torch.tensor(np.stack([c.coefficients for _, c in self.pairs]))
+        self.variance = torch.tensor(np.stack([c.variance for _, c in self.pairs]))
+        support = self.coefficients != 0
+        self.terms = flows.sparse_terms(support, int(support.sum((1, 2)).max()))
+        self.assumed = pruning.assumed_variance(case.scaled, self.owner, self.variance)
+        grid = flows.step_grid(case.scaled.t, case.scaled.mask, STEP_LIMIT)
+        self.samples = pruning.samples_of(case.scaled, self.owner, self.assumed, grid)
+        self.paths = case.scaled.spline.states[self.owner]
+        self.parameters = self.terms.parameters(self.coefficients)
+
+    def originals(self):
+        """Every context, candidate and the weights of its fit."""
+        for number, candidate in self.pairs:
+            o = self.case.observations[number]
+            assumed = original_pruning.assumed_variance(o, candidate)
+            yield o, candidate, o.weights[0, : o.n] / assumed
+
+
+def test_one_linearisation_and_one_step_equal_the_compiled_ones(case):
+    elements, damping = Elements(case), 1e-3
+    d = case.dim
+    for segments in (5, 1):
+        layout, slots = shooting.segmented(elements.samples, segments)
+        nodes = shooting._rows(elements.paths, slots).view_as(layout.values)
+        linear = shooting.linearise(case.table, layout, elements.terms, elements.parameters, nodes)
+        each = torch.full((len(elements.pairs),), damping, dtype=torch.float64)
+        total, right, _ = shooting.eliminate_starts(linear.normal, linear.moment, d, each)
+        change, moved = shooting.gauss_newton_step(linear, d, each)
+        moved = shooting._rows(moved.view(len(moved), -1, d), layout.place)
+        for k, (o, candidate, weights) in enumerate(elements.originals()):
+            p, q, support = (
+                candidate.coefficients[candidate.support],
+                candidate.support.sum(),
+                candidate.support,
+            )
+            prior = np.zeros((q, q)), p
+            problem = original_fits._Shooting(
+                None,
+                None,
+                None,
+                original_pruning.compiled_maps(case.dictionary, support),
+                original_fits._Data.of(o.samples, [weights]),
+                prior,
+                (1.0 / o.start_variance * np.ones_like(o.start), o.start),
+                STEP_LIMIT,
+            )
+            expected = problem.linearise(p, o.path[0], problem.data.segments(segments))
+            close(linear.merit[k], expected.merit, 1e-10)
+            close(linear.normal[k][:, : d + q, : d + q], expected.normal, 1e-10)
+            close(linear.moment[k][:, : d + q], expected.moment, 1e-9)
+            matrix, side, _ = problem._eliminated(expected, damping, p)
+            close(total[k, :q, :q], matrix, 1e-10)
+            close(right[k, :q], side, 1e-9)
+            step, nodes_after = problem.step(expected, p, o.path[0], damping)
+            close(change[k, :q], step - p, 1e-8)
+            close(moved[k, : o.n], nodes_after - o.path[0], 1e-8)
+            assert (change[k, q:] == 0).all()
+
+
+@pytest.mark.parametrize(("compact", "block"), [(True, None), (False, None), (True, 2)])
+def test_fits_equal_the_originals(case, compact, block):
+    elements = Elements(case)
+    fits = shooting.fit_trajectories(
+        case.table,
+        elements.samples,
+        elements.terms,
+        elements.parameters,
+        elements.paths,
+        compact=compact,
+        block=block,
+    )
+    for k, (o, candidate, weights) in enumerate(elements.originals()):
+        expected = original_fits.fit_trajectory(
+            None,
+            None,
+            None,
+            candidate.coefficients[candidate.support],
+            o.start,
+            o.samples,
+            [weights],
+            start_precision=1.0 / o.start_variance,
+            paths=o.path,
+            max_step=STEP_LIMIT,
+            max_iterations=8,
+            check=False,
+            interval_maps=original_pruning.compiled_maps(case.dictionary, candidate.support),
+        )
+        q = len(expected.parameters)
+        assert fits.iterations[k] == expected.iterations
+        close(fits.parameters[k, :q], expected.parameters, 1e-8)
+        close(fits.paths[k, : o.n], expected.paths[0], 1e-8)
+        close(fits.misfit[k], expected.misfit, 1e-8)
+        close(fits.information[k, :q, :q], expected.information, 1e-8)
+        assert (fits.parameters[k, q:] == 0).all()
+
+
+def test_a_fit_that_overflows_says_so(case):
+    elements = Elements(case)
+    wild = elements.parameters.clone()
+    wild[0] = 1e200
+    fits = shooting.fit_trajectories(
+        case.table, elements.samples, elements.terms, wild, elements.paths, compact=False
+    )
+    assert fits.misfit[0].isinf() and (fits.information[0] == 0).all() and fits.iterations[0] == 0
+    alone = shooting.fit_trajectories(
+        case.table, elements.samples, elements.terms, elements.parameters, elements.paths
+    )
+    close(fits.parameters[1:], alone.parameters[1:], 1e-10)
+
+
+@pytest.mark.parametrize("effort", [Effort(), Effort(compact=False, block=None)])
+def test_pruning_meets_what_the_original_meets(case, effort):
+    elements = Elements(case)
+    met = pruning.refine_and_prune(
+        case.table, case.scaled, elements.owner, elements.coefficients, elements.variance, effort
+    )
+    shorter = 0
+    for k, (o, candidate, _) in enumerate(elements.originals()):
+        expected = original_pruning.refine_and_prune(o, case.dictionary, candidate, o.path)
+        at = met.present[k].nonzero()[:, 0]
+        assert len(at) == len(expected)
+        shorter += len(at) > 1
+        for own, structure in zip(at, expected, strict=True):
+            close(met.coefficients[k, own], structure.coefficients, 1e-8)
+            close(met.start[k, own], structure.start[0], 1e-8)
+            close(met.score[k, own], structure.score, 1e-8)
+            close(met.log_information[k, own], structure.log_information, 1e-8)
+    assert shorter
+
+
+# ---------------------------------------------------------------------- the search
+
+
+def test_padding_and_neighbours_change_nothing(case):
+    alone = scaled(*tensors(case.contexts[:1]))
+    among = search.propose(case.table, case.scaled, search.regressed_smoothers(case.scaled))
+    own = search.propose(case.table, alone, search.regressed_smoothers(alone))
+    found, expected = (search.judge(case.table, *pair) for pair in ((case.scaled, among), (alone, own)))
+    count = int(expected.present.sum())
+    assert found.present[0].sum() == count
+    close(found.score[0, :count], expected.score[0, :count], 1e-9)
+
+
+@pytest.fixture(scope="module")
+def operator():
+    return fim_dynsys.load("fim-ode")
+
+
+class Searched:
+    """A case searched both ways with the operator's opinion."""
+
+    def __init__(self, case, model):
+        trajectories = [Trajectories.from_arrays(x, t) for t, x in case.contexts]
+        said = model.opinions(trajectories)
+        self.expected = [
+            choice.consider(own, case.dictionary, *parts)
+            for own, parts in zip(trajectories, said, strict=True)
+        ]
+        solves, variances = (torch.tensor(np.stack(part)) for part in zip(*said, strict=True))
+        self.opinion = search.scaled_opinion(case.scaled, case.table, solves, variances)
+        smoothed = search.regressed_smoothers(case.scaled)
+        found = search.hypotheses(case.table, case.scaled, smoothed, self.opinion)
+        self.found = search.shortlist(found)
+
+
+@pytest.fixture(scope="module")
+def searched(case, operator):
+    return Searched(case, operator)
+
+
+def test_the_search_finds_the_shortlist_of_the_original(case, searched):
+    for k, expected in enumerate(searched.expected):
+        present = searched.found.present[k]
+        count = len(expected.candidates)
+        assert present.tolist() == [True] * count + [False] * (len(present) - count)
+        close(searched.opinion.solves[k], expected.opinion.solves, 1e-8)
+        close(searched.opinion.variance[k], expected.opinion.variance, 1e-8)
+        for own, candidate in enumerate(expected.candidates):
+            close(searched.found.score[k, own], candidate.score, 1e-7)
+            close(searched.found.coefficients[k, own], candidate.coefficients, 1e-6)
+            assert searched.found.refined[k, own] == candidate.refined
+            assert searched.found.origin[k, own] == origin_of(candidate)
+
+
+def origin_of(candidate):
+    if candidate.origin.startswith(pool.SOLVE):
+        return Origin.SOLVE + int(candidate.origin.removeprefix(pool.SOLVE))
+    if candidate.origin.startswith(pool.STRUCTURE):
+        return Origin.STRUCTURE
+    return Origin.REST if candidate.origin == originals.REST else Origin.REGRESSED
+
+
+def tensor_candidates(lists):
+    """Candidates of several contexts as tensors, exactly."""
+    length = max(map(len, lists))
+    stacked = partial(padded, length=length)
+
+    def numbers(get):
+        return stacked([np.array([get(c) for c in own], dtype=float) for own in lists])
+
+    return Candidates(
+        stacked([np.stack([c.coefficients for c in own]) for own in lists]),
+        stacked([np.stack([c.start[0] for c in own]) for own in lists]),
+        numbers(lambda c: c.score),
+        stacked([np.stack([c.variance for c in own]) for own in lists]),
+        numbers(lambda c: c.refined).bool(),
+        numbers(lambda c: c.log_information),
+        numbers(origin_of).long(),
+        stacked([np.ones(len(own)) for own in lists]).bool(),
+    )
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_features_and_logits_equal_the_originals(case, searched, operator, asked):
+    candidates = tensor_candidates([expected.candidates for expected in searched.expected])
+    opinion = searched.opinion if asked else None
+    found = ranking.features(case.table, case.scaled, candidates, opinion)
+    selector = operator.operator.selector
+    logits = ranking.TensorSelector.of(selector, torch.device("cpu")).logits(found, candidates.present)
+    for k, own in enumerate(searched.expected):
+        count = len(own.candidates)
+        said = own.opinion if asked else None
+        expected = selection.features(own.observations, own.dictionary, own.candidates, said)
+        close(found[k, :count], expected, 1e-8)
+        close(logits[k, :count], selector.logits(expected), 1e-8)
+        assert (found[k, count:] == 0).all() and logits[k, count:].isneginf().all()
