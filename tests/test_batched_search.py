@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from scipy.interpolate import CubicSpline
 
 import fim_dynsys
 from fim_dynsys.field import CallableField
@@ -32,6 +33,21 @@ from fim_dynsys.regression.rollout import rollout, substeps
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.simulation import simulate
 from fim_dynsys.trajectories import Trajectories
+from training import search as training_search
+from training import selection as training_selection
+from training.contexts import draw
+from training.corruption import Observation
+from training.generation import Integration
+from training.selection import (
+    PRIORS,
+    draw_shards,
+    label,
+    make_shard,
+    make_shards,
+    operator_candidates,
+    read_contexts,
+    together,
+)
 
 SYSTEMS = {
     1: lambda x: 1.2 * x - x**3,
@@ -525,3 +541,91 @@ def test_features_and_logits_equal_the_originals(case, searched, operator, asked
         close(found[k, :count], expected, 1e-8)
         close(logits[k, :count], selector.logits(expected), 1e-8)
         assert (found[k, count:] == 0).all() and logits[k, count:].isneginf().all()
+
+
+# ---------------------------------------------------------------------- training
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("dim", [1, 3])
+def test_labels_equal_those_of_one_context(dim):
+    contexts = [draw("sparse", dim, np.random.default_rng(seed)) for seed in (1, 2)]
+    observed, truth = training_search.from_contexts(contexts, CPU)
+    dictionary, own = Dictionary.polynomial(dim, 3), scaled(*observed)
+    factor = (own.scale[:, None] ** torch.tensor(dictionary.exponents)).prod(-1)[..., None]
+    factor = factor * (own.time_unit[:, None] / own.scale)[:, None]
+    true = factor * torch.tensor(np.stack([c.field.coefficients for c in contexts]))
+    wild = torch.zeros_like(true)
+    wild[:, -1] = 50.0
+    candidates = torch.stack([true, 1.02 * true, 0.0 * true, wild], 1)
+    found = training_search.labels(MonomialTable(dim, 3), own, truth, candidates)
+    np.testing.assert_allclose(found[:, 0], [[1.0, 1.0, 0.0, 0.0]] * 2, atol=1e-9)
+    for k, context in enumerate(contexts):
+        observations = originals.observe([(context.t, context.x)])
+        expected = label(context, observations, dictionary, candidates[k].numpy())
+        close(found[k], expected, 1e-9)
+        assert (expected[2:, 0] == 0.0).all()
+
+
+def test_batched_shards_are_those_of_one_context_after_the_other(operator, tmp_path):
+    priors, one = PRIORS["fim-ode"], operator_candidates(operator)
+    paths = [tmp_path / f"{name}.npz" for name in ("one", "other", "first", "second")]
+    for path, seed in zip(paths, (0, 3), strict=False):
+        make_shard(path, [0, seed], priors, one, size=1)
+    make_shards(paths[2:], [[0, 0], [0, 3]], priors, together(operator, CPU, Effort()), size=1)
+    for expected, found in zip(paths, paths[2:], strict=False):
+        with np.load(expected) as before, np.load(found) as after:
+            assert before.files == after.files
+            for name in before.files:
+                assert before[name].dtype == after[name].dtype
+                np.testing.assert_allclose(before[name], after[name], rtol=1e-4, atol=1e-4)
+
+
+def test_contexts_that_the_batched_search_leaves_out_are_searched_alone(operator, monkeypatch):
+    context = draw("sparse", 1, np.random.default_rng(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(scaling_module, "STEPS_PER_GAP", 1e-3)
+        ((values, labels),) = together(operator, CPU, Effort())([context])
+    seen = Trajectories.from_arrays(context.x, context.t)
+    expected = operator_candidates(operator)(context, seen, None)
+    np.testing.assert_array_equal(values, expected[0])
+    np.testing.assert_array_equal(labels, expected[1])
+
+
+def test_contexts_drawn_on_the_device_are_of_their_systems(monkeypatch):
+    monkeypatch.setattr(training_search, "_OBSERVATION", Observation(noise_high=0.0, drop_high=0.7))
+    observed, truth = training_search.draw_many("sparse", 2, 3, 7, CPU)
+    again, _ = training_search.draw_many("sparse", 2, 3, 7, CPU)
+    assert torch.equal(observed.x, again.x)
+    times, path = truth.t[0].numpy(), truth.paths.numpy()
+    assert (observed.t[:, 0] == 0).all() and observed.t.max() <= times[-1] + 1e-9
+    slope = CubicSpline(times, path[:, 0], axis=1)(times, 1)[:, 2:-2]
+    points = truth.points[:, 0].numpy()  # all times of the first path
+    np.testing.assert_array_equal(points, path[:, 0])
+    rates = truth.rates[:, 0].numpy()
+    assert np.abs(slope - rates[:, 2:-2]).max() < 0.01 * np.abs(rates).max()
+    for t, x, own in zip(observed.t.numpy(), observed.x.numpy(), path[:, 0], strict=True):
+        start = observed_offset(times, own, x[0])
+        between = np.stack([np.interp(t + start, times, column) for column in own.T], 1)
+        inside = t + start <= times[-1]
+        assert np.abs(between - x)[inside].max() < 0.02 * np.abs(own).max()
+
+
+def observed_offset(times, path, first):
+    """Time at which a path passes its first observation."""
+    fine = np.linspace(0.0, times[-1] / 2, 4000)
+    states = np.stack([np.interp(fine, times, column) for column in path.T], 1)
+    return fine[np.abs(states - first).sum(1).argmin()]
+
+
+def test_shards_drawn_on_the_device_are_read_as_others(operator, tmp_path, monkeypatch):
+    monkeypatch.setattr(training_selection, "DIMS", {1: 0.5, 2: 0.5})
+    monkeypatch.setattr(training_search, "_INTEGRATION", Integration(200, torch.float64))
+    priors = {"paper": 0.0, "sparse": 1.0}
+    paths = [tmp_path / f"{k}.npz" for k in range(2)]
+    draw_shards(paths, [0], priors, operator.operator.network, CPU, Effort(), size=2)
+    data = read_contexts(paths)
+    assert data.features.shape == (4, data.mask.shape[1], ranking.N_FEATURES)
+    assert set(data.origin[:, 0].tolist()) == {1} and set(data.origin[:, 1].tolist()) == {1, 2}
+    assert data.labels[..., 0].max() == 1.0

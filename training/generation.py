@@ -234,17 +234,26 @@ class Integration:
         return states.float(), kept
 
 
-def generate(prior: str, dim: int, n: int, seed: int, settings: Integration = Integration()) -> Systems:
-    """n accepted systems of a prior and dimension on the CPU, the same for the same seed."""
+def generate(
+    prior: str,
+    dim: int,
+    n: int,
+    seed: int,
+    settings: Integration = Integration(),
+    device: torch.device | str = "cpu",
+) -> Systems:
+    """n accepted systems of a prior and dimension, the same for the same seed on one kind of device."""
     parts = [
-        _generate_single(name, dim, count, seed + 10**9 * number, settings)
+        _generate_single(name, dim, count, seed + 10**9 * number, settings, device)
         for number, (name, count) in enumerate(components(prior, dim, n))
     ]
     return Systems.join(parts)
 
 
-def _generate_single(name: str, dim: int, n: int, seed: int, settings: Integration) -> Systems:
-    generator = torch.Generator().manual_seed(seed)
+def _generate_single(
+    name: str, dim: int, n: int, seed: int, settings: Integration, device: torch.device | str
+) -> Systems:
+    generator = torch.Generator(device).manual_seed(seed)
     sampler = single(name)
     parts, found = [], 0
     size = min(_CANDIDATES, 8 * n)

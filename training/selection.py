@@ -6,6 +6,11 @@ by what it does: whether it reconstructs the observed trajectory and follows two
 interrupted command goes on where it was; several may work at once on different --worker numbers. The result
 is runs/NAME/weights.safetensors, the operator and its selector, or with --model auto
 runs/NAME/auto-selector.safetensors, the selector of the portfolio.
+
+With --batch N the candidates of N contexts are made and labelled together, as tensors on --device: those of
+the same contexts up to rounding, or with --draw device those of other systems, drawn there too (see
+`training.search`, also for what is left out). That was run on CPUs only, where it is slower than one context
+after the other.
 """
 
 import argparse
@@ -23,6 +28,7 @@ from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.auto import SELECTOR_FILE, Auto
 from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS
+from fim_dynsys.models.fim_ode.pruning import Effort
 from fim_dynsys.models.fim_ode.weights import (
     SELECTOR,
     build_network,
@@ -41,6 +47,17 @@ from fim_dynsys.trajectories import Trajectories
 from training.contexts import FUNCTIONS, KnownContext, draw, smallest_dim
 from training.evaluate import SETTINGS, development_cases, observed
 from training.fields import MAX_DEGREE
+from training.search import (
+    GENERATED,
+    STEP,
+    THRESHOLD,
+    WORST,
+    Labelled,
+    draw_many,
+    from_contexts,
+    labelled,
+    padded_together,
+)
 
 SHARD = 100
 PRIORS = {
@@ -58,9 +75,7 @@ PRIORS = {
 FAST_SHARE = 0.3
 """Of the portfolio's contexts that are searched on its small budget."""
 DIMS = {1: 0.2, 2: 0.4, 3: 0.4}
-THRESHOLD = 0.9
-_WORST = 1e3  # relative error of a field, beyond which it makes no difference
-_STEP = 0.1  # longest Runge-Kutta step of a label, in the data's unit of time
+_BLOCKS = {"cpu": 16, "cuda": 2048}  # fits at once: what stays in the cache, and what fits into the memory
 
 
 def label(context, observations, dictionary, coefficients):
@@ -81,7 +96,7 @@ def label(context, observations, dictionary, coefficients):
     times = context.label_t[None] / observations.time_unit
     success = np.zeros((len(coefficients), len(context.paths)))
     for k, truth in enumerate(context.paths):  # one at a time: a field that fails one is not given up
-        paths = rollout(dictionary, coefficients, starts[:, k : k + 1], times, _STEP)
+        paths = rollout(dictionary, coefficients, starts[:, k : k + 1], times, STEP)
         for c, path in enumerate(paths[:, 0] * observations.scale):
             success[c, k] = np.isfinite(path).all() and r2_score(truth, path) > THRESHOLD
     errors = []
@@ -91,8 +106,8 @@ def label(context, observations, dictionary, coefficients):
         scaled = points / observations.scale
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             said = np.stack([DictionaryField(dictionary, own)(scaled) for own in coefficients])
-        gap = np.nan_to_num(np.abs(said - truth).mean(axis=(1, 2)), nan=_WORST, posinf=_WORST)
-        errors.append(np.minimum(gap / (np.abs(truth).mean() + 1e-9), _WORST))
+        gap = np.nan_to_num(np.abs(said - truth).mean(axis=(1, 2)), nan=WORST, posinf=WORST)
+        errors.append(np.minimum(gap / (np.abs(truth).mean() + 1e-9), WORST))
     return np.column_stack([success[:, 0], success[:, 1:].mean(axis=1), *errors])
 
 
@@ -121,16 +136,102 @@ def make_shard(path, seed, priors, candidates, size=SHARD):
     rng = np.random.default_rng(seed)
     arrays = {}
     for number in tqdm(range(size), desc=path.stem, disable=None, leave=False):
-        prior = str(rng.choice(list(priors), p=list(priors.values())))
-        dim = max(int(rng.choice(list(DIMS), p=list(DIMS.values()))), smallest_dim(prior))
-        context = draw(prior, dim, rng)
-        values, labels = candidates(context, Trajectories.from_arrays(context.x, context.t), rng)
-        arrays[f"{number}/features"] = values.astype(np.float32)
-        arrays[f"{number}/labels"] = labels.astype(np.float32)
-        arrays[f"{number}/prior"] = np.array([list(priors).index(prior), dim])
+        context = _next_context(priors, rng)
+        found = candidates(context, Trajectories.from_arrays(context.x, context.t), rng)
+        arrays |= _entries(number, *found, context.prior, priors, context.field.dim)
+    _save(path, arrays)
+
+
+def _next_context(priors, rng):
+    prior = str(rng.choice(list(priors), p=list(priors.values())))
+    dim = int(rng.choice(list(DIMS), p=list(DIMS.values())))
+    return draw(prior, max(dim, smallest_dim(prior)), rng)
+
+
+def _entries(number, values, labels, prior, priors, dim):
+    """The arrays of one context in a shard."""
+    return {
+        f"{number}/features": values.astype(np.float32),
+        f"{number}/labels": labels.astype(np.float32),
+        f"{number}/prior": np.array([list(priors).index(prior), dim]),
+    }
+
+
+def _save(path, arrays):
     aside = path.with_suffix(".aside.npz")
     np.savez(aside, **arrays)
     aside.rename(path)
+
+
+def together(model, device, effort):
+    """What makes features and labels of the operator's candidates for many contexts at once.
+
+    Contexts that the batched search leaves out are searched one by one.
+    """
+    single, network = operator_candidates(model), model.operator.network
+
+    def found(contexts):
+        results = {}
+        for dim in sorted({context.field.dim for context in contexts}):
+            numbers = [k for k, context in enumerate(contexts) if context.field.dim == dim]
+            batch = from_contexts([contexts[k] for k in numbers], device)
+            results |= dict(zip(numbers, unpadded(labelled(network, *batch, effort)), strict=True))
+        for number, context in enumerate(contexts):
+            if results[number] is None:
+                observed = Trajectories.from_arrays(context.x, context.t)
+                results[number] = single(context, observed, None)
+        return [results[number] for number in range(len(contexts))]
+
+    return found
+
+
+def unpadded(batch: Labelled):
+    """Features and labels of each context of a batch, None where the search does not apply."""
+    parts = [part.cpu().numpy() for part in batch]
+    return [
+        (values[present], labels[present]) if whole else None
+        for values, labels, present, whole in zip(*parts, strict=True)
+    ]
+
+
+def make_shards(paths, seeds, priors, candidates, size=SHARD):
+    """The shards that `make_shard` writes for each of some seeds, their contexts searched together."""
+    drawn = []
+    for seed in seeds:
+        rng = np.random.default_rng(seed)
+        drawn += [_next_context(priors, rng) for _ in range(size)]
+    entries = [
+        _entries(number % size, *found, context.prior, priors, context.field.dim)
+        for number, (context, found) in enumerate(zip(drawn, candidates(drawn), strict=True))
+    ]
+    for number, path in enumerate(paths):
+        _save(path, {k: v for own in entries[number * size : (number + 1) * size] for k, v in own.items()})
+
+
+def draw_shards(paths, seed, priors, network, device, effort, size=SHARD):
+    """Shards of contexts that are drawn, searched and labelled on the device.
+
+    Systems are those of `training.search.GENERATED`. Contexts that the search leaves out are in no shard.
+    """
+    rng = np.random.default_rng(seed)
+    shares = {(p, d): share * part for p, share in priors.items() for d, part in DIMS.items()}
+    counts = rng.multinomial(len(paths) * size, list(shares.values()))
+    entries = []
+    for dim in DIMS:
+        own = [(p, int(n)) for (p, d), n in zip(shares, counts, strict=True) if d == dim and n]
+        if not own:
+            continue
+        parts = [draw_many(GENERATED[p], dim, n, int(rng.integers(2**40)), device) for p, n in own]
+        batch = unpadded(labelled(network, *padded_together(parts), effort))
+        names = [p for p, n in own for _ in range(n)]
+        entries += [(found, p, dim) for found, p in zip(batch, names, strict=True) if found is not None]
+    order = rng.permutation(len(entries))
+    for path, part in zip(paths, np.array_split(order, len(paths)), strict=True):
+        arrays = {}
+        for number, k in enumerate(part):
+            found, prior, dim = entries[k]
+            arrays |= _entries(number, *found, prior, priors, dim)
+        _save(path, arrays)
 
 
 def make_development(path, candidates):
@@ -145,9 +246,7 @@ def make_development(path, candidates):
         rng = np.random.default_rng([number])
         arrays[f"{number}/features"], arrays[f"{number}/labels"] = candidates(context, seen, rng)
         arrays[f"{number}/prior"] = np.array([SETTINGS.index((sigma, rho)), x.shape[1]])
-    aside = path.with_suffix(".aside.npz")
-    np.savez(aside, **arrays)
-    aside.rename(path)
+    _save(path, arrays)
 
 
 class Ranker(nn.Module):
@@ -202,6 +301,10 @@ class Data:
         """Some of the contexts."""
         return Data(self.features[index], self.labels[index], self.mask[index], self.origin[index])
 
+    def to(self, device):
+        """The same contexts on another device."""
+        return Data(*(getattr(self, name).to(device) for name in ("features", "labels", "mask", "origin")))
+
 
 def joined(first: Data, second: Data) -> Data:
     """All contexts of both, padded to the larger number of candidates."""
@@ -248,18 +351,22 @@ def utility(labels: Tensor) -> Tensor:
     return labels[..., 0] + labels[..., 1] + 0.25 * near
 
 
-def train(data: Data, seed: int, steps: int, width: int = 48) -> Ranker:
-    """Raise the expected utility of a choice drawn from the softmax, by AdamW with a cosine schedule."""
+def train(data: Data, seed: int, steps: int, width: int = 48, device: torch.device | str = "cpu") -> Ranker:
+    """Raise the expected utility of a choice drawn from the softmax, by AdamW with a cosine schedule.
+
+    Trained on `device`, returned on the CPU.
+    """
     torch.manual_seed(seed)
-    ranker = Ranker(data.features.shape[2], width)
+    data = data.to(device)
+    ranker = Ranker(data.features.shape[2], width).to(device)
     optimiser = torch.optim.AdamW(ranker.parameters(), lr=2e-3, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     worth = utility(data.labels)
-    generator = torch.Generator().manual_seed(seed)
+    generator = torch.Generator(device).manual_seed(seed)
     for _ in tqdm(range(steps), desc=f"member {seed}", disable=None, leave=False):
-        index = torch.randint(len(worth), (128,), generator=generator)
+        index = torch.randint(len(worth), (128,), generator=generator, device=device)
         values, mask = data.features[index], data.mask[index]
-        values = values + 0.1 * torch.randn(values.shape, generator=generator)
+        values = values + 0.1 * torch.randn(values.shape, generator=generator, device=device)
         logits = ranker(values, mask)
         loss = -(logits.softmax(-1) * worth[index]).sum(-1).mean()
         # some cross-entropy to the softened best keeps gradients where a choice is sure and wrong
@@ -270,7 +377,7 @@ def train(data: Data, seed: int, steps: int, width: int = 48) -> Ranker:
         torch.nn.utils.clip_grad_norm_(ranker.parameters(), 1.0)
         optimiser.step()
         schedule.step()
-    return ranker.eval()
+    return ranker.eval().cpu()
 
 
 def scores(data: Data, choice: Tensor) -> dict[str, float]:
@@ -332,7 +439,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weights", help="operator's weights (default: shipped)")
     parser.add_argument("--only", choices=("generate", "train", "judge"))
+    parser.add_argument("--device", default="cpu", help="of the ranker's training, and of --batch")
+    parser.add_argument("--batch", type=int, default=0, help="contexts searched together on the device")
+    parser.add_argument("--draw", choices=("host", "device"), default="host", help="with --batch: where")
     arguments = parser.parse_args()
+    if arguments.model == "auto" and arguments.batch:
+        parser.error("--batch: expected --model fim-ode, whose candidates are searched together, got auto")
+    if arguments.draw == "device" and not arguments.batch:
+        parser.error("--draw device: expected --batch N, the contexts to draw at once, got none")
     torch.set_num_threads(1)
     folder = Path("runs") / arguments.run
     folder.mkdir(parents=True, exist_ok=True)
@@ -346,13 +460,38 @@ def main() -> None:
                 candidates = partial(portfolio_candidates, fast_share=0.0)
             _judge(arguments, folder, candidates)
             return
-        worker, workers = arguments.worker
-        for number in range(worker, -(-arguments.contexts // SHARD), workers):
-            path = folder / f"shard-{number:05d}.npz"
-            if not path.exists():
+        if arguments.batch:
+            _generate_together(arguments, folder)
+        else:
+            for number, path in _missing(arguments, folder):
                 make_shard(path, [arguments.seed, number], PRIORS[arguments.model], candidates)
     if arguments.only != "generate":
         _train_and_export(arguments, folder)
+
+
+def _missing(arguments, folder: Path) -> list[tuple[int, Path]]:
+    """Numbers and paths of this worker's shards that are not there yet."""
+    worker, workers = arguments.worker
+    numbers = range(worker, -(-arguments.contexts // SHARD), workers)
+    pairs = [(number, folder / f"shard-{number:05d}.npz") for number in numbers]
+    return [(number, path) for number, path in pairs if not path.exists()]
+
+
+def _generate_together(arguments, folder: Path) -> None:
+    """Shards of as many contexts at once as `--batch` says."""
+    options = {"weights": arguments.weights} if arguments.weights else {}
+    device = torch.device(arguments.device)
+    model = fim_dynsys.load("fim-ode", device=arguments.device, **options)
+    effort = Effort(block=_BLOCKS.get(device.type, _BLOCKS["cuda"]))
+    missing, at_once = _missing(arguments, folder), max(arguments.batch // SHARD, 1)
+    priors, search = PRIORS[arguments.model], together(model, device, effort)
+    for first in tqdm(range(0, len(missing), at_once), desc="batches", disable=None):
+        numbers, paths = zip(*missing[first : first + at_once], strict=True)
+        if arguments.draw == "host":
+            make_shards(paths, [[arguments.seed, number] for number in numbers], priors, search)
+        else:
+            seed = [arguments.seed, *numbers]
+            draw_shards(paths, seed, priors, model.operator.network, device, effort)
 
 
 def _judge(arguments, folder: Path, candidates) -> None:
@@ -388,7 +527,10 @@ def _train_and_export(arguments, folder: Path) -> None:
         Data(((d.features - centre) / spread).clamp(-CLIP, CLIP), d.labels, d.mask, d.origin)
         for d in (known, unknown)
     )
-    members = [train(known, arguments.seed + k, arguments.steps) for k in range(arguments.members)]
+    members = [
+        train(known, arguments.seed + k, arguments.steps, device=arguments.device)
+        for k in range(arguments.members)
+    ]
     with torch.no_grad():
         logits = torch.stack([m(unknown.features, unknown.mask) for m in members]).mean(0)
     result = report(unknown, logits)

@@ -96,10 +96,15 @@ class MonomialTable(nn.Module):
         return columns
 
     def rows(self, x: Tensor) -> Tensor:
-        """Monomials (..., m, n) at points (..., d, n)."""
-        rows = torch.ones_like(x[..., :1, :])
+        """Monomials (..., m, n) at points (..., d, n), without gradients."""
+        rows = x.new_empty(*x.shape[:-2], len(self.exponents), x.shape[-1])
+        rows[..., 0, :] = 1.0
+        first = 1
         for parents, coordinates in self._blocks():
-            rows = torch.cat([rows, rows[..., parents, :] * x[..., coordinates, :]], -2)
+            last = first + len(parents)
+            lower, factor = rows.index_select(-2, parents), x.index_select(-2, coordinates)
+            torch.mul(lower, factor, out=rows[..., first:last, :])
+            first = last
         return rows
 
     def with_rates(self, x: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:

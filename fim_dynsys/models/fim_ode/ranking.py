@@ -69,7 +69,8 @@ def _median(values: Tensor, present: Tensor) -> Tensor:
 
 def _fit(contexts: Scaled, candidates: Candidates) -> Tensor:
     """How well each explains the samples, absolutely and beside the others (B, C, 11)."""
-    n, scores, present = contexts.n[:, None], candidates.score, candidates.present
+    n, present = contexts.n[:, None], candidates.present
+    scores = torch.where(present, candidates.score, torch.inf)
     signal = contexts.signal_variance[:, None]
     floored = torch.maximum(candidates.variance, VARIANCE_FLOOR * signal)
     deviance = n * floored.clamp(min=1e-300).log().sum(-1)

@@ -80,6 +80,11 @@ class Candidates(NamedTuple):
         absent = (~self.present).to(torch.uint8).gather(1, order)
         return self.take(order.gather(1, absent.argsort(dim=1, stable=True)))
 
+    def without(self, absent: Tensor) -> "Candidates":
+        """Some (B, C) turned into padding."""
+        present = self.present & ~absent
+        return self._replace(present=present, score=torch.where(present, self.score, torch.inf))
+
     @staticmethod
     def join(*parts: "Candidates") -> "Candidates":
         """All candidates of some parts."""
@@ -244,8 +249,7 @@ def distinct(candidates: Candidates) -> Candidates:
     """Candidates with coefficients of their own, best first."""
     ranked = candidates.ranked()
     kept = ranked.present & _first_of_kind(ranked.coefficients.float(), ranked.present)
-    score = torch.where(kept, ranked.score, torch.inf)
-    return ranked._replace(present=kept, score=score).ranked()
+    return ranked.without(~kept).ranked()
 
 
 # --- fits ---
@@ -334,7 +338,7 @@ def shortlist(candidates: Candidates, size: int = SHORTLIST) -> Candidates:
         kept[:, c] = fits & (ranked.refined[:, c] | (unfitted < UNFITTED))
         unfitted = unfitted + (kept[:, c] & ~ranked.refined[:, c])
     chosen = kept | solves
-    short = ranked._replace(present=chosen).ranked()
+    short = ranked.without(~chosen).ranked()
     most = int(chosen.sum(1).max())
     return Candidates(*(part[:, :most] for part in short))
 
