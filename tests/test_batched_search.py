@@ -153,6 +153,14 @@ def test_constants_are_those_of_the_originals():
 # ---------------------------------------------------------------------- integration
 
 
+@pytest.mark.parametrize("dim", [1, 2, 3, 4])
+def test_rows_of_monomials_are_their_columns(dim):
+    table, x = MonomialTable(dim, 3), torch.randn(2, dim, 5, dtype=torch.float64)
+    close(table.rows(x), table(x.mT).mT, 1e-15)
+    with pytest.raises(RuntimeError, match="out="):
+        table.rows(x.requires_grad_())
+
+
 def random_fields(dim, count, seed):
     rng = np.random.default_rng(seed)
     m = len(Dictionary.polynomial(dim, 3))

@@ -68,6 +68,19 @@ def factored_monomials(exponents: Tensor) -> list[tuple[int, int, int]]:
     return factors
 
 
+def _runs(factored: list[tuple[int, int, int]]) -> list[tuple[int, int, int, int]]:
+    """Monomials that are lower ones times a coordinate, row by row: (first, last + 1, lower, coordinate)."""
+    runs: list[tuple[int, int, int, int]] = []
+    for k, lower, j in factored:
+        if runs:
+            first, last, start, coordinate = runs[-1]
+            if (k, lower, j) == (last, start + last - first, coordinate) and lower < first:
+                runs[-1] = (first, k + 1, start, coordinate)
+                continue
+        runs.append((k, k + 1, lower, j))
+    return runs
+
+
 class MonomialTable(nn.Module):
     """Monomials of a polynomial dictionary as products of a lower monomial and one coordinate."""
 
@@ -77,8 +90,10 @@ class MonomialTable(nn.Module):
         self.orders = range(1, degree + 1)
         self.register_buffer("exponents", exponents, persistent=False)
         total = exponents.sum(1).tolist()
+        factored = factored_monomials(exponents)
+        self.runs = _runs(factored)
         for order in self.orders:
-            factors = [(low, j) for k, low, j in factored_monomials(exponents) if total[k] == order]
+            factors = [(low, j) for k, low, j in factored if total[k] == order]
             parents, coordinates = torch.tensor(factors).unbind(1)
             self.register_buffer(f"parents_{order}", parents, persistent=False)
             self.register_buffer(f"coordinates_{order}", coordinates, persistent=False)
@@ -99,12 +114,9 @@ class MonomialTable(nn.Module):
         """Monomials (..., m, n) at points (..., d, n), without gradients."""
         rows = x.new_empty(*x.shape[:-2], len(self.exponents), x.shape[-1])
         rows[..., 0, :] = 1.0
-        first = 1
-        for parents, coordinates in self._blocks():
-            last = first + len(parents)
-            lower, factor = rows.index_select(-2, parents), x.index_select(-2, coordinates)
-            torch.mul(lower, factor, out=rows[..., first:last, :])
-            first = last
+        for first, last, lower, j in self.runs:
+            below = rows[..., lower : lower + last - first, :]
+            torch.mul(below, x[..., j : j + 1, :], out=rows[..., first:last, :])
         return rows
 
     def with_rates(self, x: Tensor, rate: Tensor) -> tuple[Tensor, Tensor]:

@@ -189,9 +189,13 @@ def _step(table: MonomialTable, operators: Tensor, terms: Terms, x: Tensor, h: T
 def rollouts(table: MonomialTable, coefficients: Tensor, start: Tensor, grid: Grid, bound: float) -> Tensor:
     """Paths (B, C, N, d) of C fields (B, C, m, d) for each context from starts (B, C, d), see `step_grid`.
 
-    nan from where a field leaves ``|x| <= bound`` at a sample. In padding the path stands still.
+    nan from where a field leaves ``|x| <= bound`` at a sample. In padding the path stands still. The host
+    waits once, to learn how many contexts take each step.
     """
     b, c, m, d = coefficients.shape
+    # contexts of many steps first, so that those still under way come before the others
+    order = grid.counts.sum(-1).argsort(descending=True)
+    grid, coefficients, start = grid.take(order), coefficients[order], start[order]
     ends = grid.counts[:, :-1].cumsum(-1)  # (B, I)
     number = torch.arange(int(ends[:, -1].max()), device=start.device).expand(b, -1)
     interval = torch.searchsorted(ends, number.contiguous(), right=True)
@@ -200,19 +204,20 @@ def rollouts(table: MonomialTable, coefficients: Tensor, start: Tensor, grid: Gr
     x = start.permute(2, 0, 1).reshape(d, b * c)
     states = x.new_empty(len(steps) + 1, d, b * c)
     states[0] = x
-    for k, h in enumerate(steps):
-        z = x
-        total = torch.zeros_like(x)
+    for k, count in enumerate((ends[:, -1:] > number).sum(0).tolist()):
+        lanes = count * c
+        h, x = steps[k, :lanes], x[:, :lanes]
+        z, total = x, torch.zeros_like(x)
         for stage in range(4):
-            slope = (fields * table.rows(z)).sum(1)
+            slope = (fields[..., :lanes] * table.rows(z)).sum(1)
             total = torch.add(total, slope, alpha=_WEIGHTS[stage])
             if stage < 3:
                 z = torch.addcmul(x, _REACHES[stage] * h, slope)
         x = torch.addcmul(x, h / 6.0, total)
-        states[k + 1] = x
+        states[k + 1, :, :lanes] = x
     at = pad(ends, (1, 0))  # (B, N)
     states = states.view(len(steps) + 1, d, b, c).permute(2, 0, 3, 1)  # (B, S + 1, C, d)
-    path = states[torch.arange(b, device=x.device)[:, None], at].transpose(1, 2)
+    path = states[torch.arange(b, device=x.device)[:, None], at].transpose(1, 2)[order.argsort()]
     inside = (path.abs() <= bound).all(-1)
     inside[:, :, 0] = True
     return torch.where(inside.to(torch.uint8).cummin(-1).values[..., None].bool(), path, torch.nan)
