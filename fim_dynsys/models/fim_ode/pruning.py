@@ -13,7 +13,7 @@ from fim_dynsys.models.fim_ode.columns import MonomialTable
 from fim_dynsys.models.fim_ode.flows import Grid, Terms, sparse_terms, step_grid
 from fim_dynsys.models.fim_ode.regressions import backward_elimination, solve_supports
 from fim_dynsys.models.fim_ode.scaling import STEP_LIMIT, Scaled
-from fim_dynsys.models.fim_ode.shooting import Samples, fit_trajectories
+from fim_dynsys.models.fim_ode.shooting import Fits, Samples, fit_trajectories
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 
 ROUNDS = 8
@@ -157,7 +157,7 @@ def refine(
     return _scored(contexts, owner, terms, assumed, fit)
 
 
-def _scored(contexts: Scaled, owner: Tensor, terms: Terms, assumed: Tensor, fit) -> Refined:
+def _scored(contexts: Scaled, owner: Tensor, terms: Terms, assumed: Tensor, fit: Fits) -> Refined:
     n, signal = contexts.n[owner], contexts.signal_variance[owner]
     weights = contexts.weights[owner]
     squares = torch.where(weights > 0, weights * (fit.paths - contexts.z[owner]) ** 2, 0.0)
