@@ -55,7 +55,7 @@ SYSTEMS = {
     3: lambda x: np.stack([-x[:, 1] - x[:, 2], x[:, 0] + 0.2 * x[:, 1], 0.3 + x[:, 2] * (x[:, 0] - 1.5)], 1),
 }
 STARTS = {1: [0.05], 2: [1.0, 0.5], 3: [1.0, 0.3, 0.2]}
-LENGTHS = (40, 60, 50)
+LENGTHS = (40, 52)
 """Numbers of samples of the contexts of a batch."""
 
 
