@@ -137,6 +137,7 @@ def test_constants_are_those_of_the_originals():
     assert (search.STRUCTURES, search.RATIOS) == (pool._STRUCTURES, pool._RATIOS)
     assert (pruning.MAX_TERMS, pruning.ROUNDS) == (pool._MAX_TERMS, original_pruning._ROUNDS)
     assert pruning.ITERATIONS == original_pruning._ITERATIONS
+    assert pruning.CANCELLED == original_pruning._CANCELLED
     assert (shooting.DAMPING, shooting.DECREASE) == (original_fits._DAMPING, original_fits._DECREASE)
     assert search.SHORTLIST == selection.SHORTLIST
     assert (search.PER_SUPPORT, search.UNFITTED) == (selection._PER_SUPPORT, selection._UNFITTED)

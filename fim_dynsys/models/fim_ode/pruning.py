@@ -25,6 +25,9 @@ ITERATIONS = 8
 MAX_TERMS = 30
 """Structures with more coefficients are not fitted."""
 
+CANCELLED = 1e-10
+"""Share of an information's diagonal added to it: what eliminating the starts leaves to rounding is less."""
+
 
 @dataclass(frozen=True)
 class Effort:
@@ -189,7 +192,7 @@ def droppable(contexts: Scaled, owner: Tensor, found: Refined) -> tuple[Tensor, 
     total = (d * contexts.n[owner]).to(found.misfit.dtype)
     # the weights may overrate the noise by now: one common factor is enough for the comparison
     factor = (total / found.misfit.clamp(min=1e-300)).clamp(1e-6, 1.0)
-    information = found.information * factor[:, None, None]
+    information = _regular(found) * factor[:, None, None]
     moment = (information @ found.parameters[..., None])[..., 0]
     order, costs = backward_elimination(information, moment, found.present)
     gain = torch.cumsum(total.clamp(min=2.0).log()[:, None] - costs, -1)
@@ -200,10 +203,18 @@ def droppable(contexts: Scaled, owner: Tensor, found: Refined) -> tuple[Tensor, 
     return order, torch.where(usable, last + 1, 0)
 
 
+def _regular(found: Refined) -> Tensor:
+    """Information (E, q, q) that terms which are equal along the path leave regular."""
+    information = found.information.clone()
+    information.diagonal(dim1=-2, dim2=-1).mul_(1.0 + CANCELLED)
+    return information
+
+
 def without(found: Refined, dropped: Tensor) -> Tensor:
     """Coefficients (E, m, d) without the parameters `dropped` (E, q), which the others make up for."""
-    moment = (found.information @ found.parameters[..., None])[..., 0]
-    values = solve_supports(found.information, moment, found.present & ~dropped)
+    information = _regular(found)
+    moment = (information @ found.parameters[..., None])[..., 0]
+    values = solve_supports(information, moment, found.present & ~dropped)
     flat = torch.zeros_like(found.coefficients).flatten(1)
     return flat.scatter_add(1, found.place, values * found.present).view_as(found.coefficients)
 

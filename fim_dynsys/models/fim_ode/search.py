@@ -28,7 +28,7 @@ from fim_dynsys.models.fim_ode.smoothers import Smoothed, constant_velocity, tri
 
 STLSQ_SETTINGS = ((0.01, False), (0.03, False), (0.1, False), (0.1, True), (0.5, True))
 BACKWARD_TOLERANCES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
-STRUCTURES = 4
+STRUCTURES = 6
 RATIOS = (1.0, 2.0, 4.0)
 SHORTLIST = 24
 PER_SUPPORT, UNFITTED = 2, 4
