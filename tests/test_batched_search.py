@@ -1,6 +1,8 @@
 """The batched search, and what it is made of, beside the numpy and numba originals."""
 
+from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,26 +11,24 @@ from scipy.interpolate import CubicSpline
 
 import fim_dynsys
 from fim_dynsys.field import CallableField
-from fim_dynsys.models.fim_ode import (
-    choice,
-    flows,
-    pruning,
-    ranking,
-    regressions,
-    search,
-    shooting,
-    smoothers,
-)
-from fim_dynsys.models.fim_ode import scaling as scaling_module
+from fim_dynsys.models.fim_ode import choice
+from fim_dynsys.models.fim_ode.batched import candidates as batched_candidates
+from fim_dynsys.models.fim_ode.batched import horizon, pool, pruning, refinement, selection, smoothing, sparse
+from fim_dynsys.models.fim_ode.batched import observations as batched_observations
+from fim_dynsys.models.fim_ode.batched import rollout as batched_rollout
+from fim_dynsys.models.fim_ode.batched.candidates import Candidates, Origin
+from fim_dynsys.models.fim_ode.batched.observations import STEP_LIMIT, scaled
+from fim_dynsys.models.fim_ode.batched.pruning import Effort
 from fim_dynsys.models.fim_ode.columns import MonomialTable
-from fim_dynsys.models.fim_ode.pruning import Effort
-from fim_dynsys.models.fim_ode.scaling import STEP_LIMIT, scaled
-from fim_dynsys.models.fim_ode.search import Candidates, Origin
 from fim_dynsys.regression import candidates as originals
-from fim_dynsys.regression import kernels, pool, selection, sparse
+from fim_dynsys.regression import horizon as original_horizon
+from fim_dynsys.regression import kernels
+from fim_dynsys.regression import pool as original_pool
 from fim_dynsys.regression import pruning as original_pruning
 from fim_dynsys.regression import refinement as original_fits
+from fim_dynsys.regression import selection as original_selection
 from fim_dynsys.regression import smoothing as original_smoothing
+from fim_dynsys.regression import sparse as original_sparse
 from fim_dynsys.regression.rollout import rollout, substeps
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.simulation import simulate
@@ -38,6 +38,7 @@ from training import selection as training_selection
 from training.contexts import draw
 from training.corruption import Observation
 from training.generation import Integration
+from training.prior import components
 from training.selection import (
     PRIORS,
     draw_shards,
@@ -130,25 +131,40 @@ def close(found, expected, tolerance):
 
 
 def test_constants_are_those_of_the_originals():
-    assert (STEP_LIMIT, scaling_module.STEPS_PER_GAP) == (originals.STEP_LIMIT, originals.STEPS_PER_GAP)
-    assert scaling_module.FEWEST == choice.MIN_OBSERVATIONS
-    assert search.STLSQ_SETTINGS == originals.STLSQ_SETTINGS
-    assert search.BACKWARD_TOLERANCES == originals.BACKWARD_TOLERANCES
-    assert (search.STRUCTURES, search.RATIOS) == (pool._STRUCTURES, pool._RATIOS)
-    assert (pruning.MAX_TERMS, pruning.ROUNDS) == (pool._MAX_TERMS, original_pruning._ROUNDS)
+    assert (STEP_LIMIT, batched_observations.STEPS_PER_GAP) == (originals.STEP_LIMIT, originals.STEPS_PER_GAP)
+    assert batched_observations.FEWEST == choice.MIN_OBSERVATIONS
+    assert batched_candidates.STLSQ_SETTINGS == originals.STLSQ_SETTINGS
+    assert batched_candidates.BACKWARD_TOLERANCES == originals.BACKWARD_TOLERANCES
+    assert (pool.STRUCTURES, pool.RATIOS) == (original_pool._STRUCTURES, original_pool._RATIOS)
+    assert pool.WINDOWED == original_pool._WINDOWED
+    assert (horizon.HORIZON, horizon.NOISE_ALONE) == (
+        original_horizon._HORIZON,
+        original_horizon._NOISE_ALONE,
+    )
+    assert (horizon.MERGED, horizon.MERGED_FITS) == (original_horizon._MERGED, original_horizon._MERGED_FITS)
+    assert horizon.LAST_ITERATIONS == original_horizon._LAST_ITERATIONS
+    assert pruning.MAX_TERMS == original_horizon._MOST_TERMS
+    assert pruning.ITERATIONS == original_horizon._ITERATIONS
+    assert (pruning.MAX_TERMS, pruning.ROUNDS) == (original_pool._MAX_TERMS, original_pruning._ROUNDS)
     assert pruning.ITERATIONS == original_pruning._ITERATIONS
     assert pruning.CANCELLED == original_pruning._CANCELLED
-    assert (shooting.DAMPING, shooting.DECREASE) == (original_fits._DAMPING, original_fits._DECREASE)
-    assert search.SHORTLIST == selection.SHORTLIST
-    assert (search.PER_SUPPORT, search.UNFITTED) == (selection._PER_SUPPORT, selection._UNFITTED)
-    assert (ranking.N_FEATURES, ranking.CLIP) == (selection.N_FEATURES, selection.CLIP)
-    assert (ranking._POINTS, ranking._STARTS) == (selection._POINTS, selection._STARTS)
-    assert (ranking._SAMPLES, ranking._ESCAPE) == (selection._SAMPLES, selection._ESCAPE)
-    assert (smoothers.GCV_PROBES, smoothers.GCV_PENALTIES) == (
+    assert (refinement.DAMPING, refinement.DECREASE) == (original_fits._DAMPING, original_fits._DECREASE)
+    assert selection.SHORTLIST == original_selection.SHORTLIST
+    assert (selection.PER_SUPPORT, selection.UNFITTED) == (
+        original_selection._PER_SUPPORT,
+        original_selection._UNFITTED,
+    )
+    assert (selection.N_FEATURES, selection.CLIP) == (original_selection.N_FEATURES, original_selection.CLIP)
+    assert (selection._POINTS, selection._STARTS) == (original_selection._POINTS, original_selection._STARTS)
+    assert (selection._SAMPLES, selection._ESCAPE) == (
+        original_selection._SAMPLES,
+        original_selection._ESCAPE,
+    )
+    assert (smoothing.GCV_PROBES, smoothing.GCV_PENALTIES) == (
         original_smoothing._GCV_PROBES,
         original_smoothing._GCV_PENALTIES,
     )
-    assert smoothers.MANY == original_smoothing._MANY
+    assert smoothing.MANY == original_smoothing._MANY
 
 
 # ---------------------------------------------------------------------- integration
@@ -171,13 +187,13 @@ def random_fields(dim, count, seed):
 
 def test_intervals_end_and_depend_as_the_compiled_ones(case):
     s, fields = case.scaled, random_fields(case.dim, len(LENGTHS), 0)
-    grid = flows.step_grid(s.t, s.mask, 0.04)
+    grid = batched_rollout.step_grid(s.t, s.mask, 0.04)
     assert len(grid.further) > 3
     support = torch.tensor(fields != 0)
-    terms = flows.sparse_terms(support, int(support.sum((1, 2)).max()))
+    terms = batched_rollout.sparse_terms(support, int(support.sum((1, 2)).max()))
     coefficients = terms.coefficients(terms.parameters(torch.tensor(fields)))
     np.testing.assert_array_equal(coefficients, fields)
-    maps = flows.interval_maps(case.table, terms, coefficients, s.z, grid)
+    maps = batched_rollout.interval_maps(case.table, terms, coefficients, s.z, grid)
     free = np.zeros((0, 3), dtype=np.intp)
     for number, (o, own) in enumerate(zip(case.observations, fields, strict=True)):
         t, z = s.t[number, : o.n].numpy(), s.z[number, : o.n].numpy()
@@ -197,8 +213,8 @@ def test_rollouts_stop_where_the_compiled_ones_do(case):
     fields[:, 0] = 0.0
     fields[:, 1, -1] = 9.0  # a cubic term that leaves every bound
     starts = np.random.default_rng(1).normal(size=(len(LENGTHS), 6, case.dim))
-    grid = flows.step_grid(s.t, s.mask, STEP_LIMIT)
-    paths = flows.rollouts(case.table, *map(torch.tensor, (fields, starts)), grid, 1e3)
+    grid = batched_rollout.step_grid(s.t, s.mask, STEP_LIMIT)
+    paths = batched_rollout.rollouts(case.table, *map(torch.tensor, (fields, starts)), grid, 1e3)
     for number, o in enumerate(case.observations):
         t = s.t[number : number + 1, : o.n].numpy()
         expected = rollout(case.dictionary, fields[number], starts[number][:, None], t, STEP_LIMIT, 1e3)
@@ -210,7 +226,7 @@ def test_rollouts_stop_where_the_compiled_ones_do(case):
 
 
 def test_contexts_are_scaled_alike(case):
-    s, (narrow, velocity, spline) = case.scaled, search.regressed_smoothers(case.scaled)
+    s, (narrow, velocity, spline) = case.scaled, pool.regressed_smoothers(case.scaled)
     assert s.whole.all() and spline is s.spline
     for k, o in enumerate(case.observations):
         n = o.n
@@ -249,7 +265,7 @@ def test_too_few_and_too_many_samples_are_refused():
         scaled(*tensors([short]))
     t = torch.linspace(0.0, 1.0, 1001, dtype=torch.float64)[None]
     with pytest.raises(ValueError, match="at most 1000 samples, got 1001"):
-        smoothers.tricube_cubic(t, t[..., None], torch.ones_like(t, dtype=torch.bool), t[:, 0])
+        smoothing.tricube_cubic(t, t[..., None], torch.ones_like(t, dtype=torch.bool), t[:, 0])
 
 
 # ---------------------------------------------------------------------- regressions
@@ -268,34 +284,30 @@ def equations():
 def test_regressions_equal_the_originals(equations):
     gram, moment = equations
     support = np.random.default_rng(1).random(moment.shape) < 0.6
-    solved = regressions.solve_supports(*map(torch.tensor, (gram, moment, support)), 0.3)
-    close(solved, sparse.solve_supports(gram, moment, support, 0.3), 1e-10)
+    solved = sparse.solve_supports(*map(torch.tensor, (gram, moment, support)), 0.3)
+    close(solved, original_sparse.solve_supports(gram, moment, support, 0.3), 1e-10)
     threshold, unit = np.linspace(0.05, 2.0, 12), np.arange(12) % 2 == 0
-    expected = sparse.stlsq(gram, moment, threshold, 0.05, unit)
+    expected = original_sparse.stlsq(gram, moment, threshold, 0.05, unit)
     for compact in (True, False):
-        found = regressions.stlsq(
-            *map(torch.tensor, (gram, moment, threshold)), 0.05, torch.tensor(unit), compact
-        )
+        found = sparse.stlsq(*map(torch.tensor, (gram, moment, threshold)), 0.05, torch.tensor(unit), compact)
         close(found, expected, 1e-10)
     assert 0 < np.count_nonzero(expected) < expected.size
     tolerances = np.array([0.1, 3.0, 30.0])
-    path = regressions.backward_path(
-        *map(torch.tensor, (gram, moment)), torch.tensor(tolerances).expand(12, 3)
-    )
-    close(path, sparse.backward_path(gram, moment, tolerances), 1e-10)
+    path = sparse.backward_path(*map(torch.tensor, (gram, moment)), torch.tensor(tolerances).expand(12, 3))
+    close(path, original_sparse.backward_path(gram, moment, tolerances), 1e-10)
 
 
 def test_elimination_equals_the_original_and_skips_what_is_absent(equations):
     gram, moment = equations
-    order, costs = regressions.backward_elimination(*map(torch.tensor, (gram, moment)))
-    expected_order, expected_costs = sparse.backward_elimination(gram, moment)
+    order, costs = sparse.backward_elimination(*map(torch.tensor, (gram, moment)))
+    expected_order, expected_costs = original_sparse.backward_elimination(gram, moment)
     np.testing.assert_array_equal(order, expected_order)
     close(costs, expected_costs, 1e-10)
     present = torch.arange(10).expand(12, 10) < 7
-    order, costs = regressions.backward_elimination(
+    order, costs = sparse.backward_elimination(
         torch.tensor(gram) * (present[:, None] & present[..., None]), torch.tensor(moment) * present, present
     )
-    expected_order, expected_costs = sparse.backward_elimination(gram[:, :7, :7], moment[:, :7])
+    expected_order, expected_costs = original_sparse.backward_elimination(gram[:, :7, :7], moment[:, :7])
     np.testing.assert_array_equal(order[:, :7], expected_order)
     close(costs[:, :7], expected_costs, 1e-10)
     assert costs[:, 7:].isinf().all()
@@ -311,7 +323,7 @@ def test_solutions_leave_undetermined_directions_at_rest():
     matrices[1, 2] = matrices[1, :, 2] = 0.0
     right = rng.normal(size=(5, 6, 2))
     right[1, 2] = 0.0
-    found = shooting.solve_spd(*map(torch.tensor, (matrices, right)))
+    found = refinement.solve_spd(*map(torch.tensor, (matrices, right)))
     for own, matrix, expected in zip(found, matrices, right.copy(), strict=True):
         kernels._solve_spd(matrix, expected)
         close(own, expected, 1e-10)
@@ -327,9 +339,9 @@ class Elements:
         self.coefficients = torch.tensor(np.stack([c.coefficients for _, c in self.pairs]))
         self.variance = torch.tensor(np.stack([c.variance for _, c in self.pairs]))
         support = self.coefficients != 0
-        self.terms = flows.sparse_terms(support, int(support.sum((1, 2)).max()))
+        self.terms = batched_rollout.sparse_terms(support, int(support.sum((1, 2)).max()))
         self.assumed = pruning.assumed_variance(case.scaled, self.owner, self.variance)
-        grid = flows.step_grid(case.scaled.t, case.scaled.mask, STEP_LIMIT)
+        grid = batched_rollout.step_grid(case.scaled.t, case.scaled.mask, STEP_LIMIT)
         self.samples = pruning.samples_of(case.scaled, self.owner, self.assumed, grid)
         self.paths = case.scaled.spline.states[self.owner]
         self.parameters = self.terms.parameters(self.coefficients)
@@ -346,13 +358,13 @@ def test_one_linearisation_and_one_step_equal_the_compiled_ones(case):
     elements, damping = Elements(case), 1e-3
     d = case.dim
     for segments in (5, 1):
-        layout, slots = shooting.segmented(elements.samples, segments)
-        nodes = shooting._rows(elements.paths, slots).view_as(layout.values)
-        linear = shooting.linearise(case.table, layout, elements.terms, elements.parameters, nodes)
+        layout, slots = refinement.segmented(elements.samples, segments)
+        nodes = refinement._rows(elements.paths, slots).view_as(layout.values)
+        linear = refinement.linearise(case.table, layout, elements.terms, elements.parameters, nodes)
         each = torch.full((len(elements.pairs),), damping, dtype=torch.float64)
-        total, right, _ = shooting.eliminate_starts(linear.normal, linear.moment, d, each)
-        change, moved = shooting.gauss_newton_step(linear, d, each)
-        moved = shooting._rows(moved.view(len(moved), -1, d), layout.place)
+        total, right, _ = refinement.eliminate_starts(linear.normal, linear.moment, d, each)
+        change, moved = refinement.gauss_newton_step(linear, d, each)
+        moved = refinement._rows(moved.view(len(moved), -1, d), layout.place)
         for k, (o, candidate, weights) in enumerate(elements.originals()):
             p, q, support = (
                 candidate.coefficients[candidate.support],
@@ -386,7 +398,7 @@ def test_one_linearisation_and_one_step_equal_the_compiled_ones(case):
 @pytest.mark.parametrize(("compact", "block"), [(True, None), (False, None), (True, 2)])
 def test_fits_equal_the_originals(case, compact, block):
     elements = Elements(case)
-    fits = shooting.fit_trajectories(
+    fits = refinement.fit_trajectories(
         case.table,
         elements.samples,
         elements.terms,
@@ -424,11 +436,11 @@ def test_a_fit_that_overflows_says_so(case):
     elements = Elements(case)
     wild = elements.parameters.clone()
     wild[0] = 1e200
-    fits = shooting.fit_trajectories(
+    fits = refinement.fit_trajectories(
         case.table, elements.samples, elements.terms, wild, elements.paths, compact=False
     )
     assert fits.misfit[0].isinf() and (fits.information[0] == 0).all() and fits.iterations[0] == 0
-    alone = shooting.fit_trajectories(
+    alone = refinement.fit_trajectories(
         case.table, elements.samples, elements.terms, elements.parameters, elements.paths
     )
     close(fits.parameters[1:], alone.parameters[1:], 1e-10)
@@ -454,14 +466,187 @@ def test_pruning_meets_what_the_original_meets(case, effort):
     assert shorter
 
 
+# ---------------------------------------------------------------------- windows
+
+
+class Chaos:
+    """Two paths of Lorenz's flow with 5 % noise, of different lengths, both ways."""
+
+    def __init__(self):
+        self.dictionary, self.table = Dictionary.polynomial(3, 3), MonomialTable(3, 3)
+        rng, names = np.random.default_rng(1), self.dictionary.names()
+        field = np.zeros((len(names), 3))
+        for name, values in LORENZ.items():
+            field[names.index(name)] = values
+        self.contexts, self.given = [], []
+        for n, span, start in ((100, 5.0, (1.0, 5.0, 20.0)), (60, 2.5, (-6.0, -4.0, 25.0))):
+            t = np.linspace(0.0, span, n)
+            clean = rollout(self.dictionary, field[None], np.array(start)[None, None], t[None], 0.002)[0, 0]
+            self.contexts.append((t, clean * (1.0 + 0.05 * rng.normal(size=clean.shape))))
+        self.observations = [originals.observe([context]) for context in self.contexts]
+        self.scaled = scaled(*tensors(self.contexts))
+        self.count = horizon.window_counts(self.scaled)
+        for o in self.observations:
+            factor = np.prod(o.scale**self.dictionary.exponents, axis=1)[:, None] * o.time_unit / o.scale
+            self.given.append(self._candidates(o, factor * field, rng))
+
+    def _candidates(self, o, true, rng):
+        """The true field, one with a term too many, one without any motion, and a wrong one."""
+        more = true.copy()
+        more[0, 0], wrong = 0.1, np.where(rng.random(true.shape) < 0.2, rng.normal(size=true.shape), 0.0)
+        fields = (0.9 * true, more, 0.0 * true, wrong)
+        return [
+            originals.Candidate(own, o.start, f"{original_pool.SOLVE} {k}", "")
+            for k, own in enumerate(fields)
+        ]
+
+    def tensors(self):
+        """The candidates of both contexts."""
+        values = torch.tensor(np.stack([[c.coefficients for c in own] for own in self.given]))
+        origin = torch.tensor([[origin_of(c) for c in own] for own in self.given])
+        starts = self.scaled.start[:, None].expand(-1, values.shape[1], -1)
+        return Candidates.unscored(values, starts, origin, torch.ones_like(origin, dtype=torch.bool))
+
+
+LORENZ = {
+    "x0": (-10.0, 28.0, 0.0),
+    "x1": (10.0, -1.0, 0.0),
+    "x2": (0.0, 0.0, -8.0 / 3.0),
+    "x0 x1": (0.0, 0.0, 1.0),
+    "x0 x2": (0.0, -1.0, 0.0),
+}
+
+
+@pytest.fixture(scope="module")
+def chaos():
+    return Chaos()
+
+
+def test_candidates_are_ranked_over_windows_as_in_the_original(chaos):
+    cut = horizon.windows(chaos.scaled, chaos.count)
+    found = horizon.judged(chaos.table, chaos.scaled, chaos.tensors(), cut)
+    assert chaos.count[0] > chaos.count[1] > horizon.MERGED
+    for k, (o, given) in enumerate(zip(chaos.observations, chaos.given, strict=True)):
+        (starts, times, samples, weights), count = original_horizon._windows(o)
+        own = cut.owner == k
+        assert count == chaos.count[k] == own.sum()
+        width = times.shape[1]
+        close(cut.start[own], starts, 1e-10)
+        close(cut.t[own][:, :width], times, 1e-10)
+        close(cut.z[own][:, :width] * cut.mask[own][:, :width, None], samples * (weights > 0), 1e-10)
+        close(cut.weights[own][:, :width], weights, 1e-9)
+        assert not cut.mask[own][:, width:].any()
+        windows = starts, times, samples, weights
+        expected = original_horizon._judged(o, chaos.dictionary, given, windows)
+        assert found.origin[k].tolist() == [origin_of(c) for c in expected]
+        close(found.score[k], [c.score for c in expected], 1e-9)
+        close(found.variance[k], np.stack([c.variance for c in expected]), 1e-9)
+
+
+def test_windows_are_integrated_in_parts(chaos, monkeypatch):
+    cut = horizon.windows(chaos.scaled, chaos.count)
+    whole = horizon.judged(chaos.table, chaos.scaled, chaos.tensors(), cut)
+    monkeypatch.setattr(horizon, "_AT_ONCE", 5 * 4 * 20 * 3)
+    parts = horizon.judged(chaos.table, chaos.scaled, chaos.tensors(), cut)
+    close(parts.score, whole.score, 1e-12)
+
+
+@pytest.mark.parametrize(("block", "iterations"), [(None, 8), (1, 2)])
+def test_fits_with_their_own_numbers_of_segments_equal_the_originals(chaos, block, iterations):
+    owner = torch.tensor([1, 0, 0, 1])
+    number = torch.tensor([0, 0, 1, 1])
+    segments = torch.tensor([3, int(chaos.count[0]), 2, int(chaos.count[1])])
+    given = chaos.tensors().coefficients[owner, number]
+    unknown, paths = torch.full((4, 3), torch.inf, dtype=torch.float64), chaos.scaled.spline.states[owner]
+    found = pruning.refine(
+        chaos.table,
+        chaos.scaled,
+        owner,
+        given,
+        unknown,
+        paths,
+        (segments,),
+        Effort(block=block),
+        max_iterations=iterations,
+    )
+    for k, (context, candidate) in enumerate(zip(owner.tolist(), number.tolist(), strict=True)):
+        o, own = chaos.observations[context], chaos.given[context][candidate]
+        own = replace(own, variance=np.full(3, np.inf))
+        expected, fit = original_pruning.refine(
+            o, chaos.dictionary, own, o.path, (int(segments[k]),), iterations
+        )
+        close(found.coefficients[k], expected.coefficients, 1e-8)
+        close(found.paths[k, : o.n], fit.paths[0], 1e-8)
+        close(found.misfit[k], fit.misfit, 1e-8)
+        close(found.score[k], expected.score, 1e-8)
+
+
+def test_merged_windows_meet_what_the_original_meets(chaos):
+    found = horizon.merged_hypotheses(chaos.table, chaos.scaled, chaos.tensors(), 2, Effort())
+    for k, (o, given) in enumerate(zip(chaos.observations, chaos.given, strict=True)):
+        expected = original_horizon.merged_hypotheses(o, chaos.dictionary, given, 2)
+        count = len(expected)
+        assert found.present[k].sum() == count
+        close(found.score[k, :count], [c.score for c in expected], 1e-6)
+        close(found.coefficients[k, :count], np.stack([c.coefficients for c in expected]), 1e-6)
+        assert found.origin[k, :count].tolist() == [origin_of(c) for c in expected]
+        assert found.refined[k, :count].all()
+        short, best = selection.shortlist(found, 5), original_selection.shortlist(expected, 5)
+        assert short.origin[k, : len(best)].tolist() == [origin_of(c) for c in best]
+        close(short.score[k, : len(best)], [c.score for c in best], 1e-6)
+
+
+def test_of_equal_structures_the_last_fit_is_merged_and_few():
+    support = torch.tensor([[1, 1], [1, 0], [1, 1], [0, 1], [1, 1], [1, 0]])
+    score = torch.tensor([1.0, 2.0, 5.0, torch.inf, 1.0, 0.0], dtype=torch.float64)
+    fits = SimpleNamespace(coefficients=support[..., None].double(), score=score)
+    owner = torch.tensor([0, 0, 0, 0, 1, 1])
+
+    def chosen(*count):
+        return horizon.best_distinct(owner, fits, torch.tensor(count)).tolist()
+
+    assert chosen(9, 2) == [1, 2, 5, 4]
+    assert chosen(1, 9) == [5, 4] and chosen(9, 1) == [1, 2]
+    more = SimpleNamespace(coefficients=torch.eye(5)[..., None], score=torch.arange(5.0).flip(0))
+    assert horizon.best_distinct(torch.zeros(5, dtype=torch.long), more, torch.tensor([9])).tolist() == [
+        4,
+        3,
+        2,
+    ]
+
+
+def test_only_contexts_that_nothing_explains_are_fitted_over_windows(chaos, monkeypatch):
+    monkeypatch.setattr(pool, "STRUCTURES", 1)
+    monkeypatch.setattr(pool, "WINDOWED", 1)
+    contexts = [contexts_of(3)[1], chaos.contexts[1]]
+    batch = scaled(*tensors(contexts))
+    found = pool.hypotheses(chaos.table, batch, pool.regressed_smoothers(batch))
+    explained = []
+    for k, context in enumerate(contexts):
+        o = originals.observe([context])
+        plain, expected = (
+            original_pool.hypotheses(o, chaos.dictionary, None, 1, choice._SMOOTHERS, windowed)
+            for windowed in (0, 1)
+        )
+        explained.append(original_horizon.explains(o, plain[0]))
+        assert (len(plain) == len(expected)) == explained[-1]
+        count = len(expected)
+        assert found.present[k].sum() == count
+        close(found.score[k, :count], [c.score for c in expected], 1e-6)
+        close(found.coefficients[k, :count], np.stack([c.coefficients for c in expected]), 1e-6)
+    assert explained == [False, True]
+
+
 # ---------------------------------------------------------------------- the search
 
 
 def test_padding_and_neighbours_change_nothing(case):
     alone = scaled(*tensors(case.contexts[:1]))
-    among = search.propose(case.table, case.scaled, search.regressed_smoothers(case.scaled))
-    own = search.propose(case.table, alone, search.regressed_smoothers(alone))
-    found, expected = (search.judge(case.table, *pair) for pair in ((case.scaled, among), (alone, own)))
+    among = batched_candidates.propose(case.table, case.scaled, pool.regressed_smoothers(case.scaled))
+    own = batched_candidates.propose(case.table, alone, pool.regressed_smoothers(alone))
+    found, expected = (
+        batched_candidates.judge(case.table, *pair) for pair in ((case.scaled, among), (alone, own))
+    )
     count = int(expected.present.sum())
     assert found.present[0].sum() == count
     close(found.score[0, :count], expected.score[0, :count], 1e-9)
@@ -483,10 +668,10 @@ class Searched:
             for own, parts in zip(trajectories, said, strict=True)
         ]
         solves, variances = (torch.tensor(np.stack(part)) for part in zip(*said, strict=True))
-        self.opinion = search.scaled_opinion(case.scaled, case.table, solves, variances)
-        smoothed = search.regressed_smoothers(case.scaled)
-        found = search.hypotheses(case.table, case.scaled, smoothed, self.opinion)
-        self.found = search.shortlist(found)
+        self.opinion = pool.scaled_opinion(case.scaled, case.table, solves, variances)
+        smoothed = pool.regressed_smoothers(case.scaled)
+        found = pool.hypotheses(case.table, case.scaled, smoothed, self.opinion)
+        self.found = selection.shortlist(found)
 
 
 @pytest.fixture(scope="module")
@@ -509,9 +694,10 @@ def test_the_search_finds_the_shortlist_of_the_original(case, searched):
 
 
 def origin_of(candidate):
-    if candidate.origin.startswith(pool.SOLVE):
-        return Origin.SOLVE + int(candidate.origin.removeprefix(pool.SOLVE))
-    if candidate.origin.startswith(pool.STRUCTURE):
+    if candidate.origin.startswith(original_pool.SOLVE):
+        number, *dropped = candidate.origin.removeprefix(original_pool.SOLVE).split(",")
+        return Origin.SOLVE + 2 * int(number) + len(dropped)
+    if candidate.origin.startswith(original_pool.STRUCTURE):
         return Origin.STRUCTURE
     return Origin.REST if candidate.origin == originals.REST else Origin.REGRESSED
 
@@ -540,13 +726,13 @@ def tensor_candidates(lists):
 def test_features_and_logits_equal_the_originals(case, searched, operator, asked):
     candidates = tensor_candidates([expected.candidates for expected in searched.expected])
     opinion = searched.opinion if asked else None
-    found = ranking.features(case.table, case.scaled, candidates, opinion)
+    found = selection.features(case.table, case.scaled, candidates, opinion)
     selector = operator.operator.selector
-    logits = ranking.TensorSelector.of(selector, torch.device("cpu")).logits(found, candidates.present)
+    logits = selection.TensorSelector.of(selector, torch.device("cpu")).logits(found, candidates.present)
     for k, own in enumerate(searched.expected):
         count = len(own.candidates)
         said = own.opinion if asked else None
-        expected = selection.features(own.observations, own.dictionary, own.candidates, said)
+        expected = original_selection.features(own.observations, own.dictionary, own.candidates, said)
         close(found[k, :count], expected, 1e-8)
         close(logits[k, :count], selector.logits(expected), 1e-8)
         assert (found[k, count:] == 0).all() and logits[k, count:].isneginf().all()
@@ -578,7 +764,7 @@ def test_labels_equal_those_of_one_context(dim):
 
 
 def test_batched_shards_are_those_of_one_context_after_the_other(operator, tmp_path):
-    priors, one = PRIORS["fim-ode"], operator_candidates(operator)
+    priors, one = {"paper": 0.4, "sparse": 0.35, "functions": 0.25}, operator_candidates(operator)
     paths = [tmp_path / f"{name}.npz" for name in ("one", "other", "first", "second")]
     for path, seed in zip(paths, (0, 3), strict=False):
         make_shard(path, [0, seed], priors, one, size=1)
@@ -594,7 +780,7 @@ def test_batched_shards_are_those_of_one_context_after_the_other(operator, tmp_p
 def test_contexts_that_the_batched_search_leaves_out_are_searched_alone(operator, monkeypatch):
     context = draw("sparse", 1, np.random.default_rng(1))
     with monkeypatch.context() as patch:
-        patch.setattr(scaling_module, "STEPS_PER_GAP", 1e-3)
+        patch.setattr(batched_observations, "STEPS_PER_GAP", 1e-3)
         ((values, labels),) = together(operator, CPU, Effort())([context])
     seen = Trajectories.from_arrays(context.x, context.t)
     expected = operator_candidates(operator)(context, seen, None)
@@ -633,8 +819,39 @@ def test_shards_drawn_on_the_device_are_read_as_others(operator, tmp_path, monke
     monkeypatch.setattr(training_search, "_INTEGRATION", Integration(200, torch.float64))
     priors = {"paper": 0.0, "sparse": 1.0}
     paths = [tmp_path / f"{k}.npz" for k in range(2)]
-    draw_shards(paths, [0], priors, operator.operator.network, CPU, Effort(), size=2)
+    assert draw_shards(paths, [0], priors, operator.operator.network, CPU, Effort(), size=2) == 0
     data = read_contexts(paths)
-    assert data.features.shape == (4, data.mask.shape[1], ranking.N_FEATURES)
+    assert data.features.shape == (4, data.mask.shape[1], selection.N_FEATURES)
     assert set(data.origin[:, 0].tolist()) == {1} and set(data.origin[:, 1].tolist()) == {1, 2}
     assert data.labels[..., 0].max() == 1.0
+
+
+def test_contexts_left_out_of_shards_are_counted(operator, tmp_path, monkeypatch):
+    asked = []
+
+    def drawn(prior, dim, n, seed, device):
+        asked.append((prior, dim, n))
+        return training_search.from_contexts(
+            [draw("sparse", dim, np.random.default_rng(k)) for k in range(n)], device
+        )
+
+    def some(network, observed, truth, effort):
+        whole = torch.arange(len(observed.t)) % 2 == 0
+        values = torch.zeros(len(whole), 1, selection.N_FEATURES)
+        return training_search.Labelled(values, torch.zeros(len(whole), 1, 4), values[..., 0] == 0, whole)
+
+    monkeypatch.setattr(training_selection, "draw_many", drawn)
+    monkeypatch.setattr(training_selection, "labelled", some)
+    path, priors = tmp_path / "0.npz", {"chaotic": 1.0}
+    left = draw_shards([path], [0], priors, operator.operator.network, CPU, Effort(), size=5)
+    assert asked == [("chaotic", 3, 5)]
+    assert left == 2 and len(read_contexts([path]).mask) == 3
+
+
+def test_every_prior_of_the_operator_is_drawn_on_the_device_too():
+    assert set(PRIORS["fim-ode"]) == set(training_search.GENERATED)
+    shares = training_selection._shares(PRIORS["fim-ode"])
+    assert sum(shares.values()) == pytest.approx(1.0)
+    assert [dim for prior, dim in shares if prior == "chaotic"] == [3]
+    for prior, dim in shares:
+        assert components(training_search.GENERATED[prior], dim, 1)

@@ -1,9 +1,9 @@
 """Labelled candidates of many contexts at once, on any device: the batched search beside known systems.
 
-`labelled` joins the tensors of `fim_dynsys.models.fim_ode.search` and `ranking` with labels, twins of those
-of `training.selection`. Contexts come from `training.contexts`, drawn one by one on the host, or from
+`labelled` joins the tensors of `fim_dynsys.models.fim_ode.batched` with labels, twins of those of
+`training.selection`. Contexts come from `training.contexts`, drawn one by one on the host, or from
 `training.generation` and `training.corruption`, drawn together on the device (`draw_many`). What the search
-leaves out is said in its own file. It was run on CPUs only.
+leaves out is said in `pool.py` there. It was run on CPUs only.
 """
 
 from collections.abc import Sequence
@@ -16,19 +16,18 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedNetwork
-from fim_dynsys.models.fim_ode.columns import MonomialTable
-from fim_dynsys.models.fim_ode.flows import rollouts, step_grid
-from fim_dynsys.models.fim_ode.pruning import Effort
-from fim_dynsys.models.fim_ode.ranking import features
-from fim_dynsys.models.fim_ode.scaling import Scaled, scaled
-from fim_dynsys.models.fim_ode.search import (
-    Candidates,
+from fim_dynsys.models.fim_ode.batched.candidates import Candidates
+from fim_dynsys.models.fim_ode.batched.observations import Scaled, scaled
+from fim_dynsys.models.fim_ode.batched.pool import (
     Opinion,
     hypotheses,
     regressed_smoothers,
     scaled_opinion,
-    shortlist,
 )
+from fim_dynsys.models.fim_ode.batched.pruning import Effort
+from fim_dynsys.models.fim_ode.batched.rollout import rollouts, step_grid
+from fim_dynsys.models.fim_ode.batched.selection import features, shortlist
+from fim_dynsys.models.fim_ode.columns import MonomialTable
 from training.contexts import N_TRAJECTORIES, KnownContext
 from training.corruption import Observation, on_host
 from training.generation import Integration, generate
@@ -45,7 +44,7 @@ POINTS = 100
 STEP = 0.1
 """Longest Runge-Kutta step of a label, in the data's unit of time."""
 
-GENERATED = {"paper": "paper", "sparse": "sparse", "functions": "nonpolynomial"}
+GENERATED = {"paper": "paper", "sparse": "sparse", "functions": "nonpolynomial", "chaotic": "chaotic"}
 """Names in `priors.toml` that stand for the priors of `training.selection` where the device draws."""
 
 _BOUND = 1e6

@@ -26,9 +26,9 @@ from tqdm.auto import tqdm
 import fim_dynsys
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.auto import SELECTOR_FILE, Auto
+from fim_dynsys.models.fim_ode.batched.pruning import Effort
 from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS
-from fim_dynsys.models.fim_ode.pruning import Effort
 from fim_dynsys.models.fim_ode.weights import (
     SELECTOR,
     build_network,
@@ -211,10 +211,11 @@ def make_shards(paths, seeds, priors, candidates, size=SHARD):
 def draw_shards(paths, seed, priors, network, device, effort, size=SHARD):
     """Shards of contexts that are drawn, searched and labelled on the device.
 
-    Systems are those of `training.search.GENERATED`. Contexts that the search leaves out are in no shard.
+    Systems are those of `training.search.GENERATED`. Contexts that the search leaves out are in no shard;
+    their number is returned.
     """
     rng = np.random.default_rng(seed)
-    shares = {(p, d): share * part for p, share in priors.items() for d, part in DIMS.items()}
+    shares = _shares(priors)
     counts = rng.multinomial(len(paths) * size, list(shares.values()))
     entries = []
     for dim in DIMS:
@@ -232,6 +233,17 @@ def draw_shards(paths, seed, priors, network, device, effort, size=SHARD):
             found, prior, dim = entries[k]
             arrays |= _entries(number, *found, prior, priors, dim)
         _save(path, arrays)
+    return len(paths) * size - len(entries)
+
+
+def _shares(priors):
+    """The share of each prior and dimension; dimensions that a prior has not are raised to its smallest."""
+    shares = {}
+    for prior, share in priors.items():
+        for dim, part in DIMS.items():
+            key = prior, max(dim, smallest_dim(prior))
+            shares[key] = shares.get(key, 0.0) + share * part
+    return shares
 
 
 def make_development(path, candidates):
@@ -491,7 +503,8 @@ def _generate_together(arguments, folder: Path) -> None:
             make_shards(paths, [[arguments.seed, number] for number in numbers], priors, search)
         else:
             seed = [arguments.seed, *numbers]
-            draw_shards(paths, seed, priors, model.operator.network, device, effort)
+            left = draw_shards(paths, seed, priors, model.operator.network, device, effort)
+            tqdm.write(f"{paths[0].stem} to {paths[-1].stem}: {left} contexts left out by the search")
 
 
 def _judge(arguments, folder: Path, candidates) -> None:

@@ -1,6 +1,6 @@
-"""What a selector sees of many contexts' candidates, and how it ranks them, as tensors.
+"""Shortlists of many contexts' candidates, what a selector sees of them, and how it ranks them, as tensors.
 
-Batched twins of `fim_dynsys.regression.selection.features` and `Selector`, for contexts of one trajectory.
+Batched twins of `fim_dynsys.regression.selection`, for contexts of one trajectory.
 """
 
 import math
@@ -10,19 +10,50 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
+from fim_dynsys.models.fim_ode.batched.candidates import Candidates, Origin
+from fim_dynsys.models.fim_ode.batched.observations import STEP_LIMIT, Scaled
+from fim_dynsys.models.fim_ode.batched.pool import Opinion
+from fim_dynsys.models.fim_ode.batched.rollout import rollouts, step_grid
 from fim_dynsys.models.fim_ode.columns import MonomialTable
-from fim_dynsys.models.fim_ode.flows import rollouts, step_grid
-from fim_dynsys.models.fim_ode.scaling import STEP_LIMIT, Scaled
-from fim_dynsys.models.fim_ode.search import Candidates, Opinion, Origin
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 
+SHORTLIST = 24
+PER_SUPPORT, UNFITTED = 2, 4
 N_FEATURES = 55
 CLIP = 5.0
-"""Columns of `features`, and where standardised ones are cut: those of `fim_dynsys.regression.selection`."""
+"""Those of `fim_dynsys.regression.selection`, which needs more than torch and numpy; a test compares them."""
 
 _POINTS, _SOBOL_POINTS = 48, 64
 _STARTS, _SAMPLES = 8, 48
 _ESCAPE, _FAR = 1e3, 30.0
+
+
+def shortlist(candidates: Candidates, size: int = SHORTLIST) -> Candidates:
+    """The candidates worth a closer look; see `fim_dynsys.regression.selection.shortlist`."""
+    ranked = candidates.ranked()
+    finite = ranked.present & ranked.score.isfinite()
+    first = torch.arange(finite.shape[1], device=finite.device) == 0
+    finite = torch.where(finite.any(1, keepdim=True), finite, ranked.present & first)
+    solves = _last_solves(ranked, finite)
+    support = (ranked.coefficients != 0).flatten(2)
+    kept, room = torch.zeros_like(finite), size - solves.sum(1)
+    unfitted = torch.zeros_like(room)
+    for c in range(finite.shape[1]):
+        same = (support[:, :c] == support[:, c, None]).all(2) & kept[:, :c]
+        fits = finite[:, c] & ~solves[:, c] & (same.sum(1) < PER_SUPPORT) & (kept.sum(1) < room)
+        kept[:, c] = fits & (ranked.refined[:, c] | (unfitted < UNFITTED))
+        unfitted = unfitted + (kept[:, c] & ~ranked.refined[:, c])
+    chosen = kept | solves
+    short = ranked.without(~chosen).ranked()
+    most = int(chosen.sum(1).max())
+    return Candidates(*(part[:, :most] for part in short))
+
+
+def _last_solves(ranked: Candidates, finite: Tensor) -> Tensor:
+    """The last two solves (B, C) of the operator among the finite candidates."""
+    number = torch.where(finite & (ranked.origin >= Origin.SOLVE), ranked.origin, -1)
+    last = number.argsort(dim=1, stable=True)[:, -2:]  # of one origin those of the larger scores
+    return torch.zeros_like(finite).scatter(1, last, number.gather(1, last) >= 0)
 
 
 @torch.no_grad()

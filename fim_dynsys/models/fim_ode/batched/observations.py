@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from fim_dynsys.models.fim_ode.smoothers import NEAREST, Smoothed, gcv_spline, last_time
+from fim_dynsys.models.fim_ode.batched.smoothing import NEAREST, Smoothed, gcv_spline, last_time
 from fim_dynsys.regression.criteria import ADDITIVE_SHARES, VARIANCE_FLOOR
 
 STEP_LIMIT = 0.15

@@ -9,11 +9,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fim_dynsys.models.fim_ode.batched.observations import STEP_LIMIT, Scaled
+from fim_dynsys.models.fim_ode.batched.refinement import (
+    Fits,
+    Samples,
+    Segments,
+    fit_trajectories,
+    segments_of,
+)
+from fim_dynsys.models.fim_ode.batched.rollout import Grid, Terms, sparse_terms, step_grid
+from fim_dynsys.models.fim_ode.batched.sparse import backward_elimination, solve_supports
 from fim_dynsys.models.fim_ode.columns import MonomialTable
-from fim_dynsys.models.fim_ode.flows import Grid, Terms, sparse_terms, step_grid
-from fim_dynsys.models.fim_ode.regressions import backward_elimination, solve_supports
-from fim_dynsys.models.fim_ode.scaling import STEP_LIMIT, Scaled
-from fim_dynsys.models.fim_ode.shooting import Fits, Samples, fit_trajectories
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 
 ROUNDS = 8
@@ -83,6 +89,11 @@ class Met(NamedTuple):
     score: Tensor  # (E, R + 1) BIC on the nodes of the fits
     present: Tensor  # (E, R + 1) bool
 
+    @staticmethod
+    def of(slots: "list[Met]") -> "Met":
+        """From one slot after the other, see `slot`."""
+        return Met(*(torch.stack(part, 1) for part in zip(*slots, strict=True)))
+
 
 def bic(variance: Tensor, n: Tensor, active: Tensor, signal: Tensor) -> Tensor:
     """Twin of `fim_dynsys.regression.criteria.bic` for one start each: variances (..., d), the rest (...)."""
@@ -122,9 +133,10 @@ def refine(
     coefficients: Tensor,
     variance: Tensor,
     paths: Tensor,
-    segments: tuple[int, ...] = (5, 1),
+    segments: Segments = (5, 1),
     effort: Effort = Effort(),
     size: int = MAX_TERMS,
+    max_iterations: int = ITERATIONS,
 ) -> Refined:
     """Fit coefficients and starts to the trajectories, the terms kept.
 
@@ -142,12 +154,14 @@ def refine(
         Residual variances (E, d) of the candidates, inf where unknown.
     paths : Tensor
         States (E, N, d) to linearise about first.
-    segments : tuple of int
-        Stages of free starts.
+    segments : tuple of int or Tensor (E,)
+        Stages of free starts, see `fit_trajectories`.
     effort : Effort
         How it is done.
     size : int
         Room for parameters.
+    max_iterations : int
+        Largest number of steps of a stage.
     """
     terms = sparse_terms(coefficients != 0, size)
     assumed = assumed_variance(contexts, owner, variance)
@@ -155,7 +169,7 @@ def refine(
     samples = samples_of(contexts, owner, assumed, grid)
     start = terms.parameters(coefficients)
     fit = fit_trajectories(
-        table, samples, terms, start, paths, segments, ITERATIONS, effort.compact, effort.block
+        table, samples, terms, start, paths, segments, max_iterations, effort.compact, effort.block
     )
     return _scored(contexts, owner, terms, assumed, fit)
 
@@ -226,18 +240,31 @@ def refine_and_prune(
     coefficients: Tensor,
     variance: Tensor,
     effort: Effort = Effort(),
+    segments: Segments = (5, 1),
 ) -> Met:
     """Refine, drop the terms whose Wald statistics do not pay their share of the BIC, and repeat.
 
     Parameters are those of `refine`, which starts from the smoothed states. With ``effort.compact`` the
     candidates that have nothing to drop are left out of later rounds.
     """
-    best = refine(
-        table, contexts, owner, coefficients, variance, contexts.spline.states[owner], effort=effort
-    )
+    return pruned(table, contexts, owner, coefficients, variance, effort, segments)[0]
+
+
+def pruned(
+    table: MonomialTable,
+    contexts: Scaled,
+    owner: Tensor,
+    coefficients: Tensor,
+    variance: Tensor,
+    effort: Effort = Effort(),
+    segments: Segments = (5, 1),
+) -> tuple[Met, Refined]:
+    """As `refine_and_prune`: all structures met, and the best of each candidate."""
+    smoothed = contexts.spline.states[owner]
+    best = refine(table, contexts, owner, coefficients, variance, smoothed, segments, effort)
     everyone = torch.arange(len(owner), device=owner.device)
     alive = best.score.isfinite()
-    met = [_slot(len(owner), everyone, torch.ones_like(alive), best)]
+    met = [slot(len(owner), everyone, torch.ones_like(alive), best)]
     order, limit = droppable(contexts, owner, best)
     share = torch.ones_like(best.score)
     for _ in range(ROUNDS):
@@ -257,11 +284,11 @@ def refine_and_prune(
             without(now, dropped),
             now.variance,
             now.paths,
-            (1,),
+            segments_of(segments[-1:], index),
             effort,
             size=order.shape[1],
         )
-        met.append(_slot(len(owner), index, alive[index], trial))
+        met.append(slot(len(owner), index, alive[index], trial))
         better = (trial.score < now.score) & alive[index]
         best = best.replaced(index, better, trial)
         again, room = droppable(contexts, own, best.take(index))
@@ -269,10 +296,10 @@ def refine_and_prune(
         limit = limit.index_copy(0, index, torch.where(better, room, limit[index]))
         share = share.index_copy(0, index, torch.where(better, 1.0, 0.5 * share[index]))
         alive = alive.index_copy(0, index, alive[index] & (better | (taken > 1)))
-    return Met(*(torch.stack(part, 1) for part in zip(*met, strict=True)))
+    return Met.of(met), best
 
 
-def _slot(size: int, index: Tensor, present: Tensor, found: Refined) -> Met:
+def slot(size: int, index: Tensor, present: Tensor, found: Refined) -> Met:
     """What was found at `index` among `size` candidates."""
 
     def spread(values: Tensor) -> Tensor:

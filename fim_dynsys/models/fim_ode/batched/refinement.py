@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from fim_dynsys.models.fim_ode.batched.rollout import Grid, Terms, grid_of, interval_maps
 from fim_dynsys.models.fim_ode.columns import MonomialTable
-from fim_dynsys.models.fim_ode.flows import Grid, Terms, grid_of, interval_maps
 
 DAMPING = (1e-4, 1e8)
 """First Levenberg-Marquardt factor, and the one at which a stage gives up."""
@@ -27,6 +27,10 @@ DECREASE = 1e-5
 
 _SMALLEST_PIVOT = 1e-15
 _SIMILAR = 64  # samples: elements of a block differ by less than that, where there are enough
+
+
+Segments = tuple[int | Tensor, ...]
+"""Numbers of segments with a free start in each stage: one for all E fits, or one for each (E,)."""
 
 
 class Samples(NamedTuple):
@@ -119,7 +123,7 @@ def fit_trajectories(
     terms: Terms,
     parameters: Tensor,
     paths: Tensor,
-    segments: tuple[int, ...] = (5, 1),
+    segments: Segments = (5, 1),
     max_iterations: int = 8,
     compact: bool = True,
     block: int | None = None,
@@ -138,8 +142,8 @@ def fit_trajectories(
         Where to start (E, q), 0 in padding.
     paths : Tensor
         States (E, N, d) to linearise about first.
-    segments : tuple of int
-        Number of segments with a free start in each stage.
+    segments : tuple of int or Tensor (E,)
+        Number of segments with a free start in each stage, at most half the number of samples.
     max_iterations : int
         Largest number of steps of a stage.
     compact : bool
@@ -151,8 +155,12 @@ def fit_trajectories(
     if block is None or len(parameters) <= block:
         return _fitted(table, samples, terms, parameters, paths, segments, max_iterations, compact)
     size = terms.present.sum(1)
-    order = (samples.count // _SIMILAR * (terms.present.shape[1] + 1) + size).argsort()
     q = parameters.shape[1]
+    alike = torch.zeros_like(size)  # segments of a block have room for the longest, and blocks for the most
+    for own in segments:
+        alike = alike * (samples.values.shape[1] + 1) + own
+    alike = alike * (samples.values.shape[1] // _SIMILAR + 1) + samples.count // _SIMILAR
+    order = (alike * (q + 1) + size).argsort()
     parts = []
     for index in order.split(block):
         width, length = int(size[index].max()), int(samples.count[index].max())
@@ -164,7 +172,7 @@ def fit_trajectories(
             own,
             parameters[index, :width],
             paths[index, :length],
-            segments,
+            segments_of(segments, index),
             max_iterations,
             compact,
         )
@@ -173,13 +181,18 @@ def fit_trajectories(
     return Fits(*(torch.cat(part)[back] for part in zip(*parts, strict=True)))
 
 
+def segments_of(segments: Segments, index: Tensor) -> Segments:
+    """Those of some of the fits."""
+    return tuple(own if isinstance(own, int) else own[index] for own in segments)
+
+
 def _fitted(
     table: MonomialTable,
     samples: Samples,
     terms: Terms,
     parameters: Tensor,
     paths: Tensor,
-    segments: tuple[int, ...],
+    segments: Segments,
     max_iterations: int,
     compact: bool,
 ) -> Fits:
@@ -200,12 +213,12 @@ def _fitted(
     return Fits(parameters, paths, merit - (samples.pull * away**2).sum(-1), information, iterations)
 
 
-def segmented(samples: Samples, segments: int) -> tuple[Layout, Tensor]:
+def segmented(samples: Samples, segments: int | Tensor) -> tuple[Layout, Tensor]:
     """Samples in segments of nearly equal numbers, and which sample (E, S L) each slot holds."""
     n = samples.count[:, None]
-    pieces = torch.minimum(n // 2, torch.full_like(n, segments)).clamp(min=1)
-    number = torch.arange(segments + 1, device=n.device)
-    bounds = torch.round(torch.minimum(number, pieces) * (n / pieces.double())).long()
+    pieces = torch.minimum(samples.count // 2, torch.as_tensor(segments, device=n.device)).clamp(min=1)
+    bounds = bounds_of(samples.count, pieces)
+    pieces = pieces[:, None]
     length = int((bounds[:, 1:] - bounds[:, :-1]).max())
     slot = bounds[:, :-1, None] + torch.arange(length, device=n.device)  # (E, S, L)
     inside, last = slot < bounds[:, 1:, None], slot + 1 >= bounds[:, 1:, None]
@@ -223,6 +236,13 @@ def segmented(samples: Samples, segments: int) -> tuple[Layout, Tensor]:
     place = segment * length + (sample - bounds.gather(1, segment)).clamp(0, length - 1)
     values = _rows(samples.values, slots).view_as(weights)
     return Layout(place, grid, values, weights, follows, typical, samples.start, samples.pull), slots
+
+
+def bounds_of(count: Tensor, pieces: Tensor) -> Tensor:
+    """First samples (E, S + 1) of nearly equal pieces (E,) of `count` samples (E,), empty behind the last."""
+    number = torch.arange(int(pieces.max()) + 1, device=count.device)
+    each = count / pieces.double()
+    return torch.round(torch.minimum(number, pieces[:, None]) * each[:, None]).long()
 
 
 def _rows(values: Tensor, index: Tensor) -> Tensor:
