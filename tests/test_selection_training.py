@@ -28,6 +28,7 @@ from training.selection import (
     read_shards,
     report,
     selector_tensors,
+    some,
     train,
     utility,
 )
@@ -85,6 +86,17 @@ def test_training_finds_the_feature_that_tells():
     assert result["oracle"]["reconstruction"] == 100.0
     assert untrained < 60.0 < 80.0 < result["selector"]["reconstruction"]
     assert utility(data.labels).max() == pytest.approx(2.0 + 0.25 * (1 / 6 + 1 / 3))
+
+
+def test_some_contexts_are_drawn_without_repeats():
+    number = torch.arange(20.0)
+    every = Data(number.view(20, 1, 1), torch.zeros(20, 1, 4), torch.ones(20, 1, dtype=bool), number)
+    drawn = some(every, 12, 3)
+    assert len(set(drawn.origin.tolist())) == 12 and torch.equal(drawn.features[:, 0, 0], drawn.origin)
+    assert torch.equal(some(every, 12, 3).origin, drawn.origin)
+    assert not torch.equal(some(every, 12, 4).origin, drawn.origin)
+    with pytest.raises(ValueError, match="--take: expected 1 to 20 contexts"):
+        some(every, 21, 3)
 
 
 def test_exported_networks_rank_as_in_training(tmp_path):

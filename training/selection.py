@@ -329,6 +329,13 @@ def joined(first: Data, second: Data) -> Data:
     return Data(*parts, torch.cat(longer), torch.cat([first.origin, second.origin]))
 
 
+def some(data: Data, count: int, seed: int) -> Data:
+    """So many contexts, drawn without replacement."""
+    if not 1 <= count <= len(data.mask):
+        raise ValueError(f"--take: expected 1 to {len(data.mask)} contexts, which there are, got {count}.")
+    return data.subset(torch.randperm(len(data.mask), generator=torch.Generator().manual_seed(seed))[:count])
+
+
 def read_shards(folders, width=None):
     """All contexts in the shards of some runs, in the order of their names.
 
@@ -446,6 +453,7 @@ def main() -> None:
         "--worker", type=int, nargs=2, default=(0, 1), metavar=("K", "OF"), help="share of shards"
     )
     parser.add_argument("--also", nargs="*", default=[], metavar="NAME", help="runs whose contexts add to it")
+    parser.add_argument("--take", type=int, metavar="N", help="train on so many of the contexts only")
     parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
@@ -534,6 +542,8 @@ def _train_and_export(arguments, folder: Path) -> None:
     if arguments.also:
         more = read_shards([Path("runs") / name for name in arguments.also], data.features.shape[2])
         known = joined(known, more)
+    if arguments.take is not None:
+        known = some(known, arguments.take, arguments.seed)
     seen = known.features[known.mask]
     centre, spread = seen.mean(0), seen.std(0).clamp(min=1e-3)
     known, unknown = (
