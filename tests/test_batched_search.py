@@ -39,6 +39,7 @@ from training.contexts import draw
 from training.corruption import Observation
 from training.generation import Integration
 from training.prior import components
+from training.ranker import read_contexts
 from training.selection import (
     PRIORS,
     draw_shards,
@@ -46,7 +47,6 @@ from training.selection import (
     make_shard,
     make_shards,
     operator_candidates,
-    read_contexts,
     together,
 )
 

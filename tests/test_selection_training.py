@@ -16,22 +16,8 @@ from fim_dynsys.regression.terms import Dictionary
 from training import selection
 from training.contexts import draw
 from training.evaluate import SETTINGS, development_cases
-from training.selection import (
-    PRIORS,
-    Data,
-    Ranker,
-    export,
-    label,
-    make_shard,
-    operator_candidates,
-    portfolio_candidates,
-    read_shards,
-    report,
-    selector_tensors,
-    some,
-    train,
-    utility,
-)
+from training.ranker import Data, Ranker, export, read_shards, report, selector_tensors, some, train, utility
+from training.selection import PRIORS, label, make_shard, operator_candidates, portfolio_candidates
 
 
 @pytest.mark.parametrize("prior", ["paper", "sparse", "functions", "rational"])

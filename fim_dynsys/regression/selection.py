@@ -270,7 +270,7 @@ class Selector:
     Attributes
     ----------
     members : list of dict
-        Weights of networks whose logits are averaged, by the names in `training.selection`.
+        Weights of networks whose logits are averaged, by the names in `training.ranker`.
     centre, spread : array (F,)
         By which features are standardised.
     """

@@ -1,0 +1,197 @@
+"""The network that ranks candidate fields: labelled contexts read from shards, training, scores, export.
+
+`training.selection` makes the shards and is the command line.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from fim_dynsys.models.fim_ode.weights import build_network, save_weights
+from fim_dynsys.regression.portfolio import N_PORTFOLIO_FEATURES, priced, without_functions
+
+
+class Ranker(nn.Module):
+    """The network of `fim_dynsys.regression.selection.Selector`, in torch for training."""
+
+    def __init__(self, n_features: int, width: int = 48, dropout: float = 0.2):
+        super().__init__()
+        self.drop = nn.Dropout(dropout)
+        self.first = nn.Linear(n_features, width)
+        self.own = nn.Linear(width, width)
+        self.mix, self.pool = nn.Linear(width, width), nn.Linear(3 * width, width, bias=False)
+        self.mix2, self.pool2 = nn.Linear(width, width), nn.Linear(3 * width, width, bias=False)
+        self.out = nn.Linear(width, 1, bias=False)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """Logits (B, C) of standardised features (B, C, F); -inf where the mask (B, C) is false."""
+        gelu = nn.GELU(approximate="tanh")
+        hidden = self.drop(gelu(self.own(self.drop(gelu(self.first(x))))))
+        for mix, pool in ((self.mix, self.pool), (self.mix2, self.pool2)):
+            hidden = hidden + self.drop(gelu(mix(hidden) + pool(_pooled(hidden, mask))[:, None]))
+        return self.out(hidden)[..., 0].masked_fill(~mask, -torch.inf)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Tensors under the names that `Selector` reads."""
+        named = {"in": self.first, "own": self.own, "mix": self.mix, "mix2": self.mix2}
+        named |= {"pool": self.pool, "pool2": self.pool2, "out": self.out}
+        out = {}
+        for name, layer in named.items():
+            out[name] = layer.weight.detach().T
+            if layer.bias is not None:
+                out[f"{name}_bias"] = layer.bias.detach()
+        return out
+
+
+def _pooled(hidden: Tensor, mask: Tensor) -> Tensor:
+    kept = mask[..., None]
+    mean = (hidden * kept).sum(1) / kept.sum(1)
+    highest = hidden.masked_fill(~kept, -torch.inf).amax(1)
+    return torch.cat([mean, highest, hidden[:, 0]], -1)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Padded contexts: features (N, C, F), labels (N, C, 4), mask (N, C), prior and dimension (N, 2)."""
+
+    features: Tensor
+    labels: Tensor
+    mask: Tensor
+    origin: Tensor
+
+    def subset(self, index):
+        """Some of the contexts."""
+        return Data(self.features[index], self.labels[index], self.mask[index], self.origin[index])
+
+    def to(self, device):
+        """The same contexts on another device."""
+        return Data(*(getattr(self, name).to(device) for name in ("features", "labels", "mask", "origin")))
+
+
+def joined(first: Data, second: Data) -> Data:
+    """All contexts of both, padded to the larger number of candidates."""
+    count = max(first.mask.shape[1], second.mask.shape[1])
+    longer = [nn.functional.pad(d.mask, (0, count - d.mask.shape[1])) for d in (first, second)]
+    parts = [
+        torch.cat([nn.functional.pad(v, (0, 0, 0, count - v.shape[1])) for v in pair])
+        for pair in ((first.features, second.features), (first.labels, second.labels))
+    ]
+    return Data(*parts, torch.cat(longer), torch.cat([first.origin, second.origin]))
+
+
+def some(data: Data, count: int, seed: int) -> Data:
+    """So many contexts, drawn without replacement."""
+    if not 1 <= count <= len(data.mask):
+        raise ValueError(f"--take: expected 1 to {len(data.mask)} contexts, which there are, got {count}.")
+    return data.subset(torch.randperm(len(data.mask), generator=torch.Generator().manual_seed(seed))[:count])
+
+
+def read_shards(folders, width=None):
+    """All contexts in the shards of some runs, in the order of their names.
+
+    Where `width` is that of a portfolio, contexts of the operator's polynomial candidates are extended to it.
+    """
+    return read_contexts(sorted(p for folder in folders for p in folder.glob("shard-*.npz")), width)
+
+
+def read_contexts(paths, width=None):
+    """All contexts in some files, see `read_shards`."""
+    contexts = []
+    for path in paths:
+        with np.load(path) as file:
+            for key in file.files:
+                if key.endswith("/features"):
+                    number, seen = key.split("/")[0], file[key]
+                    if seen.shape[1] != (width or seen.shape[1]):
+                        seen = without_functions(seen)
+                    contexts.append([seen, file[f"{number}/labels"], file[f"{number}/prior"]])
+    longest = max(len(f) for f, _, _ in contexts)
+    values = torch.zeros(len(contexts), longest, contexts[0][0].shape[1])
+    labels, mask = torch.zeros(len(contexts), longest, 4), torch.zeros(len(contexts), longest, dtype=bool)
+    for i, (f, lab, _) in enumerate(contexts):
+        values[i, : len(f)], labels[i, : len(f)] = torch.tensor(f), torch.tensor(lab)
+        mask[i, : len(f)] = True
+    return Data(values, labels, mask, torch.tensor(np.stack([o for _, _, o in contexts])))
+
+
+def utility(labels: Tensor) -> Tensor:
+    """What a choice is worth: both successes, and a share for a field that is near the truth."""
+    near = 1.0 / (1.0 + 5.0 * labels[..., 2]) + 1.0 / (1.0 + 2.0 * labels[..., 3])
+    return labels[..., 0] + labels[..., 1] + 0.25 * near
+
+
+def train(data: Data, seed: int, steps: int, width: int = 48, device: torch.device | str = "cpu") -> Ranker:
+    """Raise the expected utility of a choice drawn from the softmax, by AdamW with a cosine schedule.
+
+    Trained on `device`, returned on the CPU.
+    """
+    torch.manual_seed(seed)
+    data = data.to(device)
+    ranker = Ranker(data.features.shape[2], width).to(device)
+    optimiser = torch.optim.AdamW(ranker.parameters(), lr=2e-3, weight_decay=0.1)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    worth = utility(data.labels)
+    generator = torch.Generator(device).manual_seed(seed)
+    for _ in tqdm(range(steps), desc=f"member {seed}", disable=None, leave=False):
+        index = torch.randint(len(worth), (128,), generator=generator, device=device)
+        values, mask = data.features[index], data.mask[index]
+        values = values + 0.1 * torch.randn(values.shape, generator=generator, device=device)
+        logits = ranker(values, mask)
+        loss = -(logits.softmax(-1) * worth[index]).sum(-1).mean()
+        # some cross-entropy to the softened best keeps gradients where a choice is sure and wrong
+        target = (4.0 * worth[index]).masked_fill(~mask, -torch.inf).softmax(-1)
+        loss = loss - 0.1 * (target * logits.log_softmax(-1).clamp(min=-50)).sum(-1).mean()
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(ranker.parameters(), 1.0)
+        optimiser.step()
+        schedule.step()
+    return ranker.eval().cpu()
+
+
+def scores(data: Data, choice: Tensor) -> dict[str, float]:
+    """Mean reconstruction and generalisation of one choice (N,) per context, in percent."""
+    chosen = data.labels[torch.arange(len(choice)), choice]
+    return {
+        "reconstruction": 100 * float(chosen[:, 0].mean()),
+        "generalisation": 100 * float(chosen[:, 1].mean()),
+    }
+
+
+def report(data: Data, logits: Tensor) -> dict[str, dict[str, float]]:
+    """The choice beside that of BIC (the first candidate) and of an oracle of the same utility.
+
+    Of a portfolio, also beside that of BIC with a price on functions.
+    """
+    worth = utility(data.labels).masked_fill(~data.mask, -torch.inf)
+    rules = {"BIC": scores(data, torch.zeros(len(worth), dtype=torch.long))}
+    if data.features.shape[2] == N_PORTFOLIO_FEATURES:
+        rules["margin"] = scores(data, priced(data.features).masked_fill(~data.mask, -torch.inf).argmax(-1))
+    return rules | {
+        "selector": scores(data, logits.argmax(-1)),
+        "oracle": scores(data, worth.argmax(-1)),
+    }
+
+
+def selector_tensors(members: list[Ranker], centre: Tensor, spread: Tensor) -> dict[str, Tensor]:
+    """Tensors that `Selector.from_tensors` reads."""
+    tensors = {f"{i}/{name}": v for i, member in enumerate(members) for name, v in member.tensors().items()}
+    return tensors | {"centre": centre, "spread": spread}
+
+
+def export(path: Path, operator: Path, selector: dict[str, Tensor], header: dict):
+    """The operator's weights file with a `Selector` beside the network, float16."""
+    network, known = build_network(operator)
+    save_weights(
+        path,
+        network,
+        known["architecture"],
+        network.config,
+        known["max_dim"],
+        known["extra"] | {"selector": header},
+        selector=selector,
+    )
