@@ -143,10 +143,10 @@ def test_constants_are_those_of_the_originals():
     )
     assert (horizon.MERGED, horizon.MERGED_FITS) == (original_horizon._MERGED, original_horizon._MERGED_FITS)
     assert horizon.LAST_ITERATIONS == original_horizon._LAST_ITERATIONS
-    assert pruning.MAX_TERMS == original_horizon._MOST_TERMS
-    assert pruning.ITERATIONS == original_horizon._ITERATIONS
-    assert (pruning.MAX_TERMS, pruning.ROUNDS) == (original_pool._MAX_TERMS, original_pruning._ROUNDS)
-    assert pruning.ITERATIONS == original_pruning._ITERATIONS
+    assert pruning.MAX_TERMS == original_horizon.MAX_TERMS
+    assert pruning.ITERATIONS == original_horizon.ITERATIONS
+    assert (pruning.MAX_TERMS, pruning.ROUNDS) == (original_pool.MAX_TERMS, original_pruning._ROUNDS)
+    assert pruning.ITERATIONS == original_pruning.ITERATIONS
     assert pruning.CANCELLED == original_pruning._CANCELLED
     assert (refinement.DAMPING, refinement.DECREASE) == (original_fits._DAMPING, original_fits._DECREASE)
     assert selection.SHORTLIST == original_selection.SHORTLIST
@@ -341,8 +341,7 @@ class Elements:
         support = self.coefficients != 0
         self.terms = batched_rollout.sparse_terms(support, int(support.sum((1, 2)).max()))
         self.assumed = pruning.assumed_variance(case.scaled, self.owner, self.variance)
-        grid = batched_rollout.step_grid(case.scaled.t, case.scaled.mask, STEP_LIMIT)
-        self.samples = pruning.samples_of(case.scaled, self.owner, self.assumed, grid)
+        self.samples = pruning.samples_of(case.scaled, self.owner, self.assumed)
         self.paths = case.scaled.spline.states[self.owner]
         self.parameters = self.terms.parameters(self.coefficients)
 

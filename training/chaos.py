@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from training.families import Drawn, chance, uniform
 from training.fields import Fields, exponents, rates
 
 _STEP = 0.05
@@ -23,7 +24,7 @@ _ROUNDS = 500
 
 
 @dataclass(frozen=True)
-class ChaoticPrior:
+class ChaoticPrior(Drawn):
     """Chaotic flows with five to eight monomials of degree two or less, half of them with factors of 1.
 
     States are scaled to a root mean square of 1 on the attractor and time such that the span of 9.95 holds
@@ -37,11 +38,6 @@ class ChaoticPrior:
     exponent: float = 0.01
     span: float = 9.95
     smallest_dim: int = 3
-    integration: str = "dormand-prince"
-
-    def starts(self, n: int, count: int, dim: int, generator: torch.Generator) -> Tensor:
-        """Initial states (n, count, dim) from a normal distribution, of the attractor's size."""
-        return torch.randn(n, count, dim, generator=generator, device=generator.device)
 
     def fields(self, n: int, dim: int, generator: torch.Generator) -> Fields:
         """n fields.
@@ -73,8 +69,8 @@ class ChaoticPrior:
         first = torch.nn.functional.one_hot(rank.argmax(-1), rank.shape[-1])
         rank = (rank + first).flatten(1).argsort(1, descending=True).argsort(1).view(rank.shape)
         kept = rank < torch.randint(self.terms[0], self.terms[1] + 1, (n, 1, 1), **where)
-        size = 0.1 + 3.9 * torch.rand(rank.shape, **where)
-        size = torch.where(torch.rand(rank.shape, **where) < 0.5, 1.0, size)
+        size = uniform(generator, 0.1, 4.0, *rank.shape)
+        size = torch.where(chance(generator, 0.5, *rank.shape), 1.0, size)
         sign = 2.0 * torch.randint(0, 2, rank.shape, **where) - 1.0
         out = torch.zeros(n, len(low), dim, device=generator.device)
         out[:, low.to(generator.device)] = (kept * size * sign).transpose(1, 2)
@@ -84,9 +80,7 @@ class ChaoticPrior:
         """Coefficients of the same flows in other units of states and time."""
         powers = exponents(flows.shape[-1]).to(flows)
         columns = torch.exp(size.log() @ powers.T)[..., None]  # (n, m, 1)
-        units = self.shortest + (self.longest - self.shortest) * torch.rand(
-            len(flows), 1, 1, generator=generator, device=generator.device
-        )
+        units = uniform(generator, self.shortest, self.longest, len(flows), 1, 1)
         return flows * columns / size[:, None] * unit[:, None, None] * units / self.span
 
 

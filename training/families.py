@@ -14,7 +14,7 @@ from torch import Tensor
 from training.fields import Fields, Ridge, exponents, monomial_table
 
 
-class _Drawn:
+class Drawn:
     """Random numbers on a generator's device, and starts from a normal distribution."""
 
     smallest_dim = 1
@@ -24,24 +24,24 @@ class _Drawn:
         return _normal(generator, n, count, dim)
 
 
-def _uniform(generator: torch.Generator, low: float, high: float, *shape: int) -> Tensor:
+def uniform(generator: torch.Generator, low: float, high: float, *shape: int) -> Tensor:
     return low + (high - low) * torch.rand(*shape, generator=generator, device=generator.device)
 
 
 def _log_uniform(generator: torch.Generator, low: float, high: float, *shape: int) -> Tensor:
-    return torch.exp(_uniform(generator, math.log(low), math.log(high), *shape))
+    return torch.exp(uniform(generator, math.log(low), math.log(high), *shape))
 
 
 def _normal(generator: torch.Generator, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=generator, device=generator.device)
 
 
-def _chance(generator: torch.Generator, probability: float, *shape: int) -> Tensor:
-    return _uniform(generator, 0.0, 1.0, *shape) < probability
+def chance(generator: torch.Generator, probability: float, *shape: int) -> Tensor:
+    return uniform(generator, 0.0, 1.0, *shape) < probability
 
 
 def _signs(generator: torch.Generator, *shape: int) -> Tensor:
-    return torch.where(_chance(generator, 0.5, *shape), 1.0, -1.0)
+    return torch.where(chance(generator, 0.5, *shape), 1.0, -1.0)
 
 
 def _one_hot(generator: torch.Generator, dim: int, *shape: int) -> Tensor:
@@ -57,7 +57,7 @@ def _linear_columns(dim: int) -> list[int]:
 
 
 @dataclass(frozen=True)
-class TermsPrior(_Drawn):
+class TermsPrior(Drawn):
     """A few linear and quadratic terms per equation, and functions of one coordinate or a combination.
 
     Every system has a function term, every equation at most `max_terms`, each times 1 or a coordinate. A
@@ -72,27 +72,27 @@ class TermsPrior(_Drawn):
     def starts(self, n: int, count: int, dim: int, generator: torch.Generator) -> Tensor:
         """Normal; positive in a share of the systems, as concentrations are."""
         normal = _normal(generator, n, count, dim)
-        return torch.where(_chance(generator, self.positive_share, n, 1, 1), normal.abs(), normal)
+        return torch.where(chance(generator, self.positive_share, n, 1, 1), normal.abs(), normal)
 
     def fields(self, n: int, dim: int, generator: torch.Generator) -> Fields:
         """n fields; slot (i, k) holds function k in equation i."""
-        scale = _uniform(generator, 0.3, 2.0, n, 1, 1)
+        scale = uniform(generator, 0.3, 2.0, n, 1, 1)
         slots = dim * len(self.functions)
         one = _one_hot(generator, dim, n, slots)
         both = one + _signs(generator, n, slots, 1) * _one_hot(generator, dim, n, slots)
-        direction = torch.where(_chance(generator, 0.75, n, slots, 1), one, both)
+        direction = torch.where(chance(generator, 0.75, n, slots, 1), one, both)
         direction = (
             direction * (_signs(generator, n, slots) * _log_uniform(generator, 0.4, 2.5, n, slots))[..., None]
         )
-        offset = _normal(generator, n, slots) * _chance(generator, 0.5, n, slots)
-        alone = _chance(generator, 0.6, n, slots, 1)
+        offset = _normal(generator, n, slots) * chance(generator, 0.5, n, slots)
+        alone = chance(generator, 0.6, n, slots, 1)
         factor = torch.cat(
             [alone.to(offset.dtype), torch.where(alone, 0.0, _one_hot(generator, dim, n, slots))], -1
         )
         size = _signs(generator, n, slots) * torch.exp(0.5 * _normal(generator, n, slots))
         size = size * self._kept(n, dim, generator)
         own = torch.eye(dim, device=size.device).repeat_interleave(len(self.functions), 0)
-        shared = -_one_hot(generator, dim, n, slots) * _chance(generator, 0.3, n, slots, 1)
+        shared = -_one_hot(generator, dim, n, slots) * chance(generator, 0.3, n, slots, 1)
         amplitude = (own + torch.where(own > 0, 0.0, shared)) * size[..., None]
         ridge = Ridge(self.functions * dim, direction, offset, amplitude * scale, factor)
         return Fields(self._polynomial(n, dim, generator) * scale, ridge)
@@ -100,7 +100,7 @@ class TermsPrior(_Drawn):
     def _kept(self, n: int, dim: int, generator: torch.Generator) -> Tensor:
         """Which slots (n, dim * functions) are used: at most `max_terms` an equation, one at least in all."""
         many = len(self.functions)
-        rank = _uniform(generator, 0.0, 1.0, n, dim, many).argsort(-1).argsort(-1)
+        rank = uniform(generator, 0.0, 1.0, n, dim, many).argsort(-1).argsort(-1)
         most = min(self.max_terms, many) + 1
         count = torch.randint(0, most, (n, dim, 1), generator=generator, device=generator.device)
         sure = _one_hot(generator, dim, n)[..., None].to(count.dtype)
@@ -110,7 +110,7 @@ class TermsPrior(_Drawn):
         """Linear damping or growth of every coordinate, and a few random terms up to degree 2."""
         degree = exponents(dim).sum(1).to(generator.device)
         rank = (
-            _uniform(generator, 0.0, 1.0, n, dim, len(degree))
+            uniform(generator, 0.0, 1.0, n, dim, len(degree))
             .masked_fill(degree > 2, 2.0)
             .argsort(-1)
             .argsort(-1)
@@ -118,14 +118,14 @@ class TermsPrior(_Drawn):
         most = self.polynomial_terms + 1
         kept = rank < torch.randint(0, most, (n, dim, 1), generator=generator, device=generator.device)
         values = 0.7 * _normal(generator, n, dim, len(degree)) * kept
-        damping = -_uniform(generator, -0.2, 1.2, n, dim)
+        damping = -uniform(generator, -0.2, 1.2, n, dim)
         for i, column in enumerate(_linear_columns(dim)):
             values[:, i, column] += damping[:, i]
         return values.transpose(1, 2).contiguous()
 
 
 @dataclass(frozen=True)
-class PotentialPrior(_Drawn):
+class PotentialPrior(Drawn):
     """f = (rotation S - damping) grad V with V a random quartic that grows outwards and S antisymmetric.
 
     Damping alone gives gradient fields, rotation alone conserves V. A third of the systems add cosines to V,
@@ -145,23 +145,21 @@ class PotentialPrior(_Drawn):
         """n fields."""
         turn = _normal(generator, n, dim, dim)
         turn = self.rotation * (turn - turn.transpose(1, 2)) / math.sqrt(2)
-        damping = _uniform(generator, *self.damping, n, 1, 1)
-        matrix = _uniform(generator, 0.3, 1.5, n, 1, 1) * (
-            turn - damping * torch.eye(dim, device=turn.device)
-        )
+        damping = uniform(generator, *self.damping, n, 1, 1)
+        matrix = uniform(generator, 0.3, 1.5, n, 1, 1) * (turn - damping * torch.eye(dim, device=turn.device))
         powers, derivative = (tensor.to(turn.device) for tensor in _quartics(dim))
         degree = powers.sum(1)
         sizes = torch.tensor([0.0, 0.5, 0.7, 0.25, 0.08], device=turn.device)[degree]
-        potential = sizes * _normal(generator, n, len(degree)) * _chance(generator, 0.6, n, len(degree))
+        potential = sizes * _normal(generator, n, len(degree)) * chance(generator, 0.6, n, len(degree))
         walls = ((powers == 4).any(1) | ((powers == 2).any(1) & (degree == 2))).to(turn.dtype)
         potential = potential + walls * sizes * _log_uniform(generator, 0.5, 2.0, n, 1)
         gradient = torch.einsum("np,ipm->nmi", potential, derivative)
         direction = _normal(generator, n, self.n_waves, dim)
-        waves = _uniform(generator, 0.3, 1.5, n, self.n_waves, 1) * _chance(generator, 1 / 3, n, 1, 1)
+        waves = uniform(generator, 0.3, 1.5, n, self.n_waves, 1) * chance(generator, 1 / 3, n, 1, 1)
         ridge = Ridge(
             ("sine",) * self.n_waves,
             direction,
-            _uniform(generator, 0.0, 2 * math.pi, n, self.n_waves),
+            uniform(generator, 0.0, 2 * math.pi, n, self.n_waves),
             -(waves * direction) @ matrix.transpose(1, 2),  # the gradient of a cosine is minus a sine
             torch.eye(1 + dim, device=turn.device)[0].expand(n, self.n_waves, -1).contiguous(),
         )
@@ -182,7 +180,7 @@ def _quartics(dim: int) -> tuple[Tensor, Tensor]:
 
 
 @dataclass(frozen=True)
-class OscillatorPrior(_Drawn):
+class OscillatorPrior(Drawn):
     """Attracting limit cycles seen from a random frame.
 
     Half are rotations whose radius saturates (the normal form of a Hopf bifurcation), half are Lienard
@@ -201,7 +199,7 @@ class OscillatorPrior(_Drawn):
 
         omega = 2 * math.pi / 10 * _log_uniform(generator, *self.periods, n)
         growth = omega * _log_uniform(generator, 0.05, 1.5, n)
-        shear = omega * _uniform(generator, -0.4, 0.4, n)
+        shear = omega * uniform(generator, -0.4, 0.4, n)
         normal = torch.zeros(n, len(rows), dim, device=omega.device)
         for own, other, sign in ((0, 1, -1.0), (1, 0, 1.0)):
             axis = [(1, 0), (0, 1)]
@@ -214,17 +212,17 @@ class OscillatorPrior(_Drawn):
         lienard = torch.zeros_like(normal)
         lienard[:, monomial(1, 0), 0] = 2 * growth
         lienard[:, monomial(3, 0), 0] = -2 * growth
-        lienard[:, monomial(2, 0), 0] = growth * _uniform(generator, -0.6, 0.6, n)
+        lienard[:, monomial(2, 0), 0] = growth * uniform(generator, -0.6, 0.6, n)
         lienard[:, monomial(0, 1), 0] = omega
         lienard[:, monomial(1, 0), 1] = -omega
-        lienard[:, monomial(0, 1), 1] = -omega * _uniform(generator, 0.0, 0.3, n)
-        lienard[:, monomial(), 1] = omega * _uniform(generator, -0.4, 0.4, n)
-        values = torch.where(_chance(generator, 0.5, n, 1, 1), normal, lienard)
+        lienard[:, monomial(0, 1), 1] = -omega * uniform(generator, 0.0, 0.3, n)
+        lienard[:, monomial(), 1] = omega * uniform(generator, -0.4, 0.4, n)
+        values = torch.where(chance(generator, 0.5, n, 1, 1), normal, lienard)
         for k in range(2, dim):
             rate = _log_uniform(generator, 0.2, 5.0, n)
             values[:, _linear_columns(dim)[k], k] = -rate
             for power in ((1, 0), (0, 1), (2, 0), (1, 1)):
-                driven = _normal(generator, n) * _chance(generator, 0.5, n)
+                driven = _normal(generator, n) * chance(generator, 0.5, n)
                 values[:, monomial(*power), k] = rate * driven
         return Fields(reframed(values, *self._frame(n, dim, generator)))
 
@@ -232,8 +230,8 @@ class OscillatorPrior(_Drawn):
         """A random linear map and shift from new coordinates to those of the normal form."""
         rotation, _ = torch.linalg.qr(_normal(generator, n, dim, dim))
         plain = torch.eye(dim, device=rotation.device)
-        rotation = torch.where(_chance(generator, 0.5, n, 1, 1), rotation, plain)
-        shift = _normal(generator, n, dim) * _chance(generator, 0.5, n, 1)
+        rotation = torch.where(chance(generator, 0.5, n, 1, 1), rotation, plain)
+        shift = _normal(generator, n, dim) * chance(generator, 0.5, n, 1)
         return rotation * _log_uniform(generator, 0.5, 2.0, n, 1, dim), shift
 
 
@@ -254,7 +252,7 @@ def reframed(coefficients: Tensor, frame: Tensor, shift: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class SmoothPrior(_Drawn):
+class SmoothPrior(Drawn):
     """Random smooth fields: a Gaussian process by random Fourier features, and a weak pull to the origin."""
 
     n_features: int = 24
@@ -264,15 +262,15 @@ class SmoothPrior(_Drawn):
         """n fields; features of a Gaussian kernel (Rahimi and Recht 2007)."""
         many = self.n_features
         length = _log_uniform(generator, *self.length, n, 1, 1)
-        size = _uniform(generator, 0.2, 2.0, n, 1, 1) * math.sqrt(2 / many)
+        size = uniform(generator, 0.2, 2.0, n, 1, 1) * math.sqrt(2 / many)
         coefficients = torch.zeros(n, len(exponents(dim)), dim, device=generator.device)
-        pull = _uniform(generator, 0.0, 0.5, n)
+        pull = uniform(generator, 0.0, 0.5, n)
         for i, column in enumerate(_linear_columns(dim)):
             coefficients[:, column, i] = -pull
         ridge = Ridge(
             ("sine",) * many,
             _normal(generator, n, many, dim) / length,
-            _uniform(generator, 0.0, 2 * math.pi, n, many),
+            uniform(generator, 0.0, 2 * math.pi, n, many),
             size * _normal(generator, n, many, dim),
             torch.eye(1 + dim, device=generator.device)[0].expand(n, many, -1).contiguous(),
         )
@@ -280,7 +278,7 @@ class SmoothPrior(_Drawn):
 
 
 @dataclass(frozen=True)
-class LinearPrior(_Drawn):
+class LinearPrior(Drawn):
     """Stable linear systems whose rates spread over decades, some of them rotating, round a random point."""
 
     decades: float = 3.0
@@ -288,17 +286,17 @@ class LinearPrior(_Drawn):
 
     def fields(self, n: int, dim: int, generator: torch.Generator) -> Fields:
         """n fields."""
-        rate = self.fastest * 10 ** -_uniform(generator, 0.0, self.decades, n, dim)
+        rate = self.fastest * 10 ** -uniform(generator, 0.0, self.decades, n, dim)
         block = torch.diag_embed(-rate)
         for k in range(0, dim - 1, 2):
             # a pair of coordinates turns at a few times its rate, in a third of the systems
-            turn = rate[:, k] * _log_uniform(generator, 0.5, 10.0, n) * _chance(generator, 1 / 3, n)
+            turn = rate[:, k] * _log_uniform(generator, 0.5, 10.0, n) * chance(generator, 1 / 3, n)
             block[:, k + 1, k + 1] = torch.where(turn > 0, block[:, k, k], block[:, k + 1, k + 1])
             block[:, k, k + 1], block[:, k + 1, k] = turn, -turn
         rotation, _ = torch.linalg.qr(_normal(generator, n, dim, dim))
         frame = rotation * _log_uniform(generator, 0.3, 3.0, n, 1, dim)
         matrix = torch.linalg.solve(frame, block @ frame)
-        centre = _normal(generator, n, dim, 1) * _chance(generator, 0.5, n, 1, 1)
+        centre = _normal(generator, n, dim, 1) * chance(generator, 0.5, n, 1, 1)
         coefficients = torch.zeros(n, len(exponents(dim)), dim, device=generator.device)
         coefficients[:, 0] = -(matrix @ centre)[..., 0]
         coefficients[:, _linear_columns(dim)] = matrix.transpose(1, 2)

@@ -55,6 +55,7 @@ from training.ranker import (
 )
 from training.search import (
     GENERATED,
+    POINTS,
     STEP,
     THRESHOLD,
     WORST,
@@ -107,7 +108,7 @@ def label(context, observations, dictionary, coefficients):
             success[c, k] = np.isfinite(path).all() and r2_score(truth, path) > THRESHOLD
     errors = []
     for points in (context.paths[0], context.paths[1:].reshape(-1, observations.dim)):
-        points = points[:: max(len(points) // 100, 1)]
+        points = points[:: max(len(points) // POINTS, 1)]
         truth = context.field(points) * observations.time_unit / observations.scale
         scaled = points / observations.scale
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -298,14 +299,16 @@ def main() -> None:
         candidates = portfolio_candidates
         if arguments.model == "fim-ode":
             options = {"weights": arguments.weights} if arguments.weights else {}
-            candidates = operator_candidates(fim_dynsys.load("fim-ode", **options))
+            device = arguments.device if arguments.batch else "cpu"
+            model = fim_dynsys.load("fim-ode", device=device, **options)
+            candidates = operator_candidates(model)
         if arguments.only == "judge":
             if arguments.model == "auto":
                 candidates = partial(portfolio_candidates, fast_share=0.0)
             _judge(arguments, folder, candidates)
             return
         if arguments.batch:
-            _generate_together(arguments, folder)
+            _generate_together(arguments, folder, model)
         else:
             for number, path in _missing(arguments, folder):
                 make_shard(path, [arguments.seed, number], PRIORS[arguments.model], candidates)
@@ -321,11 +324,9 @@ def _missing(arguments, folder: Path) -> list[tuple[int, Path]]:
     return [(number, path) for number, path in pairs if not path.exists()]
 
 
-def _generate_together(arguments, folder: Path) -> None:
+def _generate_together(arguments, folder: Path, model) -> None:
     """Shards of as many contexts at once as `--batch` says."""
-    options = {"weights": arguments.weights} if arguments.weights else {}
     device = torch.device(arguments.device)
-    model = fim_dynsys.load("fim-ode", device=arguments.device, **options)
     effort = Effort(block=_BLOCKS.get(device.type, _BLOCKS["cuda"]))
     missing, at_once = _missing(arguments, folder), max(arguments.batch // SHARD, 1)
     priors, search = PRIORS[arguments.model], together(model, device, effort)

@@ -133,6 +133,11 @@ class Observations:
                 states[trajectory] = start
         return states
 
+    @cached_property
+    def noise_variance(self):
+        """Variance (d,) of the noise, or of what counts as none; positive."""
+        return np.maximum(_noise_variance(self.law, self.signal_variance), 1e-300)
+
     @property
     def _speed(self):
         """Root mean square of the scaled speed: one standard deviation per unit of time."""

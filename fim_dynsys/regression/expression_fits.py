@@ -7,7 +7,7 @@ from scipy.optimize import least_squares
 from scipy.stats import qmc
 
 from fim_dynsys.regression.candidates import STEP_LIMIT
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR, bic
+from fim_dynsys.regression.criteria import bic
 from fim_dynsys.regression.expressions import compiled, slope
 from fim_dynsys.regression.inner import parameter_covariance
 from fim_dynsys.regression.refinement import FitStatus, fit_trajectory
@@ -258,10 +258,9 @@ def _fitted(problem, observations, guess):
     def jac_p(z, p):
         return problem.jac_p(z * scale, p) * (unit / scale)[:, None]
 
-    signal = observations.signal_variance
-    noise = np.maximum(np.maximum(VARIANCE_FLOOR * signal, observations.law.level**2), 1e-300)
     weights = [
-        w[: len(t)] / noise for w, (t, _) in zip(observations.weights, observations.samples, strict=True)
+        w[: len(t)] / observations.noise_variance
+        for w, (t, _) in zip(observations.weights, observations.samples, strict=True)
     ]
     fit = fit_trajectory(
         rhs,
@@ -282,7 +281,7 @@ def _fitted(problem, observations, guess):
         padded[k, : len(path)] = path
     variance = observations.residual_variance(padded)
     count = len(problem.names)
-    score = bic(variance, observations.n, count, signal, len(observations.samples))
+    score = bic(variance, observations.n, count, observations.signal_variance, len(observations.samples))
     n = observations.n * observations.dim
     covariance = parameter_covariance(fit, n)
     return ExpressionFit(

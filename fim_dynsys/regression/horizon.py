@@ -5,18 +5,22 @@ from itertools import pairwise
 import numpy as np
 
 from fim_dynsys.regression.candidates import STEP_LIMIT, judge, propose, score
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR
-from fim_dynsys.regression.pruning import distinct_structures, pruned, refine, refine_and_prune
+from fim_dynsys.regression.pruning import (
+    ITERATIONS,
+    MAX_TERMS,
+    distinct_structures,
+    pruned,
+    refine,
+    refine_and_prune,
+)
 from fim_dynsys.regression.rollout import rollout
 
 _HORIZON = 1.0  # time in which the state travels one standard deviation
 _TERMS_PER_STATE = 25
-_MOST_TERMS = 30
 _UNEXPLAINED = 0.5
 _NOISE_ALONE = 2.0  # times the noise variance
 _MERGED = 3  # windows at a time
 _MERGED_FITS = 3
-_ITERATIONS = 8
 _LAST_ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
 
 
@@ -29,9 +33,8 @@ def follows(observations, candidate):
 
 def explains(observations, candidate):
     """Whether what an integrated candidate leaves of the samples is hardly more than their noise."""
-    noise = np.maximum(observations.law.level**2, VARIANCE_FLOOR * observations.signal_variance)
     return candidate.variance is not None and bool(
-        np.mean(candidate.variance / np.maximum(noise, 1e-300)) < _NOISE_ALONE
+        np.mean(candidate.variance / observations.noise_variance) < _NOISE_ALONE
     )
 
 
@@ -63,7 +66,7 @@ def merged_hypotheses(observations, dictionary, candidates, structures):
     windows, count = _windows(observations)
     met, fits = [], {}
     ranked = _judged(observations, dictionary, candidates, windows)
-    for candidate in distinct_structures(ranked, structures, _MOST_TERMS):
+    for candidate in distinct_structures(ranked, structures, MAX_TERMS):
         found, best, fit = pruned(observations, dictionary, candidate, observations.path, (count,))
         met += found
         fits[best.support.tobytes()] = best, fit
@@ -71,7 +74,7 @@ def merged_hypotheses(observations, dictionary, candidates, structures):
         left = count
         while left > 1 and np.isfinite(best.score):
             left = max(left // _MERGED, 1)
-            steps = _LAST_ITERATIONS if left == 1 else _ITERATIONS
+            steps = _LAST_ITERATIONS if left == 1 else ITERATIONS
             best, fit = refine(observations, dictionary, best, fit.paths, (left,), steps)
             met.append(best)
     return judge(observations, dictionary, [c for c in met if c.is_finite])

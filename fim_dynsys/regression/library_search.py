@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.exploration import Exploration
 from fim_dynsys.regression.families import INNER, SECOND, families
 from fim_dynsys.regression.functions import Kind
@@ -122,25 +121,22 @@ def extended_score(observations, item):
     return item.score + 2.0 * item.n_functions * math.log(len(families(observations.scale)))
 
 
-def _noise(observations):
-    """Variance (d,) of the noise, or of what counts as none."""
-    least = np.maximum(VARIANCE_FLOOR * observations.signal_variance, 1e-300)
-    return np.maximum(least, observations.law.level**2)
-
-
 def _tolerances(observations):
     """Factors of the noise variance: 1, and up to residuals of a tenth of the signal on clean data."""
-    coarsest = float(np.mean(observations.signal_variance / _noise(observations))) / _COARSEST
+    coarsest = float(np.mean(observations.signal_variance / observations.noise_variance)) / _COARSEST
     return (1.0, math.sqrt(coarsest), coarsest) if coarsest > _LOOSE**2 else (1.0, _LOOSE)
 
 
 def _explore_along(observations, dictionary, candidate, families):
     """Regressions on integrals along the candidate's path, or along the smoothed data far from it."""
     variance = candidate.variance
-    close = variance is not None and (variance < _CLOSE * _noise(observations)).all()
+    close = variance is not None and (variance < _CLOSE * observations.noise_variance).all()
     pieces = follow(observations, dictionary, candidate) if close else None
     integrals = Integrals(
-        observations, smooth(observations) if pieces is None else pieces, _noise(observations), _SEGMENTS
+        observations,
+        smooth(observations) if pieces is None else pieces,
+        observations.noise_variance,
+        _SEGMENTS,
     )
     return Exploration(integrals, _monomials(dictionary), candidate, families)
 

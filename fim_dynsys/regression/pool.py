@@ -6,7 +6,7 @@ import numpy as np
 
 from fim_dynsys.regression.candidates import Candidate, judge, propose
 from fim_dynsys.regression.horizon import explains, merged_hypotheses
-from fim_dynsys.regression.pruning import improve, refine_and_prune
+from fim_dynsys.regression.pruning import MAX_TERMS, improve, refine_and_prune
 from fim_dynsys.regression.smoothing import TIME_AWARE
 
 SOLVE = "operator, solve"
@@ -14,7 +14,6 @@ STRUCTURE = "operator, structure"
 _RATIOS = (1.0, 2.0, 4.0)  # a coefficient is kept where it is so many of its standard deviations
 _STRUCTURES = 6
 _WINDOWED = 8
-_MAX_TERMS = 30
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ def fitted_structures(observations, dictionary, opinion, known):
     met = []
     for ratio in _RATIOS:
         support = np.abs(solve.coefficients) > ratio * np.sqrt(opinion.variance)
-        if support.tobytes() in seen or not 0 < np.count_nonzero(support) <= _MAX_TERMS:
+        if support.tobytes() in seen or not 0 < np.count_nonzero(support) <= MAX_TERMS:
             continue
         seen.add(support.tobytes())
         start = replace(

@@ -6,14 +6,18 @@ from dataclasses import replace
 import numpy as np
 
 from fim_dynsys.regression.candidates import STEP_LIMIT, judge, score
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.kernels import interval_maps
 from fim_dynsys.regression.refinement import fit_trajectory
 from fim_dynsys.regression.sparse import backward_elimination, solve_supports
 
 PRUNED = ", pruned"
 _ROUNDS = 8
-_ITERATIONS = 8
+ITERATIONS = 8
+"""Largest number of steps of a stage of a fit."""
+
+MAX_TERMS = 30
+"""Structures with more coefficients are not fitted."""
+
 _CANCELLED = 1e-10  # of an information's diagonal: above what eliminating the starts leaves to rounding
 
 
@@ -71,7 +75,7 @@ def compiled_maps(dictionary, support):
     return maps
 
 
-def refine(observations, dictionary, candidate, paths, segments=(5, 1), max_iterations=_ITERATIONS):
+def refine(observations, dictionary, candidate, paths, segments=(5, 1), max_iterations=ITERATIONS):
     """Fit a candidate's coefficients and starts to the trajectories, its terms kept.
 
     Parameters
@@ -120,7 +124,7 @@ def fit_samples(
     paths,
     segments=(5, 1),
     prior_precision=None,
-    max_iterations=_ITERATIONS,
+    max_iterations=ITERATIONS,
 ):
     """Trajectory fit of a candidate's parameters and starts, and what it says of the candidate.
 
@@ -178,7 +182,7 @@ def fit_samples(
 def assumed_variance(observations, candidate):
     """Residual variances to weigh coordinates by: the candidate's own, between noise level and signal."""
     signal = observations.signal_variance
-    low = np.maximum(np.maximum(VARIANCE_FLOOR * signal, observations.law.level**2), 1e-300)
+    low = observations.noise_variance
     given = low if candidate.variance is None else candidate.variance
     return np.clip(np.where(np.isfinite(given), given, signal), low, np.maximum(0.3 * signal, low))
 
@@ -252,7 +256,7 @@ def _without(candidate, fit, dropped):
     )
 
 
-def improve(observations, dictionary, ranked, count, max_terms=30):
+def improve(observations, dictionary, ranked, count, max_terms=MAX_TERMS):
     """Refine and prune the best distinct structures and judge everything met by integration.
 
     Parameters

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fim_dynsys.models.fim_ode.batched.observations import STEP_LIMIT, Scaled
+from fim_dynsys.models.fim_ode.batched.observations import Scaled
 from fim_dynsys.models.fim_ode.batched.pruning import MAX_TERMS, Met, bic
-from fim_dynsys.models.fim_ode.batched.rollout import rollouts, step_grid
+from fim_dynsys.models.fim_ode.batched.rollout import rollouts
 from fim_dynsys.models.fim_ode.batched.smoothing import Smoothed
 from fim_dynsys.models.fim_ode.batched.sparse import backward_path, stlsq
 from fim_dynsys.models.fim_ode.columns import MonomialTable
@@ -96,8 +96,7 @@ class Candidates(NamedTuple):
 
 def judge(table: MonomialTable, contexts: Scaled, candidates: Candidates) -> Candidates:
     """Every candidate integrated from its start over the observation times and scored by BIC, best first."""
-    grid = step_grid(contexts.t, contexts.mask, STEP_LIMIT)
-    paths = rollouts(table, candidates.coefficients, candidates.start, grid, BOUND)
+    paths = rollouts(table, candidates.coefficients, candidates.start, contexts.grid, BOUND)
     variance = contexts.residual_variance(paths)
     active = (candidates.coefficients != 0).sum((2, 3))
     score = bic(variance, contexts.n[:, None], active, contexts.signal_variance[:, None])

@@ -33,7 +33,6 @@ from fim_dynsys.models.fim_ode.batched.pruning import (
 from fim_dynsys.models.fim_ode.batched.refinement import Segments, bounds_of
 from fim_dynsys.models.fim_ode.batched.rollout import rollouts, step_grid
 from fim_dynsys.models.fim_ode.columns import MonomialTable
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 
 HORIZON, NOISE_ALONE = 1.0, 2.0
 MERGED, MERGED_FITS, LAST_ITERATIONS = 3, 3, 30
@@ -55,8 +54,7 @@ class Windows(NamedTuple):
 
 def explains(contexts: Scaled, variance: Tensor) -> Tensor:
     """Whether what is left (B, d) of the samples of each context is hardly more than their noise (B,)."""
-    noise = torch.maximum(contexts.level**2, VARIANCE_FLOOR * contexts.signal_variance)
-    return (variance / noise.clamp(min=1e-300)).mean(-1) < NOISE_ALONE
+    return (variance / contexts.noise_variance).mean(-1) < NOISE_ALONE
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from fim_dynsys.models.fim_ode.batched.rollout import Grid, step_grid
 from fim_dynsys.models.fim_ode.batched.smoothing import NEAREST, Smoothed, gcv_spline, last_time
 from fim_dynsys.regression.criteria import ADDITIVE_SHARES, VARIANCE_FLOOR
 
@@ -89,6 +90,16 @@ class Scaled:
         """Weighted variances (B, d) of the states about their means."""
         mean = (self.weights * self.z).sum(1) / self.weights.sum(1)
         return (self.weights * (self.z - mean[:, None]) ** 2).sum(1) / self.n[:, None]
+
+    @cached_property
+    def noise_variance(self) -> Tensor:
+        """Variances (B, d) of the noise, or of what counts as none; positive."""
+        return torch.maximum(self.level**2, VARIANCE_FLOOR * self.signal_variance).clamp(min=1e-300)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """Runge-Kutta steps between the samples."""
+        return step_grid(self.t, self.mask, STEP_LIMIT)
 
     def residual_variance(self, paths: Tensor) -> Tensor:
         """Weighted mean squared residuals (B, C, d) of paths (B, C, N, d)."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fim_dynsys.models.fim_ode.batched.observations import STEP_LIMIT, Scaled
+from fim_dynsys.models.fim_ode.batched.observations import Scaled
 from fim_dynsys.models.fim_ode.batched.refinement import (
     Fits,
     Samples,
@@ -17,7 +17,7 @@ from fim_dynsys.models.fim_ode.batched.refinement import (
     fit_trajectories,
     segments_of,
 )
-from fim_dynsys.models.fim_ode.batched.rollout import Grid, Terms, sparse_terms, step_grid
+from fim_dynsys.models.fim_ode.batched.rollout import Terms, sparse_terms
 from fim_dynsys.models.fim_ode.batched.sparse import backward_elimination, solve_supports
 from fim_dynsys.models.fim_ode.columns import MonomialTable
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
@@ -107,13 +107,12 @@ def bic(variance: Tensor, n: Tensor, active: Tensor, signal: Tensor) -> Tensor:
 
 def assumed_variance(contexts: Scaled, owner: Tensor, variance: Tensor) -> Tensor:
     """Variances (E, d) to weigh coordinates by, from those of candidates of contexts `owner` (E,)."""
-    signal, level = contexts.signal_variance[owner], contexts.level[owner]
-    low = torch.maximum(VARIANCE_FLOOR * signal, level**2).clamp(min=1e-300)
+    signal, low = contexts.signal_variance[owner], contexts.noise_variance[owner]
     given = torch.where(variance.isfinite(), variance, signal)
     return torch.minimum(torch.maximum(given, low), torch.maximum(0.3 * signal, low))
 
 
-def samples_of(contexts: Scaled, owner: Tensor, assumed: Tensor, grid: Grid) -> Samples:
+def samples_of(contexts: Scaled, owner: Tensor, assumed: Tensor) -> Samples:
     """What candidates of contexts `owner` (E,) are fitted to, with these variances (E, d)."""
     return Samples(
         contexts.z[owner],
@@ -121,8 +120,8 @@ def samples_of(contexts: Scaled, owner: Tensor, assumed: Tensor, grid: Grid) -> 
         contexts.n[owner],
         contexts.start[owner],
         1.0 / contexts.start_variance[owner],
-        grid.steps[owner],
-        grid.counts[owner],
+        contexts.grid.steps[owner],
+        contexts.grid.counts[owner],
     )
 
 
@@ -165,8 +164,7 @@ def refine(
     """
     terms = sparse_terms(coefficients != 0, size)
     assumed = assumed_variance(contexts, owner, variance)
-    grid = step_grid(contexts.t, contexts.mask, STEP_LIMIT)
-    samples = samples_of(contexts, owner, assumed, grid)
+    samples = samples_of(contexts, owner, assumed)
     start = terms.parameters(coefficients)
     fit = fit_trajectories(
         table, samples, terms, start, paths, segments, max_iterations, effort.compact, effort.block
