@@ -142,9 +142,10 @@ def _windows(observations):
 
 def _judged(observations, dictionary, candidates, windows):
     starts, times, samples, weights = windows
+    fields = np.stack([candidate.coefficients for candidate in candidates])
+    each = np.broadcast_to(starts, (len(fields), *starts.shape))
     scored = []
-    for candidate in candidates:
-        path = rollout(dictionary, candidate.coefficients[None], starts[None], times, STEP_LIMIT)[0]
+    for candidate, path in zip(candidates, rollout(dictionary, fields, each, times, STEP_LIMIT), strict=True):
         squares = np.where(weights > 0, weights * (path - samples) ** 2, 0.0)
         scored.append(score(observations, candidate, squares.sum(axis=(0, 1)) / observations.n))
     return sorted(scored, key=lambda c: c.score)

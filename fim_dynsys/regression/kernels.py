@@ -8,7 +8,7 @@ filled by loops, because a slice assignment takes a second or two to compile.
 import numba
 import numpy as np
 
-_LANES = 32  # points taken together: the compiler makes vectors of loops over them
+_LANES = 64  # points taken together: the compiler makes vectors of loops over them
 _compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 _inlined = numba.njit(inline="always", error_model="numpy")
 
@@ -106,8 +106,9 @@ def _fill_table(x, lanes, parent, factor, rows, table):
         table[0, r] = 1.0
     for w in range(len(rows)):
         i = rows[w]
+        lower, by = parent[i], factor[i]
         for r in range(lanes):
-            table[i, r] = table[parent[i], r] * x[factor[i], r]
+            table[i, r] = table[lower, r] * x[by, r]
 
 
 @_inlined
@@ -117,8 +118,9 @@ def _values(x, lanes, terms, used, rows, table, out):
     _fill_table(x, lanes, parent, factor, rows, table)
     for u in range(len(used)):
         i = used[u]
+        monomial = index[i]
         for r in range(lanes):
-            out[i, r] = table[index[i], r]
+            out[i, r] = table[monomial, r]
         if kind[i]:
             for r in range(lanes):
                 u = _argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
@@ -127,7 +129,10 @@ def _values(x, lanes, terms, used, rows, table, out):
 
 @_inlined
 def _tangent_values(x, lanes, terms, used, rows, table, out, gradient):
-    """Values (m, lanes) and gradients (m, d, lanes) of the terms ``used`` at points ``x`` (d, lanes)."""
+    """Values (m, lanes) of terms at points (d, lanes), and gradients (m, d, lanes) of functions among them.
+
+    Gradients of monomials are read off the table.
+    """
     parent, factor, lowered, index, exponents, kind, coordinate, inner, second, partner = terms
     _fill_table(x, lanes, parent, factor, rows, table)
     for u in range(len(used)):
@@ -135,11 +140,11 @@ def _tangent_values(x, lanes, terms, used, rows, table, out, gradient):
         row = index[i]
         for r in range(lanes):
             out[i, r] = table[row, r]
-        for j in range(len(x)):
-            power, below = exponents[i, j], lowered[row, j]
-            for r in range(lanes):
-                gradient[i, j, r] = power * table[below, r]
         if kind[i]:
+            for j in range(len(x)):
+                power, below = exponents[i, j], lowered[row, j]
+                for r in range(lanes):
+                    gradient[i, j, r] = power * table[below, r]
             for r in range(lanes):
                 u = _argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
                 g, slope, _ = _function(kind[i], u, second[i])
@@ -279,13 +284,69 @@ def _forcing(x, lanes, terms, row, column, p, free, table, out):
 
 
 @_inlined
-def _step_derivatives(h, lanes, jacobians, by_slope, whole):
+def _slope_and_jacobian(lanes, terms, row, column, parameters, values, table, gradient, slope, jacobian):
+    """Right-hand sides (d, lanes) of one field at all points, and Jacobians (d, d, lanes)."""
+    lowered, index, exponents, kind = terms[2], terms[3], terms[4], terms[5]
+    for i in range(len(slope)):
+        for r in range(lanes):
+            slope[i, r] = 0.0
+        for j in range(len(slope)):
+            for r in range(lanes):
+                jacobian[i, j, r] = 0.0
+    for a in range(len(row)):
+        term, at, coefficient = row[a], column[a], parameters[a]
+        if coefficient != 0.0:  # a zero is no term, whatever its value
+            for r in range(lanes):
+                slope[at, r] += coefficient * values[term, r]
+        for j in range(len(slope)):
+            if kind[term]:
+                for r in range(lanes):
+                    jacobian[at, j, r] += coefficient * gradient[term, j, r]
+            elif exponents[term, j]:
+                power, below = exponents[term, j], lowered[index[term], j]
+                for r in range(lanes):
+                    jacobian[at, j, r] += coefficient * (power * table[below, r])
+
+
+@_inlined
+def _add_product(lanes, left, right, out):
+    """Add the matrix products ``left @ right`` (d, q, lanes) of all lanes to ``out``.
+
+    The terms of a sum are added in turn, three to a loop: less traffic. Entries are named by their indices:
+    a view of a row costs as much as the row's loop.
+    """
+    d = len(right)
+    for i in range(len(out)):
+        for j in range(out.shape[1]):
+            for c in range(0, d, 3):
+                if c + 2 < d:
+                    for r in range(lanes):
+                        out[i, j, r] = (
+                            out[i, j, r]
+                            + left[i, c, r] * right[c, j, r]
+                            + left[i, c + 1, r] * right[c + 1, j, r]
+                            + left[i, c + 2, r] * right[c + 2, j, r]
+                        )
+                elif c + 1 < d:
+                    for r in range(lanes):
+                        out[i, j, r] = (
+                            out[i, j, r]
+                            + left[i, c, r] * right[c, j, r]
+                            + left[i, c + 1, r] * right[c + 1, j, r]
+                        )
+                else:
+                    for r in range(lanes):
+                        out[i, j, r] += left[i, c, r] * right[c, j, r]
+
+
+@_inlined
+def _step_derivatives(h, sixth, lanes, jacobians, scaled, by_slope, whole):
     """Derivatives of one Runge-Kutta step by the slopes of its stages (4, d, d, lanes) and by its start.
 
     They are gathered from the last stage back: ``by_slope[s]`` is what the end owes to that stage's
     slope, the stages that follow included.
     """
-    d = whole.shape[0]
+    d = len(whole)
     for i in range(d):
         for j in range(d):
             for r in range(lanes):
@@ -296,18 +357,39 @@ def _step_derivatives(h, lanes, jacobians, by_slope, whole):
         for i in range(d):
             for j in range(d):
                 for r in range(lanes):
-                    by_slope[stage, i, j, r] = weight * h[r] / 6.0 if i == j else 0.0
+                    by_slope[stage, i, j, r] = weight * sixth[r] if i == j else 0.0
                 if stage < 3:
-                    for c in range(d):
-                        for r in range(lanes):
-                            by_slope[stage, i, j, r] += (
-                                reach * h[r] * by_slope[stage + 1, i, c, r] * jacobians[stage + 1, c, j, r]
-                            )
-        for i in range(d):
-            for j in range(d):
-                for c in range(d):
                     for r in range(lanes):
-                        whole[i, j, r] += by_slope[stage, i, c, r] * jacobians[stage, c, j, r]
+                        scaled[i, j, r] = reach * h[r] * by_slope[stage + 1, i, j, r]
+        if stage < 3:
+            _add_product(lanes, scaled, jacobians[stage + 1], by_slope[stage])
+        _add_product(lanes, by_slope[stage], jacobians[stage], whole)
+
+
+@_inlined
+def _carry(lanes, whole, before, by_slope, values, forcing, row, column, after):
+    """Derivatives (d, d + q, lanes) of the state after a step, from those before it."""
+    d, size = len(whole), len(row)
+    for i in range(d):
+        for c in range(after.shape[1]):
+            for r in range(lanes):
+                after[i, c, r] = 0.0
+    _add_product(lanes, whole, before, after)
+    for i in range(d):
+        for a in range(size):
+            term, at = row[a], column[a]
+            for r in range(lanes):
+                after[i, d + a, r] += (
+                    by_slope[0, i, at, r] * values[0, term, r]
+                    + by_slope[1, i, at, r] * values[1, term, r]
+                    + by_slope[2, i, at, r] * values[2, term, r]
+                    + by_slope[3, i, at, r] * values[3, term, r]
+                )
+        for c in range(forcing.shape[2]):
+            for stage in range(4):
+                for j in range(d):
+                    for r in range(lanes):
+                        after[i, d + size + c, r] += by_slope[stage, i, j, r] * forcing[stage, j, c, r]
 
 
 @_compiled
@@ -320,7 +402,7 @@ def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
     n, d = len(nodes) - 1, nodes.shape[1]
     size, inner = len(row), free[:, 2].max() + 1 if len(free) else 0
     ends, tangents = np.empty((n, d)), np.empty((n, d, d + size + inner))
-    m, exponents, kind = len(terms[3]), terms[4], terms[5]
+    m = len(terms[3])
     used, rows = _in_use(row, terms)
     table, values, gradient = (
         np.empty((len(terms[0]), _LANES)),
@@ -335,8 +417,8 @@ def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
     )
     jacobians, by_slope = np.empty((4, d, d, _LANES)), np.empty((4, d, d, _LANES))
     forcing, whole = np.empty((4, d, inner, _LANES)), np.empty((d, d, _LANES))
-    tangent, moved = np.empty((d, d + size + inner, _LANES)), np.empty((d, _LANES))
-    p, h = np.empty((size, _LANES)), np.empty(_LANES)
+    scaled, carried = np.empty((d, d, _LANES)), np.empty((2, d, d + size + inner, _LANES))
+    p, h, sixth = np.empty((size, _LANES)), np.empty(_LANES), np.empty(_LANES)
     for i in range(size):
         for r in range(_LANES):
             p[i, r] = parameters[i]
@@ -347,10 +429,15 @@ def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
             most = max(most, counts[interval])
             for i in range(d):
                 x[i, r] = nodes[interval, i]
+        for i in range(d):
+            for c in range(d + size + inner):
+                for r in range(lanes):
+                    carried[0, i, c, r] = 1.0 if i == c else 0.0
         for step in range(most):
             for r in range(lanes):
                 interval = first + r
                 h[r] = steps[interval] if step < counts[interval] else 0.0
+                sixth[r] = h[r] / 6.0
             for i in range(d):
                 for r in range(lanes):
                     z[i, r] = x[i, r]
@@ -359,57 +446,19 @@ def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
                 _tangent_values(z, lanes, terms, used, rows, table, own, gradient)
                 if inner:
                     _forcing(z, lanes, terms, row, column, p, free, table, forcing[stage])
-                _slope(own, lanes, row, column, p, k)
-                for i in range(d):
-                    for j in range(d):
-                        for r in range(lanes):
-                            jacobian[i, j, r] = 0.0
-                for a in range(size):
-                    term = row[a]
-                    for j in range(d):
-                        if exponents[term, j] or kind[term]:
-                            for r in range(lanes):
-                                jacobian[column[a], j, r] += p[a, r] * gradient[term, j, r]
+                _slope_and_jacobian(lanes, terms, row, column, parameters, own, table, gradient, k, jacobian)
                 _next_stage(stage, lanes, x, h, k, total, z)
             for i in range(d):
                 for r in range(lanes):
-                    x[i, r] += h[r] / 6.0 * total[i, r]
-            _step_derivatives(h, lanes, jacobians, by_slope, whole)
-            for c in range(d + size + inner):
-                for i in range(d):
-                    for r in range(lanes):
-                        moved[i, r] = 0.0
-                    if step:
-                        for j in range(d):
-                            for r in range(lanes):
-                                moved[i, r] += whole[i, j, r] * tangent[j, c, r]
-                    elif c < d:
-                        for r in range(lanes):
-                            moved[i, r] = whole[i, c, r]
-                    if c >= d and c < d + size:
-                        owed, value = by_slope[:, i, column[c - d]], values[:, row[c - d]]
-                        for r in range(lanes):
-                            moved[i, r] += (
-                                owed[0, r] * value[0, r]
-                                + owed[1, r] * value[1, r]
-                                + owed[2, r] * value[2, r]
-                                + owed[3, r] * value[3, r]
-                            )
-                    elif c >= d:
-                        for stage in range(4):
-                            for j in range(d):
-                                for r in range(lanes):
-                                    moved[i, r] += (
-                                        by_slope[stage, i, j, r] * forcing[stage, j, c - d - size, r]
-                                    )
-                for i in range(d):
-                    for r in range(lanes):
-                        tangent[i, c, r] = moved[i, r]
+                    x[i, r] += sixth[r] * total[i, r]
+            _step_derivatives(h, sixth, lanes, jacobians, scaled, by_slope, whole)
+            before, after = carried[step % 2], carried[(step + 1) % 2]
+            _carry(lanes, whole, before, by_slope, values, forcing, row, column, after)
         for r in range(lanes):
             for i in range(d):
                 ends[first + r, i] = x[i, r]
                 for c in range(d + size + inner):
-                    tangents[first + r, i, c] = tangent[i, c, r]
+                    tangents[first + r, i, c] = carried[most % 2, i, c, r]
     return ends, tangents
 
 
@@ -441,30 +490,28 @@ def condense(tangents, gaps, residuals, weights, bounds):
     normal, moment = np.zeros((len(bounds) - 1, size, size)), np.zeros((len(bounds) - 1, size))
     for segment in range(len(bounds) - 1):
         for node in range(bounds[segment], bounds[segment + 1]):
-            here = z[node]
             if node == bounds[segment]:
                 for i in range(d):
-                    here[i, i] = 1.0
+                    z[node, i, i] = 1.0
             else:
-                before, tangent = z[node - 1], tangents[node - 1]
                 for i in range(d):
                     for c in range(d, size):
-                        here[i, c] = tangent[i, c]
-                    here[i, size] = gaps[node - 1, i]
+                        z[node, i, c] = tangents[node - 1, i, c]
+                    z[node, i, size] = gaps[node - 1, i]
                     for j in range(d):
-                        factor = tangent[i, j]
+                        factor = tangents[node - 1, i, j]
                         for c in range(size + 1):
-                            here[i, c] += factor * before[j, c]
+                            z[node, i, c] += factor * z[node - 1, j, c]
             for i in range(d):
                 weight = weights[node, i]
                 if weight > 0.0:
-                    target = residuals[node, i] - here[i, size]
+                    target = residuals[node, i] - z[node, i, size]
                     for a in range(size):
-                        weighted = weight * here[i, a]
+                        weighted = weight * z[node, i, a]
                         if weighted != 0.0:
                             moment[segment, a] += weighted * target
                             for b in range(a + 1):
-                                normal[segment, a, b] += weighted * here[i, b]
+                                normal[segment, a, b] += weighted * z[node, i, b]
         for a in range(size):
             for b in range(a):
                 normal[segment, b, a] = normal[segment, a, b]
@@ -489,7 +536,8 @@ def linearised(maps, nodes, values, weights, segments, pulls):
     Returns
     -------
     merit : float
-        Weighted squares of residuals and gaps, without what priors add.
+        Weighted squares of residuals and gaps, without what priors add; ``inf`` where the equations are not
+        finite.
     sensitivities, normal, moment : arrays
         As from `condense`, with the priors of the starts.
     """
@@ -510,6 +558,8 @@ def linearised(maps, nodes, values, weights, segments, pulls):
         for i in range(d):
             normal[heads[k], i, i] += pull[k, i]
             moment[heads[k], i] += pull[k, i] * (expected[k, i] - nodes[bounds[heads[k]], i])
+    if not np.isfinite(normal).all():
+        merit = np.inf
     return merit, sensitivities, normal, moment
 
 

@@ -1,5 +1,6 @@
 """Trajectory fits: parameters and initial states by multiple shooting with forward sensitivities."""
 
+import math
 import time
 from dataclasses import dataclass
 from enum import Enum
@@ -374,7 +375,10 @@ class _Shooting:
         self.rhs, self.jac_x, self.jac_p, self.data = rhs, jac_x, jac_p, data
         self.interval_maps = self._interval_maps if interval_maps is None else interval_maps
         self.prior, self.prior_mean = parameter_prior
+        self.has_prior = bool(self.prior.any())
+        self.rest = np.zeros(len(self.prior))
         self.pull, self.expected_starts = start_prior
+        self.heads = data.first[:-1]
         self.breaks = data.first[1:-1] - 1  # intervals between trajectories
         times = np.diff(data.times)
         times[self.breaks] = 0.0
@@ -383,9 +387,12 @@ class _Shooting:
 
     def prior_cost(self, p, starts):
         """What the priors of parameters and initial states add to the misfit."""
-        change = p - self.prior_mean
         away = starts - self.expected_starts
-        return float(change @ self.prior @ change + np.vdot(self.pull * away, away))
+        cost = np.vdot(self.pull * away, away)
+        if self.has_prior:
+            change = p - self.prior_mean
+            cost = change @ self.prior @ change + cost
+        return float(cost)
 
     def integrate(self, p, starts):
         """Path from the starts, trajectory by trajectory; nan after overflow."""
@@ -435,8 +442,8 @@ class _Shooting:
         merit, sensitivities, normal, moment = linearised(
             maps, nodes, data.values, data.weights, tuple(segments), (self.pull, self.expected_starts)
         )
-        merit += self.prior_cost(p, nodes[data.first[:-1]])
-        merit = merit if np.isfinite(merit) and np.isfinite(normal).all() else np.inf
+        merit += self.prior_cost(p, nodes[self.heads])
+        merit = merit if math.isfinite(merit) else np.inf
         return _Linearisation(merit, sensitivities, segments.bounds, normal, moment)
 
     def _eliminated(self, linear, damping, p):
@@ -452,7 +459,7 @@ class _Shooting:
             linear.sensitivities,
             linear.bounds,
             self.prior,
-            self.prior @ (self.prior_mean - p),
+            self.prior @ (self.prior_mean - p) if self.has_prior else self.rest,
             damping,
         )
         return p + change, nodes + update
