@@ -154,7 +154,10 @@ def test_constants_are_those_of_the_originals():
         original_selection._PER_SUPPORT,
         original_selection._UNFITTED,
     )
-    assert (selection.N_FEATURES, selection.CLIP) == (original_selection.N_FEATURES, original_selection.CLIP)
+    assert (selection.N_CHOICE_FEATURES, selection.CLIP) == (
+        choice.N_CHOICE_FEATURES,
+        original_selection.CLIP,
+    )
     assert (selection._POINTS, selection._STARTS) == (original_selection._POINTS, original_selection._STARTS)
     assert (selection._SAMPLES, selection._ESCAPE) == (
         original_selection._SAMPLES,
@@ -735,7 +738,7 @@ def test_features_and_logits_equal_the_originals(case, searched, operator, asked
     for k, own in enumerate(searched.expected):
         count = len(own.candidates)
         said = own.opinion if asked else None
-        expected = original_selection.features(own.observations, own.dictionary, own.candidates, said)
+        expected = replace(own, opinion=said).features()
         close(found[k, :count], expected, 1e-8)
         close(logits[k, :count], selector.logits(expected), 1e-8)
         assert (found[k, count:] == 0).all() and logits[k, count:].isneginf().all()
@@ -824,7 +827,7 @@ def test_shards_drawn_on_the_device_are_read_as_others(operator, tmp_path, monke
     paths = [tmp_path / f"{k}.npz" for k in range(2)]
     assert draw_shards(paths, [0], priors, operator.operator.network, CPU, Effort(), size=2) == 0
     data = read_contexts(paths)
-    assert data.features.shape == (4, data.mask.shape[1], selection.N_FEATURES)
+    assert data.features.shape == (4, data.mask.shape[1], selection.N_CHOICE_FEATURES)
     assert set(data.origin[:, 0].tolist()) == {1} and set(data.origin[:, 1].tolist()) == {1, 2}
     assert data.labels[..., 0].max() == 1.0
 
@@ -840,7 +843,7 @@ def test_contexts_left_out_of_shards_are_counted(operator, tmp_path, monkeypatch
 
     def some(network, observed, truth, effort):
         whole = torch.arange(len(observed.t)) % 2 == 0
-        values = torch.zeros(len(whole), 1, selection.N_FEATURES)
+        values = torch.zeros(len(whole), 1, selection.N_CHOICE_FEATURES)
         return training_search.Labelled(values, torch.zeros(len(whole), 1, 4), values[..., 0] == 0, whole)
 
     monkeypatch.setattr(training_selection, "draw_many", drawn)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 
-import fim_dynsys
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, read_header, read_part, shipped
 from fim_dynsys.regression.posterior import N_CONTEXT, N_TOKEN, Calibration, PosteriorField, describe
 from tests.test_posterior import POINTS, observed
@@ -64,7 +63,7 @@ def test_known_deviations_are_found():
 
 def test_command_writes_a_calibrated_file_and_resumes(tmp_path, monkeypatch):
     monkeypatch.setattr(calibrate, "SHARD", 5)
-    monkeypatch.setattr(fim_dynsys.models.fim_ode.estimator.FIMODE, "max_dim", 1)
+    monkeypatch.setattr(calibrate, "DIMS", (1,))
     out = tmp_path / "calibrated.safetensors"
     report = calibrate.calibrate(shipped("fim-ode"), out, tmp_path / "run", contexts=5, steps=3)
     assert set(report) == {"1-D"}

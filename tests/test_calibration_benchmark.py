@@ -122,6 +122,13 @@ def test_bands_are_widened_by_what_the_development_split_asks_for():
     assert scored.loc["development", "score90_recalibrated"] == pytest.approx(2 * 0.91 + beyond)
 
 
+def test_bands_without_width_stay_so_where_no_factor_is_enough():
+    """Members that all leave at once have no spread about an answer that leaves as well."""
+    half = np.array([0.0, 1e-3, 2.0])
+    np.testing.assert_array_equal(command._widened(half, np.inf), [0.0, command.CAP, command.CAP])
+    np.testing.assert_array_equal(command._widened(half, 3.0), [0.0, 3e-3, 6.0])
+
+
 def test_command_writes_its_tables_and_resumes(tmp_path, monkeypatch, capsys):
     calls = []
 

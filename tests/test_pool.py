@@ -8,7 +8,15 @@ import pytest
 from fim_dynsys.regression.candidates import observe
 from fim_dynsys.regression.pool import SOLVE, STRUCTURE, Opinion, hypotheses
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.regression.selection import N_FEATURES, SHORTLIST, Selector, features, shortlist
+from fim_dynsys.regression.selection import (
+    N_FEATURES,
+    N_START_FEATURES,
+    SHORTLIST,
+    Selector,
+    features,
+    shortlist,
+    start_features,
+)
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
@@ -97,6 +105,9 @@ def test_features_do_not_depend_on_units(considered):
     np.testing.assert_allclose(elsewhere.z, observations.z, rtol=1e-12)
     there = features(elsewhere, DICTIONARY, short, opinion)
     np.testing.assert_allclose(there, here, rtol=1e-6, atol=1e-6)
+    here, there = (start_features(data, DICTIONARY, short) for data in (observations, elsewhere))
+    assert here.shape == (len(short), N_START_FEATURES)
+    np.testing.assert_allclose(there, here, rtol=1e-6, atol=1e-6)
 
 
 def test_features_tell_good_from_bad(considered):
@@ -107,6 +118,19 @@ def test_features_tell_good_from_bad(considered):
     changed = np.flatnonzero(np.abs(good - worse) > 0.1)
     assert {0, 1, 33, 36} <= set(changed)  # behind in BIC; far on the path; far from the operator
     assert worse[0] > good[0]
+
+
+def test_features_tell_what_other_plausible_starts_explain(considered):
+    """That is a matter of the field alone; only the last of these features looks at the candidate's start."""
+    observations, _, found = considered
+    moved = replace(found[0], start=found[0].start + 3.0 * np.sqrt(observations.start_variance))
+    bad = replace(found[0], coefficients=found[0].coefficients + 0.5)
+    good, away, worse = start_features(observations, DICTIONARY, [found[0], moved, bad])
+    np.testing.assert_array_equal(good[:7], away[:7])
+    assert away[7] > good[7] + 1.0
+    assert good[6] > 0.5 and worse[6] == 0.0  # share of the starts
+    assert (worse[[0, 1, 4, 5]] > good[[0, 1, 4, 5]] + 1.0).all()
+    assert (good[[4, 5]] == 0.0).all()  # nothing does better
 
 
 def test_a_selector_reads_and_ranks():

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import fim_dynsys
+from fim_dynsys.models.fim_ode.choice import N_CHOICE_FEATURES
 from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, SELECTOR, read_header, read_weights, shipped
 from fim_dynsys.regression.candidates import observe
@@ -115,7 +116,7 @@ def test_shards_hold_what_inference_sees(name, tmp_path):
     for number in range(2):
         make_shard(tmp_path / f"shard-0000{number}.npz", [0, 0], PRIORS[name], candidates, size=2)
     data = read_shards([tmp_path])
-    width = N_FEATURES if name == "fim-ode" else N_PORTFOLIO_FEATURES
+    width = N_CHOICE_FEATURES if name == "fim-ode" else N_PORTFOLIO_FEATURES
     assert data.features.shape[0] == 4 and data.features.shape[2] == width
     assert torch.equal(data.features[:2], data.features[2:])  # the seed decides
     kept = data.labels[data.mask]

@@ -68,7 +68,7 @@ from training.search import (
 
 SHARD = 100
 PRIORS = {
-    "fim-ode": {"paper": 0.37, "sparse": 0.33, FUNCTIONS: 0.25, "chaotic": 0.05},
+    "fim-ode": {"paper": 0.39, "sparse": 0.34, FUNCTIONS: 0.26, "chaotic": 0.01},
     "auto": {
         "paper": 0.2,
         "sparse": 0.35,

@@ -75,7 +75,8 @@ def _records(source: str, trial, dim: int, row, outcome: dict[str, Any]) -> list
 def factors(trials: pd.DataFrame) -> dict[tuple[str, str, int], float]:
     """Return by which half widths are multiplied so that they cover their share of the development split.
 
-    By model, quantity and nominal percentage; all noise levels and dimensions count alike.
+    By model, quantity and nominal percentage; all noise levels and dimensions count alike. Infinite where too
+    many bands have no width for any factor to do it.
     """
     found = {}
     for (model, quantity), part in trials[trials["source"] == DEVELOPMENT].groupby(["model", "quantity"]):
@@ -97,11 +98,16 @@ def score(trials: pd.DataFrame) -> pd.DataFrame:
         for percent in PERCENTS:
             for kind in KINDS:
                 factor = widen[record["model"], record["quantity"], percent] if kind == KINDS[1] else 1.0
-                half = np.minimum(record[f"half{percent}"] * factor, CAP)
+                half = _widened(record[f"half{percent}"], factor)
                 line[f"cover{percent}_{kind}"] = coverage(error, -half, half)
                 line[f"score{percent}_{kind}"] = interval_score(error, -half, half, 1 - percent / 100)
         lines.append(line)
     return pd.DataFrame(lines)
+
+
+def _widened(half: np.ndarray, factor: float) -> np.ndarray:
+    """Half widths times a factor, up to `CAP`; what has no width gets none, though the factor be infinite."""
+    return np.minimum(np.multiply(half, factor, out=np.zeros_like(half), where=half > 0), CAP)
 
 
 def summarise(scored: pd.DataFrame, commit: str = "") -> pd.DataFrame:

@@ -176,7 +176,11 @@ def normalised(log_weights):
 
 
 def without_functions(seen):
-    """Features of a portfolio of polynomials (C, `N_PORTFOLIO_FEATURES`) from what `features` gives alone."""
+    """Features of a portfolio of polynomials (C, `N_PORTFOLIO_FEATURES`) from what `features` gives alone.
+
+    Further columns, such as the operator's selector sees, are left out.
+    """
+    seen = seen[:, :N_FEATURES]
     behind = np.minimum(np.arcsinh(np.expm1(seen[:, :1])), _MOST)
     none = np.zeros_like(behind)
     return np.concatenate([seen, none, none, none, behind, behind, none + _MOST, none], axis=1)

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from scipy.special import ndtri
 from scipy.stats import qmc
 
 from fim_dynsys.regression.candidates import REST, STEP_LIMIT
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.kernels import rollouts
 from fim_dynsys.regression.pool import SOLVE, STRUCTURE
-from fim_dynsys.regression.rollout import substeps
+from fim_dynsys.regression.rollout import rollout, substeps
 
 SHORTLIST = 24
 """Number of candidates among which the selector chooses."""
@@ -22,6 +23,8 @@ _PER_SUPPORT = 2
 _UNFITTED = 4
 _POINTS = 48
 _STARTS = 8
+_PLAUSIBLE = 4  # starts besides the smoothed one
+_LEAST_LEFT, _MOST_LEFT = 1e-3, 1e4  # of the samples' variance, in units of what noise and start allow
 _SAMPLES = 48
 _ESCAPE = 1e3  # in root mean squares of the data
 _FAR = 30.0  # extents and ratios beyond this say no more
@@ -89,6 +92,61 @@ def features(observations, dictionary, candidates, opinion=None):
         ]
     values = np.concatenate(parts, axis=1)
     return np.clip(np.where(np.isfinite(values), values, _FAR), -_FAR, _FAR)
+
+
+def start_features(observations, dictionary, candidates):
+    """How well each candidate still explains the samples from other plausible starts than its own.
+
+    A fit can make up for wrong terms by where it starts. The right field, unless chaotic, does not depend on
+    that: it follows the samples from all starts that the noise allows.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms of the candidates.
+    candidates : list of Candidate
+        A `shortlist`.
+
+    Returns
+    -------
+    array (C, `N_START_FEATURES`)
+    """
+    with np.errstate(all="ignore"):
+        values = _starts(observations, dictionary, candidates)
+    return np.clip(np.where(np.isfinite(values), values, _FAR), -_FAR, _FAR)
+
+
+def _starts(observations, dictionary, candidates):
+    d, start = observations.dim, observations.start
+    unit = ndtri(_sobol(d, 8)[1 : _PLAUSIBLE + 1])
+    away = np.concatenate([np.zeros((1, d)), unit]) * np.sqrt(observations.start_variance)
+    starts = start + away[:, None]
+    count = len(candidates)
+    each = np.repeat(np.stack([c.coefficients for c in candidates]), len(starts), axis=0)
+    paths = rollout(dictionary, each, np.tile(starts, (count, 1, 1)), observations.t, 2.0 * STEP_LIMIT)
+    allowed = np.maximum(observations.law.level**2 + 2.0 * observations.start_variance, 1e-300)
+    left = np.mean(observations.residual_variance(paths) / allowed, axis=1).reshape(count, -1)
+    left = np.log(np.where(np.isfinite(left), np.clip(left, _LEAST_LEFT, _MOST_LEFT), _MOST_LEFT))
+    unknown = np.full(d, np.inf)
+    own = np.stack([unknown if c.variance is None else c.variance for c in candidates])
+    own = np.log(np.clip(np.mean(own / allowed, axis=1), _LEAST_LEFT, _MOST_LEFT))
+    mean, worst = left.mean(axis=1), left.max(axis=1)
+    moved = np.stack([c.start for c in candidates]) - start
+    moved = np.sqrt(np.mean(moved**2 / observations.start_variance, axis=(1, 2)))
+    return np.column_stack(
+        [
+            mean,
+            worst,
+            mean - own,
+            worst - own,
+            mean - mean.min(),
+            worst - worst.min(),
+            (left < 1.0).mean(axis=1),
+            np.log(moved + 1e-2),
+        ]
+    )
 
 
 def _fit(observations, candidates):
@@ -261,6 +319,9 @@ def _context(observations, count):
 
 N_FEATURES = 11 + 15 + 5 + 10 + 6 + 8
 """Columns of `features`."""
+
+N_START_FEATURES = 8
+"""Columns of `start_features`."""
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,21 @@ import numpy as np
 
 from fim_dynsys.regression.candidates import Observations, observe
 from fim_dynsys.regression.pool import Opinion, hypotheses
-from fim_dynsys.regression.selection import features, shortlist
+from fim_dynsys.regression.selection import (
+    N_FEATURES,
+    N_START_FEATURES,
+    features,
+    shortlist,
+    start_features,
+)
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.terms import Dictionary
 
 MIN_OBSERVATIONS = 12
 """Complete samples below which the operator's own field stands."""
+
+N_CHOICE_FEATURES = N_FEATURES + N_START_FEATURES
+"""Columns of `Hypotheses.features`."""
 
 _SMOOTHERS = [
     TIME_AWARE[k] for k in (3, 6, 8)
@@ -40,8 +49,9 @@ class Hypotheses:
     candidates: list
 
     def features(self):
-        """What a selector sees (C, F)."""
-        return features(self.observations, self.dictionary, self.candidates, self.opinion)
+        """What a selector sees (C, `N_CHOICE_FEATURES`)."""
+        data = self.observations, self.dictionary, self.candidates
+        return np.column_stack([features(*data, self.opinion), start_features(*data)])
 
     @property
     def coefficients(self):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.quasirandom import SobolEngine
 
-from fim_dynsys.models.fim_ode.batched.candidates import Candidates, Origin
+from fim_dynsys.models.fim_ode.batched.candidates import BOUND, Candidates, Origin
 from fim_dynsys.models.fim_ode.batched.observations import STEP_LIMIT, Scaled
 from fim_dynsys.models.fim_ode.batched.pool import Opinion
 from fim_dynsys.models.fim_ode.batched.rollout import rollouts, step_grid
@@ -19,12 +19,13 @@ from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 
 SHORTLIST = 24
 PER_SUPPORT, UNFITTED = 2, 4
-N_FEATURES = 55
+N_CHOICE_FEATURES = 63
 CLIP = 5.0
-"""Those of `fim_dynsys.regression.selection`, which needs more than torch and numpy; a test compares them."""
+"""Those of `fim_dynsys.regression.selection` and of `choice`, which need more than torch; a test compares."""
 
 _POINTS, _SOBOL_POINTS = 48, 64
 _STARTS, _SAMPLES = 8, 48
+_PLAUSIBLE, _LEAST_LEFT, _MOST_LEFT = 4, 1e-3, 1e4
 _ESCAPE, _FAR = 1e3, 30.0
 
 
@@ -60,7 +61,7 @@ def _last_solves(ranked: Candidates, finite: Tensor) -> Tensor:
 def features(
     table: MonomialTable, contexts: Scaled, candidates: Candidates, opinion: Opinion | None = None
 ) -> Tensor:
-    """What a selector sees of each candidate of a shortlist: (B, C, `N_FEATURES`), 0 in padding.
+    """What a selector sees of each candidate of a shortlist: (B, C, `N_CHOICE_FEATURES`), 0 in padding.
 
     Parameters
     ----------
@@ -80,6 +81,7 @@ def features(
         _fields(table, contexts, candidates, opinion),
         _motion(table, contexts, candidates),
         _context(contexts, candidates),
+        _starts(table, contexts, candidates),
     ]
     values = torch.cat(parts, -1)
     values = torch.where(values.isfinite(), values, _FAR).clamp(-_FAR, _FAR)
@@ -289,6 +291,34 @@ def _context(contexts: Scaled, candidates: Candidates) -> Tensor:
         candidates.present.sum(1).to(n.dtype) / 10.0,
     ]
     return torch.stack(row, -1)[:, None].expand(-1, candidates.present.shape[1], -1)
+
+
+def _starts(table: MonomialTable, contexts: Scaled, candidates: Candidates) -> Tensor:
+    """How well each still explains the samples from other plausible starts than its own (B, C, 8)."""
+    b, c, _, d = candidates.coefficients.shape
+    unit = torch.special.ndtri(_sobol(d, 8, contexts.t)[1 : _PLAUSIBLE + 1])
+    away = torch.cat([torch.zeros_like(unit[:1]), unit]) * contexts.start_variance.sqrt()[:, None]
+    starts = contexts.start[:, None] + away
+    each = candidates.coefficients.repeat_interleave(_PLAUSIBLE + 1, 1)
+    grid = step_grid(contexts.t, contexts.mask, 2.0 * STEP_LIMIT)
+    paths = rollouts(table, each, starts.repeat(1, c, 1), grid, BOUND)
+    allowed = (contexts.level**2 + 2.0 * contexts.start_variance).clamp(min=1e-300)[:, None]
+    left = (contexts.residual_variance(paths) / allowed).mean(-1).view(b, c, -1)
+    left = torch.where(left.isfinite(), left.clamp(_LEAST_LEFT, _MOST_LEFT), _MOST_LEFT).log()
+    own = (candidates.variance / allowed).mean(-1).clamp(_LEAST_LEFT, _MOST_LEFT).log()
+    mean, worst = left.mean(2), left.amax(2)
+    moved = (candidates.start - contexts.start[:, None]) ** 2 / contexts.start_variance[:, None]
+    columns = [
+        mean,
+        worst,
+        mean - own,
+        worst - own,
+        mean - _least(mean, candidates.present),
+        worst - _least(worst, candidates.present),
+        (left < 1.0).to(mean.dtype).mean(2),
+        (moved.mean(2).sqrt() + 1e-2).log(),
+    ]
+    return torch.stack(columns, -1)
 
 
 @dataclass(frozen=True)
