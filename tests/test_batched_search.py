@@ -159,6 +159,8 @@ def test_constants_are_those_of_the_originals():
         original_selection.CLIP,
     )
     assert (selection._POINTS, selection._STARTS) == (original_selection._POINTS, original_selection._STARTS)
+    left = ("_PLAUSIBLE", "_LEAST_LEFT", "_MOST_LEFT")
+    assert [getattr(selection, n) for n in left] == [getattr(original_selection, n) for n in left]
     assert (selection._SAMPLES, selection._ESCAPE) == (
         original_selection._SAMPLES,
         original_selection._ESCAPE,
