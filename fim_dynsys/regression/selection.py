@@ -91,7 +91,7 @@ def features(observations, dictionary, candidates, opinion=None):
             _context(observations, len(candidates)),
         ]
     values = np.concatenate(parts, axis=1)
-    return np.clip(np.where(np.isfinite(values), values, _FAR), -_FAR, _FAR)
+    return _bounded(values)
 
 
 def start_features(observations, dictionary, candidates):
@@ -115,7 +115,7 @@ def start_features(observations, dictionary, candidates):
     """
     with np.errstate(all="ignore"):
         values = _starts(observations, dictionary, candidates)
-    return np.clip(np.where(np.isfinite(values), values, _FAR), -_FAR, _FAR)
+    return _bounded(values)
 
 
 def _starts(observations, dictionary, candidates):
@@ -143,10 +143,14 @@ def _starts(observations, dictionary, candidates):
             worst - own,
             mean - mean.min(),
             worst - worst.min(),
-            (left < 1.0).mean(axis=1),
+            (left < 1.0).mean(axis=1),  # less than e times what is allowed
             np.log(moved + 1e-2),
         ]
     )
+
+
+def _bounded(values):
+    return np.clip(np.where(np.isfinite(values), values, _FAR), -_FAR, _FAR)
 
 
 def _fit(observations, candidates):
