@@ -255,7 +255,7 @@ def rollouts(terms, coefficients, x0, t, counts, bound):
 
 
 @_inlined
-def _forcing(x, lanes, terms, row, column, p, free, table, out):
+def _forcing(x, lanes, terms, row, column, parameters, free, table, out):
     """Derivatives (d, numbers, lanes) of the right-hand side by the numbers inside functions.
 
     Each row of ``free`` names a term, 0 for its inner factor or 1 for its second number, and which of these
@@ -280,7 +280,7 @@ def _forcing(x, lanes, terms, row, column, p, free, table, out):
             by_number *= table[terms[3][i], r]
             for k in range(len(row)):
                 if row[k] == i:
-                    out[column[k], free[f, 2], r] += p[k, r] * by_number
+                    out[column[k], free[f, 2], r] += parameters[k] * by_number
 
 
 @_inlined
@@ -418,10 +418,7 @@ def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
     jacobians, by_slope = np.empty((4, d, d, _LANES)), np.empty((4, d, d, _LANES))
     forcing, whole = np.empty((4, d, inner, _LANES)), np.empty((d, d, _LANES))
     scaled, carried = np.empty((d, d, _LANES)), np.empty((2, d, d + size + inner, _LANES))
-    p, h, sixth = np.empty((size, _LANES)), np.empty(_LANES), np.empty(_LANES)
-    for i in range(size):
-        for r in range(_LANES):
-            p[i, r] = parameters[i]
+    h, sixth = np.empty(_LANES), np.empty(_LANES)
     for first in range(0, n, _LANES):
         lanes, most = min(_LANES, n - first), 1
         for r in range(lanes):
@@ -445,7 +442,7 @@ def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
                 own, jacobian = values[stage], jacobians[stage]
                 _tangent_values(z, lanes, terms, used, rows, table, own, gradient)
                 if inner:
-                    _forcing(z, lanes, terms, row, column, p, free, table, forcing[stage])
+                    _forcing(z, lanes, terms, row, column, parameters, free, table, forcing[stage])
                 _slope_and_jacobian(lanes, terms, row, column, parameters, own, table, gradient, k, jacobian)
                 _next_stage(stage, lanes, x, h, k, total, z)
             for i in range(d):

@@ -129,8 +129,7 @@ def _starts(observations, dictionary, candidates):
     allowed = np.maximum(observations.law.level**2 + 2.0 * observations.start_variance, 1e-300)
     left = np.mean(observations.residual_variance(paths) / allowed, axis=1).reshape(count, -1)
     left = np.log(np.where(np.isfinite(left), np.clip(left, _LEAST_LEFT, _MOST_LEFT), _MOST_LEFT))
-    unknown = np.full(d, np.inf)
-    own = np.stack([unknown if c.variance is None else c.variance for c in candidates])
+    own = _variances(candidates, d)
     own = np.log(np.clip(np.mean(own / allowed, axis=1), _LEAST_LEFT, _MOST_LEFT))
     mean, worst = left.mean(axis=1), left.max(axis=1)
     moved = np.stack([c.start for c in candidates]) - start
@@ -149,6 +148,12 @@ def _starts(observations, dictionary, candidates):
     )
 
 
+def _variances(candidates, dim):
+    """What each leaves of the samples (C, d); infinite where that is unknown."""
+    unknown = np.full(dim, np.inf)
+    return np.stack([unknown if c.variance is None else c.variance for c in candidates])
+
+
 def _bounded(values):
     return np.clip(np.where(np.isfinite(values), values, _FAR), -_FAR, _FAR)
 
@@ -158,8 +163,7 @@ def _fit(observations, candidates):
     n, d = observations.n, observations.dim
     scores = np.array([c.score for c in candidates])
     signal = observations.signal_variance
-    unknown = np.full(d, np.inf)
-    variance = np.stack([unknown if c.variance is None else c.variance for c in candidates])
+    variance = _variances(candidates, d)
     floored = np.maximum(variance, VARIANCE_FLOOR * signal)
     deviance = n * np.log(np.maximum(floored, 1e-300)).sum(axis=1)
     noise = np.maximum(observations.law.level**2, VARIANCE_FLOOR * signal)
