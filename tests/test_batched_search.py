@@ -29,6 +29,7 @@ from fim_dynsys.regression import refinement as original_fits
 from fim_dynsys.regression import selection as original_selection
 from fim_dynsys.regression import smoothing as original_smoothing
 from fim_dynsys.regression import sparse as original_sparse
+from fim_dynsys.regression.criteria import noise_law, pseudo_residuals
 from fim_dynsys.regression.rollout import rollout, substeps
 from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.simulation import simulate
@@ -228,6 +229,19 @@ def test_rollouts_stop_where_the_compiled_ones_do(case):
 
 
 # ---------------------------------------------------------------------- scaling and smoothing
+
+
+def test_noise_of_few_samples_is_estimated_alike():
+    rng = np.random.default_rng(0)
+    t = np.linspace(0, 30, 120)[np.sort(rng.permutation(120)[:60])]
+    x = np.stack([np.sin(2.2 * t), 10.0 * np.cos(2.9 * t)], axis=1)
+    x = x + 0.05 * rng.normal(size=x.shape) * np.sqrt(np.mean(x**2, axis=0))
+    s = scaled(torch.tensor(t)[None], torch.tensor(x)[None], torch.ones(1, len(t), dtype=torch.bool))
+    law = noise_law([(t, x / s.scale[0].numpy())])
+    residuals, _ = pseudo_residuals(t, x / s.scale[0].numpy())
+    assert (law.level < 0.7 * np.sqrt(np.mean(residuals**2, axis=0))).all()  # the gaps say so
+    close(s.level[0], law.level, 1e-9)
+    close(s.share[0], law.share, 0.0)
 
 
 def test_contexts_are_scaled_alike(case):

@@ -32,6 +32,33 @@ def test_level_and_law_of_the_noise(additive, seed):
     assert (law.share > 0.4).all() if additive else (law.share < 0.05).all()
 
 
+def few_samples(seed):
+    """Every second of 240 samples, at random, of two waves with 11 and 9 of all 240 a period."""
+    rng = np.random.default_rng(seed)
+    t = np.sort(rng.choice(np.linspace(0, 60, 240), 120, replace=False))
+    x = np.stack([np.sin(2.2 * t), 10.0 * np.cos(2.9 * t)], axis=1)
+    rms = np.sqrt(np.mean(x**2, axis=0))
+    return t, x + 0.05 * rms * rng.normal(size=x.shape), rms
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_noise_of_few_samples_is_told_from_the_error_of_interpolation(seed):
+    t, x, rms = few_samples(seed)
+    level = noise_law([(t, x)]).level / (0.05 * rms)
+    residuals, _ = pseudo_residuals(t, x)
+    assert (np.sqrt(np.mean(residuals**2, axis=0)) > 2.5 * level * 0.05 * rms).all()
+    assert 0.6 < level[0] < 1.4 and 1.2 < level[1] < 3.0  # the faster wave has a gap too many in each period
+
+
+def test_even_sampling_does_not_tell_noise_from_the_error_of_interpolation():
+    t = np.linspace(0, 60, 120)
+    x = np.stack([np.sin(2.2 * t), 10.0 * np.cos(2.9 * t)], axis=1)
+    residuals, errors = pseudo_residuals(t, x)
+    np.testing.assert_allclose(errors, errors[0], rtol=1e-9)
+    law = noise_law([(t, x)])
+    np.testing.assert_allclose(law.level[0], np.sqrt(np.mean(residuals[:, 0] ** 2)), rtol=0.3)
+
+
 def test_clean_data_have_next_to_no_noise():
     t = np.linspace(0, 20, 600)
     assert (noise_law([(t, signal(t))]).level < 1e-4 * np.array([1.0, 10.0])).all()
@@ -40,9 +67,15 @@ def test_clean_data_have_next_to_no_noise():
 def test_pseudo_residuals_vanish_on_cubics_and_have_unit_variance_on_noise():
     rng = np.random.default_rng(2)
     t = np.sort(rng.uniform(0, 10, size=4000))
-    np.testing.assert_allclose(pseudo_residuals(t[:60], t[:60, None] ** 3), 0.0, atol=1e-8)
-    residuals = pseudo_residuals(t, rng.normal(size=(4000, 1)))
+    np.testing.assert_allclose(pseudo_residuals(t[:60], t[:60, None] ** 3)[0], 0.0, atol=1e-8)
+    residuals, _ = pseudo_residuals(t, rng.normal(size=(4000, 1)))
     assert np.var(residuals) == pytest.approx(1.0, abs=0.08)
+
+
+def test_quartics_leave_pseudo_residuals_of_the_stated_error():
+    t = np.sort(np.random.default_rng(4).uniform(0, 10, size=40))
+    residuals, errors = pseudo_residuals(t, t[:, None] ** 4)
+    np.testing.assert_allclose(residuals[:, 0], errors, rtol=1e-6, atol=1e-9)
 
 
 def test_law_scales_with_the_state():

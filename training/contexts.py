@@ -137,8 +137,13 @@ def _functions(dim, rng):
 
 
 def _corrupted(t, clean, rng):
-    """Multiplicative (sometimes additive) noise, and samples left out."""
-    sigma = 0.0 if rng.random() < 0.25 else rng.uniform(0.0, 0.08)
+    """Multiplicative (sometimes additive) noise, at times none or an integrator's, and samples left out."""
+    kind = rng.choice(["none", "small", "noisy"], p=[0.15, 0.1, 0.75])
+    sigma = {
+        "none": 0.0,
+        "small": np.exp(rng.uniform(*np.log([1e-7, 1e-3]))),
+        "noisy": rng.uniform(0.0, 0.08),
+    }[kind]
     size = np.sqrt(np.mean(clean**2, axis=0)) if rng.random() < 0.25 else np.abs(clean)
     x = clean + sigma * size * rng.normal(size=clean.shape)
     share = 0.0 if rng.random() < 0.5 else rng.uniform(0.0, 0.7)

@@ -8,6 +8,12 @@ import numpy as np
 ADDITIVE_SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Shares of constant variance among which `noise_law` chooses."""
 
+INTERPOLATION_SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Mean squared interpolation errors, in noise variances, among which `noise_law` chooses."""
+
+UNEVEN = 2.0
+"""Ratio of squared interpolation errors from which `noise_law` tells them from noise."""
+
 VARIANCE_FLOOR = 1e-5
 """Floor of residual variances in `bic`, as a fraction of the signal's variance."""
 
@@ -53,8 +59,10 @@ def pseudo_residuals(t, x):
 
     Returns
     -------
-    array (n - 4, d)
+    residuals : array (n - 4, d)
         For samples 2 ... n - 3.
+    errors : array (n - 4,)
+        What a fourth derivative of 4! adds to each residual: the product of the four gaps, scaled likewise.
     """
     t, x = np.asarray(t, float), np.asarray(x, float)
     if len(t) < 5:
@@ -68,11 +76,17 @@ def pseudo_residuals(t, x):
             if i != j:
                 lagrange[:, i] *= -nodes[:, j] / (nodes[:, i] - nodes[:, j])
     interpolated = np.einsum("nk,nkd->nd", lagrange, x[centre[:, None] + offsets])
-    return (x[centre] - interpolated) / np.sqrt(1.0 + np.sum(lagrange**2, axis=1))[:, None]
+    unit = np.sqrt(1.0 + np.sum(lagrange**2, axis=1))
+    return (x[centre] - interpolated) / unit[:, None], np.prod(nodes, axis=1) / unit
 
 
 def noise_law(trajectories):
-    """Level and law of the noise from pseudo-residuals, by likelihood over `ADDITIVE_SHARES`.
+    """Level and law of the noise from pseudo-residuals, by likelihood.
+
+    A pseudo-residual is noise and the error of the cubic, which is taken for normal with a standard deviation
+    in proportion to the product of the four gaps. Where gaps differ, the two are told apart; otherwise
+    noise is overestimated where samples are few for the motion between them. An error is assumed where
+    it gains more than the logarithm of the number of residuals in twice the log-likelihood.
 
     Parameters
     ----------
@@ -82,7 +96,8 @@ def noise_law(trajectories):
     Returns
     -------
     NoiseLaw
-        With level 0 where no trajectory is long enough.
+        The likeliest of `ADDITIVE_SHARES` and `INTERPOLATION_SHARES`; with level 0 where no trajectory is
+        long enough.
     """
     d = trajectories[0][1].shape[1]
     rms = np.sqrt(np.mean(np.concatenate([x for _, x in trajectories]) ** 2, axis=0))
@@ -90,16 +105,24 @@ def noise_law(trajectories):
     long_enough = [(t, x) for t, x in trajectories if len(t) >= 9]
     if not long_enough:
         return NoiseLaw(np.zeros(d), np.ones(d), rms)
-    residuals = np.concatenate([pseudo_residuals(t, x) for t, x in long_enough])
+    residuals, errors = map(
+        np.concatenate, zip(*[pseudo_residuals(t, x) for t, x in long_enough], strict=True)
+    )
     # the middle of the five samples stands for the unknown state; their mean square is steadier near zero
     local = np.concatenate([_moving_mean_square(x) for _, x in long_enough])
     shares = np.array(ADDITIVE_SHARES)[:, None, None]
-    relative = shares + (1.0 - shares) * local / rms**2
-    level2 = np.mean(residuals**2 / relative, axis=1)
-    deviance = len(residuals) * np.log(np.maximum(level2, 1e-300)) + np.sum(np.log(relative), axis=1)
-    best = np.argmin(deviance, axis=0)
-    columns = np.arange(d)
-    return NoiseLaw(np.sqrt(level2[best, columns]), np.array(ADDITIVE_SHARES)[best], rms)
+    interpolation = np.array(INTERPOLATION_SHARES)[:, None, None, None]
+    squares = (errors**2 / np.mean(errors**2))[:, None]
+    if squares.max() < UNEVEN * squares.min():
+        interpolation = interpolation[:1]
+    relative = shares + (1.0 - shares) * local / rms**2 + interpolation * squares
+    level2 = np.mean(residuals**2 / relative, axis=2)
+    deviance = len(residuals) * np.log(np.maximum(level2, 1e-300)) + np.sum(np.log(relative), axis=2)
+    deviance[1:] += math.log(len(residuals))
+    shape, columns = deviance.shape[:2], np.arange(d)
+    best = np.argmin(deviance.reshape(-1, d), axis=0)
+    level2 = level2.reshape(-1, d)[best, columns]
+    return NoiseLaw(np.sqrt(level2), np.array(ADDITIVE_SHARES)[np.unravel_index(best, shape)[1]], rms)
 
 
 def _moving_mean_square(x):

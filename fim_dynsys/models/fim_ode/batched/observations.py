@@ -11,7 +11,12 @@ from torch import Tensor
 
 from fim_dynsys.models.fim_ode.batched.rollout import Grid, step_grid
 from fim_dynsys.models.fim_ode.batched.smoothing import NEAREST, Smoothed, gcv_spline, last_time
-from fim_dynsys.regression.criteria import ADDITIVE_SHARES, VARIANCE_FLOOR
+from fim_dynsys.regression.criteria import (
+    ADDITIVE_SHARES,
+    INTERPOLATION_SHARES,
+    UNEVEN,
+    VARIANCE_FLOOR,
+)
 
 STEP_LIMIT = 0.15
 """Longest Runge-Kutta step in units of the time in which the state travels one standard deviation."""
@@ -174,23 +179,34 @@ def _noise_law(t: Tensor, z: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tens
     """Level, share and root mean square (B, d); see `fim_dynsys.regression.criteria.noise_law`."""
     rms = _positive(_mean(z**2, mask).sqrt())
     seen = mask[:, 4:]
-    residuals = _pseudo_residuals(t, z)
+    residuals, errors = _pseudo_residuals(t, z)
     n = z.shape[1]
     local = torch.stack([z[:, k : n - 4 + k] ** 2 for k in range(5)]).mean(0)
-    shares = torch.tensor(ADDITIVE_SHARES, dtype=z.dtype, device=z.device)
-    share = shares[:, None]
-    # (B, n - 4, shares, d)
-    relative = share + (1.0 - share) * (local / rms[:, None] ** 2)[:, :, None]
+    squares = torch.where(seen, errors**2, 0.0)
+    squares = squares / _mean(squares[..., None], seen)
+    uneven = squares.amax(1) >= UNEVEN * torch.where(seen, squares, torch.inf).amin(1)
+    share, interpolation = torch.cartesian_prod(
+        torch.tensor(INTERPOLATION_SHARES, dtype=z.dtype, device=z.device),
+        torch.tensor(ADDITIVE_SHARES, dtype=z.dtype, device=z.device),
+    ).unbind(1)[::-1]
+    # (B, n - 4, laws, d)
+    relative = share[:, None] + (1.0 - share[:, None]) * (local / rms[:, None] ** 2)[:, :, None]
+    relative = relative + (interpolation * squares[..., None])[..., None]
     level2 = _mean(residuals[:, :, None] ** 2 / relative, seen)
     count = seen.sum(1)[:, None, None]
     deviance = count * torch.log(level2.clamp(min=1e-300))
     deviance = deviance + torch.where(seen[..., None, None], relative.log(), 0.0).sum(1)
+    cost = torch.where(uneven[:, None], count[:, 0].log(), torch.inf)
+    deviance = deviance + torch.where(interpolation > 0, cost, 0.0)[..., None]
     best = deviance.argmin(1, keepdim=True)
-    return level2.gather(1, best)[:, 0].sqrt(), shares[best[:, 0]], rms
+    return level2.gather(1, best)[:, 0].sqrt(), share[best[:, 0]], rms
 
 
-def _pseudo_residuals(t: Tensor, z: Tensor) -> Tensor:
-    """Samples less the cubic through their neighbours (B, N - 4, d), without meaning next to padding."""
+def _pseudo_residuals(t: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+    """Samples less the cubic through their neighbours (B, N - 4, d), and what adds to them (B, N - 4).
+
+    Without meaning next to padding.
+    """
     n = t.shape[1]
     neighbours = (0, 1, 3, 4)
     nodes = torch.stack([t[:, k : n - 4 + k] for k in neighbours], -1) - t[:, 2 : n - 2, None]
@@ -202,7 +218,8 @@ def _pseudo_residuals(t: Tensor, z: Tensor) -> Tensor:
     lagrange = torch.stack(lagrange, -1)
     values = torch.stack([z[:, k : n - 4 + k] for k in neighbours], -2)
     interpolated = (lagrange[..., None] * values).sum(-2)
-    return (z[:, 2 : n - 2] - interpolated) / (1.0 + (lagrange**2).sum(-1)).sqrt()[..., None]
+    unit = (1.0 + (lagrange**2).sum(-1)).sqrt()
+    return (z[:, 2 : n - 2] - interpolated) / unit[..., None], nodes.prod(-1) / unit
 
 
 def _time_unit(t: Tensor, spline: Smoothed, mask: Tensor, level: Tensor) -> Tensor:
