@@ -7,12 +7,13 @@ import numpy as np
 from fim_dynsys.regression.candidates import Candidate, judge, propose
 from fim_dynsys.regression.horizon import explains, merged_hypotheses
 from fim_dynsys.regression.pruning import MAX_TERMS, improve, refine_and_prune
+from fim_dynsys.regression.reselection import reselect
 from fim_dynsys.regression.smoothing import TIME_AWARE
 
 SOLVE = "operator, solve"
 STRUCTURE = "operator, structure"
 _RATIOS = (1.0, 2.0, 4.0)  # a coefficient is kept where it is so many of its standard deviations
-_STRUCTURES = 6
+_STRUCTURES = 3
 _WINDOWED = 8
 
 
@@ -51,8 +52,9 @@ def hypotheses(
 
     Sparse regressions of smoothed slopes; the best structures among them fitted to the trajectories and
     stripped of terms that do not pay; the operator's solves, and the structures that its last one suggests,
-    fitted and stripped likewise. Where the best of all leaves more than noise, as with chaotic data,
-    structures are also fitted over short windows, see `merged_hypotheses`.
+    fitted and stripped likewise. Terms are chosen anew about the paths of the best fits, see `reselect`.
+    Where the best of all leaves more than noise, as with chaotic data, structures are also fitted over short
+    windows, see `merged_hypotheses`.
 
     Parameters
     ----------
@@ -87,6 +89,7 @@ def hypotheses(
         ranked = ranked + judge(observations, dictionary, said + fitted)
         proposed = proposed + said
     found = distinct(ranked)
+    found = distinct(found + reselect(observations, dictionary, found))
     if not explains(observations, found[0]):
         merged = merged_hypotheses(observations, dictionary, proposed, windowed)
         found = distinct(found + merged)

@@ -194,17 +194,11 @@ def expected_gains(
         0 for the active parameters and for those that the data do not determine.
     """
     p = np.asarray(parameters, dtype=np.float64)
-    data = _Data.of(trajectories, weights)
-    nodes = np.concatenate(paths)
-    starts = nodes[data.first[:-1]]
-    prior = np.zeros((len(p), len(p))), p
-    pull = np.broadcast_to(np.asarray(start_precision, dtype=np.float64), starts.shape)
-    with np.errstate(all="ignore"):
-        problem = _Shooting(None, None, None, interval_maps, data, prior, (pull, starts), max_step)
-        linear = problem.linearise(p, nodes, data.segments(1))
-        if not np.isfinite(linear.merit):
-            return np.zeros(len(p))
-        information, score, _ = problem._eliminated(linear, 0.0, p)
+    information, score, misfit = path_response(
+        interval_maps, p, paths, trajectories, weights, start_precision, max_step
+    )
+    if not np.isfinite(misfit):
+        return np.zeros(len(p))
     others = np.flatnonzero(~active)
     known = information[np.ix_(active, active)]
     crossed = information[np.ix_(active, others)]
@@ -215,6 +209,48 @@ def expected_gains(
     gains = np.zeros(len(p))
     gains[others] = np.where(left > 1e-9 * size, rest**2 / np.where(left > 0, left, 1.0), 0.0)
     return gains
+
+
+def path_response(
+    interval_maps, parameters, paths, trajectories, weights, start_precision, max_step, expected_starts=None
+):
+    """How the misfit of given paths depends on all parameters, to second order; the starts are free.
+
+    Parameters
+    ----------
+    interval_maps, trajectories, weights, max_step
+        As for `fit_trajectory`.
+    parameters : array (q,)
+        With which the paths were integrated.
+    paths : list of arrays (n, d)
+        At the observation times.
+    start_precision : array (T, d)
+        Of priors of the initial states.
+    expected_starts : array (T, d), optional
+        What these are about; default the starts of the paths.
+
+    Returns
+    -------
+    information : array (q, q)
+        Half the second derivatives (Gauss-Newton), initial states eliminated.
+    score : array (q,)
+        Minus half the first derivatives.
+    misfit : float
+        Of the paths, with the priors of the starts; ``inf`` where it is not finite.
+    """
+    p = np.asarray(parameters, dtype=np.float64)
+    data = _Data.of(trajectories, weights)
+    nodes = np.concatenate(paths)
+    expected = nodes[data.first[:-1]] if expected_starts is None else expected_starts
+    prior = np.zeros((len(p), len(p))), p
+    pull = np.broadcast_to(np.asarray(start_precision, dtype=np.float64), expected.shape)
+    with np.errstate(all="ignore"):
+        problem = _Shooting(None, None, None, interval_maps, data, prior, (pull, expected), max_step)
+        linear = problem.linearise(p, nodes, data.segments(1))
+        if not np.isfinite(linear.merit):
+            return problem.prior, p, np.inf
+        information, score, _ = problem._eliminated(linear, 0.0, p)
+    return information, score, linear.merit
 
 
 def _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check):
