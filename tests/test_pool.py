@@ -123,9 +123,11 @@ def test_features_tell_good_from_bad(considered):
 def test_features_tell_what_other_plausible_starts_explain(considered):
     """That is a matter of the field alone; only the last of these features looks at the candidate's start."""
     observations, _, found = considered
-    moved = replace(found[0], start=found[0].start + 3.0 * np.sqrt(observations.start_variance))
-    bad = replace(found[0], coefficients=found[0].coefficients + 0.5)
-    good, away, worse = start_features(observations, DICTIONARY, [found[0], moved, bad])
+    factor = np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
+    true = replace(found[0], coefficients=TRUE * factor * observations.time_unit / observations.scale)
+    moved = replace(true, start=true.start + 3.0 * np.sqrt(observations.start_variance))
+    bad = replace(true, coefficients=true.coefficients + 0.5)
+    good, away, worse = start_features(observations, DICTIONARY, [true, moved, bad])
     np.testing.assert_array_equal(good[:7], away[:7])
     assert away[7] > good[7] + 1.0
     assert good[6] > 0.5 and worse[6] == 0.0  # share of the starts

@@ -18,6 +18,7 @@ from fim_dynsys.regression.rollout import rollout
 _HORIZON = 1.0  # time in which the state travels one standard deviation
 _TERMS_PER_STATE = 25
 _UNEXPLAINED = 0.5
+_STILL = 1e-12  # of the mean square: a coordinate of less variance does not move
 _NOISE_ALONE = 2.0  # times the noise variance
 _MERGED = 3  # windows at a time
 _MERGED_FITS = 3
@@ -26,9 +27,10 @@ _LAST_ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow lar
 
 def follows(observations, candidate):
     """Whether an integrated candidate explains half of the variance of the samples at least."""
-    return candidate.variance is not None and bool(
-        np.mean(candidate.variance / observations.signal_variance) < _UNEXPLAINED
-    )
+    if candidate.variance is None:
+        return False
+    moving = np.maximum(observations.signal_variance, _STILL)
+    return bool(np.mean(candidate.variance / moving) < _UNEXPLAINED)
 
 
 def explains(observations, candidate):

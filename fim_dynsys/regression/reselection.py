@@ -28,7 +28,7 @@ FITS, ROUNDS = 4, 3
 MOST_COEFFICIENTS = 300
 """Dictionaries with more coefficients than that are not searched: the cost grows with their square."""
 
-_LEAST_LEFT = 0.3  # of the fit's misfit: subsets that would leave less are not better for it
+_LEAST_LEFT = 0.1  # of the noise variance, which may be overestimated: less is not better
 
 
 def reselect(observations, dictionary, found):
@@ -84,9 +84,7 @@ def _about(observations, dictionary, candidate, seen):
         return []
     paths = [own[: len(t)] for own, (t, _) in zip(path, observations.samples, strict=True)]
     met = []
-    for coefficients in chosen_subsets(
-        *_response(observations, dictionary, candidate, paths), observations.n
-    ):
+    for coefficients in chosen_subsets(*_response(observations, dictionary, candidate, paths)):
         support = coefficients != 0.0
         if support.tobytes() in seen or not support.any():
             continue
@@ -99,7 +97,7 @@ def _about(observations, dictionary, candidate, seen):
 
 
 def _response(observations, dictionary, candidate, paths):
-    """Information and score of all m d coefficients, misfit, and the coefficients (m, d) of the path."""
+    """What `chosen_subsets` takes, about a candidate's paths."""
     assumed = assumed_variance(observations, candidate)
     weights = [
         w[: len(t)] / assumed for w, (t, _) in zip(observations.weights, observations.samples, strict=True)
@@ -114,10 +112,11 @@ def _response(observations, dictionary, candidate, paths):
         STEP_LIMIT,
         observations.start,
     )
-    return *response, candidate.coefficients
+    least = _LEAST_LEFT * float(np.mean(observations.noise_variance / assumed))
+    return *response, candidate.coefficients, observations.n, least
 
 
-def chosen_subsets(information, score, misfit, coefficients, n):
+def chosen_subsets(information, score, misfit, coefficients, n, least):
     """Coefficients (m, d) of the subsets that a linearised fit suggests, one for each of `PRICES`.
 
     Parameters
@@ -125,11 +124,13 @@ def chosen_subsets(information, score, misfit, coefficients, n):
     information, score : arrays (m d, m d), (m d,)
         Half the second derivatives of the misfit by all coefficients, and minus half the first.
     misfit : float
-        Of the fit, in units of its noise variances; nothing is suggested where it is not finite.
+        Weighted sum of squares of the fit; nothing is suggested where it is not finite.
     coefficients : array (m, d)
         What it is linearised about.
     n : int
         Number of samples.
+    least : float
+        Mean weighted square below which a misfit is not worth lowering.
 
     Returns
     -------
@@ -141,10 +142,9 @@ def chosen_subsets(information, score, misfit, coefficients, n):
     equations = np.block([[information, moment[:, None]], [moment[None], np.array([[total]])]])
     if not np.isfinite(equations).all():
         return []
-    equations = equations * (samples / (_LEAST_LEFT * misfit))
     found = []
     for price in PRICES:
         penalty = np.full(len(now), price * math.log(samples))
-        active, _ = search_subset(equations, penalty, samples, MAX_TERMS)
+        active, _ = search_subset(equations / least, penalty, samples, MAX_TERMS)
         found.append(solve_supports(information, moment, active).reshape(coefficients.shape))
     return found
