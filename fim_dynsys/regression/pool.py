@@ -12,9 +12,11 @@ from fim_dynsys.regression.smoothing import TIME_AWARE
 
 SOLVE = "operator, solve"
 STRUCTURE = "operator, structure"
-_RATIOS = (1.0, 2.0, 4.0)  # a coefficient is kept where it is so many of its standard deviations
-_STRUCTURES = 3
-_WINDOWED = 8
+RATIOS = (1.0, 2.0, 4.0)
+"""A coefficient of the operator is kept where it is so many of its standard deviations."""
+
+STRUCTURES, WINDOWED = 3, 8
+"""Regressed structures that are fitted, and those that are fitted over short windows."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,9 @@ def hypotheses(
     observations,
     dictionary,
     opinion=None,
-    structures=_STRUCTURES,
+    structures=STRUCTURES,
     smoothers=TIME_AWARE,
-    windowed=_WINDOWED,
+    windowed=WINDOWED,
 ):
     """Candidates worth choosing from, each integrated over the observation times and scored by BIC.
 
@@ -114,7 +116,7 @@ def fitted_structures(observations, dictionary, opinion, known):
     seen = {c.support.tobytes() for c in known if c.refined}
     (solve,) = judge(observations, dictionary, [Candidate(opinion.solves[-1], observations.start, "", SOLVE)])
     met = []
-    for ratio in _RATIOS:
+    for ratio in RATIOS:
         support = np.abs(solve.coefficients) > ratio * np.sqrt(opinion.variance)
         if support.tobytes() in seen or not 0 < np.count_nonzero(support) <= MAX_TERMS:
             continue

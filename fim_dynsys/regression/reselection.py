@@ -28,7 +28,8 @@ FITS, ROUNDS = 4, 3
 MOST_COEFFICIENTS = 300
 """Dictionaries with more coefficients than that are not searched: the cost grows with their square."""
 
-_LEAST_LEFT = 0.1  # of the noise variance, which may be overestimated: less is not better
+LEAST_LEFT = 0.1
+"""Of the noise variance, which may be overestimated: subsets that would leave less are not better for it."""
 
 
 def reselect(observations, dictionary, found):
@@ -112,7 +113,7 @@ def _response(observations, dictionary, candidate, paths):
         STEP_LIMIT,
         observations.start,
     )
-    least = _LEAST_LEFT * float(np.mean(observations.noise_variance / assumed))
+    least = LEAST_LEFT * float(np.mean(observations.noise_variance / assumed))
     return *response, candidate.coefficients, observations.n, least
 
 

@@ -62,6 +62,15 @@ class Candidates(NamedTuple):
         rows = torch.arange(len(order), device=order.device)[:, None]
         return Candidates(*(part[rows, order] for part in self))
 
+    def first(self, count: int) -> "Candidates":
+        """So many of each context, or all."""
+        return Candidates(*(part[:, :count] for part in self))
+
+    def each(self) -> "list[Candidates]":
+        """One (B, 1) of each context after the other."""
+        numbers = range(self.present.shape[1])
+        return [Candidates(*(part[:, k : k + 1] for part in self)) for k in numbers]
+
     def of_contexts(self, index: Tensor) -> "Candidates":
         """Those of some of the contexts."""
         return Candidates(*(part[index] for part in self))
@@ -77,6 +86,10 @@ class Candidates(NamedTuple):
         order = self.score.argsort(dim=1, stable=True)
         absent = (~self.present).to(torch.uint8).gather(1, order)
         return self.take(order.gather(1, absent.argsort(dim=1, stable=True)))
+
+    def trimmed(self) -> "Candidates":
+        """Ranked ones without room that no context needs; the host waits to learn how much that is."""
+        return self.first(int(self.present.sum(1).max()))
 
     def without(self, absent: Tensor) -> "Candidates":
         """Some (B, C) turned into padding."""
@@ -189,6 +202,13 @@ def distinct_structures(ranked: Candidates, count: int) -> Tensor:
     fit = ranked.present & (terms > 0) & (terms <= MAX_TERMS) & ranked.score.isfinite()
     first = fit & first_of_kind(support, fit)
     return first & (first.cumsum(1) <= count)
+
+
+def unmet(known: Candidates, support: Tensor, allowed: Tensor) -> Tensor:
+    """Which allowed (B, K) structures `support` (B, K, m, d) are new: not fitted, and not one before."""
+    both = torch.cat([known.coefficients != 0, support], 1)
+    new = first_of_kind(both, torch.cat([known.refined & known.present, allowed], 1))
+    return allowed & new[:, known.present.shape[1] :]
 
 
 def places(owner: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ from fim_dynsys.models.fim_ode.batched.refinement import Segments, bounds_of
 from fim_dynsys.models.fim_ode.batched.rollout import rollouts, step_grid
 from fim_dynsys.models.fim_ode.columns import MonomialTable
 
-HORIZON, NOISE_ALONE = 1.0, 2.0
+HORIZON, UNEXPLAINED, STILL, NOISE_ALONE = 1.0, 0.5, 1e-12, 2.0
 MERGED, MERGED_FITS, LAST_ITERATIONS = 3, 3, 30
 """Those of `fim_dynsys.regression.horizon`, which needs more than torch and numpy; a test compares them."""
 
@@ -50,6 +50,11 @@ class Windows(NamedTuple):
     z: Tensor  # (W, L, d)
     weights: Tensor  # (W, L, d), 0 in padding
     mask: Tensor  # (W, L)
+
+
+def follows(contexts: Scaled, variance: Tensor) -> Tensor:
+    """Whether integrated candidates with residual variances (B, C, d) explain half of the samples' (B, C)."""
+    return (variance / contexts.signal_variance.clamp(min=STILL)[:, None]).mean(-1) < UNEXPLAINED
 
 
 def explains(contexts: Scaled, variance: Tensor) -> Tensor:

@@ -3,8 +3,8 @@
 Batched twin of what `fim_dynsys.models.fim_ode.choice.consider` does for one context: sparse regressions of
 smoothed slopes; the best structures among them fitted to the trajectories and stripped of terms that do not
 pay; the operator's solves, and the structures that its last one suggests, fitted and stripped likewise; all
-integrated over the observation times and scored by BIC; fits over windows where the best leaves more than
-noise. Everything is float64.
+integrated over the observation times and scored by BIC; terms chosen anew about the paths of the best fits;
+fits over windows where the best leaves more than noise. Everything is float64.
 
 Left out: contexts of several trajectories, and those that the original cuts at long gaps (`Scaled.whole`
 tells); dictionaries with functions; other smoothers than the three of `regressed_smoothers`; priors of the
@@ -12,7 +12,7 @@ parameters; the descriptions of the sparse fits (`Origin` keeps the kinds). Of c
 coefficients the original tells two apart whose zeros differ in sign; here they are one.
 
 It was run on CPUs only. The host waits for the device a few times a batch, to learn sizes; `Effort.compact`
-adds a count in each iteration.
+adds a count in each iteration. Subsets of terms about paths are chosen on the host, see `reselection.py`.
 """
 
 from typing import NamedTuple
@@ -28,16 +28,15 @@ from fim_dynsys.models.fim_ode.batched.candidates import (
     judge,
     propose,
     unfolded,
+    unmet,
 )
 from fim_dynsys.models.fim_ode.batched.horizon import explains, merged_hypotheses
 from fim_dynsys.models.fim_ode.batched.observations import Scaled
 from fim_dynsys.models.fim_ode.batched.pruning import MAX_TERMS, Effort, refine_and_prune
+from fim_dynsys.models.fim_ode.batched.reselection import reselect
 from fim_dynsys.models.fim_ode.batched.smoothing import Smoothed, constant_velocity, tricube_cubic
 from fim_dynsys.models.fim_ode.columns import MonomialTable
-
-STRUCTURES, WINDOWED = 6, 8
-RATIOS = (1.0, 2.0, 4.0)
-"""Those of `fim_dynsys.regression`, whose own files need more than torch and numpy; a test compares them."""
+from fim_dynsys.regression.pool import RATIOS, STRUCTURES, WINDOWED
 
 DEFAULT_EFFORT = Effort()
 
@@ -103,7 +102,9 @@ def hypotheses(
         fitted = judge(table, contexts, _fitted(table, contexts, suggested, new, kind, effort))
         ranked = Candidates.join(ranked, Candidates.join(said, fitted).ranked())
         proposed = Candidates.join(proposed, solves)
-    return _with_merged(table, contexts, proposed, distinct(ranked), effort)
+    found = distinct(ranked)
+    found = distinct(Candidates.join(found, reselect(table, contexts, found, effort)))
+    return _with_merged(table, contexts, proposed, found, effort)
 
 
 def _with_merged(
@@ -168,6 +169,4 @@ def _suggested(
     count = support.sum((2, 3))
     allowed = (count > 0) & (count <= MAX_TERMS) & solve.present
     suggested = solve._replace(coefficients=torch.where(support, solve.coefficients, 0.0))
-    both = torch.cat([known.coefficients != 0, support], 1)
-    new = first_of_kind(both, torch.cat([known.refined & known.present, allowed], 1))
-    return suggested, allowed & new[:, known.present.shape[1] :]
+    return suggested, unmet(known, support, allowed)

@@ -239,13 +239,14 @@ def refine_and_prune(
     variance: Tensor,
     effort: Effort = Effort(),
     segments: Segments = (5, 1),
+    paths: Tensor | None = None,
 ) -> Met:
     """Refine, drop the terms whose Wald statistics do not pay their share of the BIC, and repeat.
 
-    Parameters are those of `refine`, which starts from the smoothed states. With ``effort.compact`` the
-    candidates that have nothing to drop are left out of later rounds.
+    Parameters are those of `refine`; paths are the smoothed states where none are given. With
+    ``effort.compact`` the candidates that have nothing to drop are left out of later rounds.
     """
-    return pruned(table, contexts, owner, coefficients, variance, effort, segments)[0]
+    return pruned(table, contexts, owner, coefficients, variance, effort, segments, paths)[0]
 
 
 def pruned(
@@ -256,10 +257,11 @@ def pruned(
     variance: Tensor,
     effort: Effort = Effort(),
     segments: Segments = (5, 1),
+    paths: Tensor | None = None,
 ) -> tuple[Met, Refined]:
     """As `refine_and_prune`: all structures met, and the best of each candidate."""
-    smoothed = contexts.spline.states[owner]
-    best = refine(table, contexts, owner, coefficients, variance, smoothed, segments, effort)
+    paths = contexts.spline.states[owner] if paths is None else paths
+    best = refine(table, contexts, owner, coefficients, variance, paths, segments, effort)
     everyone = torch.arange(len(owner), device=owner.device)
     alive = best.score.isfinite()
     met = [slot(len(owner), everyone, torch.ones_like(alive), best)]

@@ -73,6 +73,14 @@ class Fits(NamedTuple):
         )
 
 
+class Response(NamedTuple):
+    """How misfits of E paths depend on all parameters, to second order; the starts are free."""
+
+    information: Tensor  # (E, q, q) half the second derivatives (Gauss-Newton)
+    score: Tensor  # (E, q) minus half the first derivatives
+    misfit: Tensor  # (E,) with the priors of the starts; inf where it is not finite
+
+
 class Layout(NamedTuple):
     """Samples by segments: at most L samples in each of S segments."""
 
@@ -206,11 +214,25 @@ def _fitted(
         paths = _rows(now.nodes.flatten(1, 2), layout.place)
     away = paths[:, 0] - samples.start
     merit = now.linear.merit
-    total, _, _ = eliminate_starts(
-        now.linear.normal, now.linear.moment, paths.shape[-1], torch.zeros_like(merit)
-    )
+    total, _ = _parameters_alone(now.linear, paths.shape[-1])
     information = torch.where(merit.isfinite()[:, None, None], total, 0.0)
     return Fits(parameters, paths, merit - (samples.pull * away**2).sum(-1), information, iterations)
+
+
+def path_response(
+    table: MonomialTable, samples: Samples, terms: Terms, parameters: Tensor, paths: Tensor
+) -> Response:
+    """Response of the misfit about parameters (E, q) and the paths (E, N, d) integrated with them."""
+    layout, slots = segmented(samples, 1)
+    nodes = _rows(paths, slots).view_as(layout.values)
+    linear = linearise(table, layout, terms, parameters, nodes)
+    return Response(*_parameters_alone(linear, paths.shape[-1]), linear.merit)
+
+
+def _parameters_alone(linear: Linear, d: int) -> tuple[Tensor, Tensor]:
+    """Normal matrices (E, q, q) and right-hand sides (E, q) of the parameters, nothing damped."""
+    total, right, _ = eliminate_starts(linear.normal, linear.moment, d, torch.zeros_like(linear.merit))
+    return total, right
 
 
 def segmented(samples: Samples, segments: int | Tensor) -> tuple[Layout, Tensor]:
