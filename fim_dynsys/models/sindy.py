@@ -159,7 +159,7 @@ class StrongSINDy(VectorFieldModel):
     """
 
     name = "sindy-strong"
-    version = "2"
+    version = "3"
     min_observations = 5
 
     def __init__(self, degree=3, refined=4):

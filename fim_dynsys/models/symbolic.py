@@ -46,7 +46,7 @@ class SymbolicModel(VectorFieldModel):
     """
 
     name = "symbolic"
-    version = "1"
+    version = "2"
     min_observations = 5
 
     def __init__(self, expressions=None, start=None, effort="full"):
