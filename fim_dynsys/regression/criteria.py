@@ -111,18 +111,20 @@ def noise_law(trajectories):
     # the middle of the five samples stands for the unknown state; their mean square is steadier near zero
     local = np.concatenate([_moving_mean_square(x) for _, x in long_enough])
     shares = np.array(ADDITIVE_SHARES)[:, None, None]
-    interpolation = np.array(INTERPOLATION_SHARES)[:, None, None, None]
+    own = shares + (1.0 - shares) * local / rms**2
     squares = (errors**2 / np.mean(errors**2))[:, None]
-    if squares.max() < UNEVEN * squares.min():
-        interpolation = interpolation[:1]
-    relative = shares + (1.0 - shares) * local / rms**2 + interpolation * squares
-    level2 = np.mean(residuals**2 / relative, axis=2)
-    deviance = len(residuals) * np.log(np.maximum(level2, 1e-300)) + np.sum(np.log(relative), axis=2)
-    deviance[1:] += math.log(len(residuals))
-    shape, columns = deviance.shape[:2], np.arange(d)
-    best = np.argmin(deviance.reshape(-1, d), axis=0)
-    level2 = level2.reshape(-1, d)[best, columns]
-    return NoiseLaw(np.sqrt(level2), np.array(ADDITIVE_SHARES)[np.unravel_index(best, shape)[1]], rms)
+    uneven = squares.max() >= UNEVEN * squares.min()
+    levels, deviances = [], []
+    for interpolation in INTERPOLATION_SHARES if uneven else INTERPOLATION_SHARES[:1]:
+        relative = own + interpolation * squares
+        level2 = np.mean(residuals**2 / relative, axis=1)
+        deviance = len(residuals) * np.log(np.maximum(level2, 1e-300)) + np.sum(np.log(relative), axis=1)
+        levels.append(level2)
+        deviances.append(deviance + (math.log(len(residuals)) if interpolation else 0.0))
+    deviances, columns = np.concatenate(deviances), np.arange(d)
+    best = np.argmin(deviances, axis=0)
+    level = np.sqrt(np.concatenate(levels)[best, columns])
+    return NoiseLaw(level, np.array(ADDITIVE_SHARES)[best % len(ADDITIVE_SHARES)], rms)
 
 
 def _moving_mean_square(x):
