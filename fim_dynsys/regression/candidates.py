@@ -133,6 +133,10 @@ class Observations:
                 states[trajectory] = start
         return states
 
+    def weights_over(self, variance):
+        """Weights (n, d) of the samples of each piece, divided by variances (d,) or a number."""
+        return [w[: len(t)] / variance for w, (t, _) in zip(self.weights, self.samples, strict=True)]
+
     @cached_property
     def noise_variance(self):
         """Variance (d,) of the noise, or of what counts as none; positive."""

@@ -258,10 +258,6 @@ def _fitted(problem, observations, guess):
     def jac_p(z, p):
         return problem.jac_p(z * scale, p) * (unit / scale)[:, None]
 
-    weights = [
-        w[: len(t)] / observations.noise_variance
-        for w, (t, _) in zip(observations.weights, observations.samples, strict=True)
-    ]
     fit = fit_trajectory(
         rhs,
         jac_x,
@@ -269,7 +265,7 @@ def _fitted(problem, observations, guess):
         guess,
         observations.start,
         observations.samples,
-        weights,
+        observations.weights_over(observations.noise_variance),
         _SEGMENTS,
         start_precision=1.0 / observations.start_variance,
         paths=observations.path,

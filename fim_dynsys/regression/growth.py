@@ -107,7 +107,7 @@ def _gains(observations, dictionary, candidate, fit):
         candidate.support.ravel(),
         fit.paths,
         observations.samples,
-        [w[: len(t)] / assumed for w, (t, _) in zip(observations.weights, observations.samples, strict=True)],
+        observations.weights_over(assumed),
         1.0 / observations.start_variance,
         STEP_LIMIT,
     )

@@ -96,9 +96,7 @@ class TrajectoryLikelihood:
         self._counts = np.concatenate([np.append(0, count) for count in counts]).astype(np.int64)
         self._steps = np.concatenate([np.append(0.0, step) for step in steps])
         self._values = np.concatenate([z for _, z in observations.samples]) * scale
-        self._weights = np.concatenate(
-            [w[: len(t)] for w, (t, _) in zip(observations.weights, observations.samples, strict=True)]
-        )
+        self._weights = np.concatenate(observations.weights_over(1.0))
         self._log_weights = 0.5 * float(np.sum(np.log(self._weights)))
 
     def __call__(self, theta):

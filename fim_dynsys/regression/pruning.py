@@ -153,7 +153,7 @@ def fit_samples(
         parameters,
         observations.start,
         observations.samples,
-        [w[: len(t)] / assumed for w, (t, _) in zip(observations.weights, observations.samples, strict=True)],
+        observations.weights_over(assumed),
         segments,
         prior_precision=prior_precision,
         start_precision=1.0 / observations.start_variance,

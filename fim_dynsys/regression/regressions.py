@@ -123,8 +123,7 @@ class Integrals:
 
     def __init__(self, observations, pieces, variance, segments):
         self._pieces = pieces
-        weights = [w[: len(t)] for w, (t, _) in zip(observations.weights, observations.samples, strict=True)]
-        self._root = np.sqrt(np.concatenate(weights) / variance)
+        self._root = np.sqrt(np.concatenate(observations.weights_over(variance)))
         heads, first = [], 0
         for t, _ in observations.samples:
             count = max(1, min(segments, len(t) // _SHORTEST))

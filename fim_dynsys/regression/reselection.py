@@ -100,15 +100,12 @@ def _about(observations, dictionary, candidate, seen):
 def _response(observations, dictionary, candidate, paths):
     """What `chosen_subsets` takes, about a candidate's paths."""
     assumed = assumed_variance(observations, candidate)
-    weights = [
-        w[: len(t)] / assumed for w, (t, _) in zip(observations.weights, observations.samples, strict=True)
-    ]
     response = path_response(
         compiled_maps(dictionary, np.ones(candidate.coefficients.shape, dtype=bool)),
         candidate.coefficients.ravel(),
         paths,
         observations.samples,
-        weights,
+        observations.weights_over(assumed),
         1.0 / observations.start_variance,
         STEP_LIMIT,
         observations.start,
