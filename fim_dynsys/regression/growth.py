@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fim_dynsys.regression.candidates import STEP_LIMIT, judge
-from fim_dynsys.regression.pruning import assumed_variance, compiled_maps, refine, refine_and_prune
+from fim_dynsys.regression.candidates import judge
+from fim_dynsys.regression.pruning import assumed_variance, refine, refine_and_prune, response
 from fim_dynsys.regression.refinement import expected_gains
 
 GROWN = ", grown"
@@ -99,18 +99,11 @@ def shake(observations, dictionary, candidate, rounds, rng, likely=None):
 
 
 def _gains(observations, dictionary, candidate, fit):
-    everything = np.ones(candidate.coefficients.shape, dtype=bool)
     assumed = assumed_variance(observations, candidate)
-    return expected_gains(
-        compiled_maps(dictionary, everything),
-        candidate.coefficients.ravel(),
-        candidate.support.ravel(),
-        fit.paths,
-        observations.samples,
-        observations.weights_over(assumed),
-        1.0 / observations.start_variance,
-        STEP_LIMIT,
+    information, score, _ = response(
+        observations, dictionary, candidate, assumed, fit.paths, fit.initial_states
     )
+    return expected_gains(information, score, candidate.support.ravel())
 
 
 def _fitted(observations, dictionary, start, support, paths, note):

@@ -7,7 +7,7 @@ import numpy as np
 
 from fim_dynsys.regression.candidates import STEP_LIMIT, judge, score
 from fim_dynsys.regression.kernels import interval_maps
-from fim_dynsys.regression.refinement import fit_trajectory
+from fim_dynsys.regression.refinement import fit_trajectory, path_response
 from fim_dynsys.regression.sparse import backward_elimination, solve_supports
 
 PRUNED = ", pruned"
@@ -177,6 +177,32 @@ def fit_samples(
         "log_information": float(log_information),
         "variance": variance,
     }
+
+
+def response(observations, dictionary, candidate, variance, paths, starts):
+    """How the misfit of a candidate's paths depends on all coefficients, see `path_response`.
+
+    Parameters
+    ----------
+    observations, dictionary, candidate
+        See `refine`.
+    variance : array (d,)
+        To weigh coordinates by.
+    paths : list of arrays (n, d)
+        Of the candidate.
+    starts : array (P, d)
+        What the priors of the initial states are about.
+    """
+    return path_response(
+        compiled_maps(dictionary, np.ones(candidate.coefficients.shape, dtype=bool)),
+        candidate.coefficients.ravel(),
+        paths,
+        observations.samples,
+        observations.weights_over(variance),
+        starts,
+        1.0 / observations.start_variance,
+        STEP_LIMIT,
+    )
 
 
 def assumed_variance(observations, candidate):

@@ -166,39 +166,24 @@ def fit_trajectory(
         return _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check)
 
 
-def expected_gains(
-    interval_maps, parameters, active, paths, trajectories, weights, start_precision, max_step
-):
+def expected_gains(information, score, active):
     """Fall of a fit's misfit that freeing each further parameter promises, to first order.
 
-    The fit is linearised in all parameters about the paths of its optimum in the active ones; the gain of
-    another is its squared score over its information, both given the active parameters and the starts
-    (the score test of C. R. Rao, Proc. Camb. Phil. Soc. 44 (1948) 50).
+    The gain of a parameter is its squared score over its information, both given the active parameters (the
+    score test of C. R. Rao, Proc. Camb. Phil. Soc. 44 (1948) 50).
 
     Parameters
     ----------
-    interval_maps, trajectories, weights, max_step
-        As for `fit_trajectory`.
-    parameters : array (q,)
-        Active ones at their optimum, the others 0.
+    information, score : arrays (q, q), (q,)
+        From `path_response`, about the paths of the optimum in the active parameters.
     active : bool array (q,)
         Which ones were fitted.
-    paths : list of arrays (n, d)
-        Of the optimum, at the observation times.
-    start_precision : array (T, d)
-        Of priors of the initial states about the starts of the paths.
 
     Returns
     -------
     array (q,)
         0 for the active parameters and for those that the data do not determine.
     """
-    p = np.asarray(parameters, dtype=np.float64)
-    information, score, misfit = path_response(
-        interval_maps, p, paths, trajectories, weights, start_precision, max_step
-    )
-    if not np.isfinite(misfit):
-        return np.zeros(len(p))
     others = np.flatnonzero(~active)
     known = information[np.ix_(active, active)]
     crossed = information[np.ix_(active, others)]
@@ -206,13 +191,13 @@ def expected_gains(
     explained = np.linalg.lstsq(known, np.column_stack([crossed, score[active]]), rcond=1e-12)[0]
     left = size - np.sum(crossed * explained[:, :-1], axis=0)
     rest = score[others] - crossed.T @ explained[:, -1]
-    gains = np.zeros(len(p))
+    gains = np.zeros(len(score))
     gains[others] = np.where(left > 1e-9 * size, rest**2 / np.where(left > 0, left, 1.0), 0.0)
     return gains
 
 
 def path_response(
-    interval_maps, parameters, paths, trajectories, weights, start_precision, max_step, expected_starts=None
+    interval_maps, parameters, paths, trajectories, weights, expected_starts, start_precision, max_step
 ):
     """How the misfit of given paths depends on all parameters, to second order; the starts are free.
 
@@ -224,31 +209,29 @@ def path_response(
         With which the paths were integrated.
     paths : list of arrays (n, d)
         At the observation times.
-    start_precision : array (T, d)
-        Of priors of the initial states.
-    expected_starts : array (T, d), optional
-        What these are about; default the starts of the paths.
+    expected_starts, start_precision : arrays (T, d)
+        Means and precisions of priors of the initial states.
 
     Returns
     -------
     information : array (q, q)
-        Half the second derivatives (Gauss-Newton), initial states eliminated.
+        Half the second derivatives (Gauss-Newton), initial states eliminated; zeros where the misfit is not
+        finite.
     score : array (q,)
-        Minus half the first derivatives.
+        Minus half the first derivatives; zeros likewise.
     misfit : float
         Of the paths, with the priors of the starts; ``inf`` where it is not finite.
     """
     p = np.asarray(parameters, dtype=np.float64)
     data = _Data.of(trajectories, weights)
     nodes = np.concatenate(paths)
-    expected = nodes[data.first[:-1]] if expected_starts is None else expected_starts
     prior = np.zeros((len(p), len(p))), p
-    pull = np.broadcast_to(np.asarray(start_precision, dtype=np.float64), expected.shape)
+    pull = np.broadcast_to(np.asarray(start_precision, dtype=np.float64), expected_starts.shape)
     with np.errstate(all="ignore"):
-        problem = _Shooting(None, None, None, interval_maps, data, prior, (pull, expected), max_step)
+        problem = _Shooting(None, None, None, interval_maps, data, prior, (pull, expected_starts), max_step)
         linear = problem.linearise(p, nodes, data.segments(1))
         if not np.isfinite(linear.merit):
-            return problem.prior, p, np.inf
+            return problem.prior, problem.rest, np.inf
         information, score, _ = problem._eliminated(linear, 0.0, p)
     return information, score, linear.merit
 

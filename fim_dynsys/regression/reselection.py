@@ -11,11 +11,10 @@ from fim_dynsys.regression.pruning import (
     MAX_TERMS,
     PRUNED,
     assumed_variance,
-    compiled_maps,
     distinct_structures,
     refine_and_prune,
+    response,
 )
-from fim_dynsys.regression.refinement import path_response
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.sparse import solve_supports
 from fim_dynsys.regression.subsets import search_subset
@@ -65,7 +64,7 @@ def reselect(observations, dictionary, found):
     seen = {c.support.tobytes() for c in fitted}
     good = [c for c in fitted if follows(observations, c)]
     met = []
-    for best in list(distinct_structures(good, FITS, MAX_TERMS)):
+    for best in distinct_structures(good, FITS, MAX_TERMS):
         for _ in range(ROUNDS):
             new = _about(observations, dictionary, best, seen)
             met += new
@@ -100,18 +99,9 @@ def _about(observations, dictionary, candidate, seen):
 def _response(observations, dictionary, candidate, paths):
     """What `chosen_subsets` takes, about a candidate's paths."""
     assumed = assumed_variance(observations, candidate)
-    response = path_response(
-        compiled_maps(dictionary, np.ones(candidate.coefficients.shape, dtype=bool)),
-        candidate.coefficients.ravel(),
-        paths,
-        observations.samples,
-        observations.weights_over(assumed),
-        1.0 / observations.start_variance,
-        STEP_LIMIT,
-        observations.start,
-    )
+    about = response(observations, dictionary, candidate, assumed, paths, observations.start)
     least = LEAST_LEFT * float(np.mean(observations.noise_variance / assumed))
-    return *response, candidate.coefficients, observations.n, least
+    return *about, candidate.coefficients, observations.n, least
 
 
 def chosen_subsets(information, score, misfit, coefficients, n, least):
@@ -140,9 +130,10 @@ def chosen_subsets(information, score, misfit, coefficients, n, least):
     equations = np.block([[information, moment[:, None]], [moment[None], np.array([[total]])]])
     if not np.isfinite(equations).all():
         return []
+    equations /= least
     found = []
     for price in PRICES:
         penalty = np.full(len(now), price * math.log(samples))
-        active, _ = search_subset(equations / least, penalty, samples, MAX_TERMS)
+        active, _ = search_subset(equations, penalty, samples, MAX_TERMS)
         found.append(solve_supports(information, moment, active).reshape(coefficients.shape))
     return found
