@@ -11,7 +11,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from training.fields import Fields, Ridge, exponents, monomial_table
+from training.fields import CPU, Fields, Ridge, exponents, monomial_table
 
 
 class Drawn:
@@ -108,7 +108,7 @@ class TermsPrior(Drawn):
 
     def _polynomial(self, n: int, dim: int, generator: torch.Generator) -> Tensor:
         """Linear damping or growth of every coordinate, and a few random terms up to degree 2."""
-        degree = exponents(dim).sum(1).to(generator.device)
+        degree = exponents(dim, generator.device).sum(1)
         rank = (
             uniform(generator, 0.0, 1.0, n, dim, len(degree))
             .masked_fill(degree > 2, 2.0)
@@ -147,11 +147,8 @@ class PotentialPrior(Drawn):
         turn = self.rotation * (turn - turn.transpose(1, 2)) / math.sqrt(2)
         damping = uniform(generator, *self.damping, n, 1, 1)
         matrix = uniform(generator, 0.3, 1.5, n, 1, 1) * (turn - damping * torch.eye(dim, device=turn.device))
-        powers, derivative = (tensor.to(turn.device) for tensor in _quartics(dim))
-        degree = powers.sum(1)
-        sizes = torch.tensor([0.0, 0.5, 0.7, 0.25, 0.08], device=turn.device)[degree]
-        potential = sizes * _normal(generator, n, len(degree)) * chance(generator, 0.6, n, len(degree))
-        walls = ((powers == 4).any(1) | ((powers == 2).any(1) & (degree == 2))).to(turn.dtype)
+        sizes, walls, derivative = _quartics(dim, turn.device)
+        potential = sizes * _normal(generator, n, len(sizes)) * chance(generator, 0.6, n, len(sizes))
         potential = potential + walls * sizes * _log_uniform(generator, 0.5, 2.0, n, 1)
         gradient = torch.einsum("np,ipm->nmi", potential, derivative)
         direction = _normal(generator, n, self.n_waves, dim)
@@ -167,8 +164,11 @@ class PotentialPrior(Drawn):
 
 
 @cache
-def _quartics(dim: int) -> tuple[Tensor, Tensor]:
-    """Exponents (p, d) up to degree 4, and derivatives (d, p, m) as coefficients of the cubic dictionary."""
+def _quartics(dim: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Of monomials up to degree 4: sizes (p,), which make V grow (p,), and derivatives (d, p, m).
+
+    Derivatives are coefficients of the cubic dictionary.
+    """
     rows = {tuple(row): k for k, row in enumerate(exponents(dim).tolist())}
     powers = [e for e in product(range(5), repeat=dim) if sum(e) <= 4]
     derivative = torch.zeros(dim, len(powers), len(rows))
@@ -176,7 +176,10 @@ def _quartics(dim: int) -> tuple[Tensor, Tensor]:
         for i in range(dim):
             if e[i]:
                 derivative[i, p, rows[(*e[:i], e[i] - 1, *e[i + 1 :])]] = e[i]
-    return torch.tensor(powers), derivative
+    degree = torch.tensor(powers).sum(1)
+    sizes = torch.tensor([0.0, 0.5, 0.7, 0.25, 0.08])[degree]
+    even = [max(e) in (2, 4) and max(e) == sum(e) for e in powers]
+    return sizes.to(device), torch.tensor(even, dtype=torch.float32).to(device), derivative.to(device)
 
 
 @dataclass(frozen=True)
@@ -240,15 +243,20 @@ def reframed(coefficients: Tensor, frame: Tensor, shift: Tensor) -> Tensor:
 
     The values at a few points determine a polynomial, so they are computed there and solved for.
     """
-    d = coefficients.shape[-1]
-    fixed = torch.Generator().manual_seed(0)
-    nodes = 2 * torch.rand(3 * coefficients.shape[1], d, generator=fixed, dtype=torch.float64) - 1
-    nodes = nodes.to(coefficients.device)
+    nodes, inverse = _nodes(coefficients.shape[-1], coefficients.device)
     frame, shift = frame.double(), shift.double()
     values = Fields(coefficients)(nodes @ frame.transpose(1, 2) + shift[:, None])
-    values = torch.linalg.solve(frame, values.transpose(1, 2)).transpose(1, 2)
-    table = monomial_table(d, nodes.device)(nodes)
-    return (torch.linalg.pinv(table) @ values).to(coefficients.dtype)
+    values = torch.linalg.solve_ex(frame, values.transpose(1, 2)).result.transpose(1, 2)
+    return (inverse @ values).to(coefficients.dtype)
+
+
+@cache
+def _nodes(dim: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Points (k, d), and the matrix (m, k) that makes coefficients of a cubic's values there."""
+    generator = torch.Generator().manual_seed(0)
+    nodes = 2 * torch.rand(3 * len(exponents(dim)), dim, generator=generator, dtype=torch.float64) - 1
+    inverse = torch.linalg.pinv(monomial_table(dim, CPU)(nodes))
+    return nodes.to(device), inverse.to(device)
 
 
 @dataclass(frozen=True)
@@ -295,9 +303,10 @@ class LinearPrior(Drawn):
             block[:, k, k + 1], block[:, k + 1, k] = turn, -turn
         rotation, _ = torch.linalg.qr(_normal(generator, n, dim, dim))
         frame = rotation * _log_uniform(generator, 0.3, 3.0, n, 1, dim)
-        matrix = torch.linalg.solve(frame, block @ frame)
+        matrix = torch.linalg.solve_ex(frame, block @ frame).result
         centre = _normal(generator, n, dim, 1) * chance(generator, 0.5, n, 1, 1)
         coefficients = torch.zeros(n, len(exponents(dim)), dim, device=generator.device)
         coefficients[:, 0] = -(matrix @ centre)[..., 0]
-        coefficients[:, _linear_columns(dim)] = matrix.transpose(1, 2)
+        for j, column in enumerate(_linear_columns(dim)):
+            coefficients[:, column] = matrix[..., j]
         return Fields(coefficients)

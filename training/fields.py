@@ -22,6 +22,7 @@ from fim_dynsys.models.fim_ode.columns import MonomialTable, factored_monomials
 from fim_dynsys.regression.terms import Dictionary
 
 MAX_DEGREE = 3
+CPU = torch.device("cpu")
 
 FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "sine": torch.sin,
@@ -163,9 +164,12 @@ def monomial_table(dim: int, device: torch.device) -> MonomialTable:
 
 
 @cache
-def exponents(dim: int) -> Tensor:
-    """Exponents (m, dim) of all monomials up to degree 3, in the order of the operator's dictionary."""
-    return torch.tensor(Dictionary.polynomial(dim, MAX_DEGREE).exponents.tolist())
+def exponents(dim: int, device: torch.device = CPU) -> Tensor:
+    """Exponents (m, dim) of all monomials up to degree 3, in the order of the operator's dictionary.
+
+    Constants are kept for each device: the host waits for a GPU whenever it copies numbers there.
+    """
+    return torch.tensor(Dictionary.polynomial(dim, MAX_DEGREE).exponents.tolist(), device=device)
 
 
 @cache

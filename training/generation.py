@@ -275,9 +275,11 @@ def generate_fixed(
     device: torch.device,
     settings: Integration = Integration(),
 ) -> tuple[Systems, Tensor]:
-    """n moving systems of a prior that is no mixture, without waiting for the device once.
+    """n moving systems of a prior that is no mixture, without waiting for the device.
 
     So many candidates are drawn that enough are accepted almost surely; if not, accepted ones are repeated.
+    The host waits where constants are copied to the device, at the first call, and for `chaotic` flows, which
+    are found by trying.
 
     Returns
     -------

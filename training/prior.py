@@ -90,16 +90,22 @@ class SparsePrior(_Polynomials):
     def sample(self, n: int, dim: int, generator: torch.Generator) -> Tensor:
         """Coefficients (n, m, dim) of n systems."""
         where = {"generator": generator, "device": generator.device}
-        degree = exponents(dim).sum(1).to(generator.device)
-        per_degree = torch.bincount(degree, minlength=MAX_DEGREE + 1)
-        share = torch.tensor([0.5, 1.0, 0.7, 0.4], device=generator.device) / per_degree
-        noise = -torch.log(-torch.log(torch.rand(n, dim, len(degree), **where)))
-        rank = (torch.log(share[degree]) + noise).argsort(-1, descending=True).argsort(-1)
+        likely = _log_shares(dim, generator.device)
+        noise = -torch.log(-torch.log(torch.rand(n, dim, len(likely), **where)))
+        rank = (likely + noise).argsort(-1, descending=True).argsort(-1)
         kept = rank < torch.randint(1, self.max_terms + 1, (n, dim, 1), **where)
-        size = torch.exp(self.spread * torch.randn(n, dim, len(degree), **where))
-        sign = 2.0 * torch.randint(0, 2, (n, dim, len(degree)), **where) - 1
+        size = torch.exp(self.spread * torch.randn(n, dim, len(likely), **where))
+        sign = 2.0 * torch.randint(0, 2, (n, dim, len(likely)), **where) - 1
         scale = 0.2 + 1.8 * torch.rand(n, 1, 1, **where)
         return (size * sign * kept * scale).transpose(1, 2).contiguous()
+
+
+@cache
+def _log_shares(dim: int, device: torch.device) -> Tensor:
+    """Logarithms (m,) of how likely `SparsePrior` takes each monomial."""
+    degree = exponents(dim).sum(1)
+    share = torch.tensor([0.5, 1.0, 0.7, 0.4]) / torch.bincount(degree, minlength=MAX_DEGREE + 1)
+    return torch.log(share[degree]).to(device)
 
 
 PRIORS = {"paper": PolynomialPrior, "sparse": SparsePrior}

@@ -3,7 +3,7 @@
 `labelled` joins the tensors of `fim_dynsys.models.fim_ode.batched` with labels, twins of those of
 `training.selection`. Contexts come from `training.contexts`, drawn one by one on the host, or from
 `training.generation` and `training.corruption`, drawn together on the device (`draw_many`). What the search
-leaves out is said in `pool.py` there. It was run on CPUs only.
+leaves out, and where it was run, is said in `pool.py` there.
 """
 
 from collections.abc import Sequence

@@ -9,8 +9,7 @@ runs/NAME/auto-selector.safetensors, the selector of the portfolio.
 
 With --batch N the candidates of N contexts are made and labelled together, as tensors on --device: those of
 the same contexts up to rounding, or with --draw device those of other systems, drawn there too (see
-`training.search`, also for what is left out). That was run on CPUs only, where it is slower than one context
-after the other.
+`training.search`, also for what is left out). On CPUs that is slower than one context after the other.
 """
 
 import argparse

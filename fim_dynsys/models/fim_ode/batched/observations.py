@@ -212,9 +212,9 @@ def _pseudo_residuals(t: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
     nodes = torch.stack([t[:, k : n - 4 + k] for k in neighbours], -1) - t[:, 2 : n - 2, None]
     lagrange = []
     for i in range(4):
-        others = [j for j in range(4) if j != i]
-        apart = nodes[..., [i]] - nodes[..., others]
-        lagrange.append((-nodes[..., others] / torch.where(apart != 0, apart, 1.0)).prod(-1))
+        others = torch.stack([nodes[..., j] for j in range(4) if j != i], -1)
+        apart = nodes[..., i, None] - others
+        lagrange.append((-others / torch.where(apart != 0, apart, 1.0)).prod(-1))
     lagrange = torch.stack(lagrange, -1)
     values = torch.stack([z[:, k : n - 4 + k] for k in neighbours], -2)
     interpolated = (lagrange[..., None] * values).sum(-2)

@@ -11,8 +11,9 @@ tells); dictionaries with functions; other smoothers than the three of `regresse
 parameters; the descriptions of the sparse fits (`Origin` keeps the kinds). Of candidates with equal
 coefficients the original tells two apart whose zeros differ in sign; here they are one.
 
-It was run on CPUs only. The host waits for the device a few times a batch, to learn sizes; `Effort.compact`
-adds a count in each iteration. Subsets of terms about paths are chosen on the host, see `reselection.py`.
+No GPU has run it yet; tests run it on an emulated one, which refuses what CUDA would. The host waits for the
+device 150 to 400 times a batch, whatever its size: to learn sizes, and, with `Effort.compact`, which elements
+are still at work. Subsets of terms about paths are chosen on the host, see `reselection.py`.
 """
 
 from typing import NamedTuple

@@ -6,8 +6,8 @@ segment starts eliminated, steps of Gauss and Newton damped as Levenberg and Mar
 one by one as they meet the stopping rules. Priors of the starts are taken, priors of the parameters and time
 limits are not. Times, states and results are float64.
 
-It was run on CPUs only. Within the iterations nothing waits for the device but the search for elements that
-are still at work, which ``compact`` switches off.
+Within the iterations nothing waits for the device but the search for elements that are still at work, which
+``compact`` switches off.
 """
 
 from typing import NamedTuple
@@ -238,7 +238,7 @@ def _parameters_alone(linear: Linear, d: int) -> tuple[Tensor, Tensor]:
 def segmented(samples: Samples, segments: int | Tensor) -> tuple[Layout, Tensor]:
     """Samples in segments of nearly equal numbers, and which sample (E, S L) each slot holds."""
     n = samples.count[:, None]
-    pieces = torch.minimum(samples.count // 2, torch.as_tensor(segments, device=n.device)).clamp(min=1)
+    pieces = (samples.count // 2).clamp(max=segments).clamp(min=1)
     bounds = bounds_of(samples.count, pieces)
     pieces = pieces[:, None]
     length = int((bounds[:, 1:] - bounds[:, :-1]).max())

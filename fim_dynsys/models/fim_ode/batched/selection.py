@@ -229,7 +229,7 @@ def _distances(
         return difference.abs().sum((-2, -1)) / count
 
     size = size_of(values) + 1e-9
-    apart = torch.stack([size_of(values - values[:, [c]]) for c in range(values.shape[1])], 2)
+    apart = torch.stack([size_of(values - values[:, c, None]) for c in range(values.shape[1])], 2)
     apart = (apart / (0.5 * (size[:, :, None] + size[:, None])) + 1e-4).log()
     typical = _median(size, present)[:, None]
     found = [apart[:, :, 0], _median(apart, present[:, None].expand_as(apart)), (size / typical).log()]

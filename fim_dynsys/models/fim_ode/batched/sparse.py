@@ -16,8 +16,7 @@ def solve_supports(gram: Tensor, moment: Tensor, support: Tensor, ridge: Tensor 
 
     `ridge` is a number or one for each problem (...).
     """
-    ridge = torch.as_tensor(ridge, dtype=gram.dtype, device=gram.device)[..., None]
-    diagonal = gram.diagonal(dim1=-2, dim2=-1) + ridge
+    diagonal = gram.diagonal(dim1=-2, dim2=-1) + (ridge[..., None] if isinstance(ridge, Tensor) else ridge)
     used = support & (diagonal > 0)
     scale = torch.where(used, torch.where(used, diagonal, 1.0).rsqrt(), 0.0)
     matrix = gram * scale[..., :, None] * scale[..., None, :]

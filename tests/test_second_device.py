@@ -1,0 +1,234 @@
+"""Training, generation and the batched search on a device other than the CPU (see `second_device`)."""
+
+from concurrent.futures import Future
+from copy import deepcopy
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+from second_device import DEVICE, host, second_device
+
+import fim_dynsys
+from fim_dynsys.models.fim_ode.batched.pruning import Effort
+from training import generation, ranker, search, source
+from training.checkpoint import load_checkpoint, new_state, save_checkpoint
+from training.contexts import draw
+from training.generation import Integration, generate, generate_fixed
+from training.preset import read_preset
+from training.pretrain import _trainee, train_step, validate
+from training.processes import Processes
+from training.ranker import Data
+
+THERE, HERE = Processes(0, 1, DEVICE), Processes(0, 1, torch.device("cpu"))
+SMALL = {"batch": 4, "queries": 6, "device": "cpu", "compile": ""}
+PRESETS = {
+    "amortised": ("ci", SMALL),
+    "patches": ("patches", SMALL),
+    "published": ("published-small", SMALL),
+    "published, bfloat16, wide": ("gpu-25min", SMALL),
+}
+FAMILIES = ("paper", "sparse", "trigonometric", "rational", "oscillator", "gradient", "smooth", "stiff")
+
+
+# ---------------------------------------------------------------------- the device
+
+
+def test_tensors_of_two_devices_are_refused():
+    with second_device():
+        there = torch.ones(2, device=DEVICE)
+        with pytest.raises(RuntimeError, match="same device, got \\(2,\\) on second:0, \\(2,\\) on cpu"):
+            there + torch.ones(2)
+        with pytest.raises(RuntimeError, match="generator of the same device, got one of cpu"):
+            torch.rand(2, device=DEVICE, generator=torch.Generator())
+        with pytest.raises(RuntimeError, match="generator of the same device, got one of second"):
+            torch.rand(2, generator=torch.Generator(DEVICE))
+        with pytest.raises(RuntimeError, match=r"numpy\(\) is not supported"):
+            there.numpy()
+        assert (there + torch.tensor(1.0)).cpu().tolist() == [2.0, 2.0]
+    with pytest.raises(RuntimeError, match="used outside"):
+        there + 1
+
+
+def test_waits_of_the_host_are_told_with_their_places():
+    with second_device() as waits:
+        values = torch.rand(5, device=DEVICE)
+        order = (2.0 * values).argsort()
+        assert order.device == DEVICE and values[order].shape == (5,) and waits == []
+        float(values[0])  # the first
+        values[values > 0.5]  # the second
+        values.cpu()  # the third
+        torch.tensor([1.0], device=DEVICE)  # the fourth
+        values[[0, 1]]  # the fifth
+    assert [wait[-9:] for wait in waits] == ["the first", "he second", "the third", "he fourth", "the fifth"]
+
+
+def test_gradients_and_autocast_are_those_of_the_cpu():
+    torch.manual_seed(0)
+    layer, x = torch.nn.Linear(3, 2), torch.rand(4, 3)
+    layer(x).sum().backward()
+    with second_device():
+        moved = deepcopy(layer).to(DEVICE)
+        moved.zero_grad()
+        there = x.to(DEVICE)
+        moved(there).sum().backward()
+        with torch.autocast(DEVICE.type, torch.bfloat16):
+            types = [v.dtype for v in (moved(there), moved(there).sum(), moved(there).exp(), there.double())]
+    assert torch.equal(host(moved.weight.grad), layer.weight.grad)
+    assert types == [torch.bfloat16, torch.float32, torch.float32, torch.float64]
+
+
+# ---------------------------------------------------------------------- generation
+
+
+@pytest.fixture
+def coarse(monkeypatch):
+    """One step of integration per sample."""
+    schemes = {name: (advance, 1.0) for name, (advance, _) in generation.SCHEMES.items()}
+    monkeypatch.setattr(generation, "SCHEMES", schemes)
+
+
+def tensors_of(systems):
+    ridge = systems.fields.ridge
+    return [systems.states, systems.coefficients, *(ridge.tensors().values() if ridge else ())]
+
+
+@pytest.mark.parametrize("prior", FAMILIES)
+def test_systems_are_made_on_the_device_without_a_wait(prior, coarse):
+    make = partial(generate_fixed, prior, 2, 4, 24, 1, settings=Integration(12))
+    with second_device() as waits:
+        make(device=DEVICE)
+        waits.clear()  # constants are there from now on
+        systems, found = make(device=DEVICE)
+        assert waits == []
+    expected, count = make(device=HERE.device)
+    assert host(found) == count
+    for own, other in zip(tensors_of(systems), tensors_of(expected), strict=True):
+        torch.testing.assert_close(host(own), other, rtol=0, atol=0)
+
+
+def test_rejection_as_it_goes_works_on_the_device(coarse):
+    with second_device():
+        systems = generate("rational", 1, 4, 3, Integration(12), DEVICE)
+    expected = generate("rational", 1, 4, 3, Integration(12))
+    torch.testing.assert_close(host(systems.states), expected.states, rtol=0, atol=0)
+
+
+class AtOnce:
+    """An executor that works in the thread that asks: the second device is made usable for one thread."""
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    def submit(self, work, *args):
+        done = Future()
+        done.set_result(work(*args))
+        return done
+
+
+def test_blocks_are_streamed_on_the_device(coarse, monkeypatch):
+    monkeypatch.setattr(source, "ThreadPoolExecutor", AtOnce)
+    changes = {"pools": [["sparse", 1, 6], ["paper", 2, 4]], "refresh": 3, "samples": 12}
+    preset = read_preset("ci", SMALL | changes)
+    with second_device():
+        stream = source.Stream(preset, DEVICE, fixed=True)
+        blocks = [stream.at(step, 6) for step in (0, 2, 3)]
+    assert blocks[0] is blocks[1] and blocks[2] is not blocks[0]
+    assert {dim: len(own) for dim, own in blocks[2].items()} == {1: 6, 2: 4}
+    assert all(own.states.device == DEVICE for own in blocks[2].values())
+
+
+# ---------------------------------------------------------------------- training
+
+
+@pytest.fixture(scope="module")
+def pools():
+    return {2: generate("sparse", 2, 8, 5, Integration(64))}
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_steps_train_on_the_device(name, pools, tmp_path):
+    preset = read_preset(*PRESETS[name])
+    state = new_state(preset)
+    state.total = 10
+    train_step(state, _trainee(preset, state, HERE), preset, pools, HERE)
+    save_checkpoint(tmp_path / "checkpoint.safetensors", state)
+    with second_device() as waits:
+        moved = new_state(preset, DEVICE)
+        load_checkpoint(tmp_path / "checkpoint.safetensors", moved)
+        assert moved.step == 1 and {p.device for p in moved.network.parameters()} == {DEVICE}
+        found = validate(moved.average, preset, pools, DEVICE)
+        systems = {dim: own.to(DEVICE) for dim, own in pools.items()}
+        trainee = _trainee(preset, moved, THERE)
+        before = [host(p).clone() for p in moved.network.parameters()]
+        waits.clear()
+        left = train_step(moved, trainee, preset, systems, THERE)
+        if name != "amortised":  # which sizes its windows by the data
+            assert waits == []
+        else:
+            assert len(waits) <= 4
+    assert host(left).isfinite().all()
+    after = [host(p) for p in moved.network.parameters()]
+    assert not all(map(torch.equal, after, before))
+    expected = validate(state.average, preset, pools, HERE.device)
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+# ---------------------------------------------------------------------- the search, and what chooses
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fim_dynsys.load("fim-ode")
+
+
+def test_contexts_are_searched_on_the_device(model):
+    network = model.operator.network
+    drawn = [draw("sparse", 1, np.random.default_rng(seed)) for seed in (4, 5)]
+    contexts = [replace(context, t=context.t[:20], x=context.x[:20]) for context in drawn]
+    expected = search.labelled(network, *search.from_contexts(contexts, HERE.device), Effort())
+    with second_device() as waits:
+        moved = deepcopy(network).to(DEVICE)
+        waits.clear()
+        found = search.labelled(moved, *search.from_contexts(contexts, DEVICE), Effort())
+    assert len(waits) < 200  # of one dimension; whatever the number of contexts
+    assert expected.present.sum() > 10
+    for own, other in zip(host(found), expected, strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-9, atol=1e-9, equal_nan=True)
+
+
+def test_contexts_are_drawn_on_the_device(coarse, monkeypatch):
+    monkeypatch.setattr(search, "_INTEGRATION", Integration(100, torch.float64))
+    with second_device():
+        drawn = [search.draw_many("sparse", dim, 3, 7, DEVICE) for dim in (2, 2)]
+        observed, truth = search.padded_together(drawn)
+    for part in (*observed, *truth):
+        assert part.device == DEVICE and len(part) == 6
+        assert torch.equal(host(part)[:3], host(part)[3:])
+    assert host(truth.rates).isfinite().all()
+
+
+def test_rankers_are_trained_on_the_device():
+    generator = torch.Generator().manual_seed(0)
+    features, labels = torch.randn(40, 5, 6, generator=generator), torch.rand(40, 5, 4, generator=generator)
+    data = Data(features, labels, torch.rand(40, 5, generator=generator) < 0.9, torch.zeros(40, 2))
+    data.mask[:, 0] = True
+    expected = ranker.train(data, 3, 5)
+    with second_device():
+        trained = ranker.train(data, 3, 5, device=DEVICE)
+    for own, other in zip(trained.parameters(), expected.parameters(), strict=True):
+        assert own.device == HERE.device
+        torch.testing.assert_close(own, other, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["fim-ode", "fim-ode-published"])
+def test_models_infer_and_answer_on_the_device(name, random_published_weights):
+    weights = {"weights": random_published_weights} if name == "fim-ode-published" else {}
+    t = np.linspace(0.0, 6.0, 60)
+    x = np.stack([np.cos(t), -np.sin(t)], 1) * np.exp(-0.1 * t)[:, None]
+    expected = fim_dynsys.load(name, **weights, refine=False).fit(x, t)
+    with second_device():
+        moved = fim_dynsys.load(name, **weights, refine=False, device=str(DEVICE)).fit(x, t)
+        answer = moved.predict(x)
+    np.testing.assert_allclose(answer, expected.predict(x), rtol=1e-4, atol=1e-5)
