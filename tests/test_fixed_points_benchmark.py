@@ -120,6 +120,20 @@ def test_tables_count_and_pool(cases, tmp_path):
     assert [r["infer_seconds"] for r in again] == [r["infer_seconds"] for r in records]
 
 
+def test_kinds_left_open_are_counted_apart():
+    found = points([[2, 20], [8, 80]], [Kind.INDETERMINATE, Kind.SADDLE])
+    record = dict.fromkeys(
+        (*learned.LABELS, "slow", "index_check", "infer_seconds", "search_seconds", "message")
+    )
+    record |= {"sigma": 0.0, "model": "m", "version": "1", "status": "SUCCESS", "search_seconds": 1.0}
+    record["points"] = learned.matched(case(TRUTH), found)
+    trials, listed = learned.trial_table([record]), learned.point_table([record])
+    assert trials.loc[0, ["matched", "kind_right", "kind_open"]].tolist() == [2, 1, 1]
+    summary = learned.summarise(trials, listed).set_index("true_kind")
+    assert summary.loc["all", ["kind_right", "kind_open"]].tolist() == [0.5, 0.5]
+    assert summary.loc["stable node", ["kind_right", "kind_open"]].tolist() == [0, 1]
+
+
 def test_context_of_the_paper():
     for system in paper.SYSTEMS:
         problem = paper.problem_of(system)

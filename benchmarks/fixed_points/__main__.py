@@ -21,6 +21,7 @@ PRINTED = (
     "precision_supported",
     "recall",
     "kind_right",
+    "kind_open",
     "error_median",
     "error_q90",
     "search_seconds_max",

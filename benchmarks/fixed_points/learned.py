@@ -198,6 +198,7 @@ def trial_table(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
                 "found_supported": sum(p["support"] >= SUPPORTED for p in found),
                 "matched_supported": sum(p["support"] >= SUPPORTED for p in both),
                 "kind_right": sum(p["true_kind"] == p["found_kind"] for p in both),
+                "kind_open": sum(p["found_kind"] == str(Kind.INDETERMINATE) for p in both),
                 "error_median": float(np.median(errors)) if errors else float("nan"),
                 "slow": record["slow"],
                 "index_check": record["index_check"],
@@ -252,6 +253,7 @@ def _of_points(points):
         "true": len(true),
         "recall": _share(len(both), len(true)),
         "kind_right": _share(int((both["true_kind"] == both["found_kind"]).sum()), len(both)),
+        "kind_open": _share(int((both["found_kind"] == str(Kind.INDETERMINATE)).sum()), len(both)),
         "error_median": both["error"].median(),
         "error_q90": both["error"].quantile(0.9),
     }
