@@ -151,6 +151,13 @@ class _Held(torch.Tensor):
     def tolist(self):
         return self.cpu().tolist()
 
+    def untyped_storage(self):
+        """By its address safetensors tells which tensors share memory."""
+        return self.inner.untyped_storage()
+
+    def data_ptr(self):
+        return self.inner.data_ptr()
+
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         raise RuntimeError(f"{func}: a tensor of {DEVICE} is used outside `second_device`")

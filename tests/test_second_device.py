@@ -1,5 +1,6 @@
 """Training, generation and the batched search on a device other than the CPU (see `second_device`)."""
 
+import csv
 from concurrent.futures import Future
 from copy import deepcopy
 from dataclasses import replace
@@ -13,11 +14,12 @@ from second_device import DEVICE, host, second_device
 import fim_dynsys
 from fim_dynsys.models.fim_ode.batched.pruning import Effort
 from training import generation, ranker, search, source
-from training.checkpoint import load_checkpoint, new_state, save_checkpoint
+from training import pretrain as pretraining
+from training.checkpoint import exported, load_checkpoint, new_state, save_checkpoint
 from training.contexts import draw
 from training.generation import Integration, generate, generate_fixed
 from training.preset import read_preset
-from training.pretrain import _trainee, train_step, validate
+from training.pretrain import _trainee, pretrain, train_step, validate
 from training.processes import Processes
 from training.ranker import Data
 
@@ -173,6 +175,33 @@ def test_steps_train_on_the_device(name, pools, tmp_path):
     assert not all(map(torch.equal, after, before))
     expected = validate(state.average, preset, pools, HERE.device)
     assert found == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["amortised", "published"])
+def test_runs_are_interrupted_and_resumed_on_the_device(name, coarse, monkeypatch, tmp_path):
+    monkeypatch.setattr(pretraining, "join", lambda device: THERE)
+    monkeypatch.setattr(source, "ThreadPoolExecutor", AtOnce)
+    monkeypatch.setattr(pretraining, "TIMED_STEPS", 2)
+    base, changes = PRESETS[name]
+    changes = changes | {"pools": [["sparse", 2, 6]], "validation": 4, "samples": 24, "log_every": 3}
+    preset = read_preset(base, changes | {"refresh": 2, "steps": 0, "minutes": 1e-6})
+    with second_device():
+        state = pretrain(preset, tmp_path / "run", stop_after=1)
+        assert (state.step, state.total, len(state.window)) == (1, 2, 1)
+    preset = read_preset(base, changes | {"refresh": 2, "steps": 5})
+    with second_device():
+        pretrain(preset, tmp_path / "other", stop_after=2)
+        state = pretrain(preset, tmp_path / "other", stop_after=2)
+        assert state.step == 4 and len(state.window) == 1
+        first = exported(tmp_path / "other" / "weights.safetensors")[1]
+        again = pretrain(
+            preset, tmp_path / "again", resume_from=str(tmp_path / "other" / "weights.safetensors")
+        )
+        assert (again.step, again.restart) == (5, 4)
+    assert {p.device for p in again.network.parameters()} == {DEVICE}
+    assert all(tensor.isfinite().all() for tensor in first.values())
+    rows = list(csv.DictReader((tmp_path / "other" / "log.csv").open()))
+    assert [row["step"] for row in rows] == ["3"] and float(rows[0]["validation loss"]) > 0
 
 
 # ---------------------------------------------------------------------- the search, and what chooses

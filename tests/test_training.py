@@ -13,13 +13,14 @@ import torch
 from benchmarks.interruption.__main__ import interrupted, same
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
 from fim_dynsys.models.fim_ode.weights import build_network, read_weights
+from training import pretrain as pretraining
 from training.checkpoint import export, exported, load_checkpoint, new_state, save_checkpoint
 from training.corruption import Observation, observe
 from training.generation import cached
 from training.learner import LEARNERS, Trainee, Weights
 from training.objective import TRIVIAL_LOSS, draw_queries, field_loss, relative_error
 from training.preset import Preset, learning_rate, read_preset
-from training.pretrain import loss_weights, pretrain, train_step
+from training.pretrain import TIMED_STEPS, UNTIMED_STEPS, loss_weights, pretrain, train_step
 from training.processes import Processes
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -181,6 +182,23 @@ def test_minutes_become_steps_once(tmp_path: Path) -> None:
     assert first.total > 60  # a step takes milliseconds
     again = pretrain(replace(preset, minutes=50.0), tmp_path / "run", stop_after=1)
     assert (again.step, again.total) == (2, first.total)
+
+
+def test_every_dimension_is_met_before_steps_are_timed(monkeypatch, tmp_path: Path) -> None:
+    """A network is compiled anew for each."""
+    asked, step = [], pretraining.train_step
+
+    def counted(state, trainee, preset, pools, processes):
+        asked.append(sorted(pools))
+        return step(state, trainee, preset, pools, processes)
+
+    monkeypatch.setattr(pretraining, "train_step", counted)
+    pools = (("paper", 1, 20), ("paper", 2, 20))
+    preset = replace(published(steps=0), minutes=0.01, pools=pools, validation=4)
+    pretrain(preset, tmp_path / "run", stop_after=1)
+    untimed, rest = asked[: 2 * UNTIMED_STEPS], asked[2 * UNTIMED_STEPS :]
+    assert untimed == [[1]] * UNTIMED_STEPS + [[2]] * UNTIMED_STEPS
+    assert rest == [[1, 2]] * (TIMED_STEPS + 1)
 
 
 def test_run_that_goes_astray_stops_and_keeps_its_checkpoint(tmp_path: Path) -> None:

@@ -135,7 +135,8 @@ def load_checkpoint(path: Path, state: State) -> None:
         state.states_of(parameter).update(
             {k: v if k == "step" else v.to(parameter.device) for k, v in kept.get(name, {}).items()}
         )
-    state.window = list(tensors["window"]) if "window" in tensors else []
+    device = next(state.network.parameters()).device
+    state.window = list(tensors["window"].to(device)) if "window" in tensors else []
 
 
 # --- weights for others ---

@@ -29,7 +29,7 @@ from training.source import Pools, Source, held_out, open_source
 
 RUNS = Path("runs")
 TIMED_STEPS = 20
-UNTIMED_STEPS = 3  # before those: compilers and caches have their first time
+UNTIMED_STEPS = 3  # before those, for each dimension: compilers and caches have their first time
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.monotonic, "cpu": time.process_time}
 
 
@@ -219,9 +219,11 @@ def _steps_for(preset: Preset, source: Source, processes: Processes) -> int:
     trial.total = 10 * TIMED_STEPS
     trainee, clock = _trainee(preset, trial, processes), CLOCKS[preset.clock]
     making, pools = source.seconds_per_step(), source.at(0, 1)
-    for number in range(UNTIMED_STEPS + TIMED_STEPS):
-        if number == UNTIMED_STEPS:
-            began = clock()
+    for dim in sorted(pools):
+        for _ in range(UNTIMED_STEPS):
+            train_step(trial, trainee, preset, {dim: pools[dim]}, processes).tolist()
+    began = clock()
+    for _ in range(TIMED_STEPS):
         left = train_step(trial, trainee, preset, pools, processes)
     left.tolist()  # wait for the device
     per_step = (clock() - began) / TIMED_STEPS + making

@@ -77,7 +77,7 @@ class Stream:
         Where systems are made and wanted.
     fixed : bool, optional
         Make blocks by tensors of fixed shape only, so that the host queues work and never waits; default: on
-        GPUs. Otherwise rejected systems are dropped on the way, which is less work.
+        all devices but CPUs. Otherwise rejected systems are dropped on the way, which is less work.
     """
 
     def __init__(self, preset: Preset, device: torch.device, fixed: bool | None = None):
@@ -88,7 +88,7 @@ class Stream:
         self._made, self._seconds, self._short = 0, 0.0, 0
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None
         self._plan: list[tuple[str, int, int, int]] = []  # prior, dimension, number, candidates
-        if device.type == "cuda" if fixed is None else fixed:
+        if device.type != "cpu" if fixed is None else fixed:
             self._plan = self._worker.submit(self._planned).result()
 
     def at(self, step: int, total: int) -> Pools:
@@ -124,6 +124,8 @@ class Stream:
         began = time.monotonic()
         with torch.cuda.stream(self._side):  # of no effect where it is None
             block = self._fixed(number) if self._plan else self._compact(number)
+        if self._side is not None:
+            self._side.synchronize()  # this thread waits for the device, training does not
         self._seconds += time.monotonic() - began
         self._made += sum(map(len, block.values()))
         return block
@@ -131,7 +133,8 @@ class Stream:
     def _compact(self, number: int) -> Pools:
         parts: dict[int, list[Systems]] = {}
         for part, (prior, dim, n) in enumerate(self._preset.pools):
-            made = generate(prior, dim, n, self._seed(number, part), settings(self._preset))
+            seed = self._seed(number, part)
+            made = generate(prior, dim, n, seed, settings(self._preset), self._device)
             parts.setdefault(dim, []).append(made[made.moving()])
         return {dim: Systems.join(own) for dim, own in parts.items()}
 
@@ -146,7 +149,7 @@ class Stream:
             parts.setdefault(dim, []).append(made)
             missing.append((count - found).clamp(min=0))
         block = {dim: Systems.join(own) for dim, own in parts.items()}
-        self._short += int(torch.stack(missing).sum())  # this thread waits for the device, training does not
+        self._short += int(torch.stack(missing).sum())
         return block
 
     def _planned(self) -> list[tuple[str, int, int, int]]:
