@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -201,6 +202,21 @@ def test_every_dimension_is_met_before_steps_are_timed(monkeypatch, tmp_path: Pa
     assert rest == [[1, 2]] * (TIMED_STEPS + 1)
 
 
+def test_pauses_count_from_the_call(monkeypatch, tmp_path: Path) -> None:
+    """So that a command keeps within its time, however long it took to start."""
+    now, prepare = [0.0], pretraining.held_out
+
+    def slow(*arguments):
+        now[0] += 100.0
+        return prepare(*arguments)
+
+    monkeypatch.setattr(pretraining, "held_out", slow)
+    monkeypatch.setattr(pretraining, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    assert pretrain(published(steps=3), tmp_path / "late", pause_after=1.0).step == 0
+    assert (tmp_path / "late" / "weights.safetensors").exists()
+    assert pretrain(published(steps=3), tmp_path / "early", pause_after=2.0).step == 3
+
+
 def test_run_that_goes_astray_stops_and_keeps_its_checkpoint(tmp_path: Path) -> None:
     preset = published(checkpoint_minutes=0.0)
     pretrain(preset, tmp_path / "run", stop_after=4)
@@ -305,6 +321,7 @@ def test_checkpoint_restores_every_number(tmp_path: Path) -> None:
 SHARED = """
 import sys, torch
 from pathlib import Path
+from types import SimpleNamespace
 from training.preset import read_preset
 from training.pretrain import pretrain
 from tests_preset import preset

@@ -135,11 +135,12 @@ def pretrain(
     stop_after : int, optional
         Stop after that many steps of this call.
     pause_after : float
-        Stop after that many minutes of this call.
+        Stop that many minutes after the call, however long preparing and compiling took.
     resume_from : str
         Exported weights of this run to go on from where the folder has no checkpoint: the schedule goes on
         at their step, the optimiser starts afresh with a warm-up.
     """
+    deadline = time.monotonic() + 60 * pause_after
     torch.set_num_threads(preset.threads)
     processes = join(preset.device)
     folder.mkdir(parents=True, exist_ok=True)
@@ -167,7 +168,6 @@ def pretrain(
     trainee, log = _trainee(preset, state, processes), Log(folder / "log.csv", state.step)
     clock = CLOCKS[preset.clock]
     began, first, before, saved = clock(), state.step, state.seconds, time.monotonic()
-    deadline = time.monotonic() + 60 * pause_after
     while state.step < state.total and (stop_after is None or state.step - first < stop_after):
         if pause_after < float("inf") and processes.from_leader(time.monotonic() > deadline):
             break
