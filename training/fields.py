@@ -112,21 +112,22 @@ class Fields:
 
     def columns(self) -> "Columns":
         """The same numbers with the systems last, as `rates` takes them."""
+        polynomial = self.coefficients.permute(1, 2, 0)[:, :, None].contiguous().unbind()
         if self.ridge is None:
-            return Columns(_nested(self.dim), self.coefficients.permute(2, 1, 0).contiguous())
+            return Columns(_nested(self.dim), polynomial)
         last = (tensor.movedim(0, -1).contiguous() for tensor in self.ridge.tensors().values())
-        polynomial = self.coefficients.permute(2, 1, 0).contiguous()
         return Columns(_nested(self.dim), polynomial, self.ridge.functions, *last)
 
 
 class Columns(NamedTuple):
     """Fields with the systems as last axis.
 
-    The order in which a polynomial is folded, its coefficients (d, m, n), and what `Ridge` holds.
+    The order in which a polynomial is folded, the coefficients (d, 1, n) of each monomial, and what `Ridge`
+    holds.
     """
 
     plan: tuple[tuple[int, int, int], ...]
-    coefficients: Tensor
+    coefficients: tuple[Tensor, ...]
     functions: tuple[str, ...] = ()
     direction: Tensor | None = None
     offset: Tensor | None = None
@@ -137,24 +138,21 @@ class Columns(NamedTuple):
 def rates(columns: Columns, x: Tensor) -> Tensor:
     """Fields at states (d, T, n), T of each system.
 
-    Every operation is element-wise along the systems, which are the last axis.
+    Every operation is element-wise along the systems, which are the last axis, and takes all coordinates at
+    once: a GPU's host queues a few million of them for each block of systems.
     """
-    out = []
-    for own in columns.coefficients:
-        partial = list(own)
-        for k, lower, j in columns.plan:
-            partial[lower] = torch.addcmul(partial[lower], partial[k], x[j])
-        out.append(partial[0])
+    partial = list(columns.coefficients)
+    for k, lower, j in columns.plan:
+        partial[lower] = torch.addcmul(partial[lower], partial[k], x[j])
+    out = partial[0]
     for s, name in enumerate(columns.functions):
         u, size = columns.offset[s], columns.factor[s, 0]
         for j, state in enumerate(x):
             u = torch.addcmul(u, columns.direction[s, j], state)
             size = torch.addcmul(size, columns.factor[s, 1 + j], state)
         value = size * FUNCTIONS[name](u)
-        out = [
-            torch.addcmul(o, amplitude, value) for o, amplitude in zip(out, columns.amplitude[s], strict=True)
-        ]
-    return torch.stack(out)
+        out = torch.addcmul(out, columns.amplitude[s][:, None], value)
+    return out
 
 
 @cache
