@@ -17,7 +17,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
 from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
 
-_NAME = "second"
+DEVICE = torch.device("privateuseone", 0)  # torch's name for devices of others; "second" from `_set_up` on
+_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
 _COPIES = ("aten::_to_copy", "aten::copy_")
 _INDEXING = ("aten::index", "aten::index_put", "aten::index_put_")
 _READ_BACK = (
@@ -34,26 +35,26 @@ _HOST_GENERATOR = torch.Generator
 # What torch.autocast does on CUDA (torch documentation, "CUDA Op-Specific Behavior"), as far as it is needed.
 _IN_BFLOAT16 = ("addmm", "baddbmm", "bmm", "linear", "matmul", "mm", "scaled_dot_product_attention")
 _IN_FLOAT32 = (
+    "cumsum",
     "exp",
     "expm1",
+    "layer_norm",
     "log",
     "log1p",
-    "layer_norm",
+    "log_softmax.int",
     "logsumexp",
+    "pow.Scalar",
     "pow.Tensor_Scalar",
     "pow.Tensor_Tensor",
-)
-_IN_FLOAT32 += (
-    "pow.Scalar",
-    "reciprocal",
-    "rsqrt",
-    "softplus",
-    "cumsum",
     "prod",
     "prod.dim_int",
-    "log_softmax.int",
+    "reciprocal",
+    "rsqrt",
+    "softmax.int",
+    "softplus",
+    "sum",
+    "sum.dim_IntList",
 )
-_IN_FLOAT32 += ("softmax.int", "sum", "sum.dim_IntList")
 
 
 class _Backend:
@@ -121,16 +122,17 @@ def _autocast(library: torch.library.Library, name: str, dtype: torch.dtype) -> 
     library.impl(name, run)
 
 
-_setup_privateuseone_for_python_backend(_NAME, _Backend())
-DEVICE = torch.device(_NAME, 0)
-_AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
-_REST = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
-_REST.fallback(torch.library.fallthrough_kernel)
-_CASTING = torch.library.Library("aten", "IMPL", "AutocastPrivateUse1")
-for _name in _IN_BFLOAT16:
-    _autocast(_CASTING, _name, torch.bfloat16)
-for _name in _IN_FLOAT32:
-    _autocast(_CASTING, _name, torch.float32)
+@cache
+def _set_up() -> list[torch.library.Library]:
+    """Tell torch of the device, once a process; what is returned must live on."""
+    _setup_privateuseone_for_python_backend("second", _Backend())
+    rest = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
+    rest.fallback(torch.library.fallthrough_kernel)
+    casting = torch.library.Library("aten", "IMPL", "AutocastPrivateUse1")
+    for names, dtype in ((_IN_BFLOAT16, torch.bfloat16), (_IN_FLOAT32, torch.float32)):
+        for name in names:
+            _autocast(casting, name, dtype)
+    return [rest, casting]
 
 
 class _Held(torch.Tensor):
@@ -171,7 +173,7 @@ class _Generator(_HOST_GENERATOR):
     """`torch.Generator`, those of the device drawing on the CPU."""
 
     def __new__(cls, device="cpu"):
-        if torch.device(device).type != _NAME:
+        if torch.device(device).type != DEVICE.type:
             return _HOST_GENERATOR(device)
         self = super().__new__(cls)
         _GENERATORS[self._cdata] = self
@@ -197,7 +199,7 @@ class _Dispatch(TorchDispatchMode):
         leaves = _leaves((args, kwargs))
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
         on_device = any(isinstance(t, _Held) for t in tensors)
-        wanted = torch.device(kwargs["device"]).type == _NAME if kwargs.get("device") else on_device
+        wanted = torch.device(kwargs["device"]).type == DEVICE.type if kwargs.get("device") else on_device
         if on_device and name not in _COPIES:
             _check_together(name, args[:1] if name in _INDEXING else tensors)
         for generator in (leaf for leaf in leaves if isinstance(leaf, _HOST_GENERATOR)):
@@ -239,8 +241,7 @@ def _check_together(name: str, values) -> None:
 def _waits(name: str, args, wanted: bool) -> bool:
     """Whether the host waits: for numbers or shapes to come back, or for a copy from pageable memory."""
     if name in _COPIES:
-        across = isinstance(args[0], _Held) != (wanted if name == _COPIES[0] else isinstance(args[1], _Held))
-        return across
+        return isinstance(args[0], _Held) != (wanted if name == _COPIES[0] else isinstance(args[1], _Held))
     if name in _INDEXING[1:] and args[2].numel() == 1:
         return False  # fills where a mask says so
     if name in _INDEXING:
@@ -259,6 +260,7 @@ def _place() -> str:
 @contextmanager
 def second_device() -> Iterator[list[str]]:
     """Make the device usable; gives the list to which waits of the host are added."""
+    _set_up()
     dispatch = _Dispatch()
     torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device=...) then copies by an operation
     try:

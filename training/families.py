@@ -178,8 +178,8 @@ def _quartics(dim: int, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
                 derivative[i, p, rows[(*e[:i], e[i] - 1, *e[i + 1 :])]] = e[i]
     degree = torch.tensor(powers).sum(1)
     sizes = torch.tensor([0.0, 0.5, 0.7, 0.25, 0.08])[degree]
-    even = [max(e) in (2, 4) and max(e) == sum(e) for e in powers]
-    return sizes.to(device), torch.tensor(even, dtype=torch.float32).to(device), derivative.to(device)
+    walls = torch.tensor([float(max(e) in (2, 4) and max(e) == sum(e)) for e in powers])
+    return sizes.to(device), walls.to(device), derivative.to(device)
 
 
 @dataclass(frozen=True)
