@@ -264,7 +264,9 @@ def second_device() -> Iterator[list[str]]:
     dispatch = _Dispatch()
     torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device=...) then copies by an operation
     try:
-        with mock.patch("torch.Generator", _Generator), dispatch:
+        # torch counts devices at a process's first backward pass: one set up later has no thread of its own
+        one_thread = torch.autograd.set_multithreading_enabled(False)
+        with one_thread, mock.patch("torch.Generator", _Generator), dispatch:
             yield dispatch.waits
     finally:
         torch._C._set_only_lift_cpu_tensors(False)
