@@ -25,11 +25,13 @@ from training.ranker import Data
 
 THERE, HERE = Processes(0, 1, DEVICE), Processes(0, 1, torch.device("cpu"))
 SMALL = {"batch": 4, "queries": 6, "device": "cpu", "compile": ""}
+FEW_LAYERS = {"width": 32, "heads": 4, "feedforward": 64, "encoder_layers": 1, "decoder_layers": 2}
+PUBLISHED = SMALL | {"network": FEW_LAYERS | {"uncertainty_layers": 1}}
 PRESETS = {
     "amortised": ("ci", SMALL),
     "patches": ("patches", SMALL),
-    "published": ("published-small", SMALL),
-    "published, bfloat16, wide": ("gpu-25min", SMALL),
+    "published": ("published-small", PUBLISHED),
+    "published, bfloat16, wide": ("gpu-25min", PUBLISHED),
 }
 FAMILIES = ("paper", "sparse", "trigonometric", "rational", "oscillator", "gradient", "smooth", "stiff")
 
