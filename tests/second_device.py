@@ -14,8 +14,9 @@ from unittest import mock
 from weakref import WeakValueDictionary
 
 import torch
+from torch import library
 from torch.utils._python_dispatch import TorchDispatchMode, return_and_correct_aliasing
-from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
+from torch.utils.backend_registration import _DummyBackendModule, _setup_privateuseone_for_python_backend
 
 DEVICE = torch.device("privateuseone", 0)  # torch's name for devices of others; "second" from `_set_up` on
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)
@@ -57,36 +58,17 @@ _IN_FLOAT32 = (
 )
 
 
-class _Backend:
-    """What torch asks of a device's module."""
-
-    def is_initialized(self) -> bool:
-        return True
-
-    def is_available(self) -> bool:
-        return True
-
-    def current_device(self) -> int:
-        return 0
-
-    def device_count(self) -> int:
-        return 1
-
-    def manual_seed_all(self, seed: int) -> None:
-        """Nothing: no generator but those of `_Generator` is used there."""
+class _Backend(_DummyBackendModule):
+    """What torch asks of a device's module; no generator but those of `_Generator` is used there."""
 
     def get_rng_state(self, device: int) -> torch.Tensor:
-        """Nothing either."""
         return torch.empty(0)
 
     def set_rng_state(self, state: torch.Tensor, device: int) -> None:
-        """Nothing either."""
+        pass
 
     def get_amp_supported_dtype(self) -> list[torch.dtype]:
         return [torch.bfloat16]
-
-    def _is_in_bad_fork(self) -> bool:
-        return False
 
 
 def _map(change: Callable, value):
@@ -105,7 +87,7 @@ def _leaves(value) -> list:
     return found
 
 
-def _autocast(library: torch.library.Library, name: str, dtype: torch.dtype) -> None:
+def _autocast(kernels: library.Library, name: str, dtype: torch.dtype) -> None:
     """Let an operation cast its arguments, other than those in float64, where autocast is on."""
     operation = getattr(torch.ops.aten, name.partition(".")[0])
     operation = getattr(operation, name.partition(".")[2] or "default")
@@ -119,16 +101,16 @@ def _autocast(library: torch.library.Library, name: str, dtype: torch.dtype) -> 
             args, kwargs = _map(cast, (args, kwargs))
             return operation(*args, **kwargs)
 
-    library.impl(name, run)
+    kernels.impl(name, run)
 
 
 @cache
-def _set_up() -> list[torch.library.Library]:
+def _set_up() -> list[library.Library]:
     """Tell torch of the device, once a process; what is returned must live on."""
     _setup_privateuseone_for_python_backend("second", _Backend())
-    rest = torch.library.Library("_", "IMPL", "AutocastPrivateUse1")
-    rest.fallback(torch.library.fallthrough_kernel)
-    casting = torch.library.Library("aten", "IMPL", "AutocastPrivateUse1")
+    rest = library.Library("_", "IMPL", "AutocastPrivateUse1")
+    rest.fallback(library.fallthrough_kernel)
+    casting = library.Library("aten", "IMPL", "AutocastPrivateUse1")
     for names, dtype in ((_IN_BFLOAT16, torch.bfloat16), (_IN_FLOAT32, torch.float32)):
         for name in names:
             _autocast(casting, name, dtype)

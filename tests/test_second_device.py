@@ -209,13 +209,8 @@ def test_runs_are_interrupted_and_resumed_on_the_device(name, coarse, monkeypatc
 # ---------------------------------------------------------------------- the search, and what chooses
 
 
-@pytest.fixture(scope="module")
-def model():
-    return fim_dynsys.load("fim-ode")
-
-
-def test_contexts_are_searched_on_the_device(model):
-    network = model.operator.network
+def test_contexts_are_searched_on_the_device():
+    network = fim_dynsys.load("fim-ode").operator.network
     drawn = [draw("sparse", 1, np.random.default_rng(seed)) for seed in (4, 5)]
     contexts = [replace(context, t=context.t[:20], x=context.x[:20]) for context in drawn]
     expected = search.labelled(network, *search.from_contexts(contexts, HERE.device), Effort())

@@ -321,7 +321,6 @@ def test_checkpoint_restores_every_number(tmp_path: Path) -> None:
 SHARED = """
 import sys, torch
 from pathlib import Path
-from types import SimpleNamespace
 from training.preset import read_preset
 from training.pretrain import pretrain
 from tests_preset import preset

@@ -73,12 +73,13 @@ class ChaoticPrior(Drawn):
         size = torch.where(chance(generator, 0.5, *rank.shape), 1.0, size)
         sign = 2.0 * torch.randint(0, 2, rank.shape, **where) - 1.0
         out = torch.zeros(n, len(low), dim, device=generator.device)
-        out[:, low.to(generator.device)] = (kept * size * sign).transpose(1, 2)
+        # the dictionary lists monomials by degree
+        out[:, : rank.shape[-1]] = (kept * size * sign).transpose(1, 2)
         return out
 
     def _scaled(self, flows: Tensor, size: Tensor, unit: Tensor, generator: torch.Generator) -> Tensor:
         """Coefficients of the same flows in other units of states and time."""
-        powers = exponents(flows.shape[-1]).to(flows)
+        powers = exponents(flows.shape[-1], flows.device).to(flows)
         columns = torch.exp(size.log() @ powers.T)[..., None]  # (n, m, 1)
         units = uniform(generator, self.shortest, self.longest, len(flows), 1, 1)
         return flows * columns / size[:, None] * unit[:, None, None] * units / self.span

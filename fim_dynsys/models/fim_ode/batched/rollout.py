@@ -42,13 +42,18 @@ def step_grid(t: Tensor, mask: Tensor, limit: float) -> Grid:
 
 def grid_of(steps: Tensor, counts: Tensor) -> Grid:
     """A grid from the lengths and numbers of its steps (B, I + 1); the last interval must be empty."""
-    most = counts.sort(-1, descending=True).values.amax(0).tolist()  # of steps, in the j-th longest intervals
+    longest = counts.sort(-1, descending=True).values.amax(0)  # of any row
     further = []
-    for number in range(1, most[0]):
-        later, size = counts > number, sum(own > number for own in most)
+    for number, size in enumerate(_exceeding(longest)[1:], 1):
+        later = counts > number
         order = (~later).to(torch.uint8).argsort(dim=-1, stable=True)[:, :size]
         further.append(torch.where(later.gather(1, order), order, counts.shape[1] - 1))
     return Grid(steps, counts, tuple(further))
+
+
+def _exceeding(numbers: Tensor) -> list[int]:
+    """How many of some numbers (N,) are above 0, above 1 and so on, as long as there are any."""
+    return (len(numbers) - torch.bincount(numbers.cpu()).cumsum(0))[:-1].tolist()
 
 
 class Terms(NamedTuple):
@@ -198,19 +203,16 @@ def rollouts(table: MonomialTable, coefficients: Tensor, start: Tensor, grid: Gr
     order = grid.counts.sum(-1).argsort(descending=True)
     grid, coefficients, start = grid.take(order), coefficients[order], start[order]
     ends = grid.counts[:, :-1].cumsum(-1)  # (B, I)
-    lengths = ends[:, -1].tolist()  # falling
-    number = torch.arange(lengths[0], device=start.device).expand(b, -1)
+    under_way = _exceeding(ends[:, -1])
+    number = torch.arange(len(under_way), device=start.device).expand(b, -1)
     interval = torch.searchsorted(ends, number.contiguous(), right=True)
     steps = grid.steps.gather(1, interval).T[..., None].expand(-1, -1, c).flatten(1)  # (S, B C)
     fields = coefficients.permute(3, 2, 0, 1).reshape(d, m, b * c)
     x = start.permute(2, 0, 1).reshape(d, b * c)
     states = x.new_empty(len(steps) + 1, d, b * c)
     states[0] = x
-    under_way = b
-    for k in range(lengths[0]):
-        while lengths[under_way - 1] <= k:
-            under_way -= 1
-        lanes = under_way * c
+    for k, count in enumerate(under_way):
+        lanes = count * c
         h, x = steps[k, :lanes], x[:, :lanes]
         z, total = x, torch.zeros_like(x)
         for stage in range(4):
