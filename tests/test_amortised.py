@@ -10,7 +10,7 @@ from fim_dynsys.models.fim_ode.amortised import (
     AmortisedNetwork,
     smoothing_bank,
 )
-from fim_dynsys.models.fim_ode.columns import MonomialTable
+from fim_dynsys.models.fim_ode.monomials import MonomialTable
 from fim_dynsys.regression import smoothing
 from fim_dynsys.regression.terms import Dictionary
 

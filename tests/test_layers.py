@@ -120,7 +120,6 @@ def test_heavy_packages_stay_at_home(package):
         "fim_dynsys.analyze",
         "fim_dynsys.models",
         "fim_dynsys.models.fim_ode",
-        "fim_dynsys.models.fim_ode.batched",
         "fim_dynsys.plot",
         "fim_dynsys.regression",
     ],

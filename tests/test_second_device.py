@@ -1,9 +1,8 @@
-"""Training, generation and the batched search on a device other than the CPU (see `second_device`)."""
+"""Training, generation and contexts on a device other than the CPU (see `second_device`)."""
 
 import csv
 from concurrent.futures import Future
 from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -12,11 +11,9 @@ import torch
 from second_device import DEVICE, host, second_device
 
 import fim_dynsys
-from fim_dynsys.models.fim_ode.batched.pruning import Effort
-from training import generation, ranker, search, source
+from training import generation, ranker, source
 from training import pretrain as pretraining
 from training.checkpoint import load_checkpoint, new_state, save_checkpoint
-from training.contexts import draw
 from training.generation import Integration, generate, generate_fixed
 from training.preset import read_preset
 from training.pretrain import _trainee, pretrain, train_step, validate
@@ -29,7 +26,6 @@ FEW_LAYERS = {"width": 32, "heads": 4, "feedforward": 64, "encoder_layers": 1, "
 PUBLISHED = SMALL | {"network": FEW_LAYERS | {"uncertainty_layers": 1}}
 PRESETS = {
     "amortised": ("ci", SMALL),
-    "patches": ("patches", SMALL),
     "published": ("published-small", PUBLISHED),
     "published, bfloat16, wide": ("gpu-25min", PUBLISHED),
 }
@@ -206,33 +202,7 @@ def test_runs_are_interrupted_and_resumed_on_the_device(name, coarse, monkeypatc
     assert [row["step"] for row in rows] == ["3"] and float(rows[0]["validation loss"]) > 0
 
 
-# ---------------------------------------------------------------------- the search, and what chooses
-
-
-def test_contexts_are_searched_on_the_device():
-    network = fim_dynsys.load("fim-ode").operator.network
-    drawn = [draw("sparse", 1, np.random.default_rng(seed)) for seed in (4, 5)]
-    contexts = [replace(context, t=context.t[:20], x=context.x[:20]) for context in drawn]
-    expected = search.labelled(network, *search.from_contexts(contexts, HERE.device), Effort())
-    with second_device() as waits:
-        moved = deepcopy(network).to(DEVICE)
-        waits.clear()
-        found = search.labelled(moved, *search.from_contexts(contexts, DEVICE), Effort())
-    assert len(waits) < 200  # of one dimension; whatever the number of contexts
-    assert expected.present.sum() > 10
-    for own, other in zip(host(found), expected, strict=True):
-        torch.testing.assert_close(own, other, rtol=1e-9, atol=1e-9, equal_nan=True)
-
-
-def test_contexts_are_drawn_on_the_device(coarse, monkeypatch):
-    monkeypatch.setattr(search, "_INTEGRATION", Integration(100, torch.float64))
-    with second_device():
-        drawn = [search.draw_many("sparse", dim, 3, 7, DEVICE) for dim in (2, 2)]
-        observed, truth = search.padded_together(drawn)
-    for part in (*observed, *truth):
-        assert part.device == DEVICE and len(part) == 6
-        assert torch.equal(host(part)[:3], host(part)[3:])
-    assert host(truth.rates).isfinite().all()
+# ---------------------------------------------------------------------- what chooses
 
 
 def test_rankers_are_trained_on_the_device():

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fim_dynsys.models.fim_ode.columns import MonomialTable, factored_monomials
+from fim_dynsys.models.fim_ode.monomials import MonomialTable, factored_monomials
 from fim_dynsys.regression.terms import Dictionary
 
 MAX_DEGREE = 3

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, AmortisedNetwork
-from fim_dynsys.models.fim_ode.patches import PatchConfig, PatchNetwork
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
 from training.corruption import Context
 from training.objective import Queries, field_loss, relative_error
@@ -83,22 +82,9 @@ def uncertainty_loss(
     return loss, relative_error(prediction.detach(), truth)
 
 
-def relative_loss(
-    network: PatchNetwork, context: Context, queries: Queries, weights: Weights
-) -> tuple[Tensor, Tensor]:
-    """Relative error of the decoded field."""
-    encoding = network.encode(context.t, context.x, context.mask)
-    normalisation = encoding.normalisation
-    unit = (normalisation.std * normalisation.rate[:, None])[:, None, None, : queries.points.shape[-1]]
-    prediction = network.decode(encoding, _flat(queries)).view(queries.points.shape)
-    error = relative_error(prediction / unit, queries.field / unit)
-    return field_loss(error, weights.places), error
-
-
 # Architecture name, as in the header of weights files -> how it is trained.
 LEARNERS = {
     "amortised": Learner(AmortisedConfig, AmortisedNetwork, regression_loss, dense=False),
-    "patches": Learner(PatchConfig, PatchNetwork, relative_loss, dense=True),
     "published": Learner(PublishedConfig, PublishedNetwork, uncertainty_loss, dense=True),
 }
 

@@ -6,10 +6,6 @@ by what it does: whether it reconstructs the observed trajectory and follows two
 interrupted command goes on where it was; several may work at once on different --worker numbers. The result
 is runs/NAME/weights.safetensors, the operator and its selector, or with --model auto
 runs/NAME/auto-selector.safetensors, the selector of the portfolio.
-
-With --batch N the candidates of N contexts are made and labelled together, as tensors on --device: those of
-the same contexts up to rounding, or with --draw device those of other systems, drawn there too (see
-`training.search`, also for what is left out). On CPUs that is slower than one context after the other.
 """
 
 import argparse
@@ -23,7 +19,6 @@ from tqdm.auto import tqdm
 import fim_dynsys
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.auto import SELECTOR_FILE, Auto
-from fim_dynsys.models.fim_ode.batched.pruning import Effort
 from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS
 from fim_dynsys.models.fim_ode.weights import (
@@ -52,18 +47,6 @@ from training.ranker import (
     some,
     train,
 )
-from training.search import (
-    GENERATED,
-    POINTS,
-    STEP,
-    THRESHOLD,
-    WORST,
-    Labelled,
-    draw_many,
-    from_contexts,
-    labelled,
-    padded_together,
-)
 
 SHARD = 100
 PRIORS = {
@@ -81,7 +64,14 @@ PRIORS = {
 FAST_SHARE = 0.3
 """Of the portfolio's contexts that are searched on its small budget."""
 DIMS = {1: 0.2, 2: 0.4, 3: 0.4}
-_BLOCKS = {"cpu": 16, "cuda": 2048}  # fits at once: what stays in the cache, and what fits into the memory
+THRESHOLD = 0.9
+"""R2 above which a trajectory is followed."""
+WORST = 1e3
+"""Relative error of a field, beyond which it makes no difference."""
+POINTS = 100
+"""Points along each path of a label where fields are compared."""
+STEP = 0.1
+"""Longest Runge-Kutta step of a label, in the data's unit of time."""
 
 
 def label(context, observations, dictionary, coefficients):
@@ -169,89 +159,6 @@ def _save(path, arrays):
     aside.rename(path)
 
 
-def together(model, device, effort):
-    """What makes features and labels of the operator's candidates for many contexts at once.
-
-    Contexts that the batched search leaves out are searched one by one.
-    """
-    single, network = operator_candidates(model), model.operator.network
-
-    def found(contexts):
-        results = {}
-        for dim in sorted({context.field.dim for context in contexts}):
-            numbers = [k for k, context in enumerate(contexts) if context.field.dim == dim]
-            batch = from_contexts([contexts[k] for k in numbers], device)
-            results |= dict(zip(numbers, unpadded(labelled(network, *batch, effort)), strict=True))
-        for number, context in enumerate(contexts):
-            if results[number] is None:
-                observed = Trajectories.from_arrays(context.x, context.t)
-                results[number] = single(context, observed, None)
-        return [results[number] for number in range(len(contexts))]
-
-    return found
-
-
-def unpadded(batch: Labelled):
-    """Features and labels of each context of a batch, None where the search does not apply."""
-    parts = [part.cpu().numpy() for part in batch]
-    return [
-        (values[present], labels[present]) if whole else None
-        for values, labels, present, whole in zip(*parts, strict=True)
-    ]
-
-
-def make_shards(paths, seeds, priors, candidates, size=SHARD):
-    """The shards that `make_shard` writes for each of some seeds, their contexts searched together."""
-    drawn = []
-    for seed in seeds:
-        rng = np.random.default_rng(seed)
-        drawn += [_next_context(priors, rng) for _ in range(size)]
-    entries = [
-        _entries(number % size, *found, context.prior, priors, context.field.dim)
-        for number, (context, found) in enumerate(zip(drawn, candidates(drawn), strict=True))
-    ]
-    for number, path in enumerate(paths):
-        _save(path, {k: v for own in entries[number * size : (number + 1) * size] for k, v in own.items()})
-
-
-def draw_shards(paths, seed, priors, network, device, effort, size=SHARD):
-    """Shards of contexts that are drawn, searched and labelled on the device.
-
-    Systems are those of `training.search.GENERATED`. Contexts that the search leaves out are in no shard;
-    their number is returned.
-    """
-    rng = np.random.default_rng(seed)
-    shares = _shares(priors)
-    counts = rng.multinomial(len(paths) * size, list(shares.values()))
-    entries = []
-    for dim in DIMS:
-        own = [(p, int(n)) for (p, d), n in zip(shares, counts, strict=True) if d == dim and n]
-        if not own:
-            continue
-        parts = [draw_many(GENERATED[p], dim, n, int(rng.integers(2**40)), device) for p, n in own]
-        batch = unpadded(labelled(network, *padded_together(parts), effort))
-        names = [p for p, n in own for _ in range(n)]
-        entries += [(found, p, dim) for found, p in zip(batch, names, strict=True) if found is not None]
-    order = rng.permutation(len(entries))
-    for path, part in zip(paths, np.array_split(order, len(paths)), strict=True):
-        arrays = {}
-        for number, k in enumerate(part):
-            found, prior, dim = entries[k]
-            arrays |= _entries(number, *found, prior, priors, dim)
-        _save(path, arrays)
-    return len(paths) * size - len(entries)
-
-
-def _shares(priors):
-    """The share of each prior and dimension; dimensions that a prior has not are raised to its smallest."""
-    shares = {}
-    for prior, share in priors.items():
-        for dim, part in DIMS.items():
-            key = prior, max(dim, smallest_dim(prior))
-            shares[key] = shares.get(key, 0.0) + share * part
-    return shares
-
-
 def make_development(path, candidates):
     """Contexts, candidates and labels as in a shard, of the development split under three settings."""
     cases = list(development_cases())
@@ -283,14 +190,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--weights", help="operator's weights (default: shipped)")
     parser.add_argument("--only", choices=("generate", "train", "judge"))
-    parser.add_argument("--device", default="cpu", help="of the ranker's training, and of --batch")
-    parser.add_argument("--batch", type=int, default=0, help="contexts searched together on the device")
-    parser.add_argument("--draw", choices=("host", "device"), default="host", help="with --batch: where")
+    parser.add_argument("--device", default="cpu", help="of the ranker's training")
     arguments = parser.parse_args()
-    if arguments.model == "auto" and arguments.batch:
-        parser.error("--batch: expected --model fim-ode, whose candidates are searched together, got auto")
-    if arguments.draw == "device" and not arguments.batch:
-        parser.error("--draw device: expected --batch N, the contexts to draw at once, got none")
     torch.set_num_threads(1)
     folder = Path("runs") / arguments.run
     folder.mkdir(parents=True, exist_ok=True)
@@ -298,19 +199,14 @@ def main() -> None:
         candidates = portfolio_candidates
         if arguments.model == "fim-ode":
             options = {"weights": arguments.weights} if arguments.weights else {}
-            device = arguments.device if arguments.batch else "cpu"
-            model = fim_dynsys.load("fim-ode", device=device, **options)
-            candidates = operator_candidates(model)
+            candidates = operator_candidates(fim_dynsys.load("fim-ode", **options))
         if arguments.only == "judge":
             if arguments.model == "auto":
                 candidates = partial(portfolio_candidates, fast_share=0.0)
             _judge(arguments, folder, candidates)
             return
-        if arguments.batch:
-            _generate_together(arguments, folder, model)
-        else:
-            for number, path in _missing(arguments, folder):
-                make_shard(path, [arguments.seed, number], PRIORS[arguments.model], candidates)
+        for number, path in _missing(arguments, folder):
+            make_shard(path, [arguments.seed, number], PRIORS[arguments.model], candidates)
     if arguments.only != "generate":
         _train_and_export(arguments, folder)
 
@@ -321,22 +217,6 @@ def _missing(arguments, folder: Path) -> list[tuple[int, Path]]:
     numbers = range(worker, -(-arguments.contexts // SHARD), workers)
     pairs = [(number, folder / f"shard-{number:05d}.npz") for number in numbers]
     return [(number, path) for number, path in pairs if not path.exists()]
-
-
-def _generate_together(arguments, folder: Path, model) -> None:
-    """Shards of as many contexts at once as `--batch` says."""
-    device = torch.device(arguments.device)
-    effort = Effort(block=_BLOCKS.get(device.type, _BLOCKS["cuda"]))
-    missing, at_once = _missing(arguments, folder), max(arguments.batch // SHARD, 1)
-    priors, search = PRIORS[arguments.model], together(model, device, effort)
-    for first in tqdm(range(0, len(missing), at_once), desc="batches", disable=None):
-        numbers, paths = zip(*missing[first : first + at_once], strict=True)
-        if arguments.draw == "host":
-            make_shards(paths, [[arguments.seed, number] for number in numbers], priors, search)
-        else:
-            seed = [arguments.seed, *numbers]
-            left = draw_shards(paths, seed, priors, model.operator.network, device, effort)
-            tqdm.write(f"{paths[0].stem} to {paths[-1].stem}: {left} contexts left out by the search")
 
 
 def _judge(arguments, folder: Path, candidates) -> None:

@@ -1,6 +1,6 @@
 """Amortised sparse regression: a network that chooses how a dictionary regression, solved inside it, is done.
 
-A field is linear in a dictionary of monomials, and of functions where the configuration names some.
+A field is linear in a dictionary of monomials.
 Regression is cheap and exact; what a user would tune by hand is how much to smooth, which residual to trust
 and which terms are there. The network learns those choices from a prior over systems, the regression is
 solved in closed form, and training differentiates through the solve.
@@ -17,10 +17,9 @@ The pipeline of one forward pass, for B contexts of K trajectories with L sample
 4. ridge solves alternate with learned updates of every term's log precision, computed from tokens per
    (coordinate, term) that see the coefficient, its posterior variance and the context.
 
-The answer is a polynomial of degree 3 per coordinate, plus functions of `AmortisedConfig` with inner factors
-in units of each state's root mean square. Limits: up to `LARGEST_DIM` coordinates (tokens are per coordinate
-and term, so weights trained in one to three are weights for all); trained on 80-200 samples per trajectory
-and multiplicative noise up to 6 %. Invariant to the order of trajectories, padding,
+The answer is a polynomial of degree 3 per coordinate. Limits: up to `LARGEST_DIM` coordinates (tokens are per
+coordinate and term, so weights trained in one to three are weights for all); trained on 80-200 samples per
+trajectory and multiplicative noise up to 6 %. Invariant to the order of trajectories, padding,
 the other members of a batch and the units of states and time; equivariant to the order of coordinates.
 Cost: the network and the solves do not depend on the number of samples, the smoothing grows linearly.
 """
@@ -29,13 +28,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from math import exp
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, linear, pad, threshold
 
-from fim_dynsys.models.fim_ode.columns import ColumnTable
+from fim_dynsys.models.fim_ode.monomials import MonomialTable
 
 ENCODE_DTYPE = torch.float64
 _BLOCK = 2**16  # elements of a temporary of the smoothing bank: small enough to stay in cache
@@ -44,17 +43,14 @@ _SMALLEST_WEIGHT = exp(-0.5 * _WINDOW_SPAN**2)
 LARGEST_DIM = 6
 """Largest dimension that is taken: the parameters know none, but monomials of degree 3 become many."""
 _LARGEST_FLOOR = 20.0  # log noise floor, at which all rows weigh the same
-_RESERVE = 4.0  # log precision that columns of functions have more than monomials before training
 
 
 @dataclass(frozen=True)
 class AmortisedConfig:
-    """Sizes of an `AmortisedNetwork`, and its columns.
+    """Sizes of an `AmortisedNetwork`.
 
     `max_dim` is the largest dimension that is trained on; up to `LARGEST_DIM` all are taken. `widths` are the
-    bank's bandwidths in mean sampling gaps. `functions` are columns of every coordinate
-    beside the monomials, `products` columns times every other coordinate: names of `columns.SHAPES` with the
-    factor inside, which acts on states in units of their root mean square.
+    bank's bandwidths in mean sampling gaps. Keys that are `retired` stand empty in files of earlier releases.
     """
 
     max_dim: int = 3
@@ -64,8 +60,7 @@ class AmortisedConfig:
     n_updates: int = 4
     context_width: int = 96
     token_width: int = 64
-    functions: tuple[tuple[str, float], ...] = ()
-    products: tuple[tuple[str, float], ...] = ()
+    retired: ClassVar[tuple[str, ...]] = ("functions", "products")
 
 
 class Encoding(NamedTuple):
@@ -352,21 +347,15 @@ class AmortisedNetwork(nn.Module):
         n_levels = len(config.widths) + 1
         n_features = 2 * len(config.widths) + n_levels + self.n_statistics
         self.context = ContextNetwork(n_features, config.context_width, n_levels)
-        types = len(config.functions) + len(config.products)
-        n_shape = 9 + (types + 1 if types else 0)
         self.updates = nn.ModuleList(
-            PrecisionUpdate(n_shape, config.token_width, config.context_width)
-            for _ in range(config.n_updates)
+            PrecisionUpdate(9, config.token_width, config.context_width) for _ in range(config.n_updates)
         )
         n_local = 2 * (len(config.widths) - 1) + self.n_local_statistics
         self.local = LocalMixture(n_local, n_levels, config.context_width)
         self.start = nn.Linear(config.context_width, 1)
         self.tables = nn.ModuleList(
-            ColumnTable(d, config.degree, config.functions, config.products)
-            for d in range(1, max(config.max_dim, LARGEST_DIM) + 1)
+            MonomialTable(d, config.degree) for d in range(1, max(config.max_dim, LARGEST_DIM) + 1)
         )
-        if types:  # functions start further from the data than monomials do
-            self.start_of_type = nn.Parameter(torch.full((types,), _RESERVE))
 
     def encode(self, t: Tensor, x: Tensor, mask: Tensor) -> Encoding:
         """Infer one field per context.
@@ -406,7 +395,7 @@ class AmortisedNetwork(nn.Module):
         `regress` may stand in for `regression`, without gradients.
         """
         b, k, n, d = x.shape
-        table: ColumnTable = self.tables[d - 1]
+        table: MonomialTable = self.tables[d - 1]
         weight = mask.reshape(b, k * n).to(x.dtype)
         raw = torch.where(mask[..., None], x, 0.0).reshape(b, k * n, d)
         units = self._units(raw, slopes, weight)
@@ -431,7 +420,7 @@ class AmortisedNetwork(nn.Module):
 
     def decode(self, encoding: Encoding, points: Tensor, solve: int = -1) -> Tensor:
         """Field (B, Q, d) at points (B, Q, d), in original units."""
-        table: ColumnTable = self.tables[points.shape[-1] - 1]
+        table: MonomialTable = self.tables[points.shape[-1] - 1]
         columns = table(points / encoding.scale[:, None])
         unit = (encoding.scale / encoding.time_unit[:, None])[:, None]
         return columns @ encoding.coefficients[solve] * unit
@@ -512,7 +501,7 @@ class AmortisedNetwork(nn.Module):
         Equal to `fim_dynsys.regression.forms.normal_forms`. Times and mask are (B, K, L); samples, smoothed
         states, slopes and row weights (B, K L, d).
         """
-        table: ColumnTable = self.tables[raw.shape[-1] - 1]
+        table: MonomialTable = self.tables[raw.shape[-1] - 1]
         b, k, n = mask.shape
         columns, rates = table.with_rates(path, velocity)
         power = _masked_mean(columns.detach() ** 2, mask.view(b, k * n).to(raw.dtype)).clamp(min=1e-24).sqrt()
@@ -539,7 +528,7 @@ class AmortisedNetwork(nn.Module):
         return Regression(power, gram / variance, moment / variance)
 
     def _solves(
-        self, table: ColumnTable, regression: Regression, forms: Tensor, embedding: Tensor
+        self, table: MonomialTable, regression: Regression, forms: Tensor, embedding: Tensor
     ) -> tuple[list[Tensor], Tensor, Tensor]:
         """Ridge solves with learned updates of the log precisions between them; see `Encoding`."""
         weight = torch.exp(forms.double())[..., None, None]
@@ -549,8 +538,6 @@ class AmortisedNetwork(nn.Module):
         shape, factors, mine = self._token_constants(table, regression.power, embedding)
         hidden = embedding.new_zeros(b, d, m, self.config.token_width)
         log_precision = self.start(embedding).expand(b, d, m)
-        if table.types is not None:
-            log_precision = log_precision + table.types.to(dtype) @ self.start_of_type
         solution, variance = _ridge_solve(gram, moment, log_precision.double())
         steps = [solution.transpose(1, 2) / power]
         for update in self.updates:
@@ -568,23 +555,19 @@ class AmortisedNetwork(nn.Module):
         return steps, variance.transpose(1, 2) / power**2, information
 
     def _token_constants(
-        self, table: ColumnTable, power: Tensor, embedding: Tensor
+        self, table: MonomialTable, power: Tensor, embedding: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         """What a token knows of its term and coordinate.
 
-        Exponents as seen from its coordinate and size of the term (B, d, m, 5), where there are functions
-        also which one it is and whether its coordinate is inside; the context of the term's factors
-        (B, 1, m, C) and of the coordinate (B, d, 1, C).
+        Exponents as seen from its coordinate and size of the term (B, d, m, 5); the context of the term's
+        factors (B, 1, m, C) and of the coordinate (B, d, 1, C).
         """
         b, d, _ = embedding.shape
-        e = table.involved.to(embedding.dtype)  # (m, d)
+        e = table.exponents.to(embedding.dtype)  # (m, d)
         eye = torch.eye(d, dtype=torch.bool, device=e.device)
         others = e[None].expand(d, -1, -1).masked_fill(eye[:, None], 0.0)
         total = e.sum(1).expand(d, -1)
         shape = torch.stack([e.T, total, others.amax(-1), (others > 0).sum(-1).to(e.dtype)], -1)
-        if table.types is not None:
-            kinds = table.types.to(shape.dtype).expand(d, -1, -1)
-            shape = torch.cat([shape, kinds, table.inside.T[..., None].to(shape.dtype)], -1)
         size = torch.log(power).to(embedding.dtype)[:, None, :, None].expand(-1, d, -1, -1)
         shape = torch.cat([shape[None].expand(b, -1, -1, -1), size], -1)
         return shape, (e @ embedding)[:, None], embedding[:, :, None]

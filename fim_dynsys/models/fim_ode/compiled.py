@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, Regression
-from fim_dynsys.models.fim_ode.columns import terms
 from fim_dynsys.regression.forms import normal_forms
 from fim_dynsys.regression.smoothing import smoothing_bank
+from fim_dynsys.regression.terms import Dictionary
 
 
 def smoothed(t: Tensor, x: Tensor, mask: Tensor, config: AmortisedConfig) -> tuple[Tensor, Tensor]:
@@ -33,7 +33,7 @@ def regression(config: AmortisedConfig) -> Callable[..., Regression]:
     def regress(
         time: Tensor, mask: Tensor, raw: Tensor, path: Tensor, velocity: Tensor, rows: Tensor
     ) -> Regression:
-        dictionary = terms(raw.shape[-1], config.degree, config.functions, config.products)
+        dictionary = Dictionary.polynomial(raw.shape[-1], config.degree)
         counts, seen = mask.sum(-1).tolist(), mask.flatten(1).numpy()
         parts = [part.numpy() for part in (time.flatten(1), raw, path, velocity, rows)]
         found = [

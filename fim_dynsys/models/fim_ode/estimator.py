@@ -15,10 +15,8 @@ from fim_dynsys.model import VectorFieldModel
 from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.checkpoint import find_checkpoint, read_checkpoint
 from fim_dynsys.models.fim_ode.choice import consider
-from fim_dynsys.models.fim_ode.columns import terms
 from fim_dynsys.models.fim_ode.compiled import regression, smoothed
 from fim_dynsys.models.fim_ode.field import Decoder, make_fields, parse_precision
-from fim_dynsys.models.fim_ode.patches import PatchDecoder
 from fim_dynsys.models.fim_ode.weights import (
     CALIBRATION,
     SELECTOR,
@@ -35,7 +33,7 @@ from fim_dynsys.regression.terms import Dictionary
 from fim_dynsys.trajectories import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
-_NAMES = {"amortised": "fim-ode", "patches": "fim-ode", "published": "fim-ode-published"}
+_NAMES = {"amortised": "fim-ode", "published": "fim-ode-published"}
 
 # Contexts encoded together hold at most this many slots, padding included: 20,000 tokens of the published
 # network take about 200 MB in float32.
@@ -49,7 +47,7 @@ class Operator(NamedTuple):
     Attributes
     ----------
     network : nn.Module
-    decoder : Decoder, PatchDecoder or None
+    decoder : Decoder or None
         Of networks whose fields are decoded point by point.
     architecture : str
     version : str
@@ -62,7 +60,7 @@ class Operator(NamedTuple):
     """
 
     network: torch.nn.Module
-    decoder: Decoder | PatchDecoder | None
+    decoder: Decoder | None
     architecture: str
     version: str
     max_dim: int
@@ -224,15 +222,7 @@ class FIMODE(VectorFieldModel):
         complete = [context.drop_incomplete(self._who) for context in contexts]
         for context in complete:
             self._check_limits(context, operator.max_dim)
-        self._check_polynomial(operator)
         return [(said.solves, said.variances) for said in operator_coefficients(operator, complete)]
-
-    def _check_polynomial(self, operator: Operator) -> None:
-        if operator.network.config.functions or operator.network.config.products:
-            raise ValueError(
-                f"{self._who}: expected weights of monomials only, which a search can refine, got columns of "
-                "functions; load them with refine=False."
-            )
 
     @property
     def _own_operator(self) -> Operator:
@@ -252,8 +242,6 @@ class FIMODE(VectorFieldModel):
 
     def _with_evidence(self, operator: Operator, complete, contexts) -> list[tuple]:
         """Pairs of a field of terms and its evidence, for contexts of one dimension."""
-        if self.refine:
-            self._check_polynomial(operator)
         pairs = []
         said = operator_coefficients(operator, complete)
         for answer, samples, context in zip(said, complete, contexts, strict=True):
@@ -437,11 +425,8 @@ def load_operator(path: str, attention: str | None, precision: str, device: str)
 
 def _read_operator(checkpoint, path, architecture, version, dtype, device) -> Operator:
     if checkpoint is None:
-        network, header = build_network(path)
+        network, _ = build_network(path)
         network = network.to(device).requires_grad_(False)
-        if architecture == "patches":
-            decoder = PatchDecoder(network, torch.float64)
-            return Operator(network.to(dtype), decoder, architecture, version, header["max_dim"])
         selector, calibration = read_part(path, SELECTOR), read_part(path, CALIBRATION)
         return Operator(
             network,
@@ -524,7 +509,7 @@ def operator_coefficients(operator: Operator, complete) -> list[Answer]:
         twins = smoothed(t, x, mask, network.config), regression(network.config)
     estimate = network.infer_coefficients(t, x, mask, *twins)
     config = network.config
-    dictionary = terms(dim, config.degree, config.functions, config.products)
+    dictionary = Dictionary.polynomial(dim, config.degree)
     exponents = dictionary.exponents
     said = []
     parts = zip(*(part.cpu().numpy() for part in (*estimate, paces)), units, strict=True)

@@ -171,9 +171,8 @@ def _with_gradients(method):
 class DecodedField(VectorField):
     """The field that a network infers from one context and decodes point by point.
 
-    Of the published network, a context is held per decoder layer as one matrix and one vector per head, so a
-    query costs the same whatever the number and length of trajectories; of patch-token attention it is all
-    keys and values. Decoding is in float64; inference itself is as exact as
+    A context is held per decoder layer as one matrix and one vector per head, so a query costs the same
+    whatever the number and length of trajectories. Decoding is in float64; inference itself is as exact as
     the encoder's type. Jacobians and directional derivatives are exact derivatives of the network by reverse
     passes. The query embedding contains a ReLU: the field is continuous, its Jacobian piecewise so.
 

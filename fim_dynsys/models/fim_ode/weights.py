@@ -23,7 +23,6 @@ SHIPPED = Path(__file__).parent / "weights"
 # Architecture name -> module, configuration class, network class; imported when a file asks for it.
 ARCHITECTURES = {
     "published": ("fim_dynsys.models.fim_ode.published", "PublishedConfig", "PublishedNetwork"),
-    "patches": ("fim_dynsys.models.fim_ode.patches", "PatchConfig", "PatchNetwork"),
     "amortised": ("fim_dynsys.models.fim_ode.amortised", "AmortisedConfig", "AmortisedNetwork"),
 }
 
@@ -143,8 +142,15 @@ def build_network(path) -> tuple[nn.Module, dict]:
     header, tensors = read_weights(path)
     tensors = {n: tensor for n, tensor in tensors.items() if not n.startswith((SELECTOR, CALIBRATION))}
     config_class, network_class = _classes(header["architecture"])
+    config = _tuples(header["config"])
+    for key in getattr(config_class, "retired", ()):
+        if config.pop(key, ()):
+            raise ValueError(
+                f"build_network: expected no {key} in {str(path)!r}, got {header['config'][key]!r}, which "
+                "only earlier releases of fim-dynsys take."
+            )
     try:
-        network = network_class(config_class(**_tuples(header["config"])))
+        network = network_class(config_class(**config))
     except TypeError as error:
         raise ValueError(
             f"build_network: the configuration in {str(path)!r} does not fit the architecture "
