@@ -18,9 +18,10 @@ import numpy as np
 
 import fim_dynsys
 from fim_dynsys import corruption, metrics
-from fim_dynsys.field import CallableField, VectorField
-from fim_dynsys.regression.fields import DictionaryField
-from fim_dynsys.simulation import Status, simulate
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.simulation.problem import Status
+from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories import Trajectories
 
 SETTINGS = ((0.0, 0.0), (0.03, 0.0), (0.05, 0.0), (0.0, 0.5), (0.03, 0.5), (0.05, 0.5))
@@ -260,8 +261,8 @@ def evaluate(row, problem: Problem, trial: Trial, integrator: Integrator) -> dic
     Returns
     -------
     dict
-        The outcome columns of a trial, ``terms`` (see `terms_of`) and ``message``; R2 is NaN and MSE infinite
-        where the prediction is not finite.
+        The outcome columns of a trial, ``terms`` (see `VectorField.terms`) and ``message``; R2 is NaN and MSE
+        infinite where the prediction is not finite.
     """
     context = observe(problem, trial)
     outcome: dict[str, Any] = {"infer_seconds": float("nan"), "simulate_seconds": float("nan"), "message": ""}
@@ -271,7 +272,7 @@ def evaluate(row, problem: Problem, trial: Trial, integrator: Integrator) -> dic
         try:
             inferred = row.infer(context, problem, trial) if row.sees_truth else row.infer(context)
             outcome["infer_seconds"] = time.process_time() - start
-            outcome["terms"] = terms_of(inferred)
+            outcome["terms"] = inferred.terms()
             start = time.process_time()
             outcome |= score(inferred, problem, trial, integrator)
         except Exception as error:
@@ -280,14 +281,6 @@ def evaluate(row, problem: Problem, trial: Trial, integrator: Integrator) -> dic
             outcome["message"] = str(error)[:500]
         outcome["simulate_seconds"] = time.process_time() - start
     return outcome
-
-
-def terms_of(vector_field: VectorField) -> list[list[str]] | None:
-    """Return the names of the terms in each right-hand side, None where the field is no sum of terms."""
-    if not isinstance(vector_field, DictionaryField):
-        return None
-    names = np.array(vector_field.dictionary.names())
-    return [sorted(set(names[column != 0].tolist())) for column in vector_field.coefficients.T]
 
 
 def score(

@@ -7,7 +7,7 @@ import numpy as np
 
 from benchmarks.harness import TASKS, Integrator, Problem, Trial, score
 from benchmarks.report import THRESHOLDS
-from fim_dynsys.field import VectorField
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.trajectories import Trajectories
 
 

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fim_dynsys.field import VectorField
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.terms import Dictionary, Kind
 from fim_dynsys.regions import Region
-from fim_dynsys.regression.fields import DictionaryField
-from fim_dynsys.regression.terms import Dictionary, Kind
 
 SUPPORTED = 0.5
 # Errors of neighbouring points are not independent, so BIC counts points up to this many: a term

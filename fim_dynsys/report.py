@@ -18,7 +18,8 @@ from fim_dynsys.analyze.nullcline import nullclines
 from fim_dynsys.analyze.periodic import limit_cycles
 from fim_dynsys.analyze.results import cell, resolve_region, unwrap
 from fim_dynsys.metrics import r2_score
-from fim_dynsys.simulation import Status, simulate
+from fim_dynsys.simulation.problem import Status
+from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories import Trajectories
 
 _SMOOTH = 400  # times at which a simulated curve is drawn

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fim_dynsys.field import FitInfo, Scales
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.frame import FitInfo, Scales
+from fim_dynsys.fields.posterior import PosteriorField
+from fim_dynsys.fields.terms import ARRAYS, Dictionary
 from fim_dynsys.regions import Region
-from fim_dynsys.regression.fields import DictionaryField
-from fim_dynsys.regression.posterior import PosteriorField
-from fim_dynsys.regression.terms import ARRAYS, Dictionary
 from fim_dynsys.trajectories import Trajectories
 
 FORMAT = "fim-dynsys-fitted"

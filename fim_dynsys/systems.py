@@ -8,7 +8,7 @@ from importlib import resources
 
 import numpy as np
 
-from fim_dynsys.field import CallableField
+from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.regions import Region
 
 

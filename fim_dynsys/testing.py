@@ -12,8 +12,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from fim_dynsys.errors import DataWarning, IgnoredInputWarning
-from fim_dynsys.field import VectorField
-from fim_dynsys.model import VectorFieldModel, as_trajectories
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.inputs import as_trajectories
 from fim_dynsys.registry import load_fitted
 from fim_dynsys.trajectories import Trajectories
 

@@ -234,7 +234,7 @@ class Trajectories:
 
     @property
     def status(self) -> np.ndarray:
-        """How each simulation ended, shape (K,): values of ``fim_dynsys.simulation.Status``."""
+        """How each simulation ended, shape (K,): values of ``fim_dynsys.simulation.problem.Status``."""
         return self._simulated("status")
 
     @property

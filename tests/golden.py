@@ -9,7 +9,7 @@ import numpy as np
 import fim_dynsys
 from fim_dynsys import systems
 from fim_dynsys.corruption import add_noise
-from fim_dynsys.simulation import simulate
+from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories import Trajectories
 
 GOLDEN = Path(__file__).parent / "data" / "golden.json"

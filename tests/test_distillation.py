@@ -5,7 +5,7 @@ import pytest
 
 from fim_dynsys import CallableField, Region, Trajectories, distill, simulate
 from fim_dynsys.distillation import sparse_fit
-from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.fields.terms import Dictionary
 
 BOX = Region([-20.0, -25.0, 0.0], [20.0, 25.0, 50.0], names=("x", "y", "z"))
 

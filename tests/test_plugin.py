@@ -35,9 +35,9 @@ MODEL = '''
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from fim_dynsys.model import VectorFieldModel
-from fim_dynsys.regression.fields import DictionaryField
-from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.terms import Dictionary
 
 
 class RidgeToy(VectorFieldModel):

@@ -7,7 +7,7 @@ import pytest
 import fim_dynsys
 from fim_dynsys import registry
 from fim_dynsys.errors import FimDynsysWarning, PluginError
-from fim_dynsys.model import VectorFieldModel
+from fim_dynsys.models.base import VectorFieldModel
 
 
 def _distribution(folder, name, entry_points):

@@ -21,9 +21,9 @@ from torch.nn.functional import relu
 from tqdm.auto import tqdm
 
 import fim_dynsys
+from fim_dynsys.models.fim_ode.calibration import N_CONTEXT, N_TOKEN, describe
 from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS, FIMODE
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, shipped, write_part
-from fim_dynsys.regression.posterior import N_CONTEXT, N_TOKEN, describe
 from fim_dynsys.trajectories import Trajectories
 from training.bands import PLACES, QUANTILES, band_scores, draw_points, typical_rate
 from training.contexts import draw
@@ -86,7 +86,7 @@ def _chosen(data: dict[str, Tensor], n_models: int, held_out: bool) -> dict[str,
 
 
 class Reader(nn.Module):
-    """The network of `fim_dynsys.regression.posterior.Calibration`, batched in torch for training."""
+    """The network of `fim_dynsys.models.fim_ode.calibration.Calibration`, batched in torch for training."""
 
     def __init__(self, width: int = 16):
         super().__init__()

@@ -13,11 +13,12 @@ import numpy as np
 import torch
 
 from fim_dynsys.errors import SimulationWarning
-from fim_dynsys.field import CallableField, VectorField
-from fim_dynsys.regression.fields import DictionaryField
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.terms import Dictionary, Kind
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.regression.terms import Dictionary, Kind
-from fim_dynsys.simulation import simulate
+from fim_dynsys.simulation.solution import simulate
 from training.fields import MAX_DEGREE
 from training.prior import single
 

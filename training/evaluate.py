@@ -24,12 +24,13 @@ import fim_dynsys
 from fim_dynsys import systems
 from fim_dynsys.corruption import add_noise, drop
 from fim_dynsys.errors import SimulationWarning
-from fim_dynsys.field import CallableField, VectorField
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.metrics import field_error, r2_score
-from fim_dynsys.model import VectorFieldModel
-from fim_dynsys.regression.fields import DictionaryField
-from fim_dynsys.regression.terms import Dictionary
-from fim_dynsys.simulation import simulate
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories import Trajectories
 from training.bands import band_scores, draw_points, typical_rate
 from training.fields import MAX_DEGREE

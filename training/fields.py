@@ -18,8 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.fim_ode.monomials import MonomialTable, factored_monomials
-from fim_dynsys.regression.terms import Dictionary
 
 MAX_DEGREE = 3
 CPU = torch.device("cpu")

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from fim_dynsys.models.fim_ode.weights import build_network, save_weights
-from fim_dynsys.regression.portfolio import N_PORTFOLIO_FEATURES, priced, without_functions
+from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES, priced, without_functions
 
 
 class Ranker(nn.Module):
-    """The network of `fim_dynsys.regression.selection.Selector`, in torch for training."""
+    """The network of `fim_dynsys.search.selector.Selector`, in torch for training."""
 
     def __init__(self, n_features: int, width: int = 48, dropout: float = 0.2):
         super().__init__()

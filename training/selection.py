@@ -17,6 +17,8 @@ import torch
 from tqdm.auto import tqdm
 
 import fim_dynsys
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.auto import SELECTOR_FILE, Auto
 from fim_dynsys.models.fim_ode.choice import consider
@@ -28,10 +30,8 @@ from fim_dynsys.models.fim_ode.weights import (
     save_selector,
     shipped,
 )
-from fim_dynsys.regression.fields import DictionaryField
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.regression.selection import CLIP, Selector
-from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.search.selector import CLIP, Selector
 from fim_dynsys.trajectories import Trajectories
 from training.contexts import FUNCTIONS, KnownContext, draw, smallest_dim
 from training.evaluate import SETTINGS, development_cases, observed

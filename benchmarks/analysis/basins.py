@@ -13,7 +13,7 @@ from fim_dynsys import CallableField, simulate, systems
 from fim_dynsys.analyze import BasinLabel, basins
 from fim_dynsys.analyze.basin import Basins
 from fim_dynsys.corruption import add_noise
-from fim_dynsys.field import VectorField
+from fim_dynsys.fields.base import VectorField
 
 RESOLUTION = 200
 MODELS = ("fim-ode", "sindy-strong")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import eig
 
-from fim_dynsys.field import CallableField
+from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.regions import Region
 
 POWERS = np.array([(i, j) for i in range(4) for j in range(4 - i)])

@@ -11,7 +11,7 @@ from scipy.special import ellipk
 from benchmarks.analysis.parts import Figure, Part, best_seconds
 from fim_dynsys import CallableField, systems
 from fim_dynsys.analyze import CycleKind, limit_cycles
-from fim_dynsys.field import VectorField
+from fim_dynsys.fields.base import VectorField
 
 MU = (0.1, 0.5, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0)
 CATALOGUE = ("hopf", "brusselator", "fitzhugh_nagumo")

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.analysis.parts import Figure, Part
 from fim_dynsys import Trajectories, add_noise, concatenate, load, simulate
 from fim_dynsys.analyze import bifurcations_from_data
-from fim_dynsys.field import CallableField
+from fim_dynsys.fields.callable import CallableField
 
 MODELS = ("fim-ode", "sindy-strong")
 SETS = 20

@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.analysis.parts import Figure, Part
 from fim_dynsys import Region, systems
 from fim_dynsys.analyze import lyapunov
-from fim_dynsys.simulation import integrate
+from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.systems import System
 
 FACTS = Path(__file__).with_name("chaotic.toml")

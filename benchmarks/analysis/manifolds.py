@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 from benchmarks.analysis.parts import Figure, Part, best_seconds
 from fim_dynsys import CallableField, systems
 from fim_dynsys.analyze import manifolds
-from fim_dynsys.field import VectorField
+from fim_dynsys.fields.base import VectorField
 
 BOX = [(-1, 1), (-1, 1)]
 SEPARATRICES = ("competition", "toggle_switch", "double_well")

@@ -8,8 +8,9 @@ import numpy as np
 
 from benchmarks import harness
 from benchmarks.harness import Integrator, Problem, Trial
-from fim_dynsys.field import EnsembleField, VectorField
-from fim_dynsys.simulation import simulate
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.simulation.solution import simulate
 
 MEMBERS = 50
 POINTS = 40  # of each trajectory at which bands are compared

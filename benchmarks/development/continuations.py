@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 
 from benchmarks.harness import ModelRow
-from fim_dynsys.field import CallableField, VectorField
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.trajectories import Trajectories
 
 MARGIN = 0.5  # of the box's widths, on each side, where the field is left as it is

@@ -6,13 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from fim_dynsys.field import VectorField
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.models.auto import Auto
-from fim_dynsys.regression.candidates import SPLINE, STEP_LIMIT, Candidate, judge, propose
-from fim_dynsys.regression.pool import SOLVE
-from fim_dynsys.regression.portfolio import Portfolio
-from fim_dynsys.regression.pruning import compiled_maps, fit_samples, improve
+from fim_dynsys.regression.observed import SPLINE, STEP_LIMIT
 from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.search.candidates import Candidate, judge, propose
+from fim_dynsys.search.pool import SOLVE
+from fim_dynsys.search.portfolio import Portfolio
+from fim_dynsys.search.pruning import compiled_maps, fit_samples, improve
 from fim_dynsys.trajectories import Trajectories
 
 STRUCTURES = 3

@@ -9,7 +9,7 @@ from scipy.integrate import solve_ivp
 
 from benchmarks.harness import Problem, Trial
 from fim_dynsys import systems
-from fim_dynsys.field import VectorField
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.systems import System
 from fim_dynsys.trajectories import Trajectories
 

@@ -21,10 +21,10 @@ from tqdm import tqdm
 import fim_dynsys
 from benchmarks import report
 from fim_dynsys import SymbolicField, Trajectories, simulate
-from fim_dynsys.comparison import quadrature_check
+from fim_dynsys.comparison.closed_forms import log_evidence_of_line
+from fim_dynsys.comparison.models import quadrature_check
 from fim_dynsys.corruption import add_noise
-from fim_dynsys.regression import candidates
-from fim_dynsys.regression.lines import log_evidence_of_line
+from fim_dynsys.regression.observed import observe as prepared
 
 SIGMA = 0.05
 POINTS = 60
@@ -175,7 +175,7 @@ def _falling(task: Task, live_points: int) -> dict[str, Any]:
     design = np.concatenate([np.column_stack([-0.5 * t**2, one, t]), np.column_stack([-t, zero, one])])
     target = data.x[0].T.ravel() - design @ centre
     # the samples' weights are those of the likelihood: its noise law need not be exactly additive
-    weights = candidates.observe(data.arrays()).weights[0]
+    weights = prepared(data.arrays()).weights[0]
     scale = np.repeat(level, POINTS) * weights.T.ravel() ** -0.5
     exact = log_evidence_of_line(design, target, scale, 1.0 / spread**2)
     return row | {

@@ -17,7 +17,7 @@ from benchmarks.odebench.equations import true_system
 from benchmarks.odebench.facts import problems
 from benchmarks.odebench.reference_rows import field_of
 from fim_dynsys.analyze import FixedPoints, IndexCheck, Kind, PointStatus, fixed_points
-from fim_dynsys.field import VectorField
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 
 VERSION = "2"

@@ -13,7 +13,7 @@ from benchmarks.harness import Integrator, Problem
 from benchmarks.odebench.facts import problems
 from fim_dynsys import corruption
 from fim_dynsys.analyze import FixedPoints, fixed_points
-from fim_dynsys.field import VectorField
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import Trajectories
 

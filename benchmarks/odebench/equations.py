@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.odebench.facts import system_facts
-from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.fields.terms import Dictionary
 
 FUNCTIONS = ("sin", "cos", "cot", "exp", "log", "Abs")
 _NAME = re.compile(r"[xc]\d+")

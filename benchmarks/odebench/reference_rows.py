@@ -7,7 +7,8 @@ import numpy as np
 
 from benchmarks.harness import Problem, Trial, clean_context
 from benchmarks.odebench.equations import TrueSystem, true_system
-from fim_dynsys.field import CallableField, VectorField
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.trajectories import Trajectories
 
 

@@ -17,7 +17,7 @@ from benchmarks import cli, harness, report
 from benchmarks.harness import Integrator, Job, Trial
 from benchmarks.oscillators.tasks import FIRST_FRESH_SEED, FIXED_SEED, Oscillation, tasks
 from fim_dynsys import metrics
-from fim_dynsys.field import VectorField
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.trajectories import Trajectories
 
 FRESH_DRAWS = 20

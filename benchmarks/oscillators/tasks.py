@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.integrate import odeint
 
-from fim_dynsys.field import CallableField
+from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.trajectories import Trajectories
 
 FIXED_SEED = 121  # noise of the shared data sets

@@ -15,8 +15,8 @@ from benchmarks import harness
 from benchmarks.odebench import facts
 from benchmarks.speed.timing import Measurement, interleaved
 from fim_dynsys.corruption import add_noise
-from fim_dynsys.field import CallableField
-from fim_dynsys.simulation import simulate
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories import Trajectories
 
 SEED = 0

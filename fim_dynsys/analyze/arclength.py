@@ -17,7 +17,7 @@ from fim_dynsys.analyze.normal_forms import (
 )
 from fim_dynsys.analyze.results import Effort, resolve_region
 from fim_dynsys.analyze.tracing import BranchEnd, Jumped, Linear, Point, Problem, corrected, trace
-from fim_dynsys.family import FieldFamily
+from fim_dynsys.fields.family import FieldFamily
 
 EXACT = 1e-8
 """Largest scaled imperfection of a branch point that is called one."""

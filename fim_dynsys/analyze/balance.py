@@ -8,7 +8,7 @@ import numpy as np
 
 from fim_dynsys.analyze.newton import Meter
 from fim_dynsys.analyze.topology import degree
-from fim_dynsys.field import Scales
+from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
 # The boundary may not pass through a zero: it is moved where one is closer than this share of the size.

@@ -17,7 +17,8 @@ from fim_dynsys.analyze.periodic import search_cycles
 from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
 from fim_dynsys.analyze.tangent import CountedField
 from fim_dynsys.regions import Region
-from fim_dynsys.simulation import Status, integrate
+from fim_dynsys.simulation.problem import Status
+from fim_dynsys.simulation.solution import integrate
 
 _RTOL = 1e-6
 _STAGES = 12

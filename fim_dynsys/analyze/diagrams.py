@@ -11,7 +11,7 @@ from fim_dynsys.analyze.equations import ROOT, Equations
 from fim_dynsys.analyze.normal_forms import solve_branch_point, solve_fold, solve_hopf
 from fim_dynsys.analyze.results import WIDENED, Result, resolve_region
 from fim_dynsys.analyze.tracks import Track, follow_objects
-from fim_dynsys.family import FieldFamily, PooledFamily
+from fim_dynsys.fields.family import FieldFamily, PooledFamily
 
 _CODIMENSION_ONE = (BifurcationKind.FOLD, BifurcationKind.HOPF, BifurcationKind.BRANCH_POINT)
 _FEWEST_VALUES = 4

@@ -8,7 +8,8 @@ import numpy as np
 from fim_dynsys.analyze.results import Effort, Result, labels, unwrap
 from fim_dynsys.analyze.tangent import CountedField, carry
 from fim_dynsys.errors import SimulationWarning
-from fim_dynsys.simulation import FAILURES, Status, integrate
+from fim_dynsys.simulation.problem import FAILURES, Status
+from fim_dynsys.simulation.solution import integrate
 
 _RTOL = 1e-6
 _TRANSIENT = 100.0  # in the orbit's own units of time

@@ -9,8 +9,9 @@ from fim_dynsys.analyze.equilibria import FixedPoints, fixed_points
 from fim_dynsys.analyze.kinds import Kind
 from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
 from fim_dynsys.analyze.tangent import CountedField
-from fim_dynsys.field import VectorField
-from fim_dynsys.simulation import Status, integrate
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.simulation.problem import Status
+from fim_dynsys.simulation.solution import integrate
 
 _RTOL = 1e-9
 _LAUNCH = 1e-3  # distance from the saddle in length scales; the expansion leaves an error of its cube

@@ -4,7 +4,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from fim_dynsys.field import Scales, VectorField
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.frame import Scales
 
 # A complex pair is on the imaginary axis where its real part is below this share of its modulus. A real one
 # is 0 where it is below this share of the field's rate (1 / its time scale) and the Jacobian, in units of the

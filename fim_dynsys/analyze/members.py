@@ -9,7 +9,8 @@ from scipy.special import chdtri
 
 from fim_dynsys.analyze.matching import assigned
 from fim_dynsys.analyze.results import WIDENED, Effort, Result, labels, resolve_region
-from fim_dynsys.field import EnsembleField, VectorField
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.ensemble import EnsembleField
 
 _FARTHEST = (
     0.2  # distance from the mean of its group, in units of the region, at which an object is another one

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fim_dynsys.field import Scales, VectorField
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
 # A simple zero is reached to rounding: |f| some 1e-15 of the field's speed. What is left of |f| at a zero of

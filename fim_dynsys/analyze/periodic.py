@@ -18,7 +18,7 @@ from fim_dynsys.analyze.shooting import (
 )
 from fim_dynsys.analyze.tangent import CountedField
 from fim_dynsys.regions import Region
-from fim_dynsys.simulation import integrate
+from fim_dynsys.simulation.solution import integrate
 
 _NODES = 16
 _SAMPLES = 512

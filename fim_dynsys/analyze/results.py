@@ -10,7 +10,10 @@ from html import escape
 import numpy as np
 import xarray as xr
 
-from fim_dynsys.field import CallableField, EnsembleField, Scales, VectorField
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
 WIDENED = 0.1

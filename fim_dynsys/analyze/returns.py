@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fim_dynsys.simulation import Status, integrate
+from fim_dynsys.simulation.problem import Status
+from fim_dynsys.simulation.solution import integrate
 
 _SAMPLES_PER_UNIT = 10
 _MOST_SAMPLES = 4000

@@ -6,7 +6,8 @@ import numpy as np
 
 from fim_dynsys.analyze.results import Effort, Result, labels, unwrap
 from fim_dynsys.analyze.tangent import CountedField
-from fim_dynsys.simulation import Status, integrate
+from fim_dynsys.simulation.problem import Status
+from fim_dynsys.simulation.solution import integrate
 
 _RTOL = 1e-9
 _LONGEST = 10_000.0  # time scales

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fim_dynsys.analyze.tangent import carry
-from fim_dynsys.simulation import integrate
+from fim_dynsys.simulation.solution import integrate
 
 RTOL = 1e-11
 """Relative tolerance of every integration behind a corrected orbit."""

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from fim_dynsys.analyze.results import scales_within
-from fim_dynsys.field import VectorField
-from fim_dynsys.simulation import FAILURES, integrate
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.simulation.problem import FAILURES
+from fim_dynsys.simulation.solution import integrate
 
 
 class CountedField(VectorField):

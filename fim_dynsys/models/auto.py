@@ -5,20 +5,23 @@ from functools import cache
 
 import numpy as np
 
-from fim_dynsys.field import EnsembleField, VectorField
-from fim_dynsys.model import VectorFieldModel, check_members
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.estimator import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
-from fim_dynsys.regression.candidates import complete_samples, judge, largest_degree, observe
+from fim_dynsys.models.members import check_members
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
-from fim_dynsys.regression.growth import grow, shake
-from fim_dynsys.regression.horizon import follows, short_horizon_hypotheses
-from fim_dynsys.regression.library_search import FULL, QUICK, LibraryEffort, grow_library
-from fim_dynsys.regression.pool import Opinion, distinct, fitted_structures, hypotheses
-from fim_dynsys.regression.portfolio import Portfolio, normalised
-from fim_dynsys.regression.selection import Selector
+from fim_dynsys.regression.observed import complete_samples, largest_degree, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
-from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.search.candidates import judge
+from fim_dynsys.search.functions.growth import FULL, QUICK, LibraryEffort, grow_library
+from fim_dynsys.search.growth import grow, shake
+from fim_dynsys.search.horizon import follows, short_horizon_hypotheses
+from fim_dynsys.search.pool import Opinion, distinct, fitted_structures, hypotheses
+from fim_dynsys.search.portfolio import Portfolio, normalised
+from fim_dynsys.search.selector import Selector
 from fim_dynsys.trajectories import Trajectories
 
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about

@@ -3,12 +3,14 @@
 import numpy as np
 from sklearn.base import clone
 
-from fim_dynsys.field import FitInfo, VectorField
-from fim_dynsys.model import VectorFieldModel
-from fim_dynsys.regression.candidates import observe, refit, search
-from fim_dynsys.regression.fields import DictionaryField, equation_text
-from fim_dynsys.regression.pruning import improve, refine
-from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField, equation_text
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.regression.observed import observe
+from fim_dynsys.search.candidates import refit, search
+from fim_dynsys.search.pruning import improve, refine
 
 
 class SINDy(VectorFieldModel):

@@ -4,16 +4,20 @@ import math
 
 import numpy as np
 
-from fim_dynsys.field import EnsembleField, FitInfo, VectorField
-from fim_dynsys.model import VectorFieldModel, check_members
-from fim_dynsys.regression.candidates import Candidate, complete_samples, largest_degree, observe
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.members import check_members
 from fim_dynsys.regression.expression_fits import fit_expressions
-from fim_dynsys.regression.inner import LibraryCandidate
-from fim_dynsys.regression.library_search import FULL, QUICK, extended_score, grow_library
-from fim_dynsys.regression.pool import hypotheses
-from fim_dynsys.regression.symbolic import SymbolicField, read_expressions
-from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.regression.observed import complete_samples, largest_degree, observe
 from fim_dynsys.saved import description_arrays, description_from_arrays
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.functions.candidates import LibraryCandidate
+from fim_dynsys.search.functions.growth import FULL, QUICK, extended_score, grow_library
+from fim_dynsys.search.pool import hypotheses
 
 EFFORTS = {"full": FULL, "quick": QUICK}
 _STRUCTURES = 4

@@ -3,10 +3,10 @@
 import numpy as np
 from scipy.spatial import cKDTree
 
-from fim_dynsys.field import VectorField
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.plot import style
 from fim_dynsys.regions import Region
-from fim_dynsys.simulation import integrate
+from fim_dynsys.simulation.solution import integrate
 
 UNSUPPORTED = "not backed by data"
 

@@ -5,7 +5,8 @@ from functools import reduce
 import numpy as np
 
 from fim_dynsys.analyze.results import labels, resolve_region, unwrap
-from fim_dynsys.field import EnsembleField, VectorField
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.plot import flow, style
 from fim_dynsys.plot.canvas import Drawing, given_axes, label_axes, new_axes
 from fim_dynsys.plot.objects import observations

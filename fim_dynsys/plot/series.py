@@ -6,7 +6,7 @@ from fim_dynsys.analyze.results import unwrap
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
 from fim_dynsys.plot.space import chosen_states
-from fim_dynsys.simulation import FAILURES, Status
+from fim_dynsys.simulation.problem import FAILURES, Status
 from fim_dynsys.trajectories import Trajectories
 
 _BANDS = ((0.05, 0.95, 0.18), (0.25, 0.75, 0.3))

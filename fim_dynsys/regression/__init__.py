@@ -1,1 +1,1 @@
-"""Regression shared by every model whose field is a sum of dictionary terms."""
+"""Numerics of regression: smoothing, sparse solves, criteria, trajectory fits, compiled kernels."""

@@ -6,12 +6,11 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.stats import qmc
 
-from fim_dynsys.regression.candidates import STEP_LIMIT
+from fim_dynsys.fields.expressions import compiled, slope
+from fim_dynsys.fields.symbolic import parameter_names
 from fim_dynsys.regression.criteria import bic
-from fim_dynsys.regression.expressions import compiled, slope
-from fim_dynsys.regression.inner import parameter_covariance
-from fim_dynsys.regression.refinement import FitStatus, fit_trajectory
-from fim_dynsys.regression.symbolic import parameter_names
+from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.refinement import FitStatus, fit_trajectory, parameter_covariance
 
 _STARTS = 64  # tried per inner parameter, up to four times as many
 _POLISHED = 6  # of the starts, on slopes

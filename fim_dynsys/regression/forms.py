@@ -5,15 +5,15 @@ The forms are: derivative, ``v = C(x) c``; integral over the whole trajectory wi
 trapezoid with the Hermite end correction, of fourth order in the step.
 """
 
-import numba
 import numpy as np
 
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+from fim_dynsys.regression.kernels.compiler import compiled
+
 _SMALLEST_POWER = 1e-12
 _RIDGE = 1e-7  # of the fit whose residuals are measured, relative to the mean diagonal
 
 
-@_compiled
+@compiled
 def _columns(path, velocity, parent, factor, functions, function_rates):
     """Columns (n, m) and their rates along the path over their root mean square, which comes third.
 
@@ -40,7 +40,7 @@ def _columns(path, velocity, parent, factor, functions, function_rates):
     return columns, rates, power
 
 
-@_compiled
+@compiled
 def _integrals(t, columns, rates, first):
     """Integrals (n, m) of the columns from the start of each trajectory, which are ``first`` (K + 1,)."""
     n, m = columns.shape
@@ -55,7 +55,7 @@ def _integrals(t, columns, rates, first):
     return out
 
 
-@_compiled
+@compiled
 def _equations(left, right, weight, bounds, scaled, gram, moment):
     """Weighted normal equations of ``left @ c = right`` less its mean between ``bounds``; the total squares.
 
@@ -94,7 +94,7 @@ def _equations(left, right, weight, bounds, scaled, gram, moment):
     return total
 
 
-@_compiled
+@compiled
 def _normal_forms(t, x, path, velocity, weights, functions, function_rates, first, bounds, parent, factor):
     n, d = x.shape
     columns, rates, power = _columns(path, velocity, parent, factor, functions, function_rates)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fim_dynsys.regression.kernels import rollouts
+from fim_dynsys.regression.kernels.rollouts import rollouts
 
 
 def substeps(t, limit):

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.interpolate import CubicSpline
 
-from fim_dynsys.regression.kernels import spline_fit
-from fim_dynsys.regression.windows import neighbour_distances, window_fits
+from fim_dynsys.regression.kernels.splines import spline_fit
+from fim_dynsys.regression.kernels.windows import neighbour_distances, window_fits
 
 BANK_WIDTHS = (0.8, 1.6, 3.0, 6.0, 12.0, 24.0)
 """Standard deviations of the bank's Gaussian windows, in mean gaps."""

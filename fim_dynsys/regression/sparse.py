@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from fim_dynsys.regression.kernels import eliminate
+from fim_dynsys.regression.kernels.elimination import eliminate
 
 _JITTER = 1e-14  # of the scaled diagonal: as small as the rounding errors of the normal matrix itself
 

@@ -2,15 +2,15 @@
 
 import math
 
-import numba
 import numpy as np
 
-_compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+from fim_dynsys.regression.kernels.compiler import compiled
+
 _COLLINEAR = 1e-9  # of a column's norm must be left by the others, or rounding decides its coefficient
 _EXCHANGES = 50
 
 
-@_compiled
+@compiled
 def sweep(a, k):
     """Sweep a symmetric matrix on pivot ``k`` in place; a second time undoes it.
 
@@ -32,12 +32,12 @@ def sweep(a, k):
     a[k, k] = -1.0 / pivot
 
 
-@_compiled
+@compiled
 def _misfit(rss, n):
     return n * math.log(max(rss / n, 1.0))
 
 
-@_compiled
+@compiled
 def _best_change(a, size, active, penalty, n, adding):
     """Least misfit plus change of penalty by one addition or drop, and which; inf and -1 where none is."""
     m = len(size)
@@ -51,7 +51,7 @@ def _best_change(a, size, active, penalty, n, adding):
     return low, at
 
 
-@_compiled
+@compiled
 def _toggle(a, active, penalty, k):
     """Add or drop regressor ``k``; returns the change of the penalty."""
     sweep(a, k)
@@ -59,7 +59,7 @@ def _toggle(a, active, penalty, k):
     return penalty[k] if active[k] else -penalty[k]
 
 
-@_compiled
+@compiled
 def _path(a, size, active, penalty, n, most):
     """Additions up to ``most`` regressors, then drops down to none; the best subset on the way."""
     m = len(size)
@@ -79,7 +79,7 @@ def _path(a, size, active, penalty, n, most):
     return best_active
 
 
-@_compiled
+@compiled
 def _exchange(a, size, active, penalty, n, cost, now):
     """Drop one or two regressors and add one, if that lowers the criterion; returns cost and success."""
     for k in range(len(size)):
@@ -100,7 +100,7 @@ def _exchange(a, size, active, penalty, n, cost, now):
     return cost, False
 
 
-@_compiled
+@compiled
 def search_subset(equations, penalty, n, most):
     """Subset of regressors with a small criterion ``n log(max(rss / n, 1)) + sum of its penalties``.
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 import fim_dynsys
-from fim_dynsys.model import VectorFieldModel
+from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.weights import SELECTOR, read_part, shipped, weights_version, write_part
 from training.evaluate import Case, development_cases, evaluate, held_out_cases, summarise
 from training.preset import read_preset

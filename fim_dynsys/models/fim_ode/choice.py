@@ -4,17 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fim_dynsys.regression.candidates import Observations, observe
-from fim_dynsys.regression.pool import Opinion, hypotheses
-from fim_dynsys.regression.selection import (
-    N_FEATURES,
-    N_START_FEATURES,
-    features,
-    shortlist,
-    start_features,
-)
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.observed import Observations, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
-from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, shortlist, start_features
+from fim_dynsys.search.pool import Opinion, hypotheses
 
 MIN_OBSERVATIONS = 12
 """Complete samples below which the operator's own field stands."""

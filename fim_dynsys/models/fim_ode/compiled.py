@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, Regression
 from fim_dynsys.regression.forms import normal_forms
 from fim_dynsys.regression.smoothing import smoothing_bank
-from fim_dynsys.regression.terms import Dictionary
 
 
 def smoothed(t: Tensor, x: Tensor, mask: Tensor, config: AmortisedConfig) -> tuple[Tensor, Tensor]:

@@ -10,8 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from fim_dynsys.field import EnsembleField, FitInfo, VectorField
-from fim_dynsys.model import VectorFieldModel
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.posterior import PosteriorField
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.fim_ode.calibration import Calibration, Evidence
 from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.checkpoint import find_checkpoint, read_checkpoint
 from fim_dynsys.models.fim_ode.choice import consider
@@ -26,10 +32,7 @@ from fim_dynsys.models.fim_ode.weights import (
     shipped,
     weights_version,
 )
-from fim_dynsys.regression.fields import DictionaryField
-from fim_dynsys.regression.posterior import Calibration, Evidence, PosteriorField
-from fim_dynsys.regression.selection import Selector
-from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.search.selector import Selector
 from fim_dynsys.trajectories import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fim_dynsys.field import VectorField
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.models.fim_ode.published import (
     NORM_EPS,
     STABILISER,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from fim_dynsys.regression.terms import Dictionary
+from fim_dynsys.fields.terms import Dictionary
 
 
 def factored_monomials(exponents: Tensor) -> list[tuple[int, int, int]]:

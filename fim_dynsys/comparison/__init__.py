@@ -1,0 +1,1 @@
+"""Evidence of given models: likelihoods, priors and ways to integrate them."""

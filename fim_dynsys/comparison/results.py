@@ -1,0 +1,241 @@
+"""Evidence of models as results: tables, weights, ensembles."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from fim_dynsys.comparison.posteriors import Posterior
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.symbolic import SymbolicField
+from fim_dynsys.trajectories import Trajectories
+
+
+@dataclass(frozen=True)
+class ModelEvidence:
+    """Evidence and posterior of one model.
+
+    Attributes
+    ----------
+    name : str
+        Of the model.
+    expressions : tuple of str
+        Right-hand sides in x0, x1, ... and the parameters.
+    parameters : tuple of str
+        Names; initial states follow in the draws as ``start[k, i]``.
+    posterior : Posterior
+        Log evidence, its error and draws.
+    priors : dict of str to Prior
+        Of the parameters.
+    start_priors : tuple of Prior
+        Of the initial states, in the order of the draws.
+    narrow, wide : float
+        Log evidence with priors of half and of twice the spread.
+    context : Trajectories
+        The observations.
+    """
+
+    name: str
+    expressions: tuple
+    parameters: tuple
+    posterior: Posterior
+    priors: dict
+    start_priors: tuple
+    narrow: float
+    wide: float
+    context: Trajectories
+
+    @property
+    def log_evidence(self):
+        """Natural logarithm of the evidence."""
+        return self.posterior.log_evidence
+
+    @property
+    def error(self):
+        """Standard error of the log evidence; nan where the method does not know it."""
+        return self.posterior.error
+
+    @property
+    def mean(self):
+        """Posterior means of the parameters by name."""
+        return dict(zip(self.parameters, map(float, self.posterior.draws.mean(axis=0)), strict=False))
+
+    def fields(self, n, seed=0):
+        """Fields with parameters drawn from the posterior.
+
+        Parameters
+        ----------
+        n : int
+            Number of fields.
+        seed : int
+            Of the choice among the draws.
+
+        Returns
+        -------
+        list of SymbolicField
+        """
+        chosen = np.random.default_rng(seed).integers(len(self.posterior.draws), size=n)
+        return [
+            SymbolicField(
+                self.expressions,
+                dict(zip(self.parameters, draw, strict=False)),
+                context=self.context,
+                fit_info=FitInfo(report={"drawn from": self.name}),
+            )
+            for draw in self.posterior.draws[chosen]
+        ]
+
+    def to_xarray(self):
+        """The posterior as a DataTree in ArviZ's layout.
+
+        Returns
+        -------
+        xarray.DataTree
+            Groups ``posterior`` (equally weighted; dims chain, draw), ``sample_stats`` (``logl``: log
+            likelihood of the draws), ``weighted`` (all points with ``logl`` and ``logwt``, the logarithms of
+            weights that sum to 1; dim sample) and ``observed_data``. Attributes: ``logz``, ``logzerr`` (nan
+            where unknown), ``ncall``, ``information`` (nats).
+        """
+        found, names = self.posterior, self.context.state_names
+        coords = {"chain": [0], "draw": np.arange(len(found.draws))}
+        stats = {"logl": (("chain", "draw"), found.log_likelihood[found.chosen][None])}
+        weighted = {"logl": ("sample", found.log_likelihood), "logwt": ("sample", found.log_weights)}
+        attrs = {
+            "model": self.name,
+            "equations": "; ".join(self.expressions),
+            "logz": self.log_evidence,
+            "logzerr": self.error,
+            "ncall": found.calls,
+            "information": found.information,
+        }
+        groups = {
+            "/": xr.Dataset(attrs=attrs),
+            "posterior": xr.Dataset(
+                self._variables(found.draws[None], ("chain", "draw")), {**coords, "state": list(names)}, attrs
+            ),
+            "sample_stats": xr.Dataset(stats, coords),
+            "weighted": xr.Dataset(
+                self._variables(found.points, ("sample",)) | weighted, {"state": list(names)}
+            ),
+            "observed_data": self.context.dataset[["x"]],
+        }
+        return xr.DataTree.from_dict(groups)
+
+    def _variables(self, points, dims):
+        """Parameters by name and initial states of points (..., q + P d)."""
+        q, d = len(self.parameters), self.context.dim
+        starts = points[..., q:].reshape(*points.shape[:-1], -1, d)
+        named = {name: (dims, points[..., k]) for k, name in enumerate(self.parameters)}
+        return named | {"initial_state": ((*dims, "piece", "state"), starts)}
+
+
+@dataclass(frozen=True)
+class ModelComparison:
+    """Models ranked by evidence.
+
+    Attributes
+    ----------
+    models : tuple of ModelEvidence
+        Best first.
+    method : str
+        How the evidence was found.
+
+    Raises
+    ------
+    KeyError
+        By ``comparison[name]``, if no model has that name.
+    """
+
+    models: tuple
+    method: str
+
+    def __getitem__(self, name):
+        for model in self.models:
+            if model.name == name:
+                return model
+        raise KeyError(f"ModelComparison: expected one of {[m.name for m in self.models]}, got {name!r}.")
+
+    @property
+    def probability(self):
+        """Posterior probabilities of the models, all equally likely beforehand (m,)."""
+        return _softmax(np.array([model.log_evidence for model in self.models]))
+
+    @property
+    def probability_error(self):
+        """Standard errors (m,) of the probabilities that those of the evidences leave; nan where unknown."""
+        values = np.array([model.log_evidence for model in self.models])
+        errors = np.array([model.error for model in self.models])
+        draws = values + errors * np.random.default_rng(0).standard_normal((2000, len(values)))
+        return _softmax(draws).std(axis=0)
+
+    def _rows(self):
+        head = ("model", "parameters", "log evidence", "error", "narrow", "wide", "probability", "error")
+        pairs = zip(self.models, self.probability, self.probability_error, strict=True)
+        return head, [
+            (
+                m.name,
+                str(len(m.parameters)),
+                f"{m.log_evidence:.2f}",
+                f"{m.error:.2f}",
+                f"{m.narrow:.2f}",
+                f"{m.wide:.2f}",
+                f"{p:.3g}",
+                f"{e:.2g}",
+            )
+            for m, p, e in pairs
+        ]
+
+    def __repr__(self):
+        head, rows = self._rows()
+        widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)) for row in [head, *rows]
+        ]
+        return "\n".join([f"evidence by {self.method}", *lines])
+
+    def _repr_html_(self):
+        import html
+
+        head, rows = self._rows()
+        cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in [head, *rows]]
+        return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+
+    def to_xarray(self):
+        """Evidences and probabilities as a Dataset over ``model``."""
+        columns = {
+            "log_evidence": [m.log_evidence for m in self.models],
+            "log_evidence_error": [m.error for m in self.models],
+            "log_evidence_narrow": [m.narrow for m in self.models],
+            "log_evidence_wide": [m.wide for m in self.models],
+            "probability": self.probability,
+            "probability_error": self.probability_error,
+        }
+        data = {name: ("model", np.array(values, dtype=float)) for name, values in columns.items()}
+        return xr.Dataset(data, {"model": [m.name for m in self.models]}, {"method": self.method})
+
+    def ensemble(self, n=20, seed=0):
+        """Fields drawn from the posterior over models and parameters.
+
+        Parameters
+        ----------
+        n : int
+            Number of fields.
+        seed : int
+            Of the draws.
+
+        Returns
+        -------
+        EnsembleField
+        """
+        rng = np.random.default_rng(seed)
+        counts = rng.multinomial(n, self.probability)
+        fields = []
+        for k, (model, count) in enumerate(zip(self.models, counts, strict=True)):
+            fields += model.fields(int(count), seed=[seed, k]) if count else []
+        return EnsembleField(fields)
+
+
+def _softmax(values):
+    shifted = np.exp(values - values.max(axis=-1, keepdims=True))
+    return shifted / shifted.sum(axis=-1, keepdims=True)

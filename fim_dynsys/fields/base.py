@@ -1,0 +1,357 @@
+"""The abstract vector field: what every model infers and every analysis reads."""
+
+import abc
+from itertools import product
+
+import numpy as np
+
+from fim_dynsys.fields.frame import FitInfo, Scales
+from fim_dynsys.fields.support import Nearness, frozen, smoothed_path, spread
+
+_EPS = np.finfo(float).eps
+
+
+class VectorField(abc.ABC):
+    """An immutable autonomous field dx/dt = f(x) on points of shape ``(..., d)``.
+
+    Subclasses write ``_rhs((n, d)) -> (n, d)`` in float64 and, where they can, ``_jac((n, d)) -> (n, d, d)``
+    and ``_directional((n, d), list of (n, d)) -> (n, d)``.
+
+    Parameters
+    ----------
+    dim : int
+        Number of states d.
+    context : Trajectories, optional
+        The observations the field was inferred from; gives support, region and scales.
+    state_names : sequence of str, optional
+        Names of the states; default the context's, else x0, x1, ...
+    region : Region, optional
+        Box in which the field is meant to be used; default the context's bounding box.
+    scales : Scales, optional
+        Overrides the scales computed from the context.
+    fit_info : FitInfo, optional
+        Notes of the inference.
+
+    Raises
+    ------
+    ValueError
+        If a given part has another dimension than ``dim``.
+    """
+
+    def __init__(self, dim, *, context=None, state_names=None, region=None, scales=None, fit_info=None):
+        who = type(self).__name__
+        self._dim = int(dim)
+        if self._dim < 1:
+            raise ValueError(f"{who}: expected dim >= 1, got {dim}.")
+        for part, its_dim in (
+            ("context", context.dim if context is not None else self._dim),
+            ("region", region.dim if region is not None else self._dim),
+            ("state_names", len(state_names) if state_names is not None else self._dim),
+            ("scales", len(scales.length) if scales is not None else self._dim),
+        ):
+            if its_dim != self._dim:
+                raise ValueError(f"{who}: expected {part} of dimension {self._dim}, got {its_dim}.")
+        self._context = context
+        self._state_names = None if state_names is None else tuple(str(name) for name in state_names)
+        self._region = region
+        self._scales = scales
+        self._fit_info = FitInfo() if fit_info is None else fit_info
+        self._length = None
+        self._path = None
+        self._nearness = None
+
+    # ---------------------------------------------------------------- what a field is
+
+    @property
+    def dim(self):
+        """Number of states d."""
+        return self._dim
+
+    @property
+    def context(self):
+        """The observations behind the field (Trajectories), or None."""
+        return self._context
+
+    @property
+    def state_names(self):
+        """Names of the states, a tuple of d strings."""
+        if self._state_names is not None:
+            return self._state_names
+        if self._context is not None:
+            return tuple(self._context.state_names)
+        return tuple(f"x{i}" for i in range(self._dim))
+
+    @property
+    def region(self):
+        """Box (Region) in which the field is meant to be used: as given, else the data's box, else None."""
+        if self._region is None and self._context is not None:
+            self._region = self._context.box()
+        return self._region
+
+    @property
+    def fit_info(self):
+        """Notes of the inference (FitInfo)."""
+        return self._fit_info
+
+    @property
+    def scales(self):
+        """Length, speed and time scale (Scales).
+
+        From the context where there is one; else length from the region as the standard deviation of a
+        uniform distribution and speed as the field's root mean square there; else all 1.
+        """
+        if self._scales is None:
+            self._scales = self._compute_scales()
+        return self._scales
+
+    @property
+    def length_scale(self):
+        """The length part of `scales`, (d,), at a fraction of its cost; None where nothing is known."""
+        if self._scales is not None:
+            return self._scales.length
+        if self._length is None:
+            if self._context is not None:
+                self._length = frozen(spread(np.asarray(self._context.x).reshape(-1, self._dim)))
+            elif self._region is not None:
+                self._length = frozen(self._region.size / np.sqrt(12.0))
+        return self._length
+
+    def __repr__(self):
+        return f"{type(self).__name__}(dim={self._dim}, states={', '.join(self.state_names)})"
+
+    # ---------------------------------------------------------------- evaluation
+
+    def __call__(self, x):
+        """Rate of change at points.
+
+        Parameters
+        ----------
+        x : array_like (..., d)
+            Points in state space.
+
+        Returns
+        -------
+        ndarray (..., d)
+            dx/dt in float64.
+
+        Raises
+        ------
+        ValueError
+            If the last axis has not length d, or the points are not real numbers.
+        """
+        x, rows = self._rows(x)
+        return np.asarray(self._rhs(rows), dtype=float).reshape(x.shape)
+
+    def jacobian(self, x):
+        """Jacobian J[..., i, j] = d f_i / d x_j at points ``(..., d)``, shape ``(..., d, d)``."""
+        x, rows = self._rows(x)
+        return np.asarray(self._jac(rows), dtype=float).reshape(*x.shape, self._dim)
+
+    def directional(self, x, *directions):
+        """k-th directional derivative D^k f(x)[v1, ..., vk], linear and symmetric in the directions.
+
+        Parameters
+        ----------
+        x : array_like (..., d)
+            Points.
+        *directions : array_like, each broadcastable to x
+            One direction per order of differentiation; may be complex (as in normal forms), in which case
+            the result is the multilinear extension.
+
+        Returns
+        -------
+        ndarray (..., d)
+            Real, or complex if a direction is.
+
+        Raises
+        ------
+        ValueError
+            If no direction is given or a shape does not fit.
+        """
+        if not directions:
+            raise ValueError(f"{type(self).__name__}.directional: expected at least one direction, got none.")
+        x, rows = self._rows(x)
+        parts = []
+        for direction in map(np.asarray, directions):
+            try:
+                v = np.broadcast_to(direction, x.shape).reshape(rows.shape)
+            except ValueError:
+                raise ValueError(
+                    f"{type(self).__name__}.directional: expected directions that broadcast to {x.shape}, "
+                    f"got {direction.shape}."
+                ) from None
+            parts.append([(1.0, v.real), (1j, v.imag)] if np.iscomplexobj(v) else [(1.0, v)])
+        total = 0.0
+        for choice in product(*parts):
+            weight = np.prod([w for w, _ in choice])
+            real = [np.asarray(v, dtype=float) for _, v in choice]
+            total = total + weight * self._directional(rows, real)
+        return total.reshape(x.shape)
+
+    def scale(self, x):
+        """One calibrated standard deviation of f at points, ``(..., d)``; None where a model has none."""
+        self._rows(x)
+        return None
+
+    def terms(self) -> list[list[str]] | None:
+        """Names of the terms in each right-hand side, sorted; None where the field is no sum of terms."""
+        return None
+
+    def support(self, x):
+        """How well the data back the field at points: ``exp(-max(0, r - 1))`` in (0, 1].
+
+        r is the whitened distance to the nearest smoothed observation divided by the 95 % quantile of the
+        whitened distances between successive smoothed observations. *Supported* means at least 0.5. A field
+        without data is supported everywhere.
+
+        Parameters
+        ----------
+        x : array_like (..., d)
+            Points.
+
+        Returns
+        -------
+        ndarray (...)
+            Support; NaN for non-finite points.
+        """
+        x, rows = self._rows(x)
+        return self._support(rows).reshape(x.shape[:-1])
+
+    def ivp(self, t, x):
+        """Right-hand side with the signature of `scipy.integrate.solve_ivp`: x is ``(d,)`` or ``(d, k)``."""
+        x = np.asarray(x)
+        return self(x) if x.ndim < 2 else self(x.T).T
+
+    @classmethod
+    def stack(cls, fields):
+        """One function for many fields of this kind.
+
+        Parameters
+        ----------
+        fields : sequence of VectorField
+            Fields of this class and of one dimension.
+
+        Returns
+        -------
+        callable
+            ``f(x (n, d), which (n,) int) -> (n, d)`` whose row i is ``fields[which[i]]`` at ``x[i]``. This
+            base version groups rows by field; kinds with a common formula override it.
+        """
+        return _GroupedRows(tuple(fields))
+
+    # ---------------------------------------------------------------- hooks
+
+    @abc.abstractmethod
+    def _rhs(self, x):
+        """f at rows ``(n, d)`` of float64, as ``(n, d)`` of float64; rows must not influence each other."""
+
+    def _jac(self, x):
+        """Jacobian at rows, here by fourth-order central differences: error O(h^4), about 1e-11 relative.
+
+        The step is the fifth root of machine epsilon times the length scale, which balances the truncation
+        error h^4 against the rounding error eps/h.
+        """
+        n, d = x.shape
+        h = _EPS**0.2 * self._step_scale(x)
+        steps = np.zeros((4, d, n, d))
+        for k, multiple in enumerate((1.0, -1.0, 2.0, -2.0)):
+            steps[k, np.arange(d), :, np.arange(d)] = multiple * h.T
+        f = np.asarray(self._rhs((x + steps).reshape(-1, d)), dtype=float).reshape(4, d, n, d)
+        columns = (8.0 * (f[0] - f[1]) - (f[2] - f[3])) / (12.0 * h.T[:, :, None])
+        return np.moveaxis(columns, 0, 2)
+
+    def _directional(self, x, directions):
+        """D^k f at rows for real directions, here by nested central differences.
+
+        One order is taken from `_jac`; the others by central differences, extrapolated once, hence error
+        O(h^4) with h = (480 eps)^(1/(k + 3)) of the length scale, where 480 comes from the extrapolated
+        remainder h^4 / 480. Relative errors are about 1e-13 for k = 2 and 1e-11 for k = 3 when `_jac` is
+        exact, else 1e-10 and 1e-8.
+        """
+        first, others = directions[0], directions[1:]
+        if not others:
+            return np.einsum("nij,nj->ni", self._jac(x), first)
+        scale = self._step_scale(x)
+        sizes = [np.linalg.norm(v / scale, axis=1, keepdims=True) for v in others]
+        units = [v / np.where(s > 0, s, 1.0) for v, s in zip(others, sizes, strict=True)]
+        m = len(others)
+        h = (480.0 * _EPS) ** (1.0 / (m + 4))
+        coarse, fine = (self._mixed_difference(x, first, units, step) for step in (h, h / 2))
+        return (4.0 * fine - coarse) / 3.0 * np.prod(sizes, axis=0)
+
+    def _mixed_difference(self, x, first, units, h):
+        """Central difference over all units of Df(x)[first]; second order in h."""
+        signs = np.array(list(product((1.0, -1.0), repeat=len(units))))
+        points = x + h * np.einsum("sk,knd->snd", signs, np.array(units))
+        jac = np.asarray(self._jac(points.reshape(-1, self._dim)), dtype=float)
+        along = np.einsum("snij,nj->sni", jac.reshape(len(signs), *x.shape, self._dim), first)
+        return np.einsum("s,sni->ni", signs.prod(axis=1), along) / (2.0 * h) ** len(units)
+
+    def _step_scale(self, x):
+        """Length per row and state that finite-difference steps are relative to, ``(n, d)``."""
+        if self.length_scale is None:
+            return np.maximum(1.0, np.abs(x))
+        return np.maximum(self.length_scale, 1e-3 * np.abs(x))
+
+    def _support(self, x):
+        """Support at rows ``(n, d)``, shape (n,)."""
+        if self._context is None:
+            return np.ones(len(x))
+        if self._nearness is None:
+            self._nearness = Nearness(self._smoothed()[0], self.length_scale)
+        return self._nearness(x)
+
+    # ---------------------------------------------------------------- internals
+
+    def _rows(self, x):
+        x = np.asarray(x)
+        if x.dtype != np.float64:
+            if x.dtype.kind not in "biuf":
+                raise ValueError(
+                    f"{type(self).__name__} is a field on R^{self._dim}: expected real numbers, "
+                    f"got dtype {x.dtype}."
+                )
+            x = x.astype(float)
+        if x.ndim == 0 or x.shape[-1] != self._dim:
+            raise ValueError(
+                f"{type(self).__name__} is a field on R^{self._dim}: expected points of shape "
+                f"(..., {self._dim}), got {x.shape}."
+            )
+        return x, (x if x.ndim == 2 else x.reshape(-1, self._dim))
+
+    def _smoothed(self):
+        if self._path is None:
+            self._path = smoothed_path(self._context)
+        return self._path
+
+    def _compute_scales(self):
+        length = self.length_scale
+        if length is None:
+            return Scales(frozen(np.ones(self._dim)), frozen(np.ones(self._dim)), 1.0)
+        if self._context is None:
+            rates, span = self._rhs(self._region.sobol(64)), np.inf
+        else:
+            _, rates, span = self._smoothed()
+        rates = rates[np.isfinite(rates).all(axis=1)]
+        speed = np.sqrt(np.mean(rates**2, axis=0)) if len(rates) else np.zeros(self._dim)
+        relative = np.sqrt(np.mean((speed / length) ** 2))
+        time = min(1.0 / relative if relative > 0 else np.inf, span)
+        time = time if np.isfinite(time) and time > 0 else 1.0
+        speed = np.where(speed > 1e-12 * length / time, speed, length / time)
+        return Scales(frozen(length), frozen(speed), float(time))
+
+
+class _GroupedRows:
+    """Evaluates row i by field which[i], one call per field present."""
+
+    def __init__(self, fields):
+        self._fields = fields
+
+    def __call__(self, x, which):
+        if len(which) and (which == which[0]).all():
+            return self._fields[which[0]]._rhs(x)
+        out = np.empty_like(x)
+        for member in np.unique(which):
+            rows = which == member
+            out[rows] = self._fields[member]._rhs(x[rows])
+        return out

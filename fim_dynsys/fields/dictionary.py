@@ -1,0 +1,241 @@
+"""Vector fields that are a finite sum of dictionary terms."""
+
+import keyword
+import re
+from functools import cached_property
+
+import numpy as np
+
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.terms import Dictionary, union
+
+
+class DictionaryField(VectorField):
+    """A field ``f_i(x) = sum_m coefficients[m, i] * term_m(x)`` with exact derivatives and equations.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        The terms.
+    coefficients : array (m, d)
+        In units of the state per unit of time and per unit of the term.
+    **kwargs
+        Passed to `VectorField` (context, state_names, region, scales, fit_info).
+
+    Raises
+    ------
+    ValueError
+        If the coefficients are not finite or have another shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fim_dynsys.fields.terms import Dictionary
+    >>> rotation = DictionaryField(Dictionary.polynomial(2, 1), np.array([[0, 0], [0, -1], [1, 0.0]]))
+    >>> rotation.equations(precision=1)
+    [' 1.0 x1', '-1.0 x0']
+    """
+
+    def __init__(self, dictionary, coefficients, **kwargs):
+        coefficients = np.array(coefficients, dtype=np.float64)
+        if coefficients.shape != (len(dictionary), dictionary.dim):
+            raise ValueError(
+                f"DictionaryField: expected coefficients of shape {(len(dictionary), dictionary.dim)} "
+                f"(terms, states), got {coefficients.shape}."
+            )
+        if not np.isfinite(coefficients).all():
+            raise ValueError("DictionaryField: expected finite coefficients, got NaN or infinity.")
+        super().__init__(dictionary.dim, **kwargs)
+        coefficients.setflags(write=False)
+        self.dictionary = dictionary
+        self.coefficients = coefficients
+        active = np.flatnonzero(coefficients.any(axis=1))
+        self._active = dictionary if len(active) == len(dictionary) else dictionary.subset(active)
+        self._values = coefficients[active]
+
+    @cached_property
+    def _jacobian_values(self):
+        return _jacobian_coefficients(self._active, self._values)
+
+    def _rhs(self, x):
+        return self._active.columns(x.T).T @ self._values
+
+    def _jac(self, x):
+        n, d = x.shape
+        if self._jacobian_values is None:
+            return np.einsum("nmj,mi->nij", self._active.gradient(x), self._values)
+        return (self._active.table.columns(x.T).T @ self._jacobian_values).reshape(n, d, d)
+
+    def _directional(self, x, directions):
+        return self._active.directional(x, *directions) @ self._values
+
+    @classmethod
+    def stack(cls, fields):
+        """One function ``(x (n, d), which (n,)) -> (n, d)`` that evaluates ``fields[which[i]]`` at ``x[i]``.
+
+        The terms of all fields are merged and evaluated once for all points; what is not defined at a point
+        matters to the fields that have it alone.
+        """
+        fields = list(fields)
+        first = fields[0].dictionary
+        if all(f.dictionary == first for f in fields):
+            terms, coefficients = first, np.stack([f.coefficients for f in fields])
+        else:
+            terms, index = union([f.dictionary for f in fields])
+            coefficients = np.zeros((len(fields), len(terms), terms.dim))
+            for k, field in enumerate(fields):
+                np.add.at(coefficients[k], index[k], field.coefficients)
+        active = np.flatnonzero(coefficients.any(axis=(0, 2)))
+        terms, coefficients = terms.subset(active), np.ascontiguousarray(coefficients[:, active])
+
+        def evaluate(x, which):
+            values = terms.columns(x.T).T
+            finite = np.isfinite(values)
+            wrong = np.flatnonzero(~finite.all(axis=1))
+            if not len(wrong):
+                return np.matmul(values[:, None, :], coefficients[which])[:, 0]
+            # a function that only other fields have may be undefined here: a zero is no term
+            out = np.matmul(np.where(finite, values, 0.0)[:, None, :], coefficients[which])[:, 0]
+            own = (~finite[wrong])[:, :, None] & (coefficients[which[wrong]] != 0)
+            out[wrong] = np.where(own.any(axis=1), np.nan, out[wrong])
+            return out
+
+        return evaluate
+
+    def terms(self) -> list[list[str]]:
+        """Names of the terms with a coefficient in each right-hand side, sorted, of states x0, x1, ..."""
+        names = np.array(self.dictionary.names())
+        return [sorted(set(names[column != 0].tolist())) for column in self.coefficients.T]
+
+    @property
+    def complexity(self):
+        """Number of coefficients that are not zero."""
+        return int(np.count_nonzero(self.coefficients))
+
+    def get_feature_names(self):
+        """Names of the terms, zero or not, in pysindy's style."""
+        return self.dictionary.names(self.state_names)
+
+    def equations(self, precision=3):
+        """Right-hand sides as text, in pysindy's style.
+
+        Parameters
+        ----------
+        precision : int
+            Decimals of the coefficients; terms that round to zero are left out.
+
+        Returns
+        -------
+        list of str
+        """
+        names = self.get_feature_names()
+        return [equation_text(column, names, precision) for column in self.coefficients.T]
+
+    def sympy(self, symbols=None):
+        """Right-hand sides as sympy expressions.
+
+        Parameters
+        ----------
+        symbols : sequence of sympy.Symbol, optional
+            One per state; the default are real symbols of `safe_names` of the states.
+
+        Returns
+        -------
+        list of sympy.Expr
+        """
+        import sympy
+
+        if symbols is None:
+            symbols = [sympy.Symbol(name, real=True) for name in safe_names(self.state_names)]
+        terms = self._active.sympy(symbols)
+        return [
+            sympy.Add(*(sympy.Float(float(c)) * term for c, term in zip(column, terms, strict=True) if c))
+            for column in self._values.T
+        ]
+
+    def latex(self, precision=3):
+        """Right-hand sides as one aligned LaTeX block.
+
+        Parameters
+        ----------
+        precision : int
+            Significant digits of the coefficients.
+
+        Returns
+        -------
+        str
+        """
+        import sympy
+
+        names = safe_names(self.state_names)
+        lines = [
+            rf"\dot{{{sympy.latex(sympy.Symbol(name))}}} &= {sympy.latex(sympy.N(expression, precision))}"
+            for name, expression in zip(names, self.sympy(), strict=True)
+        ]
+        return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+
+    def _repr_latex_(self):
+        return f"$${self.latex()}$$"
+
+
+def equation_text(coefficients, names, precision=3):
+    """One right-hand side as pysindy prints it.
+
+    Parameters
+    ----------
+    coefficients : array (m,)
+        One coefficient per name.
+    names : sequence of str
+        Names of the terms.
+    precision : int
+        Decimals.
+
+    Returns
+    -------
+    str
+    """
+    parts = [
+        f"{c: .{precision}f} {name}"
+        for c, name in zip(coefficients, names, strict=True)
+        if np.round(c, precision) != 0
+    ]
+    return " + ".join(parts) or f"{0: .{precision}f}"
+
+
+_RESERVED = frozenset(["S", "N", "Q", "E", "I", "O", "C", "beta", "gamma", "zeta", "pi", "oo"])
+
+
+def safe_names(names):
+    """Distinct identifiers that neither Python nor sympy's parser reads as something else.
+
+    Parameters
+    ----------
+    names : sequence of str
+        Names of states, any text.
+
+    Returns
+    -------
+    list of str
+    """
+    safe = []
+    for name in names:
+        text = re.sub(r"\W+", "_", str(name)).strip("_") or "x"
+        text = f"x{text}" if text[0].isdigit() else text
+        if keyword.iskeyword(text) or text in _RESERVED:
+            text += "_"
+        while text in safe:
+            text += "_"
+        safe.append(text)
+    return safe
+
+
+def _jacobian_coefficients(dictionary: Dictionary, coefficients):
+    """Coefficients (rows, d * d) of the Jacobian in the dictionary's monomial table; None with functions."""
+    if not dictionary.is_polynomial or not len(dictionary):
+        return None
+    table, d = dictionary.table, dictionary.dim
+    out = np.zeros((len(table), d, d))
+    for row, powers, values in zip(table.index, dictionary.exponents, coefficients, strict=True):
+        for j in np.flatnonzero(powers):
+            out[table.lowered[row, j], :, j] += powers[j] * values
+    return out.reshape(len(table), d * d)

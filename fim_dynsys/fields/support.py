@@ -1,0 +1,121 @@
+"""Smoothed observations: how near a point is to them, and how large and fast they are."""
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+_SMALLEST_WHITENED_VARIANCE = 1e-2
+_SMOOTHING_WINDOWS = (5, 9, 17, 33)
+
+
+class Nearness:
+    """Support from the whitened distance to a cloud of smoothed observations."""
+
+    def __init__(self, paths, length):
+        points = np.concatenate(paths)
+        self._centre = points.mean(axis=0)
+        standard = (points - self._centre) / length
+        variance, axes = np.linalg.eigh(standard.T @ standard / len(points))
+        # A direction in which the data hardly vary is stretched at most tenfold: it may hold noise alone.
+        self._whiten = axes / np.sqrt(np.maximum(variance, _SMALLEST_WHITENED_VARIANCE)) / length[:, None]
+        self._tree = cKDTree((points - self._centre) @ self._whiten)
+        steps = [np.linalg.norm(np.diff(path @ self._whiten, axis=0), axis=1) for path in paths]
+        steps = np.concatenate(steps)
+        if not len(steps) and len(points) > 1:
+            steps = self._tree.query(self._tree.data, k=2)[0][:, 1]
+        spacing = np.quantile(steps, 0.95) if len(steps) else 0.0
+        # Points that all coincide leave no spacing to measure by: a hundredth of the length scale serves.
+        self._spacing = spacing if spacing > 1e-12 else 1e-2
+
+    def __call__(self, x):
+        out = np.full(len(x), np.nan)
+        finite = np.isfinite(x).all(axis=1)
+        distance, _ = self._tree.query((x[finite] - self._centre) @ self._whiten)
+        out[finite] = np.exp(-np.maximum(0.0, distance / self._spacing - 1.0))
+        return out
+
+
+def smoothed_path(context):
+    """Smoothed observations per trajectory, their rates of change ``(N, d)`` and the longest time span."""
+    paths, rates, span = [], [], 0.0
+    for t, x in context.arrays():
+        columns = [_smooth_coordinate(t, column) for column in x.T]
+        values, slopes = (np.stack(part, axis=1) for part in zip(*columns, strict=True))
+        inside = np.isfinite(values).all(axis=1)
+        if inside.any():
+            paths.append(values[inside])
+            rates.append(slopes[inside])
+            span = max(span, t[-1] - t[0])
+    if not paths:
+        observed = np.asarray(context.x).reshape(-1, context.dim)
+        return [np.nanmean(observed, axis=0)[None]], np.zeros((1, context.dim)), span
+    return paths, np.concatenate(rates), span
+
+
+def _smooth_coordinate(t, y):
+    """Value and slope of one coordinate at all its times; NaN outside its first and last observation.
+
+    Local quadratics in time (Cleveland 1979, J. Am. Stat. Assoc. 74:829) with the window of 5, 9, 17 or 33
+    observations whose leave-one-out error is least; below five observations, straight lines between them.
+    """
+    seen = np.isfinite(y)
+    t_seen, y_seen = t[seen], y[seen]
+    if len(y_seen) < _SMOOTHING_WINDOWS[0]:
+        return _straight_lines(t, t_seen, y_seen)
+    scores = []
+    for window in (w for w in _SMOOTHING_WINDOWS if w <= len(y_seen)):
+        value, _, leverage = _local_quadratic(t_seen, y_seen, t_seen, window, own=True)
+        scores.append((np.mean(((y_seen - value) / np.maximum(1.0 - leverage, 1e-6)) ** 2), window))
+    value, slope, _ = _local_quadratic(t_seen, y_seen, t, min(scores)[1])
+    outside = (t < t_seen[0]) | (t > t_seen[-1])
+    return np.where(outside, np.nan, value), np.where(outside, np.nan, slope)
+
+
+def _straight_lines(t, t_seen, y_seen):
+    if len(y_seen) < 2:
+        value = np.full(len(t), np.nan)
+        value[np.isin(t, t_seen)] = y_seen
+        return value, np.zeros(len(t))
+    value = np.interp(t, t_seen, y_seen, left=np.nan, right=np.nan)
+    segment = np.clip(np.searchsorted(t_seen, t, side="right") - 1, 0, len(t_seen) - 2)
+    slope = (np.diff(y_seen) / np.diff(t_seen))[segment]
+    return value, np.where(np.isfinite(value), slope, np.nan)
+
+
+def _local_quadratic(t_seen, y_seen, t, window, own=False):
+    """Value, slope and leverage at times t of tricube-weighted quadratics through `window` observations.
+
+    Leverage is the weight of the observation at t itself, for t = t_seen (``own``); else None.
+    """
+    n = len(t_seen)
+    first = np.clip(np.searchsorted(t_seen, t) - window // 2, 0, n - window)
+    index = first[:, None] + np.arange(window)
+    u = t_seen[index] - t[:, None]
+    reach = np.abs(u).max(axis=1, keepdims=True) * (1.0 + 1.0 / window)
+    u = u / reach
+    weight = (1.0 - np.abs(u) ** 3) ** 3
+    basis = np.stack([np.ones_like(u), u, u**2], axis=2)
+    weighted = basis * weight[:, :, None]
+    normal = np.einsum("nwa,nwb->nab", weighted, basis)
+    # Nearly coincident times leave curvature undetermined; a tiny ridge on it then gives a straight line.
+    normal[:, 2, 2] += 1e-10 * window
+    operator = np.linalg.solve(normal, weighted.transpose(0, 2, 1))
+    coefficients = np.einsum("naw,nw->na", operator, y_seen[index])
+    leverage = operator[np.arange(len(t)), 0, np.arange(len(t)) - first] if own else None
+    return coefficients[:, 0], coefficients[:, 1] / reach[:, 0], leverage
+
+
+def spread(x):
+    """Standard deviation per column over finite entries; a constant column gets a positive stand-in."""
+    seen = np.isfinite(x)
+    count = np.maximum(seen.sum(axis=0), 1)
+    mean = np.where(seen, x, 0.0).sum(axis=0) / count
+    sd = np.sqrt((np.where(seen, x - mean, 0.0) ** 2).sum(axis=0) / count)
+    varies = sd > 1e-12 * np.abs(mean)
+    other = sd[varies].mean() if varies.any() else 1.0
+    return np.where(varies, sd, np.where(mean != 0, np.abs(mean), other))
+
+
+def frozen(array):
+    array = np.asarray(array, dtype=float)
+    array.setflags(write=False)
+    return array

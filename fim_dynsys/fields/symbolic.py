@@ -1,0 +1,253 @@
+"""Vector fields given by sympy expressions."""
+
+from functools import cached_property
+
+import numpy as np
+
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import equation_text, safe_names
+from fim_dynsys.fields.expressions import check_expression, compiled, parse, slope
+
+
+class SymbolicField(VectorField):
+    """A field whose components are expressions in the states, with exact derivatives of any order.
+
+    Parameters
+    ----------
+    expressions : sequence of str or sympy.Expr
+        One right-hand side per state. Text may hold what `fim_dynsys.fields.expressions.parse` allows; it
+        is never evaluated. Names are those of the states, or x0, x1, ... by position; all others are
+        parameters.
+    parameters : dict of str to float, optional
+        Values of the parameters.
+    **kwargs
+        Passed to `VectorField` (context, state_names, region, scales, fit_info).
+
+    Raises
+    ------
+    ValueError
+        For expressions that cannot be read, parameters without a finite value, or values without a parameter.
+
+    Examples
+    --------
+    >>> pendulum = SymbolicField(["x1", "-g * sin(x0)"], {"g": 9.81})
+    >>> pendulum.equations(precision=2)
+    [' 1.00 x1', '-9.81 sin(x0)']
+    """
+
+    def __init__(self, expressions, parameters=None, **kwargs):
+        expressions = [expressions] if isinstance(expressions, str) else list(expressions)
+        super().__init__(len(expressions), **kwargs)
+        self._symbols, self._expressions = read_expressions(expressions, self.state_names)
+        self._parameters = {str(name): float(value) for name, value in (parameters or {}).items()}
+        needed = parameter_names(self._expressions, self._symbols)
+        if needed != sorted(self._parameters) or not np.isfinite(list(self._parameters.values())).all():
+            raise ValueError(
+                f"SymbolicField: expected finite values of the parameters {needed}, got {self._parameters}; "
+                f"states are {', '.join(str(s) for s in self._symbols)}."
+            )
+
+    @property
+    def expressions(self):
+        """The right-hand sides as sympy expressions, parameters as symbols (tuple)."""
+        return self._expressions
+
+    @property
+    def parameters(self):
+        """Values of the parameters by name (a copy)."""
+        return dict(self._parameters)
+
+    @property
+    def symbols(self):
+        """The states as sympy symbols (tuple)."""
+        return self._symbols
+
+    @cached_property
+    def _numeric(self):
+        """The right-hand sides with numbers for the parameters."""
+        import sympy
+
+        values = {sympy.Symbol(name, real=True): sympy.Float(v) for name, v in self._parameters.items()}
+        return tuple(expression.xreplace(values) for expression in self._expressions)
+
+    def _evaluate(self, expressions, x, *directions):
+        columns = [*x.T, *(column for v in directions for column in v.T)]
+        symbols = (*self._symbols, *(s for k in range(len(directions)) for s in self._direction(k)))
+        return compiled(expressions, symbols)(*columns)
+
+    def _direction(self, k):
+        import sympy
+
+        return tuple(sympy.Symbol(f"direction {k} {i}", real=True) for i in range(self.dim))
+
+    @cached_property
+    def _jacobian_entries(self):
+        return tuple(slope(f, s) for f in self._numeric for s in self._symbols)
+
+    def _rhs(self, x):
+        return self._evaluate(self._numeric, x).T if len(x) else np.zeros_like(x)
+
+    def _jac(self, x):
+        if not len(x):
+            return np.zeros((0, self.dim, self.dim))
+        return self._evaluate(self._jacobian_entries, x).T.reshape(len(x), self.dim, self.dim)
+
+    def _directional(self, x, directions):
+        if not len(x):
+            return np.zeros_like(x)
+        derivatives = self._numeric
+        for k in range(len(directions)):
+            along = self._direction(k)
+            derivatives = tuple(
+                sum(v * slope(f, s) for v, s in zip(along, self._symbols, strict=True)) for f in derivatives
+            )
+        return self._evaluate(derivatives, x, *directions).T
+
+    @classmethod
+    def stack(cls, fields):
+        """As `VectorField.stack`; fields that differ in their parameters only are evaluated at once."""
+        fields = tuple(fields)
+        first = fields[0]
+        names = sorted(first._parameters)
+        if any(f._expressions != first._expressions or sorted(f._parameters) != names for f in fields):
+            return super().stack(fields)
+        values = np.array([[f._parameters[name] for name in names] for f in fields], dtype=float)
+        return _Stacked(first._expressions, first._symbols, names, values)
+
+    # ------------------------------------------------------------------ equations
+
+    @cached_property
+    def _terms(self):
+        """Terms of the sums (texts) and coefficients (m, d)."""
+        import sympy
+
+        rows = {}
+        for i, expression in enumerate(self._numeric):
+            for part in sympy.Add.make_args(sympy.expand(expression)):
+                factor, rest = part.as_coeff_Mul()
+                rows.setdefault(rest, np.zeros(self.dim))[i] += float(factor)
+        ordered = sorted(rows, key=sympy.default_sort_key)
+        shown = dict(zip(self._symbols, map(sympy.Symbol, safe_names(self.state_names)), strict=True))
+        names = [str(_rounded(term.xreplace(shown), 6)) for term in ordered]
+        return names, np.array([rows[term] for term in ordered]).reshape(-1, self.dim)
+
+    @property
+    def coefficients(self):
+        """Numerical factors (m, d) of the terms named by `get_feature_names`."""
+        return self._terms[1]
+
+    def get_feature_names(self):
+        """The terms of the expanded right-hand sides, without their numerical factors."""
+        return list(self._terms[0])
+
+    def equations(self, precision=3):
+        """Right-hand sides as text, in pysindy's style.
+
+        Parameters
+        ----------
+        precision : int
+            Decimals of the coefficients.
+
+        Returns
+        -------
+        list of str
+        """
+        names, coefficients = self._terms
+        return [equation_text(column, names, precision) for column in coefficients.T]
+
+    @property
+    def complexity(self):
+        """Number of operations, functions, states and numbers in the right-hand sides."""
+        import sympy
+
+        return sum(1 for f in self._expressions for _ in sympy.preorder_traversal(f))
+
+    def sympy(self, symbols=None):
+        """Right-hand sides with numbers for the parameters.
+
+        Parameters
+        ----------
+        symbols : sequence of sympy.Symbol, optional
+            Replace the states; default `symbols`.
+
+        Returns
+        -------
+        list of sympy.Expr
+        """
+        if symbols is None:
+            return list(self._numeric)
+        return [f.xreplace(dict(zip(self._symbols, symbols, strict=True))) for f in self._numeric]
+
+    def latex(self, precision=3):
+        """Right-hand sides as one aligned LaTeX block, with numbers of `precision` significant digits."""
+        import sympy
+
+        shown = [sympy.Symbol(name) for name in safe_names(self.state_names)]
+        lines = [
+            rf"\dot{{{sympy.latex(symbol)}}} &= {sympy.latex(_rounded(f, precision))}"
+            for symbol, f in zip(shown, self.sympy(shown), strict=True)
+        ]
+        return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+
+    def _repr_latex_(self):
+        return f"$${self.latex()}$$"
+
+
+class _Stacked:
+    """Rows of fields with equal expressions, the parameters of each row passed as columns."""
+
+    def __init__(self, expressions, symbols, names, values):
+        self._expressions, self._symbols, self._names = expressions, symbols, names
+        self._values = values
+
+    def __call__(self, x, which):
+        import sympy
+
+        symbols = (*self._symbols, *(sympy.Symbol(name, real=True) for name in self._names))
+        if not len(x):
+            return np.zeros_like(x)
+        return compiled(self._expressions, symbols)(*x.T, *self._values[which].T).T
+
+
+def read_expressions(expressions, state_names):
+    """Symbols of the states, and the expressions in them.
+
+    Parameters
+    ----------
+    expressions : sequence of str or sympy.Expr
+        Right-hand sides in the names of the states, or in x0, x1, ... by position.
+    state_names : sequence of str
+        Names of the states, any text.
+
+    Returns
+    -------
+    symbols, expressions : tuples
+    """
+    import sympy
+
+    symbols = tuple(sympy.Symbol(f"x{i}", real=True) for i in range(len(state_names)))
+    known = {str(s): s for s in symbols} | {str(n): s for n, s in zip(state_names, symbols, strict=True)}
+    read = []
+    for expression in expressions:
+        if isinstance(expression, str):
+            read.append(parse(expression, known))
+            continue
+        expression = sympy.sympify(expression, strict=True)
+        given = {s: known.get(s.name, sympy.Symbol(s.name, real=True)) for s in expression.free_symbols}
+        expression = expression.xreplace(given)
+        check_expression(expression)
+        read.append(expression)
+    return symbols, tuple(read)
+
+
+def parameter_names(expressions, symbols):
+    """Sorted names of the symbols in expressions other than the states."""
+    free = set().union(*(expression.free_symbols for expression in expressions)) - set(symbols)
+    return sorted(symbol.name for symbol in free)
+
+
+def _rounded(expression, digits):
+    """A copy with floating-point numbers of a few significant digits."""
+    import sympy
+
+    return expression.xreplace({v: sympy.Float(v, digits) for v in expression.atoms(sympy.Float)})

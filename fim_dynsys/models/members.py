@@ -1,0 +1,48 @@
+"""Members of an ensemble: contexts resampled from one."""
+
+import numbers
+
+import numpy as np
+
+from fim_dynsys.trajectories import Trajectories
+
+
+def check_members(who, n) -> None:
+    """ValueError unless the number of members of an ensemble is a positive integer."""
+    if not isinstance(n, numbers.Integral) or n < 1:
+        raise ValueError(f"{who}.ensemble: expected a positive number of members, got {n!r}.")
+
+
+def bootstrap_context(
+    trajectories: Trajectories, rng: np.random.Generator, min_observations: int
+) -> Trajectories:
+    """One bootstrap resample of a context; see `VectorFieldModel.ensemble`.
+
+    Parameters
+    ----------
+    trajectories : Trajectories
+        The context.
+    rng : Generator
+        Source of randomness.
+    min_observations : int
+        A block is never shorter than this.
+
+    Returns
+    -------
+    Trajectories
+        As many trajectories, or as many observations in all, as `trajectories` has.
+    """
+    if trajectories.n_trajectories > 1:
+        return trajectories[rng.integers(trajectories.n_trajectories, size=trajectories.n_trajectories)]
+    ((t, x),) = trajectories.arrays()
+    # a quarter of the series: long enough for smoothing, and four independent positions
+    length = min(len(t), max(min_observations, 5, -(-len(t) // 4)))
+    starts = rng.integers(len(t) - length + 1, size=-(-len(t) // length))
+    blocks = [slice(start, start + length) for start in starts]
+    return Trajectories.from_arrays(
+        [x[block] for block in blocks],
+        [t[block] for block in blocks],
+        state_names=trajectories.state_names,
+        coords={name: np.repeat(value, len(blocks)) for name, value in trajectories.coords.items()},
+        units=trajectories.units,
+    )

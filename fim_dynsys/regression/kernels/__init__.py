@@ -1,0 +1,1 @@
+"""Compiled loops, one job a file."""

@@ -1,0 +1,72 @@
+"""Compiled integration of dictionary fields."""
+
+import numpy as np
+
+from fim_dynsys.regression.kernels.compiler import compiled
+from fim_dynsys.regression.kernels.terms import LANES, in_use, next_stage, slope_of, values_at
+
+
+@compiled
+def rollouts(terms, coefficients, x0, t, counts, bound):
+    """Paths (K, T, n, d) of fields (K, m, d) from starts (K, T, d) at times (T, n), ``counts`` steps each."""
+    n_fields, m, d = coefficients.shape
+    n_trajectories, n = t.shape
+    out = np.full((n_fields, n_trajectories, n, d), np.nan)
+    table, values = np.empty((len(terms[0]), LANES)), np.empty((m, LANES))
+    x, z, k, total = (
+        np.empty((d, LANES)),
+        np.empty((d, LANES)),
+        np.empty((d, LANES)),
+        np.empty((d, LANES)),
+    )
+    row, column, p = np.empty(m * d, np.intp), np.empty(m * d, np.intp), np.zeros((m * d, LANES))
+    h, inside = np.empty(LANES), np.empty(LANES, np.bool_)
+    for first in range(0, n_fields, LANES):
+        lanes, active = min(LANES, n_fields - first), 0
+        for j in range(d):
+            for i in range(m):
+                anywhere = False
+                for r in range(lanes):
+                    p[active, r] = coefficients[first + r, i, j]
+                    anywhere = anywhere or p[active, r] != 0.0
+                if anywhere:
+                    row[active], column[active] = i, j
+                    active += 1
+        used, rows = in_use(row[:active], terms)
+        for r in range(lanes):
+            inside[r] = r < lanes
+        for trajectory in range(n_trajectories):
+            for i in range(d):
+                for r in range(lanes):
+                    x[i, r] = x0[first + r, trajectory, i] if inside[r] else 0.0
+                    if inside[r]:
+                        out[first + r, trajectory, 0, i] = x[i, r]
+            left = lanes
+            for sample in range(n - 1):
+                count = counts[trajectory, sample]
+                for r in range(lanes):
+                    h[r] = (t[trajectory, sample + 1] - t[trajectory, sample]) / count
+                for _ in range(count if h[0] > 0.0 else 0):
+                    for i in range(d):
+                        for r in range(lanes):
+                            z[i, r] = x[i, r]
+                    for stage in range(4):
+                        values_at(z, lanes, terms, used, rows, table, values)
+                        slope_of(values, lanes, row[:active], column[:active], p, k)
+                        next_stage(stage, lanes, x, h, k, total, z)
+                    for i in range(d):
+                        for r in range(lanes):
+                            x[i, r] += h[r] / 6.0 * total[i, r]
+                left = 0
+                for r in range(lanes):
+                    for i in range(d):
+                        inside[r] = inside[r] and abs(x[i, r]) <= bound
+                    if inside[r]:
+                        left += 1
+                        for i in range(d):
+                            out[first + r, trajectory, sample + 1, i] = x[i, r]
+                if not left:
+                    break
+            if not left:
+                break
+    return out

@@ -1,0 +1,219 @@
+"""Compiled integration of dictionary fields with sensitivities to states and parameters."""
+
+import numpy as np
+
+from fim_dynsys.regression.kernels.compiler import compiled, inlined
+from fim_dynsys.regression.kernels.terms import (
+    LANES,
+    argument,
+    function,
+    has_shape,
+    in_use,
+    next_stage,
+    tangent_values,
+)
+
+
+@inlined
+def _forcing(x, lanes, terms, row, column, parameters, free, table, out):
+    """Derivatives (d, numbers, lanes) of the right-hand side by the numbers inside functions.
+
+    Each row of ``free`` names a term, 0 for its inner factor or 1 for its second number, and which of these
+    parameters it is; terms may share one.
+    """
+    for i in range(out.shape[0]):
+        for f in range(out.shape[1]):
+            for r in range(lanes):
+                out[i, f, r] = 0.0
+    for f in range(len(free)):
+        i = free[f, 0]
+        kind, at, partner = terms[5][i], terms[6][i], terms[9][i]
+        for r in range(lanes):
+            u = argument(x, r, kind, at, terms[7][i], terms[8][i], partner)
+            _, slope_of_g, by_shape = function(kind, u, terms[8][i])
+            if free[f, 1] == 0:
+                by_number = slope_of_g * x[at, r]
+            elif has_shape(kind):
+                by_number = by_shape
+            else:
+                by_number = slope_of_g * (x[partner, r] if partner >= 0 else 1.0)
+            by_number *= table[terms[3][i], r]
+            for k in range(len(row)):
+                if row[k] == i:
+                    out[column[k], free[f, 2], r] += parameters[k] * by_number
+
+
+@inlined
+def _slope_and_jacobian(lanes, terms, row, column, parameters, values, table, gradient, slope, jacobian):
+    """Right-hand sides (d, lanes) of one field at all points, and Jacobians (d, d, lanes)."""
+    lowered, index, exponents, kind = terms[2], terms[3], terms[4], terms[5]
+    for i in range(len(slope)):
+        for r in range(lanes):
+            slope[i, r] = 0.0
+        for j in range(len(slope)):
+            for r in range(lanes):
+                jacobian[i, j, r] = 0.0
+    for a in range(len(row)):
+        term, at, coefficient = row[a], column[a], parameters[a]
+        if coefficient != 0.0:  # a zero is no term, whatever its value
+            for r in range(lanes):
+                slope[at, r] += coefficient * values[term, r]
+        for j in range(len(slope)):
+            if kind[term]:
+                for r in range(lanes):
+                    jacobian[at, j, r] += coefficient * gradient[term, j, r]
+            elif exponents[term, j]:
+                power, below = exponents[term, j], lowered[index[term], j]
+                for r in range(lanes):
+                    jacobian[at, j, r] += coefficient * (power * table[below, r])
+
+
+@inlined
+def _add_product(lanes, left, right, out):
+    """Add the matrix products ``left @ right`` (d, q, lanes) of all lanes to ``out``.
+
+    The terms of a sum are added in turn, three to a loop: less traffic. Entries are named by their indices:
+    a view of a row costs as much as the row's loop.
+    """
+    d = len(right)
+    for i in range(len(out)):
+        for j in range(out.shape[1]):
+            for c in range(0, d, 3):
+                if c + 2 < d:
+                    for r in range(lanes):
+                        out[i, j, r] = (
+                            out[i, j, r]
+                            + left[i, c, r] * right[c, j, r]
+                            + left[i, c + 1, r] * right[c + 1, j, r]
+                            + left[i, c + 2, r] * right[c + 2, j, r]
+                        )
+                elif c + 1 < d:
+                    for r in range(lanes):
+                        out[i, j, r] = (
+                            out[i, j, r]
+                            + left[i, c, r] * right[c, j, r]
+                            + left[i, c + 1, r] * right[c + 1, j, r]
+                        )
+                else:
+                    for r in range(lanes):
+                        out[i, j, r] += left[i, c, r] * right[c, j, r]
+
+
+@inlined
+def _step_derivatives(h, sixth, lanes, jacobians, scaled, by_slope, whole):
+    """Derivatives of one Runge-Kutta step by the slopes of its stages (4, d, d, lanes) and by its start.
+
+    They are gathered from the last stage back: ``by_slope[s]`` is what the end owes to that stage's
+    slope, the stages that follow included.
+    """
+    d = len(whole)
+    for i in range(d):
+        for j in range(d):
+            for r in range(lanes):
+                whole[i, j, r] = 1.0 if i == j else 0.0
+    for stage in range(3, -1, -1):
+        weight = 1.0 if stage == 0 or stage == 3 else 2.0
+        reach = 1.0 if stage == 2 else 0.5
+        for i in range(d):
+            for j in range(d):
+                for r in range(lanes):
+                    by_slope[stage, i, j, r] = weight * sixth[r] if i == j else 0.0
+                if stage < 3:
+                    for r in range(lanes):
+                        scaled[i, j, r] = reach * h[r] * by_slope[stage + 1, i, j, r]
+        if stage < 3:
+            _add_product(lanes, scaled, jacobians[stage + 1], by_slope[stage])
+        _add_product(lanes, by_slope[stage], jacobians[stage], whole)
+
+
+@inlined
+def _carry(lanes, whole, before, by_slope, values, forcing, row, column, after):
+    """Derivatives (d, d + q, lanes) of the state after a step, from those before it."""
+    d, size = len(whole), len(row)
+    for i in range(d):
+        for c in range(after.shape[1]):
+            for r in range(lanes):
+                after[i, c, r] = 0.0
+    _add_product(lanes, whole, before, after)
+    for i in range(d):
+        for a in range(size):
+            term, at = row[a], column[a]
+            for r in range(lanes):
+                after[i, d + a, r] += (
+                    by_slope[0, i, at, r] * values[0, term, r]
+                    + by_slope[1, i, at, r] * values[1, term, r]
+                    + by_slope[2, i, at, r] * values[2, term, r]
+                    + by_slope[3, i, at, r] * values[3, term, r]
+                )
+        for c in range(forcing.shape[2]):
+            for stage in range(4):
+                for j in range(d):
+                    for r in range(lanes):
+                        after[i, d + size + c, r] += by_slope[stage, i, j, r] * forcing[stage, j, c, r]
+
+
+@compiled
+def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
+    """Ends of all intervals (N, d) and their derivatives (N, d, d + q) by start and parameters.
+
+    The parameters are the coefficients ``parameters`` of terms ``row`` in coordinates ``column``, and then
+    the numbers inside functions that ``free`` names, see `_forcing`.
+    """
+    n, d = len(nodes) - 1, nodes.shape[1]
+    size, inner = len(row), free[:, 2].max() + 1 if len(free) else 0
+    ends, tangents = np.empty((n, d)), np.empty((n, d, d + size + inner))
+    m = len(terms[3])
+    used, rows = in_use(row, terms)
+    table, values, gradient = (
+        np.empty((len(terms[0]), LANES)),
+        np.empty((4, m, LANES)),
+        np.empty((m, d, LANES)),
+    )
+    x, z, k, total = (
+        np.empty((d, LANES)),
+        np.empty((d, LANES)),
+        np.empty((d, LANES)),
+        np.empty((d, LANES)),
+    )
+    jacobians, by_slope = np.empty((4, d, d, LANES)), np.empty((4, d, d, LANES))
+    forcing, whole = np.empty((4, d, inner, LANES)), np.empty((d, d, LANES))
+    scaled, carried = np.empty((d, d, LANES)), np.empty((2, d, d + size + inner, LANES))
+    h, sixth = np.empty(LANES), np.empty(LANES)
+    for first in range(0, n, LANES):
+        lanes, most = min(LANES, n - first), 1
+        for r in range(lanes):
+            interval = first + r
+            most = max(most, counts[interval])
+            for i in range(d):
+                x[i, r] = nodes[interval, i]
+        for i in range(d):
+            for c in range(d + size + inner):
+                for r in range(lanes):
+                    carried[0, i, c, r] = 1.0 if i == c else 0.0
+        for step in range(most):
+            for r in range(lanes):
+                interval = first + r
+                h[r] = steps[interval] if step < counts[interval] else 0.0
+                sixth[r] = h[r] / 6.0
+            for i in range(d):
+                for r in range(lanes):
+                    z[i, r] = x[i, r]
+            for stage in range(4):
+                own, jacobian = values[stage], jacobians[stage]
+                tangent_values(z, lanes, terms, used, rows, table, own, gradient)
+                if inner:
+                    _forcing(z, lanes, terms, row, column, parameters, free, table, forcing[stage])
+                _slope_and_jacobian(lanes, terms, row, column, parameters, own, table, gradient, k, jacobian)
+                next_stage(stage, lanes, x, h, k, total, z)
+            for i in range(d):
+                for r in range(lanes):
+                    x[i, r] += sixth[r] * total[i, r]
+            _step_derivatives(h, sixth, lanes, jacobians, scaled, by_slope, whole)
+            before, after = carried[step % 2], carried[(step + 1) % 2]
+            _carry(lanes, whole, before, by_slope, values, forcing, row, column, after)
+        for r in range(lanes):
+            for i in range(d):
+                ends[first + r, i] = x[i, r]
+                for c in range(d + size + inner):
+                    tangents[first + r, i, c] = carried[most % 2, i, c, r]
+    return ends, tangents

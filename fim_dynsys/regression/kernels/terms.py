@@ -1,0 +1,182 @@
+"""Compiled evaluation of dictionary terms and their tangents, for a block of points at once."""
+
+import numpy as np
+
+from fim_dynsys.regression.kernels.compiler import compiled, inlined
+
+LANES = 64  # points taken together: the compiler makes vectors of loops over them
+
+
+@compiled
+def function(kind, u, shape):
+    """``g(u)``, ``g'(u)`` and its derivative by the shape, of a `fim_dynsys.fields.functions.Kind`."""
+    if kind == 1:
+        return np.sin(u), np.cos(u), 0.0
+    if kind == 2:
+        return np.cos(u), -np.sin(u), 0.0
+    if kind == 3:
+        value = np.exp(u)
+        return value, value, 0.0
+    if kind == 4:
+        below = 1.0 / (1.0 + u)
+        return u * below, below * below, 0.0
+    if kind == 5:
+        below = 1.0 / (1.0 + u * u)
+        return u * u * below, 2.0 * u * below * below, 0.0
+    if kind == 6:
+        value = np.tanh(u)
+        return value, 1.0 - value * value, 0.0
+    if kind == 7:
+        return (np.log(u) if u >= 0.0 else np.nan), 1.0 / u, 0.0
+    if kind == 8:
+        value = u**shape
+        by_shape = value * np.log(u) if u > 0.0 else (0.0 if u == 0.0 else np.nan)
+        return value, (shape * u ** (shape - 1.0) if shape != 0.0 else 0.0), by_shape
+    if kind == 9 or kind == 10:
+        size = abs(u)
+        power = size**shape
+        below = 1.0 / (1.0 + power)
+        curve = power * below * below if power < 1e150 else 0.0
+        slope = shape * curve / u if u != 0.0 else (1.0 if shape == 1.0 else 0.0)
+        by_shape = curve * np.log(size) if size > 0.0 else 0.0
+        if kind == 9:
+            return 1.0 - below, slope, by_shape
+        return below, -slope, -by_shape
+    if kind == 11:
+        below = 1.0 / (1.0 + u + shape * u * u)
+        return below, -(1.0 + 2.0 * shape * u) * below * below, -u * u * below * below
+    if kind == 12:
+        below = 1.0 / (1.0 + u)
+        return below, -below * below, 0.0
+    if kind == 13:
+        below = 1.0 / (1.0 + u)
+        return below * below, -2.0 * below * below * below, 0.0
+    return 1.0, 0.0, 0.0
+
+
+@inlined
+def has_shape(kind):
+    return kind >= 8 and kind <= 11
+
+
+@inlined
+def argument(x, lane, kind, coordinate, inner, second, partner):
+    """``u`` of a term at one point."""
+    u = inner * x[coordinate, lane]
+    if not has_shape(kind):
+        u += second * (x[partner, lane] if partner >= 0 else 1.0)
+    return u
+
+
+@compiled
+def in_use(row, terms):
+    """The terms that occur in ``row``, and the table's rows that they and their derivatives are made of."""
+    parent, lowered, index = terms[0], terms[2], terms[3]
+    occurs, needed = np.zeros(len(index), np.bool_), np.zeros(len(parent), np.bool_)
+    used, rows = np.empty(len(index), np.intp), np.empty(len(parent), np.intp)
+    n_used = n_rows = 0
+    for k in range(len(row)):
+        occurs[row[k]] = True
+    for i in range(len(index)):
+        if occurs[i]:
+            used[n_used] = i
+            n_used += 1
+            needed[index[i]] = True
+            for j in range(lowered.shape[1]):
+                needed[lowered[index[i], j]] = True
+    for i in range(len(parent) - 1, 0, -1):
+        if needed[i]:
+            needed[parent[i]] = True
+    for i in range(1, len(parent)):
+        if needed[i]:
+            rows[n_rows] = i
+            n_rows += 1
+    return used[:n_used], rows[:n_rows]
+
+
+@inlined
+def fill_table(x, lanes, parent, factor, rows, table):
+    for r in range(lanes):
+        table[0, r] = 1.0
+    for w in range(len(rows)):
+        i = rows[w]
+        lower, by = parent[i], factor[i]
+        for r in range(lanes):
+            table[i, r] = table[lower, r] * x[by, r]
+
+
+@inlined
+def values_at(x, lanes, terms, used, rows, table, out):
+    """Values (m, lanes) of the terms ``used`` at the points ``x`` (d, lanes)."""
+    parent, factor, _, index, _, kind, coordinate, inner, second, partner = terms
+    fill_table(x, lanes, parent, factor, rows, table)
+    for u in range(len(used)):
+        i = used[u]
+        monomial = index[i]
+        for r in range(lanes):
+            out[i, r] = table[monomial, r]
+        if kind[i]:
+            for r in range(lanes):
+                u = argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
+                out[i, r] *= function(kind[i], u, second[i])[0]
+
+
+@inlined
+def tangent_values(x, lanes, terms, used, rows, table, out, gradient):
+    """Values (m, lanes) of terms at points (d, lanes), and gradients (m, d, lanes) of functions among them.
+
+    Gradients of monomials are read off the table.
+    """
+    parent, factor, lowered, index, exponents, kind, coordinate, inner, second, partner = terms
+    fill_table(x, lanes, parent, factor, rows, table)
+    for u in range(len(used)):
+        i = used[u]
+        row = index[i]
+        for r in range(lanes):
+            out[i, r] = table[row, r]
+        if kind[i]:
+            for j in range(len(x)):
+                power, below = exponents[i, j], lowered[row, j]
+                for r in range(lanes):
+                    gradient[i, j, r] = power * table[below, r]
+            for r in range(lanes):
+                u = argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
+                g, slope, _ = function(kind[i], u, second[i])
+                for j in range(len(x)):
+                    gradient[i, j, r] *= g
+                gradient[i, coordinate[i], r] += table[row, r] * inner[i] * slope
+                if partner[i] >= 0 and not has_shape(kind[i]):
+                    gradient[i, partner[i], r] += table[row, r] * second[i] * slope
+                out[i, r] *= g
+
+
+@inlined
+def slope_of(values, lanes, row, column, p, out):
+    """Right-hand sides (d, lanes) of coefficients ``p`` (k, lanes); a zero is no term, whatever its value."""
+    for i in range(len(out)):
+        for r in range(lanes):
+            out[i, r] = 0.0
+    k = 0
+    while k < len(row):
+        own = out[column[k]]
+        if k + 1 < len(row) and column[k] == column[k + 1]:  # two at a time: less traffic
+            one, two = values[row[k]], values[row[k + 1]]
+            for r in range(lanes):
+                first = p[k, r] * one[r] if p[k, r] != 0.0 else 0.0
+                own[r] = own[r] + first + (p[k + 1, r] * two[r] if p[k + 1, r] != 0.0 else 0.0)
+            k += 2
+        else:
+            for r in range(lanes):
+                own[r] += p[k, r] * values[row[k], r] if p[k, r] != 0.0 else 0.0
+            k += 1
+
+
+@inlined
+def next_stage(stage, lanes, x, h, k, total, z):
+    """Add a slope ``k`` of the classical Runge-Kutta method to ``total``; where the next one is taken."""
+    weight = 1.0 if stage == 0 or stage == 3 else 2.0
+    reach = 1.0 if stage == 2 else 0.5
+    for i in range(len(x)):
+        for r in range(lanes):
+            total[i, r] = (total[i, r] if stage else 0.0) + weight * k[i, r]
+            z[i, r] = x[i, r] + reach * h[r] * k[i, r]

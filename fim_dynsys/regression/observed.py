@@ -1,0 +1,259 @@
+"""Observations prepared for regression: smoothed, weighted by their noise, with a unit of time."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, noise_law
+from fim_dynsys.regression.smoothing import TIME_AWARE, smallest_gap
+
+SPLINE = TIME_AWARE[-1]
+"""Smoother whose states trajectory fits start from."""
+
+STEP_LIMIT = 0.15
+"""Longest Runge-Kutta step in units of the time in which the state travels one standard deviation."""
+
+STEPS_PER_GAP = 64
+"""Trajectories are cut where the next sample is farther away than this number of longest steps.
+
+That is about one and a half turns of an oscillator: neither smoothing nor integration bridges more. It bounds
+the steps of one integration by 64 times the number of samples.
+"""
+
+_MAX_MONOMIALS = 66  # of degree 3 in up to five states, of degree 2 in up to ten
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Complete samples in units of their size and pace, as the search sees them.
+
+    Attributes
+    ----------
+    samples : list of (t (n,), z (n, d))
+        Scaled times and states of each piece, from time 0. Pieces are the trajectories, unless they have gaps
+        of more than `STEPS_PER_GAP` steps; a sample alone between two such gaps is left out.
+    origin : tuple of (int, int)
+        Trajectory and first sample of each piece.
+    scale : array (d,)
+        Root mean square of each state, ``x = scale * z``.
+    time_unit : float
+        Time in which the state travels one standard deviation.
+    law : NoiseLaw
+        Of the scaled states.
+    t, z, weights : arrays (P, n), (P, n, d), (P, n, d)
+        Padded: times repeat the last, weights are zero.
+    first : array (T, d)
+        First samples of the trajectories.
+    splines : list of (states (n, d), slopes (n, d))
+        Each piece smoothed by `SPLINE`.
+    """
+
+    samples: list
+    origin: tuple
+    scale: np.ndarray
+    time_unit: float
+    law: NoiseLaw
+    t: np.ndarray
+    z: np.ndarray
+    weights: np.ndarray
+    first: np.ndarray
+    splines: list
+
+    @cached_property
+    def path(self):
+        """Smoothed states (n, d) of each piece."""
+        return [states for states, _ in self.splines]
+
+    @cached_property
+    def start(self):
+        """Smoothed first states (P, d) of the pieces."""
+        return np.stack([states[0] for states in self.path])
+
+    @cached_property
+    def start_variance(self):
+        """Variance (d,) of ``start``: half the noise's, and that of 0.3 % of the signal."""
+        return 0.5 * self.law.level**2 + (3e-3) ** 2 * self.signal_variance
+
+    @property
+    def dim(self):
+        """Number of coordinates."""
+        return self.z.shape[2]
+
+    @cached_property
+    def n(self):
+        """Number of samples."""
+        return sum(len(t) for t, _ in self.samples)
+
+    @property
+    def span(self):
+        """Longest observed time, scaled."""
+        return max(t[-1] for t, _ in self.samples)
+
+    def smoothed(self, smoother):
+        """Pairs of states and slopes (n, d), one per piece."""
+        if smoother is SPLINE:
+            return self.splines
+        return [smoother(t, z, span=self.span) for t, z in self.samples]
+
+    def row_weights(self, smoother):
+        """Weights (N,) of the smoothed slopes of all samples in a regression.
+
+        Differences weigh less where gaps are smaller than usual and the state travels less than its noise in
+        them; other smoothers look at enough samples to weigh 1.
+        """
+        times = [t for t, _ in self.samples]
+        noise = float(np.mean(_noise_variance(self.law, self.signal_variance)))
+        known = _precision(times, noise / self._speed**2)
+        differences = np.concatenate([np.full(len(t), smoother.differentiates(t)) for t in times])
+        return np.where(differences, known, 1.0)
+
+    def initial_states(self, starts):
+        """First states (T, d) of the trajectories where the pieces start at ``starts`` (P, d)."""
+        states = self.first.copy()
+        for (trajectory, sample), start in zip(self.origin, starts, strict=True):
+            if sample == 0:
+                states[trajectory] = start
+        return states
+
+    def weights_over(self, variance):
+        """Weights (n, d) of the samples of each piece, divided by variances (d,) or a number."""
+        return [w[: len(t)] / variance for w, (t, _) in zip(self.weights, self.samples, strict=True)]
+
+    @cached_property
+    def noise_variance(self):
+        """Variance (d,) of the noise, or of what counts as none; positive."""
+        return np.maximum(_noise_variance(self.law, self.signal_variance), 1e-300)
+
+    @property
+    def _speed(self):
+        """Root mean square of the scaled speed: one standard deviation per unit of time."""
+        return float(np.sqrt(np.mean(np.var(np.concatenate([z for _, z in self.samples]), axis=0)))) or 1.0
+
+    @cached_property
+    def signal_variance(self):
+        """Weighted variance (d,) of the states about their mean."""
+        total = self.weights.sum(axis=(0, 1))
+        mean = (self.weights * self.z).sum(axis=(0, 1)) / total
+        return (self.weights * (self.z - mean) ** 2).sum(axis=(0, 1)) / self.n
+
+    def residual_variance(self, path):
+        """Weighted mean squared residual (..., d) of paths (..., T, n, d)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = np.where(self.weights > 0, self.weights * (path - self.z) ** 2, 0.0)
+            return squares.sum(axis=(-3, -2)) / self.n
+
+
+def complete_samples(trajectories, who, least):
+    """Complete samples of the trajectories with two or more: pairs of times (n,) and states (n, d).
+
+    Raises
+    ------
+    ValueError
+        Naming ``who``, if there are fewer than ``least`` in all.
+    """
+    samples = [(t, x) for t, x in trajectories.drop_incomplete(who).arrays() if len(t) >= 2]
+    if sum(len(t) for t, _ in samples) < least:
+        raise ValueError(
+            f"{who}: expected at least {least} complete samples in trajectories of two or more, got fewer; "
+            "give more samples or longer trajectories."
+        )
+    return samples
+
+
+def largest_degree(dim, n):
+    """Largest total degree up to 3 whose monomials are few, and at most half as many as the n samples."""
+    for degree in (3, 2):
+        terms = math.comb(dim + degree, degree)
+        if terms <= _MAX_MONOMIALS and 2 * terms <= n:
+            return degree
+    return 1
+
+
+def observe(samples):
+    """Scale samples and estimate their noise.
+
+    Parameters
+    ----------
+    samples : list of (t (n,), x (n, d))
+        Complete samples; trajectories with a single sample are left out.
+
+    Returns
+    -------
+    Observations
+    """
+    samples = [(t, x) for t, x in samples if len(t) >= 2]
+    stacked = np.concatenate([x for _, x in samples])
+    size = np.abs(stacked).max(axis=0)
+    size = np.where(size > 0, size, 1.0)
+    scale = size * np.sqrt(np.mean((stacked / size) ** 2, axis=0))
+    scale = np.where(scale > 0, scale, 1.0)
+    longest = max(t[-1] - t[0] for t, _ in samples)
+    samples = [((t - t[0]) / longest, x / scale) for t, x in samples]
+    law = noise_law(samples)
+    first = np.stack([z[0] for _, z in samples])
+    samples, smooth, origin, time_unit = _pieces(samples, law)
+    length = max(len(t) for t, _ in samples)
+    t_all = np.stack([np.concatenate([t, np.full(length - len(t), t[-1])]) for t, _ in samples])
+    z_all, weights = np.zeros((2, len(samples), length, stacked.shape[1]))
+    for k, ((_, z), (states, _)) in enumerate(zip(samples, smooth, strict=True)):
+        z_all[k, : len(z)] = z
+        weights[k, : len(z)] = law.weights(states)
+    return Observations(
+        samples, origin, scale, time_unit * longest, law, t_all, z_all, weights, first, smooth
+    )
+
+
+def _pieces(samples, law):
+    """Samples cut at gaps that are too long, in units of their pace; their splines; origins; that unit."""
+    origin = [(k, 0) for k in range(len(samples))]
+    while True:
+        smooth = [SPLINE(t, z) for t, z in samples]
+        time_unit = _time_unit(samples, smooth, law)
+        longest_gap = STEPS_PER_GAP * STEP_LIMIT * (1.0 + 1e-9) * time_unit
+        cuts = [[0, *(np.flatnonzero(np.diff(t) > longest_gap) + 1).tolist(), len(t)] for t, _ in samples]
+        if all(len(bounds) == 2 for bounds in cuts):
+            scaled = [(t / time_unit, z) for t, z in samples]
+            return scaled, [(z, time_unit * v) for z, v in smooth], tuple(origin), time_unit
+        pieces = [(k, a, b) for k, bounds in enumerate(cuts) for a, b in pairwise(bounds) if b - a >= 2]
+        origin = [(origin[k][0], origin[k][1] + a) for k, a, _ in pieces]
+        samples = [(samples[k][0][a:b] - samples[k][0][a], samples[k][1][a:b]) for k, a, b in pieces]
+
+
+def _time_unit(samples, smooth, law):
+    """Time in which the state travels one standard deviation, by the root mean square of the speed.
+
+    Speeds weigh less where neighbours are so close in time that noise makes the difference. Half the gaps at
+    least are short enough to integrate over.
+    """
+    spread = np.var(np.concatenate([states for states, _ in smooth]), axis=0)
+    slopes = np.concatenate([slopes for _, slopes in smooth])
+    gaps = np.concatenate([np.diff(t) for t, _ in samples])
+    shortest = float(np.median(gaps)) / (STEPS_PER_GAP * STEP_LIMIT)
+    typical = float(np.median(np.mean(slopes**2, axis=1)))
+    noise = float(np.mean(_noise_variance(law, spread)))
+    known = _precision([t for t, _ in samples], noise / typical if typical > 0 else 0.0)
+    speed = float(np.mean((np.sqrt(known)[:, None] * slopes) ** 2) / np.mean(known))
+    spread = float(np.mean(spread))
+    if not (speed > 0 and spread > 0):
+        return max(t[-1] for t, _ in samples)
+    return max(math.sqrt(spread / speed), shortest)
+
+
+def _precision(times, squared_delay):
+    """Relative precision (N,) of differences, 1 at the median gap and above.
+
+    The error of a slope over the gap ``g`` is ``1 + squared_delay / g^2`` times the variance of the slopes,
+    ``squared_delay`` being the squared time in which the state travels its noise.
+    """
+    gaps = np.concatenate([smallest_gap(t) for t in times])
+    usual = np.median(gaps)
+    delay = min(math.sqrt(squared_delay) / usual, 1e100)
+    return np.minimum((1.0 + delay**2) * (gaps / usual / np.hypot(gaps / usual, delay)) ** 2, 1.0)
+
+
+def _noise_variance(law, signal_variance):
+    """Noise variances (d,), at least those that `bic` does not tell from none."""
+    return np.maximum(law.level**2, VARIANCE_FLOOR * signal_variance)

@@ -1,0 +1,204 @@
+"""Multiple shooting: integration over intervals, linearised and condensed to starts and parameters."""
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from fim_dynsys.regression.kernels.shooting import eliminate_starts, gauss_newton_step, linearised
+from fim_dynsys.regression.rollout import runge_kutta
+
+PACE_LIMIT = 0.15  # default step in units of the time in which the state travels one standard deviation
+DAMPING = (1e-4, 1e8)  # first Levenberg-Marquardt factor, and the one at which a stage gives up
+
+
+@dataclass(frozen=True)
+class Data:
+    """All trajectories behind one another: sample ``first[k]`` starts trajectory ``k``."""
+
+    times: np.ndarray
+    values: np.ndarray
+    weights: np.ndarray
+    first: np.ndarray  # (T + 1,), the last entry is the number of samples
+
+    @classmethod
+    def of(cls, trajectories, weights):
+        pairs = trajectories.arrays() if hasattr(trajectories, "arrays") else list(trajectories)
+        times = [np.asarray(t, float) for t, _ in pairs]
+        values = [np.asarray(x, float) for _, x in pairs]
+        given = [np.ones_like(x) for x in values]
+        if weights is not None:
+            given = [np.asarray(w, float) for w in weights]
+        for t, x, w in zip(times, values, given, strict=True):
+            if x.ndim != 2 or len(t) != len(x) or w.shape != x.shape or len(t) < 2:
+                raise ValueError(
+                    "fit_trajectory: expected times (n,), states (n, d) and weights (n, d) with n >= 2, "
+                    f"got {t.shape}, {x.shape} and {w.shape}."
+                )
+        first = np.concatenate([[0], np.cumsum([len(t) for t in times])])
+        times, values, given = (np.concatenate(part) for part in (times, values, given))
+        return cls(times, values, np.where(np.isfinite(values), given, 0.0), first)
+
+    @property
+    def dim(self):
+        return self.values.shape[1]
+
+    def split(self, path):
+        """One array per trajectory."""
+        return np.split(path, self.first[1:-1])
+
+    def filled(self):
+        """Observations with missing values interpolated in time."""
+        out = self.values.copy()
+        for a, b in pairwise(self.first):
+            for column in out[a:b].T:
+                seen = np.isfinite(column)
+                column[:] = (
+                    np.interp(self.times[a:b], self.times[a:b][seen], column[seen]) if seen.any() else 0
+                )
+        return out
+
+    def residuals(self, path):
+        """Observed minus path, 0 where missing."""
+        return np.where(self.weights > 0, self.values - path, 0.0)
+
+    def misfit(self, path):
+        total = float(np.sum(self.weights * self.residuals(path) ** 2))
+        return total if np.isfinite(path).all() and np.isfinite(total) else np.inf
+
+    def stays_near(self, path):
+        """Whether a path explains more than half of the weighted variance within the trajectories."""
+        means = np.empty_like(path)
+        for a, b in pairwise(self.first):
+            w, x = self.weights[a:b], np.where(self.weights[a:b] > 0, self.values[a:b], 0.0)
+            means[a:b] = np.sum(w * x, axis=0) / np.maximum(w.sum(axis=0), 1e-300)
+        return self.misfit(path) < 0.5 * self.misfit(means)
+
+    def segments(self, count):
+        """``count`` segments per trajectory."""
+        parts = []
+        for a, b in pairwise(self.first):
+            pieces = max(1, min(count, (b - a) // 2))
+            parts.append(a + np.round(np.linspace(0, b - a, pieces + 1)[:-1]).astype(int))
+        bounds = np.concatenate([*parts, self.first[-1:]])
+        heads = np.searchsorted(bounds, self.first[:-1])
+        return Segments(bounds, heads, self.weights.mean(axis=0) * np.diff(bounds).mean())
+
+
+class Segments(NamedTuple):
+    bounds: np.ndarray  # (S + 1,) first sample of each segment, and the number of samples
+    heads: np.ndarray  # (T,) segments that trajectories start with
+    gap_weight: np.ndarray  # (d,) of the gaps between intervals
+
+
+@dataclass(frozen=True)
+class Linearisation:
+    """Normal equations of one linearisation; segment starts are eliminated later."""
+
+    merit: float
+    sensitivities: np.ndarray  # (n, d, d + q + 1): by segment start, by parameters, closing of gaps
+    bounds: np.ndarray
+    normal: np.ndarray  # (segments, d + q, d + q)
+    moment: np.ndarray  # (segments, d + q)
+
+
+class Shooting:
+    def __init__(self, rhs, jac_x, jac_p, interval_maps, data, parameter_prior, start_prior, max_step):
+        self.rhs, self.jac_x, self.jac_p, self.data = rhs, jac_x, jac_p, data
+        self.interval_maps = self._interval_maps if interval_maps is None else interval_maps
+        self.prior, self.prior_mean = parameter_prior
+        self.has_prior = bool(self.prior.any())
+        self.rest = np.zeros(len(self.prior))
+        self.pull, self.expected_starts = start_prior
+        self.heads = data.first[:-1]
+        self.breaks = data.first[1:-1] - 1  # intervals between trajectories
+        times = np.diff(data.times)
+        times[self.breaks] = 0.0
+        self.counts = np.maximum(np.ceil(times / max_step - 1e-9), 1).astype(np.int64)
+        self.steps = times / self.counts
+
+    def prior_cost(self, p, starts):
+        """What the priors of parameters and initial states add to the misfit."""
+        away = starts - self.expected_starts
+        cost = np.vdot(self.pull * away, away)
+        if self.has_prior:
+            change = p - self.prior_mean
+            cost = change @ self.prior @ change + cost
+        return float(cost)
+
+    def integrate(self, p, starts):
+        """Path from the starts, trajectory by trajectory; nan after overflow."""
+        path = np.full(self.data.values.shape, np.nan)
+        for start, (a, b) in zip(starts, pairwise(self.data.first), strict=True):
+            path[a] = start
+            x = np.array(start)[None]
+            for j in range(a, b - 1):
+                for _ in range(self.counts[j]):
+                    x = runge_kutta(lambda z: self.rhs(z, p), x, self.steps[j])
+                if not np.isfinite(x).all():
+                    break
+                path[j + 1] = x[0]
+        return path
+
+    def _interval_maps(self, p, nodes, steps, counts):
+        x = nodes[:-1].copy()
+        n, d = x.shape
+        tangent = np.zeros((n, d, d + len(p)))
+        tangent[:, range(d), range(d)] = 1.0
+        for k in range(int(counts.max())):
+            rows = slice(None) if k < counts.min() else np.flatnonzero(counts > k)
+            x[rows], tangent[rows] = self._tangent_step(p, x[rows], tangent[rows], steps[rows])
+        return x, tangent
+
+    def _tangent_step(self, p, x, tangent, h):
+        d = x.shape[1]
+        h1, h2 = h[:, None], h[:, None, None]
+
+        def stage(z, dz):
+            slope = self.jac_x(z, p) @ dz
+            slope[:, :, d:] += self.jac_p(z, p)
+            return self.rhs(z, p), slope
+
+        k1, s1 = stage(x, tangent)
+        k2, s2 = stage(x + 0.5 * h1 * k1, tangent + 0.5 * h2 * s1)
+        k3, s3 = stage(x + 0.5 * h1 * k2, tangent + 0.5 * h2 * s2)
+        k4, s4 = stage(x + h1 * k3, tangent + h2 * s3)
+        return (
+            x + h1 / 6.0 * (k1 + 2.0 * (k2 + k3) + k4),
+            tangent + h2 / 6.0 * (s1 + 2.0 * (s2 + s3) + s4),
+        )
+
+    def linearise(self, p, nodes, segments):
+        data = self.data
+        maps = self.interval_maps(p, nodes, self.steps, self.counts)
+        merit, sensitivities, normal, moment = linearised(
+            maps, nodes, data.values, data.weights, tuple(segments), (self.pull, self.expected_starts)
+        )
+        merit += self.prior_cost(p, nodes[self.heads])
+        merit = merit if math.isfinite(merit) else np.inf
+        return Linearisation(merit, sensitivities, segments.bounds, normal, moment)
+
+    def _eliminated(self, linear, damping, p):
+        """Normal equations of the parameters alone, prior included, and what the starts follow from."""
+        total, right, solved = eliminate_starts(linear.normal, linear.moment, self.data.dim, damping)
+        return total + self.prior, right - self.prior @ (p - self.prior_mean), solved
+
+    def step(self, linear, p, nodes, damping):
+        """Parameters and nodes after one damped Gauss-Newton step."""
+        change, update = gauss_newton_step(
+            linear.normal,
+            linear.moment,
+            linear.sensitivities,
+            linear.bounds,
+            self.prior,
+            self.prior @ (self.prior_mean - p) if self.has_prior else self.rest,
+            damping,
+        )
+        return p + change, nodes + update
+
+    def information(self, linear):
+        if not np.isfinite(linear.merit):
+            return self.prior
+        return self._eliminated(linear, 0.0, self.prior_mean)[0]

@@ -1,0 +1,1 @@
+"""Candidate fields: proposed, fitted to the trajectories, stripped, and chosen among."""

@@ -1,0 +1,263 @@
+"""Sparse polynomial candidates from smoothed data, each judged by integrating it."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.criteria import bic
+from fim_dynsys.regression.observed import SPLINE, STEP_LIMIT, observe
+from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.regression.sparse import backward_path, normal_equations, solve_supports, stlsq
+
+STLSQ_SETTINGS = ((0.01, False), (0.03, False), (0.1, False), (0.1, True), (0.5, True))
+"""Threshold, and whether it refers to columns and targets of unit root mean square."""
+
+BACKWARD_TOLERANCES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+"""Largest rise of the residual sum of squares by one drop, relative to the sum of squares of the slopes."""
+
+REST = "no motion"
+"""Origin of the candidate without terms, which every search includes."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One candidate in scaled units and where it came from.
+
+    Attributes
+    ----------
+    coefficients : array (m, d)
+        Of the search's dictionary.
+    start : array (P, d)
+        Initial states of the pieces.
+    origin : str
+        Degree and sparse fit, in words.
+    smoother : str
+        Name of the smoother.
+    score : float
+        BIC on the noisy samples.
+    variance : array (d,) or None
+        Weighted residual variances of the integrated candidate.
+    refined : bool
+        Whether the coefficients were fitted to the trajectories.
+    log_information : float
+        Of a fitted candidate: log-determinant of the fit's information on the coefficients, in units of the
+        noise, with a unit prior added; nan otherwise.
+    inner : int
+        Fitted numbers inside functions, which count as parameters.
+    """
+
+    coefficients: np.ndarray
+    start: np.ndarray
+    origin: str
+    smoother: str
+    score: float = math.inf
+    variance: np.ndarray | None = None
+    refined: bool = False
+    log_information: float = math.nan
+    inner: int = 0
+
+    @property
+    def support(self):
+        """Which coefficients are not zero (m, d)."""
+        return self.coefficients != 0
+
+    @property
+    def is_finite(self):
+        """Whether the coefficients and the initial states are numbers."""
+        return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.start).all())
+
+    def field(self, observations, dictionary, trajectories, report):
+        """The candidate as a field in the units of the trajectories it was inferred from.
+
+        Parameters
+        ----------
+        observations : Observations
+            What the candidate was scaled by.
+        dictionary : Dictionary
+            Its terms.
+        trajectories : Trajectories
+            Context of the field.
+        report : dict
+            For ``field.fit_info``.
+
+        Returns
+        -------
+        DictionaryField
+        """
+        terms, coefficients = dictionary.rescaled(
+            self.coefficients, observations.scale, observations.time_unit
+        )
+        complete = len(observations.first) == trajectories.n_trajectories
+        info = FitInfo(
+            initial_states=observations.initial_states(self.start) * observations.scale if complete else None,
+            noise_level=observations.law.level * observations.scale,
+            report=report,
+        )
+        return DictionaryField(terms, coefficients, context=trajectories, fit_info=info)
+
+
+def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
+    """Sparse fits of smoothed slopes on the dictionary's terms of each degree.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Monomials.
+    degrees : sequence of int
+        Largest total degrees.
+    smoothers : sequence of Smoother
+        From `fim_dynsys.regression.smoothing`.
+
+    Returns
+    -------
+    list of Candidate
+        Without scores and without duplicates.
+    """
+    at_rest = np.stack([z.mean(axis=0) for _, z in observations.samples])
+    candidates = [Candidate(np.zeros((len(dictionary), observations.dim)), at_rest, REST, SPLINE.name)]
+    smoothed = [observations.smoothed(smoother) for smoother in smoothers]
+    problems = [
+        _weighted_equations(observations, dictionary, smoother, *_stacked(fits))
+        for smoother, fits in zip(smoothers, smoothed, strict=True)
+    ]
+    gram, moment, total = (np.stack(part) for part in zip(*problems, strict=True))
+    total_degree, found, seen = dictionary.exponents.sum(axis=1), [], set()
+    for degree in degrees:
+        inside = np.flatnonzero(total_degree <= degree)
+        if degree > 1 and len(inside) * 2 > observations.n:
+            continue
+        names, fits = _sparse_fits(gram[..., inside[:, None], inside], moment[..., inside], total)
+        coefficients = np.zeros((*fits.shape[:2], len(dictionary), observations.dim))
+        coefficients[:, :, inside] = np.swapaxes(fits, -1, -2)
+        found += zip([f"degree {degree}, {name}" for name in names], coefficients, strict=True)
+    for number, (smoother, fits) in enumerate(zip(smoothers, smoothed, strict=True)):
+        start = np.stack([states[0] for states, _ in fits])
+        for name, coefficients in found:
+            values = coefficients[number]
+            key = values.tobytes()
+            if key not in seen and np.isfinite(values).all():
+                seen.add(key)
+                candidates.append(Candidate(values, start, name, smoother.name))
+    return candidates
+
+
+def _stacked(fits):
+    """States and slopes (N, d) of all pieces."""
+    return tuple(np.concatenate(part) for part in zip(*fits, strict=True))
+
+
+def _weighted_equations(observations, dictionary, smoother, states, slopes):
+    root = np.sqrt(observations.row_weights(smoother))[:, None]
+    return normal_equations(root * dictionary.evaluate(states), root * slopes)
+
+
+def _sparse_fits(gram, moment, total):
+    """Names of the settings, and the coefficients (settings, smoothers, d, m) of each."""
+    threshold = np.array([s for s, _ in STLSQ_SETTINGS])[:, None, None]
+    unit = np.array([u for _, u in STLSQ_SETTINGS])[:, None, None]
+    thresholded = stlsq(gram, moment, np.where(unit, threshold * np.sqrt(total), threshold), 0.05, unit)
+    backward = backward_path(gram, moment, total[..., None] * np.array(BACKWARD_TOLERANCES))
+    names = [f"STLSQ {s}{' normalised' if u else ''}" for s, u in STLSQ_SETTINGS]
+    names += [f"backward {tolerance:g}" for tolerance in BACKWARD_TOLERANCES]
+    return names, np.concatenate([thresholded, np.moveaxis(backward, -2, 0)])
+
+
+def score(observations, candidate, variance):
+    """The candidate with residual variances (d,) and its BIC."""
+    return _scored(observations, [candidate], variance[None])[0]
+
+
+def _scored(observations, candidates, variances):
+    active = [np.count_nonzero(c.coefficients) + c.inner for c in candidates]
+    signal, starts = observations.signal_variance, len(observations.samples)
+    values = bic(variances, observations.n, np.array(active), signal, starts)
+    return [
+        replace(c, score=float(value), variance=variance)
+        for c, value, variance in zip(candidates, values, variances, strict=True)
+    ]
+
+
+def judge(observations, dictionary, candidates):
+    """Integrate every candidate from its own start over the observation times and score it by BIC.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms of the candidates.
+    candidates : list of Candidate
+        Any scores are replaced.
+
+    Returns
+    -------
+    list of Candidate
+        The same, scored, best first; candidates that diverge score infinity.
+    """
+    if not candidates:
+        return []
+    scored = []
+    chunk = max(1, int(2e6 / observations.z.size))
+    for first in range(0, len(candidates), chunk):
+        part = candidates[first : first + chunk]
+        coefficients = np.stack([c.coefficients for c in part])
+        start = np.stack([c.start for c in part])
+        paths = rollout(dictionary, coefficients, start, observations.t, STEP_LIMIT)
+        scored += _scored(observations, part, observations.residual_variance(paths))
+    return sorted(scored, key=lambda c: c.score)
+
+
+def search(samples, max_degree=3):
+    """Best sparse polynomial candidates of noisy samples.
+
+    Parameters
+    ----------
+    samples : list of (t (n,), x (n, d))
+        Complete samples.
+    max_degree : int
+        Largest total degree.
+
+    Returns
+    -------
+    observations : Observations
+    dictionary : Dictionary
+    candidates : list of Candidate
+        Scored, best first.
+    """
+    observations = observe(samples)
+    dictionary = Dictionary.polynomial(observations.dim, max_degree)
+    candidates = propose(observations, dictionary, range(1, max_degree + 1))
+    return observations, dictionary, judge(observations, dictionary, candidates)
+
+
+def refit(observations, dictionary, support, smoother_name):
+    """Least squares on given terms, with the slopes of one smoother.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms.
+    support : bool array (m, d)
+        Which coefficients may be non-zero.
+    smoother_name : str
+        Name of one of the time-aware smoothers.
+
+    Returns
+    -------
+    Candidate
+        Without a score.
+    """
+    smoother = next((s for s in TIME_AWARE if s.name == smoother_name), SPLINE)
+    fits = observations.smoothed(smoother)
+    gram, moment, _ = _weighted_equations(observations, dictionary, smoother, *_stacked(fits))
+    coefficients = solve_supports(gram, moment, support.T).T
+    return Candidate(coefficients, np.stack([s[0] for s, _ in fits]), "refit", smoother.name)

@@ -1,0 +1,329 @@
+"""What the observations alone can tell of each candidate field."""
+
+from functools import cache
+
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR
+from fim_dynsys.regression.kernels.rollouts import rollouts
+from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.rollout import rollout, substeps
+from fim_dynsys.search.candidates import REST
+from fim_dynsys.search.pool import SOLVE, STRUCTURE
+
+SHORTLIST = 24
+"""Number of candidates among which the selector chooses."""
+
+_PER_SUPPORT = 2
+_UNFITTED = 4
+_POINTS = 48
+_STARTS = 8
+_PLAUSIBLE = 4  # starts besides the smoothed one
+_LEAST_LEFT, _MOST_LEFT = 1e-3, 1e4  # of the samples' variance, in units of what noise and start allow
+_SAMPLES = 48
+_ESCAPE = 1e3  # in root mean squares of the data
+_FAR = 30.0  # extents and ratios beyond this say no more
+
+
+def shortlist(candidates, size=SHORTLIST):
+    """The candidates worth a closer look: best first, few of one support, the operator's last solves too.
+
+    Parameters
+    ----------
+    candidates : list of Candidate
+        Scored, best first.
+    size : int
+        Largest number returned.
+
+    Returns
+    -------
+    list of Candidate
+        Best first; not empty, though none may have a finite score.
+    """
+    finite = [c for c in candidates if np.isfinite(c.score)] or candidates[:1]
+    solves = sorted((c for c in finite if c.origin.startswith(SOLVE)), key=lambda c: c.origin)[-2:]
+    kept, supports, unfitted = [], {}, 0
+    for candidate in finite:
+        if any(candidate is solve for solve in solves):
+            continue
+        key = candidate.support.tobytes()
+        if supports.get(key, 0) == _PER_SUPPORT or not (candidate.refined or unfitted < _UNFITTED):
+            continue
+        supports[key] = supports.get(key, 0) + 1
+        unfitted += not candidate.refined
+        kept.append(candidate)
+        if len(kept) + len(solves) == size:
+            break
+    return sorted(kept + solves, key=lambda c: c.score)
+
+
+def features(observations, dictionary, candidates, opinion=None):
+    """What a selector sees of each candidate.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms of the candidates.
+    candidates : list of Candidate
+        A `shortlist`.
+    opinion : Opinion, optional
+        Of a pretrained operator.
+
+    Returns
+    -------
+    array (C, `N_FEATURES`)
+    """
+    coefficients = np.stack([c.coefficients for c in candidates])
+    with np.errstate(all="ignore"):
+        parts = [
+            _fit(observations, candidates),
+            _structure(dictionary, candidates),
+            _opinion(coefficients, opinion),
+            _fields(observations, dictionary, coefficients, opinion),
+            _motion(observations, dictionary, coefficients),
+            _context(observations, len(candidates)),
+        ]
+    values = np.concatenate(parts, axis=1)
+    return _bounded(values)
+
+
+def start_features(observations, dictionary, candidates):
+    """How well each candidate still explains the samples from other plausible starts than its own.
+
+    A fit can make up for wrong terms by where it starts. The right field, unless chaotic, does not depend on
+    that: it follows the samples from all starts that the noise allows.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms of the candidates.
+    candidates : list of Candidate
+        A `shortlist`.
+
+    Returns
+    -------
+    array (C, `N_START_FEATURES`)
+    """
+    with np.errstate(all="ignore"):
+        values = _starts(observations, dictionary, candidates)
+    return _bounded(values)
+
+
+def _starts(observations, dictionary, candidates):
+    d, start = observations.dim, observations.start
+    unit = ndtri(_sobol(d, 8)[1 : _PLAUSIBLE + 1])
+    away = np.concatenate([np.zeros((1, d)), unit]) * np.sqrt(observations.start_variance)
+    starts = start + away[:, None]
+    count = len(candidates)
+    each = np.repeat(np.stack([c.coefficients for c in candidates]), len(starts), axis=0)
+    paths = rollout(dictionary, each, np.tile(starts, (count, 1, 1)), observations.t, 2.0 * STEP_LIMIT)
+    allowed = np.maximum(observations.law.level**2 + 2.0 * observations.start_variance, 1e-300)
+    left = np.mean(observations.residual_variance(paths) / allowed, axis=1).reshape(count, -1)
+    left = np.log(np.where(np.isfinite(left), np.clip(left, _LEAST_LEFT, _MOST_LEFT), _MOST_LEFT))
+    own = _variances(candidates, d)
+    own = np.log(np.clip(np.mean(own / allowed, axis=1), _LEAST_LEFT, _MOST_LEFT))
+    mean, worst = left.mean(axis=1), left.max(axis=1)
+    moved = np.stack([c.start for c in candidates]) - start
+    moved = np.sqrt(np.mean(moved**2 / observations.start_variance, axis=(1, 2)))
+    return np.column_stack(
+        [
+            mean,
+            worst,
+            mean - own,
+            worst - own,
+            mean - mean.min(),
+            worst - worst.min(),
+            (left < 1.0).mean(axis=1),  # less than e times what is allowed
+            np.log(moved + 1e-2),
+        ]
+    )
+
+
+def _variances(candidates, dim):
+    """What each leaves of the samples (C, d); infinite where that is unknown."""
+    unknown = np.full(dim, np.inf)
+    return np.stack([unknown if c.variance is None else c.variance for c in candidates])
+
+
+def _bounded(values):
+    return np.clip(np.where(np.isfinite(values), values, _FAR), -_FAR, _FAR)
+
+
+def _fit(observations, candidates):
+    """How well each explains the samples, absolutely and beside the others (C, 11)."""
+    n, d = observations.n, observations.dim
+    scores = np.array([c.score for c in candidates])
+    signal = observations.signal_variance
+    variance = _variances(candidates, d)
+    floored = np.maximum(variance, VARIANCE_FLOOR * signal)
+    deviance = n * np.log(np.maximum(floored, 1e-300)).sum(axis=1)
+    noise = np.maximum(observations.law.level**2, VARIANCE_FLOOR * signal)
+    ratio = 0.5 * np.log(floored / noise)
+    share = 0.5 * np.log(floored / np.maximum(signal, 1e-300))
+    volume = np.array([c.log_information for c in candidates])
+    fitted = np.isfinite(volume)
+    evidence = deviance + np.where(fitted, volume, 0.0)
+    best_evidence = evidence[fitted].min() if fitted.any() else deviance.min()
+    behind, worse = scores - scores.min(), deviance - deviance.min()
+    return np.column_stack(
+        [
+            np.log1p(behind),
+            np.minimum(behind / n, 3.0),
+            np.log1p(worse),
+            np.minimum(worse / n, 3.0),
+            np.argsort(np.argsort(scores)) / 10.0,
+            ratio.mean(axis=1),
+            ratio.max(axis=1),
+            share.mean(axis=1),
+            share.max(axis=1),
+            fitted,
+            np.where(fitted, np.arcsinh(evidence - best_evidence), 0.0),
+        ]
+    )
+
+
+def _structure(dictionary, candidates):
+    """What terms each has and where it comes from (C, 14)."""
+    degree = dictionary.exponents.sum(axis=1)
+    crossing = (dictionary.exponents > 0).sum(axis=1) > 1
+    rows = []
+    for c in candidates:
+        d = c.coefficients.shape[1]
+        support = c.support
+        by_degree = [support[degree == k].sum() / d for k in range(4)]
+        size = np.abs(c.coefficients[support])
+        rows.append(
+            [
+                support.sum() / d,
+                np.log1p(support.sum()),
+                *by_degree,
+                support[crossing].sum() / d,
+                support.any(axis=0).mean(),
+                np.log(size.max() + 1e-6) if len(size) else -5.0,
+                np.log(size.min() + 1e-6) if len(size) else -5.0,
+                c.refined,
+                c.origin.startswith(SOLVE),
+                c.origin.startswith(STRUCTURE),
+                c.origin == REST,
+            ]
+        )
+    fewest = min(row[0] for row in rows)
+    return np.column_stack([np.array(rows, dtype=float), [row[0] - fewest for row in rows]])
+
+
+def _opinion(coefficients, opinion):
+    """How far each is from the operator's last solve, in its standard deviations (C, 5)."""
+    if opinion is None:
+        return np.zeros((len(coefficients), 5))
+    mean, deviation = opinion.solves[-1], np.sqrt(opinion.variance) + 1e-12
+    z = np.abs(coefficients - mean) / deviation
+    sure = np.abs(mean) / deviation > 2.0
+    has = coefficients != 0
+    count = max(coefficients.shape[2], 1)
+    return np.column_stack(
+        [
+            np.ones(len(z)),
+            np.log1p(np.mean(np.minimum(z, 1e3), axis=(1, 2))),
+            np.log1p(np.max(np.minimum(z, 1e3), axis=(1, 2))),
+            (sure & ~has).sum(axis=(1, 2)) / count,
+            (~sure & has).sum(axis=(1, 2)) / count,
+        ]
+    )
+
+
+def _fields(observations, dictionary, coefficients, opinion):
+    """Distances between the fields on the smoothed path and in a widened box (C, 10)."""
+    states = np.concatenate([z for _, z in observations.samples])
+    path = np.concatenate(observations.path)
+    path = path[np.linspace(0, len(path) - 1, min(_POINTS, len(path))).astype(int)]
+    low, high = states.min(axis=0), states.max(axis=0)
+    margin = 0.5 * (high - low)
+    unit = _sobol(len(low), 64)[:_POINTS]
+    box = low - margin + unit * (high - low + 2.0 * margin)
+    columns = []
+    for points in (path, box):
+        values = np.einsum("nm,cmd->cnd", dictionary.evaluate(points), coefficients)
+        size = np.abs(values).mean(axis=(1, 2)) + 1e-9
+        apart = np.abs(values[:, None] - values[None]).mean(axis=(2, 3))
+        apart = np.log(apart / (0.5 * (size[:, None] + size[None])) + 1e-4)
+        typical = np.median(size)
+        columns += [apart[:, 0], np.median(apart, axis=1), np.log(size / typical)]
+        if opinion is None:
+            columns += [np.zeros(len(size)), np.zeros(len(size))]
+            continue
+        said = dictionary.evaluate(points) @ opinion.solves[-1]
+        gap = np.abs(values - said).mean(axis=(1, 2))
+        columns += [
+            np.log(gap / (0.5 * (size + np.abs(said).mean())) + 1e-4),
+            np.log(size / np.abs(said).mean()),
+        ]
+    return np.column_stack(columns)
+
+
+@cache
+def _sobol(dim, n):
+    return qmc.Sobol(dim, scramble=False).random(n)
+
+
+def _motion(observations, dictionary, coefficients):
+    """How each moves from elsewhere in the data's box, for as long as was observed (C, 6)."""
+    states = np.concatenate([z for _, z in observations.samples])
+    low, high = states.min(axis=0), states.max(axis=0)
+    middle, half = 0.5 * (low + high), 0.5 * (high - low) + 1e-9
+    d, count = len(low), len(coefficients)
+    unit = _sobol(d, _STARTS)
+    starts = middle + (2.0 * unit - 1.0) * half * np.linspace(0.6, 1.5, _STARTS)[:, None]
+    t = np.linspace(0.0, observations.span, _SAMPLES)[None]
+    each = np.repeat(np.ascontiguousarray(coefficients), _STARTS, axis=0)
+    begin = np.tile(starts, (count, 1))[:, None]
+    paths = rollouts(dictionary.packed, each, begin, t, substeps(t, 2.0 * STEP_LIMIT), _ESCAPE)
+    paths = paths.reshape(count, _STARTS, _SAMPLES, d)
+    gone = ~np.isfinite(paths[:, :, -1]).all(axis=2)
+    extent = np.abs(paths - middle) / half
+    reach = np.log(np.nanmax(extent, axis=(2, 3)) + 1e-3)
+    reach = np.where(gone, np.log(_ESCAPE), reach)
+    settled = np.where(
+        gone, 0.0, np.log(np.abs(paths[:, :, -1] - paths[:, :, -2]).max(axis=2) / half.max() + 1e-4)
+    )
+    apart = np.abs(paths - paths[:1]) / half
+    apart = np.where(np.isfinite(apart), np.minimum(apart, 5.0), 5.0).mean(axis=(2, 3))
+    return np.column_stack(
+        [
+            gone.mean(axis=1),
+            reach.mean(axis=1),
+            reach.max(axis=1),
+            settled.mean(axis=1) / 5.0,
+            apart.mean(axis=1),
+            np.median(apart, axis=1),
+        ]
+    )
+
+
+def _context(observations, count):
+    """What is the same for all candidates of a data set (C, 8)."""
+    noise = observations.law.level / np.sqrt(np.maximum(observations.signal_variance, 1e-300))
+    gaps = np.concatenate([np.diff(t) for t, _ in observations.samples])
+    row = [
+        observations.dim,
+        np.log(observations.n) - 5.0,
+        0.5 * np.log(np.mean(noise**2) + 1e-10),
+        observations.law.share.mean(),
+        np.log(observations.span),
+        np.log(np.mean(gaps)),
+        np.log(np.mean(gaps**2) / np.mean(gaps) ** 2),
+        count / 10.0,
+    ]
+    return np.tile(row, (count, 1))
+
+
+N_FEATURES = 11 + 15 + 5 + 10 + 6 + 8
+"""Columns of `features`."""
+
+N_START_FEATURES = 8
+"""Columns of `start_features`."""

@@ -1,0 +1,1 @@
+"""Candidates with functions beyond monomials."""

@@ -1,0 +1,191 @@
+"""Candidates with fitted numbers inside their functions: trajectory fits and scores."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from fim_dynsys.fields.functions import Kind
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.kernels.sensitivities import interval_maps
+from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.refinement import parameter_covariance
+from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.search.candidates import Candidate, score
+from fim_dynsys.search.pruning import fit_samples
+
+_FIRST = {Kind.COS: Kind.SIN, Kind.RECIPROCAL: Kind.HILL, Kind.INHIBITION: Kind.SATURATION}
+
+
+@dataclass(frozen=True)
+class LibraryCandidate:
+    """A candidate with a dictionary of its own, of terms that it uses.
+
+    Attributes
+    ----------
+    candidate : Candidate
+        Over the dictionary.
+    dictionary : Dictionary
+        Terms, in the units of the search.
+    free : int array (f, 3)
+        Numbers that are fitted: term, slot (0 for ``inner``, 1 for ``second``), and which number it is.
+    labels : tuple of int
+        What each number was called before those out of use were left out.
+    """
+
+    candidate: Candidate
+    dictionary: Dictionary
+    free: np.ndarray
+    labels: tuple = ()
+
+    @classmethod
+    def of(cls, candidate, dictionary, free=()):
+        """Keep the terms in use and number what is free in them."""
+        used = np.flatnonzero(candidate.support.any(axis=1))
+        place = {int(term): i for i, term in enumerate(used)}
+        rows = [(place[int(t)], int(slot), int(k)) for t, slot, k in free if int(t) in place]
+        labels = tuple(sorted({k for *_, k in rows}))
+        rows = [(t, slot, labels.index(k)) for t, slot, k in rows]
+        kept = replace(candidate, coefficients=candidate.coefficients[used], inner=len(labels))
+        return cls(kept, dictionary.subset(used), np.array(rows, dtype=np.intp).reshape(-1, 3), labels)
+
+    @property
+    def n_functions(self):
+        """Number of different functions, complements and multiples counted once."""
+        d = self.dictionary
+        rows = zip(d.kind, d.coordinate, d.inner, d.second, d.partner, strict=True)
+        return len({(_FIRST.get(int(kind), int(kind)), *rest) for kind, *rest in rows if kind})
+
+    @property
+    def score(self):
+        """BIC, fitted numbers included."""
+        return self.candidate.score
+
+    @cached_property
+    def structure(self):
+        """What two candidates of the same terms have in common, whatever their numbers."""
+        d = self.dictionary
+        shapes = np.where(d.kind > 0, d.coordinate * 100 + d.kind, 0)
+        order = np.lexsort((*d.exponents.T, shapes))
+        free = np.zeros((len(d), 2), dtype=bool)
+        free[self.free[:, 0], self.free[:, 1]] = True
+        parts = (shapes, d.exponents, d.partner, self.candidate.support, free)
+        return b"|".join(np.ascontiguousarray(part[order]).tobytes() for part in parts)
+
+    @property
+    def parameters(self):
+        """Coefficients that are not zero, then free numbers (q,)."""
+        return np.concatenate([self.candidate.coefficients[self.candidate.support], self.numbers])
+
+    @property
+    def numbers(self):
+        """Free numbers."""
+        numbers = np.zeros(self.candidate.inner)
+        for term, slot, k in self.free:
+            numbers[k] = (self.dictionary.inner, self.dictionary.second)[slot][term]
+        return numbers
+
+    def fixed(self, number, value):
+        """The candidate with one of its numbers given."""
+        parameters = self.parameters
+        parameters[len(parameters) - self.candidate.inner + number] = value
+        free = [(t, slot, self.labels[k]) for t, slot, k in self.free if k != number]
+        given = self.with_parameters(parameters)
+        return LibraryCandidate.of(given.candidate, given.dictionary, free)
+
+    def _numbers(self, parameters):
+        inner, second = self.dictionary.inner.copy(), self.dictionary.second.copy()
+        first = len(parameters) - self.candidate.inner
+        for term, slot, k in self.free:
+            (inner, second)[slot][term] = parameters[first + k]
+        return inner, second
+
+    def with_parameters(self, parameters, **known):
+        """The candidate with other parameters (q,) and attributes."""
+        inner, second = self._numbers(parameters)
+        d, support = self.dictionary, self.candidate.support
+        coefficients = np.zeros(support.shape)
+        coefficients[support] = parameters[: len(parameters) - self.candidate.inner]
+        dictionary = Dictionary(d.exponents, d.kind, d.coordinate, inner, second, d.partner)
+        return replace(
+            self, candidate=replace(self.candidate, coefficients=coefficients, **known), dictionary=dictionary
+        )
+
+    def maps(self, parameters, nodes, steps, counts):
+        """The `interval_maps` of `fit_trajectory`, compiled."""
+        packed = list(self.dictionary.packed)
+        packed[7:9] = self._numbers(parameters)
+        row, column = np.nonzero(self.candidate.support)
+        return interval_maps(
+            tuple(packed), row, column, parameters[: len(row)], self.free, nodes, steps, counts
+        )
+
+    def fitted(self, observations, paths, segments=(5, 1)):
+        """Coefficients, numbers and starts fitted to the trajectories.
+
+        Parameters
+        ----------
+        observations : Observations
+            Data.
+        paths : list of arrays (n, d)
+            States to linearise about first.
+        segments : sequence of int
+            Stages of free starts, see `fit_trajectory`.
+
+        Returns
+        -------
+        candidate : LibraryCandidate
+            Scored on the nodes of the fit.
+        fit : TrajectoryFit
+        """
+        fit, known = fit_samples(observations, self.candidate, self.parameters, self.maps, paths, segments)
+        new = self.with_parameters(fit.parameters, **known)
+        return replace(new, candidate=score(observations, new.candidate, new.candidate.variance)), fit
+
+    def drawn(self, observations, fit, n, rng):
+        """Candidates with parameters drawn from the normal approximation of their posterior.
+
+        Parameters
+        ----------
+        observations : Observations
+            Data.
+        fit : TrajectoryFit
+            From `fitted`, about these parameters.
+        n : int
+            Number of draws.
+        rng : numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        list of LibraryCandidate
+        """
+        covariance = parameter_covariance(fit, observations.n * observations.dim)
+        draws = rng.multivariate_normal(self.parameters, covariance, size=n, method="eigh")
+        return [self.with_parameters(parameters) for parameters in draws]
+
+
+def judge_library(observations, found):
+    """Integrate candidates with dictionaries of their own over the observation times and score them by BIC.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    found : list of LibraryCandidate
+        Any scores are replaced.
+
+    Returns
+    -------
+    list of LibraryCandidate
+        The same, best first.
+    """
+    judged = []
+    for item in found:
+        candidate = item.candidate
+        path = rollout(
+            item.dictionary, candidate.coefficients[None], candidate.start[None], observations.t, STEP_LIMIT
+        )
+        variance = observations.residual_variance(path)[0]
+        judged.append(replace(item, candidate=score(observations, candidate, variance)))
+    return sorted(judged, key=lambda item: item.score)

@@ -1,0 +1,261 @@
+"""Which functions explain the trajectories: sparse regressions on monomials and bundles of functions."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.sparse import solve_supports
+from fim_dynsys.regression.subsets import search_subset
+from fim_dynsys.search.functions.candidates import LibraryCandidate
+from fim_dynsys.search.functions.families import Bundle
+
+_MOST_TERMS = 7  # of a coordinate, 14 of all where they are selected together
+_DIFFERENCE = 1e-4  # of a number: forward differences err by as much, which Gauss-Newton forgives
+_LONGEST = 0.7  # of a number, by one step
+_HALVINGS = 3
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Terms chosen for a bundle with given numbers.
+
+    Attributes
+    ----------
+    bundle : Bundle
+        The functions.
+    active : tuple of bool arrays
+        Regressors in use, for each regression: monomials by coordinate, then products of monomials and
+        functions by coordinate.
+    criterion : float
+        Misfit and penalties, fitted numbers and the choice of the functions included.
+    tolerance : float
+        Factor of the noise variance that residuals were allowed.
+    """
+
+    bundle: Bundle
+    active: tuple
+    criterion: float
+    tolerance: float
+
+
+class Exploration:
+    """Sparse regressions on monomials and the functions of bundles.
+
+    Parameters
+    ----------
+    regressions : Integrals or Surrogate
+        The trajectories as regressions.
+    monomials : Dictionary
+        Terms that are always allowed.
+    candidate : Candidate
+        Passes its starts and variance on.
+    families : int
+        Number of families that are compared, which the choice of one has to pay for.
+    """
+
+    def __init__(self, regressions, monomials, candidate, families):
+        self.regressions, self.monomials, self.candidate = regressions, monomials, candidate
+        self.dim = monomials.dim
+        self.price = math.log(sum(len(target) for target in regressions.targets))
+        # of a choice among so many (extended BIC, Chen & Chen 2008)
+        self.choice = 2.0 * math.log(max(families, 1))
+        none = Dictionary(np.zeros((1, self.dim), int))
+        self._fixed = [_Scaled.of(columns) for columns in regressions.columns(none, monomials)]
+        pairs = list(zip(self._fixed, regressions.targets, strict=True))
+        self._grams = [fixed.columns.T @ fixed.columns for fixed, _ in pairs]
+        self._moments = [fixed.columns.T @ target for fixed, target in pairs]
+        self._multiples = [Dictionary.polynomial(self.dim, degree) for degree in range(3)]
+
+    def select(self, bundle, tolerances=(1.0,)):
+        """Best terms at the bundle's numbers, one selection for each tolerance.
+
+        Selections without any of the functions are left out.
+        """
+        problems = [self._equations(k, _Scaled.of(block)) for k, block in enumerate(self._blocks(bundle))]
+        most = _MOST_TERMS if self.regressions.coordinates == 1 else 2 * _MOST_TERMS
+        extra = len(bundle.numbers) * self.price + self.choice
+        chosen = []
+        for tolerance in tolerances:
+            active, criterion = [], extra
+            for equations, target in zip(problems, self.regressions.targets, strict=True):
+                penalty = np.full(len(equations) - 1, self.price)
+                subset, value = search_subset(equations / tolerance, penalty, len(target), most)
+                active.append(subset)
+                criterion += value
+            if any(subset[len(moment) :].any() for subset, moment in zip(active, self._moments, strict=True)):
+                chosen.append(Selection(bundle, tuple(active), criterion, tolerance))
+        return chosen
+
+    def fit_numbers(self, selection, rounds=4):
+        """The bundle with its numbers where the selected terms fit best.
+
+        Gauss-Newton with the coefficients profiled out (Golub & Pereyra 1973, in Kaufman's form of 1975).
+        """
+        bundle, numbers = selection.bundle, selection.bundle.numbers
+        if not len(numbers):
+            return bundle
+        fits = self._profiled(bundle, selection.active)
+        misfit = sum(fit.misfit for fit in fits)
+        for _ in range(rounds):
+            slopes = [np.empty((len(fit.residuals), len(numbers))) for fit in fits]
+            for k in range(len(numbers)):
+                step = _DIFFERENCE * max(abs(numbers[k]), 1e-2)
+                moved = numbers.copy()
+                moved[k] += step
+                for slope, fit, block in zip(slopes, fits, self._blocks(bundle.at(moved)), strict=True):
+                    change = (block[:, fit.live] - fit.block) @ fit.of_block
+                    slope[:, k] = fit.perpendicular(change / step)
+            information = sum(slope.T @ slope for slope in slopes)
+            moment = sum(slope.T @ fit.residuals for slope, fit in zip(slopes, fits, strict=True))
+            step = solve_supports(information, moment, np.ones(len(numbers), dtype=bool))
+            reach = _LONGEST * np.maximum(np.abs(numbers), 0.1)
+            step *= min(1.0, float(np.min(reach / np.maximum(np.abs(step), 1e-300))))
+            for _ in range(_HALVINGS):
+                trial = bundle.at(numbers + step)
+                new = self._profiled(trial, selection.active)
+                lower = sum(fit.misfit for fit in new)
+                if lower < misfit:
+                    break
+                step = 0.3 * step
+            else:
+                break
+            settled = misfit - lower < 1e-3 * misfit
+            bundle, numbers, fits, misfit = trial, numbers + step, new, lower
+            if settled:
+                break
+        return bundle
+
+    def settle(self, selection, rounds=2):
+        """Numbers fitted and terms selected anew, for as long as the criterion falls."""
+        for _ in range(rounds):
+            if not len(selection.bundle.numbers):
+                break
+            new = self.select(self.fit_numbers(selection), (selection.tolerance,))
+            if not new or new[0].criterion >= selection.criterion - 1e-6:
+                break
+            selection = new[0]
+        return selection
+
+    def ranked(self, families, tolerances):
+        """The best start of each family, best family first, for each tolerance: lists of Selection."""
+        best = {}
+        for k, starts in enumerate(families):
+            for bundle in starts:
+                for selection in self.select(bundle, tolerances):
+                    known = best.get((selection.tolerance, k))
+                    if known is None or selection.criterion < known.criterion:
+                        best[selection.tolerance, k] = selection
+        return [
+            sorted((s for (t, _), s in best.items() if t == tolerance), key=lambda s: s.criterion)
+            for tolerance in tolerances
+        ]
+
+    def settled(self, selections, tolerance):
+        """Selections settled at their tolerances and then at a finer one, without repetitions."""
+        found = {}
+        for selection in selections:
+            selection = self.settle(selection)
+            if selection.tolerance != tolerance:
+                for finer in self.select(selection.bundle, (tolerance,)):
+                    selection = self.settle(finer, 1)
+            key = b"|".join(subset.tobytes() for subset in selection.active)
+            found.setdefault((selection.bundle.name, key), selection)
+        return list(found.values())
+
+    def model(self, selection):
+        """The selection as a candidate, its coefficients those of the regressions."""
+        functions = selection.bundle.dictionary(self.dim)
+        multiples = self._multiples[selection.bundle.degree]
+        fixed, special = [], []
+        for k, block in enumerate(self._blocks(selection.bundle)):
+            scaled = _Scaled.of(block)
+            a = self._equations(k, scaled)
+            values = solve_supports(a[:-1, :-1], a[:-1, -1], selection.active[k])
+            p = len(self._moments[k])
+            fixed.append((values[:p] / self._fixed[k].size).reshape(-1, len(self.monomials)))
+            special.append((values[p:] / scaled.size).reshape(len(fixed[-1]), -1))
+        coefficients = np.concatenate([np.concatenate(fixed), np.concatenate(special)], axis=1).T
+        first, count = len(self.monomials), len(functions)
+        free = [
+            (first + m * count + function, slot, number)
+            for m in range(len(multiples))
+            for function, slot, number in selection.bundle.free
+        ]
+        candidate = replace(self.candidate, coefficients=coefficients, origin=selection.bundle.name)
+        return LibraryCandidate.of(candidate, self.monomials + _times(multiples, functions), free)
+
+    def _blocks(self, bundle):
+        return self.regressions.columns(bundle.dictionary(self.dim), self._multiples[bundle.degree])
+
+    def _equations(self, k, block):
+        """Normal equations of one regression, the target last."""
+        fixed, target = self._fixed[k].columns, self.regressions.targets[k]
+        p, q = fixed.shape[1], block.columns.shape[1]
+        a = np.empty((p + q + 1, p + q + 1))
+        a[:p, :p] = self._grams[k]
+        a[:p, p:-1] = fixed.T @ block.columns
+        a[p:-1, :p] = a[:p, p:-1].T
+        a[p:-1, p:-1] = block.columns.T @ block.columns
+        a[:p, -1], a[p:-1, -1] = self._moments[k], block.columns.T @ target
+        a[-1, :-1] = a[:-1, -1]
+        a[-1, -1] = target @ target
+        return a
+
+    def _profiled(self, bundle, active):
+        fits = []
+        for k, (block, subset) in enumerate(zip(self._blocks(bundle), active, strict=True)):
+            p = len(self._moments[k])
+            fixed = self._fixed[k].columns[:, subset[:p]]
+            fits.append(_Profile.of(fixed, block, subset[p:], self.regressions.targets[k]))
+        return fits
+
+
+@dataclass(frozen=True)
+class _Scaled:
+    """Columns of unit norm, and their norms (1 for those that vanish)."""
+
+    columns: np.ndarray
+    size: np.ndarray
+
+    @classmethod
+    def of(cls, columns):
+        norms = np.sqrt(np.einsum("ij,ij->j", columns, columns))
+        size = np.where(norms > 0, norms, 1.0)
+        return cls(columns / size, size)
+
+
+@dataclass(frozen=True)
+class _Profile:
+    """Least squares on fixed columns and the columns of a block in use."""
+
+    block: np.ndarray
+    live: np.ndarray
+    of_block: np.ndarray
+    residuals: np.ndarray
+    misfit: float
+    orthonormal: np.ndarray
+
+    @classmethod
+    def of(cls, fixed, block, live, target):
+        block = block[:, live]
+        scaled = _Scaled.of(np.concatenate([fixed, block], axis=1))
+        q, r = np.linalg.qr(scaled.columns)
+        # columns that others explain stay out: their coefficients would be rounding
+        r[np.abs(np.diagonal(r)) < 1e-7] = np.eye(len(r))[np.abs(np.diagonal(r)) < 1e-7]
+        projected = q.T @ target
+        residuals = target - q @ projected
+        coefficients = np.linalg.solve(r, projected) / scaled.size
+        return cls(block, live, coefficients[fixed.shape[1] :], residuals, float(residuals @ residuals), q)
+
+    def perpendicular(self, vector):
+        return vector - self.orthonormal @ (self.orthonormal.T @ vector)
+
+
+def _times(monomials, functions):
+    """Products of monomials and functions as terms."""
+    m, f = len(monomials), len(functions)
+    exponents = np.repeat(monomials.exponents, f, axis=0)
+    arrays = [getattr(functions, name) for name in ("kind", "coordinate", "inner", "second", "partner")]
+    return Dictionary(exponents, *(np.tile(array, m) for array in arrays))

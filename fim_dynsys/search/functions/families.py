@@ -1,0 +1,173 @@
+"""Textbook families of functions beyond monomials, with starts for the numbers inside them."""
+
+from dataclasses import dataclass, replace
+from enum import Enum
+
+import numpy as np
+
+from fim_dynsys.fields.functions import Kind
+from fim_dynsys.fields.terms import Dictionary
+
+INNER, SECOND = 0, 1
+
+
+class Group(Enum):
+    """Functions that occur together."""
+
+    TRIGONOMETRIC = "angles and waves"
+    ALGEBRAIC = "rational functions, powers and logarithms"
+    EXPONENTIAL = "growth, decay and sigmoids"
+
+
+_GROUPS = {
+    Kind.SIN: Group.TRIGONOMETRIC,
+    Kind.COS: Group.TRIGONOMETRIC,
+    Kind.EXP: Group.EXPONENTIAL,
+    Kind.TANH: Group.EXPONENTIAL,
+}
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """Functions that a field is allowed to use together, all times monomials.
+
+    Attributes
+    ----------
+    name : str
+        Family and coordinates.
+    functions : tuple of (Kind, coordinate, inner, second, partner)
+        See `Kind`.
+    free : tuple of (function, slot, number)
+        Which numbers are fitted: slot `INNER` or `SECOND` of a function is one of the bundle's numbers, which
+        functions may share.
+    degree : int
+        Largest total degree of the monomials.
+    """
+
+    name: str
+    functions: tuple
+    free: tuple = ()
+    degree: int = 1
+
+    @property
+    def group(self):
+        """The group of the first function."""
+        return _GROUPS.get(self.functions[0][0], Group.ALGEBRAIC)
+
+    @property
+    def numbers(self):
+        """Values of the free numbers (k,)."""
+        out = np.zeros(1 + max((number for *_, number in self.free), default=-1))
+        for function, slot, number in self.free:
+            out[number] = self.functions[function][2 + slot]
+        return out
+
+    def at(self, numbers):
+        """The same bundle with other values of the free numbers."""
+        rows = [list(function) for function in self.functions]
+        for function, slot, number in self.free:
+            rows[function][2 + slot] = float(numbers[number])
+        return replace(self, functions=tuple(tuple(row) for row in rows))
+
+    def dictionary(self, dim):
+        """The functions as terms without monomials."""
+        return Dictionary(np.zeros((len(self.functions), dim), int), *zip(*self.functions, strict=True))
+
+    def __add__(self, other):
+        """Both together, their numbers apart."""
+        functions, numbers = len(self.functions), len(self.numbers)
+        free = tuple((f + functions, slot, k + numbers) for f, slot, k in other.free)
+        return Bundle(
+            f"{self.name} and {other.name}",
+            self.functions + other.functions,
+            self.free + free,
+            max(self.degree, other.degree),
+        )
+
+
+def families(scale):
+    """Bundles for every coordinate, from the textbooks of mechanics, chemistry and biology.
+
+    Numbers start at several multiples of each state's root mean square; angles have frequencies 1 and 2 in
+    the units of the data, too. Sources: S. H. Strogatz, Nonlinear Dynamics and Chaos; J. D. Murray,
+    Mathematical Biology I (rational and saturating rates, ch. 1-6); E. Beltrami, Mathematics for Dynamic
+    Modeling (exponential and power laws).
+
+    Parameters
+    ----------
+    scale : array (d,)
+        Root mean square of each state in the units of the data, the unit of the arguments.
+
+    Returns
+    -------
+    list of lists of Bundle
+        One list per family, of its starts.
+    """
+    dim = len(scale)
+    out = []
+    for c in range(dim):
+        out += _of_one_coordinate(c, scale[c])
+        for e in range(c + 1, dim):
+            difference = tuple((kind, c, -scale[c], scale[e], e) for kind in (Kind.SIN, Kind.COS))
+            out.append([Bundle(f"difference of angles {c}, {e}", difference, degree=0)])
+    return out + (_rings(scale) if dim > 1 else [])
+
+
+def _complements(name, kinds, c, inner, second=0.0, fixed=False):
+    """A function and its complement with shared numbers."""
+    functions = tuple((kind, c, inner, second, -1) for kind in kinds)
+    return Bundle(f"{name} {c}", functions, () if fixed else ((0, INNER, 0), (1, INNER, 0)))
+
+
+def _single(name, kind, c, inner, second=0.0, slots=(INNER,), degree=1):
+    free = tuple((0, slot, k) for k, slot in enumerate(slots))
+    return Bundle(f"{name} {c}", ((kind, c, inner, second, -1),), free, degree)
+
+
+def _of_one_coordinate(c, scale):
+    waves = (Kind.SIN, Kind.COS)
+    hill = (Kind.SATURATION, Kind.INHIBITION)
+    out = [
+        [_complements("angle", waves, c, scale, fixed=True)],
+        [_complements("double angle", waves, c, 2.0 * scale, fixed=True)],
+        [_complements("wave", waves, c, k) for k in (0.7, 1.5, 3.0)],
+        [_complements("saturation", (Kind.HILL, Kind.RECIPROCAL), c, k) for k in (0.1, 0.3, 1.0, 3.0, 10.0)],
+        [_single("growth", Kind.EXP, c, k) for k in (0.3, 1.0, 3.0)],
+        [_single("decay", Kind.EXP, c, -k) for k in (0.3, 1.0, 3.0)],
+        [_single("logarithm", Kind.LOG, c, 1.0, slots=())],
+        [_single("negative power", Kind.POWER, c, 1.0, p, (SECOND,), 2) for p in (-2.5, -1.5, -0.7)],
+        [_single("broken power", Kind.POWER, c, 1.0, p, (SECOND,), 2) for p in (0.5, 1.5)],
+        [
+            _single("sigmoid", Kind.TANH, c, k, -k * b, (INNER, SECOND))
+            for k in (1.0, 3.0, 8.0)
+            for b in (-1.0, -0.5, 0.0, 0.5, 1.0)
+        ],
+        [_single("inverse square", Kind.SQUARED_RECIPROCAL, c, k) for k in (-0.5, 0.5, 2.0)],
+    ]
+    for order in (2, 3, 4, 8):
+        out.append([_complements(f"Hill {order}", hill, c, k, float(order)) for k in (0.5, 1.0, 2.0)])
+    return out
+
+
+def _rings(scale):
+    """One function of the same kind for each coordinate: rings of genes, networks, coupled oscillators."""
+    dim = len(scale)
+    out = []
+
+    def ring(name, kind, inner, second=0.0, degree=0, fixed=False):
+        functions = tuple((kind, c, inner[c], second, -1) for c in range(dim))
+        free = () if fixed else tuple((c, INNER, c) for c in range(dim))
+        return Bundle(name, functions, free, degree)
+
+    for kind in (Kind.INHIBITION, Kind.SATURATION):
+        for order in (2, 3, 4, 8):
+            name = f"{kind.name.lower()} {order} of each"
+            out.append([ring(name, kind, [k] * dim, float(order)) for k in (1.0, 2.0)])
+    out.append([ring("saturation of each", Kind.HILL, [k] * dim, degree=1) for k in (1.0, 3.0)])
+    out.append([ring("tanh of each", Kind.TANH, [k] * dim) for k in (1.0, 3.0)])
+    out.append([ring("sine of each", Kind.SIN, list(scale), fixed=True)])
+    if dim > 2:
+        pairs = [(c, e) for c in range(dim) for e in range(c + 1, dim)]
+        functions = tuple((Kind.SIN, c, -scale[c], scale[e], e) for c, e in pairs)
+        out.append([Bundle("differences of all angles", functions, degree=0)])
+    return out

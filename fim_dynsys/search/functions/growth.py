@@ -1,0 +1,223 @@
+"""Candidate fields with functions beyond monomials, grown from a polynomial one."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fim_dynsys.fields.functions import Kind
+from fim_dynsys.fields.terms import Dictionary, union
+from fim_dynsys.search.functions.candidates import judge_library
+from fim_dynsys.search.functions.exploration import Exploration
+from fim_dynsys.search.functions.families import INNER, SECOND, families
+from fim_dynsys.search.functions.surrogates import Integrals, Surrogate, follow, smooth
+from fim_dynsys.search.pruning import assumed_variance
+
+_MONOMIALS = 15  # of the largest degree up to 4 with so few terms
+_SEGMENTS = 5
+_CLOSE = 1.5  # times the noise variance: a path that is nearer the data is better than a smoothed one
+_PARTNERS = 10  # of each family that is combined with others
+_ROUNDS = 2
+_NEAR = 3.0  # standard errors within which a number may be a round one
+_LOOSE = 4.0  # tolerance on noisy data
+_COARSEST = 100.0  # signal to noise of the coarsest tolerance: residuals of a tenth of the signal
+
+
+@dataclass(frozen=True)
+class LibraryEffort:
+    """Amounts of search.
+
+    Attributes
+    ----------
+    settled : int
+        Families for each tolerance whose numbers are fitted in the regression.
+    fitted : int
+        Structures that are fitted to the trajectories.
+    pairs : int
+        Families for each tolerance that are combined with others, and combinations whose numbers are fitted.
+    repeated : int
+        Fitted structures whose terms are selected again about their own paths.
+    """
+
+    settled: int
+    fitted: int
+    pairs: int
+    repeated: int
+
+
+FULL, QUICK = LibraryEffort(16, 20, 4, 4), LibraryEffort(5, 5, 0, 1)
+
+
+def grow_library(observations, dictionary, candidate, effort=FULL):
+    """Fields with textbook functions that explain the trajectories about as well as a given one, or better.
+
+    The trajectories are regressed on integrals of forcings along the path of the given candidate. Each family
+    of functions, and each pair of good ones, is tried together with monomials: terms chosen by exchanges,
+    numbers inside the functions by Gauss-Newton, at several tolerances (SINDy-PI's idea of comparing
+    right-hand sides that hold different functions). The best structures are fitted to the trajectories, and
+    the terms of the best fits are chosen once more in the response to forcings about their own paths.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms of the candidate.
+    candidate : Candidate
+        Scored; the better it follows the data, the better the search.
+    effort : LibraryEffort
+        `FULL` or `QUICK`.
+
+    Returns
+    -------
+    list of LibraryCandidate
+        Judged by integration, best first.
+
+    References
+    ----------
+    K. Kaheman, J. N. Kutz, S. L. Brunton, SINDy-PI: a robust algorithm for parallel implicit sparse
+    identification of nonlinear dynamics, Proc. R. Soc. A 476 (2020) 20200279, sect. 3.
+    """
+    tried = families(observations.scale)
+    tolerances = _tolerances(observations)
+    exploration = _explore_along(observations, dictionary, candidate, len(tried))
+    ranked = exploration.ranked(tried, tolerances)
+    chosen = [s for best in ranked for s in best[: effort.settled]]
+    for best in exploration.ranked(_pairs(ranked, effort.pairs), tolerances):
+        chosen += best[: effort.pairs]
+    found = exploration.settled(chosen, tolerances[0])
+    fits, seen = [], set()
+    for selection in sorted(found, key=lambda s: s.criterion):
+        if len(fits) == effort.fitted:
+            break
+        model = exploration.model(selection)
+        if model.structure not in seen:
+            seen.add(model.structure)
+            fitted, _ = model.fitted(observations, observations.path)
+            fits.append((fitted, selection.bundle))
+    met = [fitted for fitted, _ in fits]
+    for fitted, bundle in sorted(fits, key=lambda item: item[0].score)[: effort.repeated]:
+        met += _repeated(observations, fitted, bundle, len(tried), tolerances, seen)
+    for model in sorted(met, key=lambda m: m.score)[: effort.repeated]:
+        met += _rounded(observations, model)
+    finite = [m for m in met if np.isfinite(m.parameters).all() and np.isfinite(m.score)]
+    return judge_library(observations, finite)
+
+
+def extended_score(observations, item):
+    """BIC and the price of having chosen its functions among all families (extended BIC).
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    item : LibraryCandidate
+        Judged.
+
+    Returns
+    -------
+    float
+    """
+    return item.score + 2.0 * item.n_functions * math.log(len(families(observations.scale)))
+
+
+def _tolerances(observations):
+    """Factors of the noise variance: 1, and up to residuals of a tenth of the signal on clean data."""
+    coarsest = float(np.mean(observations.signal_variance / observations.noise_variance)) / _COARSEST
+    return (1.0, math.sqrt(coarsest), coarsest) if coarsest > _LOOSE**2 else (1.0, _LOOSE)
+
+
+def _explore_along(observations, dictionary, candidate, families):
+    """Regressions on integrals along the candidate's path, or along the smoothed data far from it."""
+    variance = candidate.variance
+    close = variance is not None and (variance < _CLOSE * observations.noise_variance).all()
+    pieces = follow(observations, dictionary, candidate) if close else None
+    integrals = Integrals(
+        observations,
+        smooth(observations) if pieces is None else pieces,
+        observations.noise_variance,
+        _SEGMENTS,
+    )
+    return Exploration(integrals, _monomials(dictionary), candidate, families)
+
+
+def _explore_about(observations, model, families):
+    """Regressions linearised about the path of a model; None where it diverges."""
+    pieces = follow(observations, model.dictionary, model.candidate)
+    if pieces is None:
+        return None
+    variance = assumed_variance(observations, model.candidate)
+    surrogate = Surrogate(observations, model.dictionary, model.candidate, variance, pieces)
+    return Exploration(surrogate, _monomials(model.dictionary), model.candidate, families)
+
+
+def _monomials(dictionary):
+    """All monomials of some degree and those that the dictionary has besides."""
+    dim = dictionary.dim
+    degree = max(k for k in (1, 2, 3, 4) if k == 1 or math.comb(dim + k, k) <= _MONOMIALS)
+    own = dictionary.subset(dictionary.kind == Kind.MONOMIAL)
+    return union([Dictionary.polynomial(dim, degree), own])[0]
+
+
+def _pairs(ranked, count):
+    """The best few bundles of each tolerance together with others of their group."""
+    pairs = {}
+    for best in ranked:
+        for i, first in enumerate(best[:count]):
+            partners = [s for s in best[i + 1 :] if s.bundle.group is first.bundle.group]
+            for second in partners[:_PARTNERS]:
+                pairs.setdefault((first.bundle.name, second.bundle.name), first.bundle + second.bundle)
+    return [[bundle] for bundle in pairs.values()]
+
+
+def _repeated(observations, fitted, bundle, families, tolerances, seen):
+    """Fits of the terms selected anew about a model's own path, with its own numbers, while they improve."""
+    met = []
+    for _ in range(_ROUNDS):
+        numbers = bundle.numbers
+        numbers[list(fitted.labels)] = fitted.numbers
+        exploration = _explore_about(observations, fitted, families)
+        if exploration is None:
+            break
+        fits = []
+        for selection in exploration.select(bundle.at(numbers), tolerances[:2]):
+            selection = exploration.settle(selection, 1)
+            model = exploration.model(selection)
+            if model.structure not in seen:
+                seen.add(model.structure)
+                fits.append((model.fitted(observations, observations.path)[0], selection.bundle))
+        met += [model for model, _ in fits]
+        better = min(fits, key=lambda item: item[0].score, default=(fitted, bundle))
+        if not better[0].score < fitted.score:
+            break
+        fitted, bundle = better
+    return met
+
+
+def _rounded(observations, model):
+    """Fits with one number given that is round within its error."""
+    fitted, fit = model.fitted(observations, observations.path, (1,))
+    met = []
+    inverse = np.linalg.pinv(fit.information)
+    noise = max(fit.misfit / (observations.n * observations.dim), 1.0)
+    errors = np.sqrt(np.maximum(np.diagonal(inverse), 0.0) * noise)
+    first = len(fitted.parameters) - fitted.candidate.inner
+    for number, value in enumerate(fitted.numbers):
+        near = _round_number(observations, fitted, number, value)
+        if near is not None and abs(near - value) < max(_NEAR * errors[first + number], 1e-3 * abs(value)):
+            given, _ = fitted.fixed(number, near).fitted(observations, fit.paths, (1,))
+            met.append(given)
+    return met
+
+
+def _round_number(observations, model, number, value):
+    """The nearest whole frequency in the units of the data, or exponent that is a multiple of 1/2 or 1/3."""
+    term, slot, _ = model.free[np.flatnonzero(model.free[:, 2] == number)[0]]
+    kind = model.dictionary.kind[term]
+    if slot == INNER and kind in (Kind.SIN, Kind.COS):
+        unit = observations.scale[model.dictionary.coordinate[term]]
+        return max(round(value / unit), 1) * unit
+    if slot == SECOND and kind == Kind.POWER:
+        halves, thirds = round(2.0 * value) / 2.0, round(3.0 * value) / 3.0
+        return min((halves, thirds), key=lambda v: abs(v - value))
+    return None

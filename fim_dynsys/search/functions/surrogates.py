@@ -1,0 +1,299 @@
+"""Trajectories as linear regressions on forcings: integrated along a path, or linearised about one."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.interpolate import CubicHermiteSpline
+
+from fim_dynsys.regression.kernels.compiler import compiled
+from fim_dynsys.regression.kernels.rollouts import rollouts
+from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.rollout import substeps
+from fim_dynsys.search.pruning import compiled_maps
+
+_LARGEST = 1e8  # terms that grow beyond this on the path (poles) cannot be told from rounding
+_BOUND = 1e6
+_SHORTEST = 8  # samples of a segment with a free start
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """The path of one piece at the ends and middles of its steps, and where its samples are."""
+
+    path: np.ndarray  # (2 F + 1, d)
+    steps: np.ndarray  # (F,)
+    observed: np.ndarray  # (n,) among the ends of steps
+
+
+def _grid(t):
+    """Steps, times of their ends and middles, and which ends are samples."""
+    counts = substeps(t, STEP_LIMIT)
+    steps = np.repeat(np.diff(t) / counts, counts)
+    times = np.concatenate([[0.0], np.cumsum(np.repeat(0.5 * steps, 2))])
+    return steps, times, np.concatenate([[0], np.cumsum(counts)])
+
+
+def follow(observations, dictionary, candidate):
+    """Paths of a candidate over all pieces, for `Integrals` and `Surrogate`.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms.
+    candidate : Candidate
+        Coefficients and starts.
+
+    Returns
+    -------
+    list or None
+        None where the candidate diverges.
+    """
+    terms, values = _in_use(dictionary, candidate)
+    pieces = []
+    for (t, _), start in zip(observations.samples, candidate.start, strict=True):
+        steps, times, observed = _grid(t)
+        once = np.ones((1, len(times) - 1), dtype=np.int64)
+        begin = np.ascontiguousarray(start)[None, None]
+        path = rollouts(terms.packed, values[None], begin, times[None], once, _BOUND)[0, 0]
+        if not np.isfinite(path).all():
+            return None
+        pieces.append(_Piece(path, steps, observed))
+    return pieces
+
+
+def smooth(observations):
+    """Paths of the smoothed observations over all pieces, for `Integrals`."""
+    pieces = []
+    for (t, _), (states, slopes) in zip(observations.samples, observations.splines, strict=True):
+        steps, times, observed = _grid(t)
+        pieces.append(_Piece(CubicHermiteSpline(t, states, slopes)(t[0] + times), steps, observed))
+    return pieces
+
+
+def _in_use(dictionary, candidate):
+    active = np.flatnonzero(candidate.support.any(axis=1))
+    return dictionary.subset(active), np.ascontiguousarray(candidate.coefficients[active])
+
+
+def _forcings(functions, monomials, pieces):
+    """Products of functions and monomials on the paths (2 F + 1, q p); 0 where there is a pole."""
+    with np.errstate(all="ignore"):
+        values = []
+        for piece in pieces:
+            x = np.ascontiguousarray(piece.path.T)
+            products = monomials.columns(x)[:, None] * functions.columns(x)
+            values.append(np.ascontiguousarray(products.reshape(-1, x.shape[1]).T))
+        largest = np.max([np.abs(v).max(axis=0) for v in values], axis=0)
+    poles = ~(largest < _LARGEST)
+    if poles.any():
+        for v in values:
+            v[:, poles] = 0.0
+    return values
+
+
+class Integrals:
+    """Observations as a free start for each segment plus integrals of forcings along paths.
+
+    Each coordinate is a regression of its own. Since nothing is propagated, a wrong field does not mislead;
+    errors of the paths do.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    pieces : list
+        Paths from `follow` or `smooth`.
+    variance : array (d,)
+        Noise variance where weights are 1.
+    segments : int
+        Free starts in each piece.
+
+    Attributes
+    ----------
+    targets : list of d arrays (n,)
+        Observations in units of their noise, the starts projected out.
+    coordinates : int
+        Forced coordinates in each regression: 1.
+    """
+
+    coordinates = 1
+
+    def __init__(self, observations, pieces, variance, segments):
+        self._pieces = pieces
+        self._root = np.sqrt(np.concatenate(observations.weights_over(variance)))
+        heads, first = [], 0
+        for t, _ in observations.samples:
+            count = max(1, min(segments, len(t) // _SHORTEST))
+            heads += (first + np.round(np.linspace(0, len(t), count + 1)[:-1])).astype(int).tolist()
+            first += len(t)
+        self._heads = np.array(heads)
+        self._lengths = np.diff(self._heads, append=first)
+        self._squares = np.add.reduceat(self._root**2, self._heads)
+        self.targets = self._free(np.concatenate([z for _, z in observations.samples])[:, :, None])
+        self.targets = [target[:, 0] for target in self.targets]
+
+    def _free(self, values):
+        """Weighted values (n, d or 1, m) for each coordinate, the starts of the segments projected out."""
+        out = []
+        for i, root in enumerate(self._root.T):
+            weighted = values[:, i % values.shape[1]] * root[:, None]
+            mean = np.add.reduceat(weighted * root[:, None], self._heads) / self._squares[:, i, None]
+            out.append(weighted - root[:, None] * np.repeat(mean, self._lengths, axis=0))
+        return out
+
+    def columns(self, functions, monomials):
+        """Integrals of products of functions and monomials, as the observations of each coordinate see them.
+
+        Parameters
+        ----------
+        functions : Dictionary
+            ``p`` terms without monomials.
+        monomials : Dictionary
+            ``q`` terms.
+
+        Returns
+        -------
+        list of d arrays (n, q p)
+            By monomial and function; 0 for products with a pole on the path.
+        """
+        parts = []
+        for piece, v in zip(self._pieces, _forcings(functions, monomials, self._pieces), strict=True):
+            steps = (v[:-1:2] + 4.0 * v[1::2] + v[2::2]) * (piece.steps[:, None] / 6.0)
+            whole = np.concatenate([np.zeros((1, v.shape[1])), np.cumsum(steps, axis=0)])
+            parts.append(whole[piece.observed])
+        return self._free(np.concatenate(parts)[:, None])
+
+
+class Surrogate:
+    """Observations as the response to forcings about the path of one field.
+
+    A field ``f`` that keeps near the path ``y`` of another one ``g`` follows ``y + e`` with
+    ``e' = Dg(y) e + f(y) - g(y)``. With ``f = sum c_j phi_j`` the observations are linear in ``c`` and in the
+    starts, and their noise is that of the observations; smoothed slopes have errors of their own. It is as
+    good as ``Dg`` is.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms of the field.
+    candidate : Candidate
+        Coefficients and starts of the field.
+    variance : array (d,)
+        Noise variance where weights are 1.
+    pieces : list
+        Paths from `follow`.
+
+    Attributes
+    ----------
+    targets : list of one array (n d,)
+        Observations minus the path plus the response to ``g``, in units of their noise, starts projected out.
+    coordinates : int
+        Forced coordinates in the regression: d.
+    """
+
+    def __init__(self, observations, dictionary, candidate, variance, pieces):
+        self.coordinates = d = dictionary.dim
+        terms, values = _in_use(dictionary, candidate)
+        interval_maps = compiled_maps(terms, values != 0)
+        self._pieces, self._maps, self._roots, self._starts, targets = pieces, [], [], [], []
+        for k, (piece, (t, z)) in enumerate(zip(pieces, observations.samples, strict=True)):
+            halves = np.repeat(0.5 * piece.steps, 2)
+            once = np.ones(len(halves), dtype=np.int64)
+            _, tangents = interval_maps(values[values != 0], piece.path, halves, once)
+            maps = np.ascontiguousarray(tangents[:, :, :d])
+            own, by_start = _responses(
+                maps, terms.columns(piece.path.T).T @ values, piece.steps, piece.observed
+            )
+            root = np.sqrt(observations.weights[k][: len(t)] / variance)
+            target = (z - piece.path[2 * piece.observed] + np.einsum("nicc->ni", own)) * root
+            starts, _ = np.linalg.qr((by_start * root[:, :, None]).reshape(-1, d))
+            self._maps.append(maps)
+            self._roots.append(root)
+            self._starts.append(starts)
+            targets.append(_without(starts, target.reshape(-1, 1))[:, 0])
+        self.targets = [np.concatenate(targets)]
+
+    def columns(self, functions, monomials):
+        """Responses to forcings of each coordinate by products of functions and monomials.
+
+        Parameters
+        ----------
+        functions : Dictionary
+            ``p`` terms without monomials.
+        monomials : Dictionary
+            ``q`` terms.
+
+        Returns
+        -------
+        list of one array (n d, d q p)
+            By forced coordinate, monomial and function; 0 for products with a pole on the path.
+        """
+        parts = []
+        forcings = _forcings(functions, monomials, self._pieces)
+        for k, (piece, values) in enumerate(zip(self._pieces, forcings, strict=True)):
+            response, _ = _responses(self._maps[k], values, piece.steps, piece.observed)
+            response *= self._roots[k][:, :, None, None]
+            parts.append(_without(self._starts[k], response.reshape(len(self._starts[k]), -1)))
+        return [np.concatenate(parts)]
+
+
+def _without(orthonormal, columns):
+    return columns - orthonormal @ (orthonormal.T @ columns)
+
+
+@compiled
+def _product(a, b, out):
+    """Product of small matrices; numba's own takes seconds to compile."""
+    for i in range(a.shape[0]):
+        for k in range(b.shape[1]):
+            total = 0.0
+            for j in range(b.shape[0]):
+                total += a[i, j] * b[j, k]
+            out[i, k] = total
+
+
+@compiled
+def _responses(maps, values, steps, observed):
+    """Responses (n, d, d, m) of the samples to forcings of each coordinate, and (n, d, d) to the start.
+
+    Forcings (2 F + 1, m) are integrated by Simpson's rule over each of the F steps, which ``maps``
+    (2 F, d, d) propagate by halves.
+    """
+    d, m, n = maps.shape[1], values.shape[1], len(observed)
+    out, by_start = np.zeros((n, d, d, m)), np.zeros((n, d, d))
+    state, forced = np.zeros((d, d, m)), np.zeros((d, d, m))
+    start, whole, moved = np.eye(d), np.zeros((d, d)), np.zeros((d, d))
+    at = 0
+    for node in range(len(steps) + 1):
+        if node:
+            late, early = 2 * node - 1, 2 * node - 2
+            _product(maps[late], maps[early], whole)
+            _product(whole, start, moved)
+            start, moved = moved, start
+            sixth = steps[node - 1] / 6.0
+            for i in range(d):
+                for c in range(d):
+                    begin, middle = sixth * whole[i, c], 4.0 * sixth * maps[late, i, c]
+                    end = sixth if i == c else 0.0
+                    for k in range(m):
+                        forced[i, c, k] = (
+                            begin * values[early, k] + middle * values[late, k] + end * values[2 * node, k]
+                        )
+                    for j in range(d):
+                        factor = whole[i, j]
+                        if factor != 0.0:
+                            for k in range(m):
+                                forced[i, c, k] += factor * state[j, c, k]
+            state, forced = forced, state
+        if observed[at] == node:
+            for i in range(d):
+                for c in range(d):
+                    by_start[at, i, c] = start[i, c]
+                    for k in range(m):
+                        out[at, i, c, k] = state[i, c, k]
+            at += 1
+    return out, by_start

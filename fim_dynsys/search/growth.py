@@ -1,0 +1,121 @@
+"""Structures near good ones: terms added where the residuals ask for them, or at random, and pruned again."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from fim_dynsys.regression.refinement import expected_gains
+from fim_dynsys.search.candidates import judge
+from fim_dynsys.search.pruning import assumed_variance, refine, refine_and_prune, response
+
+GROWN = ", grown"
+SHAKEN = ", shaken"
+_TRIED = 4
+_ADDED = 3
+
+
+def grow(observations, dictionary, candidate, rounds=3, tried=_TRIED):
+    """Add the terms that promise most to a fitted candidate, fit and prune, for as long as BIC falls.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms that may be added.
+    candidate : Candidate
+        Where to start.
+    rounds : int
+        Largest number of terms added.
+    tried : int
+        Terms tried in each round.
+
+    Returns
+    -------
+    list of Candidate
+        All structures met, judged by integration, best first.
+    """
+    best, fit = refine(observations, dictionary, candidate, observations.path)
+    met = [best]
+    for _ in range(rounds):
+        if not np.isfinite(best.score):
+            break
+        gains = _gains(observations, dictionary, best, fit)
+        order = np.argsort(gains)[::-1][:tried]
+        found = []
+        for k in order[gains[order] > 0.0]:
+            support = best.support
+            support.flat[k] = True
+            found += _fitted(observations, dictionary, best, support, fit.paths, GROWN)
+        met += found
+        better = min(found, key=lambda c: c.score, default=best)
+        if better.score >= best.score:
+            break
+        best, fit = refine(observations, dictionary, better, fit.paths, (1,))
+    return _judged(observations, dictionary, met)
+
+
+def shake(observations, dictionary, candidate, rounds, rng, likely=None):
+    """Add random terms to the best structure so far, fit and prune; a local search over structures.
+
+    Parameters
+    ----------
+    observations, dictionary, candidate
+        As for `grow`.
+    rounds : int
+        Number of structures tried.
+    rng : numpy.random.Generator
+        Draws the terms.
+    likely : array (m, d), optional
+        Weights with which coefficients are drawn; default equal ones.
+
+    Returns
+    -------
+    list of Candidate
+        All structures met, judged by integration, best first.
+    """
+    best, fit = refine(observations, dictionary, candidate, observations.path)
+    met, seen = [best], {best.support.tobytes()}
+    chance = np.ones(best.coefficients.shape) if likely is None else np.asarray(likely, dtype=float)
+    for _ in range(rounds):
+        if not np.isfinite(best.score):
+            break
+        free = np.flatnonzero(~best.support)
+        weight = chance.flat[free]
+        count = min(_ADDED, len(free), int(np.count_nonzero(weight)))
+        if not count:
+            break
+        support = best.support
+        support.flat[rng.choice(free, size=count, replace=False, p=weight / weight.sum())] = True
+        if support.tobytes() in seen:
+            continue
+        seen.add(support.tobytes())
+        found = _fitted(observations, dictionary, best, support, fit.paths, SHAKEN)
+        met += found
+        better = min(found, key=lambda c: c.score, default=best)
+        if better.score < best.score - 1e-6:
+            best, fit = refine(observations, dictionary, better, fit.paths, (1,))
+    return _judged(observations, dictionary, met)
+
+
+def _gains(observations, dictionary, candidate, fit):
+    assumed = assumed_variance(observations, candidate)
+    information, score, _ = response(
+        observations, dictionary, candidate, assumed, fit.paths, fit.initial_states
+    )
+    return expected_gains(information, score, candidate.support.ravel())
+
+
+def _fitted(observations, dictionary, start, support, paths, note):
+    """Fits of a wider structure and of what remains of it."""
+    origin = start.origin if note in start.origin else f"{start.origin}{note}"
+    # a coefficient of exactly zero would not count as a term
+    small = np.where(support & ~start.support, 1e-9, start.coefficients)
+    return refine_and_prune(
+        observations, dictionary, replace(start, coefficients=small, origin=origin), paths, (1,)
+    )
+
+
+def _judged(observations, dictionary, met):
+    finite = [c for c in met if c.is_finite]
+    return judge(observations, dictionary, finite)

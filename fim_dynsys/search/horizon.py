@@ -1,0 +1,154 @@
+"""Candidates judged and fitted over short horizons: for chaotic data, which few follow from start to end."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.search.candidates import judge, propose, score
+from fim_dynsys.search.pruning import (
+    ITERATIONS,
+    MAX_TERMS,
+    distinct_structures,
+    pruned,
+    refine,
+    refine_and_prune,
+)
+
+_HORIZON = 1.0  # time in which the state travels one standard deviation
+_TERMS_PER_STATE = 25
+_UNEXPLAINED = 0.5
+_STILL = 1e-12  # of the mean square: a coordinate of less variance does not move
+_NOISE_ALONE = 2.0  # times the noise variance
+_MERGED = 3  # windows at a time
+_MERGED_FITS = 3
+_LAST_ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
+
+
+def follows(observations, candidate):
+    """Whether an integrated candidate explains half of the variance of the samples at least."""
+    if candidate.variance is None:
+        return False
+    moving = np.maximum(observations.signal_variance, _STILL)
+    return bool(np.mean(candidate.variance / moving) < _UNEXPLAINED)
+
+
+def explains(observations, candidate):
+    """Whether what an integrated candidate leaves of the samples is hardly more than their noise."""
+    return candidate.variance is not None and bool(
+        np.mean(candidate.variance / observations.noise_variance) < _NOISE_ALONE
+    )
+
+
+def merged_hypotheses(observations, dictionary, candidates, structures):
+    """Structures fitted with a free start in every window of about one unit of time, which are then merged.
+
+    A wrong structure, and a right one with coefficients that are a little off, leave a chaotic path equally
+    soon: integrated from start to end they cannot be told apart, nor is a fit in few pieces likely to find
+    the way. The candidates are ranked by how well each predicts one unit of time ahead; the best structures
+    are fitted and pruned with free starts, and the best fits again with a third as many windows until one is
+    left.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms of the candidates.
+    candidates : list of Candidate
+        Where structures and starts are taken from; scores are not used.
+    structures : int
+        Number of structures that are fitted.
+
+    Returns
+    -------
+    list of Candidate
+        All that was met on the way, integrated in one piece, best first.
+    """
+    windows, count = _windows(observations)
+    met, fits = [], {}
+    ranked = _judged(observations, dictionary, candidates, windows)
+    for candidate in distinct_structures(ranked, structures, MAX_TERMS):
+        found, best, fit = pruned(observations, dictionary, candidate, observations.path, (count,))
+        met += found
+        fits[best.support.tobytes()] = best, fit
+    for best, fit in sorted(fits.values(), key=lambda own: own[0].score)[:_MERGED_FITS]:
+        left = count
+        while left > 1 and np.isfinite(best.score):
+            left = max(left // _MERGED, 1)
+            steps = _LAST_ITERATIONS if left == 1 else ITERATIONS
+            best, fit = refine(observations, dictionary, best, fit.paths, (left,), steps)
+            met.append(best)
+    return judge(observations, dictionary, [c for c in met if c.is_finite])
+
+
+def short_horizon_hypotheses(observations, dictionary, structures, smoothers):
+    """Sparse regressions ranked by how well each predicts one unit of time ahead, the best fitted likewise.
+
+    Trajectories are cut into windows of about one unit of time. A candidate is integrated over each from its
+    smoothed first state; the best structures are fitted with a free start in every window, and pruned.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Monomials.
+    structures : int
+        Number of structures that are fitted.
+    smoothers : sequence of Smoother
+        Whose slopes are regressed.
+
+    Returns
+    -------
+    list of Candidate
+        Scored by the BIC of their windows, best first: on the nodes of its fit where a candidate was fitted.
+    """
+    windows, count = _windows(observations)
+    ranked = _judged(
+        observations,
+        dictionary,
+        propose(observations, dictionary, range(1, dictionary.degree + 1), smoothers),
+        windows,
+    )
+    met = []
+    for candidate in distinct_structures(ranked, structures, _TERMS_PER_STATE * observations.dim):
+        met += refine_and_prune(observations, dictionary, candidate, observations.path, (count,))
+    met = [c for c in met if c.is_finite]
+    return sorted(ranked + met, key=lambda c: c.score)
+
+
+def _windows(observations):
+    """Padded windows: smoothed first states (W, d), times (W, m), samples and weights (W, m, d).
+
+    And their number in a piece, on average.
+    """
+    parts = []
+    for (t, z), path, weights in zip(
+        observations.samples, observations.path, observations.weights, strict=True
+    ):
+        count = max(min(round(t[-1] / _HORIZON), len(t) // 2), 1)
+        bounds = np.round(np.linspace(0, len(t), count + 1)).astype(int)
+        parts += [(path[a], t[a:b] - t[a], z[a:b], weights[a:b]) for a, b in pairwise(bounds)]
+    longest = max(len(t) for _, t, _, _ in parts)
+
+    def padded(arrays, mode):
+        return np.stack(
+            [np.pad(a, [(0, longest - len(a)), *[(0, 0)] * (a.ndim - 1)], mode=mode) for a in arrays]
+        )
+
+    starts, times, samples, weights = zip(*parts, strict=True)
+    padding = padded(times, "edge"), padded(samples, "edge"), padded(weights, "constant")
+    return (np.stack(starts), *padding), max(len(parts) // len(observations.samples), 1)
+
+
+def _judged(observations, dictionary, candidates, windows):
+    starts, times, samples, weights = windows
+    fields = np.stack([candidate.coefficients for candidate in candidates])
+    each = np.broadcast_to(starts, (len(fields), *starts.shape))
+    scored = []
+    for candidate, path in zip(candidates, rollout(dictionary, fields, each, times, STEP_LIMIT), strict=True):
+        squares = np.where(weights > 0, weights * (path - samples) ** 2, 0.0)
+        scored.append(score(observations, candidate, squares.sum(axis=(0, 1)) / observations.n))
+    return sorted(scored, key=lambda c: c.score)

@@ -1,0 +1,141 @@
+"""Candidate fields for one data set: sparse regressions, an operator's opinion, and their trajectory fits."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.search.candidates import Candidate, judge, propose
+from fim_dynsys.search.horizon import explains, merged_hypotheses
+from fim_dynsys.search.pruning import MAX_TERMS, improve, refine_and_prune
+from fim_dynsys.search.reselection import reselect
+
+SOLVE = "operator, solve"
+STRUCTURE = "operator, structure"
+RATIOS = (1.0, 2.0, 4.0)
+"""A coefficient of the operator is kept where it is so many of its standard deviations."""
+
+STRUCTURES, WINDOWED = 3, 8
+"""Regressed structures that are fitted, and those that are fitted over short windows."""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What a pretrained operator says of the coefficients, in the units of the `Observations`.
+
+    Attributes
+    ----------
+    solves : array (S, m, d)
+        Its successive estimates, the last is the best.
+    variance : array (m, d)
+        Posterior variances of the last.
+    """
+
+    solves: np.ndarray
+    variance: np.ndarray
+
+    @classmethod
+    def scaled(cls, observations, dictionary, solves, variance):
+        """From coefficients (S, m, d) and variances (m, d) in the units of the data."""
+        scale, unit = observations.scale, observations.time_unit
+        factor = np.prod(scale**dictionary.exponents, axis=1)[:, None] * unit / scale
+        return cls(solves * factor, variance * factor**2)
+
+
+def hypotheses(
+    observations,
+    dictionary,
+    opinion=None,
+    structures=STRUCTURES,
+    smoothers=TIME_AWARE,
+    windowed=WINDOWED,
+):
+    """Candidates worth choosing from, each integrated over the observation times and scored by BIC.
+
+    Sparse regressions of smoothed slopes; the best structures among them fitted to the trajectories and
+    stripped of terms that do not pay; the operator's solves, and the structures that its last one suggests,
+    fitted and stripped likewise. Terms are chosen anew about the paths of the best fits, see `reselect`.
+    Where the best of all leaves more than noise, as with chaotic data, structures are also fitted over short
+    windows, see `merged_hypotheses`.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Monomials.
+    opinion : Opinion, optional
+        Of a pretrained operator.
+    structures : int
+        Number of regressed structures that are fitted.
+    smoothers : sequence of Smoother
+        Whose slopes are regressed.
+    windowed : int
+        Number of structures that are fitted over short windows where that is needed.
+
+    Returns
+    -------
+    list of Candidate
+        Best first, without two of the same coefficients.
+    """
+    degrees = range(1, dictionary.degree + 1)
+    proposed = propose(observations, dictionary, degrees, smoothers)
+    ranked = improve(observations, dictionary, judge(observations, dictionary, proposed), structures)
+    if opinion is not None:
+        said = [
+            Candidate(values, observations.start, f"{SOLVE} {k}", SOLVE)
+            for k, values in enumerate(opinion.solves)
+            if np.isfinite(values).all()
+        ]
+        fitted = fitted_structures(observations, dictionary, opinion, ranked)
+        ranked = ranked + judge(observations, dictionary, said + fitted)
+        proposed = proposed + said
+    found = distinct(ranked)
+    found = distinct(found + reselect(observations, dictionary, found))
+    if not explains(observations, found[0]):
+        merged = merged_hypotheses(observations, dictionary, proposed, windowed)
+        found = distinct(found + merged)
+    return found
+
+
+def fitted_structures(observations, dictionary, opinion, known):
+    """Trajectory fits of the terms that the operator's last solve is sure of.
+
+    Parameters
+    ----------
+    observations, dictionary, opinion
+        See `hypotheses`.
+    known : list of Candidate
+        Structures fitted among them are not fitted again.
+
+    Returns
+    -------
+    list of Candidate
+        Scored on the nodes of their fits; `judge` integrates them.
+    """
+    seen = {c.support.tobytes() for c in known if c.refined}
+    (solve,) = judge(observations, dictionary, [Candidate(opinion.solves[-1], observations.start, "", SOLVE)])
+    met = []
+    for ratio in RATIOS:
+        support = np.abs(solve.coefficients) > ratio * np.sqrt(opinion.variance)
+        if support.tobytes() in seen or not 0 < np.count_nonzero(support) <= MAX_TERMS:
+            continue
+        seen.add(support.tobytes())
+        start = replace(
+            solve,
+            coefficients=np.where(support, solve.coefficients, 0.0),
+            origin=f"{STRUCTURE} at {ratio:g} deviations",
+        )
+        met += refine_and_prune(observations, dictionary, start, observations.path)
+    return [c for c in met if c.is_finite]
+
+
+def distinct(candidates):
+    """Candidates with coefficients of their own, best first."""
+    kept, seen = [], set()
+    for candidate in sorted(candidates, key=lambda c: c.score):
+        key = candidate.coefficients.astype(np.float32).tobytes()
+        if key not in seen:
+            seen.add(key)
+            kept.append(candidate)
+    return kept

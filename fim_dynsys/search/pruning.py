@@ -1,0 +1,323 @@
+"""Candidates refined on the trajectories and stripped of terms that the data do not ask for."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from fim_dynsys.regression.kernels.sensitivities import interval_maps
+from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.refinement import fit_trajectory, path_response
+from fim_dynsys.regression.sparse import backward_elimination, solve_supports
+from fim_dynsys.search.candidates import judge, score
+
+PRUNED = ", pruned"
+_ROUNDS = 8
+ITERATIONS = 8
+"""Largest number of steps of a stage of a fit."""
+
+MAX_TERMS = 30
+"""Structures with more coefficients are not fitted."""
+
+_CANCELLED = 1e-10  # of an information's diagonal: above what eliminating the starts leaves to rounding
+
+
+def sparse_problem(dictionary, support):
+    """Right-hand side and derivatives of a polynomial field as functions of its non-zero coefficients.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        Polynomial terms.
+    support : bool array (m, d)
+        Coefficients that are parameters, in the order of ``numpy.nonzero``.
+
+    Returns
+    -------
+    rhs, jac_x, jac_p : callables
+        As `fit_trajectory` takes them.
+    """
+    if not dictionary.is_polynomial:
+        raise ValueError("sparse_problem: expected monomials only, got other kinds of terms.")
+    d = dictionary.dim
+    terms = dictionary.subset(np.flatnonzero(support.any(axis=1)))
+    term, coordinate = np.nonzero(support[support.any(axis=1)])
+    table, parameter = terms.table, np.arange(len(term))
+    rows = table.index[term]
+    by_coefficient = np.zeros((len(table), d * d, len(term)))
+    for j in range(d):
+        power = table.exponents[rows, j]
+        by_coefficient[table.lowered[rows, j], coordinate * d + j, parameter] += power
+
+    def rhs(x, p):
+        c = np.zeros((len(table), d))
+        c[rows, coordinate] = p
+        return table.columns(x.T).T @ c
+
+    def jac_x(x, p):
+        return (table.columns(x.T).T @ (by_coefficient @ p)).reshape(len(x), d, d)
+
+    def jac_p(x, p):
+        out = np.zeros((len(x), d, len(term)))
+        out[:, coordinate, parameter] = table.columns(x.T)[rows].T
+        return out
+
+    return rhs, jac_x, jac_p
+
+
+def compiled_maps(dictionary, support):
+    """The `interval_maps` of `fit_trajectory` for the problem of `sparse_problem`, compiled."""
+    row, column = np.nonzero(support)
+    no_inner = np.zeros((0, 3), dtype=np.intp)
+
+    def maps(p, nodes, steps, counts):
+        return interval_maps(dictionary.packed, row, column, p, no_inner, nodes, steps, counts)
+
+    return maps
+
+
+def refine(observations, dictionary, candidate, paths, segments=(5, 1), max_iterations=ITERATIONS):
+    """Fit a candidate's coefficients and starts to the trajectories, its terms kept.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms.
+    candidate : Candidate
+        Where to start.
+    paths : list of arrays (n, d)
+        States to linearise about first.
+    segments : sequence of int
+        Stages of free starts, see `fit_trajectory`.
+    max_iterations : int
+        Largest number of steps in each.
+
+    Returns
+    -------
+    candidate : Candidate
+        Scored on the nodes of the fit, which an integration in one piece need not follow: see `judge`.
+    fit : TrajectoryFit
+        Weighted by the inverse noise variance that the candidate's own residuals suggest.
+    """
+    support = candidate.support
+    fit, known = fit_samples(
+        observations,
+        candidate,
+        candidate.coefficients[support],
+        compiled_maps(dictionary, support),
+        paths,
+        segments,
+        max_iterations=max_iterations,
+    )
+    coefficients = np.zeros_like(candidate.coefficients)
+    coefficients[support] = fit.parameters
+    refined = replace(candidate, coefficients=coefficients, **known)
+    return score(observations, refined, refined.variance), fit
+
+
+def fit_samples(
+    observations,
+    candidate,
+    parameters,
+    maps,
+    paths,
+    segments=(5, 1),
+    prior_precision=None,
+    max_iterations=ITERATIONS,
+):
+    """Trajectory fit of a candidate's parameters and starts, and what it says of the candidate.
+
+    Parameters
+    ----------
+    observations, candidate, paths, segments, max_iterations
+        See `refine`.
+    parameters : array (q,)
+        Where to start.
+    maps : callable
+        The `interval_maps` of `fit_trajectory`.
+    prior_precision : array (q,) or (q, q), optional
+        Of the parameters about where they start.
+
+    Returns
+    -------
+    fit : TrajectoryFit
+    known : dict
+        Attributes of the candidate: ``start``, ``refined``, ``log_information`` and ``variance``.
+    """
+    assumed = assumed_variance(observations, candidate)
+    fit = fit_trajectory(
+        None,
+        None,
+        None,
+        parameters,
+        observations.start,
+        observations.samples,
+        observations.weights_over(assumed),
+        segments,
+        prior_precision=prior_precision,
+        start_precision=1.0 / observations.start_variance,
+        paths=paths,
+        max_step=STEP_LIMIT,
+        max_iterations=max_iterations,
+        check=False,
+        interval_maps=maps,
+    )
+    padded = np.zeros_like(observations.z)
+    for k, nodes in enumerate(fit.paths):
+        padded[k, : len(nodes)] = nodes
+    variance = observations.residual_variance(padded)
+    # gaps that the iterations left open count as misfit
+    on_nodes = observations.n * float(np.sum(variance / assumed))
+    variance = variance * max(fit.misfit / max(on_nodes, 1e-300), 1.0)
+    _, log_information = np.linalg.slogdet(fit.information + np.eye(len(fit.parameters)))
+    return fit, {
+        "start": fit.initial_states,
+        "refined": True,
+        "log_information": float(log_information),
+        "variance": variance,
+    }
+
+
+def response(observations, dictionary, candidate, variance, paths, starts):
+    """How the misfit of a candidate's paths depends on all coefficients, see `path_response`.
+
+    Parameters
+    ----------
+    observations, dictionary, candidate
+        See `refine`.
+    variance : array (d,)
+        To weigh coordinates by.
+    paths : list of arrays (n, d)
+        Of the candidate.
+    starts : array (P, d)
+        What the priors of the initial states are about.
+    """
+    return path_response(
+        compiled_maps(dictionary, np.ones(candidate.coefficients.shape, dtype=bool)),
+        candidate.coefficients.ravel(),
+        paths,
+        observations.samples,
+        observations.weights_over(variance),
+        starts,
+        1.0 / observations.start_variance,
+        STEP_LIMIT,
+    )
+
+
+def assumed_variance(observations, candidate):
+    """Residual variances to weigh coordinates by: the candidate's own, between noise level and signal."""
+    signal = observations.signal_variance
+    low = observations.noise_variance
+    given = low if candidate.variance is None else candidate.variance
+    return np.clip(np.where(np.isfinite(given), given, signal), low, np.maximum(0.3 * signal, low))
+
+
+def refine_and_prune(observations, dictionary, candidate, paths, segments=(5, 1)):
+    """Refine, drop the terms whose Wald statistics do not pay their share of the BIC, and repeat.
+
+    Parameters
+    ----------
+    observations, dictionary, candidate, paths, segments
+        See `refine`.
+
+    Returns
+    -------
+    list of Candidate
+        All structures met, each refined and scored on the nodes of its fit.
+    """
+    return pruned(observations, dictionary, candidate, paths, segments)[0]
+
+
+def pruned(observations, dictionary, candidate, paths, segments=(5, 1)):
+    """As `refine_and_prune`: all structures met, the best of them and its fit."""
+    best, fit = refine(observations, dictionary, candidate, paths, segments)
+    met = [best]
+    if not np.isfinite(best.score):
+        return met, best, fit
+    share, drop = 1.0, _droppable(observations, best, fit)
+    for _ in range(_ROUNDS):
+        count = max(int(share * len(drop)), min(len(drop), 1))
+        if not count:
+            break
+        smaller = _without(best, fit, drop[:count])
+        trial, trial_fit = refine(observations, dictionary, smaller, fit.paths, segments[-1:])
+        met.append(trial)
+        if trial.score < best.score:
+            best, fit, share = trial, trial_fit, 1.0
+            drop = _droppable(observations, best, fit)
+        elif count == 1:
+            break
+        else:
+            share *= 0.5
+    return met, best, fit
+
+
+def _droppable(observations, candidate, fit):
+    """Parameters, cheapest first, that cost more BIC than they explain in the linearised fit."""
+    if len(fit.parameters) < 2 or not np.isfinite(fit.information).all():
+        return np.zeros(0, dtype=np.intp)
+    # the weights may overrate the noise by now: one common factor is enough for the comparison
+    factor = observations.n * observations.dim / max(fit.misfit, 1e-300)
+    information = _information(fit) * min(max(factor, 1e-6), 1.0)
+    order, costs = backward_elimination(information, information @ fit.parameters)
+    gain = np.cumsum(math.log(max(observations.n * observations.dim, 2)) - costs)[:-1]
+    return order[: int(np.argmax(gain)) + 1] if gain.max(initial=0.0) > 0.0 else order[:0]
+
+
+def _information(fit):
+    return fit.information + _CANCELLED * np.diag(np.diagonal(fit.information))
+
+
+def _without(candidate, fit, dropped):
+    """The candidate without some parameters, the others where the linearised fit then has its minimum."""
+    kept = np.ones(len(fit.parameters), dtype=bool)
+    kept[dropped] = False
+    information = _information(fit)
+    values = solve_supports(information, information @ fit.parameters, kept)
+    coefficients = np.zeros_like(candidate.coefficients)
+    coefficients[candidate.support] = values
+    return replace(
+        candidate, coefficients=coefficients, origin=f"{candidate.origin.removesuffix(PRUNED)}{PRUNED}"
+    )
+
+
+def improve(observations, dictionary, ranked, count, max_terms=MAX_TERMS):
+    """Refine and prune the best distinct structures and judge everything met by integration.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Terms.
+    ranked : list of Candidate
+        Scored, best first.
+    count : int
+        Number of structures to start from.
+    max_terms : int
+        Structures with more coefficients are left as they are.
+
+    Returns
+    -------
+    list of Candidate
+        ``ranked`` and what was met, best first.
+    """
+    met = []
+    for candidate in distinct_structures(ranked, count, max_terms):
+        met += refine_and_prune(observations, dictionary, candidate, observations.path)
+    finite = [c for c in met if c.is_finite]
+    return sorted(ranked + judge(observations, dictionary, finite), key=lambda c: c.score)
+
+
+def distinct_structures(ranked, count, max_terms):
+    """The first so many candidates of different supports that have a score, some terms and not too many."""
+    seen = set()
+    for candidate in ranked:
+        if len(seen) == count:
+            return
+        structure, terms = candidate.support.tobytes(), np.count_nonzero(candidate.support)
+        if structure not in seen and 0 < terms <= max_terms and np.isfinite(candidate.score):
+            seen.add(structure)
+            yield candidate

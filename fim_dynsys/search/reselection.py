@@ -1,0 +1,140 @@
+"""Structures chosen anew where the data are linear in all coefficients: about the paths of good fits."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.regression.sparse import solve_supports
+from fim_dynsys.regression.subsets import search_subset
+from fim_dynsys.search.candidates import judge
+from fim_dynsys.search.horizon import follows
+from fim_dynsys.search.pruning import (
+    MAX_TERMS,
+    PRUNED,
+    assumed_variance,
+    distinct_structures,
+    refine_and_prune,
+    response,
+)
+
+RESELECTED = ", reselected"
+PRICES = (0.6, 1.0, 1.6)
+"""Prices of a term at which subsets are chosen, in those of the BIC."""
+
+FITS, ROUNDS = 4, 3
+MOST_COEFFICIENTS = 300
+"""Dictionaries with more coefficients than that are not searched: the cost grows with their square."""
+
+LEAST_LEFT = 0.1
+"""Of the noise variance, which may be overestimated: subsets that would leave less are not better for it."""
+
+
+def reselect(observations, dictionary, found):
+    """Structures selected about the paths of the best fits, fitted and pruned.
+
+    About the path of a fit, what is observed is linear in all coefficients, those that the fit does not have
+    included. Terms are chosen there by additions, drops and exchanges at several prices, fitted to the
+    trajectories and pruned; where that has a smaller BIC, once more about its own path. Regressions of
+    slopes see noise and smoothing in every slope; a response sees the noise of the samples only.
+
+    Parameters
+    ----------
+    observations : Observations
+        Data.
+    dictionary : Dictionary
+        Monomials; with more than `MOST_COEFFICIENTS` coefficients nothing is tried.
+    found : list of Candidate
+        Judged, best first. The first four structures that were fitted and follow the data are taken.
+
+    Returns
+    -------
+    list of Candidate
+        All new structures met, judged by integration.
+
+    References
+    ----------
+    A. Miller, Subset Selection in Regression, 2nd ed. (2002), sect. 3.4-3.5, on the linearisation of
+    H. G. Bock (1983) that trajectory fits step along.
+    """
+    if len(dictionary) * dictionary.dim > MOST_COEFFICIENTS:
+        return []
+    fitted = [c for c in found if c.refined]
+    seen = {c.support.tobytes() for c in fitted}
+    good = [c for c in fitted if follows(observations, c)]
+    met = []
+    for best in distinct_structures(good, FITS, MAX_TERMS):
+        for _ in range(ROUNDS):
+            new = _about(observations, dictionary, best, seen)
+            met += new
+            better = min(new, key=lambda c: c.score, default=best)
+            if better.score >= best.score:
+                break
+            best = better
+    return met
+
+
+def _about(observations, dictionary, candidate, seen):
+    """New structures chosen about one candidate's path, fitted, pruned and judged."""
+    path = rollout(
+        dictionary, candidate.coefficients[None], candidate.start[None], observations.t, STEP_LIMIT
+    )[0]
+    if not np.isfinite(path).all():
+        return []
+    paths = [own[: len(t)] for own, (t, _) in zip(path, observations.samples, strict=True)]
+    met = []
+    for coefficients in chosen_subsets(*_response(observations, dictionary, candidate, paths)):
+        support = coefficients != 0.0
+        if support.tobytes() in seen or not support.any():
+            continue
+        origin = f"{candidate.origin.removesuffix(PRUNED).removesuffix(RESELECTED)}{RESELECTED}"
+        start = replace(candidate, coefficients=coefficients, origin=origin)
+        found = refine_and_prune(observations, dictionary, start, paths, (1,))
+        seen.update(c.support.tobytes() for c in found)
+        met += [c for c in found if c.is_finite]
+    return judge(observations, dictionary, met) if met else []
+
+
+def _response(observations, dictionary, candidate, paths):
+    """What `chosen_subsets` takes, about a candidate's paths."""
+    assumed = assumed_variance(observations, candidate)
+    about = response(observations, dictionary, candidate, assumed, paths, observations.start)
+    least = LEAST_LEFT * float(np.mean(observations.noise_variance / assumed))
+    return *about, candidate.coefficients, observations.n, least
+
+
+def chosen_subsets(information, score, misfit, coefficients, n, least):
+    """Coefficients (m, d) of the subsets that a linearised fit suggests, one for each of `PRICES`.
+
+    Parameters
+    ----------
+    information, score : arrays (m d, m d), (m d,)
+        Half the second derivatives of the misfit by all coefficients, and minus half the first.
+    misfit : float
+        Weighted sum of squares of the fit; nothing is suggested where it is not finite.
+    coefficients : array (m, d)
+        What it is linearised about.
+    n : int
+        Number of samples.
+    least : float
+        Mean weighted square below which a misfit is not worth lowering.
+
+    Returns
+    -------
+    list of array (m, d)
+    """
+    now, samples = coefficients.ravel(), n * coefficients.shape[1]
+    moment = information @ now + score
+    total = misfit + now @ (moment + score)
+    equations = np.block([[information, moment[:, None]], [moment[None], np.array([[total]])]])
+    if not np.isfinite(equations).all():
+        return []
+    equations /= least
+    found = []
+    for price in PRICES:
+        penalty = np.full(len(now), price * math.log(samples))
+        active, _ = search_subset(equations, penalty, samples, MAX_TERMS)
+        found.append(solve_supports(information, moment, active).reshape(coefficients.shape))
+    return found

@@ -1,0 +1,1 @@
+"""Batched adaptive integration."""

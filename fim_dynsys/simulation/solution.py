@@ -1,0 +1,300 @@
+"""Batched adaptive integration of vector fields, with a step size and a status for each trajectory."""
+
+import warnings
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import xarray as xr
+
+from fim_dynsys.errors import SimulationWarning
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.simulation.batch import Batch
+from fim_dynsys.simulation.events import Watch
+from fim_dynsys.simulation.pairs import PAIRS
+from fim_dynsys.simulation.problem import FAILURES, Clock, Problem, Status
+from fim_dynsys.simulation.stiff import STIFF, integrate_one_by_one
+from fim_dynsys.trajectories import Trajectories
+
+
+def simulate(
+    field,
+    x0,
+    t,
+    rtol=1e-7,
+    atol=None,
+    events=None,
+    method="dop853",
+    max_steps=100_000,
+    max_step=np.inf,
+    escape=1e6,
+    progress=None,
+):
+    """Integrate a field, or several, from initial states and report the states at given times.
+
+    All trajectories advance together, one field call per stage, yet each has its own step size and ends on
+    its own: a failing one neither delays nor changes the others.
+
+    Parameters
+    ----------
+    field : VectorField, EnsembleField, or sequence of VectorField
+        One field for all trajectories; or n fields, field i for initial state i; or an ensemble, whose
+        members each integrate all initial states (members one after the other along ``trajectory``, with
+        a coordinate ``member``).
+    x0 : array_like (d,) or (n, d)
+        Initial states, at the first time.
+    t : array_like (m,) or (n, m), or list of n arrays
+        Times at which states are wanted, strictly increasing or strictly decreasing (then the field is
+        integrated backwards); shared, or per trajectory. NaN at the end of a row is padding.
+    rtol : float
+        Relative tolerance of the local error.
+    atol : float or array_like (d,), optional
+        Absolute tolerance; default rtol times the field's length scale, or times the largest coordinate of
+        the initial state where the field has none.
+    events : callable or sequence of callable, optional
+        ``g(t (n,), x (n, d)) -> (n,)``; a sign change of g within a step is located on the dense output by
+        bisection. As in scipy, ``g.direction`` > 0 or < 0 counts only changes to positive or to negative,
+        and ``g.terminal`` may be False, True or the number of occurrences after which to stop; unlike in
+        scipy it is True unless set. A zero at the very start does not count, and two changes within one
+        step cancel out (set `max_step`).
+    method : {"dop853", "rk45", "radau", "lsoda"}
+        The explicit pairs 8(5,3) and 5(4) of Dormand and Prince run batched; the two stiff methods are
+        scipy's, one trajectory after the other, with the field's Jacobian.
+    max_steps : int
+        Largest number of attempted steps per trajectory.
+    max_step : float
+        Largest step in time.
+    escape : float
+        A trajectory ends when a coordinate exceeds this multiple of the length scale (or of the initial
+        state, if that is larger).
+    progress : callable, optional
+        Called now and then with the fraction of the work done, between 0 and 1.
+
+    Returns
+    -------
+    Trajectories
+        All requested times. After a failure or a terminal event the states are NaN. Coordinates per
+        trajectory: ``status`` (values of `Status`) and ``t_stop``, the last time reached. With events, the
+        dataset also holds ``x_stop(trajectory, state)`` and every located occurrence in order of time:
+        ``event_time(trajectory, occurrence)``, ``event_index(trajectory, occurrence)`` (which event; -1
+        pads) and ``event_state(trajectory, occurrence, state)``.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, values are not finite, times are not strictly monotonic, or an option is
+        unknown.
+    TypeError
+        If ``field`` is not a field.
+
+    Warns
+    -----
+    SimulationWarning
+        Once, if any trajectory failed.
+
+    References
+    ----------
+    E. Hairer, S. P. Norsett, G. Wanner: Solving Ordinary Differential Equations I, 2nd ed., Springer 1993,
+    sections II.4 (step size control, starting step), II.5 and II.6 (pairs and their dense output).
+    """
+    fields, x0, t, which, member = _arranged(field, x0, t)
+    solution = integrate(
+        fields,
+        x0,
+        t,
+        which=which,
+        rtol=rtol,
+        atol=atol,
+        events=events,
+        method=method,
+        max_steps=max_steps,
+        max_step=max_step,
+        escape=escape,
+        progress=progress,
+    )
+    failed = Counter(Status(s).name for s in solution.status if s in FAILURES)
+    if failed:
+        reasons = ", ".join(f"{name} {count}" for name, count in sorted(failed.items()))
+        warnings.warn(
+            f"simulate: {failed.total()} of {len(x0)} trajectories stopped early ({reasons}); "
+            "their later states are NaN, see status and t_stop.",
+            SimulationWarning,
+            stacklevel=2,
+        )
+    return _as_trajectories(solution, fields[0], member, events)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Plain arrays of an integration.
+
+    Attributes
+    ----------
+    t : ndarray (n, m)
+        Requested times, NaN in padding.
+    x : ndarray (n, m, d)
+        States there, NaN after the stop.
+    status : ndarray (n,) of int8
+        Values of `Status`.
+    t_stop : ndarray (n,)
+        Last time reached.
+    x_stop : ndarray (n, d)
+        State there.
+    n_steps : ndarray (n,) of int
+        Attempted steps.
+    occurrences : tuple of (int, float, int, ndarray (d,))
+        Trajectory, time, index and state of every located event.
+    """
+
+    t: np.ndarray
+    x: np.ndarray
+    status: np.ndarray
+    t_stop: np.ndarray
+    x_stop: np.ndarray
+    n_steps: np.ndarray
+    occurrences: tuple
+
+
+def integrate(
+    fields,
+    x0,
+    t,
+    *,
+    which=None,
+    rtol=1e-7,
+    atol=None,
+    events=None,
+    method="dop853",
+    max_steps=100_000,
+    max_step=np.inf,
+    escape=1e6,
+    progress=None,
+):
+    """As `simulate`, for callers that want plain arrays and no warning.
+
+    Parameters
+    ----------
+    fields : sequence of VectorField
+        Fields of one kind.
+    x0 : ndarray (n, d)
+        Initial states.
+    t : ndarray (m,) or (n, m)
+        Times.
+    which : ndarray (n,) of int, optional
+        Number of the field of each trajectory; default the only field, or one each.
+    rtol, atol, events, method, max_steps, max_step, escape, progress
+        As for `simulate`.
+
+    Returns
+    -------
+    Solution
+    """
+    clock = Clock.of(t, len(x0))
+    problem = Problem.of(fields, x0, clock, which, rtol, atol, escape, max_steps, max_step)
+    watch = Watch.of(events, len(x0))
+    if method in PAIRS:
+        run = Batch(problem, PAIRS[method], watch)
+        run.finish(progress)
+        outcome = run.outcome
+    elif method in STIFF:
+        outcome = integrate_one_by_one(problem, STIFF[method], watch, progress)
+    else:
+        raise ValueError(f"simulate: expected method among {[*PAIRS, *STIFF]}, got {method!r}.")
+    outcome.blank_unreached(clock)
+    return Solution(
+        clock.times(len(x0)),
+        outcome.x,
+        outcome.status,
+        clock.at(outcome.s_stop),
+        outcome.x_stop,
+        outcome.n_steps,
+        tuple(watch.occurrences),
+    )
+
+
+def _arranged(field, x0, t):
+    """Fields, initial states ``(n, d)``, times, number of the field, and member (or None) per trajectory."""
+    members = isinstance(field, EnsembleField)
+    fields = [field] if isinstance(field, VectorField) else field
+    if not isinstance(fields, list | tuple | EnsembleField) or not all(
+        isinstance(f, VectorField) for f in fields
+    ):
+        raise TypeError(
+            f"simulate: expected a VectorField, a list of them or an EnsembleField, got "
+            f"{type(field).__name__}; wrap a function in CallableField, pass a fitted model's field_."
+        )
+    if not len(fields):
+        raise ValueError("simulate: expected at least one field, got none.")
+    x0, t = np.atleast_2d(np.asarray(x0)), _padded_times(t)
+    rows = {len(x0), len(t) if t.ndim == 2 else 1, 1 if members else len(fields)} - {1}
+    if len(rows) > 1:
+        raise ValueError(
+            f"simulate: expected as many initial states as fields and rows of times (or one), got {len(x0)} "
+            f"states, {len(fields)} fields and times of shape {t.shape}."
+        )
+    n = max(rows, default=1)
+    x0 = np.broadcast_to(x0, (n, x0.shape[-1])) if x0.ndim == 2 else x0
+    if not members:
+        return fields, x0, t, None, None
+    member = np.repeat(np.arange(len(fields)), n)
+    per_trajectory = t.ndim == 2 and len(t) == n
+    return (
+        fields,
+        np.tile(x0, (len(fields), 1)),
+        np.tile(t, (len(fields), 1)) if per_trajectory else t,
+        member,
+        member,
+    )
+
+
+def _padded_times(t):
+    """Times as one array; a list of arrays of different lengths is padded with NaN."""
+    if isinstance(t, list | tuple) and len({np.size(row) for row in t}) > 1:
+        rows = [np.asarray(row, dtype=float).ravel() for row in t]
+        t = np.full((len(rows), max(map(len, rows))), np.nan)
+        for padded, row in zip(t, rows, strict=True):
+            padded[: len(row)] = row
+    return np.asarray(t)
+
+
+def _as_trajectories(solution, field, member, events):
+    n_obs = np.isfinite(solution.t).sum(axis=1)
+    coords = {"status": solution.status, "t_stop": solution.t_stop}
+    if member is not None:
+        coords["member"] = member
+    simulated = Trajectories.from_arrays(
+        [x[:n] for x, n in zip(solution.x, n_obs, strict=True)],
+        [t[:n] for t, n in zip(solution.t, n_obs, strict=True)],
+        state_names=field.state_names,
+        coords=coords,
+        units=None if field.context is None else _units(field),
+    )
+    return simulated if events is None else _with_occurrences(simulated, solution)
+
+
+def _units(field):
+    known = {"t", *field.state_names}
+    return {name: unit for name, unit in field.context.units.items() if name in known}
+
+
+def _with_occurrences(simulated, solution):
+    n, _, d = solution.x.shape
+    counts = np.bincount([row for row, *_ in solution.occurrences], minlength=n)
+    times = np.full((n, counts.max()), np.nan)
+    index = np.full(times.shape, -1)
+    states = np.full((*times.shape, d), np.nan)
+    filled = np.zeros(n, dtype=int)
+    for row, t, event, state in solution.occurrences:
+        place = row, filled[row]
+        times[place], index[place], states[place] = t, event, state
+        filled[row] += 1
+    by_state = ("trajectory", "occurrence", "state")
+    return Trajectories(
+        simulated.dataset.assign(
+            x_stop=xr.Variable(("trajectory", "state"), solution.x_stop),
+            event_time=xr.Variable(by_state[:2], times),
+            event_index=xr.Variable(by_state[:2], index),
+            event_state=xr.Variable(by_state, states),
+        )
+    )

@@ -1,0 +1,124 @@
+"""Stiff fields: one trajectory after the other under scipy's implicit solvers."""
+
+import warnings
+
+import numpy as np
+from scipy.integrate import LSODA, Radau
+
+from fim_dynsys.simulation.problem import Outcome, Status
+
+STIFF = {"radau": Radau, "lsoda": LSODA}
+
+
+def integrate_one_by_one(problem, solver_class, watch, progress):
+    """One trajectory after the other with a solver of scipy."""
+    outcome = Outcome(problem)
+    n = len(problem.x0)
+    for row in range(n):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            # LSODA words its failures as warnings; the status says it.
+            warnings.filterwarnings("ignore", category=UserWarning, module="scipy.integrate")
+            _Single(problem, row, outcome, watch).finish(solver_class)
+        if progress is not None:
+            progress((row + 1) / n)
+    return outcome
+
+
+class _Single:
+    """One trajectory under a solver of scipy."""
+
+    def __init__(self, problem, row, outcome, watch):
+        self.problem, self.row, self.outcome, self.watch = problem, row, outcome, watch
+        self.field = problem.fields[problem.which[row]]
+        clock = problem.clock
+        self.sign = clock.sign[0 if len(clock.sign) == 1 else row]
+        self.end = clock.end[0 if len(clock.end) == 1 else row]
+        self.sampled = 1
+
+    def finish(self, solver_class):
+        """Integrate to the end and write down the outcome."""
+        outcome, row, x0 = self.outcome, self.row, self.problem.x0[self.row]
+        if self.end <= 0:
+            return
+        if not np.isfinite(self._rhs(0.0, x0)).all():
+            outcome.status[row] = Status.NON_FINITE
+            return
+        solver = solver_class(
+            self._rhs,
+            0.0,
+            x0,
+            self.end,
+            rtol=self.problem.rtol,
+            atol=self.problem.atol[row],
+            jac=self._jac,
+            max_step=self.problem.max_step,
+        )
+        self.g = self.watch.values(self._time(np.zeros(1)), x0[None])
+        status = None
+        while status is None:
+            outcome.n_steps[row] += 1
+            status = self._step(solver)
+        outcome.status[row] = status
+
+    def _rhs(self, s, x):
+        return self.sign * self.field._rhs(x[None])[0]
+
+    def _jac(self, s, x):
+        jac = self.sign * self.field._jac(x[None])[0]
+        if not np.isfinite(jac).all():
+            raise FloatingPointError
+        return jac
+
+    def _time(self, s):
+        return self.problem.clock.at(s, [self.row])
+
+    def _step(self, solver):
+        """One step of the solver; the status if it was the last, else None."""
+        try:
+            solver.step()
+        except FloatingPointError:
+            return Status.NON_FINITE
+        if solver.status == "failed" or not np.isfinite(solver.y).all():
+            finite = np.isfinite(solver.y).all() and np.isfinite(self._rhs(solver.t, solver.y)).all()
+            return Status.STEP_TOO_SMALL if finite else Status.NON_FINITE
+        return self._accept(solver)
+
+    def _accept(self, solver):
+        outcome, row = self.outcome, self.row
+        dense, s, x = solver.dense_output(), solver.t, solver.y
+        hit = self._cross(solver.t_old, s, dense, x) if self.g is not None else None
+        s, x = hit or (s, x)
+        clock = self.problem.clock
+        upto = int(clock.reached(np.array([s]), [row])[0])
+        if upto > self.sampled:
+            samples = np.arange(self.sampled, upto)
+            outcome.x[row, samples] = dense(clock.requested(np.full(len(samples), row), samples)).T
+            self.sampled = upto
+        outcome.s_stop[row], outcome.x_stop[row] = s, x
+        if hit:
+            return Status.EVENT
+        if solver.status == "finished":
+            return Status.SUCCESS
+        if (np.abs(x) > self.problem.limit[row]).any():
+            return Status.LEFT_BOUNDS
+        return Status.MAX_STEPS if outcome.n_steps[row] >= self.problem.max_steps else None
+
+    def _cross(self, s_old, s_new, dense, x_new):
+        """Locate events within the step; duration and state at the first terminal one, or None."""
+        watch, step = self.watch, s_new - s_old
+        g_new = watch.values(self._time(np.array([s_new])), x_new[None])
+        found = []
+        for event in np.flatnonzero(watch.changes(self.g, g_new)[:, 0]):
+            theta, states = watch.locate(
+                event,
+                lambda theta: dense(s_old + theta * step).T,
+                lambda theta: self._time(s_old + theta * step),
+                self.g[event],
+            )
+            found.append((theta[0], event, states[0]))
+        self.g = g_new
+        for theta, event, state in sorted(found, key=lambda entry: entry[:2]):
+            s = s_old + theta * step
+            if watch.note(self.row, self._time(s)[0], event, state):
+                return s, state
+        return None

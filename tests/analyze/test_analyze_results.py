@@ -1,0 +1,156 @@
+"""What all results share: tables, datasets, the deferred picture, and what analyses accept."""
+
+import enum
+import importlib
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from fim_dynsys import analyze
+from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.models.base import ModelKind, VectorFieldModel
+from fim_dynsys.regions import Region
+from fim_dynsys.trajectories import Trajectories
+
+EFFORT = Effort(seeds=64, iterations=7, points=1234, budget=5000, exhausted=False)
+
+
+class Kind(enum.Enum):
+    STABLE = "stable"
+    UNSTABLE = "un<stable"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Things(Result):
+    x: np.ndarray
+    eigenvalues: np.ndarray
+    kind: np.ndarray
+
+    def _rows(self):
+        rows = zip(self.x, self.eigenvalues, self.kind, strict=True)
+        return ["place", "eigenvalues", "kind"], [list(row) for row in rows]
+
+    def _variables(self):
+        return {
+            "x": (("thing", "state"), self.x),
+            "eigenvalues": (("thing", "mode"), self.eigenvalues),
+            "kind": (("thing",), self.kind),
+        }
+
+
+def things():
+    return Things(
+        np.array([[0.5, 1.0], [2.0, 1e-9]]),
+        np.array([[-1 + 2j, -1 - 2j], [3.0, 4.0]]),
+        np.array([Kind.STABLE, Kind.UNSTABLE]),
+        state_names=("u", "v"),
+        units={"u": "mV"},
+        effort=EFFORT,
+    )
+
+
+def line_field(**kwargs):
+    return CallableField(lambda x: -x, 2, **kwargs)
+
+
+def data(units=None):
+    x = np.array([[0.0, -1.0], [2.0, 3.0], [1.0, 1.0]])
+    return Trajectories.from_arrays(x, np.arange(3.0), state_names=["u", "v"], units=units)
+
+
+def test_table_has_one_line_per_thing_and_the_effort():
+    lines = str(things()).splitlines()
+    assert lines == repr(things()).splitlines()
+    assert lines[1].split() == ["place", "eigenvalues", "kind"]
+    assert lines[2] == "(0.5, 1)    (-1+2i, -1-2i)  stable"
+    assert "1,234 of 5,000 field points" in lines[-1]
+    assert len({line.index(word) for line, word in zip(lines[1:3], ("eigen", "(-1+2i"), strict=True)}) == 1
+
+
+def test_html_is_escaped():
+    page = things()._repr_html_()
+    assert page.count("<tr>") == 3
+    assert "<td>un&lt;stable</td>" in page
+
+
+def test_dataset_survives_netcdf(tmp_path):
+    things().to_xarray().to_netcdf(tmp_path / "things.nc", engine="h5netcdf")
+    read = xr.load_dataset(tmp_path / "things.nc", engine="h5netcdf")
+    eigenvalues = read.eigenvalues.sel(part="real") + 1j * read.eigenvalues.sel(part="imag")
+    np.testing.assert_array_equal(eigenvalues, things().eigenvalues)
+    assert read.x.sel(state="v").values.tolist() == [1.0, 1e-9]
+    assert read.kind.values.tolist() == ["stable", "un<stable"]
+    assert json.loads(read.attrs["units"]) == {"u": "mV"}
+    assert (read.attrs["effort_points"], read.attrs["effort_exhausted"]) == (1234, 0)
+
+
+def test_default_region_is_the_data_s_box_widened():
+    box = resolve_region(line_field(context=data()), None, "who")
+    np.testing.assert_allclose(box.low, [-0.2, -1.4], rtol=1e-15)
+    np.testing.assert_allclose(box.high, [2.2, 3.4], rtol=1e-15)
+    assert box.names == ("u", "v")
+    own = Region([-1, -1], [1, 1])
+    assert resolve_region(line_field(region=own), None, "who") == own
+    with pytest.raises(ValueError, match=r"^fixed_points: expected a region"):
+        resolve_region(line_field(), None, "fixed_points")
+
+
+def test_region_may_name_states_in_any_order():
+    box = resolve_region(line_field(context=data()), {"v": (0, 1), "u": (5, 6)}, "who")
+    assert box.low.tolist() == [5, 0]
+    box = resolve_region(line_field(context=data()), [(0, 1), (5, 6)], "who")
+    assert (box.low.tolist(), box.names) == ([0, 5], ("u", "v"))
+    with pytest.raises(ValueError, match="dimension 2, got 1"):
+        resolve_region(line_field(), [(0, 1)], "who")
+
+
+def test_labels_come_from_the_field():
+    assert labels(line_field()) == {"state_names": ("x0", "x1"), "units": {}}
+    assert labels(line_field(context=data({"u": "mV"})))["units"] == {"u": "mV"}
+
+
+class _Model(VectorFieldModel):
+    name = "line"
+    min_observations = 3
+
+    def infer(self, trajectories):
+        return line_field(context=trajectories)
+
+
+class _Latent:
+    name = "latent-something"
+    kind = ModelKind.LATENT
+    field_ = line_field()
+
+
+def test_models_are_unwrapped_or_refused_by_name():
+    field = line_field()
+    assert unwrap(field, "who") is field
+    model = _Model()
+    with pytest.raises(ValueError, match=r"^cycles: expected a fitted model, got 'line'"):
+        unwrap(model, "cycles")
+    model.fit(data())
+    assert unwrap(model, "who") is model.field_
+    with pytest.raises(TypeError, match=r"got 'latent-something', whose kind is 'latent dynamics'"):
+        unwrap(_Latent(), "who")
+    with pytest.raises(TypeError, match=r"analyze\.ensemble\(who"):
+        unwrap(EnsembleField([field, field]), "who")
+    with pytest.raises(TypeError, match="got function"):
+        unwrap(lambda x: x, "who")
+
+
+def test_public_names_are_those_of_their_files():
+    for name, file in analyze._PUBLIC.items():
+        value = getattr(analyze, name)
+        assert value is getattr(importlib.import_module(f"fim_dynsys.analyze.{file}"), name)
+        assert name in dir(analyze)
+        assert name != file
+        if isinstance(value, type) and issubclass(value, Result):
+            assert value.__repr__ is Result.__repr__, f"{name}: declare the dataclass with repr=False"
+    with pytest.raises(AttributeError, match="no attribute 'fixed_pints'"):
+        _ = analyze.fixed_pints

@@ -1,0 +1,111 @@
+"""Lyapunov exponents: exact spectra, Lorenz's, honest errors, and orbits that cannot be followed."""
+
+import numpy as np
+import pytest
+
+from fim_dynsys import AffineField, CallableField, Trajectories, systems
+from fim_dynsys.analyze.exponents import lyapunov
+from fim_dynsys.errors import SimulationWarning
+from fim_dynsys.simulation.problem import Status
+
+
+def test_equilibrium_has_the_real_parts_of_its_eigenvalues():
+    """A focus and a node direction: -a twice and -b."""
+    system = systems.get("linear_spiral")
+    found = lyapunov(system.field(), [1.0, 0.0, 1.0], n_pieces=8)
+    assert found.exponents == pytest.approx(system.truth("lyapunov"), abs=1e-6)
+    assert (found.error < 1e-4).all() and not found.effort.exhausted
+    assert found.divergence == pytest.approx(-2 * 0.1 - 0.4, abs=1e-9)
+
+
+def test_at_rest_on_a_saddle():
+    """The orbit through a fixed point is that point: exponents 3 and -2, to the integrator's tolerance."""
+    field = CallableField(lambda x: x @ np.array([[3.0, 0.0], [1.0, -2.0]]), 2)
+    found = lyapunov(field, [0.0, 0.0], n_pieces=4)
+    assert found.exponents == pytest.approx([3, -2], abs=1e-5)
+    assert (np.abs(found.exponents - [3, -2]) <= found.error).all()
+
+
+def test_cycle_has_the_logarithm_of_its_multiplier():
+    system = systems.get("van_der_pol")
+    rate = np.log(float(system.truth("cycle_multiplier"))) / float(system.truth("period"))
+    found = lyapunov(system.field(), [1.0, 1.0], n_pieces=64, budget=2_000_000)
+    assert found.exponents == pytest.approx([0, rate], abs=1e-3)
+    assert (np.abs(found.exponents - [0, rate]) <= found.error).all()
+
+
+def test_shear_without_chaos_stays_within_the_error():
+    """Neighbours in the pendulum's family part like t: the estimate falls like log(t) / t, and says so."""
+    found = lyapunov(systems.get("pendulum").field(), [1.0, 1.0], n_pieces=16, budget=400_000)
+    assert (np.abs(found.exponents) <= found.error).all()
+    assert (found.error < 0.05).all() and found.effort.exhausted
+
+
+def test_lorenz():
+    system = systems.get("lorenz")
+    found = lyapunov(system.field(), [1.0, 1.0, 1.0], n_pieces=128, budget=2_000_000)
+    truth = system.truth("lyapunov")
+    assert (np.abs(found.exponents - truth) <= found.error).all()
+    assert found.error[0] < 0.05
+    assert found.divergence == pytest.approx(-(10 + 1 + 8 / 3), abs=1e-9)
+    assert found.exponents.sum() == pytest.approx(found.divergence, abs=3e-4)
+    assert found.running.shape == (len(found.times), 3) and found.status is Status.SUCCESS
+    assert found.running[-1] == pytest.approx(found.exponents, abs=0.05)
+    assert found.duration == pytest.approx(128 * found.times[-1])
+
+
+def test_errors_cover_the_truth():
+    """Short estimates of Lorenz's exponent, from starts far off the attractor, lie within their errors."""
+    field = systems.get("lorenz").field()
+    starts = np.random.default_rng(0).uniform(5, 15, (2, 3))
+    short = [lyapunov(field, x, n_pieces=64, budget=1_000_000) for x in starts]
+    inside = [abs(found.exponents[0] - 0.9056) <= found.error[0] for found in short]
+    assert all(inside)
+    assert np.std([found.exponents[0] for found in short]) < 0.04
+
+
+def test_units_scale_the_rates():
+    field = systems.get("van_der_pol").field()
+    scaled = AffineField(field, scale=[1e3, 1e-3], shift=[5.0, -2.0], time_unit=10.0)
+    own = lyapunov(field, [1.0, 1.0], n_pieces=16, budget=300_000)
+    other = lyapunov(scaled, [1005.0, -1.999], n_pieces=16, budget=300_000)
+    assert (np.abs(other.exponents * 10 - own.exponents) <= other.error * 10 + own.error).all()
+    assert other.exponents * 10 == pytest.approx(own.exponents, abs=1e-2)
+
+
+def test_orbits_that_cannot_be_followed():
+    with pytest.warns(SimulationWarning, match="could not be followed"):
+        found = lyapunov(CallableField(lambda x: x**2, 1), [1.0])
+    assert np.isnan(found.exponents).all() and found.status is not Status.SUCCESS
+    assert found.status.name.lower() in str(found)
+    with pytest.warns(SimulationWarning):
+        nowhere = lyapunov(CallableField(lambda x: np.full_like(x, np.nan), 2), [1.0, 1.0])
+    assert nowhere.status is Status.NON_FINITE and len(nowhere.to_xarray()["times"]) == 0
+
+
+def test_support_is_stated():
+    t = np.linspace(0, np.pi, 60)
+    half = Trajectories.from_arrays(np.stack([np.cos(t), -np.sin(t)], axis=1), t)
+    field = CallableField(lambda x: np.stack([x[:, 1], -x[:, 0]], axis=1), 2, context=half)
+    found = lyapunov(field, [1.0, 0.0], n_pieces=16, budget=200_000)
+    assert found.supported == pytest.approx(0.5, abs=0.1)
+
+
+def test_result():
+    found = lyapunov(systems.get("linear_spiral").field(), [1.0, 0.0, 1.0], n_pieces=4)
+    assert "-0.4" in str(found) and "mean divergence" in str(found)
+    assert found.to_xarray()["exponents"].dims == ("mode",)
+
+
+@pytest.mark.parametrize(
+    ("x0", "options", "message"),
+    [
+        ([[1.0, 1.0]], {}, "one finite state"),
+        ([np.nan, 1.0], {}, "one finite state"),
+        ([1.0, 1.0], {"n_pieces": 1}, "2 pieces"),
+        ([1.0, 1.0], {"precision": 0.0}, "precision"),
+    ],
+)
+def test_refusals(x0, options, message):
+    with pytest.raises(ValueError, match=message):
+        lyapunov(systems.get("van_der_pol").field(), x0, **options)

@@ -1,0 +1,151 @@
+"""The calibration benchmark: bands of known width, failures, and one factor from the development split."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.calibration import __main__ as command
+from benchmarks.calibration import bands
+from benchmarks.calibration.bands import CAP, POINTS, evaluate
+from benchmarks.harness import Integrator, Problem, Trial
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.ensemble import EnsembleField
+
+T = np.linspace(0.0, 2.0, 81)
+TRIAL = Trial("decay", 1, 0.05, 0.0, 0, "paper")
+OFFSETS = np.linspace(-1.0, 1.0, 51)
+
+
+def decay() -> Problem:
+    """x' = -x from two initial states."""
+    starts = np.array([[2.0], [-1.0]])
+    return Problem("decay", 1, "", "ID", T, starts, starts[:, None, :] * np.exp(-T)[None, :, None])
+
+
+class Truth:
+    def infer(self, context, problem, trial):
+        return CallableField(lambda x: -x, 1)
+
+
+class Stated(CallableField):
+    def scale(self, x):
+        return np.full(np.shape(x), 0.1)
+
+
+@dataclass(frozen=True)
+class Model:
+    """Infers x' = 0.1 - x with members x' = 0.1 + offset - x."""
+
+    offsets: Any
+
+    @property
+    def field_(self):
+        return Stated(lambda x: 0.1 - x, 1)
+
+    def ensemble(self, n):
+        return EnsembleField([CallableField(lambda x, o=o: 0.1 + o - x, 1) for o in self.offsets])
+
+
+@dataclass(frozen=True)
+class Row:
+    model: Any
+    name: str = "known"
+    version: str = "1"
+    sees_truth: ClassVar[bool] = False
+
+    def fit(self, context):
+        if self.model is None:
+            raise np.linalg.LinAlgError("singular matrix")
+        return self.model
+
+
+def test_bands_are_quantiles_of_the_members_distances():
+    outcome = evaluate(Row(Model(OFFSETS)), decay(), TRIAL, Truth(), Integrator())
+    size = decay().references[0].std()
+    typical = np.mean(np.abs(decay().references[0][np.linspace(0, 80, POINTS + 1).astype(int)[1:]]))
+    own = outcome["field, own"]
+    np.testing.assert_allclose(own["error"], 0.1 / typical, rtol=1e-9)
+    # distances are |offset|, uniform on 0, 0.04, ... 1
+    np.testing.assert_allclose(own["half50"], 0.52 / typical, rtol=0.05)
+    np.testing.assert_allclose(own["half90"], 0.92 / typical, rtol=0.03)
+    stated = outcome["field, own, stated"]
+    np.testing.assert_allclose(stated["half90"], 0.1645 / typical, rtol=1e-3)
+    # x' = c - x: the path is off by c (1 - exp(-t))
+    path = outcome["trajectory, other"]
+    t = T[np.linspace(0, 80, POINTS + 1).astype(int)[1:]]
+    size = decay().references[1].std()
+    np.testing.assert_allclose(path["error"], 0.1 * (1 - np.exp(-t)) / size, rtol=1e-5)
+    np.testing.assert_allclose(path["half90"], 0.92 * (1 - np.exp(-t)) / size, rtol=0.03)
+    assert (outcome["status"], outcome["failed"]) == ("SUCCESS", 0.0)
+
+
+def test_members_that_leave_widen_the_band_to_its_cap():
+    class Exploding(Model):
+        def ensemble(self, n):
+            away = [CallableField(lambda x: 1.0 + x**2 * 40, 1)] * 3
+            return EnsembleField([*super().ensemble(n), *away])
+
+    outcome = evaluate(Row(Exploding([0.0] * 7)), decay(), TRIAL, Truth(), Integrator())
+    assert outcome["failed"] == pytest.approx(0.3)
+    assert outcome["trajectory, own"]["half90"][-1] == CAP
+    assert outcome["trajectory, own"]["half50"][-1] < 1e-5  # members are solved to 1e-6
+
+
+def test_a_failing_model_covers_nothing():
+    outcome = evaluate(Row(None), decay(), TRIAL, Truth(), Integrator())
+    assert (outcome["status"], outcome["message"]) == ("LinAlgError", "singular matrix")
+    for quantity in bands.QUANTITIES:
+        assert outcome[quantity]["error"] == [CAP] * POINTS
+        assert outcome[quantity]["half90"] == [0.0] * POINTS
+
+
+def records(source: str, half: float) -> list[dict[str, Any]]:
+    """Errors 0.01 ... 1 under bands of one width."""
+    about = {"source": source, "system": "s", "ic": 1, "dim": 1, "sigma": 0.05, "seed": 0, "model": "m"}
+    about |= {"version": "1", "status": "SUCCESS", "failed": 0.0, "seconds": 1.0, "message": ""}
+    error, width = np.arange(1, 101) / 100, np.full(100, half)
+    return [{**about, "quantity": "field, own", "error": error, "half50": width, "half90": width}]
+
+
+def test_bands_are_widened_by_what_the_development_split_asks_for():
+    trials = pd.DataFrame(records("development", 0.3) + records("odebench", 0.15))
+    found = command.factors(trials)
+    assert found["m", "field, own", 90] == pytest.approx(0.91 / 0.3)
+    scored = command.score(trials).set_index("source")
+    assert scored.loc["development", "cover90_raw"] == pytest.approx(0.30)
+    assert scored.loc["development", "cover90_recalibrated"] == pytest.approx(0.91)
+    assert scored.loc["odebench", "cover90_recalibrated"] == pytest.approx(0.45)
+    # width 0.91 on each side and the nine errors beyond it, 20 times their distance
+    beyond = 20 * np.sum(np.arange(1, 10) / 100) / 100
+    assert scored.loc["development", "score90_recalibrated"] == pytest.approx(2 * 0.91 + beyond)
+
+
+def test_bands_without_width_stay_so_where_no_factor_is_enough():
+    """Members that all leave at once have no spread about an answer that leaves as well."""
+    half = np.array([0.0, 1e-3, 2.0])
+    np.testing.assert_array_equal(command._widened(half, np.inf), [0.0, command.CAP, command.CAP])
+    np.testing.assert_array_equal(command._widened(half, 3.0), [0.0, 3e-3, 6.0])
+
+
+def test_command_writes_its_tables_and_resumes(tmp_path, monkeypatch, capsys):
+    calls = []
+
+    class Counting(Row):
+        def fit(self, context):
+            calls.append(context)
+            return super().fit(context)
+
+    problems = {command.DEVELOPMENT: ([decay()], Truth()), command.ODEBENCH: ([decay()], Truth())}
+    monkeypatch.setattr(command, "sources", lambda limit: problems)
+    monkeypatch.setattr(command.cli, "build_rows", lambda *_: [Counting(Model(OFFSETS[::10]))])
+    options = ["--out", str(tmp_path), "--workers", "1"]
+    assert command.main(options) == 0
+    assert command.main(options) == 0
+    assert len(calls) == 4  # two initial conditions, two noise levels; both splits hold the same trials
+    assert "odebench, noise 0.05" in capsys.readouterr().out
+    summary = pd.read_csv(tmp_path / "summary.csv")
+    assert set(summary["quantity"]) == {*bands.QUANTITIES, "field, own, stated", "field, other, stated"}
+    assert (summary["trials"] == 2).all()

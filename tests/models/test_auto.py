@@ -1,0 +1,133 @@
+"""The portfolio: what it searches, on which budget, and what it answers."""
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+from fim_dynsys import CallableField, Trajectories, simulate
+from fim_dynsys.regression.observed import largest_degree
+from fim_dynsys.testing import check_model
+
+
+def van_der_pol(noise=0.03, n=150, seed=0):
+    field = CallableField(lambda x: np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], 1), 2)
+    t = np.linspace(0.0, 10.0, n)
+    x = simulate(field, [1.0, 0.5], t).x[0]
+    return t, x, x * (1.0 + noise * np.random.default_rng(seed).normal(size=x.shape))
+
+
+def r2(truth, estimate):
+    return 1.0 - np.sum((estimate - truth) ** 2) / np.sum((truth - truth.mean(0)) ** 2)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    t, clean, noisy = van_der_pol()
+    return fim_dynsys.load("auto", budget="fast").fit(noisy, t), t, clean
+
+
+def test_equations_and_report(fitted):
+    model, t, clean = fitted
+    assert model.get_feature_names()[5] == "x1^2"
+    found = model.coefficients() != 0
+    names = model.get_feature_names()
+    truth = {("x1", 0), ("x0", 1), ("x1", 1), ("x0^2 x1", 1)}
+    assert {(names[k], i) for i, k in zip(*np.nonzero(found), strict=True)} == truth
+    assert model.score(clean, t) > 0.99
+    report = model.field_.fit_info.report
+    assert report["budget"] == "fast" and report["candidates"] > 5 and report["chosen by"] == "selector"
+    assert report["preferred"][0] == [report["chosen"], report["BIC"], report["weight"]]
+
+
+def test_the_same_seed_gives_the_same_field(fitted):
+    model, t, _ = fitted
+    again = fim_dynsys.load("auto", budget="fast").fit(van_der_pol()[2], t)
+    np.testing.assert_array_equal(again.coefficients(), model.coefficients())
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_traces_of_terms_are_left_out_of_exact_fields(noise):
+    t, clean, noisy = van_der_pol(noise)
+    model = fim_dynsys.load("auto", budget="fast")
+    field = model.infer(Trajectories.from_arrays(noisy, t))
+    share = np.abs(field.dictionary.evaluate(clean)).max(axis=0)[:, None] * np.abs(field.coefficients)
+    found = model.portfolio(Trajectories.from_arrays(noisy, t))
+    (best,) = [m for m in found.members if m.score == field.fit_info.report["BIC"]][:1]
+    if noise == 0.0:
+        assert (share[field.coefficients != 0].min()) > 0.5e-4 * np.abs(field(clean)).max()
+        assert np.count_nonzero(field.coefficients) == 4
+    else:
+        assert np.count_nonzero(field.coefficients) == best.candidate.support.sum()
+
+
+def test_contract():
+    check_model(lambda: fim_dynsys.load("auto", budget="fast"))
+
+
+def test_bad_input_is_refused():
+    t, _, noisy = van_der_pol(n=20)
+    with pytest.raises(ValueError, match=r"Auto: expected a budget among \['fast', 'full'\], got 'huge'"):
+        fim_dynsys.load("auto", budget="huge").fit(noisy, t)
+    with pytest.raises(ValueError, match="Auto: expected at least 5 complete samples"):
+        fim_dynsys.load("auto").infer(Trajectories.from_arrays([x[None] for x in noisy[:6]], [[0.0]] * 6))
+
+
+def test_degree_follows_states_and_samples():
+    assert [largest_degree(d, 1000) for d in (1, 3, 5, 6, 10, 11)] == [3, 3, 3, 2, 2, 1]
+    assert [largest_degree(2, n) for n in (20, 19, 12, 11)] == [3, 2, 2, 1]
+
+
+def test_functions_win_where_they_are_the_truth():
+    """A pendulum with large swings: no polynomial of degree 3 comes near."""
+    field = CallableField(lambda x: np.stack([x[:, 1], -np.sin(x[:, 0]) - 0.1 * x[:, 1]], 1), 2)
+    t = np.linspace(0.0, 15.0, 200)
+    clean = simulate(field, [2.8, 0.0], t).x[0]
+    model = fim_dynsys.load("auto", budget="fast").fit(clean, t)
+    report = model.field_.fit_info.report
+    assert report["best BIC with functions"] + 8 < report["best BIC of a polynomial"]
+    grid = np.stack(np.meshgrid(np.linspace(-2.5, 2.5, 7), np.linspace(-1.5, 1.5, 7)), -1).reshape(-1, 2)
+    np.testing.assert_allclose(model.predict(grid), field(grid), atol=0.02)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_a_linear_chain_of_ten_states(noise):
+    rng = np.random.default_rng(0)
+    matrix = -0.5 * np.eye(10) + np.diag(0.5 * np.ones(9), 1) - np.diag(0.7 * np.ones(9), -1)
+    field = CallableField(lambda x: x @ matrix.T, 10)
+    t = np.linspace(0.0, 6.0, 150)
+    clean = simulate(field, rng.normal(size=10), t).x[0]
+    noisy = clean * (1.0 + noise * rng.normal(size=clean.shape))
+    model = fim_dynsys.load("auto", budget="fast").fit(noisy, t)
+    path = model.simulate(clean[0], t)
+    assert r2(clean, path) > 0.99
+
+
+def test_several_trajectories_of_different_length_count():
+    t, _, noisy = van_der_pol(n=100)
+    other = simulate(
+        CallableField(lambda x: np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], 1), 2),
+        [-2.0, 2.0],
+        t[:60],
+    ).x[0]
+    both = Trajectories.from_arrays([noisy, other], [t, t[:60]])
+    field = fim_dynsys.load("auto", budget="fast").infer(both)
+    assert field.fit_info.initial_states.shape == (2, 2)
+    np.testing.assert_allclose(field.fit_info.initial_states[1], [-2.0, 2.0], atol=0.1)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.02])
+def test_lorenz_96_with_ten_states(noise):
+    """Chaotic: no field follows the samples to the end, so they are judged a short time ahead."""
+
+    def rates(x):
+        return (np.roll(x, -1, 1) - np.roll(x, 2, 1)) * np.roll(x, 1, 1) - x + 8.0
+
+    field, rng = CallableField(rates, 10), np.random.default_rng(0)
+    start = simulate(field, 8.0 + rng.normal(size=10), [0.0, 5.0]).x[0, -1]
+    t = np.linspace(0.0, 12.0, 900)
+    clean = simulate(field, start, t).x[0]
+    seen = clean[:750] * (1.0 + noise * rng.normal(size=(750, 10)))
+    model = fim_dynsys.load("auto", budget="fast").fit(seen, t[:750])
+    ahead, unseen = clean[750:], t[750:]
+    assert r2(rates(ahead), model.predict(ahead)) > 0.99
+    assert r2(ahead[:100], model.simulate(ahead[0], unseen[:100])) > 0.9

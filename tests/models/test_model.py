@@ -1,0 +1,580 @@
+"""The surface that every model offers, held on a least-squares model with a known answer."""
+
+import hashlib
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pysindy
+import pytest
+import xarray as xr
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import mean_squared_error
+
+import fim_dynsys
+from fim_dynsys import CallableField, Region, Trajectories
+from fim_dynsys.errors import (
+    DataWarning,
+    DistillationWarning,
+    FimDynsysWarning,
+    IgnoredInputWarning,
+    SimulationWarning,
+)
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.inputs import as_trajectories
+from fim_dynsys.models.members import bootstrap_context
+from fim_dynsys.testing import check_field, check_model, check_scaling
+
+A = np.array([[-0.1, 2.0], [-2.0, -0.1]])
+
+
+class LeastSquares(VectorFieldModel):
+    """Ridge regression of differences on monomials; solved exactly, so results are known."""
+
+    name, version = "least-squares", "1"
+    min_observations, max_dim, uses_x_dot = 6, 3, True
+    scale_equivariance = 1e-6
+
+    def __init__(self, degree=1, ridge=1e-12):
+        self.degree = degree
+        self.ridge = ridge
+
+    def infer(self, trajectories, x_dot=None):
+        data = trajectories.drop_incomplete(self.name)
+        if x_dot is None or data is not trajectories:
+            x_dot = [self.differentiate(x, t) for t, x in data.arrays()]
+        dictionary = Dictionary.polynomial(data.dim, self.degree)
+        columns = dictionary.evaluate(np.concatenate([x for _, x in data.arrays()]))
+        normal = columns.T @ columns + self.ridge * np.eye(len(dictionary))
+        coefficients = np.linalg.solve(normal, columns.T @ np.concatenate(x_dot))
+        return DictionaryField(dictionary, coefficients, context=data)
+
+
+class Kernel(VectorFieldModel):
+    """A model whose field is no sum of terms: a kernel regression of differences."""
+
+    name, version = "kernel", "1"
+    max_dim = None
+
+    def __init__(self, width=1.0):
+        self.width = width
+
+    def infer(self, trajectories):
+        data = trajectories.drop_incomplete(self.name)
+        x = np.concatenate([x for _, x in data.arrays()])
+        slopes = np.concatenate([self.differentiate(x, t) for t, x in data.arrays()])
+        return CallableField(KernelMean(x, slopes, self.width), data.dim, context=data)
+
+
+class KernelMean:
+    def __init__(self, x, y, width):
+        self.x, self.y, self.width = x, y, width
+
+    def __call__(self, points):
+        square = ((points[:, None] - self.x) ** 2).sum(axis=2) / (2 * self.width**2)
+        weights = np.exp(square.min(axis=1, keepdims=True) - square)
+        return (weights[:, :, None] * self.y).sum(axis=1) / weights.sum(axis=1, keepdims=True)
+
+
+@pytest.fixture
+def fitted(damped):
+    x, t = damped
+    exact = [v @ A.T for v in x]
+    return LeastSquares().fit(x, t, x_dot=exact, feature_names=["u", "v"])
+
+
+@pytest.mark.parametrize("model", [LeastSquares, Kernel])
+def test_contract(model):
+    check_model(model)
+
+
+def test_exact_derivatives_give_the_exact_system(fitted):
+    assert fitted.coefficients() == pytest.approx(np.column_stack([np.zeros(2), A]), abs=1e-10)
+    assert fitted.get_feature_names() == ["1", "u", "v"]
+    assert fitted.predict([1.0, 2.0]) == pytest.approx(A @ [1.0, 2.0], abs=1e-9)
+
+
+def test_simulation_agrees_with_the_exponential(fitted, damped):
+    (x, _), (t, _) = damped
+    path = fitted.simulate(x[0], t, integrator_kws={"rtol": 1e-10, "atol": 1e-12})
+    assert path == pytest.approx(x, abs=1e-8)
+    backwards = fitted.simulate(
+        x[-1], t[::-1], integrator_kws={"method": "LSODA", "rtol": 1e-10, "atol": 1e-12}
+    )
+    assert backwards[::-1] == pytest.approx(x, abs=1e-7)
+    assert fitted.forecast(x[:2], t).x.shape == (2, len(t), 2)
+
+
+def test_simulation_keeps_its_length_after_an_explosion():
+    t = np.linspace(0.0, 0.8, 60)
+    x = 1.0 / (1.0 - t)[:, None]  # dx/dt = x^2, infinite at t = 1
+    model = LeastSquares(degree=2).fit(x, t, x_dot=x**2)
+    with pytest.warns(SimulationWarning):
+        path = model.simulate([1.0], np.linspace(0.0, 2.0, 21))
+    assert path.shape == (21, 1)
+    assert path[:9, 0] == pytest.approx(1.0 / (1.0 - np.linspace(0.0, 0.8, 9)), rel=1e-4)
+    assert np.isnan(path[11:]).all()
+
+
+def test_integrator_keywords(fitted):
+    t = np.linspace(0.0, 1.0, 5)
+    with pytest.warns(IgnoredInputWarning, match="first_step"):
+        fitted.simulate([1.0, 0.0], t, integrator_kws={"first_step": 0.1, "rtol": 1e-5})
+    with pytest.raises(ValueError, match=r"LSODA.*got 'magic'"):
+        fitted.simulate([1.0, 0.0], t, integrator_kws={"method": "magic"})
+    with pytest.raises(ValueError, match=r"solve_ivp.*got 'euler'"):
+        fitted.simulate([1.0, 0.0], t, integrator="euler")
+
+
+def test_differentiation_and_score_equal_pysindy(damped):
+    rng = np.random.default_rng(3)
+    t = np.sort(rng.uniform(0, 5, 80))
+    x = np.stack([np.cos(2 * t), np.sin(3 * t)], axis=1)
+    model = LeastSquares()
+    expected = np.asarray(pysindy.FiniteDifference(axis=-2)(x, t))
+    assert model.differentiate(x, t) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    reference = pysindy.SINDy(
+        optimizer=pysindy.STLSQ(threshold=0.0, alpha=1e-12),
+        feature_library=pysindy.PolynomialLibrary(degree=1),
+    )
+    xs, ts = damped
+    reference.fit(xs, t=ts)
+    model.fit(xs, ts)
+    assert model.coefficients() == pytest.approx(reference.coefficients(), abs=1e-9)
+    assert model.score(xs, ts) == pytest.approx(reference.score(xs, t=ts), abs=1e-12)
+    assert model.score(xs, ts, metric=mean_squared_error) == pytest.approx(
+        reference.score(xs, t=ts, metric=mean_squared_error), abs=1e-15
+    )
+    assert model.score(xs, ts, multioutput="variance_weighted") == pytest.approx(
+        reference.score(xs, t=ts, multioutput="variance_weighted"), abs=1e-12
+    )
+
+
+def test_score_leaves_missing_observations_out(fitted, damped):
+    (x, _), (t, _) = damped
+    gaps = x.copy()
+    gaps[10, 0] = np.nan
+    assert fitted.score(gaps, t) == pytest.approx(fitted.score(x, t), abs=1e-3)
+
+
+def test_print_as_pysindy_does(fitted, capsys):
+    fitted.print(precision=1)
+    assert capsys.readouterr().out == "(u)' = -0.1 u +  2.0 v\n(v)' = -2.0 u + -0.1 v\n"
+    fitted.print(["du", "dv"], end=";")
+    assert capsys.readouterr().out.startswith("du = -0.100 u")
+
+
+def test_other_fields_are_distilled_and_say_so(damped, capsys):
+    x, t = damped
+    model = Kernel(width=0.3).fit(x, t)
+    with pytest.warns(DistillationWarning, match=r"Kernel.*residual 0\.\d+"):
+        model.print()
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) == 3
+    assert "relative residual" in printed[2]
+    with pytest.warns(DistillationWarning):
+        coefficients = model.coefficients()
+    points = x[0][::10]
+    columns = Dictionary.polynomial(2, 3).evaluate(points)
+    error = np.abs(columns @ coefficients.T - model.predict(points)).max()
+    assert error < 0.2 * np.abs(model.predict(points)).max()
+
+
+def test_a_new_fit_is_distilled_anew(damped):
+    x, t = damped
+    model = Kernel(width=0.3).fit(x, t)
+    with pytest.warns(DistillationWarning):
+        first = model.coefficients()
+        model.fit(x, [2 * s for s in t])
+        second = model.coefficients()
+    assert second == pytest.approx(first / 2, abs=1e-9)
+
+
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_predict_shapes(dimension):
+    t = np.linspace(0, 3, 30)
+    x = np.stack([np.exp(-t), np.exp(-2 * t)], axis=1)[:, :dimension]
+    model = LeastSquares().fit(x, t)
+    assert model.predict(x[0]).shape == (dimension,)
+    assert model.predict(list(x[0])).shape == (dimension,)
+    assert model.predict(x.reshape(5, 6, dimension)).shape == (5, 6, dimension)
+    assert [part.shape for part in model.predict((x, x[:2]))] == [(30, dimension), (2, dimension)]
+    if dimension == 1:
+        assert model.predict(x[:, 0]).shape == (30, 1)
+        assert model.simulate(1.0, t).shape == (30, 1)
+
+
+def test_dataarray_in_dataarray_out(damped):
+    (x, _), (t, _) = damped
+    labelled = xr.DataArray(x, dims=("time", "species"), coords={"time": t, "species": ["u", "v"]})
+    model = LeastSquares().fit(labelled)
+    assert model.feature_names == ["u", "v"]
+    answer = model.predict(labelled)
+    assert answer.dims == labelled.dims
+    assert answer.values == pytest.approx(model.predict(x))
+    again = LeastSquares().fit(labelled, 2 * t)
+    assert again.feature_names == ["u", "v"]
+    assert again.predict(x) == pytest.approx(model.predict(x) / 2, abs=1e-12)
+
+
+def test_labelled_inputs_give_the_same_fit(damped):
+    x, t = damped
+    names = ["u", "v"]
+    data = Trajectories.from_arrays(
+        x, t, state_names=names, coords={"mu": [1.0, 2.0]}, units={"u": "m", "t": "s"}
+    )
+    expected = LeastSquares().fit(x, t).coefficients()
+    for form in (data, data.dataset, data.to_dataframe().drop(columns="mu")):
+        model = LeastSquares().fit(form)
+        assert model.feature_names == names
+        assert model.coefficients() == pytest.approx(expected, abs=1e-12)
+    frame = pd.DataFrame(x[0], columns=names)
+    assert LeastSquares().fit(frame, t[0]).feature_names == names
+    renamed = as_trajectories(data, feature_names=["a", "b"])
+    assert renamed.state_names == ("a", "b")
+    assert renamed.units == {"a": "m", "t": "s"}
+    assert list(renamed.coords["mu"]) == [1.0, 2.0]
+
+
+def test_times_in_every_form(damped):
+    (x, _), (t, _) = damped
+    expected = LeastSquares().fit(x, t).coefficients()
+    step = t[1] - t[0]
+    forms = [(x, step), ([x], [t]), ([x, x], t), ((x, x), step), (x, list(t))]
+    for values, times in forms:
+        assert LeastSquares().fit(values, times).coefficients() == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"t": None}, ["expected times t", "got None"]),
+        ({"u": np.ones(5)}, ["LeastSquares", "control input", "ndarray"]),
+        ({"feature_names": ["a"]}, ["expected 2 different state names", "got ('a',)"]),
+        ({"x_dot": np.zeros((3, 2))}, ["x_dot of shapes", "(101, 2)", "(3, 2)"]),
+        ({"x": np.zeros((3, 2)), "t": np.arange(3.0)}, ["at least 6 observed points", "got 3"]),
+        ({"x": np.zeros((9, 4)), "t": np.arange(9.0)}, ["at most 3 states, got 4", "PCAReduction"]),
+        ({"x": np.full((9, 2), np.nan), "t": np.arange(9.0)}, ["got 0"]),
+    ],
+)
+def test_refused_fits_say_why_and_change_nothing(fitted, damped, change, words):
+    (x, _), (t, _) = damped
+    before = dict(vars(fitted))
+    with pytest.raises(ValueError) as raised:
+        fitted.fit(**{"x": x, "t": t} | change)
+    assert all(word in str(raised.value) for word in words), raised.value
+    assert vars(fitted) == before
+
+
+def test_labelled_data_with_times_twice(damped):
+    x, t = damped
+    with pytest.raises(ValueError, match="expected t=None with Trajectories"):
+        LeastSquares().fit(Trajectories.from_arrays(x, t), t[0])
+
+
+def test_a_failing_inference_keeps_the_earlier_fit(damped):
+    class Failing(LeastSquares):
+        def infer(self, trajectories, x_dot=None):
+            if self.degree == 2:
+                raise ValueError("Failing: no")
+            return super().infer(trajectories, x_dot)
+
+    x, t = damped
+    model = Failing().fit(x, t)
+    field = model.field_
+    with pytest.raises(ValueError, match="Failing: no"):
+        model.set_params(degree=2).fit(x, t)
+    assert model.field_ is field
+
+
+def test_unfitted_models_say_so():
+    with pytest.raises(NotFittedError, match=r"Kernel: expected a fitted model.*call fit"):
+        Kernel().predict([[0.0]])
+
+
+def test_constant_coordinate_is_named(damped):
+    (x, _), (t, _) = damped
+    constant = np.column_stack([x[:, 0], np.full(len(x), 0.3)])
+    with pytest.warns(DataWarning, match="constant over all observations: still"):
+        LeastSquares(ridge=1e-6).fit(constant, t, feature_names=["moving", "still"])
+
+
+def test_derivatives_without_use_warn_once(damped):
+    x, t = damped
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Kernel().fit(x, t, x_dot=x)
+    assert [w.category for w in caught] == [IgnoredInputWarning]
+    assert caught[0].filename == __file__
+
+
+# ---------------------------------------------------------------------- ensembles
+
+
+def test_ensemble_spread_is_the_standard_error():
+    """Members of a linear fit spread as its coefficients do over repetitions of the noise."""
+    t = np.linspace(0, 4, 60)
+
+    def noisy(seed):
+        rng = np.random.default_rng(seed)
+        x = [a * np.exp(-0.5 * t) for a in np.linspace(0.5, 2.0, 30)]
+        slopes = [-0.5 * v + 0.2 * rng.standard_normal(v.shape) for v in x]
+        return x, slopes
+
+    def slope(x, y):
+        return float(np.concatenate(x) @ np.concatenate(y) / np.sum(np.square(x)))
+
+    repeated = np.std([slope(*noisy(seed)) for seed in range(200)])
+
+    class Slopes(VectorFieldModel):
+        """Fits the slope against a second observed coordinate, which holds noisy derivatives."""
+
+        name = "slopes"
+
+        def infer(self, trajectories):
+            x = np.concatenate([v for _, v in trajectories.arrays()])
+            value = x[:, 0] @ x[:, 1] / (x[:, 0] @ x[:, 0])
+            coefficients = np.array([[0.0, 0.0], [value, 0.0], [0.0, 0.0]])
+            return DictionaryField(Dictionary.polynomial(2, 1), coefficients, context=trajectories)
+
+    x, y = noisy(1000)
+    pairs = [np.stack(pair, axis=1) for pair in zip(x, y, strict=True)]
+    members = Slopes().fit(pairs, t).ensemble(200, seed=0)
+    spread = np.std([member.coefficients[1, 0] for member in members])
+    # both standard deviations are known to 5 %, and 30 trajectories estimate it to 13 %
+    assert spread == pytest.approx(repeated, rel=0.35)
+
+
+def test_blocks_are_stretches_of_the_series():
+    t = np.linspace(0, 1, 41)
+    data = Trajectories.from_arrays(np.stack([t, t**2], axis=1), t, coords={"mu": [3.0]}, units={"t": "s"})
+    rng = np.random.default_rng(0)
+    contexts = [bootstrap_context(data, rng, 4) for _ in range(50)]
+    for context in contexts:
+        assert sum(context.n_obs) == 44  # four blocks of eleven
+        for own, x in context.arrays():
+            assert np.diff(own) == pytest.approx(1 / 40)
+            assert x[:, 1] == pytest.approx(own**2)
+        assert set(context.coords["mu"]) == {3.0}
+        assert context.units == {"t": "s"}
+    starts = {round(40 * own[0]) for context in contexts for own, _ in context.arrays()}
+    assert starts == set(range(31))
+
+
+def test_trajectories_are_resampled_whole(damped):
+    x, t = damped
+    data = Trajectories.from_arrays(x, t)
+    rng = np.random.default_rng(1)
+    seen = {tuple(bootstrap_context(data, rng, 4).n_obs) for _ in range(60)}
+    assert seen == {(101, 101), (101, 81), (81, 101), (81, 81)}
+
+
+def test_refit_hook_sees_the_first_fit(damped):
+    class Keeping(LeastSquares):
+        def _refit_member(self, field, context):
+            return DictionaryField(field.dictionary, 2 * field.coefficients, context=context)
+
+    x, t = damped
+    model = Keeping().fit(x, t)
+    assert model.ensemble(3)[2].coefficients == pytest.approx(2 * model.field_.coefficients)
+
+
+# ---------------------------------------------------------------------- keeping
+
+
+def test_closed_forms_are_restored_without_inference(fitted, tmp_path, monkeypatch):
+    fitted.save(tmp_path / "model")
+    monkeypatch.setattr(LeastSquares, "infer", None)
+    again = fim_dynsys.load_fitted(tmp_path / "model", factory=LeastSquares)
+    assert np.array_equal(again.coefficients(), fitted.coefficients())
+    assert again.feature_names == ["u", "v"]
+    assert again.get_params() == fitted.get_params()
+    assert again.context_.equals(fitted.context_)
+    check_field(again.field_)
+
+
+def test_other_fields_are_inferred_again(damped, tmp_path):
+    model = Kernel(width=0.4).fit(*damped)
+    model.save(tmp_path)
+    again = fim_dynsys.load_fitted(tmp_path, factory=Kernel)
+    assert again.width == 0.4
+    assert np.array_equal(again.predict(damped[0][0]), model.predict(damped[0][0]))
+
+
+def test_support_survives_gaps(damped, tmp_path):
+    (x, _), (t, _) = damped
+    gaps = x.copy()
+    gaps[20:40, 0] = np.nan
+    with pytest.warns(DataWarning, match="dropped 20"):
+        model = LeastSquares().fit(gaps, t)
+    model.save(tmp_path)
+    again = fim_dynsys.load_fitted(tmp_path, factory=LeastSquares)
+    assert again.context_.equals(model.context_)
+    assert np.array_equal(again.field_.support(x), model.field_.support(x))
+
+
+def test_another_version_warns(fitted, tmp_path, monkeypatch):
+    fitted.save(tmp_path)
+    monkeypatch.setattr(LeastSquares, "version", "2")
+    with pytest.warns(FimDynsysWarning, match=r"written by version 1 of least-squares.*version 2"):
+        fim_dynsys.load_fitted(tmp_path, factory=LeastSquares)
+
+
+def test_unregistered_models_need_their_factory(fitted, tmp_path):
+    fitted.save(tmp_path)
+    with pytest.raises(ValueError, match="registered model, got 'least-squares'"):
+        fim_dynsys.load_fitted(tmp_path)
+
+
+def test_parameters_that_json_cannot_hold(damped, tmp_path):
+    x, t = damped
+    model = LeastSquares(ridge=np.float64(1e-9)).fit(x, t)
+    with pytest.raises(ValueError, match=r"least-squares that JSON can hold, got ridge="):
+        model.save(tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def _write_header(folder, **changes):
+    path = folder / "model.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("damage", "error", "words"),
+    [
+        (lambda f: (f / "model.json").unlink(), FileNotFoundError, "without model.json"),
+        (lambda f: (f / "model.json").write_text("{"), ValueError, "damaged file"),
+        (lambda f: (f / "model.json").write_text("[]"), ValueError, "foreign"),
+        (lambda f: _write_header(f, format_version=2), ValueError, "format_version 1.*got 2"),
+        (lambda f: _write_header(f, params=[1]), ValueError, "well-formed params"),
+        (lambda f: _write_header(f, sha256={"../x": "0"}), ValueError, "well-formed sha256"),
+        (lambda f: (f / "context.nc").write_bytes(b"no"), ValueError, "context.nc with sha256.*damaged"),
+        (lambda f: (f / "field.npz").unlink(), ValueError, "expected field.npz"),
+    ],
+)
+def test_damaged_folders(fitted, tmp_path, damage, error, words):
+    fitted.save(tmp_path)
+    damage(tmp_path)
+    with pytest.raises(error, match=words):
+        fim_dynsys.load_fitted(tmp_path, factory=LeastSquares)
+
+
+def test_pickled_arrays_are_never_opened(fitted, tmp_path):
+    class Trap:
+        def __reduce__(self):
+            return (pytest.fail, ("unpickled",))
+
+    fitted.save(tmp_path)
+    np.savez(tmp_path / "field.npz", exponents=np.array([Trap()], dtype=object))
+    header = json.loads((tmp_path / "model.json").read_text())
+    header["sha256"]["field.npz"] = hashlib.sha256((tmp_path / "field.npz").read_bytes()).hexdigest()
+    (tmp_path / "model.json").write_text(json.dumps(header))
+    with pytest.raises(ValueError, match="plain arrays"):
+        fim_dynsys.load_fitted(tmp_path, factory=LeastSquares)
+
+
+# ---------------------------------------------------------------------- estimator
+
+
+def test_clone_and_parameters():
+    model = LeastSquares(degree=2)
+    assert clone(model).get_params() == {"degree": 2, "ridge": 1e-12}
+    assert repr(model) == "LeastSquares(degree=2)"
+
+
+def test_display_escapes_names(damped):
+    x, t = damped
+    model = LeastSquares().fit(x, t, feature_names=["<b>", "v"])
+    page = model._repr_html_()
+    assert "&lt;b&gt;" in page
+    assert "<td>182</td>" in page
+    assert model._repr_mimebundle_()["text/html"] == page
+
+
+def test_pickling(fitted, damped):
+    again = pickle.loads(pickle.dumps(fitted))
+    assert np.array_equal(again.predict(damped[0][0]), fitted.predict(damped[0][0]))
+
+
+# ---------------------------------------------------------------------- the contract notices
+
+
+def _broken(**members):
+    return type("Broken", (LeastSquares,), members)
+
+
+class Impure(CallableField):
+    """Adds a number that grows with each call."""
+
+    def __init__(self, field):
+        super().__init__(self._value, field.dim, context=field.context)
+        self.inner, self.calls = field, 0
+
+    def _value(self, x):
+        self.calls += 1
+        return self.inner(x) + self.calls
+
+
+class Batched(CallableField):
+    """Values depend on the other rows."""
+
+    def __init__(self, field):
+        super().__init__(lambda x: field(x) + x.mean(), field.dim, context=field.context)
+
+
+@pytest.mark.parametrize(
+    ("wrap", "complaint"),
+    [
+        (Impure, "a second call gives other values"),
+        (Batched, "a row alone differs"),
+        (
+            lambda f: CallableField(f, f.dim, jac=lambda x: 1.1 * f.jacobian(x), context=f.context),
+            "jacobian against",
+        ),
+        (lambda f: CallableField(lambda x: f(x) * np.nan, f.dim, context=f.context), "finite values"),
+    ],
+)
+def test_check_field_notices(fitted, wrap, complaint):
+    with pytest.raises(AssertionError, match=complaint):
+        check_field(wrap(fitted.field_), pickling=False)
+
+
+@pytest.mark.parametrize(
+    ("members", "complaint"),
+    [
+        ({"fit": lambda self, *a, **k: (LeastSquares.fit(self, *a, **k), None)[1]}, "return the model"),
+        (
+            {"simulate": lambda self, x0, t, **k: LeastSquares.simulate(self, x0, t)[:-1]},
+            "simulate: expected",
+        ),
+        ({"_refuse_control": lambda self, u: None}, "control input: expected ValueError"),
+    ],
+)
+def test_check_model_notices(members, complaint):
+    with pytest.raises(AssertionError, match=complaint):
+        check_model(_broken(**members))
+
+
+def test_check_scaling_notices():
+    with pytest.raises(AssertionError, match="rescaled states and time: relative difference"):
+        check_scaling(lambda: LeastSquares(ridge=1.0), 1e-3)
+
+
+def test_region_and_scales_survive(damped, tmp_path):
+    class Boxed(LeastSquares):
+        def infer(self, trajectories, x_dot=None):
+            field = super().infer(trajectories, x_dot)
+            return DictionaryField(
+                field.dictionary, field.coefficients, context=trajectories, region=Region([-9, -9], [9, 9])
+            )
+
+    model = Boxed().fit(*damped)
+    model.save(tmp_path)
+    again = fim_dynsys.load_fitted(tmp_path, factory=Boxed)
+    assert again.field_.region == model.field_.region
+    assert again.field_.scales.time == model.field_.scales.time

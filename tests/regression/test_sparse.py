@@ -1,0 +1,88 @@
+"""Sparse regression from normal matrices, against pysindy and against refits."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.sparse import (
+    backward_elimination,
+    backward_path,
+    normal_equations,
+    solve_supports,
+    stlsq,
+)
+
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(150, 2))
+COLUMNS = Dictionary.polynomial(2, 3).evaluate(X)
+TRUTH = np.zeros((10, 2))
+TRUTH[[1, 4], 0] = [2.0, -0.6]
+TRUTH[[0, 2, 8], 1] = [0.3, 1.0, -1.4]
+SLOPES = COLUMNS @ TRUTH + 0.05 * RNG.normal(size=(150, 2))
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize(
+    ("threshold", "alpha"), [(0.01, 0.05), (0.1, 0.05), (0.5, 0.0), (3.0, 1.0), (50.0, 0.05)]
+)
+def test_stlsq_equals_pysindy(threshold, alpha, normalize):
+    pysindy = pytest.importorskip("pysindy")
+    optimizer = pysindy.STLSQ(threshold=threshold, alpha=alpha, normalize_columns=normalize)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        expected = optimizer.fit(COLUMNS, SLOPES).coef_
+    gram, moment, _ = normal_equations(COLUMNS, SLOPES)
+    np.testing.assert_allclose(
+        stlsq(gram, moment, threshold, alpha, normalize), expected, rtol=1e-9, atol=1e-11
+    )
+
+
+def test_settings_are_batched():
+    gram, moment, _ = normal_equations(COLUMNS, SLOPES)
+    thresholds, unit = np.array([0.01, 0.1, 0.4])[:, None], np.array([False, True, False])[:, None]
+    together = stlsq(gram, moment, thresholds, 0.05, unit)
+    assert together.shape == (3, 2, 10)
+    for k in range(3):
+        alone = stlsq(gram, moment, thresholds[k], 0.05, unit[k])
+        np.testing.assert_allclose(together[k], alone, rtol=1e-12)
+
+
+def test_elimination_costs_are_rises_of_the_residual():
+    gram, moment, total = normal_equations(COLUMNS, SLOPES)
+    order, costs = backward_elimination(gram, moment)
+    for i in range(2):
+        kept, before = list(range(10)), None
+        for step in range(10):
+            fit = np.linalg.lstsq(COLUMNS[:, kept], SLOPES[:, i], rcond=None)[0] if kept else np.zeros(0)
+            residual = np.sum((SLOPES[:, i] - COLUMNS[:, kept] @ fit) ** 2)
+            if before is not None:
+                assert costs[i, step - 1] == pytest.approx(residual - before, rel=1e-6, abs=1e-9)
+            kept.remove(order[i, step])
+            before = residual
+        assert costs[i, -1] == pytest.approx(total[i] - before, rel=1e-6)
+
+
+def test_backward_path_finds_the_truth_between_its_ends():
+    gram, moment, total = normal_equations(COLUMNS, SLOPES)
+    path = backward_path(gram, moment, total[:, None] * np.array([0.0, 1e-3, 10.0]))
+    assert np.count_nonzero(path, axis=-1).tolist() == [[10, 2, 0], [10, 3, 0]]
+    np.testing.assert_array_equal(path[:, 1] != 0, TRUTH.T != 0)
+    np.testing.assert_allclose(path[:, 1], TRUTH.T, atol=0.02)
+
+
+def test_row_weights_equal_repeated_rows():
+    counts = RNG.integers(1, 4, size=150)
+    repeated = normal_equations(np.repeat(COLUMNS, counts, axis=0), np.repeat(SLOPES, counts, axis=0))
+    weighted = normal_equations(COLUMNS, SLOPES, np.tile(counts[:, None], (1, 2)).astype(float))
+    for a, b in zip(weighted, repeated, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_a_column_of_zeros_gets_no_coefficient():
+    columns = np.column_stack([COLUMNS[:, :3], np.zeros(150)])
+    gram, moment, _ = normal_equations(columns, SLOPES)
+    c = solve_supports(gram, moment, np.ones((2, 4), dtype=bool))
+    np.testing.assert_allclose(c[:, :3], np.linalg.lstsq(columns[:, :3], SLOPES, rcond=None)[0].T, rtol=1e-9)
+    np.testing.assert_array_equal(c[:, 3], 0.0)

@@ -1,0 +1,82 @@
+"""Chaotic data: fits over short windows that are merged; terms that a fit leaves undetermined."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.observed import observe
+from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.horizon import explains, merged_hypotheses
+from fim_dynsys.search.pool import hypotheses
+from fim_dynsys.search.pruning import _droppable, distinct_structures
+
+DICTIONARY = Dictionary.polynomial(3, 3)
+SMOOTHERS = [TIME_AWARE[k] for k in (3, 6, 8)]
+
+
+def lorenz_terms():
+    names, out = DICTIONARY.names(), np.zeros((20, 3))
+    terms = {"x0": (-10.0, 28.0, 0.0), "x1": (10.0, -1.0, 0.0), "x2": (0.0, 0.0, -8.0 / 3.0)}
+    terms |= {"x0 x1": (0.0, 0.0, 1.0), "x0 x2": (0.0, -1.0, 0.0)}
+    for name, values in terms.items():
+        out[names.index(name)] = values
+    return out
+
+
+@pytest.fixture(scope="module")
+def lorenz():
+    """Thirteen turns on the attractor, twenty samples per unit of time, 5 % noise."""
+    t = np.linspace(0.0, 10.0, 200)
+    start, settled = np.array([[[1.0, 1.0, 20.0]]]), np.array([[0.0, 5.0]])
+    start = rollout(DICTIONARY, lorenz_terms()[None], start, settled, 0.001)[:, :, -1]
+    clean = rollout(DICTIONARY, lorenz_terms()[None], start, t[None], 0.002)[0, 0]
+    return observe([(t, clean * (1.0 + 0.05 * np.random.default_rng(1).normal(size=clean.shape)))])
+
+
+def test_windows_find_what_fits_in_one_piece_do_not(lorenz):
+    plain = hypotheses(lorenz, DICTIONARY, None, 6, SMOOTHERS, windowed=0)
+    assert not explains(lorenz, plain[0])
+    found = hypotheses(lorenz, DICTIONARY, None, 6, SMOOTHERS)
+    assert explains(lorenz, found[0])
+    assert found[0].score < plain[0].score - 500.0
+    true = DICTIONARY.rescaled(found[0].coefficients, lorenz.scale, lorenz.time_unit)[1]
+    large = np.abs(lorenz_terms()) > 5.0
+    np.testing.assert_allclose(true[large], lorenz_terms()[large], rtol=0.15)
+
+
+def test_no_windows_where_the_best_explains_the_samples(lorenz, monkeypatch):
+    t = np.linspace(0.0, 6.0, 120)
+    spiral = np.stack([np.exp(-0.1 * t) * np.cos(t), np.exp(-0.1 * t) * np.sin(t)], 1)
+    data = observe([(t, spiral * (1.0 + 0.02 * np.random.default_rng(0).normal(size=spiral.shape)))])
+    monkeypatch.setattr("fim_dynsys.search.pool.merged_hypotheses", None)
+    assert explains(data, hypotheses(data, Dictionary.polynomial(2, 3), None, 2, SMOOTHERS)[0])
+
+
+def test_merging_starts_from_the_structures_given(lorenz):
+    scale = np.prod(lorenz.scale**DICTIONARY.exponents, axis=1)[:, None] * lorenz.time_unit / lorenz.scale
+    given = Candidate(lorenz_terms() * scale, lorenz.start, "given", "")
+    found = merged_hypotheses(lorenz, DICTIONARY, [given], 1)
+    assert explains(lorenz, found[0]) and np.array_equal(found[0].support, given.support)
+    assert [c.score for c in found] == sorted(c.score for c in found)
+
+
+def test_structures_are_distinct_and_few():
+    def candidate(support, score):
+        return Candidate(np.array(support, dtype=float)[:, None], np.zeros((1, 1)), "", "", score=score)
+
+    ranked = [candidate([1, 1, 1], 0.0), candidate([1, 0, 0], 1.0), candidate([2, 0, 0], 2.0)]
+    ranked += [candidate([0, 0, 0], 3.0), candidate([0, 1, 0], np.inf), candidate([0, 0, 1], 5.0)]
+    assert list(distinct_structures(ranked, 5, 2)) == [ranked[1], ranked[5]]
+    assert list(distinct_structures(ranked, 1, 3)) == ranked[:1]
+
+
+def test_terms_that_the_data_cannot_tell_apart_are_dropped(lorenz):
+    """An information that rounding leaves indefinite, as of two terms that are equal along the path."""
+    information = np.array([[1.0, 1.0 + 1e-14, 0.0], [1.0 + 1e-14, 1.0, 0.0], [0.0, 0.0, 1e4]])
+    fit = SimpleNamespace(parameters=np.array([2.0, 2.0, 2.0]), information=information, misfit=600.0)
+    dropped = _droppable(lorenz, None, fit)
+    assert len(dropped) == 1 and dropped[0] in (0, 1)

@@ -1,0 +1,153 @@
+"""Candidates round an operator's opinion, what is said of them, and the learned choice."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.observed import observe
+from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.search.features import (
+    N_FEATURES,
+    N_START_FEATURES,
+    SHORTLIST,
+    features,
+    shortlist,
+    start_features,
+)
+from fim_dynsys.search.pool import SOLVE, STRUCTURE, Opinion, hypotheses
+from fim_dynsys.search.selector import Selector
+from fim_dynsys.trajectories import Trajectories
+
+DICTIONARY = Dictionary.polynomial(2, 3)
+NAMES = DICTIONARY.names()
+TRUE = np.zeros((10, 2))
+TRUE[NAMES.index("x1"), 0] = 1.0
+TRUE[NAMES.index("x0"), 1] = -1.0
+TRUE[NAMES.index("x1"), 1] = 1.0
+TRUE[NAMES.index("x0^2 x1"), 1] = -1.0  # Van der Pol
+T = np.linspace(0.0, 8.0, 120)
+CLEAN = rollout(DICTIONARY, TRUE[None], np.array([[[1.0, 0.5]]]), T[None], 0.01)[0, 0]
+NOISY = CLEAN * (1.0 + 0.03 * np.random.default_rng(0).normal(size=CLEAN.shape))
+
+
+def opinion_of(observations, error=0.02):
+    """An operator that is sure of the true terms, unsure of the others, and a little wrong in all."""
+    rng = np.random.default_rng(1)
+    deviation = np.where(TRUE != 0, error, 2.0 * error)
+    solves = TRUE + deviation * rng.uniform(0.2, 0.9, size=(2, 10, 2))
+    return Opinion.scaled(observations, DICTIONARY, solves, deviation**2)
+
+
+@pytest.fixture(scope="module")
+def considered():
+    observations = observe([(T, NOISY)])
+    opinion = opinion_of(observations)
+    found = hypotheses(observations, DICTIONARY, opinion, structures=0, smoothers=TIME_AWARE[3:4])
+    return observations, opinion, found
+
+
+def test_the_operators_structure_is_fitted_and_found(considered):
+    observations, _, found = considered
+    best = found[0]
+    assert best.refined
+    assert np.array_equal(best.support, TRUE != 0)
+    field = best.field(observations, DICTIONARY, Trajectories.from_arrays(NOISY, T), {"chosen": "best"})
+    np.testing.assert_allclose(field.coefficients[TRUE != 0], TRUE[TRUE != 0], atol=0.05)
+    assert field.fit_info.report == {"chosen": "best"}
+    assert any(c.origin.startswith(STRUCTURE) for c in found)
+    assert sum(c.origin.startswith(SOLVE) for c in found) == 2
+    assert [c.score for c in found] == sorted(c.score for c in found)
+    assert len({c.coefficients.astype(np.float32).tobytes() for c in found}) == len(found)
+
+
+def test_without_an_opinion_only_regressions_remain():
+    observations = observe([(T, NOISY)])
+    found = hypotheses(observations, DICTIONARY, smoothers=TIME_AWARE[3:4])
+    assert not any(c.origin.startswith((SOLVE, STRUCTURE)) for c in found)
+    assert features(observations, DICTIONARY, shortlist(found)).shape == (len(shortlist(found)), N_FEATURES)
+
+
+def test_an_opinion_is_rescaled_like_a_field():
+    observations = observe([(3.0 * T, NOISY * [10.0, 0.2])])
+    opinion = opinion_of(observations)
+    x = np.random.default_rng(2).normal(size=(5, 2))
+    physical = Opinion(opinion.solves, opinion.variance)
+    terms, back = DICTIONARY.rescaled(physical.solves[-1], observations.scale, observations.time_unit)
+    slope = DICTIONARY.evaluate(x) @ physical.solves[-1] * observations.scale / observations.time_unit
+    np.testing.assert_allclose(terms.evaluate(x * observations.scale) @ back, slope, rtol=1e-10)
+
+
+def test_the_shortlist_keeps_the_best_and_the_last_solves(considered):
+    _, _, found = considered
+    short = shortlist(found, 6)
+    assert len(short) == 6
+    assert short[0] is found[0]
+    assert sum(c.origin.startswith(SOLVE) for c in short) == 2
+    assert [c.score for c in short] == sorted(c.score for c in short)
+    supports = [c.support.tobytes() for c in shortlist(found) if not c.origin.startswith(SOLVE)]
+    assert max(supports.count(s) for s in supports) <= 2
+    assert len(shortlist(found)) <= SHORTLIST
+    lost = [replace(c, score=np.inf) for c in found]
+    assert len(shortlist(lost)) == 1
+
+
+def test_features_do_not_depend_on_units(considered):
+    observations, opinion, found = considered
+    short = shortlist(found)
+    here = features(observations, DICTIONARY, short, opinion)
+    assert here.shape == (len(short), N_FEATURES)
+    assert np.isfinite(here).all()
+    units, pace = np.array([1e3, 1e-2]), 50.0
+    elsewhere = observe([(pace * T, NOISY * units)])
+    np.testing.assert_allclose(elsewhere.z, observations.z, rtol=1e-12)
+    there = features(elsewhere, DICTIONARY, short, opinion)
+    np.testing.assert_allclose(there, here, rtol=1e-6, atol=1e-6)
+    here, there = (start_features(data, DICTIONARY, short) for data in (observations, elsewhere))
+    assert here.shape == (len(short), N_START_FEATURES)
+    np.testing.assert_allclose(there, here, rtol=1e-6, atol=1e-6)
+
+
+def test_features_tell_good_from_bad(considered):
+    """A field that explodes is behind in misfit, farther in its field, and leaves from other starts."""
+    observations, opinion, found = considered
+    bad = replace(found[0], coefficients=found[0].coefficients + 0.5, score=found[0].score + 500.0)
+    good, worse = features(observations, DICTIONARY, [found[0], bad], opinion)
+    changed = np.flatnonzero(np.abs(good - worse) > 0.1)
+    assert {0, 1, 33, 36} <= set(changed)  # behind in BIC; far on the path; far from the operator
+    assert worse[0] > good[0]
+
+
+def test_features_tell_what_other_plausible_starts_explain(considered):
+    """That is a matter of the field alone; only the last of these features looks at the candidate's start."""
+    observations, _, found = considered
+    factor = np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
+    true = replace(found[0], coefficients=TRUE * factor * observations.time_unit / observations.scale)
+    moved = replace(true, start=true.start + 3.0 * np.sqrt(observations.start_variance))
+    bad = replace(true, coefficients=true.coefficients + 0.5)
+    good, away, worse = start_features(observations, DICTIONARY, [true, moved, bad])
+    np.testing.assert_array_equal(good[:7], away[:7])
+    assert away[7] > good[7] + 1.0
+    assert good[6] > 0.5 and worse[6] == 0.0  # share of the starts
+    assert (worse[[0, 1, 4, 5]] > good[[0, 1, 4, 5]] + 1.0).all()
+    assert (good[[4, 5]] == 0.0).all()  # nothing does better
+
+
+def test_a_selector_reads_and_ranks():
+    """A network whose first unit passes on a feature ranks by it."""
+    width = 4
+    tensors = {"centre": np.zeros(N_FEATURES), "spread": np.ones(N_FEATURES)}
+    member = {name: np.zeros((width, width)) for name in ("own", "mix", "mix2")}
+    member |= {f"{name}_bias": np.zeros(width) for name in ("in", "own", "mix", "mix2")}
+    member |= {name: np.zeros((3 * width, width)) for name in ("pool", "pool2")}
+    member |= {"in": np.zeros((N_FEATURES, width)), "out": np.zeros((width, 1))}
+    member["in"][7, 0] = member["own"][0, 0] = member["out"][0, 0] = 1.0
+    tensors |= {f"0/{name}": value for name, value in member.items()}
+    tensors |= {f"1/{name}": value for name, value in member.items()}
+    values = np.zeros((3, N_FEATURES))
+    values[:, 7] = (1.0, 3.0, 2.0)
+    logits = Selector.from_tensors(tensors).logits(values)
+    assert np.argsort(logits).tolist() == [0, 2, 1]
+    np.testing.assert_allclose(logits[1], 2.9925, atol=1e-3)  # gelu(3) = 2.9960, gelu(2.9960) = 2.9919

@@ -1,0 +1,117 @@
+"""Structures chosen anew about the paths of fits."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.observed import observe
+from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.search import pool, reselection
+from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.pruning import refine
+from fim_dynsys.search.reselection import PRICES, RESELECTED, _response, chosen_subsets, reselect
+from training.contexts import draw
+
+DICTIONARY = Dictionary.polynomial(3, 3)
+NAMES = DICTIONARY.names()
+SMOOTHERS = [TIME_AWARE[k] for k in (3, 6, 8)]
+TERMS = {  # a food chain with saturation of second order
+    "x0": (1.0, 0.0, 0.0),
+    "x0^2": (-0.3, 0.0, 0.0),
+    "x0 x1": (-1.0, 0.7, 0.0),
+    "x1": (0.0, -0.4, 0.0),
+    "x1 x2": (0.0, -0.8, 0.6),
+    "x2": (0.0, 0.0, -0.3),
+}
+
+
+@pytest.fixture(scope="module")
+def known():
+    """Noisy observations and the true structure."""
+    true = np.zeros((20, 3))
+    for name, values in TERMS.items():
+        true[NAMES.index(name)] = values
+    t = np.linspace(0.0, 20.0, 200)
+    clean = rollout(DICTIONARY, true[None], np.array([[[1.0, 0.6, 0.8]]]), t[None], 0.01)[0, 0]
+    observations = observe([(t, clean * (1.0 + 0.03 * np.random.default_rng(0).normal(size=clean.shape)))])
+    factor = np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
+    scaled = true * factor * observations.time_unit / observations.scale
+    return observations, Candidate(scaled, observations.start, "given", "none")
+
+
+def test_search_finds_better_structures(monkeypatch):
+    """Six sparse systems in three dimensions, with noise: the search with and without the new step."""
+    rng, drops, met = np.random.default_rng(0), [], []
+    for _ in range(6):
+        context = draw("sparse", 3, rng)
+        observations = observe([(context.t, context.x)])
+        true = np.asarray(context.field.coefficients) != 0
+        with monkeypatch.context() as patch:
+            patch.setattr(pool, "reselect", lambda *_: [])
+            without = pool.hypotheses(observations, DICTIONARY, smoothers=SMOOTHERS)
+        found = pool.hypotheses(observations, DICTIONARY, smoothers=SMOOTHERS)
+        assert any(RESELECTED in c.origin for c in found)
+        assert [c.score for c in found] == sorted(c.score for c in found)
+        drops.append(found[0].score - without[0].score)
+        met.append([any(np.array_equal(c.support, true) for c in own) for own in (without, found)])
+    assert max(drops) < 1e-6 and sum(drop < -5.0 for drop in drops) >= 4
+    before, after = np.sum(met, axis=0)
+    assert after > before
+
+
+def test_only_fits_that_follow_the_data_are_taken(known):
+    observations, true = known
+    (plain,) = judge(observations, DICTIONARY, [true])
+    assert reselect(observations, DICTIONARY, [plain]) == []  # never fitted
+    lost = replace(plain, refined=True, variance=observations.signal_variance, score=0.0)
+    assert reselect(observations, DICTIONARY, [lost]) == []
+
+
+def test_large_dictionaries_are_left_alone(known, monkeypatch):
+    observations, true = known
+    start = judge(observations, DICTIONARY, [refine(observations, DICTIONARY, true, observations.path)[0]])
+    assert reselect(observations, DICTIONARY, start)
+    monkeypatch.setattr(reselection, "MOST_COEFFICIENTS", 59)
+    assert reselect(observations, DICTIONARY, start) == []
+
+
+def test_response_is_that_of_the_misfit(known):
+    """Half the derivatives of the misfit by all coefficients, terms that the fit does not have included."""
+    observations, true = known
+    best, fit = refine(observations, DICTIONARY, true, observations.path, (5, 1), 30)
+    best, fit = refine(observations, DICTIONARY, best, fit.paths, (1,), 30)
+    information, score, misfit, about, n, least = _response(observations, DICTIONARY, best, fit.paths)
+    np.testing.assert_array_equal(about, best.coefficients)
+    assert n == 200 and least == pytest.approx(0.1, rel=0.5)
+    assert misfit == pytest.approx(fit.misfit, rel=0.05)
+    k = np.ravel_multi_index((NAMES.index("x0^2"), 2), (20, 3))
+    active = np.append(np.flatnonzero(best.support), k)
+    step = np.linalg.solve(information[np.ix_(active, active)], score[active])
+    promised = score[active] @ step
+    wider = best.coefficients.copy()
+    wider.flat[k] = 1e-9
+    _, again = refine(observations, DICTIONARY, replace(best, coefficients=wider), fit.paths, (1,), 30)
+    assert fit.misfit - again.misfit == pytest.approx(promised, rel=0.25, abs=0.1)
+
+
+def test_subsets_of_a_linear_problem():
+    """With a quadratic misfit the chosen subset is that of the data, and dearer terms are fewer."""
+    rng = np.random.default_rng(3)
+    true, n = np.zeros((10, 2)), 150
+    true[1, 0], true[4, 0], true[2, 1] = 1.0, -0.5, 0.8
+    columns, noise = rng.normal(size=(2 * n, 20)), rng.normal(size=2 * n)
+    data = 3.0 * columns @ true.ravel() + noise
+    about = np.where(rng.random((10, 2)) < 0.3, 0.5, 0.0)
+    left = data - 3.0 * columns @ about.ravel()
+    found = chosen_subsets(9.0 * columns.T @ columns, 3.0 * columns.T @ left, left @ left, about, n, 0.1)
+    assert len(found) == len(PRICES)
+    supports = [values != 0 for values in found]
+    assert np.array_equal(supports[-1], true != 0)
+    assert [s.sum() for s in supports] == sorted((s.sum() for s in supports), reverse=True)
+    best = np.linalg.lstsq(3.0 * columns[:, supports[-1].ravel()], data, rcond=None)[0]
+    np.testing.assert_allclose(found[-1][supports[-1]], best, rtol=1e-8)
+    assert chosen_subsets(np.full((20, 20), np.nan), np.zeros(20), math.inf, about, n, 0.1) == []

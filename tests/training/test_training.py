@@ -1,0 +1,394 @@
+"""The loop of pretraining: schedule, resuming, kills, exports, precision, processes, few dependencies."""
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from benchmarks.interruption.__main__ import interrupted, same
+from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
+from fim_dynsys.models.fim_ode.weights import build_network, read_weights
+from training import pretrain as pretraining
+from training.checkpoint import export, exported, load_checkpoint, new_state, save_checkpoint
+from training.corruption import Observation, observe
+from training.generation import cached
+from training.learner import LEARNERS, Trainee, Weights
+from training.objective import TRIVIAL_LOSS, draw_queries, field_loss, relative_error
+from training.preset import Preset, learning_rate, read_preset
+from training.pretrain import TIMED_STEPS, UNTIMED_STEPS, loss_weights, pretrain, train_step
+from training.processes import Processes
+
+ROOT = Path(__file__).resolve().parents[2]
+SMALL = {"width": 32, "heads": 4, "feedforward": 64, "decoder_layers": 2, "uncertainty_layers": 1}
+QUIET = {"dropout": 0.0, **SMALL}
+POOLS = [["paper", 1, 60], ["paper", 2, 40]]
+ONE = [["paper", 1, 60]]
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def ours(**changes) -> Preset:
+    """The preset `ci` without three-dimensional systems, which take longest to make."""
+    return read_preset("ci", {"pools": POOLS, **changes})
+
+
+def published(**changes) -> Preset:
+    """A seconds-long run of a small published network."""
+    values = {"architecture": "published", "network": SMALL, "pools": ONE, "place_weights": [1.0, 0.0, 1.0]}
+    return read_preset("ci", {**values, "learning_rate": 1e-3, **changes})
+
+
+# --- objective ---
+
+
+def test_zero_field_has_the_trivial_loss_and_the_truth_none() -> None:
+    truth = torch.randn(5, 3, 7, 2, generator=seeded(6))
+    weights = torch.tensor([1.0, 1.0, 0.5])
+    assert float(field_loss(relative_error(torch.zeros_like(truth), truth), weights)) == pytest.approx(
+        TRIVIAL_LOSS
+    )
+    assert float(field_loss(relative_error(truth, truth), weights)) == 0.0
+
+
+def test_published_loss_is_the_paper_s(tmp_path: Path) -> None:
+    """Mean of e^-u err + u over on-path and box queries, err in normalised units, written out again."""
+    preset = published(network=QUIET)
+    systems = cached(tmp_path, "stiff", 2, 6, seed=1)
+    context = observe(systems.states, 0.05, Observation(), seeded(1))
+    queries = draw_queries(systems, context, 10, seeded(2))
+    state = new_state(preset)
+    loss, _ = LEARNERS["published"].loss(
+        state.network, context, queries, Weights(torch.tensor([1.0, 0.0, 1.0]).double(), 0.0)
+    )
+    t = context.t.double()
+    total = []
+    for b in range(6):
+        x = context.x[b].double()
+        std = x.flatten(0, 1).std(0, correction=0).clamp(min=1e-6)
+        rate = 0.01 / torch.exp(torch.log(t[b].diff(dim=-1)).mean())
+        for place in (0, 2):
+            points, truth = queries.points[b, place][None], queries.field[b, place][None]
+            f, u = state.network(context.t[b : b + 1], context.x[b : b + 1], context.mask[b : b + 1], points)
+            error = ((f - truth) / (std * rate)).abs().mean(-1)
+            total.append((torch.exp(-u) * error + u).mean())
+    assert loss.item() == pytest.approx(torch.stack(total).mean().item(), rel=1e-4)  # float32 network
+
+
+# --- schedule and presets ---
+
+
+def test_schedule_warms_up_and_ends_at_its_final_rate() -> None:
+    preset = read_preset("ci")
+    rates = [learning_rate(preset, step, 1000) for step in range(1001)]
+    assert max(rates) == pytest.approx(preset.learning_rate)
+    assert rates[0] == pytest.approx(preset.learning_rate / 30)
+    assert rates[-1] == pytest.approx(preset.final_learning_rate)
+    again = [learning_rate(preset, step, 1000, restart=500) for step in range(500, 1001)]
+    assert again[0] == pytest.approx(rates[500] / 30)
+    assert again[30:] == pytest.approx(rates[530:])
+
+
+def test_unknown_keys_presets_and_values_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"unknown keys \['learning_rat'\]"):
+        read_preset("ci", {"learning_rat": 1.0})
+    with pytest.raises(ValueError, match=r"\[network\] .* unknown keys \['depth'\]"):
+        read_preset("ci", {"network": {"depth": 2}})
+    with pytest.raises(ValueError, match=r"known presets: .*ci"):
+        read_preset("no-such-preset")
+    with pytest.raises(ValueError, match=r"architecture to be one of .*'published'.* got 'transformer'"):
+        read_preset("ci", {"architecture": "transformer"})
+    with pytest.raises(ValueError, match="float32 without compilation for 'amortised'"):
+        read_preset("ci", {"precision": "bfloat16"})
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "training" / "presets").glob("*.toml")), ids=lambda p: p.stem)
+def test_every_preset_can_be_read(path: Path) -> None:
+    preset = read_preset(path.stem)
+    assert preset.steps or preset.minutes
+
+
+# --- the loop ---
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "whole"
+    pretrain(ours(), folder)
+    return folder
+
+
+def test_loss_falls_below_the_trivial_predictor(uninterrupted: Path) -> None:
+    rows = np.genfromtxt(uninterrupted / "log.csv", delimiter=",", names=True)
+    assert rows["validation_loss"][-1] < 0.75 * TRIVIAL_LOSS
+    assert rows["validation_loss"][-1] < rows["validation_loss"][0]
+    assert np.isfinite(rows["gradient"]).all()
+
+
+def test_interrupted_and_resumed_equals_uninterrupted(uninterrupted: Path) -> None:
+    """Stopped between two log rows, with a checkpoint older than the log's last row beside it."""
+    folder = uninterrupted.parent / "parts"
+    preset = ours(checkpoint_minutes=0.0)
+    pretrain(preset, folder, stop_after=13)
+    kept = (folder / "checkpoint.safetensors").read_bytes()
+    pretrain(preset, folder, stop_after=5)
+    (folder / "checkpoint.safetensors").write_bytes(kept)
+    state = pretrain(preset, folder)
+    assert state.step == 30
+    assert same(folder, uninterrupted) == {"same curve": True, "same weights": True}
+
+
+def test_killed_twice_ends_the_same(uninterrupted: Path) -> None:
+    """SIGKILL; ten of them: python -m benchmarks.interruption."""
+    folder = uninterrupted.parent / "killed"
+    preset = ours(checkpoint_minutes=0.0)
+    kills = interrupted(preset, folder, [0.0, 0.1])
+    assert [kill.killed for kill in kills] == [True, True]
+    assert kills[1].checkpoint_found
+    assert same(folder, uninterrupted) == {"same curve": True, "same weights": True}
+
+
+def test_exported_weights_build_the_network(uninterrupted: Path) -> None:
+    network, header = build_network(uninterrupted / "weights.safetensors")
+    assert header["architecture"] == "amortised" and header["max_dim"] == 3
+    assert (header["extra"]["steps"], header["extra"]["presentations"]) == (30, 240)
+    t = torch.linspace(0, 4, 60, dtype=torch.float64)[None, None]
+    x = torch.exp(-0.7 * t)[..., None]
+    points = torch.linspace(0.1, 1.0, 9, dtype=torch.float64)[None, :, None]
+    encoding = network.double().encode(t, x, torch.ones_like(t, dtype=torch.bool))
+    assert network.decode(encoding, points)[0, :, 0].tolist() == pytest.approx(
+        (-0.7 * points[0, :, 0]).tolist(), abs=0.1
+    )
+
+
+def test_a_run_starts_from_exported_weights(uninterrupted: Path) -> None:
+    weights = uninterrupted / "weights.safetensors"
+    state = new_state(ours(initial=str(weights)))
+    stored = read_weights(weights)[1]
+    for network in (state.network, state.average):
+        for name, value in network.state_dict().items():
+            torch.testing.assert_close(value, stored[name].float(), rtol=0, atol=0)
+
+
+def test_minutes_become_steps_once(tmp_path: Path) -> None:
+    preset = replace(published(steps=0), minutes=1.0, pools=(("paper", 1, 20),), validation=4)
+    first = pretrain(preset, tmp_path / "run", stop_after=1)
+    assert first.total > 60  # a step takes milliseconds
+    again = pretrain(replace(preset, minutes=50.0), tmp_path / "run", stop_after=1)
+    assert (again.step, again.total) == (2, first.total)
+
+
+def test_every_dimension_is_met_before_steps_are_timed(monkeypatch, tmp_path: Path) -> None:
+    """A network is compiled anew for each."""
+    asked, step = [], pretraining.train_step
+
+    def counted(state, trainee, preset, pools, processes):
+        asked.append(sorted(pools))
+        return step(state, trainee, preset, pools, processes)
+
+    monkeypatch.setattr(pretraining, "train_step", counted)
+    pools = (("paper", 1, 20), ("paper", 2, 20))
+    preset = replace(published(steps=0), minutes=0.01, pools=pools, validation=4)
+    pretrain(preset, tmp_path / "run", stop_after=1)
+    untimed, rest = asked[: 2 * UNTIMED_STEPS], asked[2 * UNTIMED_STEPS :]
+    assert untimed == [[1]] * UNTIMED_STEPS + [[2]] * UNTIMED_STEPS
+    assert rest == [[1, 2]] * (TIMED_STEPS + 1)
+
+
+def test_pauses_count_from_the_call(monkeypatch, tmp_path: Path) -> None:
+    """So that a command keeps within its time, however long it took to start."""
+    now, prepare = [0.0], pretraining.held_out
+
+    def slow(*arguments):
+        now[0] += 100.0
+        return prepare(*arguments)
+
+    monkeypatch.setattr(pretraining, "held_out", slow)
+    monkeypatch.setattr(pretraining, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    assert pretrain(published(steps=3), tmp_path / "late", pause_after=1.0).step == 0
+    assert (tmp_path / "late" / "weights.safetensors").exists()
+    assert pretrain(published(steps=3), tmp_path / "early", pause_after=2.0).step == 3
+
+
+def test_run_that_goes_astray_stops_and_keeps_its_checkpoint(tmp_path: Path) -> None:
+    preset = published(checkpoint_minutes=0.0)
+    pretrain(preset, tmp_path / "run", stop_after=4)
+    with pytest.raises(FloatingPointError, match=r"at step [4-9]"):
+        pretrain(replace(preset, learning_rate=1e30), tmp_path / "run")
+    state = new_state(preset)
+    load_checkpoint(tmp_path / "run" / "checkpoint.safetensors", state)
+    assert all(p.isfinite().all() for p in state.network.parameters())
+
+
+@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+def test_bfloat16_and_dropout_resume_exactly(optimiser: str, tmp_path: Path) -> None:
+    preset = published(steps=4, optimiser=optimiser, precision="bfloat16", log_every=2)
+    pretrain(preset, tmp_path / "whole")
+    pretrain(preset, tmp_path / "parts", stop_after=3)
+    pretrain(preset, tmp_path / "parts")
+    assert same(tmp_path / "parts", tmp_path / "whole") == {"same curve": True, "same weights": True}
+    state = new_state(preset)
+    load_checkpoint(tmp_path / "parts" / "checkpoint.safetensors", state)
+    assert {p.dtype for p in state.network.parameters()} == {torch.float32}
+
+
+def test_gradients_are_clipped_and_the_average_trails(tmp_path: Path) -> None:
+    """A step of plain gradient descent moves the weights by the clipped gradient, and no further."""
+    preset = published(network=QUIET, clip=1e-3, learning_rate=0.5, warmup=0.0, pools=ONE)
+    pool = {1: cached(tmp_path, "paper", 1, 60, seed=0)}
+    state = new_state(preset)
+    state.total = 10
+    state.optimisers = [torch.optim.SGD(state.network.parameters(), lr=1.0)]
+    before = torch.nn.utils.parameters_to_vector(state.network.parameters()).detach()
+    trainee = Trainee(LEARNERS["published"], state.network, loss_weights(preset))
+    row = train_step(state, trainee, preset, pool, Processes(0, 1, torch.device("cpu")))
+    after = torch.nn.utils.parameters_to_vector(state.network.parameters()).detach()
+    assert float(row[1]) > 1e-2  # the norm that was clipped to 1e-3, and scaled by the rate
+    assert float((after - before).norm()) == pytest.approx(0.5 * 1e-3, rel=1e-2)
+    average = torch.nn.utils.parameters_to_vector(state.average.parameters())
+    torch.testing.assert_close(average, before + (after - before) * (1 - 1 / 10), rtol=1e-5, atol=1e-7)
+
+
+# --- exported weights ---
+
+
+def test_published_network_is_exported_as_two_files(tmp_path: Path) -> None:
+    preset = published()
+    state = new_state(preset)
+    state.total = 10
+    predictor, head = export(tmp_path / "w.safetensors", state, preset)
+    network, header = build_network(predictor)
+    assert header["extra"]["head"] == head.name
+    assert network.config == replace(preset.network, uncertainty_layers=0)
+    assert set(read_weights(head)[1]) == {
+        name for name in state.average.state_dict() if name.startswith("uncertainty")
+    }
+    _, tensors = exported(predictor)
+    torch.testing.assert_close(tensors, {k: v.half() for k, v in state.average.state_dict().items()})
+
+
+def test_the_full_size_stays_under_16_mib_a_file() -> None:
+    with torch.device("meta"):  # sizes only
+        network = PublishedNetwork(PublishedConfig())
+    sizes = {"head": 0, "predictor": 0}
+    for name, tensor in network.state_dict().items():
+        sizes["head" if name.startswith("uncertainty") else "predictor"] += 2 * tensor.numel()
+    assert max(sizes.values()) < 16 * 2**20
+    assert sum(sizes.values()) == 2 * 12_968_068
+
+
+def test_exported_weights_stand_in_for_a_lost_folder(tmp_path: Path) -> None:
+    preset = published(steps=12, pools=ONE, log_every=4)
+    pretrain(preset, tmp_path / "first", stop_after=6)
+    weights = tmp_path / "first" / "weights.safetensors"
+    state = pretrain(preset, tmp_path / "second", resume_from=str(weights))
+    assert (state.step, state.total, state.restart) == (12, 12, 6)
+    rows = np.genfromtxt(tmp_path / "second" / "log.csv", delimiter=",", names=True)
+    assert rows["step"].tolist() == [8, 12]
+
+
+def test_checkpoint_restores_every_number(tmp_path: Path) -> None:
+    preset = read_preset("ci", {"optimiser": "muon"})
+    state = new_state(preset)
+    for optimiser in state.optimisers:
+        for group in optimiser.param_groups:
+            for p in group["params"]:
+                p.grad = torch.randn(p.shape, generator=seeded(1))
+        optimiser.step()
+    state.step, state.total, state.restart, state.seconds = 7, 90, 3, 1.25
+    state.window = [torch.rand(5, generator=seeded(2)) for _ in range(2)]
+    save_checkpoint(tmp_path / "c.safetensors", state)
+    again = new_state(replace(preset, seed=9))
+    load_checkpoint(tmp_path / "c.safetensors", again)
+    assert (again.step, again.total, again.restart, again.seconds) == (7, 90, 3, 1.25)
+    assert torch.equal(torch.stack(again.window), torch.stack(state.window))
+    for own, other in zip(state.network.parameters(), again.network.parameters(), strict=True):
+        assert torch.equal(own, other)
+        kept, loaded = state.states_of(own), again.states_of(other)
+        assert kept.keys() == loaded.keys() and kept
+        assert all(torch.equal(kept[key], loaded[key]) for key in kept)
+
+
+# --- processes ---
+
+SHARED = """
+import sys, torch
+from pathlib import Path
+from training.preset import read_preset
+from training.pretrain import pretrain
+from tests_preset import preset
+state = pretrain(preset(), Path(sys.argv[1]))
+import os
+torch.save([p.detach() for p in state.network.parameters()], f"{sys.argv[1]}/rank{os.environ['RANK']}.pt")
+"""
+SHARED_PRESET = """
+from training.preset import read_preset
+def preset():
+    network = {"width": 32, "heads": 4, "feedforward": 64, "decoder_layers": 2, "uncertainty_layers": 1,
+               "dropout": 0.0}
+    return read_preset("ci", {"architecture": "published", "network": network, "pools": [["paper", 1, 60]],
+                              "steps": 5, "log_every": 5, "learning_rate": 1e-3})
+"""
+
+
+def test_two_processes_equal_one_with_the_joined_batch(tmp_path: Path) -> None:
+    """torchrun with gloo; sums over halves of the batch differ by rounding, not amplified in five steps."""
+    (tmp_path / "shared.py").write_text(SHARED)
+    (tmp_path / "tests_preset.py").write_text(SHARED_PRESET)
+    run = tmp_path / "runs" / "two"
+    command = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    result = subprocess.run(
+        [sys.executable, *command, str(tmp_path / "shared.py"), str(run)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path}", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr[-3000:]
+    first, second = (torch.load(run / f"rank{rank}.pt", weights_only=True) for rank in (0, 1))
+    assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+    namespace: dict = {}
+    exec(SHARED_PRESET, namespace)
+    alone = pretrain(namespace["preset"](), tmp_path / "runs" / "one")
+    for own, other in zip(first, alone.network.parameters(), strict=True):
+        torch.testing.assert_close(own, other.detach(), rtol=1e-4, atol=1e-5)
+    rows = [
+        np.genfromtxt(tmp_path / "runs" / name / "log.csv", delimiter=",", names=True)
+        for name in ("one", "two")
+    ]
+    assert rows[0]["loss"] == pytest.approx(rows[1]["loss"], rel=1e-3)
+    assert rows[0]["gradient"] == pytest.approx(rows[1]["gradient"], rel=1e-3)
+
+
+def test_a_batch_that_cannot_be_shared_is_refused() -> None:
+    with pytest.raises(ValueError, match="3 processes can share equally, got 8"):
+        Processes(0, 3, torch.device("cpu")).share(8)
+
+
+# --- dependencies ---
+
+
+def test_pretraining_needs_torch_numpy_and_safetensors_only() -> None:
+    """In a process where every other third-party package is blocked."""
+    code = """
+import sys
+others = {"scipy", "xarray", "pandas", "sklearn", "pysindy", "matplotlib", "tqdm", "joblib", "h5netcdf"}
+class Block:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in others:
+            raise ImportError(f"{name} is blocked")
+sys.meta_path.insert(0, Block())
+import training.pretrain
+loaded = {name.partition(".")[0] for name in sys.modules}
+assert not loaded & others, loaded & others
+"""
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr
