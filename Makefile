@@ -1,7 +1,7 @@
 # From a fresh clone, with Python >= 3.11, pip and make:
 #
 #   make odebench    install into .venv, then run the benchmark on the 61 ODEBench systems
-#   make test        install the test tools too, then run the test suite
+#   make test        install the test tools too, then run the test suite (make test-slow: what takes minutes)
 #
 # Where a bare `torch` would bring gigabytes of GPU libraries (PyPI on Linux), name a source of its CPU build:
 #
@@ -24,7 +24,7 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help odebench speed test lint format picture install install-test clean
+.PHONY: help odebench speed test test-slow lint format picture install install-test clean
 .NOTPARALLEL:
 
 help:
@@ -39,9 +39,13 @@ speed: install
 test: install-test
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
+test-slow: install-test
+	$(PY) -m pytest -m slow $(ARGS)
+
 lint: install-test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) -m mypy
 
 format: install-test
 	$(PY) -m ruff check --fix .
