@@ -436,8 +436,8 @@ class _WeightedMember(VectorField):
 
 def _data_of(field):
     """States (n, d) that tell where a field was determined: its smoothed data, else points of its region."""
-    if field.context is not None:
-        return np.concatenate(field._smoothed()[0])
+    if field.smoothed is not None:
+        return np.concatenate(field.smoothed.states)
     if field.region is not None:
         return field.region.sobol(_POINTS_PER_FIELD)
     raise ValueError(
