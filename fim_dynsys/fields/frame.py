@@ -1,4 +1,4 @@
-"""What surrounds a field's formula: data, names, box, characteristic sizes, support, notes of the inference."""
+"""What surrounds a field's formula: data, names, box, sizes, support, notes of the inference."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
