@@ -28,7 +28,7 @@ def as_real(values: Any, what: str) -> np.ndarray:
         )
     with np.errstate(over="ignore"):  # long doubles beyond float64 become inf, refused with their place
         if isinstance(array, np.ma.MaskedArray):
-            return array.astype(np.float64).filled(np.nan)
+            return np.ma.filled(array.astype(np.float64), np.nan)
         return np.array(array, dtype=np.float64)
 
 
@@ -321,7 +321,7 @@ def extent(x: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]
     low, high = (extreme.reduce(x, axis=(0, 1)) for extreme in (np.fmin, np.fmax))  # skip NaN
     for i in np.flatnonzero(np.isnan(low)):
         raise ValueError(
-            f"Trajectories.box: expected observations of every state, got none of {names[i]!r}; "
+            f"Trajectories.box: expected observations of every state, got none of {names[int(i)]!r}; "
             "select the observed ones with select_states"
         )
     # Relative to the value, so that the box scales with the data; 1e-280 keeps it above underflow.

@@ -114,7 +114,7 @@ class _Units:
         )
         if not (np.isfinite(factor).all() and factor.all() and np.isfinite(origin).all()):
             raise ValueError(
-                f"AffineField: expected a finite shift and a finite non-zero scale, got {shift}, {scale}."
+                f"AffineField: expected a finite shift and a finite non-zero scale, got {shift!r}, {scale!r}."
             )
         if not 0 < float(time_unit) < np.inf:
             raise ValueError(f"AffineField: expected a positive finite time_unit, got {time_unit}.")

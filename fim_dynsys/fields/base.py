@@ -189,7 +189,7 @@ class VectorField(abc.ABC):
                     f"got {direction.shape}."
                 ) from None
             parts.append([(1.0, v.real), (1j, v.imag)] if np.iscomplexobj(v) else [(1.0, v)])
-        total = 0.0
+        total = np.zeros(())
         for choice in product(*parts):
             weight = np.prod([w for w, _ in choice])
             real = [np.asarray(v, dtype=float) for _, v in choice]

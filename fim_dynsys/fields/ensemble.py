@@ -98,4 +98,4 @@ class _MeanField(VectorField):
 
     def _average(self, values: Iterable[np.ndarray]) -> np.ndarray:
         weighted = (w * v for w, v in zip(self._ensemble.weights, values, strict=True))
-        return sum(weighted, start=np.float64(0.0))
+        return sum(weighted, start=np.zeros(()))

@@ -37,14 +37,14 @@ class PosteriorField(DictionaryField):
         self,
         dictionary: Dictionary,
         coefficients: ArrayLike,
-        roots: np.ndarray | Callable[[Self], ArrayLike],
+        roots: np.ndarray | Callable[[Any], ArrayLike],
         **kwargs: Any,
     ):
         super().__init__(dictionary, coefficients, **kwargs)
         self._given_roots = roots if callable(roots) else self._checked_roots(roots)
 
     @classmethod
-    def of(cls, field: DictionaryField, roots: np.ndarray | Callable[[Self], ArrayLike]) -> Self:
+    def of(cls, field: DictionaryField, roots: np.ndarray | Callable[[Any], ArrayLike]) -> Self:
         """A `DictionaryField` with the posterior that ``roots`` give it."""
         return cls(
             field.dictionary,
