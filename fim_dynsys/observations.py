@@ -1,9 +1,12 @@
 """What users pass as observations: into checked float64 arrays, or a ValueError that says what is wrong."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from fim_dynsys.errors import DataWarning
 
 RESERVED = frozenset({"x", "t", "n_obs", "sample", "state"})
 
@@ -314,6 +317,30 @@ def checked_rows(rows: Sequence[Any], n_obs: np.ndarray) -> list[np.ndarray]:
                 f"got {chosen.tolist()}"
             )
     return arrays
+
+
+def complete_rows(x: np.ndarray, n_obs: np.ndarray, who: str) -> list[np.ndarray] | None:
+    """Positions of each trajectory's complete samples, with a warning; None where all are complete."""
+    inside = np.arange(x.shape[1]) < n_obs[:, None]
+    keep = inside & ~np.isnan(x).any(axis=2)
+    n_dropped = int(inside.sum() - keep.sum())
+    if n_dropped == 0:
+        return None
+    n_used = int(keep.any(axis=1).sum())
+    if n_used == 0:
+        raise ValueError(
+            f"{who}: expected samples with every coordinate observed, got none among "
+            f"{int(inside.sum())}; give complete samples or use a model that takes partial ones"
+        )
+    n_lost = len(x) - n_used
+    lost = f", with them {n_lost} whole trajectories" if n_lost else ""
+    warnings.warn(
+        f"{who} needs complete samples: dropped {n_dropped} of {int(inside.sum())} with a missing "
+        f"coordinate{lost}",
+        DataWarning,
+        stacklevel=4,
+    )
+    return [np.flatnonzero(complete) for complete in keep]
 
 
 def extent(x: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -1,7 +1,6 @@
 """Trajectories: what was observed, as one validated, frozen xarray Dataset."""
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,6 @@ import numpy as np
 import xarray as xr
 
 from fim_dynsys import files, observations
-from fim_dynsys.errors import DataWarning
 from fim_dynsys.layout import DIMS, as_dataset, check_layout, read_only
 from fim_dynsys.presentation import Presentation
 from fim_dynsys.regions import Region
@@ -376,34 +374,11 @@ class Trajectories:
         ValueError
             If no sample is complete.
         """
-        inside = np.arange(self._x.shape[1]) < self._n_obs[:, None]
-        keep = inside & ~np.isnan(self._x).any(axis=2)
-        n_dropped = int(inside.sum() - keep.sum())
-        if n_dropped == 0:
+        rows = observations.complete_rows(self._x, self._n_obs, who)
+        if rows is None:
             return self
-        used = np.flatnonzero(keep.any(axis=1))
-        if used.size == 0:
-            raise ValueError(
-                f"{who}: expected samples with every coordinate observed, got none among "
-                f"{int(inside.sum())}; give complete samples or use a model that takes partial ones"
-            )
-        n_lost = len(self) - used.size
-        lost = f", with them {n_lost} whole trajectories" if n_lost else ""
-        warnings.warn(
-            f"{who} needs complete samples: dropped {n_dropped} of {int(inside.sum())} with a missing "
-            f"coordinate{lost}",
-            DataWarning,
-            stacklevel=3,
-        )
-        return self[used].select_samples([np.flatnonzero(keep[k]) for k in used])
-
-    def in_time_order(self) -> "Trajectories":
-        """The same with times increasing: turns trajectories that were simulated backwards."""
-        backwards = [n > 1 and t[1] < t[0] for t, n in zip(self._t, self._n_obs, strict=True)]
-        if not any(backwards):
-            return self
-        forwards = (np.arange(n) for n in self._n_obs)
-        return self.select_samples([r[::-1] if b else r for r, b in zip(forwards, backwards, strict=True)])
+        used = [k for k, chosen in enumerate(rows) if chosen.size]
+        return self[used].select_samples([rows[k] for k in used])
 
     def select_samples(self, rows: Sequence[np.ndarray]) -> "Trajectories":
         """Only these samples.

@@ -97,7 +97,7 @@ def evidence(
     References
     ----------
     D. J. C. MacKay, Information Theory, Inference, and Learning Algorithms (2003), ch. 28. Of the methods:
-    `sample_nested`, `laplace` and `log_evidence_of_line` in `fim_dynsys.regression`.
+    `sample_nested`, `laplace` and `log_evidence_of_line` in `fim_dynsys.comparison`.
     """
     if method not in METHODS:
         raise ValueError(f"evidence: expected method among {METHODS}, got {method!r}.")
