@@ -58,7 +58,7 @@ _MODULES = (
 __all__ = ["__version__", *_PUBLIC]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     if name in _PUBLIC:
         value = getattr(importlib.import_module(f"fim_dynsys.{_PUBLIC[name]}"), name)
         globals()[name] = value
@@ -68,5 +68,5 @@ def __getattr__(name):
     raise AttributeError(f"module 'fim_dynsys' has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_PUBLIC, *_MODULES})

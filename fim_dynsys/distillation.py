@@ -47,7 +47,7 @@ class Distillation:
         """Right-hand sides in pysindy's notation, with `precision` decimals."""
         return self.field.equations(precision)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         lines = [
             f"({name})' = {text}" for name, text in zip(self.field.state_names, self.equations(), strict=True)
         ]
@@ -123,7 +123,7 @@ def distill(
     return _judged(field, sparse, region, n_points, seed + 1)
 
 
-def _region(field, region) -> Region:
+def _region(field: VectorField, region: Region | None) -> Region:
     region = field.region if region is None else region
     if region is None:
         raise ValueError(
@@ -134,7 +134,9 @@ def _region(field, region) -> Region:
     return region
 
 
-def _samples(field, region, n_points, seed):
+def _samples(
+    field: VectorField, region: Region, n_points: int, seed: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Points, field values and weights where the field is finite."""
     points = _filling(region, n_points, seed)
     if field.context is not None:
@@ -149,11 +151,11 @@ def _samples(field, region, n_points, seed):
     return points[finite], values[finite], weights[finite]
 
 
-def _filling(region, n_points, seed):
+def _filling(region: Region, n_points: int, seed: int) -> np.ndarray:
     return region.sobol(n_points, seed=seed)
 
 
-def sparse_fit(columns, values, weights) -> np.ndarray:
+def sparse_fit(columns: np.ndarray, values: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Coefficients of few columns, by backward elimination and BIC.
 
     Parameters
@@ -181,7 +183,7 @@ def sparse_fit(columns, values, weights) -> np.ndarray:
     return coefficients
 
 
-def _least_bic(r, projected, total) -> np.ndarray:
+def _least_bic(r: np.ndarray, projected: np.ndarray, total: float) -> np.ndarray:
     """Coefficients of least BIC on the elimination path of |r c - projected|^2 + what no column explains."""
     unexplained = max(total - projected @ projected, 0.0)
     floor = (_ROUNDING**2) * total
@@ -204,13 +206,15 @@ def _least_bic(r, projected, total) -> np.ndarray:
         support = np.delete(support, _cheapest(r[:, support], c[support]))
 
 
-def _cheapest(r, c) -> int:
+def _cheapest(r: np.ndarray, c: np.ndarray) -> int:
     """Position of the column whose removal raises the squared residual least: c_j^2 / (R'R)^-1_jj."""
     inverse = np.linalg.pinv(r)
     return int(np.argmin(c**2 / np.sum(inverse**2, axis=1)))
 
 
-def _judged(field, sparse, region, n_points, seed) -> Distillation:
+def _judged(
+    field: VectorField, sparse: DictionaryField, region: Region, n_points: int, seed: int
+) -> Distillation:
     """Compare the two fields on fresh points."""
     points = _filling(region, n_points, seed)
     if field.context is not None:
@@ -229,7 +233,7 @@ def _judged(field, sparse, region, n_points, seed) -> Distillation:
     )
 
 
-def _relative_residual(truth, approximation) -> float:
+def _relative_residual(truth: np.ndarray, approximation: np.ndarray) -> float:
     if not len(truth):
         return float("nan")
     size = np.sqrt(np.mean(truth**2, axis=0))

@@ -110,7 +110,7 @@ def split_frame(
     values = np.stack([_numbers(frame, name) for name in states], axis=1)
     groups, labels = _groups(frame, trajectory)
     per_trajectory = {name: _constants(frame, name, groups) for name in coords}
-    if labels is not None:
+    if labels is not None and trajectory is not None:
         per_trajectory[trajectory] = labels
     return Parts(
         x=[values[rows] for rows in groups],
@@ -200,7 +200,7 @@ def _constants(frame: pd.DataFrame, name: str, groups: Sequence[np.ndarray]) -> 
 def split_dataset(data: Any) -> Parts:
     """Arrays and names from an xarray object; see ``Trajectories.from_dataset``."""
     if isinstance(data, xr.DataArray):
-        array, n_obs, units, extras = data, None, {}, {}
+        array, n_obs, units, extras = data, None, dict[str, str](), dict[str, xr.Variable]()
     elif isinstance(data, xr.Dataset):
         array, n_obs, units, extras = _main_array(data)
     else:
@@ -259,7 +259,7 @@ def _dimensions(array: xr.DataArray) -> tuple[str, str | None]:
             "Trajectories.from_dataset: expected dimensions time (or t, sample), a state and optionally "
             f"trajectory, got {array.dims}; rename or select them"
         )
-    return time_dim, (others[0] if others else None)
+    return time_dim, (str(others[0]) if others else None)
 
 
 def _times(array: xr.DataArray, time_dim: str) -> xr.DataArray:

@@ -1,11 +1,14 @@
 """Scores of predicted trajectories, fields and intervals."""
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 _SMALLEST_SUM_OF_SQUARES = 1e-15
 
 
-def r2_score(truth, prediction):
+def r2_score(truth: ArrayLike, prediction: ArrayLike) -> float:
     """Variance-weighted coefficient of determination over all states.
 
     ``1 - sum_i SS_res,i / sum_i SS_tot,i``, which is the mean of the R2 of each state weighted with its
@@ -40,7 +43,7 @@ def r2_score(truth, prediction):
     return float(1.0 - residual.sum() / total.sum())
 
 
-def mse(truth, prediction):
+def mse(truth: ArrayLike, prediction: ArrayLike) -> float:
     """Mean squared error over times and states.
 
     Parameters
@@ -67,7 +70,12 @@ def mse(truth, prediction):
         return float(np.mean((truth - prediction) ** 2))
 
 
-def field_error(field, truth_field, x, kind="relative_mae"):
+def field_error(
+    field: Callable[[np.ndarray], ArrayLike],
+    truth_field: Callable[[np.ndarray], ArrayLike],
+    x: ArrayLike,
+    kind: str = "relative_mae",
+) -> float:
     """Distance between a field and the true one at given points.
 
     Parameters
@@ -111,7 +119,7 @@ def field_error(field, truth_field, x, kind="relative_mae"):
     return float(np.mean((np.mean(np.abs(found - true) ** power, axis=0) / size) ** (1.0 / power)))
 
 
-def interval_score(y, lower, upper, alpha):
+def interval_score(y: ArrayLike, lower: ArrayLike, upper: ArrayLike, alpha: float) -> float:
     """Interval score of central (1 - alpha) prediction intervals; less is better.
 
     Width plus ``2 / alpha`` times the distance by which an observation falls outside: equation 43 of
@@ -143,7 +151,7 @@ def interval_score(y, lower, upper, alpha):
     return float(np.mean(upper - lower + 2.0 / alpha * outside))
 
 
-def coverage(y, lower, upper):
+def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
     """Fraction of observations within their closed intervals.
 
     Parameters
@@ -167,7 +175,7 @@ def coverage(y, lower, upper):
     return float(np.mean((lower <= y) & (y <= upper)))
 
 
-def _paired(who, truth, prediction):
+def _paired(who: str, truth: ArrayLike, prediction: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     truth, prediction = np.asarray(truth, dtype=float), np.asarray(prediction, dtype=float)
     if truth.shape != prediction.shape or truth.ndim not in (1, 2) or truth.size == 0:
         raise ValueError(
@@ -179,13 +187,15 @@ def _paired(who, truth, prediction):
     return truth.reshape(len(truth), -1), prediction.reshape(len(truth), -1)
 
 
-def _cosine(a, b):
+def _cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     sizes = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     cosine = np.vecdot(a, b) / np.where(sizes > 0, sizes, 1.0)
     return np.where((a == 0).all(axis=1) & (b == 0).all(axis=1), 1.0, cosine)
 
 
-def _intervals(who, y, lower, upper):
+def _intervals(
+    who: str, y: ArrayLike, lower: ArrayLike, upper: ArrayLike
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     y = np.asarray(y, dtype=float)
     lower, upper = (np.broadcast_to(np.asarray(end, dtype=float), y.shape) for end in (lower, upper))
     if y.size == 0 or not (lower <= upper).all():

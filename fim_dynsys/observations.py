@@ -1,9 +1,12 @@
 """What users pass as observations: into checked float64 arrays, or a ValueError that says what is wrong."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+
+from fim_dynsys.errors import DataWarning
 
 RESERVED = frozenset({"x", "t", "n_obs", "sample", "state"})
 
@@ -28,7 +31,7 @@ def as_real(values: Any, what: str) -> np.ndarray:
         )
     with np.errstate(over="ignore"):  # long doubles beyond float64 become inf, refused with their place
         if isinstance(array, np.ma.MaskedArray):
-            return array.astype(np.float64).filled(np.nan)
+            return np.ma.filled(array.astype(np.float64), np.nan)
         return np.array(array, dtype=np.float64)
 
 
@@ -159,6 +162,25 @@ def pack(xs: Sequence[np.ndarray], ts: Sequence[np.ndarray]) -> tuple[np.ndarray
     return x, t, n_obs
 
 
+def padded_values(x: Any, n_obs: np.ndarray, longest: int) -> np.ndarray:
+    """Values in padded form, from padded or listed ones, for trajectories of the lengths ``n_obs``."""
+    if getattr(x, "ndim", 0) == 3:
+        values = as_real(x, "x")
+        if values.shape[:2] != (n_obs.size, longest) or values.shape[2] == 0:
+            raise ValueError(
+                f"Trajectories.with_x: expected shape {(n_obs.size, longest, 'd')}, got {values.shape}"
+            )
+        values[np.arange(longest) >= n_obs[:, None]] = np.nan
+        return values
+    arrays = as_trajectory_arrays(x)
+    lengths = [len(array) for array in arrays]
+    if lengths != n_obs.tolist():
+        raise ValueError(
+            f"Trajectories.with_x: expected trajectories of {n_obs.tolist()} samples, got {lengths}"
+        )
+    return pack(arrays, [np.zeros(n) for n in lengths])[0]
+
+
 def checked_coords(coords: Mapping[str, Any] | None, n: int) -> dict[str, np.ndarray]:
     """Arrays of ``n`` numbers or strings by coordinate name."""
     checked = {}
@@ -267,3 +289,75 @@ def _first(wrong: np.ndarray) -> tuple[int, ...] | None:
     if not wrong.any():
         return None
     return tuple(int(i) for i in np.unravel_index(np.argmax(wrong), wrong.shape))
+
+
+def positions(index: Any, n: int) -> np.ndarray:
+    """Positions of the chosen trajectories, shape (m,)."""
+    try:
+        chosen = np.atleast_1d(np.arange(n)[index])
+    except IndexError as error:
+        raise IndexError(f"Trajectories: expected indices among {n} trajectories, got {index!r}") from error
+    if chosen.ndim != 1 or chosen.size == 0:
+        raise IndexError(f"Trajectories: expected an index that selects trajectories, got {index!r}")
+    return chosen
+
+
+def checked_rows(rows: Sequence[Any], n_obs: np.ndarray) -> list[np.ndarray]:
+    """Positions of the chosen samples of each trajectory."""
+    arrays = [np.asarray(chosen) for chosen in rows]
+    if len(arrays) != len(n_obs):
+        raise ValueError(
+            f"Trajectories.select_samples: expected {len(n_obs)} arrays of positions, got {len(arrays)}"
+        )
+    for k, (chosen, n) in enumerate(zip(arrays, n_obs, strict=True)):
+        valid = chosen.dtype.kind in "iu" and chosen.ndim == 1 and chosen.size > 0
+        if not valid or chosen.min() < 0 or chosen.max() >= n:
+            raise ValueError(
+                f"Trajectories.select_samples: expected positions from 0 to {n - 1} for trajectory {k}, "
+                f"got {chosen.tolist()}"
+            )
+    return arrays
+
+
+def complete_rows(x: np.ndarray, n_obs: np.ndarray, who: str) -> list[np.ndarray] | None:
+    """Positions of each trajectory's complete samples, with a warning; None where all are complete."""
+    inside = np.arange(x.shape[1]) < n_obs[:, None]
+    keep = inside & ~np.isnan(x).any(axis=2)
+    n_dropped = int(inside.sum() - keep.sum())
+    if n_dropped == 0:
+        return None
+    n_used = int(keep.any(axis=1).sum())
+    if n_used == 0:
+        raise ValueError(
+            f"{who}: expected samples with every coordinate observed, got none among "
+            f"{int(inside.sum())}; give complete samples or use a model that takes partial ones"
+        )
+    n_lost = len(x) - n_used
+    lost = f", with them {n_lost} whole trajectories" if n_lost else ""
+    warnings.warn(
+        f"{who} needs complete samples: dropped {n_dropped} of {int(inside.sum())} with a missing "
+        f"coordinate{lost}",
+        DataWarning,
+        stacklevel=4,
+    )
+    return [np.flatnonzero(complete) for complete in keep]
+
+
+def extent(x: np.ndarray, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper corner (d,) of the smallest box of some width round values (K, L, d)."""
+    low, high = (extreme.reduce(x, axis=(0, 1)) for extreme in (np.fmin, np.fmax))  # skip NaN
+    for i in np.flatnonzero(np.isnan(low)):
+        raise ValueError(
+            f"Trajectories.box: expected observations of every state, got none of {names[int(i)]!r}; "
+            "select the observed ones with select_states"
+        )
+    # Relative to the value, so that the box scales with the data; 1e-280 keeps it above underflow.
+    half = 5e-4 * np.where(low == 0, 1.0, np.maximum(np.abs(low), 1e-280))
+    constant = low == high
+    return np.where(constant, low - half, low), np.where(constant, high + half, high)
+
+
+def same(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether arrays of numbers or strings are equal, NaN equal to NaN."""
+    numeric = a.dtype.kind in "iufb" and b.dtype.kind in "iufb"
+    return np.array_equal(a, b, equal_nan=numeric)

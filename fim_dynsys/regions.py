@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(init=False, frozen=True, eq=False, repr=False)
 class Region:
     """An axis-aligned box with named coordinates.
 
@@ -33,11 +34,10 @@ class Region:
     """
 
     low: np.ndarray
-    high: np.ndarray = None
-    names: tuple[str, ...] = None
+    high: np.ndarray
+    names: tuple[str, ...]
 
-    def __post_init__(self):
-        low, high, names = self.low, self.high, self.names
+    def __init__(self, low: Any, high: ArrayLike | None = None, names: Any = None):
         if high is None:
             low, high, names = _split_bounds(low, names)
         low, high = _corner(low, "low"), _corner(high, "high")

@@ -1,15 +1,21 @@
 """A catalogue of textbook systems: a development split to choose by, an oracle split with known truths."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from importlib import resources
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.regions import Region
+
+if TYPE_CHECKING:
+    from sympy import Expr, Symbol
+
+Rates = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -171,20 +177,22 @@ def oracle() -> tuple[System, ...]:
     return tuple(system for system in _catalogue().values() if system.split == "oracle")
 
 
-def _symbols(names):
+def _symbols(names: Iterable[str]) -> "dict[str, Symbol]":
     import sympy
 
     return {name: sympy.Symbol(name, real=True) for name in names}
 
 
-def _parsed(expressions, symbols):
+def _parsed(expressions: Iterable[str], symbols: "dict[str, Symbol]") -> "tuple[Expr, ...]":
     import sympy
 
     return tuple(sympy.sympify(text, locals=symbols) for text in expressions)
 
 
 @lru_cache(maxsize=512)
-def _compiled(expressions, states, parameters):
+def _compiled(
+    expressions: tuple[str, ...], states: tuple[str, ...], parameters: tuple[tuple[str, float], ...]
+) -> tuple[Rates, Rates]:
     """Return numpy functions for f and its Jacobian, generated from the expressions."""
     import sympy
 
@@ -196,12 +204,12 @@ def _compiled(expressions, states, parameters):
     return _vectorised(x, list(f), (d,)), _vectorised(x, list(f.jacobian(x)), (d, d))
 
 
-def _vectorised(symbols, expressions, shape):
+def _vectorised(symbols: "list[Symbol]", expressions: "list[Expr]", shape: tuple[int, ...]) -> Rates:
     import sympy
 
     function = sympy.lambdify(symbols, expressions, modules="numpy", cse=True)
 
-    def evaluate(x):
+    def evaluate(x: np.ndarray) -> np.ndarray:
         x = np.asarray(x, dtype=float)
         with np.errstate(all="ignore"):  # outside its domain the field is NaN or infinite
             entries = function(*x.T)
@@ -213,7 +221,7 @@ def _vectorised(symbols, expressions, shape):
     return evaluate
 
 
-def _evaluated(value, parameters):
+def _evaluated(value: Any, parameters: Mapping[str, float]) -> np.ndarray:
     import sympy
 
     if isinstance(value, list):
@@ -233,7 +241,16 @@ def _catalogue() -> dict[str, System]:
     return {entry["name"]: _system(**entry) for entry in tomllib.loads(text)["system"]}
 
 
-def _system(*, states, equations, region, initial_states, t_end, truths=None, **entry):
+def _system(
+    *,
+    states: list[str],
+    equations: list[str],
+    region: list[tuple[float, float]],
+    initial_states: list[list[float]],
+    t_end: float,
+    truths: dict[str, dict[str, Any]] | None = None,
+    **entry: Any,
+) -> System:
     return System(
         expressions=tuple(equations),
         region=Region.from_pairs(region, names=states),

@@ -1,11 +1,8 @@
 """Trajectories: what was observed, as one validated, frozen xarray Dataset."""
 
 import json
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from html import escape
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +10,9 @@ import numpy as np
 import xarray as xr
 
 from fim_dynsys import files, observations
-from fim_dynsys.errors import DataWarning
+from fim_dynsys.layout import DIMS, as_dataset, check_layout, read_only
+from fim_dynsys.presentation import Presentation
 from fim_dynsys.regions import Region
-
-_DIMS = {"x": ("trajectory", "sample", "state"), "t": ("trajectory", "sample"), "n_obs": ("trajectory",)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,17 +47,23 @@ class Trajectories:
     """
 
     dataset: xr.Dataset
+    _x: np.ndarray = field(init=False)
+    _t: np.ndarray = field(init=False)
+    _n_obs: np.ndarray = field(init=False)
+    _coords: dict[str, np.ndarray] = field(init=False)
+    _names: tuple[str, ...] = field(init=False)
+    _extras: dict[str, xr.Variable] = field(init=False)
 
-    def __post_init__(self):
-        _check_layout(self.dataset)
+    def __post_init__(self) -> None:
+        check_layout(self.dataset)
         variables = self.dataset.variables
-        x, t, n_obs = (_read_only(variables[name].values) for name in _DIMS)
+        x, t, n_obs = (read_only(variables[name].values) for name in DIMS)
         coords = {
-            str(name): _read_only(variables[name].values) for name in self.dataset.coords if name != "state"
+            str(name): read_only(variables[name].values) for name in self.dataset.coords if name != "state"
         }
         observations.check_values(x, t, n_obs, may_decrease="status" in coords)
         names = tuple(str(name) for name in variables["state"].values)
-        extras = {str(name): variables[name] for name in self.dataset.data_vars if name not in _DIMS}
+        extras = {str(name): variables[name] for name in self.dataset.data_vars if name not in DIMS}
         cached = {"x": x, "t": t, "n_obs": n_obs, "coords": coords, "names": names, "extras": extras}
         for name, value in cached.items():
             object.__setattr__(self, f"_{name}", value)
@@ -103,7 +105,7 @@ class Trajectories:
         xs = observations.as_trajectory_arrays(x)
         ts = observations.as_time_arrays(t, [len(values) for values in xs])
         names = observations.checked_state_names(state_names, xs[0].shape[1])
-        return _build(cls, *observations.pack(xs, ts), names, coords, units, {})
+        return cls(as_dataset(*observations.pack(xs, ts), names, coords, units, {}))
 
     @classmethod
     def from_dataframe(
@@ -161,7 +163,7 @@ class Trajectories:
         ts = observations.as_time_arrays(parts.t, [len(values) for values in xs])
         names = observations.checked_state_names(parts.state_names, xs[0].shape[1])
         packed = observations.pack(xs, ts)
-        return _build(cls, *packed, names, parts.coords, parts.units, parts.attrs, parts.extras)
+        return cls(as_dataset(*packed, names, parts.coords, parts.units, parts.attrs, parts.extras))
 
     @classmethod
     def from_file(cls, path: str | Path, **columns: Any) -> "Trajectories":
@@ -281,16 +283,7 @@ class Trajectories:
         ValueError
             If a coordinate was never observed.
         """
-        low, high = (extreme.reduce(self._x, axis=(0, 1)) for extreme in (np.fmin, np.fmax))  # skip NaN
-        for i in np.flatnonzero(np.isnan(low)):
-            raise ValueError(
-                f"Trajectories.box: expected observations of every state, got none of {self._names[i]!r}; "
-                "select the observed ones with select_states"
-            )
-        # Relative to the value, so that the box scales with the data; 1e-280 keeps it above underflow.
-        half = 5e-4 * np.where(low == 0, 1.0, np.maximum(np.abs(low), 1e-280))
-        constant = low == high
-        return Region(np.where(constant, low - half, low), np.where(constant, high + half, high), self._names)
+        return Region(*observations.extent(self._x, self._names), self._names)
 
     # New ones from old ones
 
@@ -301,7 +294,7 @@ class Trajectories:
         return (self[k] for k in range(len(self)))
 
     def __getitem__(self, index: int | slice | Sequence[int] | np.ndarray) -> "Trajectories":
-        chosen = _positions(index, len(self))
+        chosen = observations.positions(index, len(self))
         n_obs = self._n_obs[chosen]
         longest = int(n_obs.max())
         coords = {name: values[chosen] for name, values in self._coords.items()}
@@ -330,7 +323,7 @@ class Trajectories:
         ValueError
             If the shape does not fit.
         """
-        values = _padded_values(x, self._n_obs, self._x.shape[1])
+        values = observations.padded_values(x, self._n_obs, self._x.shape[1])
         if state_names is None and values.shape[2] != self.dim:
             raise ValueError(
                 f"Trajectories.with_x: expected {self.dim} coordinates, got {values.shape[2]}; "
@@ -381,35 +374,11 @@ class Trajectories:
         ValueError
             If no sample is complete.
         """
-        inside = np.arange(self._x.shape[1]) < self._n_obs[:, None]
-        keep = inside & ~np.isnan(self._x).any(axis=2)
-        n_dropped = int(inside.sum() - keep.sum())
-        if n_dropped == 0:
+        rows = observations.complete_rows(self._x, self._n_obs, who)
+        if rows is None:
             return self
-        used = np.flatnonzero(keep.any(axis=1))
-        if used.size == 0:
-            raise ValueError(
-                f"{who}: expected samples with every coordinate observed, got none among "
-                f"{int(inside.sum())}; give complete samples or use a model that takes partial ones"
-            )
-        n_lost = len(self) - used.size
-        lost = f", with them {n_lost} whole trajectories" if n_lost else ""
-        warnings.warn(
-            f"{who} needs complete samples: dropped {n_dropped} of {int(inside.sum())} with a missing "
-            f"coordinate{lost}",
-            DataWarning,
-            stacklevel=3,
-        )
-        return self[used].select_samples([np.flatnonzero(keep[k]) for k in used])
-
-    def in_time_order(self) -> "Trajectories":
-        """The same with times increasing: turns trajectories that were simulated backwards."""
-        order = [
-            np.arange(n) if n == 1 or t[1] > t[0] else np.arange(n)[::-1]
-            for t, n in zip(self._t, self._n_obs, strict=True)
-        ]
-        turned = any(n > 1 and rows[0] > 0 for rows, n in zip(order, self._n_obs, strict=True))
-        return self.select_samples(order) if turned else self
+        used = [k for k, chosen in enumerate(rows) if chosen.size]
+        return self[used].select_samples([rows[k] for k in used])
 
     def select_samples(self, rows: Sequence[np.ndarray]) -> "Trajectories":
         """Only these samples.
@@ -424,18 +393,7 @@ class Trajectories:
         ValueError
             If there is not one array of positions per trajectory, or one is empty or out of range.
         """
-        rows = [np.asarray(chosen) for chosen in rows]
-        if len(rows) != len(self):
-            raise ValueError(
-                f"Trajectories.select_samples: expected {len(self)} arrays of positions, got {len(rows)}"
-            )
-        for k, (chosen, n) in enumerate(zip(rows, self._n_obs, strict=True)):
-            valid = chosen.dtype.kind in "iu" and chosen.ndim == 1 and chosen.size > 0
-            if not valid or chosen.min() < 0 or chosen.max() >= n:
-                raise ValueError(
-                    f"Trajectories.select_samples: expected positions from 0 to {n - 1} for trajectory {k}, "
-                    f"got {chosen.tolist()}"
-                )
+        rows = observations.checked_rows(rows, self._n_obs)
         x, t, n_obs = observations.pack(
             [values[chosen] for values, chosen in zip(self._x, rows, strict=True)],
             [times[chosen] for times, chosen in zip(self._t, rows, strict=True)],
@@ -447,7 +405,7 @@ class Trajectories:
         return {name: unit for name, unit in self.units.items() if name in kept}
 
     def _replace(self, **changes: Any) -> "Trajectories":
-        parts = {
+        parts: dict[str, Any] = {
             "x": self._x,
             "t": self._t,
             "n_obs": self._n_obs,
@@ -457,7 +415,7 @@ class Trajectories:
             "attrs": self.dataset.attrs,
             "extras": {} if "x" in changes else self._extras,
         }
-        return _build(type(self), **{**parts, **changes})
+        return type(self)(as_dataset(**{**parts, **changes}))
 
     # Out
 
@@ -492,45 +450,17 @@ class Trajectories:
             and np.array_equal(self._n_obs, other._n_obs)
             and np.array_equal(self._x, other._x, equal_nan=True)
             and np.array_equal(self._t, other._t, equal_nan=True)
-            and all(_same(values, other._coords[name]) for name, values in self._coords.items())
+            and all(observations.same(values, other._coords[name]) for name, values in self._coords.items())
         )
 
     def __repr__(self) -> str:
-        rows = [f"{name}{f' [{unit}]' if unit else ''}: {span}" for name, unit, span in self._state_rows()]
-        rows += [f"per trajectory: {', '.join(self._coords)}"] if self._coords else []
-        return "\n  ".join([f"Trajectories: {self._headline()}", *rows])
+        return self._presentation().text()
 
     def _repr_html_(self) -> str:
-        cells = [
-            f"<tr><td>{escape(name)}</td><td>{escape(unit)}</td><td>{escape(span)}</td>"
-            f"<td>{_sparkline(self._t[0], self._x[0, :, i])}</td></tr>"
-            for i, (name, unit, span) in enumerate(self._state_rows())
-        ]
-        coords = f"<p>Per trajectory: {escape(', '.join(self._coords))}</p>" if self._coords else ""
-        return (
-            f"<p><b>Trajectories</b>: {escape(self._headline())}</p><table><tr><th>state</th><th>unit</th>"
-            f"<th>range</th><th>trajectory 0</th></tr>{''.join(cells)}</table>{coords}"
-        )
+        return self._presentation().html()
 
-    def _headline(self) -> str:
-        low, high = int(self._n_obs.min()), int(self._n_obs.max())
-        samples = str(low) if low == high else f"{low} to {high}"
-        n_missing = int(self._n_obs.sum()) * self.dim - int(np.count_nonzero(~np.isnan(self._x)))
-        unit = self.units.get("t")
-        return (
-            f"{len(self)} of {samples} samples, dimension {self.dim}, "
-            f"t from {np.nanmin(self._t):g} to {np.nanmax(self._t):g}{f' {unit}' if unit else ''}"
-            + (f", {n_missing} values missing" if n_missing else "")
-        )
-
-    def _state_rows(self) -> list[tuple[str, str, str]]:
-        """Name, unit and range of each state."""
-        rows = []
-        for i, name in enumerate(self._names):
-            seen = self._x[:, :, i][~np.isnan(self._x[:, :, i])]
-            span = f"{seen.min():.4g} to {seen.max():.4g}" if seen.size else "never observed"
-            rows.append((name, self.units.get(name, ""), span))
-        return rows
+    def _presentation(self) -> Presentation:
+        return Presentation(self._t, self._x, self._n_obs, self._names, self.units, tuple(self._coords))
 
 
 def concatenate(trajectories: Sequence[Trajectories]) -> Trajectories:
@@ -561,128 +491,3 @@ def concatenate(trajectories: Sequence[Trajectories]) -> Trajectories:
     x, t, n_obs = observations.pack([x[:n] for x, _, n in pairs], [t[:n] for _, t, n in pairs])
     coords = {name: np.concatenate([item.coords[name] for item in items]) for name in first.coords}
     return first._replace(x=x, t=t, n_obs=n_obs, coords=coords)
-
-
-# Building and checking
-
-
-def _positions(index: Any, n: int) -> np.ndarray:
-    """Positions of the chosen trajectories, shape (m,)."""
-    try:
-        chosen = np.atleast_1d(np.arange(n)[index])
-    except IndexError as error:
-        raise IndexError(f"Trajectories: expected indices among {n} trajectories, got {index!r}") from error
-    if chosen.ndim != 1 or chosen.size == 0:
-        raise IndexError(f"Trajectories: expected an index that selects trajectories, got {index!r}")
-    return chosen
-
-
-def _padded_values(x: Any, n_obs: np.ndarray, longest: int) -> np.ndarray:
-    """Values in padded form, from padded or listed ones, for trajectories of the lengths ``n_obs``."""
-    if getattr(x, "ndim", 0) == 3:
-        values = observations.as_real(x, "x")
-        if values.shape[:2] != (n_obs.size, longest) or values.shape[2] == 0:
-            raise ValueError(
-                f"Trajectories.with_x: expected shape {(n_obs.size, longest, 'd')}, got {values.shape}"
-            )
-        values[np.arange(longest) >= n_obs[:, None]] = np.nan
-        return values
-    arrays = observations.as_trajectory_arrays(x)
-    lengths = [len(array) for array in arrays]
-    if lengths != n_obs.tolist():
-        raise ValueError(
-            f"Trajectories.with_x: expected trajectories of {n_obs.tolist()} samples, got {lengths}"
-        )
-    return observations.pack(arrays, [np.zeros(n) for n in lengths])[0]
-
-
-def _build(
-    cls: type[Trajectories],
-    x: np.ndarray,
-    t: np.ndarray,
-    n_obs: np.ndarray,
-    state_names: tuple[str, ...],
-    coords: Mapping[str, Any] | None,
-    units: Mapping[str, str] | Sequence[str] | None,
-    attrs: Mapping[str, Any],
-    extras: Mapping[str, xr.Variable] | None = None,
-) -> Trajectories:
-    per_trajectory = observations.checked_coords(coords, n_obs.size)
-    units = observations.checked_units(units, state_names, per_trajectory)
-    arrays = {"x": x, "t": t, "n_obs": n_obs}
-    data = {name: xr.Variable(_DIMS[name], _read_only(array)) for name, array in arrays.items()}
-    data |= extras or {}
-    if "t" in units:
-        data["t"].attrs["units"] = units["t"]  # where xarray looks for it when it labels an axis
-    labels = _state_labels(state_names)
-    if per_trajectory:
-        extra = {name: xr.Variable("trajectory", _read_only(a)) for name, a in per_trajectory.items()}
-        labels = xr.Coordinates({**labels.variables, **extra}, indexes=dict(labels.xindexes))
-    attrs = {name: value for name, value in attrs.items() if name != "units"}
-    attrs |= {"units": json.dumps(units, ensure_ascii=False)} if units else {}
-    dataset = xr.Dataset(data, coords=labels, attrs=attrs)
-    return cls(dataset.set_xindex("trajectory") if "trajectory" in per_trajectory else dataset)
-
-
-@lru_cache(maxsize=256)
-def _state_labels(names: tuple[str, ...]) -> xr.Coordinates:
-    """The index of states; building it anew is two thirds of the time a Dataset takes."""
-    return xr.Coordinates({"state": ("state", np.array(names, dtype=object))})
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def _check_layout(dataset: Any) -> None:
-    if not isinstance(dataset, xr.Dataset):
-        raise ValueError(
-            f"Trajectories: expected an xarray Dataset, got {type(dataset).__name__}; "
-            "use Trajectories.from_arrays for arrays and lists"
-        )
-    for name, dims in _DIMS.items():
-        found = dataset.variables[name].dims if name in dataset.variables else None
-        if found != dims:
-            raise ValueError(
-                f"Trajectories: expected variable {name!r} over {dims}, got {found}; "
-                "use Trajectories.from_dataset for other layouts"
-            )
-        dtype = np.int64 if name == "n_obs" else np.float64
-        if dataset.variables[name].dtype != dtype:
-            raise ValueError(
-                f"Trajectories: expected {np.dtype(dtype)} in {name!r}, got {dataset.variables[name].dtype}; "
-                "use Trajectories.from_dataset to convert"
-            )
-    others = [dataset.variables[name].dims for name in dataset.coords if name != "state"]
-    if "state" not in dataset.coords or any(dims != ("trajectory",) for dims in others):
-        raise ValueError(
-            "Trajectories: expected a coordinate 'state' with the names and all others over 'trajectory', "
-            f"got {list(dataset.coords)}; use Trajectories.from_dataset for other layouts"
-        )
-
-
-def _same(a: np.ndarray, b: np.ndarray) -> bool:
-    numeric = a.dtype.kind in "iufb" and b.dtype.kind in "iufb"
-    return np.array_equal(a, b, equal_nan=numeric)
-
-
-def _sparkline(t: np.ndarray, x: np.ndarray, width: int = 160, height: int = 32) -> str:
-    """Small SVG curve of at most 200 of the values observed."""
-    rows = np.flatnonzero(~np.isnan(x))
-    if rows.size < 2:
-        return ""
-    rows = rows[np.linspace(0, rows.size - 1, min(rows.size, 200)).astype(int)]
-    across, up = (_unit_interval(values[rows]) for values in (t, x))
-    points = " ".join(f"{a * width:.1f},{(1 - b) * height:.1f}" for a, b in zip(across, up, strict=True))
-    return (
-        f'<svg width="{width}" height="{height}" viewBox="0 -2 {width} {height + 4}">'
-        f'<polyline points="{points}" fill="none" stroke="currentColor"/></svg>'
-    )
-
-
-def _unit_interval(values: np.ndarray) -> np.ndarray:
-    # Halved first: the difference of two finite numbers can overflow, that of their halves cannot.
-    low, high = values.min() / 2, values.max() / 2
-    return (values / 2 - low) / (high - low) if high > low else np.full(values.shape, 0.5)

@@ -1,11 +1,16 @@
 """Evidence in closed form: coefficients that enter linearly, their terms integrated along smoothed data."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.interpolate import CubicHermiteSpline
 
+from fim_dynsys.comparison.likelihoods import NoiseLevel
 from fim_dynsys.comparison.posteriors import Posterior
+from fim_dynsys.regression.expression_fits import ExpressionProblem
+from fim_dynsys.regression.observed import Observations
 
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(3)  # per interval: as exact as the path's cubics
 _ROUNDS = 30  # of the noise level's fixed point; each leaves about q / n of the error
@@ -13,7 +18,9 @@ _TAIL, _LEVELS = 8.0, 33  # widths and nodes of the integral over the noise leve
 _DRAWS = 1000
 
 
-def log_evidence_of_line(design, target, noise, prior_precision):
+def log_evidence_of_line(
+    design: np.ndarray, target: np.ndarray, noise: ArrayLike, prior_precision: np.ndarray
+) -> float:
     """Closed form: evidence of coefficients of a linear regression under a normal prior about 0.
 
     Parameters
@@ -43,7 +50,9 @@ def log_evidence_of_line(design, target, noise, prior_precision):
     return float(0.5 * (determinants - misfit) - constant)
 
 
-def _conditional(design, target, noise, prior_precision):
+def _conditional(
+    design: np.ndarray, target: np.ndarray, noise: np.ndarray, prior_precision: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Posterior mean (q,) and precision (q, q) of the coefficients at a noise level."""
     a = design / noise[:, None]
     total = np.diag(prior_precision) + a.T @ a
@@ -75,7 +84,7 @@ class IntegralRegression:
     state: np.ndarray
 
     @classmethod
-    def of(cls, problem, observations):
+    def of(cls, problem: ExpressionProblem, observations: Observations) -> Self:
         """Regression of the observations on the terms of right-hand sides.
 
         Parameters
@@ -107,7 +116,9 @@ class IntegralRegression:
         design, target, relative, state = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         return cls(design.reshape(target.size, -1), target.ravel(), relative.ravel(), state.ravel())
 
-    def posterior(self, centre, spread, noise, seed=0):
+    def posterior(
+        self, centre: np.ndarray, spread: np.ndarray, noise: NoiseLevel, seed: int = 0
+    ) -> Posterior:
         """Evidence and draws under normal priors.
 
         The noise level, where unknown, is integrated over state by state, the other states' being at their
@@ -131,7 +142,7 @@ class IntegralRegression:
         precision, target = 1.0 / spread**2, self.target - self.design @ centre
         calls = 0
 
-        def log_evidence(level):
+        def log_evidence(level: np.ndarray) -> float:
             nonlocal calls
             calls += 1
             return log_evidence_of_line(self.design, target, self.relative * level[self.state], precision)
@@ -142,7 +153,7 @@ class IntegralRegression:
             width = _TAIL / np.sqrt(2.0 * np.sum(self.state == k))
             first, last = np.log([noise.low[k], noise.high[k]])
             ends = np.clip(np.log(level[k]) + np.array([-width, width]), first, last)
-            grid = np.linspace(*ends, _LEVELS)
+            grid = np.linspace(ends[0], ends[1], _LEVELS)
             along = [log_evidence(np.where(np.arange(len(level)) == k, np.exp(g), level)) for g in grid]
             mass = np.trapezoid(np.exp(np.array(along) - top), grid)
             value += float(np.log(mass / (last - first)))
@@ -156,7 +167,7 @@ class IntegralRegression:
         values = np.array([noise.log_likelihood(row, n) for row in by_state]) - constant
         return Posterior.of_draws(value, centre + draws, values, calls, seed)
 
-    def _best_level(self, target, precision, noise):
+    def _best_level(self, target: np.ndarray, precision: np.ndarray, noise: NoiseLevel) -> np.ndarray:
         """Noise levels (d,) of largest evidence, by expectation maximisation."""
         level = np.sqrt(noise.low * noise.high)
         if (noise.low == noise.high).all():

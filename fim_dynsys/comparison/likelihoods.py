@@ -1,15 +1,20 @@
 """Likelihood of the parameters and initial states of right-hand sides, given observed trajectories."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numba
 import numpy as np
 from numba import types
+from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.expressions import parse
-from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import substeps
+
+Likelihood = Callable[[np.ndarray], float]
+"""``theta (q,) -> float``, a logarithm."""
 
 _ARRAY, _TABLE = types.float64[::1], types.float64[:, ::1]
 _RIGHT_HAND_SIDE = types.void(_ARRAY, _ARRAY, _ARRAY)
@@ -32,7 +37,7 @@ class NoiseLevel:
     low: np.ndarray
     high: np.ndarray
 
-    def log_likelihood(self, squares, n):
+    def log_likelihood(self, squares: np.ndarray, n: int) -> float:
         """Of ``n`` residuals with weighted squared sums (d,), up to their weights."""
         total = -0.5 * n * len(squares) * np.log(2.0 * np.pi)
         for s, low, high in zip(squares, self.low, self.high, strict=True):
@@ -44,7 +49,7 @@ class NoiseLevel:
 
 
 @numba.njit(types.float64(types.float64, types.int64, types.float64, types.float64), cache=True)
-def _log_integral(s, n, low, high):
+def _log_integral(s: float, n: int, low: float, high: float) -> float:
     """Logarithm of the integral of ``sigma^-n exp(-s / 2 sigma^2)`` over the logarithm of sigma.
 
     Gauss-Legendre nodes over the part of the interval that carries the mass: about the mode, or next to the
@@ -82,7 +87,9 @@ class TrajectoryLikelihood:
         In the units of the data.
     """
 
-    def __init__(self, expressions, names, observations, noise):
+    def __init__(
+        self, expressions: Sequence[str], names: Sequence[str], observations: Observations, noise: NoiseLevel
+    ):
         self.expressions, self.names, self.noise = tuple(expressions), tuple(names), noise
         scale, unit = observations.scale, observations.time_unit
         self._bound = float(_BOUND * scale.max())
@@ -99,7 +106,7 @@ class TrajectoryLikelihood:
         self._weights = np.concatenate(observations.weights_over(1.0))
         self._log_weights = 0.5 * float(np.sum(np.log(self._weights)))
 
-    def __call__(self, theta):
+    def __call__(self, theta: ArrayLike) -> float:
         theta = np.asarray(theta, dtype=np.float64)
         q = len(self.names)
         squares = np.zeros(self.dim)
@@ -122,22 +129,22 @@ class TrajectoryLikelihood:
 
 
 @lru_cache(maxsize=64)
-def _right_hand_side(expressions, names, dim):
+def _right_hand_side(expressions: tuple[str, ...], names: tuple[str, ...], dim: int) -> Callable:
     """The right-hand sides compiled, with an address: ``(x (d,), p (q,), out (d,))``."""
     import sympy
 
     # arguments that print as elements of the arrays x and p
     places = {f"x{i}": sympy.Symbol(f"x[{i}]") for i in range(dim)}
     places |= {name: sympy.Symbol(f"p[{k}]") for k, name in enumerate(names)}
-    read = [parse(text, places) for text in expressions]
-    read = tuple(sympy.Float(e) if e.is_number else e for e in read)
+    parsed = (parse(text, places) for text in expressions)
+    read = tuple(sympy.Float(e) if e.is_number else e for e in parsed)
     function = sympy.lambdify(
         [sympy.Symbol("x"), sympy.Symbol("p")], sympy.Tuple(*read), modules="math", cse=True
     )
     values = numba.njit(function, error_model="numpy")
 
     @numba.cfunc(_RIGHT_HAND_SIDE, error_model="numpy")
-    def right_hand_side(x, p, out):
+    def right_hand_side(x: np.ndarray, p: np.ndarray, out: np.ndarray) -> None:
         slopes = values(x, p)
         for i in range(len(out)):
             out[i] = slopes[i]
@@ -161,7 +168,18 @@ def _right_hand_side(expressions, names, dim):
     error_model="numpy",
     cache=True,
 )
-def _solve(rhs, p, starts, ends, steps, counts, values, weights, bound, squares):
+def _solve(
+    rhs: Callable,
+    p: np.ndarray,
+    starts: np.ndarray,
+    ends: np.ndarray,
+    steps: np.ndarray,
+    counts: np.ndarray,
+    values: np.ndarray,
+    weights: np.ndarray,
+    bound: float,
+    squares: np.ndarray,
+) -> int:
     """Classical Runge-Kutta paths of all pieces from their starts (P, d).
 
     Adds the weighted squares of the residuals to ``squares`` (d,) and returns the number of samples reached.

@@ -1,22 +1,30 @@
 """Evidence of given models: which of several equations the data support."""
 
 import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fim_dynsys.comparison.closed_forms import IntegralRegression
 from fim_dynsys.comparison.likelihoods import NoiseLevel, TrajectoryLikelihood
 from fim_dynsys.comparison.nested import sample_nested
-from fim_dynsys.comparison.priors import JointPrior, Prior, PriorKind, default_priors
+from fim_dynsys.comparison.posteriors import Posterior
+from fim_dynsys.comparison.priors import GivenPriors, JointPrior, Prior, PriorKind, default_priors
 from fim_dynsys.comparison.quadrature import Peak, laplace, quadrature
 from fim_dynsys.comparison.results import ModelComparison, ModelEvidence
 from fim_dynsys.errors import SamplingWarning
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
-from fim_dynsys.regression.expression_fits import ExpressionProblem, fit_expressions
+from fim_dynsys.regression.expression_fits import ExpressionFit, ExpressionProblem, fit_expressions
 from fim_dynsys.regression.observed import Observations, observe
+from fim_dynsys.trajectories import Trajectories
+
+if TYPE_CHECKING:
+    from sympy import Expr, Symbol
 
 METHODS = ("nested", "laplace", "linear")
 _NOISE_FACTOR = 10.0  # the noise level may be so many times larger or smaller than its estimate
@@ -27,16 +35,16 @@ _SPREADS = (0.5, 2.0)  # of all priors of parameters, to see how much the eviden
 
 
 def evidence(
-    models,
-    trajectories,
-    priors=None,
-    noise=None,
-    method="nested",
-    live_points=250,
-    seed=0,
-    resume=False,
-    progress=None,
-):
+    models: Mapping[str, Any] | Iterable[Any],
+    trajectories: Trajectories,
+    priors: GivenPriors | None = None,
+    noise: ArrayLike | None = None,
+    method: str = "nested",
+    live_points: int = 250,
+    seed: int = 0,
+    resume: bool = False,
+    progress: bool | None = None,
+) -> ModelComparison:
     """Compare parametric models by their evidence on observed trajectories.
 
     The likelihood integrates each model from free initial states; the noise is normal, its level known or
@@ -89,7 +97,7 @@ def evidence(
     References
     ----------
     D. J. C. MacKay, Information Theory, Inference, and Learning Algorithms (2003), ch. 28. Of the methods:
-    `sample_nested`, `laplace` and `log_evidence_of_line` in `fim_dynsys.regression`.
+    `sample_nested`, `laplace` and `log_evidence_of_line` in `fim_dynsys.comparison`.
     """
     if method not in METHODS:
         raise ValueError(f"evidence: expected method among {METHODS}, got {method!r}.")
@@ -115,7 +123,13 @@ def evidence(
     return ModelComparison(tuple(sorted(found, key=lambda m: -m.log_evidence)), method)
 
 
-def quadrature_check(expressions, trajectories, priors=None, noise=None, nodes=5):
+def quadrature_check(
+    expressions: Sequence[str],
+    trajectories: Trajectories,
+    priors: GivenPriors | None = None,
+    noise: ArrayLike | None = None,
+    nodes: int = 5,
+) -> tuple[float, float]:
     """Log evidence of one model by Laplace's approximation and by quadrature, to hold `evidence` against.
 
     Parameters
@@ -152,12 +166,12 @@ class _Candidate:
     """A model as read: its states' symbols, right-hand sides, and where the fit of its parameters starts."""
 
     name: str
-    symbols: tuple
-    expressions: tuple
-    start: dict | None
+    symbols: tuple["Symbol", ...]
+    expressions: tuple["Expr", ...]
+    start: dict[str, float] | None
 
     @cached_property
-    def problem(self):
+    def problem(self) -> ExpressionProblem:
         return ExpressionProblem(self.expressions, self.symbols)
 
 
@@ -167,23 +181,23 @@ class _Question:
 
     candidate: _Candidate
     observations: Observations
-    given: dict
+    given: dict[str, Prior]
     level: NoiseLevel
 
     @cached_property
-    def fit(self):
+    def fit(self) -> ExpressionFit:
         """Best fit of the trajectories."""
         c = self.candidate
         return fit_expressions(c.expressions, c.symbols, self.observations, c.start)
 
     @property
-    def best(self):
+    def best(self) -> np.ndarray:
         """Parameters and starts (q + P d,) of the best fit."""
         values = [self.fit.parameters[name] for name in self.candidate.problem.names]
         return np.concatenate([values, (self.fit.starts * self.observations.scale).ravel()])
 
     @cached_property
-    def priors(self):
+    def priors(self) -> dict[str, Prior]:
         """Of the parameters by name: those given, else those that the data's scales suggest."""
         problem = self.candidate.problem
         missing = [name for name in problem.names if name not in self.given]
@@ -195,7 +209,7 @@ class _Question:
         return {name: own[name] for name in problem.names}
 
     @cached_property
-    def starts(self):
+    def starts(self) -> tuple[Prior, ...]:
         """Priors of the initial states of all pieces."""
         observations = self.observations
         spread = np.maximum(_START_SPREAD * observations.law.level, 10.0 * _LEAST_NOISE) * observations.scale
@@ -206,15 +220,15 @@ class _Question:
         )
 
     @property
-    def prior(self):
+    def prior(self) -> JointPrior:
         return JointPrior((*self.priors.values(), *self.starts))
 
     @cached_property
-    def likelihood(self):
+    def likelihood(self) -> TrajectoryLikelihood:
         texts = [str(expression) for expression in self.candidate.expressions]
         return TrajectoryLikelihood(texts, self.candidate.problem.names, self.observations, self.level)
 
-    def warn_of_a_missed_peak(self, posterior):
+    def warn_of_a_missed_peak(self, posterior: Posterior) -> None:
         """Hold the highest point that was sampled against the best fit."""
         if not np.isfinite(self.prior.log_density(self.best)):
             return
@@ -229,14 +243,14 @@ class _Question:
                 stacklevel=3,
             )
 
-    def laplace(self, seed):
+    def laplace(self, seed: int) -> Posterior:
         """Posterior by Laplace's approximation."""
         try:
             return laplace(self.likelihood, self.prior, self.best, seed=seed)
         except ValueError as error:
             raise ValueError(f"evidence: of {self.candidate.name}: {error}") from error
 
-    def linear(self, seed):
+    def linear(self, seed: int) -> Posterior:
         """Posterior by the closed form."""
         problem, priors = self.candidate.problem, self.prior.priors
         curved = [name for name, linear in zip(problem.names, problem.linear, strict=True) if not linear]
@@ -256,7 +270,7 @@ class _Question:
         centre, spread = np.array([[prior.first, prior.second] for prior in priors]).T
         return IntegralRegression.of(problem, self.observations).posterior(centre, spread, self.level, seed)
 
-    def answered(self, posterior, context):
+    def answered(self, posterior: Posterior, context: Trajectories) -> ModelEvidence:
         """The model's evidence, with priors of other spreads too."""
         narrow, wide = (
             posterior.log_evidence_under(
@@ -277,7 +291,9 @@ class _Question:
         )
 
 
-def _prepared(trajectories, priors, noise):
+def _prepared(
+    trajectories: Trajectories, priors: GivenPriors | None, noise: ArrayLike | None
+) -> tuple[Observations, dict[str, Prior], NoiseLevel]:
     """Observations, priors as given, and the noise level."""
     complete = trajectories.drop_incomplete("evidence")
     samples = [(t, x) for t, x in complete.arrays() if len(t) >= 2]
@@ -291,7 +307,7 @@ def _prepared(trajectories, priors, noise):
     return observations, given, _noise_level(observations, noise)
 
 
-def _noise_level(observations, noise):
+def _noise_level(observations: Observations, noise: ArrayLike | None) -> NoiseLevel:
     if noise is not None:
         known = np.broadcast_to(np.asarray(noise, dtype=float), (observations.dim,))
         if not (np.isfinite(known).all() and (known > 0).all()):
@@ -303,7 +319,7 @@ def _noise_level(observations, noise):
     return NoiseLevel(guess / _NOISE_FACTOR, guess * _NOISE_FACTOR)
 
 
-def _candidates(models, state_names):
+def _candidates(models: Mapping[str, Any] | Iterable[Any], state_names: Sequence[str]) -> list[_Candidate]:
     """The models as read, each of a name of its own."""
     pairs = list(models.items()) if isinstance(models, dict) else [(None, model) for model in models]
     if not pairs:
@@ -323,7 +339,9 @@ def _candidates(models, state_names):
     return found
 
 
-def _read(model, state_names):
+def _read(
+    model: Any, state_names: Sequence[str]
+) -> tuple[tuple[tuple["Symbol", ...], tuple["Expr", ...]], dict[str, float] | None, str | None]:
     """Symbols and expressions of a model, starts of its parameters, and a name of its own."""
     field = getattr(model, "field_", model)
     own = getattr(model, "name", None) if field is not model else None
@@ -343,7 +361,7 @@ def _read(model, state_names):
     return read_expressions(expressions, state_names), None, own
 
 
-def _freed(field):
+def _freed(field: DictionaryField) -> "tuple[tuple[tuple[Symbol, ...], tuple[Expr, ...]], dict[str, float]]":
     """The field with a free parameter for each coefficient."""
     import sympy
 

@@ -7,17 +7,31 @@ import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from fim_dynsys.comparison.likelihoods import Likelihood
 from fim_dynsys.comparison.posteriors import Posterior
+from fim_dynsys.comparison.priors import JointPrior
+
+if TYPE_CHECKING:
+    from dynesty import NestedSampler
 
 _CHECKPOINT_SECONDS = 60
 _ELLIPSOIDS_UP_TO = 3  # parameters and starts; beyond, slices in random directions
 _REPORT_EVERY = 50  # iterations between updates of the progress bar
 
 
-def sample_nested(likelihood, prior, live_points=250, seed=0, resume=False, progress=None, name=""):
+def sample_nested(
+    likelihood: Likelihood,
+    prior: JointPrior,
+    live_points: int = 250,
+    seed: int = 0,
+    resume: bool = False,
+    progress: bool | None = None,
+    name: str = "",
+) -> Posterior:
     """Evidence and posterior by nested sampling.
 
     Parameters
@@ -57,7 +71,7 @@ def sample_nested(likelihood, prior, live_points=250, seed=0, resume=False, prog
     checkpoint = _Checkpoint.of(likelihood, prior, live_points, seed) if resume else None
     sampler = None if checkpoint is None else checkpoint.restored()
     resumed = sampler is not None
-    if not resumed:
+    if sampler is None:
         rng = np.random.default_rng(seed)
         # uniform draws from ellipsoids stall where oscillations make the likelihood ragged (Lotka-Volterra)
         method = "unif" if len(prior.priors) <= _ELLIPSOIDS_UP_TO else "rslice"
@@ -90,22 +104,22 @@ def sample_nested(likelihood, prior, live_points=250, seed=0, resume=False, prog
 class _Bar:
     """dynesty's reports as one progress bar."""
 
-    def __init__(self, name, progress):
+    def __init__(self, name: str, progress: bool | None):
         from tqdm import tqdm
 
         self._bar = tqdm(desc=name or None, unit="it", disable=None if progress is None else not progress)
 
     @property
-    def shown(self):
+    def shown(self) -> bool:
         return not self._bar.disable
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_: object) -> None:
         self._bar.close()
 
-    def __call__(self, results, niter, ncall, **kwargs):
+    def __call__(self, results: Any, niter: int, ncall: int, **kwargs: Any) -> None:
         if niter % _REPORT_EVERY == 0:
             self._bar.update(niter - self._bar.n)
             self._bar.set_postfix(calls=ncall, logz=f"{results.logz:.1f}", left=f"{results.delta_logz:.2g}")
@@ -118,7 +132,7 @@ class _Checkpoint:
     path: Path
 
     @classmethod
-    def of(cls, *question):
+    def of(cls, *question: object) -> Self:
         import dynesty
 
         # another version of dynesty need not read the file
@@ -136,10 +150,10 @@ class _Checkpoint:
             )
         return cls(folder / f"{digest}.checkpoint")
 
-    def restored(self):
+    def restored(self) -> "NestedSampler | None":
         from dynesty import NestedSampler
 
         return NestedSampler.restore(str(self.path)) if self.path.is_file() else None
 
-    def remove(self):
+    def remove(self) -> None:
         self.path.unlink(missing_ok=True)

@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Self
 
 import numpy as np
+
+from fim_dynsys.comparison.priors import JointPrior
 
 
 @dataclass(frozen=True)
@@ -35,13 +38,15 @@ class Posterior:
     seed: int = 0
 
     @classmethod
-    def of_draws(cls, log_evidence, draws, log_likelihood, calls, seed=0):
+    def of_draws(
+        cls, log_evidence: float, draws: np.ndarray, log_likelihood: np.ndarray, calls: int, seed: int = 0
+    ) -> Self:
         """From equally weighted draws (n, q), by a method that does not know its error."""
         equal = np.full(len(draws), -np.log(len(draws)))
         return cls(float(log_evidence), np.nan, draws, equal, log_likelihood, calls, seed)
 
     @cached_property
-    def chosen(self):
+    def chosen(self) -> np.ndarray:
         """Indices (m,) of equally weighted points by systematic resampling: as many as the weights merit."""
         weights = np.exp(self.log_weights)
         rng = np.random.default_rng(self.seed)
@@ -51,16 +56,16 @@ class Posterior:
         return rng.permutation(np.minimum(found, len(weights) - 1))
 
     @property
-    def draws(self):
+    def draws(self) -> np.ndarray:
         """Equally weighted draws (m, q)."""
         return self.points[self.chosen]
 
     @property
-    def information(self):
+    def information(self) -> float:
         """Nats by which the data narrow the prior: the divergence of the posterior from it."""
         return float(np.exp(self.log_weights) @ self.log_likelihood - self.log_evidence)
 
-    def log_evidence_under(self, prior, other):
+    def log_evidence_under(self, prior: "JointPrior", other: "JointPrior") -> float:
         """Log evidence under another prior, by reweighting the points.
 
         Parameters

@@ -1,10 +1,15 @@
 """Priors of parameters: densities, quantiles, and how wide they are by default."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtri
+
+from fim_dynsys.regression.expression_fits import ExpressionProblem
+from fim_dynsys.regression.observed import Observations
 
 _REACH = 3.0  # a term may well be so many times the typical speed
 _DECADE = 10.0  # a number inside a function is known to a factor of this
@@ -41,9 +46,9 @@ class Prior:
     first: float
     second: float
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         a, b = self.first, self.second
-        proper = np.isfinite([a, b]).all()
+        proper = bool(np.isfinite([a, b]).all())
         if self.kind is PriorKind.NORMAL:
             proper = proper and b > 0
         else:
@@ -55,9 +60,9 @@ class Prior:
             )
 
     @classmethod
-    def of(cls, given):
+    def of(cls, given: "Prior | tuple[str, float, float]") -> "Prior":
         """A prior as it is, or one from ``("normal", mean, sd)``, ``("loguniform", low, high)`` and so on."""
-        if isinstance(given, cls):
+        if isinstance(given, Prior):
             return given
         try:
             kind, first, second = given
@@ -68,7 +73,7 @@ class Prior:
                 f"got {given!r} ({error})."
             ) from error
 
-    def quantile(self, u):
+    def quantile(self, u: float) -> float:
         """Value below which a share ``u`` of the probability lies."""
         a, b = self.first, self.second
         if self.kind is PriorKind.NORMAL:
@@ -77,7 +82,7 @@ class Prior:
             return a + (b - a) * u
         return a * (b / a) ** u
 
-    def log_density(self, value):
+    def log_density(self, value: ArrayLike) -> np.ndarray:
         """Logarithm of the density at values (...); -inf outside the ends."""
         value, (a, b) = np.asarray(value, dtype=float), (self.first, self.second)
         if self.kind is PriorKind.NORMAL:
@@ -88,7 +93,7 @@ class Prior:
         size = np.abs(np.where(inside, value, 1.0))
         return np.where(inside, -np.log(size) - np.log(abs(np.log(b / a))), -np.inf)
 
-    def widened(self, factor):
+    def widened(self, factor: float) -> "Prior":
         """The prior with ``factor`` times the spread (of the logarithm, where it is log-uniform)."""
         a, b = self.first, self.second
         if self.kind is PriorKind.NORMAL:
@@ -101,22 +106,29 @@ class Prior:
         return Prior(self.kind, *ends)
 
 
+GivenPriors = Mapping[str, Prior | tuple[str, float, float]]
+"""Priors by the names of parameters, as users write them; see `Prior.of`."""
+
+
 @dataclass(frozen=True)
 class JointPrior:
     """Independent priors of all parameters; maps the unit cube to them."""
 
-    priors: tuple
+    priors: tuple[Prior, ...]
 
-    def __call__(self, u):
+    def __call__(self, u: np.ndarray) -> np.ndarray:
         return np.array([prior.quantile(v) for prior, v in zip(self.priors, u, strict=True)])
 
-    def log_density(self, values):
+    def log_density(self, values: ArrayLike) -> np.ndarray:
         """Sum of the log densities at values (..., q)."""
         values = np.asarray(values, dtype=float)
-        return sum(prior.log_density(values[..., k]) for k, prior in enumerate(self.priors))
+        densities = (prior.log_density(values[..., k]) for k, prior in enumerate(self.priors))
+        return sum(densities, start=np.zeros(()))
 
 
-def default_priors(problem, parameters, observations, names):
+def default_priors(
+    problem: ExpressionProblem, parameters: np.ndarray, observations: Observations, names: Sequence[str]
+) -> "dict[str, Prior]":
     """Priors that the data's scales suggest.
 
     A parameter that enters linearly is normal about 0, its spread such that its term is three times the

@@ -1,10 +1,13 @@
 """The peak of a posterior and the evidence about it: Laplace's approximation, quadrature."""
 
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
+from fim_dynsys.comparison.likelihoods import Likelihood
 from fim_dynsys.comparison.posteriors import Posterior
+from fim_dynsys.comparison.priors import JointPrior
 
 _STEP = 0.1  # of a posterior width: second differences err by a thousandth of what is not quadratic
 _NEWTON_STEPS, _WIDTH_STEPS = 50, 12
@@ -34,12 +37,12 @@ class Peak:
     calls: int
 
     @property
-    def log_evidence(self):
+    def log_evidence(self) -> float:
         """Laplace's approximation: the volume under the normal density of this height and these axes."""
         return self.log_height + 0.5 * len(self.mode) * np.log(2.0 * np.pi) + np.linalg.slogdet(self.axes)[1]
 
     @classmethod
-    def near(cls, likelihood, prior, start):
+    def near(cls, likelihood: Likelihood, prior: JointPrior, start: np.ndarray) -> Self:
         """Climb from a start by Newton's method with differences.
 
         Parameters
@@ -62,7 +65,7 @@ class Peak:
         """
         calls = 0
 
-        def log_posterior(theta):
+        def log_posterior(theta: np.ndarray) -> float:
             nonlocal calls
             calls += 1
             density = prior.log_density(theta)
@@ -93,7 +96,9 @@ class Peak:
         return cls(theta, width[:, None] * vectors / np.sqrt(curvature), float(value), calls)
 
 
-def laplace(likelihood, prior, start, n_draws=1000, seed=0):
+def laplace(
+    likelihood: Likelihood, prior: JointPrior, start: np.ndarray, n_draws: int = 1000, seed: int = 0
+) -> Posterior:
     """Evidence by a normal approximation about the posterior's mode: exact where the model is linear.
 
     Parameters
@@ -130,7 +135,7 @@ def laplace(likelihood, prior, start, n_draws=1000, seed=0):
     return Posterior.of_draws(peak.log_evidence, draws, values, peak.calls + n_draws, seed)
 
 
-def quadrature(likelihood, prior, peak, nodes=9):
+def quadrature(likelihood: Likelihood, prior: JointPrior, peak: Peak, nodes: int = 9) -> float:
     """Evidence by Gauss-Hermite quadrature about a peak: as good as the posterior is near to one smooth hill.
 
     Parameters
@@ -165,7 +170,7 @@ def quadrature(likelihood, prior, peak, nodes=9):
     return float(top + np.log(np.sum(np.exp(terms - top))) + np.linalg.slogdet(peak.axes)[1])
 
 
-def _widths(log_posterior, theta):
+def _widths(log_posterior: Likelihood, theta: np.ndarray) -> np.ndarray:
     """For each parameter, the distance over which the log posterior changes by about one half."""
     value, width = log_posterior(theta), 1e-3 * np.maximum(np.abs(theta), 1e-3)
     for k in range(len(theta)):
@@ -179,7 +184,7 @@ def _widths(log_posterior, theta):
     return width
 
 
-def _derivatives(fn, theta, step):
+def _derivatives(fn: Likelihood, theta: np.ndarray, step: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """Value, gradient and Hessian by central differences, in units of ``step / _STEP``."""
     q, value = len(theta), fn(theta)
     moves = np.diag(step)

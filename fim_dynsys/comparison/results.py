@@ -1,11 +1,13 @@
 """Evidence of models as results: tables, weights, ensembles."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
 
 from fim_dynsys.comparison.posteriors import Posterior
+from fim_dynsys.comparison.priors import Prior
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.symbolic import SymbolicField
@@ -37,31 +39,31 @@ class ModelEvidence:
     """
 
     name: str
-    expressions: tuple
-    parameters: tuple
+    expressions: tuple[str, ...]
+    parameters: tuple[str, ...]
     posterior: Posterior
-    priors: dict
-    start_priors: tuple
+    priors: dict[str, Prior]
+    start_priors: tuple[Prior, ...]
     narrow: float
     wide: float
     context: Trajectories
 
     @property
-    def log_evidence(self):
+    def log_evidence(self) -> float:
         """Natural logarithm of the evidence."""
         return self.posterior.log_evidence
 
     @property
-    def error(self):
+    def error(self) -> float:
         """Standard error of the log evidence; nan where the method does not know it."""
         return self.posterior.error
 
     @property
-    def mean(self):
+    def mean(self) -> dict[str, float]:
         """Posterior means of the parameters by name."""
         return dict(zip(self.parameters, map(float, self.posterior.draws.mean(axis=0)), strict=False))
 
-    def fields(self, n, seed=0):
+    def fields(self, n: int, seed: int | Sequence[int] = 0) -> list[SymbolicField]:
         """Fields with parameters drawn from the posterior.
 
         Parameters
@@ -86,7 +88,7 @@ class ModelEvidence:
             for draw in self.posterior.draws[chosen]
         ]
 
-    def to_xarray(self):
+    def to_xarray(self) -> xr.DataTree:
         """The posterior as a DataTree in ArviZ's layout.
 
         Returns
@@ -122,7 +124,9 @@ class ModelEvidence:
         }
         return xr.DataTree.from_dict(groups)
 
-    def _variables(self, points, dims):
+    def _variables(
+        self, points: np.ndarray, dims: tuple[str, ...]
+    ) -> dict[str, tuple[tuple[str, ...], np.ndarray]]:
         """Parameters by name and initial states of points (..., q + P d)."""
         q, d = len(self.parameters), self.context.dim
         starts = points[..., q:].reshape(*points.shape[:-1], -1, d)
@@ -147,29 +151,29 @@ class ModelComparison:
         By ``comparison[name]``, if no model has that name.
     """
 
-    models: tuple
+    models: tuple[ModelEvidence, ...]
     method: str
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> ModelEvidence:
         for model in self.models:
             if model.name == name:
                 return model
         raise KeyError(f"ModelComparison: expected one of {[m.name for m in self.models]}, got {name!r}.")
 
     @property
-    def probability(self):
+    def probability(self) -> np.ndarray:
         """Posterior probabilities of the models, all equally likely beforehand (m,)."""
         return _softmax(np.array([model.log_evidence for model in self.models]))
 
     @property
-    def probability_error(self):
+    def probability_error(self) -> np.ndarray:
         """Standard errors (m,) of the probabilities that those of the evidences leave; nan where unknown."""
         values = np.array([model.log_evidence for model in self.models])
         errors = np.array([model.error for model in self.models])
         draws = values + errors * np.random.default_rng(0).standard_normal((2000, len(values)))
         return _softmax(draws).std(axis=0)
 
-    def _rows(self):
+    def _rows(self) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         head = ("model", "parameters", "log evidence", "error", "narrow", "wide", "probability", "error")
         pairs = zip(self.models, self.probability, self.probability_error, strict=True)
         return head, [
@@ -186,7 +190,7 @@ class ModelComparison:
             for m, p, e in pairs
         ]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         head, rows = self._rows()
         widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
         lines = [
@@ -194,14 +198,14 @@ class ModelComparison:
         ]
         return "\n".join([f"evidence by {self.method}", *lines])
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         import html
 
         head, rows = self._rows()
         cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in [head, *rows]]
         return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
-    def to_xarray(self):
+    def to_xarray(self) -> xr.Dataset:
         """Evidences and probabilities as a Dataset over ``model``."""
         columns = {
             "log_evidence": [m.log_evidence for m in self.models],
@@ -214,7 +218,7 @@ class ModelComparison:
         data = {name: ("model", np.array(values, dtype=float)) for name, values in columns.items()}
         return xr.Dataset(data, {"model": [m.name for m in self.models]}, {"method": self.method})
 
-    def ensemble(self, n=20, seed=0):
+    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Fields drawn from the posterior over models and parameters.
 
         Parameters
@@ -236,6 +240,6 @@ class ModelComparison:
         return EnsembleField(fields)
 
 
-def _softmax(values):
+def _softmax(values: np.ndarray) -> np.ndarray:
     shifted = np.exp(values - values.max(axis=-1, keepdims=True))
     return shifted / shifted.sum(axis=-1, keepdims=True)

@@ -1,11 +1,18 @@
 """A field in other coordinates."""
 
-import numpy as np
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Self
 
-from fim_dynsys.fields.base import VectorField
-from fim_dynsys.fields.frame import FitInfo, Scales
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fim_dynsys.fields.base import StackedRates, VectorField
+from fim_dynsys.fields.frame import FitInfo, Frame, Given, Scales
 from fim_dynsys.fields.support import frozen
 from fim_dynsys.regions import Region
+from fim_dynsys.trajectories import Trajectories
 
 
 class AffineField(VectorField):
@@ -24,7 +31,7 @@ class AffineField(VectorField):
         Where the inner origin lies.
     time_unit : float
         Duration of one inner unit of time in outer units; positive.
-    **kwargs
+    context, state_names, region, scales, fit_info
         As for `VectorField`, in outer units.
 
     Raises
@@ -33,118 +40,159 @@ class AffineField(VectorField):
         For a scale that is zero or not finite, or a time unit that is not positive.
     """
 
-    def __init__(self, inner, scale, shift=0.0, time_unit=1.0, **kwargs):
-        if kwargs.get("state_names") is None and kwargs.get("context") is None:
-            kwargs["state_names"] = inner.state_names
-        super().__init__(inner.dim, **kwargs)
-        self._inner = inner
-        self._has_own_box = self._context is not None or self._region is not None
-        self._outer_context = None
-        self._factor = frozen(np.broadcast_to(np.asarray(scale, dtype=float), (inner.dim,)).copy())
-        self._shift = frozen(np.broadcast_to(np.asarray(shift, dtype=float), (inner.dim,)).copy())
-        self._time_unit = float(time_unit)
-        if not (np.isfinite(self._factor).all() and self._factor.all() and np.isfinite(self._shift).all()):
-            raise ValueError(
-                f"AffineField: expected a finite shift and a finite non-zero scale, got {shift}, {scale}."
-            )
-        if not 0 < self._time_unit < np.inf:
-            raise ValueError(f"AffineField: expected a positive finite time_unit, got {time_unit}.")
-        if kwargs.get("fit_info") is None:
-            self._fit_info = self._outer_fit_info(inner.fit_info)
+    def __init__(
+        self,
+        inner: VectorField,
+        scale: ArrayLike,
+        shift: ArrayLike = 0.0,
+        time_unit: float = 1.0,
+        *,
+        context: Trajectories | None = None,
+        state_names: Sequence[str] | None = None,
+        region: Region | None = None,
+        scales: Scales | None = None,
+        fit_info: FitInfo | None = None,
+    ):
+        units = _Units.checked(inner.dim, scale, shift, time_unit)
+        if state_names is None and context is None:
+            state_names = inner.state_names
+        given = Given.checked(type(self).__name__, inner.dim, context, state_names, region, scales)
+        info = units.outer_info(inner.fit_info) if fit_info is None else fit_info
+        frame = _AffineFrame(inner.dim, given, None, inner.frame, units)
+        super().__init__(inner.dim, frame=frame, fit_info=info)
+        self._inner, self._units = inner, units
 
     @property
-    def inner(self):
+    def inner(self) -> VectorField:
         """The field in normalised units."""
         return self._inner
 
-    @property
-    def context(self):
-        """The observations in outer units: those given, else the inner field's."""
-        if self._context is None and self._outer_context is None and self._inner.context is not None:
-            self._outer_context = self._to_outer(self._inner.context)
-        return self._outer_context if self._context is None else self._context
-
-    @property
-    def region(self):
-        """Box in outer units: the one given, the context's, else the inner field's."""
-        if not self._has_own_box and self._region is None and self._inner.region is not None:
-            ends = self._shift + self._factor * np.array([self._inner.region.low, self._inner.region.high])
-            self._region = Region(ends.min(axis=0), ends.max(axis=0), names=self.state_names)
-        return super().region
-
-    @property
-    def length_scale(self):
-        """Length scale in outer units, (d,), or None where nothing is known."""
-        if self._scales is None and self._length is None and not self._has_own_box:
-            inner = self._inner.length_scale
-            self._length = None if inner is None else frozen(np.abs(self._factor) * inner)
-        return super().length_scale
-
-    def scale(self, x):
+    def scale(self, x: ArrayLike) -> np.ndarray | None:
         """One calibrated standard deviation in outer units, ``(..., d)``; None as for the inner field."""
-        x, _ = self._rows(x)
-        inner = self._inner.scale(self._to_inner(x))
-        return None if inner is None else np.abs(self._factor) / self._time_unit * inner
+        points, _ = self._rows(x)
+        inner = self._inner.scale(self._units.inner(points))
+        return None if inner is None else np.abs(self._units.factor) / self._units.time * inner
 
     @classmethod
-    def stack(cls, fields):
+    def stack(cls, fields: Sequence[Self]) -> StackedRates:
         """As `VectorField.stack`; vectorised where the inner kind's is."""
-        fields = tuple(fields)
         kinds = {type(f._inner) for f in fields}
         if len(kinds) != 1:
             return super().stack(fields)
-        return _AffineRows(fields, kinds.pop().stack([f._inner for f in fields]))
+        return _AffineRows([f._units for f in fields], kinds.pop().stack([f._inner for f in fields]))
 
-    def _rhs(self, x):
-        return self._inner._rhs(self._to_inner(x)) * (self._factor / self._time_unit)
+    def _rhs(self, x: np.ndarray) -> np.ndarray:
+        return self._inner._rhs(self._units.inner(x)) * self._units.rate
 
-    def _jac(self, x):
-        change = self._factor[:, None] / (self._factor * self._time_unit)
-        return self._inner._jac(self._to_inner(x)) * change
+    def _jac(self, x: np.ndarray) -> np.ndarray:
+        change = self._units.factor[:, None] / (self._units.factor * self._units.time)
+        return self._inner._jac(self._units.inner(x)) * change
 
-    def _directional(self, x, directions):
-        inner = self._inner._directional(self._to_inner(x), [v / self._factor for v in directions])
-        return inner * (self._factor / self._time_unit)
+    def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
+        inner = self._inner._directional(self._units.inner(x), [v / self._units.factor for v in directions])
+        return inner * self._units.rate
 
-    def _support(self, x):
-        return self._inner._support(self._to_inner(x)) if self._context is None else super()._support(x)
+    def _support(self, x: np.ndarray) -> np.ndarray:
+        # the inner field may know better than its frame, as the members of a family do
+        if self._frame.given.context is None:
+            return self._inner._support(self._units.inner(x))
+        return super()._support(x)
 
-    def _to_inner(self, x):
-        return (x - self._shift) / self._factor
 
-    def _compute_scales(self):
-        if self._has_own_box:
-            return super()._compute_scales()
-        inner, size = self._inner.scales, np.abs(self._factor)
-        speed = inner.speed * size / self._time_unit
-        return Scales(frozen(inner.length * size), frozen(speed), inner.time * self._time_unit)
+@dataclass(frozen=True, eq=False)
+class _Units:
+    """The inner units of state (d,) and time, and the inner origin (d,), in outer units."""
 
-    def _to_outer(self, context):
+    factor: np.ndarray
+    shift: np.ndarray
+    time: float
+
+    @classmethod
+    def checked(cls, dim: int, scale: ArrayLike, shift: ArrayLike, time_unit: float) -> Self:
+        factor, origin = (
+            frozen(np.broadcast_to(np.asarray(v, dtype=float), (dim,)).copy()) for v in (scale, shift)
+        )
+        if not (np.isfinite(factor).all() and factor.all() and np.isfinite(origin).all()):
+            raise ValueError(
+                f"AffineField: expected a finite shift and a finite non-zero scale, got {shift!r}, {scale!r}."
+            )
+        if not 0 < float(time_unit) < np.inf:
+            raise ValueError(f"AffineField: expected a positive finite time_unit, got {time_unit}.")
+        return cls(factor, origin, float(time_unit))
+
+    @property
+    def rate(self) -> np.ndarray:
+        """The inner unit of a rate of change, (d,)."""
+        return self.factor / self.time
+
+    def inner(self, x: np.ndarray) -> np.ndarray:
+        """States in inner units."""
+        return (x - self.shift) / self.factor
+
+    def outer(self, z: np.ndarray) -> np.ndarray:
+        """States in outer units."""
+        return self.shift + self.factor * z
+
+    def outer_info(self, info: FitInfo) -> FitInfo:
+        """Notes of an inference in outer units."""
+        start, noise = info.initial_states, info.noise_level
+        return FitInfo(
+            None if start is None else self.outer(np.asarray(start)),
+            None if noise is None else np.abs(self.factor) * np.asarray(noise),
+            info.report,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _AffineFrame(Frame):
+    """A frame in other units; what is not given in outer units is that of the inner frame."""
+
+    inner: Frame
+    units: _Units
+
+    @cached_property
+    def context(self) -> Trajectories | None:
+        context = self.inner.context
+        if self.given.context is not None or context is None:
+            return self.given.context
         arrays = context.arrays()
         return type(context).from_arrays(
-            [self._shift + self._factor * x for _, x in arrays],
-            [self._time_unit * t for t, _ in arrays],
+            [self.units.outer(x) for _, x in arrays],
+            [self.units.time * t for t, _ in arrays],
             state_names=self.state_names,
             coords=context.coords,
         )
 
-    def _outer_fit_info(self, info):
-        start, noise = info.initial_states, info.noise_level
-        return FitInfo(
-            None if start is None else self._shift + self._factor * np.asarray(start),
-            None if noise is None else np.abs(self._factor) * np.asarray(noise),
-            info.report,
-        )
+    @cached_property
+    def region(self) -> Region | None:
+        if self.given.has_box or self.inner.region is None:
+            return super().region
+        ends = self.units.outer(np.array([self.inner.region.low, self.inner.region.high]))
+        return Region(ends.min(axis=0), ends.max(axis=0), names=self.state_names)
+
+    @cached_property
+    def length(self) -> np.ndarray | None:
+        if self.given.scales is not None or self.given.has_box or self.inner.length is None:
+            return super().length
+        return frozen(np.abs(self.units.factor) * self.inner.length)
+
+    @cached_property
+    def scales(self) -> Scales:
+        if self.given.scales is not None or self.given.has_box:
+            return super().scales
+        inner, size = self.inner.scales, np.abs(self.units.factor)
+        speed = inner.speed * size / self.units.time
+        return Scales(frozen(inner.length * size), frozen(speed), inner.time * self.units.time)
 
 
 class _AffineRows:
     """Rows of many affine fields through one stacked function of their inner fields."""
 
-    def __init__(self, fields, inner):
+    def __init__(self, units: list[_Units], inner: StackedRates):
         self._inner = inner
-        self._factor = np.array([f._factor for f in fields])
-        self._shift = np.array([f._shift for f in fields])
-        self._rate = np.array([f._factor / f._time_unit for f in fields])
+        self._factor = np.array([u.factor for u in units])
+        self._shift = np.array([u.shift for u in units])
+        self._rate = np.array([u.rate for u in units])
 
-    def __call__(self, x, which):
+    def __call__(self, x: np.ndarray, which: np.ndarray) -> np.ndarray:
         return self._inner((x - self._shift[which]) / self._factor[which], which) * self._rate[which]

@@ -1,14 +1,22 @@
 """The abstract vector field: what every model infers and every analysis reads."""
 
 import abc
+from collections.abc import Callable, Sequence
 from itertools import product
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fim_dynsys.fields.frame import FitInfo, Scales
-from fim_dynsys.fields.support import Nearness, frozen, smoothed_path, spread
+from fim_dynsys.fields.frame import FitInfo, Frame, Given, Scales
+from fim_dynsys.fields.support import Smoothed
+from fim_dynsys.regions import Region
+from fim_dynsys.trajectories import Trajectories
 
 _EPS = np.finfo(float).eps
+
+StackedRates = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""``f(x (n, d), which (n,) int) -> (n, d)``: row i is field number ``which[i]`` at ``x[i]``."""
 
 
 class VectorField(abc.ABC):
@@ -31,97 +39,97 @@ class VectorField(abc.ABC):
         Overrides the scales computed from the context.
     fit_info : FitInfo, optional
         Notes of the inference.
+    frame : Frame, optional
+        That of another field of the same data, in place of context, state_names, region and scales.
 
     Raises
     ------
     ValueError
-        If a given part has another dimension than ``dim``.
+        If a given part has another dimension than ``dim``, or a frame comes with other parts.
     """
 
-    def __init__(self, dim, *, context=None, state_names=None, region=None, scales=None, fit_info=None):
-        who = type(self).__name__
-        self._dim = int(dim)
-        if self._dim < 1:
+    def __init__(
+        self,
+        dim: int,
+        *,
+        context: Trajectories | None = None,
+        state_names: Sequence[str] | None = None,
+        region: Region | None = None,
+        scales: Scales | None = None,
+        fit_info: FitInfo | None = None,
+        frame: Frame | None = None,
+    ):
+        who, given = type(self).__name__, (context, state_names, region, scales)
+        if int(dim) < 1:
             raise ValueError(f"{who}: expected dim >= 1, got {dim}.")
-        for part, its_dim in (
-            ("context", context.dim if context is not None else self._dim),
-            ("region", region.dim if region is not None else self._dim),
-            ("state_names", len(state_names) if state_names is not None else self._dim),
-            ("scales", len(scales.length) if scales is not None else self._dim),
-        ):
-            if its_dim != self._dim:
-                raise ValueError(f"{who}: expected {part} of dimension {self._dim}, got {its_dim}.")
-        self._context = context
-        self._state_names = None if state_names is None else tuple(str(name) for name in state_names)
-        self._region = region
-        self._scales = scales
+        if frame is None:
+            frame = Frame(int(dim), Given.checked(who, int(dim), *given), None)
+        elif frame.dim != dim or any(part is not None for part in given):
+            raise ValueError(
+                f"{who}: expected a frame of dimension {dim} in place of context, state_names, region and "
+                f"scales, got one of dimension {frame.dim} and {sum(part is not None for part in given)} of "
+                "these."
+            )
+        self._frame = frame.around(self._rhs)
         self._fit_info = FitInfo() if fit_info is None else fit_info
-        self._length = None
-        self._path = None
-        self._nearness = None
 
     # ---------------------------------------------------------------- what a field is
 
     @property
-    def dim(self):
+    def dim(self) -> int:
         """Number of states d."""
-        return self._dim
+        return self._frame.dim
 
     @property
-    def context(self):
+    def frame(self) -> Frame:
+        """What surrounds the formula (Frame); another field of the same data may share it."""
+        return self._frame
+
+    @property
+    def context(self) -> Trajectories | None:
         """The observations behind the field (Trajectories), or None."""
-        return self._context
+        return self._frame.context
 
     @property
-    def state_names(self):
+    def smoothed(self) -> Smoothed | None:
+        """The smoothed observations: states, slopes and span (Smoothed), or None."""
+        return self._frame.smoothed
+
+    @property
+    def state_names(self) -> tuple[str, ...]:
         """Names of the states, a tuple of d strings."""
-        if self._state_names is not None:
-            return self._state_names
-        if self._context is not None:
-            return tuple(self._context.state_names)
-        return tuple(f"x{i}" for i in range(self._dim))
+        return self._frame.state_names
 
     @property
-    def region(self):
+    def region(self) -> Region | None:
         """Box (Region) in which the field is meant to be used: as given, else the data's box, else None."""
-        if self._region is None and self._context is not None:
-            self._region = self._context.box()
-        return self._region
+        return self._frame.region
 
     @property
-    def fit_info(self):
+    def fit_info(self) -> FitInfo:
         """Notes of the inference (FitInfo)."""
         return self._fit_info
 
     @property
-    def scales(self):
+    def scales(self) -> Scales:
         """Length, speed and time scale (Scales).
 
         From the context where there is one; else length from the region as the standard deviation of a
         uniform distribution and speed as the field's root mean square there; else all 1.
         """
-        if self._scales is None:
-            self._scales = self._compute_scales()
-        return self._scales
+        return self._frame.scales
 
     @property
-    def length_scale(self):
+    def length_scale(self) -> np.ndarray | None:
         """The length part of `scales`, (d,), at a fraction of its cost; None where nothing is known."""
-        if self._scales is not None:
-            return self._scales.length
-        if self._length is None:
-            if self._context is not None:
-                self._length = frozen(spread(np.asarray(self._context.x).reshape(-1, self._dim)))
-            elif self._region is not None:
-                self._length = frozen(self._region.size / np.sqrt(12.0))
-        return self._length
+        return self._frame.length
 
-    def __repr__(self):
-        return f"{type(self).__name__}(dim={self._dim}, states={', '.join(self.state_names)})"
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dim={self.dim}, states={', '.join(self.state_names)})"
 
     # ---------------------------------------------------------------- evaluation
 
-    def __call__(self, x):
+    def __call__(self, x: ArrayLike) -> np.ndarray:
         """Rate of change at points.
 
         Parameters
@@ -142,12 +150,12 @@ class VectorField(abc.ABC):
         x, rows = self._rows(x)
         return np.asarray(self._rhs(rows), dtype=float).reshape(x.shape)
 
-    def jacobian(self, x):
+    def jacobian(self, x: ArrayLike) -> np.ndarray:
         """Jacobian J[..., i, j] = d f_i / d x_j at points ``(..., d)``, shape ``(..., d, d)``."""
         x, rows = self._rows(x)
-        return np.asarray(self._jac(rows), dtype=float).reshape(*x.shape, self._dim)
+        return np.asarray(self._jac(rows), dtype=float).reshape(*x.shape, self.dim)
 
-    def directional(self, x, *directions):
+    def directional(self, x: ArrayLike, *directions: ArrayLike) -> np.ndarray:
         """k-th directional derivative D^k f(x)[v1, ..., vk], linear and symmetric in the directions.
 
         Parameters
@@ -181,14 +189,14 @@ class VectorField(abc.ABC):
                     f"got {direction.shape}."
                 ) from None
             parts.append([(1.0, v.real), (1j, v.imag)] if np.iscomplexobj(v) else [(1.0, v)])
-        total = 0.0
+        total = np.zeros(())
         for choice in product(*parts):
             weight = np.prod([w for w, _ in choice])
             real = [np.asarray(v, dtype=float) for _, v in choice]
             total = total + weight * self._directional(rows, real)
         return total.reshape(x.shape)
 
-    def scale(self, x):
+    def scale(self, x: ArrayLike) -> np.ndarray | None:
         """One calibrated standard deviation of f at points, ``(..., d)``; None where a model has none."""
         self._rows(x)
         return None
@@ -197,7 +205,7 @@ class VectorField(abc.ABC):
         """Names of the terms in each right-hand side, sorted; None where the field is no sum of terms."""
         return None
 
-    def support(self, x):
+    def support(self, x: ArrayLike) -> np.ndarray:
         """How well the data back the field at points: ``exp(-max(0, r - 1))`` in (0, 1].
 
         r is the whitened distance to the nearest smoothed observation divided by the 95 % quantile of the
@@ -217,13 +225,13 @@ class VectorField(abc.ABC):
         x, rows = self._rows(x)
         return self._support(rows).reshape(x.shape[:-1])
 
-    def ivp(self, t, x):
+    def ivp(self, t: float, x: ArrayLike) -> np.ndarray:
         """Right-hand side with the signature of `scipy.integrate.solve_ivp`: x is ``(d,)`` or ``(d, k)``."""
         x = np.asarray(x)
         return self(x) if x.ndim < 2 else self(x.T).T
 
     @classmethod
-    def stack(cls, fields):
+    def stack(cls, fields: Sequence[Self]) -> StackedRates:
         """One function for many fields of this kind.
 
         Parameters
@@ -242,10 +250,10 @@ class VectorField(abc.ABC):
     # ---------------------------------------------------------------- hooks
 
     @abc.abstractmethod
-    def _rhs(self, x):
+    def _rhs(self, x: np.ndarray) -> np.ndarray:
         """f at rows ``(n, d)`` of float64, as ``(n, d)`` of float64; rows must not influence each other."""
 
-    def _jac(self, x):
+    def _jac(self, x: np.ndarray) -> np.ndarray:
         """Jacobian at rows, here by fourth-order central differences: error O(h^4), about 1e-11 relative.
 
         The step is the fifth root of machine epsilon times the length scale, which balances the truncation
@@ -260,7 +268,7 @@ class VectorField(abc.ABC):
         columns = (8.0 * (f[0] - f[1]) - (f[2] - f[3])) / (12.0 * h.T[:, :, None])
         return np.moveaxis(columns, 0, 2)
 
-    def _directional(self, x, directions):
+    def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
         """D^k f at rows for real directions, here by nested central differences.
 
         One order is taken from `_jac`; the others by central differences, extrapolated once, hence error
@@ -279,75 +287,53 @@ class VectorField(abc.ABC):
         coarse, fine = (self._mixed_difference(x, first, units, step) for step in (h, h / 2))
         return (4.0 * fine - coarse) / 3.0 * np.prod(sizes, axis=0)
 
-    def _mixed_difference(self, x, first, units, h):
+    def _mixed_difference(
+        self, x: np.ndarray, first: np.ndarray, units: list[np.ndarray], h: float
+    ) -> np.ndarray:
         """Central difference over all units of Df(x)[first]; second order in h."""
         signs = np.array(list(product((1.0, -1.0), repeat=len(units))))
         points = x + h * np.einsum("sk,knd->snd", signs, np.array(units))
-        jac = np.asarray(self._jac(points.reshape(-1, self._dim)), dtype=float)
-        along = np.einsum("snij,nj->sni", jac.reshape(len(signs), *x.shape, self._dim), first)
+        jac = np.asarray(self._jac(points.reshape(-1, self.dim)), dtype=float)
+        along = np.einsum("snij,nj->sni", jac.reshape(len(signs), *x.shape, self.dim), first)
         return np.einsum("s,sni->ni", signs.prod(axis=1), along) / (2.0 * h) ** len(units)
 
-    def _step_scale(self, x):
+    def _step_scale(self, x: np.ndarray) -> np.ndarray:
         """Length per row and state that finite-difference steps are relative to, ``(n, d)``."""
         if self.length_scale is None:
             return np.maximum(1.0, np.abs(x))
         return np.maximum(self.length_scale, 1e-3 * np.abs(x))
 
-    def _support(self, x):
+    def _support(self, x: np.ndarray) -> np.ndarray:
         """Support at rows ``(n, d)``, shape (n,)."""
-        if self._context is None:
-            return np.ones(len(x))
-        if self._nearness is None:
-            self._nearness = Nearness(self._smoothed()[0], self.length_scale)
-        return self._nearness(x)
+        return self._frame.support(x)
 
     # ---------------------------------------------------------------- internals
 
-    def _rows(self, x):
-        x = np.asarray(x)
+    def _rows(self, points: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Checked points (..., d) in float64, and the same as rows (n, d)."""
+        x = np.asarray(points)
         if x.dtype != np.float64:
             if x.dtype.kind not in "biuf":
                 raise ValueError(
-                    f"{type(self).__name__} is a field on R^{self._dim}: expected real numbers, "
+                    f"{type(self).__name__} is a field on R^{self.dim}: expected real numbers, "
                     f"got dtype {x.dtype}."
                 )
             x = x.astype(float)
-        if x.ndim == 0 or x.shape[-1] != self._dim:
+        if x.ndim == 0 or x.shape[-1] != self.dim:
             raise ValueError(
-                f"{type(self).__name__} is a field on R^{self._dim}: expected points of shape "
-                f"(..., {self._dim}), got {x.shape}."
+                f"{type(self).__name__} is a field on R^{self.dim}: expected points of shape "
+                f"(..., {self.dim}), got {x.shape}."
             )
-        return x, (x if x.ndim == 2 else x.reshape(-1, self._dim))
-
-    def _smoothed(self):
-        if self._path is None:
-            self._path = smoothed_path(self._context)
-        return self._path
-
-    def _compute_scales(self):
-        length = self.length_scale
-        if length is None:
-            return Scales(frozen(np.ones(self._dim)), frozen(np.ones(self._dim)), 1.0)
-        if self._context is None:
-            rates, span = self._rhs(self._region.sobol(64)), np.inf
-        else:
-            _, rates, span = self._smoothed()
-        rates = rates[np.isfinite(rates).all(axis=1)]
-        speed = np.sqrt(np.mean(rates**2, axis=0)) if len(rates) else np.zeros(self._dim)
-        relative = np.sqrt(np.mean((speed / length) ** 2))
-        time = min(1.0 / relative if relative > 0 else np.inf, span)
-        time = time if np.isfinite(time) and time > 0 else 1.0
-        speed = np.where(speed > 1e-12 * length / time, speed, length / time)
-        return Scales(frozen(length), frozen(speed), float(time))
+        return x, (x if x.ndim == 2 else x.reshape(-1, self.dim))
 
 
 class _GroupedRows:
     """Evaluates row i by field which[i], one call per field present."""
 
-    def __init__(self, fields):
+    def __init__(self, fields: tuple[VectorField, ...]):
         self._fields = fields
 
-    def __call__(self, x, which):
+    def __call__(self, x: np.ndarray, which: np.ndarray) -> np.ndarray:
         if len(which) and (which == which[0]).all():
             return self._fields[which[0]]._rhs(x)
         out = np.empty_like(x)

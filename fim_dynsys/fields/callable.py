@@ -1,6 +1,10 @@
 """A field given by a function."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import VectorField
 
@@ -20,7 +24,13 @@ class CallableField(VectorField):
         As for `VectorField`.
     """
 
-    def __init__(self, fn, dim, jac=None, **kwargs):
+    def __init__(
+        self,
+        fn: Callable[[np.ndarray], ArrayLike],
+        dim: int,
+        jac: Callable[[np.ndarray], ArrayLike] | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(dim, **kwargs)
         if not callable(fn) or not (jac is None or callable(jac)):
             raise TypeError(f"CallableField: expected functions fn and jac, got {fn!r} and {jac!r}.")
@@ -28,24 +38,24 @@ class CallableField(VectorField):
         self._jac_fn = jac
 
     @property
-    def has_jacobian(self):
+    def has_jacobian(self) -> bool:
         """Whether a function for the Jacobian was given; else it is differenced."""
         return self._jac_fn is not None
 
-    def _rhs(self, x):
+    def _rhs(self, x: np.ndarray) -> np.ndarray:
         f = self._fn(x)
-        if type(f) is not np.ndarray or f.shape != x.shape:
-            f = self._checked(f, x.shape, "fn")
-        return f
+        if type(f) is np.ndarray and f.shape == x.shape:
+            return f
+        return self._checked(f, x.shape, "fn")
 
-    def _jac(self, x):
+    def _jac(self, x: np.ndarray) -> np.ndarray:
         if self._jac_fn is None:
             return super()._jac(x)
-        return self._checked(self._jac_fn(x), (*x.shape, self._dim), "jac")
+        return self._checked(self._jac_fn(x), (*x.shape, self.dim), "jac")
 
     @staticmethod
-    def _checked(values, shape, name):
-        values = np.asarray(values, dtype=float)
-        if values.shape != shape:
-            raise ValueError(f"CallableField: expected {name} to return shape {shape}, got {values.shape}.")
-        return values
+    def _checked(values: ArrayLike, shape: tuple[int, ...], name: str) -> np.ndarray:
+        checked = np.asarray(values, dtype=float)
+        if checked.shape != shape:
+            raise ValueError(f"CallableField: expected {name} to return shape {shape}, got {checked.shape}.")
+        return checked

@@ -2,12 +2,18 @@
 
 import keyword
 import re
+from collections.abc import Iterable, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.base import StackedRates, VectorField
 from fim_dynsys.fields.terms import Dictionary, union
+
+if TYPE_CHECKING:
+    from sympy import Expr, Symbol
 
 
 class DictionaryField(VectorField):
@@ -36,7 +42,7 @@ class DictionaryField(VectorField):
     [' 1.0 x1', '-1.0 x0']
     """
 
-    def __init__(self, dictionary, coefficients, **kwargs):
+    def __init__(self, dictionary: Dictionary, coefficients: ArrayLike, **kwargs: Any):
         coefficients = np.array(coefficients, dtype=np.float64)
         if coefficients.shape != (len(dictionary), dictionary.dim):
             raise ValueError(
@@ -54,23 +60,23 @@ class DictionaryField(VectorField):
         self._values = coefficients[active]
 
     @cached_property
-    def _jacobian_values(self):
+    def _jacobian_values(self) -> np.ndarray | None:
         return _jacobian_coefficients(self._active, self._values)
 
-    def _rhs(self, x):
+    def _rhs(self, x: np.ndarray) -> np.ndarray:
         return self._active.columns(x.T).T @ self._values
 
-    def _jac(self, x):
+    def _jac(self, x: np.ndarray) -> np.ndarray:
         n, d = x.shape
         if self._jacobian_values is None:
             return np.einsum("nmj,mi->nij", self._active.gradient(x), self._values)
         return (self._active.table.columns(x.T).T @ self._jacobian_values).reshape(n, d, d)
 
-    def _directional(self, x, directions):
+    def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
         return self._active.directional(x, *directions) @ self._values
 
     @classmethod
-    def stack(cls, fields):
+    def stack(cls, fields: Sequence[Self]) -> StackedRates:
         """One function ``(x (n, d), which (n,)) -> (n, d)`` that evaluates ``fields[which[i]]`` at ``x[i]``.
 
         The terms of all fields are merged and evaluated once for all points; what is not defined at a point
@@ -88,7 +94,7 @@ class DictionaryField(VectorField):
         active = np.flatnonzero(coefficients.any(axis=(0, 2)))
         terms, coefficients = terms.subset(active), np.ascontiguousarray(coefficients[:, active])
 
-        def evaluate(x, which):
+        def evaluate(x: np.ndarray, which: np.ndarray) -> np.ndarray:
             values = terms.columns(x.T).T
             finite = np.isfinite(values)
             wrong = np.flatnonzero(~finite.all(axis=1))
@@ -108,15 +114,15 @@ class DictionaryField(VectorField):
         return [sorted(set(names[column != 0].tolist())) for column in self.coefficients.T]
 
     @property
-    def complexity(self):
+    def complexity(self) -> int:
         """Number of coefficients that are not zero."""
         return int(np.count_nonzero(self.coefficients))
 
-    def get_feature_names(self):
+    def get_feature_names(self) -> list[str]:
         """Names of the terms, zero or not, in pysindy's style."""
         return self.dictionary.names(self.state_names)
 
-    def equations(self, precision=3):
+    def equations(self, precision: int = 3) -> list[str]:
         """Right-hand sides as text, in pysindy's style.
 
         Parameters
@@ -131,7 +137,7 @@ class DictionaryField(VectorField):
         names = self.get_feature_names()
         return [equation_text(column, names, precision) for column in self.coefficients.T]
 
-    def sympy(self, symbols=None):
+    def sympy(self, symbols: "Sequence[Symbol] | None" = None) -> "list[Expr]":
         """Right-hand sides as sympy expressions.
 
         Parameters
@@ -153,7 +159,7 @@ class DictionaryField(VectorField):
             for column in self._values.T
         ]
 
-    def latex(self, precision=3):
+    def latex(self, precision: int = 3) -> str:
         """Right-hand sides as one aligned LaTeX block.
 
         Parameters
@@ -174,11 +180,11 @@ class DictionaryField(VectorField):
         ]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
-    def _repr_latex_(self):
+    def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"
 
 
-def equation_text(coefficients, names, precision=3):
+def equation_text(coefficients: np.ndarray, names: Sequence[str], precision: int = 3) -> str:
     """One right-hand side as pysindy prints it.
 
     Parameters
@@ -205,7 +211,7 @@ def equation_text(coefficients, names, precision=3):
 _RESERVED = frozenset(["S", "N", "Q", "E", "I", "O", "C", "beta", "gamma", "zeta", "pi", "oo"])
 
 
-def safe_names(names):
+def safe_names(names: Iterable[str]) -> list[str]:
     """Distinct identifiers that neither Python nor sympy's parser reads as something else.
 
     Parameters
@@ -229,7 +235,7 @@ def safe_names(names):
     return safe
 
 
-def _jacobian_coefficients(dictionary: Dictionary, coefficients):
+def _jacobian_coefficients(dictionary: Dictionary, coefficients: np.ndarray) -> np.ndarray | None:
     """Coefficients (rows, d * d) of the Jacobian in the dictionary's monomial table; None with functions."""
     if not dictionary.is_polynomial or not len(dictionary):
         return None

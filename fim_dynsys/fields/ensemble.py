@@ -1,14 +1,16 @@
 """Weighted fields of one kind."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import overload
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.support import frozen
 
 
-class EnsembleField(Sequence):
+class EnsembleField(Sequence[VectorField]):
     """A weighted sequence of fields of one dimension: bootstrap members or posterior draws.
 
     It is not itself a field, since what holds on average need not hold for any member; `mean_field` makes
@@ -27,7 +29,7 @@ class EnsembleField(Sequence):
         For no members, members of differing dimension, or weights that do not fit.
     """
 
-    def __init__(self, fields, weights=None):
+    def __init__(self, fields: Iterable[VectorField], weights: ArrayLike | None = None):
         self._fields = tuple(fields)
         if not self._fields:
             raise ValueError("EnsembleField: expected at least one field, got none.")
@@ -35,43 +37,44 @@ class EnsembleField(Sequence):
         if len(dims) > 1:
             raise ValueError(f"EnsembleField: expected fields of one dimension, got {dims}.")
         m = len(self._fields)
-        weights = np.full(m, 1.0 / m) if weights is None else np.array(weights, dtype=float)
-        if (
-            weights.shape != (m,)
-            or not np.isfinite(weights).all()
-            or (weights < 0).any()
-            or weights.sum() <= 0
-        ):
-            raise ValueError(f"EnsembleField: expected {m} weights >= 0 with a positive sum, got {weights}.")
-        self._weights = frozen(weights / weights.sum())
+        shares = np.full(m, 1.0 / m) if weights is None else np.array(weights, dtype=float)
+        if shares.shape != (m,) or not np.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
+            raise ValueError(f"EnsembleField: expected {m} weights >= 0 with a positive sum, got {shares}.")
+        self._weights = frozen(shares / shares.sum())
 
     @property
-    def weights(self):
+    def weights(self) -> np.ndarray:
         """Normalised weights, (m,)."""
         return self._weights
 
     @property
-    def dim(self):
+    def dim(self) -> int:
         """Number of states."""
         return self._fields[0].dim
 
     @property
-    def state_names(self):
+    def state_names(self) -> tuple[str, ...]:
         """Names of the states of the first member."""
         return self._fields[0].state_names
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._fields)
 
-    def __getitem__(self, index):
+    @overload
+    def __getitem__(self, index: int) -> VectorField: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> "EnsembleField": ...
+
+    def __getitem__(self, index: int | slice) -> "VectorField | EnsembleField":
         if isinstance(index, slice):
             return EnsembleField(self._fields[index], self._weights[index])
         return self._fields[index]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"EnsembleField({len(self)} x {self._fields[0]!r})"
 
-    def mean_field(self):
+    def mean_field(self) -> VectorField:
         """The weighted average of the members as one field (VectorField) with the first member's context."""
         return _MeanField(self)
 
@@ -79,20 +82,20 @@ class EnsembleField(Sequence):
 class _MeanField(VectorField):
     """Weighted average of the members of an ensemble."""
 
-    def __init__(self, ensemble):
+    def __init__(self, ensemble: EnsembleField):
         first = ensemble[0]
-        own = {"region": first._region, "scales": first._scales}
-        super().__init__(first.dim, context=first.context, state_names=first.state_names, **own)
+        super().__init__(first.dim, frame=first.frame)
         self._ensemble = ensemble
 
-    def _rhs(self, x):
+    def _rhs(self, x: np.ndarray) -> np.ndarray:
         return self._average(member._rhs(x) for member in self._ensemble)
 
-    def _jac(self, x):
+    def _jac(self, x: np.ndarray) -> np.ndarray:
         return self._average(member._jac(x) for member in self._ensemble)
 
-    def _directional(self, x, directions):
+    def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
         return self._average(member._directional(x, directions) for member in self._ensemble)
 
-    def _average(self, values):
-        return sum(w * v for w, v in zip(self._ensemble.weights, values, strict=True))
+    def _average(self, values: Iterable[np.ndarray]) -> np.ndarray:
+        weighted = (w * v for w, v in zip(self._ensemble.weights, values, strict=True))
+        return sum(weighted, start=np.zeros(()))

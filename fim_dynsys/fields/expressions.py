@@ -2,9 +2,14 @@
 
 import ast
 import math
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from sympy import Expr, Symbol
 
 _LONGEST = 10_000  # characters of one expression
 _DEEPEST = 100  # levels of brackets and operators
@@ -34,7 +39,7 @@ _OPERATORS = {
 }
 
 
-def parse(text, symbols=None):
+def parse(text: str, symbols: "Mapping[str, Expr] | None" = None) -> "Expr":
     """An expression as sympy, built node by node; the text is never evaluated.
 
     Allowed are numbers, names, ``+ - * / **`` (or ``^``), brackets and the functions sin, cos, tan, asin,
@@ -69,7 +74,7 @@ def parse(text, symbols=None):
 
 
 class _Builder:
-    def __init__(self, text, symbols):
+    def __init__(self, text: str, symbols: "dict[str, Expr]"):
         import sympy
 
         self.text, self.symbols = text, symbols
@@ -77,13 +82,13 @@ class _Builder:
         self.functions["abs"] = sympy.Abs
         self.sympy = sympy
 
-    def refuse(self, what):
+    def refuse(self, what: str) -> NoReturn:
         raise ValueError(
             f"parse: expected numbers, names, + - * / ** and {', '.join(_FUNCTIONS)} in {self.text[:60]!r}, "
             f"got {what}."
         )
 
-    def build(self, node, depth):
+    def build(self, node: ast.expr, depth: int) -> "Expr":
         if depth > _DEEPEST:
             self.refuse(f"more than {_DEEPEST} levels")
         if isinstance(node, ast.Constant):
@@ -99,17 +104,17 @@ class _Builder:
             return self.call(node, depth)
         return self.refuse(type(node).__name__)
 
-    def number(self, value):
-        if type(value) not in (int, float) or not math.isfinite(value):
+    def number(self, value: object) -> "Expr":
+        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
             self.refuse(f"the constant {value!r}")
-        return self.sympy.Integer(value) if type(value) is int else self.sympy.Float(value)
+        return self.sympy.Integer(value) if isinstance(value, int) else self.sympy.Float(value)
 
-    def name(self, name):
+    def name(self, name: str) -> "Expr":
         if name in self.symbols:
             return self.symbols[name]
         return self.sympy.pi if name == "pi" else self.sympy.Symbol(name, real=True)
 
-    def operation(self, node, depth):
+    def operation(self, node: ast.BinOp, depth: int) -> "Expr":
         left, right = self.build(node.left, depth + 1), self.build(node.right, depth + 1)
         if isinstance(node.op, ast.Pow):
             result = self.power(left, right)
@@ -119,7 +124,7 @@ class _Builder:
             self.refuse(f"the operator {type(node.op).__name__}")
         return self.finite(result)
 
-    def power(self, base, exponent):
+    def power(self, base: "Expr", exponent: "Expr") -> "Expr":
         # numbers are raised in floating point: towers of exact powers would not end
         if base.is_number and exponent.is_number and not (exponent.is_Integer and abs(exponent) <= 8):
             try:
@@ -128,19 +133,19 @@ class _Builder:
                 self.refuse(f"the power {base} ** {exponent}")
         return base**exponent
 
-    def finite(self, value):
+    def finite(self, value: "Expr") -> "Expr":
         if value.is_number and not (value.is_finite and value.is_real and abs(value) < 1e300):
             self.refuse("a number that is not finite")
         return value
 
-    def call(self, node, depth):
-        known = isinstance(node.func, ast.Name) and node.func.id in self.functions
-        if not known or len(node.args) != 1 or node.keywords:
+    def call(self, node: ast.Call, depth: int) -> "Expr":
+        function = self.functions.get(node.func.id) if isinstance(node.func, ast.Name) else None
+        if function is None or len(node.args) != 1 or node.keywords:
             self.refuse(f"the call {ast.unparse(node)[:40]}")
-        return self.finite(self.functions[node.func.id](self.build(node.args[0], depth + 1)))
+        return self.finite(function(self.build(node.args[0], depth + 1)))
 
 
-def check_expression(expression):
+def check_expression(expression: "Expr") -> None:
     """Hold a sympy expression to what `parse` can build.
 
     Raises
@@ -162,7 +167,7 @@ def check_expression(expression):
 
 
 @lru_cache(maxsize=512)
-def compiled(expressions, symbols):
+def compiled(expressions: "tuple[Expr, ...]", symbols: "tuple[Symbol, ...]") -> Callable[..., np.ndarray]:
     """A numpy function of columns that returns the values of the expressions.
 
     Parameters
@@ -185,7 +190,7 @@ def compiled(expressions, symbols):
     renamed = [e.xreplace(dict(zip(symbols, arguments, strict=True))) for e in expressions]
     function = sympy.lambdify(arguments, renamed, modules="numpy", cse=True)
 
-    def evaluate(*columns):
+    def evaluate(*columns: np.ndarray) -> np.ndarray:
         n = max(np.size(column) for column in columns)
         out = np.empty((len(renamed), n))
         with np.errstate(all="ignore"):
@@ -196,7 +201,7 @@ def compiled(expressions, symbols):
     return evaluate
 
 
-def slope(expression, symbol):
+def slope(expression: "Expr", symbol: "Symbol") -> "Expr":
     """Derivative of an expression, that of a sign taken as 0."""
     import sympy
 

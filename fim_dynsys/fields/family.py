@@ -1,20 +1,29 @@
 """FieldFamily: vector fields with one parameter, given by a function or interpolated between fields."""
 
 import abc
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.interpolate import make_interp_spline
 
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.bases import Basis
 from fim_dynsys.fields.callable import CallableField
-from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import Scales
-from fim_dynsys.fields.pooling import PooledRegression
-from fim_dynsys.fields.terms import union
+from fim_dynsys.fields.pooling import PolynomialCurve, PooledRegression
 from fim_dynsys.regions import Region
 
 _EPS = np.finfo(float).eps
-_POINTS_PER_FIELD = 64  # at which fields without closed form are compared
+
+Rates = Callable[[np.ndarray, float], ArrayLike]
+"""A function of points (n, d) and one value of the parameter."""
+
+
+Curve = Callable[..., np.ndarray]
+"""``curve(p)``, coefficients (M, c), and ``curve(p, 1)``, their derivatives."""
 
 
 class FieldFamily(abc.ABC):
@@ -38,19 +47,36 @@ class FieldFamily(abc.ABC):
 
     smooth = True
 
-    def __init__(self, dim, parameter, *, state_names=None, region=None, scales=None):
+    def __init__(
+        self,
+        dim: int,
+        parameter: str,
+        *,
+        state_names: Sequence[str] | None = None,
+        region: Region | None = None,
+        scales: Scales | None = None,
+    ):
         self.dim = int(dim)
         self.parameter = str(parameter)
         names = tuple(f"x{i}" for i in range(self.dim)) if state_names is None else state_names
         self.state_names = tuple(str(name) for name in names)
         self.region = region
         self.scales = scales
-        self._latest = (None, None)
+        self._latest: tuple[float, VectorField] | None = None
 
     # ---------------------------------------------------------------- constructors
 
     @staticmethod
-    def from_callable(fn, dim, parameter="p", *, jac=None, dp=None, parameter_scale=1.0, **kwargs):
+    def from_callable(
+        fn: Rates,
+        dim: int,
+        parameter: str = "p",
+        *,
+        jac: Rates | None = None,
+        dp: Rates | None = None,
+        parameter_scale: float = 1.0,
+        **kwargs: Any,
+    ) -> "FieldFamily":
         """Family of a function.
 
         Parameters
@@ -88,7 +114,9 @@ class FieldFamily(abc.ABC):
         return _CallableFamily(fn, dim, parameter, jac, dp, parameter_scale, **kwargs)
 
     @staticmethod
-    def from_fields(p, fields, interpolate="spline", parameter="p"):
+    def from_fields(
+        p: ArrayLike, fields: Iterable[VectorField], interpolate: str | None = "spline", parameter: str = "p"
+    ) -> "FieldFamily":
         """Family of fields that are known at some parameter values.
 
         Parameters
@@ -125,7 +153,7 @@ class FieldFamily(abc.ABC):
             )
         if len(p) < 2:
             raise ValueError("from_fields: expected at least two fields to interpolate between, got one.")
-        basis = _Basis.of(fields)
+        basis = Basis.of(fields)
         if interpolate == "polynomial":
             return PooledFamily(p, fields, parameter, basis, basis.regression(p))
         curve = make_interp_spline(p, basis.coefficients, k=min(3, len(p) - 1))
@@ -133,49 +161,56 @@ class FieldFamily(abc.ABC):
 
     # ---------------------------------------------------------------- evaluation
 
-    def __call__(self, x, p):
+    def __call__(self, x: ArrayLike, p: float) -> np.ndarray:
         """Rate of change (..., d) at points (..., d) for the parameter value p."""
         return self.at(p)(x)
 
-    def jacobian(self, x, p):
+    def jacobian(self, x: ArrayLike, p: float) -> np.ndarray:
         """Jacobian (..., d, d) by the states at points (..., d) for the parameter value p."""
         return self.at(p).jacobian(x)
 
-    def dp(self, x, p):
+    def dp(self, x: ArrayLike, p: float) -> np.ndarray:
         """Derivative (..., d) by the parameter at points (..., d) for the parameter value p."""
         x, p = np.asarray(x, dtype=float), _number(p)
         return self._dp(x.reshape(-1, self.dim), p).reshape(x.shape)
 
-    def support(self, x, p):
+    def support(self, x: ArrayLike, p: float) -> np.ndarray:
         """Support (...) by data at points (..., d) for the parameter value p; see `VectorField.support`."""
         return self.at(p).support(x)
 
-    def at(self, p) -> VectorField:
+    def at(self, p: float) -> VectorField:
         """The field of one parameter value."""
         p = _number(p)
-        known, field = self._latest
-        if known != p:
-            field = self._at(p)
-            self._latest = (p, field)
-        return field
+        if self._latest is None or self._latest[0] != p:
+            self._latest = (p, self._at(p))
+        return self._latest[1]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         kind = "smooth" if self.smooth else "discrete"
         return f"FieldFamily(dim={self.dim}, parameter={self.parameter!r}, {kind})"
 
     @abc.abstractmethod
-    def _at(self, p) -> VectorField:
+    def _at(self, p: float) -> VectorField:
         """The field of the number p."""
 
     @abc.abstractmethod
-    def _dp(self, x, p) -> np.ndarray:
+    def _dp(self, x: np.ndarray, p: float) -> np.ndarray:
         """Derivative by p at rows (n, d)."""
 
 
 class _CallableFamily(FieldFamily):
     """A family given by a function of points and a number."""
 
-    def __init__(self, fn, dim, parameter, jac, dp, parameter_scale, **kwargs):
+    def __init__(
+        self,
+        fn: Rates,
+        dim: int,
+        parameter: str,
+        jac: Rates | None,
+        dp: Rates | None,
+        parameter_scale: float,
+        **kwargs: Any,
+    ):
         if not callable(fn) or not all(part is None or callable(part) for part in (jac, dp)):
             raise TypeError(f"from_callable: expected functions fn, jac and dp, got {fn!r}, {jac!r}, {dp!r}.")
         if not 0 < parameter_scale < np.inf:
@@ -184,17 +219,18 @@ class _CallableFamily(FieldFamily):
         self._fn, self._jac_fn, self._dp_fn = fn, jac, dp
         self._parameter_scale = float(parameter_scale)
 
-    def _at(self, p):
+    def _at(self, p: float) -> VectorField:
+        jac = self._jac_fn
         return CallableField(
             lambda x: self._fn(x, p),
             self.dim,
-            None if self._jac_fn is None else lambda x: self._jac_fn(x, p),
+            None if jac is None else lambda x: jac(x, p),
             state_names=self.state_names,
             region=self.region,
             scales=self.scales,
         )
 
-    def _dp(self, x, p):
+    def _dp(self, x: np.ndarray, p: float) -> np.ndarray:
         if self._dp_fn is not None:
             return np.asarray(self._dp_fn(x, p), dtype=float)
         # The fifth root balances the truncation error h^4 against the rounding error eps / h.
@@ -214,11 +250,9 @@ class _MeasuredFamily(FieldFamily):
         The field at each.
     """
 
-    def __init__(self, p, fields, parameter):
+    def __init__(self, p: np.ndarray, fields: tuple[VectorField, ...], parameter: str):
         boxes = [field.region for field in fields if field.region is not None]
-        region = boxes[0] if boxes else None
-        for box in boxes[1:]:
-            region = region.union(box)
+        region = reduce(Region.union, boxes) if boxes else None
         super().__init__(
             fields[0].dim,
             parameter,
@@ -229,13 +263,13 @@ class _MeasuredFamily(FieldFamily):
         self.p = p
         self.fields = fields
 
-    def support(self, x, p):
+    def support(self, x: ArrayLike, p: float) -> np.ndarray:
         """Support at points: the larger that the fields of the measured values on both sides of p give."""
-        right = np.clip(np.searchsorted(self.p, p), 0, len(self.p) - 1)
+        right = int(np.clip(np.searchsorted(self.p, p), 0, len(self.p) - 1))
         left = max(right - 1, 0) if self.p[right] != p else right
         return np.maximum(self.fields[left].support(x), self.fields[right].support(x))
 
-    def _options(self):
+    def _options(self) -> dict[str, Any]:
         return {"state_names": self.state_names, "region": self.region, "scales": self.scales}
 
 
@@ -244,7 +278,7 @@ class _DiscreteFamily(_MeasuredFamily):
 
     smooth = False
 
-    def _at(self, p):
+    def _at(self, p: float) -> VectorField:
         index = np.flatnonzero(self.p == p)
         if not len(index):
             raise ValueError(
@@ -253,7 +287,7 @@ class _DiscreteFamily(_MeasuredFamily):
             )
         return self.fields[index[0]]
 
-    def _dp(self, x, p):
+    def _dp(self, x: np.ndarray, p: float) -> np.ndarray:
         raise ValueError(
             f"FieldFamily: expected a smooth family for the derivative by {self.parameter}, got one without "
             "interpolation; pass interpolate='spline' to from_fields."
@@ -263,22 +297,34 @@ class _DiscreteFamily(_MeasuredFamily):
 class _CurveFamily(_MeasuredFamily):
     """Sums of terms with coefficients that are a curve in p: ``curve(p)`` and ``curve(p, 1)``, (M, c)."""
 
-    def __init__(self, p, fields, parameter, basis, curve):
+    def __init__(
+        self, p: np.ndarray, fields: tuple[VectorField, ...], parameter: str, basis: Basis, curve: Curve
+    ):
         super().__init__(p, fields, parameter)
         self._basis = basis
         self.curve = curve
 
-    def _at(self, p):
-        return self._basis.member(self, p)
+    def _at(self, p: float) -> VectorField:
+        return self._basis.member(self.curve(p), partial(self.support, p=p), **self._options())
 
-    def _dp(self, x, p):
+    def _dp(self, x: np.ndarray, p: float) -> np.ndarray:
         return self._basis.sum("_rhs", self.curve(p, 1), x)
 
 
 class PooledFamily(_CurveFamily):
     """A family whose coefficients are polynomials in p, fitted to all fields; see `from_fields`."""
 
-    def __init__(self, p, fields, parameter, basis, regression, weights=None):
+    curve: PolynomialCurve
+
+    def __init__(
+        self,
+        p: np.ndarray,
+        fields: tuple[VectorField, ...],
+        parameter: str,
+        basis: Basis,
+        regression: PooledRegression,
+        weights: np.ndarray | None = None,
+    ):
         super().__init__(p, fields, parameter, basis, regression.curve(weights))
         self._regression = regression
 
@@ -287,7 +333,7 @@ class PooledFamily(_CurveFamily):
         """Degree of the polynomials in p."""
         return self.curve.degree
 
-    def bootstrap(self, n, seed=0):
+    def bootstrap(self, n: int, seed: int = 0) -> "list[PooledFamily]":
         """Families fitted to resampled parameter values, the degree chosen anew each time.
 
         Parameters
@@ -318,7 +364,7 @@ class PooledFamily(_CurveFamily):
                 f"bootstrap: expected at least 4 values of {self.parameter}, got {count}; measure at more."
             )
         rng = np.random.default_rng(seed)
-        members = []
+        members: list[PooledFamily] = []
         while len(members) < n:
             weights = np.bincount(rng.integers(count, size=count), minlength=count)
             if np.count_nonzero(weights) > 2:
@@ -328,129 +374,7 @@ class PooledFamily(_CurveFamily):
         return members
 
 
-# ---------------------------------------------------------------------- what fields between are made of
-
-
-class _Basis(abc.ABC):
-    """The terms that fields between measured values are sums of."""
-
-    @staticmethod
-    def of(fields):
-        """The merged dictionary where all fields are dictionaries, else the fields themselves."""
-        known = all(isinstance(field, DictionaryField) for field in fields)
-        return _Terms(fields) if known else _Weights(fields)
-
-    @abc.abstractmethod
-    def sum(self, method, coefficients, *arguments):
-        """Apply a method of fields (``_rhs``, ``_jac``, ``_directional``) to the sum of terms."""
-
-    @abc.abstractmethod
-    def member(self, family, p):
-        """The field of the number p."""
-
-    @abc.abstractmethod
-    def regression(self, p):
-        """The regression of the measured fields on polynomials in p."""
-
-
-class _Terms(_Basis):
-    """Terms of dictionaries, each once, with the coefficients (K, M, d) of the measured fields."""
-
-    def __init__(self, fields):
-        self.fields = fields
-        self.dictionary, index = union([field.dictionary for field in fields])
-        shape = (len(fields), len(self.dictionary), fields[0].dim)
-        self.coefficients = np.zeros(shape)
-        for row, field, places in zip(self.coefficients, fields, index, strict=True):
-            np.add.at(row, places, field.coefficients)
-
-    def sum(self, method, coefficients, *arguments):
-        return getattr(DictionaryField(self.dictionary, coefficients), method)(*arguments)
-
-    def member(self, family, p):
-        return _DictionaryMember(family, self.dictionary, p)
-
-    def regression(self, p):
-        columns = [self.dictionary.columns(_data_of(field).T) for field in self.fields]
-        grams = np.array([values @ values.T for values in columns])
-        # Least squares of each state on its own: only the choice of the degree weighs them by their speed.
-        return PooledRegression(p, grams, self.coefficients, _speed(self.fields))
-
-
-class _Weights(_Basis):
-    """The measured fields themselves, with unit coefficients (K, K, 1)."""
-
-    def __init__(self, fields):
-        self.fields = fields
-        self.coefficients = np.eye(len(fields))[:, :, None]
-
-    def sum(self, method, coefficients, *arguments):
-        values = (getattr(field, method)(*arguments) for field in self.fields)
-        return sum(w * value for w, value in zip(coefficients[:, 0], values, strict=True))
-
-    def member(self, family, p):
-        return _WeightedMember(family, self, p)
-
-    def regression(self, p):
-        speed = _speed(self.fields)
-        grams = []
-        for here in self.fields:
-            x = _data_of(here)
-            x = x[:: -(-len(x) // _POINTS_PER_FIELD)]
-            values = np.stack([(field._rhs(x) / speed).ravel() for field in self.fields])
-            grams.append(values @ values.T)
-        return PooledRegression(p, np.array(grams), self.coefficients, np.ones(1))
-
-
-class _DictionaryMember(DictionaryField):
-    """A field between, of a family of dictionaries."""
-
-    def __init__(self, family, dictionary, p):
-        super().__init__(dictionary, family.curve(p), **family._options())
-        self._family, self._p = family, p
-
-    def _support(self, x):
-        return self._family.support(x, self._p)
-
-
-class _WeightedMember(VectorField):
-    """A field between, a sum of the measured ones."""
-
-    def __init__(self, family, basis, p):
-        super().__init__(family.dim, **family._options())
-        self._family, self._basis, self._p = family, basis, p
-        self._weights = family.curve(p)
-
-    def _rhs(self, x):
-        return self._basis.sum("_rhs", self._weights, x)
-
-    def _jac(self, x):
-        return self._basis.sum("_jac", self._weights, x)
-
-    def _directional(self, x, directions):
-        return self._basis.sum("_directional", self._weights, x, directions)
-
-    def _support(self, x):
-        return self._family.support(x, self._p)
-
-
-def _data_of(field):
-    """States (n, d) that tell where a field was determined: its smoothed data, else points of its region."""
-    if field.context is not None:
-        return np.concatenate(field._smoothed()[0])
-    if field.region is not None:
-        return field.region.sobol(_POINTS_PER_FIELD)
-    raise ValueError(
-        "from_fields: expected fields with data or a region, so that polynomials can be fitted where they "
-        "hold, got one without; give it a region, or pass interpolate='spline'."
-    )
-
-
-def _speed(fields):
-    return np.sqrt(np.mean([field.scales.speed**2 for field in fields], axis=0))
-
-
-def _common_scales(fields):
+def _common_scales(fields: Sequence[VectorField]) -> Scales | None:
     """Root mean square of the fields' scales; None where a field knows none."""
     if any(field.length_scale is None for field in fields):
         return None
@@ -461,7 +385,9 @@ def _common_scales(fields):
     return Scales(length, speed, float(np.sqrt(np.mean([s.time**2 for s in scales]))))
 
 
-def _checked_members(p, fields):
+def _checked_members(
+    p: ArrayLike, fields: Iterable[VectorField]
+) -> tuple[np.ndarray, tuple[VectorField, ...]]:
     p, fields = np.asarray(p, dtype=float), list(fields)
     if p.ndim != 1 or len(p) != len(fields) or not len(p):
         raise ValueError(
@@ -479,7 +405,7 @@ def _checked_members(p, fields):
     return p[order], tuple(fields[i] for i in order)
 
 
-def _number(p):
+def _number(p: float) -> float:
     value = np.asarray(p)
     if value.ndim or value.dtype.kind not in "iuf" or not np.isfinite(value):
         raise ValueError(f"FieldFamily: expected one finite number as parameter, got {p!r}.")

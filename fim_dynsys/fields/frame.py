@@ -1,8 +1,17 @@
-"""What a field carries beside its formula: characteristic sizes and notes of the inference."""
+"""What surrounds a field's formula: data, names, box, sizes, support, notes of the inference."""
 
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
+
+from fim_dynsys.fields.support import Nearness, Smoothed, frozen, smoothed, spread
+from fim_dynsys.regions import Region
+from fim_dynsys.trajectories import Trajectories
+
+_REGION_POINTS = 64  # at which the speed of a field without data is measured
 
 
 @dataclass(frozen=True)
@@ -23,6 +32,17 @@ class Scales:
     speed: np.ndarray
     time: float
 
+    @classmethod
+    def of_rates(cls, length: np.ndarray, rates: np.ndarray, span: float) -> Self:
+        """Those of rates of change (n, d), the finite ones, over times of at most ``span``."""
+        rates = rates[np.isfinite(rates).all(axis=1)]
+        speed = np.sqrt(np.mean(rates**2, axis=0)) if len(rates) else np.zeros(len(length))
+        relative = np.sqrt(np.mean((speed / length) ** 2))
+        time = min(1.0 / relative if relative > 0 else np.inf, span)
+        time = time if np.isfinite(time) and time > 0 else 1.0
+        speed = np.where(speed > 1e-12 * length / time, speed, length / time)
+        return cls(frozen(length), frozen(speed), float(time))
+
 
 @dataclass(frozen=True)
 class FitInfo:
@@ -41,3 +61,122 @@ class FitInfo:
     initial_states: np.ndarray | None = None
     noise_level: np.ndarray | None = None
     report: dict = field(default_factory=dict)
+
+
+class Given(NamedTuple):
+    """The parts of a frame that its maker gave; None where it is to be found out."""
+
+    context: Trajectories | None = None
+    state_names: tuple[str, ...] | None = None
+    region: Region | None = None
+    scales: Scales | None = None
+
+    @classmethod
+    def checked(
+        cls,
+        who: str,
+        dim: int,
+        context: Trajectories | None = None,
+        state_names: Sequence[str] | None = None,
+        region: Region | None = None,
+        scales: Scales | None = None,
+    ) -> Self:
+        """The parts, all of dimension ``dim``; a ValueError that names ``who`` where one is not."""
+        for part, its_dim in (
+            ("context", dim if context is None else context.dim),
+            ("region", dim if region is None else region.dim),
+            ("state_names", dim if state_names is None else len(state_names)),
+            ("scales", dim if scales is None else len(scales.length)),
+        ):
+            if its_dim != dim:
+                raise ValueError(f"{who}: expected {part} of dimension {dim}, got {its_dim}.")
+        names = None if state_names is None else tuple(str(name) for name in state_names)
+        return cls(context, names, region, scales)
+
+    @property
+    def has_box(self) -> bool:
+        """Whether data or a region say where the field lives."""
+        return self.context is not None or self.region is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """What surrounds a field's formula. What is not given is found out when first asked for, and kept.
+
+    Fields inferred from the same data may share one frame, and with it the smoothed observations.
+
+    Attributes
+    ----------
+    dim : int
+        Number of states d.
+    given : Given
+        The parts that are known from the start.
+    rates : callable or None
+        ``(n, d) -> (n, d)``, the field itself; needed only where its speed is measured on a region.
+    """
+
+    dim: int
+    given: Given
+    rates: Callable[[np.ndarray], np.ndarray] | None
+
+    def around(self, rates: Callable[[np.ndarray], np.ndarray]) -> Self:
+        """This frame; or, where the speed depends on the field, a new one about the field of these rates."""
+        needed = self.given.context is None and self.given.region is not None and self.given.scales is None
+        return replace(self, rates=rates) if needed else self
+
+    @cached_property
+    def context(self) -> Trajectories | None:
+        """The observations."""
+        return self.given.context
+
+    @cached_property
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the states, a tuple of d strings."""
+        if self.given.state_names is not None:
+            return self.given.state_names
+        if self.given.context is not None:
+            return tuple(self.given.context.state_names)
+        return tuple(f"x{i}" for i in range(self.dim))
+
+    @cached_property
+    def region(self) -> Region | None:
+        """Box in which the field is meant to be used: as given, else the data's box, else None."""
+        if self.given.region is None and self.given.context is not None:
+            return self.given.context.box()
+        return self.given.region
+
+    @cached_property
+    def length(self) -> np.ndarray | None:
+        """The length part of `scales`, (d,); None where nothing is known."""
+        if self.given.scales is not None:
+            return self.given.scales.length
+        if self.given.context is not None:
+            return frozen(spread(self.given.context.x.reshape(-1, self.dim)))
+        return None if self.given.region is None else frozen(self.given.region.size / np.sqrt(12.0))
+
+    @cached_property
+    def scales(self) -> Scales:
+        """Length, speed and time scale."""
+        if self.given.scales is not None:
+            return self.given.scales
+        if self.length is None:
+            return Scales(frozen(np.ones(self.dim)), frozen(np.ones(self.dim)), 1.0)
+        if self.given.context is not None and self.smoothed is not None:
+            return Scales.of_rates(self.length, self.smoothed.slopes, self.smoothed.span)
+        assert self.given.region is not None and self.rates is not None  # else there were no length
+        return Scales.of_rates(self.length, self.rates(self.given.region.sobol(_REGION_POINTS)), np.inf)
+
+    @cached_property
+    def smoothed(self) -> Smoothed | None:
+        """The smoothed observations."""
+        return None if self.context is None else smoothed(self.context)
+
+    @cached_property
+    def _nearness(self) -> Nearness | None:
+        if self.smoothed is None or self.length is None:
+            return None
+        return Nearness(self.smoothed.states, self.length)
+
+    def support(self, x: np.ndarray) -> np.ndarray:
+        """Support at rows (n, d), shape (n,): 1 everywhere without data."""
+        return np.ones(len(x)) if self._nearness is None else self._nearness(x)

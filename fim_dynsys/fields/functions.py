@@ -2,8 +2,12 @@
 
 import math
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from sympy import Expr
 
 
 class Kind(IntEnum):
@@ -47,7 +51,7 @@ SHAPED = frozenset({Kind.POWER, Kind.SATURATION, Kind.INHIBITION, Kind.QUADRATIC
 """Kinds whose ``second`` is a shape."""
 
 
-def derivative(kind, u, order, shape=None):
+def derivative(kind: Kind, u: np.ndarray, order: int, shape: np.ndarray | None = None) -> np.ndarray:
     """``order``-th derivative of ``g`` by ``u``.
 
     Parameters
@@ -66,11 +70,12 @@ def derivative(kind, u, order, shape=None):
     array of the shape of u
     """
     if kind in SHAPED:
+        assert shape is not None
         return _SHAPED_DERIVATIVES[kind](u, order, shape)
     return _DERIVATIVES[kind](u, order)
 
 
-def sympy_form(kind, u, shape=None):
+def sympy_form(kind: Kind, u: "Expr", shape: "Expr | None" = None) -> "Expr":
     """``g(u)`` as a sympy expression, built structurally (no text is parsed).
 
     Parameters
@@ -104,7 +109,7 @@ def sympy_form(kind, u, shape=None):
     return forms[kind]()
 
 
-def function_name(kind, u, shape=None):
+def function_name(kind: Kind, u: str, shape: float | None = None) -> str:
     """How ``g`` of an argument called ``u`` is printed: ``sin(2 x1)``, ``x0^0.5``, ``saturation(x0, 2)``.
 
     Parameters
@@ -130,7 +135,7 @@ def function_name(kind, u, shape=None):
 # ---------------------------------------------------------------------- derivatives
 
 
-def _tanh(u, order):
+def _tanh(u: np.ndarray, order: int) -> np.ndarray:
     """A polynomial in tanh, since tanh' = 1 - tanh^2."""
     polynomial = np.polynomial.Polynomial([0.0, 1.0])
     for _ in range(order):
@@ -138,27 +143,27 @@ def _tanh(u, order):
     return polynomial(np.tanh(u))
 
 
-def _hill2(u, order):
+def _hill2(u: np.ndarray, order: int) -> np.ndarray:
     """Of u^2/(1+u^2) = 1 - Im 1/(u - i)."""
     if order == 0:
         return 1.0 - 1.0 / (1.0 + u * u)
     return -((-1.0) ** order) * math.factorial(order) * np.imag((u - 1j) ** -(order + 1.0))
 
 
-def _hill(u, order):
+def _hill(u: np.ndarray, order: int) -> np.ndarray:
     """Of u/(1+u) = 1 - 1/(1 + u)."""
     if order == 0:
         return u / (1.0 + u)
     return -((-1.0) ** order) * math.factorial(order) / (1.0 + u) ** (order + 1)
 
 
-def _log(u, order):
+def _log(u: np.ndarray, order: int) -> np.ndarray:
     if order == 0:
         return np.log(u)
     return (-1.0) ** (order - 1) * math.factorial(order - 1) / u**order
 
 
-def _power(u, order, shape):
+def _power(u: np.ndarray, order: int, shape: np.ndarray) -> np.ndarray:
     factor = np.ones_like(shape)
     for k in range(order):
         factor = factor * (shape - k)
@@ -166,7 +171,7 @@ def _power(u, order, shape):
     return np.where(factor == 0.0, 0.0, factor * u ** (shape - order))
 
 
-def _reciprocal_series(first, rest):
+def _reciprocal_series(first: np.ndarray, rest: list[np.ndarray]) -> list[np.ndarray]:
     """Taylor coefficients of 1/w from those of w: ``first``, then the list ``rest``."""
     series = [1.0 / first]
     for k in range(1, len(rest) + 1):
@@ -174,17 +179,17 @@ def _reciprocal_series(first, rest):
     return series
 
 
-def _inhibition(u, order, shape):
+def _inhibition(u: np.ndarray, order: int, shape: np.ndarray) -> np.ndarray:
     size, sign = np.abs(u), np.where(u < 0.0, -1.0, 1.0)
     rest = [_power(size, k, shape) * sign**k / math.factorial(k) for k in range(1, order + 1)]
     return math.factorial(order) * _reciprocal_series(1.0 + size**shape, rest)[order]
 
 
-def _saturation(u, order, shape):
+def _saturation(u: np.ndarray, order: int, shape: np.ndarray) -> np.ndarray:
     return (1.0 if order == 0 else 0.0) - _inhibition(u, order, shape)
 
 
-def _quadratic_reciprocal(u, order, shape):
+def _quadratic_reciprocal(u: np.ndarray, order: int, shape: np.ndarray) -> np.ndarray:
     rest = [1.0 + 2.0 * shape * u, shape + 0.0 * u] + [0.0 * u] * max(order - 2, 0)
     return math.factorial(order) * _reciprocal_series(1.0 + u + shape * u * u, rest)[order]
 

@@ -30,12 +30,12 @@ class PolynomialCurve:
         """Degree in p."""
         return len(self.values) - 1
 
-    def __call__(self, p, order=0):
+    def __call__(self, p: float, order: int = 0) -> np.ndarray:
         """C(p), or its derivative of the given order, (M, c)."""
         slope = 2.0 / (self.high - self.low)
         z = slope * (p - self.low) - 1.0
         values = legendre.legder(self.values, order) if order else self.values
-        return legendre.legval(z, values) * slope**order
+        return np.asarray(legendre.legval(z, values) * slope**order)
 
 
 class PooledRegression:
@@ -57,7 +57,7 @@ class PooledRegression:
         Size of the columns' values, by which they count when the degree is chosen.
     """
 
-    def __init__(self, p, grams, fits, unit):
+    def __init__(self, p: np.ndarray, grams: np.ndarray, fits: np.ndarray, unit: np.ndarray):
         size = np.sqrt(np.einsum("kmm->m", grams) / len(p))
         self._size = np.where(size > 0, size, 1.0)
         self._grams = grams / np.outer(self._size, self._size)
@@ -68,7 +68,7 @@ class PooledRegression:
         self.p = p
         self._z = 2.0 * (p - p.min()) / np.ptp(p) - 1.0
 
-    def curve(self, weights=None) -> PolynomialCurve:
+    def curve(self, weights: np.ndarray | None = None) -> PolynomialCurve:
         """Fit the curve of the degree that predicts left-out values of p best.
 
         Parameters
@@ -88,7 +88,7 @@ class PooledRegression:
         values, _ = min(fitted, key=lambda entry: entry[1])
         return PolynomialCurve(self.p.min(), self.p.max(), values / self._size[:, None] * self._unit)
 
-    def _fitted(self, weights, degree):
+    def _fitted(self, weights: np.ndarray, degree: int) -> tuple[np.ndarray, float]:
         """Coefficients of one degree, and their squared error at left-out values of p."""
         basis = legendre.legvander(self._z, degree)
         _, m, c = self._fits.shape

@@ -1,11 +1,15 @@
 """Fields with a posterior: how far each coefficient may be off, and hence the field at any point."""
 
 from collections.abc import Callable
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.terms import Dictionary
 
 
 class PosteriorField(DictionaryField):
@@ -29,34 +33,35 @@ class PosteriorField(DictionaryField):
         If ``roots`` have another shape or are not finite.
     """
 
-    def __init__(self, dictionary, coefficients, roots: np.ndarray | Callable, **kwargs):
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        coefficients: ArrayLike,
+        roots: np.ndarray | Callable[[Any], ArrayLike],
+        **kwargs: Any,
+    ):
         super().__init__(dictionary, coefficients, **kwargs)
-        self._roots_of = roots if callable(roots) else None
-        self._roots = None if callable(roots) else self._checked_roots(roots)
+        self._given_roots = roots if callable(roots) else self._checked_roots(roots)
 
     @classmethod
-    def of(cls, field, roots):
+    def of(cls, field: DictionaryField, roots: np.ndarray | Callable[[Any], ArrayLike]) -> Self:
         """A `DictionaryField` with the posterior that ``roots`` give it."""
         return cls(
             field.dictionary,
             field.coefficients,
             roots,
-            context=field._context,
-            state_names=field._state_names,
-            region=field._region,
-            scales=field._scales,
+            frame=field.frame,
             fit_info=field.fit_info,
         )
 
-    @property
-    def roots(self):
+    @cached_property
+    def roots(self) -> np.ndarray:
         """R (d, m, m) of the coefficients' covariances ``R^T R``."""
-        if self._roots is None:
-            self._roots = self._checked_roots(self._roots_of(self))
-        return self._roots
+        given = self._given_roots
+        return self._checked_roots(given(self)) if callable(given) else given
 
-    def _checked_roots(self, roots):
-        roots = np.array(roots, dtype=np.float64)
+    def _checked_roots(self, given: ArrayLike) -> np.ndarray:
+        roots = np.array(given, dtype=np.float64)
         m, d = self.coefficients.shape
         if roots.shape != (d, m, m) or not np.isfinite(roots).all():
             raise ValueError(
@@ -66,13 +71,13 @@ class PosteriorField(DictionaryField):
         roots.setflags(write=False)
         return roots
 
-    def scale(self, x):
+    def scale(self, x: ArrayLike) -> np.ndarray:
         """One calibrated standard deviation of f at points ``(..., d)``, in the units of f."""
-        x, rows = self._rows(x)
+        points, rows = self._rows(x)
         columns = self.dictionary.evaluate(rows)
-        return np.linalg.norm(self.roots @ columns.T, axis=1).T.reshape(x.shape)
+        return np.linalg.norm(self.roots @ columns.T, axis=1).T.reshape(points.shape)
 
-    def draws(self, n, seed=0):
+    def draws(self, n: int, seed: int = 0) -> EnsembleField:
         """Whole fields drawn from the posterior.
 
         Parameters
@@ -88,5 +93,4 @@ class PosteriorField(DictionaryField):
         """
         noise = np.random.default_rng(seed).standard_normal((n, *self.roots.shape[:2]))
         coefficients = self.coefficients + np.einsum("nik,ikm->nmi", noise, self.roots)
-        kept = {"context": self._context, "state_names": self._state_names, "region": self._region}
-        return EnsembleField([DictionaryField(self.dictionary, c, **kept) for c in coefficients])
+        return EnsembleField([DictionaryField(self.dictionary, c, frame=self.frame) for c in coefficients])

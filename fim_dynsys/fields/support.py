@@ -1,16 +1,40 @@
 """Smoothed observations: how near a point is to them, and how large and fast they are."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
+
+from fim_dynsys.trajectories import Trajectories
 
 _SMALLEST_WHITENED_VARIANCE = 1e-2
 _SMOOTHING_WINDOWS = (5, 9, 17, 33)
 
 
+class Smoothed(NamedTuple):
+    """Smoothed observations.
+
+    Attributes
+    ----------
+    states : tuple of ndarray (n_k, d)
+        The path of each trajectory, where all states are known.
+    slopes : ndarray (N, d)
+        Rates of change at all of these states, in their order.
+    span : float
+        The longest time a trajectory was observed for.
+    """
+
+    states: tuple[np.ndarray, ...]
+    slopes: np.ndarray
+    span: float
+
+
 class Nearness:
     """Support from the whitened distance to a cloud of smoothed observations."""
 
-    def __init__(self, paths, length):
+    def __init__(self, paths: Sequence[np.ndarray], length: np.ndarray):
         points = np.concatenate(paths)
         self._centre = points.mean(axis=0)
         standard = (points - self._centre) / length
@@ -18,15 +42,16 @@ class Nearness:
         # A direction in which the data hardly vary is stretched at most tenfold: it may hold noise alone.
         self._whiten = axes / np.sqrt(np.maximum(variance, _SMALLEST_WHITENED_VARIANCE)) / length[:, None]
         self._tree = cKDTree((points - self._centre) @ self._whiten)
-        steps = [np.linalg.norm(np.diff(path @ self._whiten, axis=0), axis=1) for path in paths]
-        steps = np.concatenate(steps)
+        steps = np.concatenate(
+            [np.linalg.norm(np.diff(path @ self._whiten, axis=0), axis=1) for path in paths]
+        )
         if not len(steps) and len(points) > 1:
             steps = self._tree.query(self._tree.data, k=2)[0][:, 1]
         spacing = np.quantile(steps, 0.95) if len(steps) else 0.0
         # Points that all coincide leave no spacing to measure by: a hundredth of the length scale serves.
         self._spacing = spacing if spacing > 1e-12 else 1e-2
 
-    def __call__(self, x):
+    def __call__(self, x: np.ndarray) -> np.ndarray:
         out = np.full(len(x), np.nan)
         finite = np.isfinite(x).all(axis=1)
         distance, _ = self._tree.query((x[finite] - self._centre) @ self._whiten)
@@ -34,8 +59,8 @@ class Nearness:
         return out
 
 
-def smoothed_path(context):
-    """Smoothed observations per trajectory, their rates of change ``(N, d)`` and the longest time span."""
+def smoothed(context: Trajectories) -> Smoothed:
+    """Smooth each coordinate of each trajectory by itself."""
     paths, rates, span = [], [], 0.0
     for t, x in context.arrays():
         columns = [_smooth_coordinate(t, column) for column in x.T]
@@ -46,12 +71,12 @@ def smoothed_path(context):
             rates.append(slopes[inside])
             span = max(span, t[-1] - t[0])
     if not paths:
-        observed = np.asarray(context.x).reshape(-1, context.dim)
-        return [np.nanmean(observed, axis=0)[None]], np.zeros((1, context.dim)), span
-    return paths, np.concatenate(rates), span
+        observed = context.x.reshape(-1, context.dim)
+        return Smoothed((np.nanmean(observed, axis=0)[None],), np.zeros((1, context.dim)), span)
+    return Smoothed(tuple(paths), np.concatenate(rates), span)
 
 
-def _smooth_coordinate(t, y):
+def _smooth_coordinate(t: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Value and slope of one coordinate at all its times; NaN outside its first and last observation.
 
     Local quadratics in time (Cleveland 1979, J. Am. Stat. Assoc. 74:829) with the window of 5, 9, 17 or 33
@@ -63,14 +88,15 @@ def _smooth_coordinate(t, y):
         return _straight_lines(t, t_seen, y_seen)
     scores = []
     for window in (w for w in _SMOOTHING_WINDOWS if w <= len(y_seen)):
-        value, _, leverage = _local_quadratic(t_seen, y_seen, t_seen, window, own=True)
+        value, _, weights, index = _local_quadratic(t_seen, y_seen, t_seen, window)
+        leverage = weights[index == np.arange(len(t_seen))[:, None]]
         scores.append((np.mean(((y_seen - value) / np.maximum(1.0 - leverage, 1e-6)) ** 2), window))
-    value, slope, _ = _local_quadratic(t_seen, y_seen, t, min(scores)[1])
+    value, slope, _, _ = _local_quadratic(t_seen, y_seen, t, min(scores)[1])
     outside = (t < t_seen[0]) | (t > t_seen[-1])
     return np.where(outside, np.nan, value), np.where(outside, np.nan, slope)
 
 
-def _straight_lines(t, t_seen, y_seen):
+def _straight_lines(t: np.ndarray, t_seen: np.ndarray, y_seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     if len(y_seen) < 2:
         value = np.full(len(t), np.nan)
         value[np.isin(t, t_seen)] = y_seen
@@ -81,10 +107,12 @@ def _straight_lines(t, t_seen, y_seen):
     return value, np.where(np.isfinite(value), slope, np.nan)
 
 
-def _local_quadratic(t_seen, y_seen, t, window, own=False):
-    """Value, slope and leverage at times t of tricube-weighted quadratics through `window` observations.
+def _local_quadratic(
+    t_seen: np.ndarray, y_seen: np.ndarray, t: np.ndarray, window: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Value and slope at times t (n,) of tricube-weighted quadratics through `window` observations.
 
-    Leverage is the weight of the observation at t itself, for t = t_seen (``own``); else None.
+    Further the weights (n, window) of these observations in the value, and their numbers (n, window).
     """
     n = len(t_seen)
     first = np.clip(np.searchsorted(t_seen, t) - window // 2, 0, n - window)
@@ -100,11 +128,10 @@ def _local_quadratic(t_seen, y_seen, t, window, own=False):
     normal[:, 2, 2] += 1e-10 * window
     operator = np.linalg.solve(normal, weighted.transpose(0, 2, 1))
     coefficients = np.einsum("naw,nw->na", operator, y_seen[index])
-    leverage = operator[np.arange(len(t)), 0, np.arange(len(t)) - first] if own else None
-    return coefficients[:, 0], coefficients[:, 1] / reach[:, 0], leverage
+    return coefficients[:, 0], coefficients[:, 1] / reach[:, 0], operator[:, 0], index
 
 
-def spread(x):
+def spread(x: np.ndarray) -> np.ndarray:
     """Standard deviation per column over finite entries; a constant column gets a positive stand-in."""
     seen = np.isfinite(x)
     count = np.maximum(seen.sum(axis=0), 1)
@@ -115,7 +142,8 @@ def spread(x):
     return np.where(varies, sd, np.where(mean != 0, np.abs(mean), other))
 
 
-def frozen(array):
-    array = np.asarray(array, dtype=float)
+def frozen(values: ArrayLike) -> np.ndarray:
+    """As a read-only array of float64; an array of that type is itself made read-only."""
+    array = np.asarray(values, dtype=float)
     array.setflags(write=False)
     return array

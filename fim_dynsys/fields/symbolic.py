@@ -1,12 +1,17 @@
 """Vector fields given by sympy expressions."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.base import StackedRates, VectorField
 from fim_dynsys.fields.dictionary import equation_text, safe_names
 from fim_dynsys.fields.expressions import check_expression, compiled, parse, slope
+
+if TYPE_CHECKING:
+    from sympy import Expr, Symbol
 
 
 class SymbolicField(VectorField):
@@ -35,7 +40,12 @@ class SymbolicField(VectorField):
     [' 1.00 x1', '-9.81 sin(x0)']
     """
 
-    def __init__(self, expressions, parameters=None, **kwargs):
+    def __init__(
+        self,
+        expressions: "str | Sequence[str | Expr]",
+        parameters: Mapping[str, float] | None = None,
+        **kwargs: Any,
+    ):
         expressions = [expressions] if isinstance(expressions, str) else list(expressions)
         super().__init__(len(expressions), **kwargs)
         self._symbols, self._expressions = read_expressions(expressions, self.state_names)
@@ -48,51 +58,53 @@ class SymbolicField(VectorField):
             )
 
     @property
-    def expressions(self):
+    def expressions(self) -> "tuple[Expr, ...]":
         """The right-hand sides as sympy expressions, parameters as symbols (tuple)."""
         return self._expressions
 
     @property
-    def parameters(self):
+    def parameters(self) -> dict[str, float]:
         """Values of the parameters by name (a copy)."""
         return dict(self._parameters)
 
     @property
-    def symbols(self):
+    def symbols(self) -> "tuple[Symbol, ...]":
         """The states as sympy symbols (tuple)."""
         return self._symbols
 
     @cached_property
-    def _numeric(self):
+    def _numeric(self) -> "tuple[Expr, ...]":
         """The right-hand sides with numbers for the parameters."""
         import sympy
 
         values = {sympy.Symbol(name, real=True): sympy.Float(v) for name, v in self._parameters.items()}
         return tuple(expression.xreplace(values) for expression in self._expressions)
 
-    def _evaluate(self, expressions, x, *directions):
+    def _evaluate(
+        self, expressions: "tuple[Expr, ...]", x: np.ndarray, *directions: np.ndarray
+    ) -> np.ndarray:
         columns = [*x.T, *(column for v in directions for column in v.T)]
         symbols = (*self._symbols, *(s for k in range(len(directions)) for s in self._direction(k)))
         return compiled(expressions, symbols)(*columns)
 
-    def _direction(self, k):
+    def _direction(self, k: int) -> "tuple[Symbol, ...]":
         import sympy
 
         return tuple(sympy.Symbol(f"direction {k} {i}", real=True) for i in range(self.dim))
 
     @cached_property
-    def _jacobian_entries(self):
+    def _jacobian_entries(self) -> "tuple[Expr, ...]":
         return tuple(slope(f, s) for f in self._numeric for s in self._symbols)
 
-    def _rhs(self, x):
+    def _rhs(self, x: np.ndarray) -> np.ndarray:
         return self._evaluate(self._numeric, x).T if len(x) else np.zeros_like(x)
 
-    def _jac(self, x):
+    def _jac(self, x: np.ndarray) -> np.ndarray:
         if not len(x):
             return np.zeros((0, self.dim, self.dim))
         return self._evaluate(self._jacobian_entries, x).T.reshape(len(x), self.dim, self.dim)
 
-    def _directional(self, x, directions):
+    def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
         if not len(x):
             return np.zeros_like(x)
         derivatives = self._numeric
@@ -104,7 +116,7 @@ class SymbolicField(VectorField):
         return self._evaluate(derivatives, x, *directions).T
 
     @classmethod
-    def stack(cls, fields):
+    def stack(cls, fields: Sequence[Self]) -> StackedRates:
         """As `VectorField.stack`; fields that differ in their parameters only are evaluated at once."""
         fields = tuple(fields)
         first = fields[0]
@@ -117,11 +129,11 @@ class SymbolicField(VectorField):
     # ------------------------------------------------------------------ equations
 
     @cached_property
-    def _terms(self):
+    def _terms(self) -> tuple[list[str], np.ndarray]:
         """Terms of the sums (texts) and coefficients (m, d)."""
         import sympy
 
-        rows = {}
+        rows: dict[Expr, np.ndarray] = {}
         for i, expression in enumerate(self._numeric):
             for part in sympy.Add.make_args(sympy.expand(expression)):
                 factor, rest = part.as_coeff_Mul()
@@ -132,15 +144,15 @@ class SymbolicField(VectorField):
         return names, np.array([rows[term] for term in ordered]).reshape(-1, self.dim)
 
     @property
-    def coefficients(self):
+    def coefficients(self) -> np.ndarray:
         """Numerical factors (m, d) of the terms named by `get_feature_names`."""
         return self._terms[1]
 
-    def get_feature_names(self):
+    def get_feature_names(self) -> list[str]:
         """The terms of the expanded right-hand sides, without their numerical factors."""
         return list(self._terms[0])
 
-    def equations(self, precision=3):
+    def equations(self, precision: int = 3) -> list[str]:
         """Right-hand sides as text, in pysindy's style.
 
         Parameters
@@ -156,13 +168,13 @@ class SymbolicField(VectorField):
         return [equation_text(column, names, precision) for column in coefficients.T]
 
     @property
-    def complexity(self):
+    def complexity(self) -> int:
         """Number of operations, functions, states and numbers in the right-hand sides."""
         import sympy
 
         return sum(1 for f in self._expressions for _ in sympy.preorder_traversal(f))
 
-    def sympy(self, symbols=None):
+    def sympy(self, symbols: "Sequence[Symbol] | None" = None) -> "list[Expr]":
         """Right-hand sides with numbers for the parameters.
 
         Parameters
@@ -178,7 +190,7 @@ class SymbolicField(VectorField):
             return list(self._numeric)
         return [f.xreplace(dict(zip(self._symbols, symbols, strict=True))) for f in self._numeric]
 
-    def latex(self, precision=3):
+    def latex(self, precision: int = 3) -> str:
         """Right-hand sides as one aligned LaTeX block, with numbers of `precision` significant digits."""
         import sympy
 
@@ -189,18 +201,24 @@ class SymbolicField(VectorField):
         ]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
-    def _repr_latex_(self):
+    def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"
 
 
 class _Stacked:
     """Rows of fields with equal expressions, the parameters of each row passed as columns."""
 
-    def __init__(self, expressions, symbols, names, values):
+    def __init__(
+        self,
+        expressions: "tuple[Expr, ...]",
+        symbols: "tuple[Symbol, ...]",
+        names: list[str],
+        values: np.ndarray,
+    ):
         self._expressions, self._symbols, self._names = expressions, symbols, names
         self._values = values
 
-    def __call__(self, x, which):
+    def __call__(self, x: np.ndarray, which: np.ndarray) -> np.ndarray:
         import sympy
 
         symbols = (*self._symbols, *(sympy.Symbol(name, real=True) for name in self._names))
@@ -209,7 +227,9 @@ class _Stacked:
         return compiled(self._expressions, symbols)(*x.T, *self._values[which].T).T
 
 
-def read_expressions(expressions, state_names):
+def read_expressions(
+    expressions: "Iterable[str | Expr]", state_names: Sequence[str]
+) -> "tuple[tuple[Symbol, ...], tuple[Expr, ...]]":
     """Symbols of the states, and the expressions in them.
 
     Parameters
@@ -240,13 +260,13 @@ def read_expressions(expressions, state_names):
     return symbols, tuple(read)
 
 
-def parameter_names(expressions, symbols):
+def parameter_names(expressions: "Iterable[Expr]", symbols: "Iterable[Symbol]") -> list[str]:
     """Sorted names of the symbols in expressions other than the states."""
     free = set().union(*(expression.free_symbols for expression in expressions)) - set(symbols)
     return sorted(symbol.name for symbol in free)
 
 
-def _rounded(expression, digits):
+def _rounded(expression: "Expr", digits: int) -> "Expr":
     """A copy with floating-point numbers of a few significant digits."""
     import sympy
 

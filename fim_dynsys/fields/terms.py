@@ -2,82 +2,29 @@
 
 import itertools
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.functions import SHAPED, Kind, derivative, function_name, sympy_form
+from fim_dynsys.fields.monomials import MonomialTable
 
-
-def _lowered(row, j):
-    """The monomial ``row`` divided by coordinate ``j``."""
-    return tuple(e - (k == j) for k, e in enumerate(row))
+if TYPE_CHECKING:
+    from sympy import Expr, Symbol
 
 
 ARRAYS = ("exponents", "kind", "coordinate", "inner", "second", "partner")
 """Names of the arrays that make a `Dictionary`, in the order of its arguments."""
 
-
-class MonomialTable:
-    """Every monomial that divides a given one, built by one multiplication each.
-
-    Rows are sorted by total degree; row 0 is the constant. The table is closed under division, so that
-    derivatives of its monomials are multiples of its rows.
-
-    Parameters
-    ----------
-    exponents : array (m, d) of int
-        Monomials that the table must contain.
-    """
-
-    def __init__(self, exponents):
-        dim = exponents.shape[1]
-        wanted = [tuple(int(e) for e in row) for row in exponents]
-        closed = {(0,) * dim}
-        for row in wanted:
-            closed.update(itertools.product(*(range(e + 1) for e in row)))
-        given = {row: i for i, row in reversed(list(enumerate(wanted)))}
-        rows = sorted(closed, key=lambda e: (sum(e), given.get(e, len(wanted)), [-v for v in e]))
-        position = {row: i for i, row in enumerate(rows)}
-        self.dim = dim
-        self.exponents = np.array(rows, dtype=np.int64).reshape(len(rows), dim)
-        self.index = np.array([position[row] for row in wanted], dtype=np.intp)
-        self.is_identity = np.array_equal(self.index, np.arange(len(rows)))
-        self._levels = self._build_levels(rows, position)
-        self.lowered = np.zeros((len(rows), dim), dtype=np.intp)
-        for i, row in enumerate(rows):
-            for j in range(dim):
-                if row[j]:
-                    self.lowered[i, j] = position[_lowered(row, j)]
-
-    def __len__(self):
-        return len(self.exponents)
-
-    def _build_levels(self, rows, position):
-        levels = []
-        for degree in range(1, sum(rows[-1]) + 1):
-            members = [i for i, row in enumerate(rows) if sum(row) == degree]
-            factor = [max(j for j in range(self.dim) if rows[i][j]) for i in members]
-            parent = [position[_lowered(rows[i], j)] for i, j in zip(members, factor, strict=True)]
-            levels.append(
-                (slice(members[0], members[-1] + 1), np.array(parent, np.intp), np.array(factor, np.intp))
-            )
-        return levels
-
-    def columns(self, x):
-        """Values of all rows at ``x`` (d, n): array (rows, n)."""
-        table = np.empty((len(self.exponents), x.shape[1]))
-        table[0] = 1.0
-        for degree, (rows, parent, factor) in enumerate(self._levels):
-            if degree == 0:
-                table[rows] = x.take(factor, axis=0)
-            else:
-                np.multiply(table.take(parent, axis=0), x.take(factor, axis=0), out=table[rows])
-        return table
+Term = tuple[list[int], Kind, int, float, float, int]
+"""The entries of one term in these arrays."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Dictionary:
     """Terms ``x^exponents * g_kind(inner * x[coordinate])``, one column each.
 
@@ -98,26 +45,34 @@ class Dictionary:
     """
 
     exponents: np.ndarray
-    kind: np.ndarray | None = None
-    coordinate: np.ndarray | None = None
-    inner: np.ndarray | None = None
-    second: np.ndarray | None = None
-    partner: np.ndarray | None = None
+    kind: np.ndarray
+    coordinate: np.ndarray
+    inner: np.ndarray
+    second: np.ndarray
+    partner: np.ndarray
 
-    def __post_init__(self):
-        exponents = np.array(self.exponents, dtype=np.int64)
-        if exponents.ndim != 2 or exponents.shape[1] < 1 or (exponents < 0).any():
+    def __init__(
+        self,
+        exponents: ArrayLike,
+        kind: ArrayLike | None = None,
+        coordinate: ArrayLike | None = None,
+        inner: ArrayLike | None = None,
+        second: ArrayLike | None = None,
+        partner: ArrayLike | None = None,
+    ):
+        powers = np.array(exponents, dtype=np.int64)
+        if powers.ndim != 2 or powers.shape[1] < 1 or (powers < 0).any():
             raise ValueError(
                 "Dictionary: expected exponents of shape (terms, dim) that are not negative, "
-                f"got shape {exponents.shape}; pass one row of non-negative integers per term."
+                f"got shape {powers.shape}; pass one row of non-negative integers per term."
             )
-        m = len(exponents)
-        values = {
-            "kind": np.array(np.zeros(m) if self.kind is None else self.kind, dtype=np.int8),
-            "coordinate": np.array(np.zeros(m) if self.coordinate is None else self.coordinate, np.int64),
-            "inner": np.array(np.ones(m) if self.inner is None else self.inner, dtype=np.float64),
-            "second": np.array(np.zeros(m) if self.second is None else self.second, dtype=np.float64),
-            "partner": np.array(np.full(m, -1) if self.partner is None else self.partner, dtype=np.int64),
+        m = len(powers)
+        values: dict[str, np.ndarray] = {
+            "kind": np.array(np.zeros(m) if kind is None else kind, dtype=np.int8),
+            "coordinate": np.array(np.zeros(m) if coordinate is None else coordinate, np.int64),
+            "inner": np.array(np.ones(m) if inner is None else inner, dtype=np.float64),
+            "second": np.array(np.zeros(m) if second is None else second, dtype=np.float64),
+            "partner": np.array(np.full(m, -1) if partner is None else partner, dtype=np.int64),
         }
         for name, value in values.items():
             if value.shape != (m,):
@@ -125,15 +80,15 @@ class Dictionary:
         if m and not set(values["kind"].tolist()) <= {int(k) for k in Kind}:
             raise ValueError(f"Dictionary: expected kinds among {[int(k) for k in Kind]}.")
         for name, least in (("coordinate", 0), ("partner", -1)):
-            if not set(values[name].tolist()) <= set(range(least, exponents.shape[1])):
-                raise ValueError(f"Dictionary: expected {name}s below {exponents.shape[1]}.")
-        values["exponents"] = exponents
+            if not set(values[name].tolist()) <= set(range(least, powers.shape[1])):
+                raise ValueError(f"Dictionary: expected {name}s below {powers.shape[1]}.")
+        values["exponents"] = powers
         for name, value in values.items():
             value.setflags(write=False)
             object.__setattr__(self, name, value)
 
     @classmethod
-    def polynomial(cls, dim, degree, include_bias=True):
+    def polynomial(cls, dim: int, degree: int, include_bias: bool = True) -> Self:
         """All monomials of total degree at most ``degree``, in the order of pysindy's ``PolynomialLibrary``.
 
         Parameters
@@ -152,56 +107,58 @@ class Dictionary:
         return cls(np.array(rows, dtype=np.int64).reshape(len(rows), dim))
 
     @classmethod
-    def functions(cls, dim, kind, inner=1.0, exponents=None, second=0.0):
+    def functions(
+        cls, dim: int, kind: Kind, inner: float = 1.0, exponents: ArrayLike | None = None, second: float = 0.0
+    ) -> Self:
         """One term of ``kind`` per coordinate, all with the same ``inner``, monomial and ``second``."""
         powers = np.zeros((dim, dim), int) if exponents is None else np.tile(exponents, (dim, 1))
         numbers = (np.full(dim, float(value)) for value in (inner, second))
         return cls(powers, np.full(dim, int(kind)), np.arange(dim), *numbers)
 
     @property
-    def dim(self):
+    def dim(self) -> int:
         """Number of coordinates."""
         return self.exponents.shape[1]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.exponents)
 
-    def _key(self):
+    def _key(self) -> tuple[object, ...]:
         return (self.exponents.shape, *(getattr(self, name).tobytes() for name in ARRAYS))
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return self._key() == other._key() if isinstance(other, Dictionary) else NotImplemented
 
-    def __hash__(self):
+    def __hash__(self) -> int:
         return hash(self._key())
 
-    def __add__(self, other):
+    def __add__(self, other: "Dictionary") -> "Dictionary":
         """Terms of both, in order (duplicates stay)."""
         if other.dim != self.dim:
             raise ValueError(f"Dictionary: expected another one of dimension {self.dim}, got {other.dim}.")
         return Dictionary(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in ARRAYS))
 
-    def subset(self, index):
+    def subset(self, index: np.ndarray | slice) -> "Dictionary":
         """Terms chosen by an index array, a slice or a boolean mask."""
         return Dictionary(*(getattr(self, name)[index] for name in ARRAYS))
 
     @cached_property
-    def is_polynomial(self):
+    def is_polynomial(self) -> bool:
         """Whether every term is a monomial."""
         return not self.kind.any()
 
     @property
-    def degree(self):
+    def degree(self) -> int:
         """Largest total degree of the monomial parts."""
         return int(self.exponents.sum(1).max(initial=0))
 
     @cached_property
-    def table(self):
+    def table(self) -> MonomialTable:
         """`MonomialTable` of the monomial parts."""
         return MonomialTable(self.exponents)
 
     @cached_property
-    def packed(self):
+    def packed(self) -> tuple[np.ndarray, ...]:
         """Plain arrays for `fim_dynsys.regression.kernels.terms`.
 
         Parent and factor of each row of the monomial table and where its quotients by each coordinate are;
@@ -209,7 +166,7 @@ class Dictionary:
         """
         table = self.table
         parent, factor = np.zeros((2, len(table)), dtype=np.intp)
-        for rows, parents, factors in table._levels:
+        for rows, parents, factors in table.levels:
             parent[rows], factor[rows] = parents, factors
         return (
             parent,
@@ -225,11 +182,11 @@ class Dictionary:
         )
 
     @cached_property
-    def _shaped(self):
+    def _shaped(self) -> np.ndarray:
         return np.isin(self.kind, [int(kind) for kind in SHAPED])
 
     @cached_property
-    def _inside(self):
+    def _inside(self) -> tuple[np.ndarray, np.ndarray]:
         """Weights (m, d) and shifts (m,) of the functions' arguments."""
         rows = np.arange(len(self))
         weights = np.zeros(self.exponents.shape)
@@ -238,26 +195,26 @@ class Dictionary:
         np.add.at(weights, (rows[paired], self.partner[paired]), self.second[paired])
         return weights, np.where(paired | self._shaped, 0.0, self.second)
 
-    def _argument(self, rows, x):
+    def _argument(self, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
         weights, shift = self._inside
         return weights[rows] @ x + shift[rows, None]
 
-    def _g(self, kind, rows, u, order):
+    def _g(self, kind: Kind, rows: np.ndarray, u: np.ndarray, order: int) -> np.ndarray:
         """``order``-th derivative of the functions of terms ``rows`` at ``u`` (terms, n)."""
         return derivative(kind, u, order, self.second[rows, None])
 
     @cached_property
-    def _special(self):
+    def _special(self) -> list[tuple[Kind, np.ndarray]]:
         """Index arrays of the terms of each kind that is not a monomial."""
         return [(Kind(k), np.flatnonzero(self.kind == k)) for k in np.unique(self.kind) if k]
 
-    def _points(self, x):
+    def _points(self, x: ArrayLike) -> np.ndarray:
         x = np.asarray(x, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != self.dim:
             raise ValueError(f"Dictionary: expected points of shape (n, {self.dim}), got {x.shape}.")
         return x
 
-    def columns(self, x):
+    def columns(self, x: np.ndarray) -> np.ndarray:
         """Values at ``x`` (d, n), no validation: array (m, n)."""
         table = self.table.columns(x)
         values = table if self.table.is_identity else table.take(self.table.index, axis=0)
@@ -265,7 +222,7 @@ class Dictionary:
             values[rows] *= self._g(kind, rows, self._argument(rows, x), 0)
         return values
 
-    def evaluate(self, x):
+    def evaluate(self, x: ArrayLike) -> np.ndarray:
         """Values of the terms.
 
         Parameters
@@ -279,7 +236,7 @@ class Dictionary:
         """
         return self.columns(self._points(x).T).T
 
-    def gradient(self, x):
+    def gradient(self, x: ArrayLike) -> np.ndarray:
         """Gradients of the terms.
 
         Parameters
@@ -303,7 +260,7 @@ class Dictionary:
             gradient[special] += weights[:, :, None] * slope[:, None]
         return np.moveaxis(gradient, 2, 0)
 
-    def directional(self, x, *directions):
+    def directional(self, x: ArrayLike, *directions: ArrayLike) -> np.ndarray:
         """Exact derivatives of the terms along any number of directions.
 
         The point is perturbed by ``e_1 v_1 + ... + e_k v_k`` with numbers of square zero; the coefficient of
@@ -335,7 +292,7 @@ class Dictionary:
             jets[:, rows] = _jet_product(jets[:, rows], self._jet_function(kind, rows, u))
         return jets[-1].T
 
-    def _jet_function(self, kind, rows, u):
+    def _jet_function(self, kind: Kind, rows: np.ndarray, u: np.ndarray) -> np.ndarray:
         """``g(u)`` of a number with square-zero parts: the Taylor series ends by itself."""
         order = len(u).bit_length() - 1
         rest = u.copy()
@@ -348,28 +305,28 @@ class Dictionary:
             power = _jet_product(power, rest)
         return out
 
-    def _table_jets(self, coordinates):
+    def _table_jets(self, coordinates: np.ndarray) -> np.ndarray:
         table = self.table
         jets = np.zeros((len(coordinates), len(table), coordinates.shape[2]))
         jets[0, 0] = 1.0
-        for rows, parent, factor in table._levels:
+        for rows, parent, factor in table.levels:
             jets[:, rows] = _jet_product(jets[:, parent], coordinates[:, factor])
         return jets
 
-    def names(self, state_names=None):
+    def names(self, state_names: Sequence[str] | None = None) -> list[str]:
         """Names in pysindy's style: ``1``, ``x0``, ``x0 x1``, ``x0^2``, ``x0 sin(2 x1)``."""
         states = tuple(f"x{i}" for i in range(self.dim)) if state_names is None else tuple(state_names)
         if len(states) != self.dim:
             raise ValueError(f"Dictionary: expected {self.dim} state names, got {len(states)}.")
         names = []
-        for powers, kind, *inside in self._rows():
+        for powers, kind, coordinate, inner, second, partner in self._rows():
             parts = [s if e == 1 else f"{s}^{e}" for s, e in zip(states, powers, strict=True) if e]
             if kind != Kind.MONOMIAL:
-                parts.append(_function_name(kind, states, *inside))
+                parts.append(_function_name(kind, states, coordinate, inner, second, partner))
             names.append(" ".join(parts) or "1")
         return names
 
-    def sympy(self, symbols):
+    def sympy(self, symbols: "Sequence[Symbol]") -> "list[Expr]":
         """Terms as sympy expressions of ``symbols``, built structurally (no text is parsed)."""
         import sympy
 
@@ -384,7 +341,7 @@ class Dictionary:
             terms.append(term)
         return terms
 
-    def _rows(self):
+    def _rows(self) -> Iterator[Term]:
         for i in range(len(self)):
             yield (
                 [int(e) for e in self.exponents[i]],
@@ -395,7 +352,9 @@ class Dictionary:
                 int(self.partner[i]),
             )
 
-    def rescaled(self, coefficients, scale, time_unit=1.0):
+    def rescaled(
+        self, coefficients: ArrayLike, scale: ArrayLike, time_unit: float = 1.0
+    ) -> "tuple[Dictionary, np.ndarray]":
         """The same field in other units of state and time.
 
         With ``x = scale * z`` and ``t = time_unit * tau``, a field ``dz/dtau`` given by this dictionary
@@ -434,7 +393,7 @@ class Dictionary:
         return dictionary, np.where(coefficients == 0.0, 0.0, rescaled)
 
 
-def union(dictionaries):
+def union(dictionaries: "Sequence[Dictionary]") -> "tuple[Dictionary, list[np.ndarray]]":
     """The distinct terms of several dictionaries, and where each one's terms are in it.
 
     Returns
@@ -443,7 +402,9 @@ def union(dictionaries):
     index : list of arrays (m_k,)
         Term ``i`` of dictionary ``k`` is term ``index[k][i]`` of the union.
     """
-    position, terms, index = {}, [], []
+    position: dict[tuple, int] = {}
+    terms: list[Term] = []
+    index = []
     for dictionary in dictionaries:
         rows = []
         for row in dictionary._rows():
@@ -458,13 +419,15 @@ def union(dictionaries):
     return Dictionary(exponents, *([t[k] for t in terms] for k in range(1, 6))), index
 
 
-def _number(value):
+def _number(value: float) -> "Expr":
     import sympy
 
     return sympy.Integer(int(value)) if value == int(value) else sympy.Float(value)
 
 
-def _function_name(kind, states, coordinate, inner, second, partner):
+def _function_name(
+    kind: Kind, states: Sequence[str], coordinate: int, inner: float, second: float, partner: int
+) -> str:
     u = _product_name(inner, states[coordinate])
     if kind not in SHAPED and partner >= 0:
         u += f" + {_product_name(second, states[partner])}"
@@ -473,11 +436,11 @@ def _function_name(kind, states, coordinate, inner, second, partner):
     return function_name(kind, u, second)
 
 
-def _product_name(factor, name):
+def _product_name(factor: float, name: str) -> str:
     return name if factor == 1.0 else f"{factor:.6g} {name}"
 
 
-def _jet_product(a, b):
+def _jet_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Product of numbers with square-zero parts; axis 0 runs over subsets of the parts as bit masks."""
     out = np.zeros(np.broadcast_shapes(a.shape, b.shape))
     for whole in range(len(a)):

@@ -1,14 +1,18 @@
 """Many trajectories under an explicit pair, each with its own step."""
 
+from functools import partial
+
 import numpy as np
 
-from fim_dynsys.simulation.pairs import DenseOutput
-from fim_dynsys.simulation.problem import EPS, Outcome, Status
+from fim_dynsys.simulation.events import EventDetector
+from fim_dynsys.simulation.pairs import DenseOutput, RungeKuttaPair
+from fim_dynsys.simulation.problem import InitialValueProblem, Outcome, Progress, Status
 
-_PENDING_AT_MOST = 200_000
+_EPS = np.finfo(float).eps
+_PENDING_AT_MOST = 200_000  # steps and states that wait to be computed together
 
 
-class Batch:
+class BatchedSolver:
     """Trajectories that are still under way; row i of every array belongs to trajectory ``rows[i]``.
 
     Sums over stages are `numpy.vecdot`, one inner product per number, so that the result for a row does not
@@ -17,37 +21,36 @@ class Batch:
 
     _PER_ROW = ("rows", "x", "f", "s", "h", "end", "sign", "shift", "atol", "limit", "sampled", "growth")
 
-    _PER_ROW = ("rows", "x", "f", "s", "h", "end", "sign", "shift", "atol", "limit", "sampled", "growth")
-
-    def __init__(self, problem, pair, watch):
-        self.problem, self.pair, self.watch = problem, pair, watch
+    def __init__(self, problem: InitialValueProblem, pair: RungeKuttaPair, detector: EventDetector):
+        self.problem, self.pair, self.detector = problem, pair, detector
         self.outcome = Outcome(problem)
         n = len(problem.x0)
         self.rows = np.arange(n)
         self.x = problem.x0.copy()
         self.s = np.zeros(n)
-        self.end = np.broadcast_to(problem.clock.end, (n,)).copy()
-        self.sign = np.broadcast_to(problem.clock.sign, (n,)).copy()
-        self.shift = np.broadcast_to(np.abs(problem.clock.start), (n,)).copy()
+        self.end = np.broadcast_to(problem.times.end, (n,)).copy()
+        self.sign = np.broadcast_to(problem.times.sign, (n,)).copy()
+        self.shift = np.broadcast_to(np.abs(problem.times.start), (n,)).copy()
         self.atol = np.broadcast_to(problem.atol, self.x.shape).copy()
         self.limit = problem.limit.copy()
         self.sampled = np.ones(n, dtype=int)
         self.growth = np.full(n, 10.0)
-        self.segments, self.n_pending = [], 0
+        self.segments: list[tuple[np.ndarray, ...]] = []
+        self.n_pending = 0
         self.n_iterations = 0
         with np.errstate(all="ignore"):
             self._allocate()
             self.f = np.array(self.rhs(self.x.copy()), dtype=float)
             self.h = self._first_step()
-            self.g = watch.values(problem.clock.at(self.s, self.rows), self.x)
+            self.g = detector.values(problem.times.at(self.s, self.rows), self.x)
             status = np.where(np.isfinite(self.f).all(axis=1), -1, Status.NON_FINITE)
             status[self.end <= 0] = Status.SUCCESS
             if (status >= 0).any():
                 self._leave(status)
 
-    def finish(self, progress=None):
+    def finish(self, progress: Progress | None = None) -> None:
         """Integrate until no trajectory is under way."""
-        total = self.problem.clock.end.mean()
+        total = self.problem.times.end.mean()
         with np.errstate(all="ignore"):
             while len(self.rows):
                 self._step()
@@ -58,7 +61,7 @@ class Batch:
         if progress is not None:
             progress(1.0)
 
-    def _allocate(self):
+    def _allocate(self) -> None:
         n, d = self.x.shape
         s = self.pair.n_stages
         self.rhs = self.problem.rhs(self.rows)
@@ -71,23 +74,23 @@ class Batch:
             for weights in (*self.pair.stages, self.pair.result)
         ]
 
-    def _first_step(self):
+    def _first_step(self) -> np.ndarray:
         """Starting step per trajectory (Hairer, Norsett and Wanner, section II.4)."""
         rtol = self.problem.rtol
         scale = self.atol + rtol * np.abs(self.x)
-        slope = rms(self.f / scale)
+        slope = _rms(self.f / scale)
         # The time in which the state changes by its own size makes everything else free of units.
         unit = np.minimum(1.0 / (rtol * slope), self.end)
         h = 0.01 * unit
         probe = self.x + (self.sign * h)[:, None] * self.f
-        curvature = rms((np.asarray(self.rhs(probe)) - self.f) / scale) / h
+        curvature = _rms((np.asarray(self.rhs(probe)) - self.f) / scale) / h
         steepest = np.maximum(slope * unit, curvature * unit**2)
         better = unit * (0.01 / steepest) ** (1.0 / self.pair.order)
         best = np.minimum(100 * h, better)
         # A field that is not finite at the probe gives no estimate; the step control then starts from h.
         return np.minimum(np.where(np.isfinite(best), best, h), self.problem.max_step)
 
-    def _step(self):
+    def _step(self) -> None:
         """Attempt one step with every trajectory."""
         count_nonzero = np.count_nonzero
         self.n_iterations += 1
@@ -99,7 +102,7 @@ class Batch:
         factor = np.minimum(self.pair.step_factor(error), self.growth)
         accepted = error <= 1.0
         s_new = np.where(h < left, self.s + h, self.end)
-        hit = None if self.g is None else self._cross(accepted, x_new, s_new, h)
+        hit = self._cross(accepted, x_new, s_new, h) if self.detector.events else None
         self._record(accepted, s_new, h)
         # count_nonzero takes a sixth of the time of any and all, which shows with one trajectory.
         n_rejected = len(h) - count_nonzero(accepted)
@@ -116,7 +119,7 @@ class Batch:
         if last or n_rejected or n_hit or count_nonzero(there) or count_nonzero(outside):
             self._end_some(accepted, error, outside.any(axis=1), there, hit, last)
 
-    def _error(self, reach):
+    def _error(self, reach: np.ndarray) -> np.ndarray:
         """Norm of the local error per row, relative to the tolerances."""
         scale = np.maximum(np.abs(self.x), reach)
         scale *= self.problem.rtol
@@ -125,7 +128,9 @@ class Batch:
         estimates /= scale
         return self.pair.error_norm(np.vecdot(estimates, estimates), self.x.shape[1])
 
-    def _advance_some(self, accepted, x_new, f_new, s_new, h):
+    def _advance_some(
+        self, accepted: np.ndarray, x_new: np.ndarray, f_new: np.ndarray, s_new: np.ndarray, h: np.ndarray
+    ) -> None:
         """Take over the accepted rows; a rejected one may not lengthen its step next time."""
         np.copyto(self.x, x_new, where=accepted[:, None])
         np.copyto(self.f, f_new, where=accepted[:, None])
@@ -133,10 +138,18 @@ class Batch:
         self.h = np.minimum(h, self.problem.max_step)
         self.growth = np.where(accepted, 10.0, 1.0)
 
-    def _end_some(self, accepted, error, outside, there, hit, last):
+    def _end_some(
+        self,
+        accepted: np.ndarray,
+        error: np.ndarray,
+        outside: np.ndarray,
+        there: np.ndarray,
+        hit: np.ndarray | None,
+        last: bool,
+    ) -> None:
         """Find out which rows have ended, why, and let them leave."""
         status = np.full(len(self.rows), -1, dtype=np.int8)
-        stuck = ~accepted & (self.h <= 4 * EPS * np.maximum(self.s, self.shift))
+        stuck = ~accepted & (self.h <= 4 * _EPS * np.maximum(self.s, self.shift))
         status[stuck] = np.where(error[stuck] < np.inf, Status.STEP_TOO_SMALL, Status.NON_FINITE)
         status[accepted & outside] = Status.LEFT_BOUNDS
         status[there] = Status.SUCCESS
@@ -147,7 +160,7 @@ class Batch:
         if (status >= 0).any():
             self._leave(status)
 
-    def _leave(self, status):
+    def _leave(self, status: np.ndarray) -> None:
         """Write down the rows whose status is not -1, and go on with the others."""
         gone, keep = status >= 0, status < 0
         rows = self.rows[gone]
@@ -157,25 +170,24 @@ class Batch:
         self.outcome.n_steps[rows] = self.n_iterations
         for name in self._PER_ROW:
             setattr(self, name, getattr(self, name)[keep])
-        if self.g is not None:
-            self.g = self.g[:, keep]
+        self.g = self.g[:, keep]
         self._allocate()
 
-    def _cross(self, accepted, x_new, s_new, h):
+    def _cross(self, accepted: np.ndarray, x_new: np.ndarray, s_new: np.ndarray, h: np.ndarray) -> np.ndarray:
         """Locate events within the step and cut s_new and x_new back to terminal ones; which rows end?"""
-        clock, watch = self.problem.clock, self.watch
-        g_new = watch.values(clock.at(s_new, self.rows), x_new)
-        changed = watch.changes(self.g, g_new) & accepted
+        times, detector = self.problem.times, self.detector
+        g_new = detector.values(times.at(s_new, self.rows), x_new)
+        changed = detector.changes(self.g, g_new) & accepted
         found = []
         for event in np.flatnonzero(changed.any(axis=1)):
             i = np.flatnonzero(changed[event])
             rows, s, step = self.rows[i], self.s[i], h[i]
             signed = (step * self.sign[i])[:, None]
             dense = DenseOutput(self.pair, self.columns[i], self.problem.rhs(rows), signed)
-            theta, states = watch.locate(
-                event,
+            theta, states = detector.locate(
+                int(event),
                 dense,
-                lambda theta, s=s, step=step, rows=rows: clock.at(s + theta * step, rows),
+                partial(self._times_within, s, step, rows),
                 self.g[event, i],
             )
             found += [(k, theta[j], event, states[j]) for j, k in enumerate(i)]
@@ -185,30 +197,36 @@ class Batch:
             if not hit[k]:
                 s = self.s[k] + theta * h[k]
                 row = self.rows[k]
-                hit[k] = watch.note(row, clock.at(s, [row])[0], event, state)
+                hit[k] = detector.note(row, times.at(s, [row])[0], event, state)
                 if hit[k]:
                     s_new[k], x_new[k] = s, state
         return hit
 
-    def _record(self, accepted, s_new, h):
+    def _times_within(
+        self, s: np.ndarray, step: np.ndarray, rows: np.ndarray, theta: np.ndarray
+    ) -> np.ndarray:
+        return self.problem.times.at(s + theta * step, rows)
+
+    def _record(self, accepted: np.ndarray, s_new: np.ndarray, h: np.ndarray) -> None:
         """Keep the stages of steps within which states are wanted; these are computed later, together."""
-        upto = self.problem.clock.reached(s_new, self.rows)
+        upto = self.problem.times.reached(s_new, self.rows)
         wanted = accepted & (upto > self.sampled)
         n_wanted = np.count_nonzero(wanted)
         if n_wanted == 0:
             return
+        segment: tuple[np.ndarray, ...]
         segment = (self.rows, self.s, h, self.sign, self.columns, self.sampled, upto)
         if n_wanted < len(wanted):
             segment = tuple(part[wanted] for part in segment)
         else:
             segment = (*segment[:4], self.columns.copy(), *segment[5:])
         self.segments.append(segment)
-        self.n_pending += n_wanted + int(np.add.reduce(segment[6] - segment[5]))
+        self.n_pending += int(n_wanted) + int(np.add.reduce(segment[6] - segment[5]))
         self.sampled = np.where(wanted, upto, self.sampled)
         if self.n_pending > _PENDING_AT_MOST:
             self._write_samples()
 
-    def _write_samples(self):
+    def _write_samples(self) -> None:
         """Compute the states wanted within the steps kept so far, with one field call per extra stage."""
         if not self.segments:
             return
@@ -219,11 +237,11 @@ class Batch:
         segment = np.repeat(np.arange(len(rows)), count)
         sample = np.arange(len(segment)) + (first - np.cumsum(count) + count)[segment]
         rows = rows[segment]
-        theta = (self.problem.clock.requested(rows, sample) - s[segment]) / h[segment]
+        theta = (self.problem.times.requested(rows, sample) - s[segment]) / h[segment]
         self.outcome.x[rows, sample] = dense(theta, segment)
         self.segments, self.n_pending = [], 0
 
-    def _stages(self, h):
+    def _stages(self, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Fill the columns for signed steps h ``(n, 1)``; returns the new state and the field there."""
         vecdot, multiply, rhs, stage, flat = np.vecdot, np.multiply, self.rhs, self.stage, self.flat_stage
         self.columns[:, :, 0] = self.x
@@ -239,5 +257,5 @@ class Batch:
         return x_new, f_new
 
 
-def rms(x):
+def _rms(x: np.ndarray) -> np.ndarray:
     return np.sqrt(np.vecdot(x, x) / x.shape[1])

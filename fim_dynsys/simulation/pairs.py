@@ -1,10 +1,12 @@
 """Embedded explicit Runge-Kutta pairs with their dense output."""
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.integrate import DOP853, RK45
 
 
-class Pair:
+class RungeKuttaPair:
     """An embedded explicit pair as weights on the columns ``[x, h f_1, ..., h f_s, h f(x_new), extra ...]``.
 
     Parameters
@@ -25,7 +27,16 @@ class Pair:
         Whether the dense output is nested in theta and 1 - theta by turns rather than in theta.
     """
 
-    def __init__(self, a, b, error, extra, dense, order, alternating=False):
+    def __init__(
+        self,
+        a: np.ndarray,
+        b: np.ndarray,
+        error: np.ndarray,
+        extra: np.ndarray,
+        dense: np.ndarray,
+        order: int,
+        alternating: bool = False,
+    ):
         self.n_stages = len(b)
         self.stages = [np.append(1.0, a[i, :i]) for i in range(1, len(b))]
         self.result = np.append(1.0, b)
@@ -35,28 +46,28 @@ class Pair:
         self.order = order
         self.alternating = alternating
 
-    def error_norm(self, squares, d):
+    def error_norm(self, squares: np.ndarray, d: int) -> np.ndarray:
         """Norm of the scaled error per row from the sums of squares ``(k, n)`` of the k estimates."""
         if len(squares) == 1:
             return np.sqrt(squares[0] / d)
         # Hairer's combination of the fifth and third order estimates; the tiny number keeps 0/0 at 0.
         return squares[0] / np.sqrt((squares[0] + 0.01 * squares[1]) * d + 1e-300)
 
-    def step_factor(self, error):
+    def step_factor(self, error: np.ndarray) -> np.ndarray:
         """Ratio of the best next step to the one that made this error, before limits."""
         if self.order == 8:
             return 0.9 / np.sqrt(np.sqrt(np.sqrt(error)))
         return 0.9 * error ** (-1.0 / self.order)
 
 
-def _dormand_prince_853():
+def _dormand_prince_853() -> RungeKuttaPair:
     """Hairer's 8(5,3) pair with its seventh-order dense output, from the weights in scipy's class."""
     s = DOP853.n_stages
     n_columns = s + 1 + len(DOP853.A_EXTRA)
     increment = np.append(DOP853.B, np.zeros(n_columns - s))
     old, new = np.eye(n_columns)[0], np.eye(n_columns)[s]
     nested = np.vstack([increment, old - increment, 2 * increment - new - old, DOP853.D])
-    return Pair(
+    return RungeKuttaPair(
         DOP853.A[:s, :s],
         DOP853.B,
         np.array([DOP853.E5, DOP853.E3]),
@@ -67,9 +78,9 @@ def _dormand_prince_853():
     )
 
 
-def _dormand_prince_54():
+def _dormand_prince_54() -> RungeKuttaPair:
     """The 5(4) pair with its fourth-order dense output, from the weights in scipy's class."""
-    return Pair(RK45.A, RK45.B, RK45.E[None], np.empty((0, 0)), RK45.P.T, order=5)
+    return RungeKuttaPair(RK45.A, RK45.B, RK45.E[None], np.empty((0, 0)), RK45.P.T, order=5)
 
 
 PAIRS = {"dop853": _dormand_prince_853(), "rk45": _dormand_prince_54()}
@@ -80,7 +91,7 @@ class DenseOutput:
 
     Parameters
     ----------
-    pair : Pair
+    pair : RungeKuttaPair
         The pair that took the steps.
     columns : ndarray (r, d, s + 2)
         State and scaled stages of each step.
@@ -90,7 +101,13 @@ class DenseOutput:
         Signed steps.
     """
 
-    def __init__(self, pair, columns, rhs, h):
+    def __init__(
+        self,
+        pair: RungeKuttaPair,
+        columns: np.ndarray,
+        rhs: Callable[[np.ndarray], np.ndarray],
+        h: np.ndarray,
+    ):
         r, d, known = columns.shape
         full = np.empty((r, d, known + len(pair.extra)))
         full[:, :, :known] = columns
@@ -101,7 +118,7 @@ class DenseOutput:
         self.coefficients = np.vecdot(full, pair.dense[:, None, None, :])
         self.alternating = pair.alternating
 
-    def __call__(self, theta, which=slice(None)):
+    def __call__(self, theta: np.ndarray, which: np.ndarray | slice = slice(None)) -> np.ndarray:
         """States at fractions theta ``(n,)`` of the steps number ``which``, by default one by one."""
         theta = theta[:, None]
         factors = (theta, 1.0 - theta if self.alternating else theta)

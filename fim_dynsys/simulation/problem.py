@@ -1,15 +1,20 @@
 """What is to be integrated, how accurately, and what has come of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.base import StackedRates, VectorField
 
-EPS = np.finfo(float).eps
-_SMALLEST_RTOL = 100 * EPS
+_SMALLEST_RTOL = 100 * np.finfo(float).eps
+
+
+Progress = Callable[[float], object]
+"""Called with the fraction of the work done."""
 
 
 class Status(IntEnum):
@@ -34,7 +39,7 @@ FAILURES = frozenset({Status.MAX_STEPS, Status.NON_FINITE, Status.STEP_TOO_SMALL
 
 
 @dataclass(frozen=True)
-class Clock:
+class RequestedTimes:
     """Requested times as durations since the start, which always grow; the field does not know the time."""
 
     t: np.ndarray  # (1 or n, m), NaN in padding
@@ -44,7 +49,7 @@ class Clock:
     end: np.ndarray  # (1 or n,)
 
     @classmethod
-    def of(cls, t, n):
+    def of(cls, t: ArrayLike, n: int) -> Self:
         t = np.asarray(t)
         if t.dtype.kind not in "iuf" or t.ndim not in (1, 2) or t.size == 0:
             raise ValueError(
@@ -67,20 +72,20 @@ class Clock:
         end = np.where(padding, -np.inf, grid).max(axis=1)
         return cls(t, start, sign, grid, end)
 
-    def times(self, n):
+    def per_trajectory(self, n: int) -> np.ndarray:
         return np.broadcast_to(self.t, (n, self.t.shape[1]))
 
-    def at(self, s, rows=slice(None)):
+    def at(self, s: np.ndarray, rows: slice | Sequence[int] | np.ndarray = slice(None)) -> np.ndarray:
         """Times after durations s of all trajectories, or of the given ones."""
         if len(self.start) == 1:
             return self.start + self.sign * s
         return self.start[rows] + self.sign[rows] * s
 
-    def requested(self, rows, sample):
+    def requested(self, rows: np.ndarray, sample: np.ndarray) -> np.ndarray:
         """Durations until these samples of these trajectories."""
         return self.grid[0 if len(self.grid) == 1 else rows, sample]
 
-    def reached(self, s, rows):
+    def reached(self, s: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """How many requested times lie at or before s, for the given trajectories."""
         if len(self.grid) == 1:
             return np.searchsorted(self.grid[0], s, side="right")
@@ -88,14 +93,14 @@ class Clock:
 
 
 @dataclass(frozen=True)
-class Problem:
+class InitialValueProblem:
     """What is to be integrated, and how accurately."""
 
-    fields: tuple
+    fields: tuple[VectorField, ...]
     which: np.ndarray  # (n,), number of the field of each trajectory
-    stacked: Callable | None
+    stacked: StackedRates | None
     x0: np.ndarray
-    clock: Clock
+    times: RequestedTimes
     rtol: float
     atol: np.ndarray  # (n, d)
     limit: np.ndarray  # (n, d)
@@ -103,7 +108,18 @@ class Problem:
     max_step: float
 
     @classmethod
-    def of(cls, fields, x0, clock, which, rtol, atol, escape, max_steps, max_step):
+    def of(
+        cls,
+        fields: Sequence[VectorField],
+        x0: ArrayLike,
+        times: RequestedTimes,
+        which: np.ndarray | None,
+        rtol: float,
+        atol: ArrayLike | None,
+        escape: float,
+        max_steps: int,
+        max_step: float,
+    ) -> Self:
         fields = tuple(fields)
         x0 = _checked_states(x0, fields[0].dim)
         if not rtol >= _SMALLEST_RTOL:
@@ -118,17 +134,17 @@ class Problem:
         kinds = {type(f) for f in fields}
         kind = kinds.pop() if len(kinds) == 1 else VectorField
         stacked = kind.stack(fields) if len(fields) > 1 else None
-        return cls(fields, which, stacked, x0, clock, rtol, atol, limit, int(max_steps), float(max_step))
+        return cls(fields, which, stacked, x0, times, rtol, atol, limit, int(max_steps), float(max_step))
 
-    def rhs(self, rows):
+    def rhs(self, rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """The right-hand side for these trajectories, ``(len(rows), d) -> (len(rows), d)``."""
         if self.stacked is None:
             return self.fields[0]._rhs
-        which = self.which[rows]
-        return lambda x: self.stacked(x, which)
+        stacked, which = self.stacked, self.which[rows]
+        return lambda x: stacked(x, which)
 
 
-def _checked_states(x0, dim):
+def _checked_states(x0: ArrayLike, dim: int) -> np.ndarray:
     x0 = np.asarray(x0)
     if x0.dtype.kind not in "iuf" or x0.ndim != 2 or x0.shape[1] != dim or len(x0) == 0:
         raise ValueError(
@@ -141,7 +157,7 @@ def _checked_states(x0, dim):
     return x0.astype(float)
 
 
-def _checked_numbers(which, fields, n):
+def _checked_numbers(which: np.ndarray | None, fields: Sequence[VectorField], n: int) -> np.ndarray:
     if which is None:
         if len(fields) not in (1, n):
             raise ValueError(f"simulate: expected one field or {n}, one per state, got {len(fields)}.")
@@ -149,14 +165,16 @@ def _checked_numbers(which, fields, n):
     return np.asarray(which)
 
 
-def _checked_atol(atol, dim):
+def _checked_atol(atol: ArrayLike, dim: int) -> np.ndarray:
     atol = np.asarray(atol, dtype=float)
     if atol.shape not in ((), (dim,)) or not (atol >= 0).all():
         raise ValueError(f"simulate: expected atol >= 0, one number or {dim}, got {atol}.")
     return atol
 
 
-def _lengths(fields, which, x0):
+def _lengths(
+    fields: Sequence[VectorField], which: np.ndarray, x0: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Length scale per trajectory and state ``(n, d)``, and 1 where no field knows it, else 0, ``(n, 1)``."""
     known = [f.length_scale for f in fields]
     largest = np.abs(x0).max(axis=1, keepdims=True)
@@ -169,19 +187,19 @@ def _lengths(fields, which, x0):
 class Outcome:
     """What is known of each trajectory so far."""
 
-    def __init__(self, problem):
+    def __init__(self, problem: InitialValueProblem):
         n, d = problem.x0.shape
-        self.x = np.full((n, problem.clock.grid.shape[1], d), np.nan)
+        self.x = np.full((n, problem.times.grid.shape[1], d), np.nan)
         self.x[:, 0] = problem.x0
         self.status = np.zeros(n, dtype=np.int8)
         self.s_stop = np.zeros(n)
         self.x_stop = problem.x0.copy()
         self.n_steps = np.zeros(n, dtype=int)
 
-    def blank_unreached(self, clock):
+    def blank_unreached(self, times: RequestedTimes) -> None:
         """Leave no state behind one that could not be evaluated, or behind the stop."""
         n, m, _ = self.x.shape
-        grid = np.broadcast_to(clock.grid, (n, m))
+        grid = np.broadcast_to(times.grid, (n, m))
         wrong = ~np.isfinite(self.x).all(axis=2) & (grid <= self.s_stop[:, None])
         for row in np.flatnonzero(wrong.any(axis=1)):
             last = int(np.argmax(wrong[row])) - 1

@@ -2,35 +2,40 @@
 
 import warnings
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import xarray as xr
+from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.simulation.batch import Batch
-from fim_dynsys.simulation.events import Watch
+from fim_dynsys.simulation.batch import BatchedSolver
+from fim_dynsys.simulation.events import EventDetector, Events
 from fim_dynsys.simulation.pairs import PAIRS
-from fim_dynsys.simulation.problem import FAILURES, Clock, Problem, Status
+from fim_dynsys.simulation.problem import FAILURES, InitialValueProblem, Progress, RequestedTimes, Status
 from fim_dynsys.simulation.stiff import STIFF, integrate_one_by_one
 from fim_dynsys.trajectories import Trajectories
 
+Fields = VectorField | EnsembleField | Sequence[VectorField]
+_Arranged = tuple[Sequence[VectorField], np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
+
 
 def simulate(
-    field,
-    x0,
-    t,
-    rtol=1e-7,
-    atol=None,
-    events=None,
-    method="dop853",
-    max_steps=100_000,
-    max_step=np.inf,
-    escape=1e6,
-    progress=None,
-):
+    field: Fields,
+    x0: ArrayLike,
+    t: ArrayLike | Sequence[ArrayLike],
+    rtol: float = 1e-7,
+    atol: ArrayLike | None = None,
+    events: Events = None,
+    method: str = "dop853",
+    max_steps: int = 100_000,
+    max_step: float = np.inf,
+    escape: float = 1e6,
+    progress: Progress | None = None,
+) -> Trajectories:
     """Integrate a field, or several, from initial states and report the states at given times.
 
     All trajectories advance together, one field call per stage, yet each has its own step size and ends on
@@ -157,20 +162,20 @@ class Solution:
 
 
 def integrate(
-    fields,
-    x0,
-    t,
+    fields: Sequence[VectorField],
+    x0: np.ndarray,
+    t: ArrayLike,
     *,
-    which=None,
-    rtol=1e-7,
-    atol=None,
-    events=None,
-    method="dop853",
-    max_steps=100_000,
-    max_step=np.inf,
-    escape=1e6,
-    progress=None,
-):
+    which: np.ndarray | None = None,
+    rtol: float = 1e-7,
+    atol: ArrayLike | None = None,
+    events: Events = None,
+    method: str = "dop853",
+    max_steps: int = 100_000,
+    max_step: float = np.inf,
+    escape: float = 1e6,
+    progress: Progress | None = None,
+) -> Solution:
     """As `simulate`, for callers that want plain arrays and no warning.
 
     Parameters
@@ -190,30 +195,30 @@ def integrate(
     -------
     Solution
     """
-    clock = Clock.of(t, len(x0))
-    problem = Problem.of(fields, x0, clock, which, rtol, atol, escape, max_steps, max_step)
-    watch = Watch.of(events, len(x0))
+    times = RequestedTimes.of(t, len(x0))
+    problem = InitialValueProblem.of(fields, x0, times, which, rtol, atol, escape, max_steps, max_step)
+    detector = EventDetector.of(events, len(x0))
     if method in PAIRS:
-        run = Batch(problem, PAIRS[method], watch)
+        run = BatchedSolver(problem, PAIRS[method], detector)
         run.finish(progress)
         outcome = run.outcome
     elif method in STIFF:
-        outcome = integrate_one_by_one(problem, STIFF[method], watch, progress)
+        outcome = integrate_one_by_one(problem, STIFF[method], detector, progress)
     else:
         raise ValueError(f"simulate: expected method among {[*PAIRS, *STIFF]}, got {method!r}.")
-    outcome.blank_unreached(clock)
+    outcome.blank_unreached(times)
     return Solution(
-        clock.times(len(x0)),
+        times.per_trajectory(len(x0)),
         outcome.x,
         outcome.status,
-        clock.at(outcome.s_stop),
+        times.at(outcome.s_stop),
         outcome.x_stop,
         outcome.n_steps,
-        tuple(watch.occurrences),
+        tuple(detector.occurrences),
     )
 
 
-def _arranged(field, x0, t):
+def _arranged(field: Fields, x0: ArrayLike, t: ArrayLike | Sequence[ArrayLike]) -> _Arranged:
     """Fields, initial states ``(n, d)``, times, number of the field, and member (or None) per trajectory."""
     members = isinstance(field, EnsembleField)
     fields = [field] if isinstance(field, VectorField) else field
@@ -248,7 +253,7 @@ def _arranged(field, x0, t):
     )
 
 
-def _padded_times(t):
+def _padded_times(t: ArrayLike | Sequence[ArrayLike]) -> np.ndarray:
     """Times as one array; a list of arrays of different lengths is padded with NaN."""
     if isinstance(t, list | tuple) and len({np.size(row) for row in t}) > 1:
         rows = [np.asarray(row, dtype=float).ravel() for row in t]
@@ -258,7 +263,9 @@ def _padded_times(t):
     return np.asarray(t)
 
 
-def _as_trajectories(solution, field, member, events):
+def _as_trajectories(
+    solution: Solution, field: VectorField, member: np.ndarray | None, events: Events
+) -> Trajectories:
     n_obs = np.isfinite(solution.t).sum(axis=1)
     coords = {"status": solution.status, "t_stop": solution.t_stop}
     if member is not None:
@@ -268,17 +275,19 @@ def _as_trajectories(solution, field, member, events):
         [t[:n] for t, n in zip(solution.t, n_obs, strict=True)],
         state_names=field.state_names,
         coords=coords,
-        units=None if field.context is None else _units(field),
+        units=_units(field),
     )
     return simulated if events is None else _with_occurrences(simulated, solution)
 
 
-def _units(field):
+def _units(field: VectorField) -> dict[str, str] | None:
+    if field.context is None:
+        return None
     known = {"t", *field.state_names}
     return {name: unit for name, unit in field.context.units.items() if name in known}
 
 
-def _with_occurrences(simulated, solution):
+def _with_occurrences(simulated: Trajectories, solution: Solution) -> Trajectories:
     n, _, d = solution.x.shape
     counts = np.bincount([row for row, *_ in solution.occurrences], minlength=n)
     times = np.full((n, counts.max()), np.nan)

@@ -1,16 +1,23 @@
 """Stiff fields: one trajectory after the other under scipy's implicit solvers."""
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
-from scipy.integrate import LSODA, Radau
+from scipy.integrate import LSODA, OdeSolver, Radau
 
-from fim_dynsys.simulation.problem import Outcome, Status
+from fim_dynsys.simulation.events import EventDetector
+from fim_dynsys.simulation.problem import InitialValueProblem, Outcome, Progress, Status
 
 STIFF = {"radau": Radau, "lsoda": LSODA}
 
 
-def integrate_one_by_one(problem, solver_class, watch, progress):
+def integrate_one_by_one(
+    problem: InitialValueProblem,
+    solver_class: type[OdeSolver],
+    detector: EventDetector,
+    progress: Progress | None,
+) -> Outcome:
     """One trajectory after the other with a solver of scipy."""
     outcome = Outcome(problem)
     n = len(problem.x0)
@@ -18,7 +25,7 @@ def integrate_one_by_one(problem, solver_class, watch, progress):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             # LSODA words its failures as warnings; the status says it.
             warnings.filterwarnings("ignore", category=UserWarning, module="scipy.integrate")
-            _Single(problem, row, outcome, watch).finish(solver_class)
+            _Single(problem, row, outcome, detector).finish(solver_class)
         if progress is not None:
             progress((row + 1) / n)
     return outcome
@@ -27,15 +34,15 @@ def integrate_one_by_one(problem, solver_class, watch, progress):
 class _Single:
     """One trajectory under a solver of scipy."""
 
-    def __init__(self, problem, row, outcome, watch):
-        self.problem, self.row, self.outcome, self.watch = problem, row, outcome, watch
+    def __init__(self, problem: InitialValueProblem, row: int, outcome: Outcome, detector: EventDetector):
+        self.problem, self.row, self.outcome, self.detector = problem, row, outcome, detector
         self.field = problem.fields[problem.which[row]]
-        clock = problem.clock
-        self.sign = clock.sign[0 if len(clock.sign) == 1 else row]
-        self.end = clock.end[0 if len(clock.end) == 1 else row]
+        times = problem.times
+        self.sign = times.sign[0 if len(times.sign) == 1 else row]
+        self.end = times.end[0 if len(times.end) == 1 else row]
         self.sampled = 1
 
-    def finish(self, solver_class):
+    def finish(self, solver_class: type[OdeSolver]) -> None:
         """Integrate to the end and write down the outcome."""
         outcome, row, x0 = self.outcome, self.row, self.problem.x0[self.row]
         if self.end <= 0:
@@ -53,26 +60,26 @@ class _Single:
             jac=self._jac,
             max_step=self.problem.max_step,
         )
-        self.g = self.watch.values(self._time(np.zeros(1)), x0[None])
+        self.g = self.detector.values(self._time(np.zeros(1)), x0[None])
         status = None
         while status is None:
             outcome.n_steps[row] += 1
             status = self._step(solver)
         outcome.status[row] = status
 
-    def _rhs(self, s, x):
+    def _rhs(self, s: float, x: np.ndarray) -> np.ndarray:
         return self.sign * self.field._rhs(x[None])[0]
 
-    def _jac(self, s, x):
+    def _jac(self, s: float, x: np.ndarray) -> np.ndarray:
         jac = self.sign * self.field._jac(x[None])[0]
         if not np.isfinite(jac).all():
             raise FloatingPointError
         return jac
 
-    def _time(self, s):
-        return self.problem.clock.at(s, [self.row])
+    def _time(self, s: np.ndarray) -> np.ndarray:
+        return self.problem.times.at(s, [self.row])
 
-    def _step(self, solver):
+    def _step(self, solver: OdeSolver) -> Status | None:
         """One step of the solver; the status if it was the last, else None."""
         try:
             solver.step()
@@ -83,16 +90,16 @@ class _Single:
             return Status.STEP_TOO_SMALL if finite else Status.NON_FINITE
         return self._accept(solver)
 
-    def _accept(self, solver):
+    def _accept(self, solver: OdeSolver) -> Status | None:
         outcome, row = self.outcome, self.row
         dense, s, x = solver.dense_output(), solver.t, solver.y
-        hit = self._cross(solver.t_old, s, dense, x) if self.g is not None else None
+        hit = self._cross(solver.t_old, s, dense, x) if self.detector.events else None
         s, x = hit or (s, x)
-        clock = self.problem.clock
-        upto = int(clock.reached(np.array([s]), [row])[0])
+        times = self.problem.times
+        upto = int(times.reached(np.array([s]), np.array([row]))[0])
         if upto > self.sampled:
             samples = np.arange(self.sampled, upto)
-            outcome.x[row, samples] = dense(clock.requested(np.full(len(samples), row), samples)).T
+            outcome.x[row, samples] = dense(times.requested(np.full(len(samples), row), samples)).T
             self.sampled = upto
         outcome.s_stop[row], outcome.x_stop[row] = s, x
         if hit:
@@ -103,14 +110,16 @@ class _Single:
             return Status.LEFT_BOUNDS
         return Status.MAX_STEPS if outcome.n_steps[row] >= self.problem.max_steps else None
 
-    def _cross(self, s_old, s_new, dense, x_new):
+    def _cross(
+        self, s_old: float, s_new: float, dense: Callable[[np.ndarray], np.ndarray], x_new: np.ndarray
+    ) -> tuple[float, np.ndarray] | None:
         """Locate events within the step; duration and state at the first terminal one, or None."""
-        watch, step = self.watch, s_new - s_old
-        g_new = watch.values(self._time(np.array([s_new])), x_new[None])
+        detector, step = self.detector, s_new - s_old
+        g_new = detector.values(self._time(np.array([s_new])), x_new[None])
         found = []
-        for event in np.flatnonzero(watch.changes(self.g, g_new)[:, 0]):
-            theta, states = watch.locate(
-                event,
+        for event in np.flatnonzero(detector.changes(self.g, g_new)[:, 0]):
+            theta, states = detector.locate(
+                int(event),
                 lambda theta: dense(s_old + theta * step).T,
                 lambda theta: self._time(s_old + theta * step),
                 self.g[event],
@@ -119,6 +128,6 @@ class _Single:
         self.g = g_new
         for theta, event, state in sorted(found, key=lambda entry: entry[:2]):
             s = s_old + theta * step
-            if watch.note(self.row, self._time(s)[0], event, state):
+            if detector.note(self.row, self._time(s)[0], event, state):
                 return s, state
         return None

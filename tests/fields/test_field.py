@@ -218,14 +218,14 @@ def test_smoothing_recovers_the_path_behind_noisy_observations(rng):
     clean = np.column_stack([np.cos(t), np.sin(t)])
     noisy = Trajectories.from_arrays(clean + 0.05 * rng.normal(size=clean.shape), t)
     field = CallableField(oscillator, 2, context=noisy)
-    paths, rates, span = field._smoothed()
+    paths, rates, span = field.smoothed
     assert np.sqrt(np.mean((paths[0] - clean) ** 2)) < 0.4 * 0.05
     assert np.sqrt(np.mean((rates - oscillator(clean)) ** 2)) < 0.15
     assert span == pytest.approx(2 * np.pi)
 
 
 def test_smoothing_leaves_clean_paths_alone(circle):
-    paths, rates, _ = CallableField(oscillator, 2, context=circle)._smoothed()
+    paths, rates, _ = CallableField(oscillator, 2, context=circle).smoothed
     for path, (_, x) in zip(paths, circle.arrays(), strict=True):
         # a quadratic through the first five samples is off by about h^3 / 4 next to the ends
         assert path == pytest.approx(x, abs=2e-4)

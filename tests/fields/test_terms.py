@@ -1,6 +1,7 @@
 """The dictionary of terms: pysindy's order, exact derivatives, units."""
 
 import numpy as np
+import pysindy
 import pytest
 import sympy
 
@@ -30,7 +31,6 @@ POINTS = RNG.uniform(0.3, 1.8, size=(7, 2))
 
 @pytest.mark.parametrize(("dim", "degree"), [(1, 4), (2, 3), (3, 3), (5, 2)])
 def test_polynomial_equals_pysindy(dim, degree):
-    pysindy = pytest.importorskip("pysindy")
     x = RNG.normal(size=(20, dim))
     library = pysindy.PolynomialLibrary(degree=degree).fit(x)
     dictionary = Dictionary.polynomial(dim, degree)

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pysindy
 import pytest
 from scipy.integrate import solve_ivp
 
@@ -16,8 +17,6 @@ from fim_dynsys.regression.rollout import rollout, substeps
 from fim_dynsys.search import candidates
 from fim_dynsys.testing import check_field, check_model
 from fim_dynsys.trajectories import Trajectories
-
-pysindy = pytest.importorskip("pysindy")
 
 
 def van_der_pol(_, x):

@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pysindy
 import pytest
 
 from fim_dynsys.fields.terms import Dictionary
@@ -28,7 +29,6 @@ SLOPES = COLUMNS @ TRUTH + 0.05 * RNG.normal(size=(150, 2))
     ("threshold", "alpha"), [(0.01, 0.05), (0.1, 0.05), (0.5, 0.0), (3.0, 1.0), (50.0, 0.05)]
 )
 def test_stlsq_equals_pysindy(threshold, alpha, normalize):
-    pysindy = pytest.importorskip("pysindy")
     optimizer = pysindy.STLSQ(threshold=threshold, alpha=alpha, normalize_columns=normalize)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)

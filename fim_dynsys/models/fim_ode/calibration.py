@@ -72,7 +72,7 @@ class Description:
 def describe(field, evidence):
     """The `Description` of a `DictionaryField` with a context."""
     dictionary, scales = field.dictionary, field.scales
-    paths, rates, _ = field._smoothed()
+    paths, rates, _ = field.smoothed
     path = np.concatenate(paths)
     columns = dictionary.evaluate(path)
     unit = scales.length / scales.time

@@ -241,11 +241,8 @@ class DecodedField(VectorField):
             self._mean,
             self._std,
             self._rate,
-            context=self._context,
-            state_names=self._state_names,
-            region=self._region,
-            scales=self._scales,
-            fit_info=self._fit_info,
+            frame=self.frame,
+            fit_info=self.fit_info,
         )
 
     def decode(self, x: Tensor) -> Tensor:
@@ -270,12 +267,12 @@ class DecodedField(VectorField):
     @_with_gradients
     def _jac(self, x):
         """By d reverse passes over all rows at once, which do not influence one another."""
-        out = np.empty((*x.shape, self._dim))
+        out = np.empty((*x.shape, self.dim))
         for rows in _chunks(len(x), _JACOBIAN_ROWS):
             points = self._tensor(x[rows]).requires_grad_()
             f = self.decode(points)
-            for i in range(self._dim):
-                (gradient,) = torch.autograd.grad(f[:, i].sum(), points, retain_graph=i + 1 < self._dim)
+            for i in range(self.dim):
+                (gradient,) = torch.autograd.grad(f[:, i].sum(), points, retain_graph=i + 1 < self.dim)
                 out[rows, i] = gradient.cpu().numpy()
         return out
 
@@ -289,7 +286,7 @@ class DecodedField(VectorField):
             for step, direction in zip(steps, directions, strict=True):
                 points = points + step * self._tensor(direction[rows])
             f = self.decode(points)
-            for i in range(self._dim):
+            for i in range(self.dim):
                 derivative = f[:, i : i + 1]
                 for step in steps:
                     (derivative,) = torch.autograd.grad(derivative.sum(), step, create_graph=True)
