@@ -9,7 +9,8 @@ from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.regression.observed import observe
-from fim_dynsys.search.candidates import refit, search
+from fim_dynsys.search.candidates import judge, propose, refit
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import improve, refine
 
 
@@ -171,9 +172,10 @@ class StrongSINDy(VectorFieldModel):
     def infer(self, trajectories) -> DictionaryField:
         """Search on all trajectories together; those with a single complete sample say nothing."""
         samples = self._samples(trajectories)
-        observations, dictionary, ranked = search(samples, self.degree)
+        search = Search.polynomial(samples, self.degree)
+        ranked = judge(search, propose(search, range(1, self.degree + 1)))
         if self.refined:
-            ranked = improve(observations, dictionary, ranked, self.refined)
+            ranked = improve(search, ranked, self.refined)
         best = ranked[0]
         report = {
             "chosen": best.origin,
@@ -183,19 +185,19 @@ class StrongSINDy(VectorFieldModel):
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
-        return best.field(observations, dictionary, trajectories, report)
+        return best.field(search, trajectories, report)
 
     def _refit_member(self, field, context):
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
         samples = self._samples(context)
-        observations = observe(samples)
+        search = Search(observe(samples), field.dictionary)
         report = dict(field.fit_info.report)
         support = field.coefficients != 0
-        candidate = refit(observations, field.dictionary, support, report["smoother"])
+        candidate = refit(search, support, report["smoother"])
         if report["refined"] and support.any():
-            again, _ = refine(observations, field.dictionary, candidate, observations.path)
+            again, _ = refine(search, candidate, search.observations.path)
             candidate = again if np.isfinite(again.score) else candidate
-        return candidate.field(observations, field.dictionary, context, report)
+        return candidate.field(search, context, report)
 
     def _samples(self, trajectories):
         if not isinstance(self.degree, int) or self.degree < 1:

@@ -8,16 +8,16 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
-from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
 from fim_dynsys.regression.expression_fits import fit_expressions
-from fim_dynsys.regression.observed import complete_samples, largest_degree, observe
+from fim_dynsys.regression.observed import complete_samples, observe
 from fim_dynsys.saved import description_arrays, description_from_arrays
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.functions.candidates import LibraryCandidate
-from fim_dynsys.search.functions.growth import FULL, QUICK, extended_score, grow_library
-from fim_dynsys.search.pool import hypotheses
+from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.pool import gather
+from fim_dynsys.search.problem import Search
 
 EFFORTS = {"full": FULL, "quick": QUICK}
 _STRUCTURES = 4
@@ -61,10 +61,9 @@ class SymbolicModel(VectorFieldModel):
     def infer(self, trajectories) -> VectorField:
         """Search, or fit the given expressions, on all trajectories together."""
         samples = self._samples(trajectories)
-        observations = observe(samples)
         if self.expressions is None:
-            return self._searched(trajectories, observations)
-        return self._fitted_expressions(trajectories, observations)
+            return self._searched(trajectories, Search.polynomial(samples))
+        return self._fitted_expressions(trajectories, observe(samples))
 
     def _samples(self, trajectories):
         if self.effort not in EFFORTS:
@@ -75,11 +74,11 @@ class SymbolicModel(VectorFieldModel):
 
     # ------------------------------------------------------------------ search
 
-    def _searched(self, trajectories, observations):
-        dictionary = Dictionary.polynomial(observations.dim, largest_degree(observations.dim, observations.n))
-        known = hypotheses(observations, dictionary, structures=_STRUCTURES)
-        found = grow_library(observations, dictionary, known[0], EFFORTS[self.effort])
-        everything = [LibraryCandidate.of(candidate, dictionary) for candidate in known[:1]] + found
+    def _searched(self, trajectories, search):
+        observations = search.observations
+        known = gather(search, structures=_STRUCTURES)
+        found = grow_functions(search, known[0], EFFORTS[self.effort])
+        everything = [FunctionCandidate.of(known[0], search.dictionary), *found]
         everything.sort(key=lambda item: extended_score(observations, item))
         best = everything[0]
         report = {
@@ -91,7 +90,7 @@ class SymbolicModel(VectorFieldModel):
             ],
             "free_numbers": best.free.tolist(),
         }
-        return best.candidate.field(observations, best.dictionary, trajectories, report)
+        return best.field(observations, trajectories, report)
 
     # ------------------------------------------------------------------ given expressions
 
@@ -150,16 +149,13 @@ class SymbolicModel(VectorFieldModel):
         terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)
         start = Candidate(coefficients, observations.start, "", "")
         free = field.fit_info.report["free_numbers"]
-        model, fit = LibraryCandidate.of(start, terms, free).fitted(observations, observations.path)
+        model, fit = FunctionCandidate.of(start, terms, free).fitted(observations, observations.path)
         if not np.isfinite(model.parameters).all() or not math.isfinite(fit.misfit):
             raise ValueError(
                 f"{self._who}.ensemble: expected a trajectory fit that converges, got one that diverges; the "
                 "field has no posterior to draw from."
             )
-        return [
-            drawn.candidate.field(observations, drawn.dictionary, context, {})
-            for drawn in model.drawn(observations, fit, n, rng)
-        ]
+        return [drawn.field(observations, context, {}) for drawn in model.drawn(observations, fit, n, rng)]
 
     # ------------------------------------------------------------------ equations and keeping
 

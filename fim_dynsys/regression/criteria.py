@@ -164,26 +164,3 @@ def bic(residual_variance, n, active, signal_variance, n_starts=1, floor=VARIANC
     misfit = np.sum(n * np.log(np.maximum(floored, 1e-300)), axis=-1)
     penalty = (np.asarray(active) + n_starts * d) * math.log(max(float(n.sum()), 2.0))
     return np.where(np.isfinite(variance).all(axis=-1), misfit + penalty, np.inf)
-
-
-def extended_bic(bic_value, active, n_terms, gamma=1.0):
-    """BIC plus ``2 gamma log C(n_terms, active)``: a prior that counts models (Chen & Chen 2008, Biometrika).
-
-    Parameters
-    ----------
-    bic_value : array (...)
-        From `bic`.
-    active : int array (...)
-        Number of coefficients that are not zero.
-    n_terms : int
-        Number of coefficients that could have been chosen.
-    gamma : float
-        0 gives BIC.
-
-    Returns
-    -------
-    array (...)
-    """
-    k = np.asarray(active)
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n_terms + 1)))])
-    return bic_value + 2.0 * gamma * (log_factorial[n_terms] - log_factorial[k] - log_factorial[n_terms - k])

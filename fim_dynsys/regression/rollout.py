@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fim_dynsys.regression.kernels.rollouts import rollouts
+from fim_dynsys.regression.kernels.integration import integrate
 
 
 def substeps(t, limit):
@@ -45,7 +45,7 @@ def rollout(dictionary, coefficients, x0, t, limit, bound=1e6):
     array (K, T, n, d)
         nan from where a field was given up, and on its later trajectories.
     """
-    return rollouts(
+    return integrate(
         dictionary.packed,
         np.ascontiguousarray(coefficients, dtype=np.float64),
         np.ascontiguousarray(x0, dtype=np.float64),

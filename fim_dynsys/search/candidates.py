@@ -7,10 +7,8 @@ import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import bic
-from fim_dynsys.regression.observed import SPLINE, STEP_LIMIT, observe
-from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.regression.observed import SPLINE
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.regression.sparse import backward_path, normal_equations, solve_supports, stlsq
 
@@ -71,15 +69,13 @@ class Candidate:
         """Whether the coefficients and the initial states are numbers."""
         return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.start).all())
 
-    def field(self, observations, dictionary, trajectories, report):
+    def field(self, search, trajectories, report):
         """The candidate as a field in the units of the trajectories it was inferred from.
 
         Parameters
         ----------
-        observations : Observations
-            What the candidate was scaled by.
-        dictionary : Dictionary
-            Its terms.
+        search : Search
+            Data and terms.
         trajectories : Trajectories
             Context of the field.
         report : dict
@@ -89,7 +85,8 @@ class Candidate:
         -------
         DictionaryField
         """
-        terms, coefficients = dictionary.rescaled(
+        observations = search.observations
+        terms, coefficients = search.dictionary.rescaled(
             self.coefficients, observations.scale, observations.time_unit
         )
         complete = len(observations.first) == trajectories.n_trajectories
@@ -101,15 +98,13 @@ class Candidate:
         return DictionaryField(terms, coefficients, context=trajectories, fit_info=info)
 
 
-def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
+def propose(search, degrees=(1, 2, 3), smoothers=TIME_AWARE):
     """Sparse fits of smoothed slopes on the dictionary's terms of each degree.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Monomials.
+    search : Search
+        Data and terms.
     degrees : sequence of int
         Largest total degrees.
     smoothers : sequence of Smoother
@@ -120,21 +115,22 @@ def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
     list of Candidate
         Without scores and without duplicates.
     """
+    observations = search.observations
     at_rest = np.stack([z.mean(axis=0) for _, z in observations.samples])
-    candidates = [Candidate(np.zeros((len(dictionary), observations.dim)), at_rest, REST, SPLINE.name)]
+    candidates = [Candidate(np.zeros((len(search.dictionary), observations.dim)), at_rest, REST, SPLINE.name)]
     smoothed = [observations.smoothed(smoother) for smoother in smoothers]
     problems = [
-        _weighted_equations(observations, dictionary, smoother, *_stacked(fits))
+        _weighted_equations(search, smoother, *_stacked(fits))
         for smoother, fits in zip(smoothers, smoothed, strict=True)
     ]
     gram, moment, total = (np.stack(part) for part in zip(*problems, strict=True))
-    total_degree, found, seen = dictionary.exponents.sum(axis=1), [], set()
+    total_degree, found, seen = search.dictionary.exponents.sum(axis=1), [], set()
     for degree in degrees:
         inside = np.flatnonzero(total_degree <= degree)
         if degree > 1 and len(inside) * 2 > observations.n:
             continue
         names, fits = _sparse_fits(gram[..., inside[:, None], inside], moment[..., inside], total)
-        coefficients = np.zeros((*fits.shape[:2], len(dictionary), observations.dim))
+        coefficients = np.zeros((*fits.shape[:2], len(search.dictionary), observations.dim))
         coefficients[:, :, inside] = np.swapaxes(fits, -1, -2)
         found += zip([f"degree {degree}, {name}" for name in names], coefficients, strict=True)
     for number, (smoother, fits) in enumerate(zip(smoothers, smoothed, strict=True)):
@@ -153,9 +149,9 @@ def _stacked(fits):
     return tuple(np.concatenate(part) for part in zip(*fits, strict=True))
 
 
-def _weighted_equations(observations, dictionary, smoother, states, slopes):
-    root = np.sqrt(observations.row_weights(smoother))[:, None]
-    return normal_equations(root * dictionary.evaluate(states), root * slopes)
+def _weighted_equations(search, smoother, states, slopes):
+    root = np.sqrt(search.observations.row_weights(smoother))[:, None]
+    return normal_equations(root * search.dictionary.evaluate(states), root * slopes)
 
 
 def _sparse_fits(gram, moment, total):
@@ -184,15 +180,13 @@ def _scored(observations, candidates, variances):
     ]
 
 
-def judge(observations, dictionary, candidates):
+def judge(search, candidates):
     """Integrate every candidate from its own start over the observation times and score it by BIC.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms of the candidates.
+    search : Search
+        Data and terms.
     candidates : list of Candidate
         Any scores are replaced.
 
@@ -201,6 +195,7 @@ def judge(observations, dictionary, candidates):
     list of Candidate
         The same, scored, best first; candidates that diverge score infinity.
     """
+    observations = search.observations
     if not candidates:
         return []
     scored = []
@@ -209,43 +204,18 @@ def judge(observations, dictionary, candidates):
         part = candidates[first : first + chunk]
         coefficients = np.stack([c.coefficients for c in part])
         start = np.stack([c.start for c in part])
-        paths = rollout(dictionary, coefficients, start, observations.t, STEP_LIMIT)
+        paths = search.paths(coefficients, start)
         scored += _scored(observations, part, observations.residual_variance(paths))
     return sorted(scored, key=lambda c: c.score)
 
 
-def search(samples, max_degree=3):
-    """Best sparse polynomial candidates of noisy samples.
-
-    Parameters
-    ----------
-    samples : list of (t (n,), x (n, d))
-        Complete samples.
-    max_degree : int
-        Largest total degree.
-
-    Returns
-    -------
-    observations : Observations
-    dictionary : Dictionary
-    candidates : list of Candidate
-        Scored, best first.
-    """
-    observations = observe(samples)
-    dictionary = Dictionary.polynomial(observations.dim, max_degree)
-    candidates = propose(observations, dictionary, range(1, max_degree + 1))
-    return observations, dictionary, judge(observations, dictionary, candidates)
-
-
-def refit(observations, dictionary, support, smoother_name):
+def refit(search, support, smoother_name):
     """Least squares on given terms, with the slopes of one smoother.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms.
+    search : Search
+        Data and terms.
     support : bool array (m, d)
         Which coefficients may be non-zero.
     smoother_name : str
@@ -257,7 +227,7 @@ def refit(observations, dictionary, support, smoother_name):
         Without a score.
     """
     smoother = next((s for s in TIME_AWARE if s.name == smoother_name), SPLINE)
-    fits = observations.smoothed(smoother)
-    gram, moment, _ = _weighted_equations(observations, dictionary, smoother, *_stacked(fits))
+    fits = search.observations.smoothed(smoother)
+    gram, moment, _ = _weighted_equations(search, smoother, *_stacked(fits))
     coefficients = solve_supports(gram, moment, support.T).T
     return Candidate(coefficients, np.stack([s[0] for s, _ in fits]), "refit", smoother.name)

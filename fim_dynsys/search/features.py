@@ -7,17 +7,11 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
-from fim_dynsys.regression.kernels.rollouts import rollouts
 from fim_dynsys.regression.observed import STEP_LIMIT
-from fim_dynsys.regression.rollout import rollout, substeps
+from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import REST
 from fim_dynsys.search.pool import SOLVE, STRUCTURE
 
-SHORTLIST = 24
-"""Number of candidates among which the selector chooses."""
-
-_PER_SUPPORT = 2
-_UNFITTED = 4
 _POINTS = 48
 _STARTS = 8
 _PLAUSIBLE = 4  # starts besides the smoothed one
@@ -27,47 +21,13 @@ _ESCAPE = 1e3  # in root mean squares of the data
 _FAR = 30.0  # extents and ratios beyond this say no more
 
 
-def shortlist(candidates, size=SHORTLIST):
-    """The candidates worth a closer look: best first, few of one support, the operator's last solves too.
-
-    Parameters
-    ----------
-    candidates : list of Candidate
-        Scored, best first.
-    size : int
-        Largest number returned.
-
-    Returns
-    -------
-    list of Candidate
-        Best first; not empty, though none may have a finite score.
-    """
-    finite = [c for c in candidates if np.isfinite(c.score)] or candidates[:1]
-    solves = sorted((c for c in finite if c.origin.startswith(SOLVE)), key=lambda c: c.origin)[-2:]
-    kept, supports, unfitted = [], {}, 0
-    for candidate in finite:
-        if any(candidate is solve for solve in solves):
-            continue
-        key = candidate.support.tobytes()
-        if supports.get(key, 0) == _PER_SUPPORT or not (candidate.refined or unfitted < _UNFITTED):
-            continue
-        supports[key] = supports.get(key, 0) + 1
-        unfitted += not candidate.refined
-        kept.append(candidate)
-        if len(kept) + len(solves) == size:
-            break
-    return sorted(kept + solves, key=lambda c: c.score)
-
-
-def features(observations, dictionary, candidates, opinion=None):
+def features(search, candidates, opinion=None):
     """What a selector sees of each candidate.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms of the candidates.
+    search : Search
+        Data and terms.
     candidates : list of Candidate
         A `shortlist`.
     opinion : Opinion, optional
@@ -80,18 +40,18 @@ def features(observations, dictionary, candidates, opinion=None):
     coefficients = np.stack([c.coefficients for c in candidates])
     with np.errstate(all="ignore"):
         parts = [
-            _fit(observations, candidates),
-            _structure(dictionary, candidates),
+            _fit(search.observations, candidates),
+            _structure(search.dictionary, candidates),
             _opinion(coefficients, opinion),
-            _fields(observations, dictionary, coefficients, opinion),
-            _motion(observations, dictionary, coefficients),
-            _context(observations, len(candidates)),
+            _fields(search, coefficients, opinion),
+            _motion(search, coefficients),
+            _context(search.observations, len(candidates)),
         ]
     values = np.concatenate(parts, axis=1)
     return _bounded(values)
 
 
-def start_features(observations, dictionary, candidates):
+def start_features(search, candidates):
     """How well each candidate still explains the samples from other plausible starts than its own.
 
     A fit can make up for wrong terms by where it starts. The right field, unless chaotic, does not depend on
@@ -99,10 +59,8 @@ def start_features(observations, dictionary, candidates):
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms of the candidates.
+    search : Search
+        Data and terms.
     candidates : list of Candidate
         A `shortlist`.
 
@@ -111,18 +69,19 @@ def start_features(observations, dictionary, candidates):
     array (C, `N_START_FEATURES`)
     """
     with np.errstate(all="ignore"):
-        values = _starts(observations, dictionary, candidates)
+        values = _starts(search, candidates)
     return _bounded(values)
 
 
-def _starts(observations, dictionary, candidates):
+def _starts(search, candidates):
+    observations = search.observations
     d, start = observations.dim, observations.start
     unit = ndtri(_sobol(d, 8)[1 : _PLAUSIBLE + 1])
     away = np.concatenate([np.zeros((1, d)), unit]) * np.sqrt(observations.start_variance)
     starts = start + away[:, None]
     count = len(candidates)
     each = np.repeat(np.stack([c.coefficients for c in candidates]), len(starts), axis=0)
-    paths = rollout(dictionary, each, np.tile(starts, (count, 1, 1)), observations.t, 2.0 * STEP_LIMIT)
+    paths = search.paths(each, np.tile(starts, (count, 1, 1)), 2.0 * STEP_LIMIT)
     allowed = np.maximum(observations.law.level**2 + 2.0 * observations.start_variance, 1e-300)
     left = np.mean(observations.residual_variance(paths) / allowed, axis=1).reshape(count, -1)
     left = np.log(np.where(np.isfinite(left), np.clip(left, _LEAST_LEFT, _MOST_LEFT), _MOST_LEFT))
@@ -237,10 +196,10 @@ def _opinion(coefficients, opinion):
     )
 
 
-def _fields(observations, dictionary, coefficients, opinion):
+def _fields(search, coefficients, opinion):
     """Distances between the fields on the smoothed path and in a widened box (C, 10)."""
-    states = np.concatenate([z for _, z in observations.samples])
-    path = np.concatenate(observations.path)
+    states = np.concatenate([z for _, z in search.observations.samples])
+    path = np.concatenate(search.observations.path)
     path = path[np.linspace(0, len(path) - 1, min(_POINTS, len(path))).astype(int)]
     low, high = states.min(axis=0), states.max(axis=0)
     margin = 0.5 * (high - low)
@@ -248,7 +207,7 @@ def _fields(observations, dictionary, coefficients, opinion):
     box = low - margin + unit * (high - low + 2.0 * margin)
     columns = []
     for points in (path, box):
-        values = np.einsum("nm,cmd->cnd", dictionary.evaluate(points), coefficients)
+        values = np.einsum("nm,cmd->cnd", search.dictionary.evaluate(points), coefficients)
         size = np.abs(values).mean(axis=(1, 2)) + 1e-9
         apart = np.abs(values[:, None] - values[None]).mean(axis=(2, 3))
         apart = np.log(apart / (0.5 * (size[:, None] + size[None])) + 1e-4)
@@ -257,7 +216,7 @@ def _fields(observations, dictionary, coefficients, opinion):
         if opinion is None:
             columns += [np.zeros(len(size)), np.zeros(len(size))]
             continue
-        said = dictionary.evaluate(points) @ opinion.solves[-1]
+        said = search.dictionary.evaluate(points) @ opinion.solves[-1]
         gap = np.abs(values - said).mean(axis=(1, 2))
         columns += [
             np.log(gap / (0.5 * (size + np.abs(said).mean())) + 1e-4),
@@ -271,18 +230,18 @@ def _sobol(dim, n):
     return qmc.Sobol(dim, scramble=False).random(n)
 
 
-def _motion(observations, dictionary, coefficients):
+def _motion(search, coefficients):
     """How each moves from elsewhere in the data's box, for as long as was observed (C, 6)."""
-    states = np.concatenate([z for _, z in observations.samples])
+    states = np.concatenate([z for _, z in search.observations.samples])
     low, high = states.min(axis=0), states.max(axis=0)
     middle, half = 0.5 * (low + high), 0.5 * (high - low) + 1e-9
     d, count = len(low), len(coefficients)
     unit = _sobol(d, _STARTS)
     starts = middle + (2.0 * unit - 1.0) * half * np.linspace(0.6, 1.5, _STARTS)[:, None]
-    t = np.linspace(0.0, observations.span, _SAMPLES)[None]
-    each = np.repeat(np.ascontiguousarray(coefficients), _STARTS, axis=0)
+    t = np.linspace(0.0, search.observations.span, _SAMPLES)[None]
+    each = np.repeat(coefficients, _STARTS, axis=0)
     begin = np.tile(starts, (count, 1))[:, None]
-    paths = rollouts(dictionary.packed, each, begin, t, substeps(t, 2.0 * STEP_LIMIT), _ESCAPE)
+    paths = rollout(search.dictionary, each, begin, t, 2.0 * STEP_LIMIT, _ESCAPE)
     paths = paths.reshape(count, _STARTS, _SAMPLES, d)
     gone = ~np.isfinite(paths[:, :, -1]).all(axis=2)
     extent = np.abs(paths - middle) / half

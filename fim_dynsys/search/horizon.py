@@ -41,7 +41,7 @@ def explains(observations, candidate):
     )
 
 
-def merged_hypotheses(observations, dictionary, candidates, structures):
+def merge_windows(search, candidates, structures):
     """Structures fitted with a free start in every window of about one unit of time, which are then merged.
 
     A wrong structure, and a right one with coefficients that are a little off, leave a chaotic path equally
@@ -52,10 +52,8 @@ def merged_hypotheses(observations, dictionary, candidates, structures):
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms of the candidates.
+    search : Search
+        Data and terms.
     candidates : list of Candidate
         Where structures and starts are taken from; scores are not used.
     structures : int
@@ -66,11 +64,11 @@ def merged_hypotheses(observations, dictionary, candidates, structures):
     list of Candidate
         All that was met on the way, integrated in one piece, best first.
     """
-    windows, count = _windows(observations)
+    windows, count = _windows(search.observations)
     met, fits = [], {}
-    ranked = _judged(observations, dictionary, candidates, windows)
+    ranked = _judged(search, candidates, windows)
     for candidate in distinct_structures(ranked, structures, MAX_TERMS):
-        found, best, fit = pruned(observations, dictionary, candidate, observations.path, (count,))
+        found, best, fit = pruned(search, candidate, search.observations.path, (count,))
         met += found
         fits[best.support.tobytes()] = best, fit
     for best, fit in sorted(fits.values(), key=lambda own: own[0].score)[:_MERGED_FITS]:
@@ -78,12 +76,12 @@ def merged_hypotheses(observations, dictionary, candidates, structures):
         while left > 1 and np.isfinite(best.score):
             left = max(left // _MERGED, 1)
             steps = _LAST_ITERATIONS if left == 1 else ITERATIONS
-            best, fit = refine(observations, dictionary, best, fit.paths, (left,), steps)
+            best, fit = refine(search, best, fit.paths, (left,), steps)
             met.append(best)
-    return judge(observations, dictionary, [c for c in met if c.is_finite])
+    return judge(search, [c for c in met if c.is_finite])
 
 
-def short_horizon_hypotheses(observations, dictionary, structures, smoothers):
+def gather_windowed(search, structures, smoothers):
     """Sparse regressions ranked by how well each predicts one unit of time ahead, the best fitted likewise.
 
     Trajectories are cut into windows of about one unit of time. A candidate is integrated over each from its
@@ -91,10 +89,8 @@ def short_horizon_hypotheses(observations, dictionary, structures, smoothers):
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Monomials.
+    search : Search
+        Data and terms.
     structures : int
         Number of structures that are fitted.
     smoothers : sequence of Smoother
@@ -105,16 +101,15 @@ def short_horizon_hypotheses(observations, dictionary, structures, smoothers):
     list of Candidate
         Scored by the BIC of their windows, best first: on the nodes of its fit where a candidate was fitted.
     """
-    windows, count = _windows(observations)
+    windows, count = _windows(search.observations)
     ranked = _judged(
-        observations,
-        dictionary,
-        propose(observations, dictionary, range(1, dictionary.degree + 1), smoothers),
+        search,
+        propose(search, range(1, search.dictionary.degree + 1), smoothers),
         windows,
     )
     met = []
-    for candidate in distinct_structures(ranked, structures, _TERMS_PER_STATE * observations.dim):
-        met += refine_and_prune(observations, dictionary, candidate, observations.path, (count,))
+    for candidate in distinct_structures(ranked, structures, _TERMS_PER_STATE * search.observations.dim):
+        met += refine_and_prune(search, candidate, search.observations.path, (count,))
     met = [c for c in met if c.is_finite]
     return sorted(ranked + met, key=lambda c: c.score)
 
@@ -143,12 +138,13 @@ def _windows(observations):
     return (np.stack(starts), *padding), max(len(parts) // len(observations.samples), 1)
 
 
-def _judged(observations, dictionary, candidates, windows):
+def _judged(search, candidates, windows):
     starts, times, samples, weights = windows
     fields = np.stack([candidate.coefficients for candidate in candidates])
     each = np.broadcast_to(starts, (len(fields), *starts.shape))
     scored = []
-    for candidate, path in zip(candidates, rollout(dictionary, fields, each, times, STEP_LIMIT), strict=True):
+    paths = rollout(search.dictionary, fields, each, times, STEP_LIMIT)
+    for candidate, path in zip(candidates, paths, strict=True):
         squares = np.where(weights > 0, weights * (path - samples) ** 2, 0.0)
-        scored.append(score(observations, candidate, squares.sum(axis=(0, 1)) / observations.n))
+        scored.append(score(search.observations, candidate, squares.sum(axis=(0, 1)) / search.observations.n))
     return sorted(scored, key=lambda c: c.score)

@@ -5,12 +5,12 @@ from functools import cached_property
 
 import numpy as np
 
-from fim_dynsys.fields.terms import Dictionary, union
-from fim_dynsys.regression.observed import Observations
-from fim_dynsys.search.features import N_FEATURES, features, shortlist
-from fim_dynsys.search.functions.candidates import LibraryCandidate
-from fim_dynsys.search.functions.growth import extended_score
-from fim_dynsys.search.pool import Opinion
+from fim_dynsys.fields.terms import union
+from fim_dynsys.search.features import N_FEATURES, features
+from fim_dynsys.search.functions.combination import extended_score
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.pool import Opinion, shortlist
+from fim_dynsys.search.problem import Search
 
 N_PORTFOLIO_FEATURES = N_FEATURES + 7
 """Columns of `Portfolio.features`."""
@@ -28,48 +28,45 @@ class Portfolio:
 
     Attributes
     ----------
-    observations : Observations
-        The data in scaled units.
-    dictionary : Dictionary
-        Monomials; the opinion's terms.
+    search : Search
+        Data and monomials, the opinion's terms.
     opinion : Opinion or None
         The operator's.
-    members : list of LibraryCandidate
+    members : list of FunctionCandidate
         What is chosen from.
     """
 
-    observations: Observations
-    dictionary: Dictionary
+    search: Search
     opinion: Opinion | None
-    members: list[LibraryCandidate]
+    members: list[FunctionCandidate]
 
     @classmethod
-    def of(cls, observations, dictionary, opinion, polynomials, library):
+    def of(cls, search, opinion, polynomials, grown):
         """The shortlist of polynomial candidates, and the best few structures with functions.
 
         Parameters
         ----------
-        observations, dictionary, opinion
+        search, opinion
             See `Portfolio`.
         polynomials : list of Candidate
-            Over the dictionary, scored.
-        library : list of LibraryCandidate
+            Over the search's terms, scored.
+        grown : list of FunctionCandidate
             Scored, best first.
         """
         none = np.zeros((0, 3), dtype=np.intp)
         kept, structures = [], {}
-        for item in library:
+        for item in grown:
             seen = structures[item.structure] = structures.get(item.structure, 0) + 1
             if seen <= _PER_STRUCTURE and np.isfinite(item.score):
                 kept.append(item)
-        members = [LibraryCandidate(c, dictionary, none) for c in shortlist(polynomials)]
+        members = [FunctionCandidate(c, search.dictionary, none) for c in shortlist(polynomials)]
         members = sorted(members + kept[:_WITH_FUNCTIONS], key=lambda m: m.score)
-        return cls(observations, dictionary, opinion, members)
+        return cls(search, opinion, members)
 
     @cached_property
     def _common(self):
         """Terms of all members, and where those of the dictionary and of each member are."""
-        terms, (own, *rows) = union([self.dictionary, *(m.dictionary for m in self.members)])
+        terms, (own, *rows) = union([self.search.dictionary, *(m.dictionary for m in self.members)])
         return terms, own, rows
 
     @property
@@ -80,7 +77,7 @@ class Portfolio:
     @cached_property
     def coefficients(self):
         """Of the members for all `terms` (C, m, d), in scaled units."""
-        out = np.zeros((len(self.members), len(self.terms), self.observations.dim))
+        out = np.zeros((len(self.members), len(self.terms), self.search.observations.dim))
         for values, rows, member in zip(out, self._common[2], self.members, strict=True):
             values[rows] = member.candidate.coefficients
         return out
@@ -90,7 +87,7 @@ class Portfolio:
         candidates = [
             replace(m.candidate, coefficients=c) for m, c in zip(self.members, self.coefficients, strict=True)
         ]
-        seen = features(self.observations, self.terms, candidates, self._opinion_on_terms())
+        seen = features(Search(self.search.observations, self.terms), candidates, self._opinion_on_terms())
         return np.column_stack([seen, self._functions()])
 
     def _opinion_on_terms(self):
@@ -98,7 +95,7 @@ class Portfolio:
         if self.opinion is None:
             return None
         own = self._common[1]
-        shape = len(self.terms), self.observations.dim
+        shape = len(self.terms), self.search.observations.dim
         solves, variance = np.zeros((len(self.opinion.solves), *shape)), np.ones(shape)
         solves[:, own], variance[own] = self.opinion.solves, self.opinion.variance
         return Opinion(solves, variance)
@@ -106,7 +103,7 @@ class Portfolio:
     def _functions(self):
         """How each stands beside the others once functions have a price (C, 7)."""
         scores = np.array([m.score for m in self.members])
-        extended = np.array([extended_score(self.observations, m) for m in self.members])
+        extended = np.array([extended_score(self.search.observations, m) for m in self.members])
         count = np.array([m.n_functions for m in self.members])
         polynomial = count == 0
         best = scores[polynomial].min(initial=np.inf)
@@ -152,7 +149,7 @@ class Portfolio:
 
         Returns
         -------
-        list of LibraryCandidate
+        list of FunctionCandidate
         """
         drawn = []
         for number, member in zip(rng.multinomial(n, normalised(log_weights)), self.members, strict=True):
@@ -162,10 +159,10 @@ class Portfolio:
 
     def _drawn(self, member, n, rng):
         if member.candidate.refined and member.candidate.support.any():
-            own = LibraryCandidate.of(member.candidate, member.dictionary, _free_rows(member))
-            fitted, fit = own.fitted(self.observations, self.observations.path, (1,))
+            own = FunctionCandidate.of(member.candidate, member.dictionary, _free_rows(member))
+            fitted, fit = own.fitted(self.search.observations, self.search.observations.path, (1,))
             if np.isfinite(fit.misfit) and np.isfinite(fitted.parameters).all():
-                return own.drawn(self.observations, fit, n, rng)
+                return own.drawn(self.search.observations, fit, n, rng)
         return [member] * n
 
 

@@ -5,12 +5,12 @@ import numpy as np
 from fim_dynsys.regression.kernels.compiler import compiled, inlined
 from fim_dynsys.regression.kernels.terms import (
     LANES,
-    argument,
-    function,
+    advance_stage,
+    argument_of,
+    evaluate_function,
     has_shape,
-    in_use,
-    next_stage,
-    tangent_values,
+    term_tangents,
+    terms_in_use,
 )
 
 
@@ -29,14 +29,14 @@ def _forcing(x, lanes, terms, row, column, parameters, free, table, out):
         i = free[f, 0]
         kind, at, partner = terms[5][i], terms[6][i], terms[9][i]
         for r in range(lanes):
-            u = argument(x, r, kind, at, terms[7][i], terms[8][i], partner)
-            _, slope_of_g, by_shape = function(kind, u, terms[8][i])
+            u = argument_of(x, r, kind, at, terms[7][i], terms[8][i], partner)
+            _, slope_g, by_shape = evaluate_function(kind, u, terms[8][i])
             if free[f, 1] == 0:
-                by_number = slope_of_g * x[at, r]
+                by_number = slope_g * x[at, r]
             elif has_shape(kind):
                 by_number = by_shape
             else:
-                by_number = slope_of_g * (x[partner, r] if partner >= 0 else 1.0)
+                by_number = slope_g * (x[partner, r] if partner >= 0 else 1.0)
             by_number *= table[terms[3][i], r]
             for k in range(len(row)):
                 if row[k] == i:
@@ -163,7 +163,7 @@ def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
     size, inner = len(row), free[:, 2].max() + 1 if len(free) else 0
     ends, tangents = np.empty((n, d)), np.empty((n, d, d + size + inner))
     m = len(terms[3])
-    used, rows = in_use(row, terms)
+    used, rows = terms_in_use(row, terms)
     table, values, gradient = (
         np.empty((len(terms[0]), LANES)),
         np.empty((4, m, LANES)),
@@ -200,11 +200,11 @@ def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
                     z[i, r] = x[i, r]
             for stage in range(4):
                 own, jacobian = values[stage], jacobians[stage]
-                tangent_values(z, lanes, terms, used, rows, table, own, gradient)
+                term_tangents(z, lanes, terms, used, rows, table, own, gradient)
                 if inner:
                     _forcing(z, lanes, terms, row, column, parameters, free, table, forcing[stage])
                 _slope_and_jacobian(lanes, terms, row, column, parameters, own, table, gradient, k, jacobian)
-                next_stage(stage, lanes, x, h, k, total, z)
+                advance_stage(stage, lanes, x, h, k, total, z)
             for i in range(d):
                 for r in range(lanes):
                     x[i, r] += sixth[r] * total[i, r]

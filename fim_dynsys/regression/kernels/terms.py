@@ -8,7 +8,7 @@ LANES = 64  # points taken together: the compiler makes vectors of loops over th
 
 
 @compiled
-def function(kind, u, shape):
+def evaluate_function(kind, u, shape):
     """``g(u)``, ``g'(u)`` and its derivative by the shape, of a `fim_dynsys.fields.functions.Kind`."""
     if kind == 1:
         return np.sin(u), np.cos(u), 0.0
@@ -60,7 +60,7 @@ def has_shape(kind):
 
 
 @inlined
-def argument(x, lane, kind, coordinate, inner, second, partner):
+def argument_of(x, lane, kind, coordinate, inner, second, partner):
     """``u`` of a term at one point."""
     u = inner * x[coordinate, lane]
     if not has_shape(kind):
@@ -69,7 +69,7 @@ def argument(x, lane, kind, coordinate, inner, second, partner):
 
 
 @compiled
-def in_use(row, terms):
+def terms_in_use(row, terms):
     """The terms that occur in ``row``, and the table's rows that they and their derivatives are made of."""
     parent, lowered, index = terms[0], terms[2], terms[3]
     occurs, needed = np.zeros(len(index), np.bool_), np.zeros(len(parent), np.bool_)
@@ -95,7 +95,7 @@ def in_use(row, terms):
 
 
 @inlined
-def fill_table(x, lanes, parent, factor, rows, table):
+def fill_monomials(x, lanes, parent, factor, rows, table):
     for r in range(lanes):
         table[0, r] = 1.0
     for w in range(len(rows)):
@@ -106,10 +106,10 @@ def fill_table(x, lanes, parent, factor, rows, table):
 
 
 @inlined
-def values_at(x, lanes, terms, used, rows, table, out):
+def term_values(x, lanes, terms, used, rows, table, out):
     """Values (m, lanes) of the terms ``used`` at the points ``x`` (d, lanes)."""
     parent, factor, _, index, _, kind, coordinate, inner, second, partner = terms
-    fill_table(x, lanes, parent, factor, rows, table)
+    fill_monomials(x, lanes, parent, factor, rows, table)
     for u in range(len(used)):
         i = used[u]
         monomial = index[i]
@@ -117,18 +117,18 @@ def values_at(x, lanes, terms, used, rows, table, out):
             out[i, r] = table[monomial, r]
         if kind[i]:
             for r in range(lanes):
-                u = argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
-                out[i, r] *= function(kind[i], u, second[i])[0]
+                u = argument_of(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
+                out[i, r] *= evaluate_function(kind[i], u, second[i])[0]
 
 
 @inlined
-def tangent_values(x, lanes, terms, used, rows, table, out, gradient):
+def term_tangents(x, lanes, terms, used, rows, table, out, gradient):
     """Values (m, lanes) of terms at points (d, lanes), and gradients (m, d, lanes) of functions among them.
 
     Gradients of monomials are read off the table.
     """
     parent, factor, lowered, index, exponents, kind, coordinate, inner, second, partner = terms
-    fill_table(x, lanes, parent, factor, rows, table)
+    fill_monomials(x, lanes, parent, factor, rows, table)
     for u in range(len(used)):
         i = used[u]
         row = index[i]
@@ -140,8 +140,8 @@ def tangent_values(x, lanes, terms, used, rows, table, out, gradient):
                 for r in range(lanes):
                     gradient[i, j, r] = power * table[below, r]
             for r in range(lanes):
-                u = argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
-                g, slope, _ = function(kind[i], u, second[i])
+                u = argument_of(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
+                g, slope, _ = evaluate_function(kind[i], u, second[i])
                 for j in range(len(x)):
                     gradient[i, j, r] *= g
                 gradient[i, coordinate[i], r] += table[row, r] * inner[i] * slope
@@ -151,7 +151,7 @@ def tangent_values(x, lanes, terms, used, rows, table, out, gradient):
 
 
 @inlined
-def slope_of(values, lanes, row, column, p, out):
+def right_hand_sides(values, lanes, row, column, p, out):
     """Right-hand sides (d, lanes) of coefficients ``p`` (k, lanes); a zero is no term, whatever its value."""
     for i in range(len(out)):
         for r in range(lanes):
@@ -172,7 +172,7 @@ def slope_of(values, lanes, row, column, p, out):
 
 
 @inlined
-def next_stage(stage, lanes, x, h, k, total, z):
+def advance_stage(stage, lanes, x, h, k, total, z):
     """Add a slope ``k`` of the classical Runge-Kutta method to ``total``; where the next one is taken."""
     weight = 1.0 if stage == 0 or stage == 3 else 2.0
     reach = 1.0 if stage == 2 else 0.5

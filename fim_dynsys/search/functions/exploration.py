@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.kernels.subsets import search_subset
 from fim_dynsys.regression.sparse import solve_supports
-from fim_dynsys.regression.subsets import search_subset
-from fim_dynsys.search.functions.candidates import LibraryCandidate
 from fim_dynsys.search.functions.families import Bundle
+from fim_dynsys.search.functions.fits import FunctionCandidate
 
 _MOST_TERMS = 7  # of a coordinate, 14 of all where they are selected together
 _DIFFERENCE = 1e-4  # of a number: forward differences err by as much, which Gauss-Newton forgives
@@ -184,7 +184,7 @@ class Exploration:
             for function, slot, number in selection.bundle.free
         ]
         candidate = replace(self.candidate, coefficients=coefficients, origin=selection.bundle.name)
-        return LibraryCandidate.of(candidate, self.monomials + _times(multiples, functions), free)
+        return FunctionCandidate.of(candidate, self.monomials + _times(multiples, functions), free)
 
     def _blocks(self, bundle):
         return self.regressions.columns(bundle.dictionary(self.dim), self._multiples[bundle.degree])

@@ -8,17 +8,16 @@ import numpy as np
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
-from fim_dynsys.regression.observed import STEP_LIMIT
 from fim_dynsys.regression.refinement import parameter_covariance
-from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import Candidate, score
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import fit_samples
 
 _FIRST = {Kind.COS: Kind.SIN, Kind.RECIPROCAL: Kind.HILL, Kind.INHIBITION: Kind.SATURATION}
 
 
 @dataclass(frozen=True)
-class LibraryCandidate:
+class FunctionCandidate:
     """A candidate with a dictionary of its own, of terms that it uses.
 
     Attributes
@@ -48,6 +47,14 @@ class LibraryCandidate:
         rows = [(t, slot, labels.index(k)) for t, slot, k in rows]
         kept = replace(candidate, coefficients=candidate.coefficients[used], inner=len(labels))
         return cls(kept, dictionary.subset(used), np.array(rows, dtype=np.intp).reshape(-1, 3), labels)
+
+    def on(self, observations):
+        """The observations with the candidate's own terms."""
+        return Search(observations, self.dictionary)
+
+    def field(self, observations, trajectories, report):
+        """The candidate as a field in the units of the trajectories, see `Candidate.field`."""
+        return self.candidate.field(self.on(observations), trajectories, report)
 
     @property
     def n_functions(self):
@@ -91,7 +98,7 @@ class LibraryCandidate:
         parameters[len(parameters) - self.candidate.inner + number] = value
         free = [(t, slot, self.labels[k]) for t, slot, k in self.free if k != number]
         given = self.with_parameters(parameters)
-        return LibraryCandidate.of(given.candidate, given.dictionary, free)
+        return FunctionCandidate.of(given.candidate, given.dictionary, free)
 
     def _numbers(self, parameters):
         inner, second = self.dictionary.inner.copy(), self.dictionary.second.copy()
@@ -134,7 +141,7 @@ class LibraryCandidate:
 
         Returns
         -------
-        candidate : LibraryCandidate
+        candidate : FunctionCandidate
             Scored on the nodes of the fit.
         fit : TrajectoryFit
         """
@@ -158,34 +165,32 @@ class LibraryCandidate:
 
         Returns
         -------
-        list of LibraryCandidate
+        list of FunctionCandidate
         """
         covariance = parameter_covariance(fit, observations.n * observations.dim)
         draws = rng.multivariate_normal(self.parameters, covariance, size=n, method="eigh")
         return [self.with_parameters(parameters) for parameters in draws]
 
 
-def judge_library(observations, found):
+def judge_functions(observations, found):
     """Integrate candidates with dictionaries of their own over the observation times and score them by BIC.
 
     Parameters
     ----------
     observations : Observations
         Data.
-    found : list of LibraryCandidate
+    found : list of FunctionCandidate
         Any scores are replaced.
 
     Returns
     -------
-    list of LibraryCandidate
+    list of FunctionCandidate
         The same, best first.
     """
     judged = []
     for item in found:
         candidate = item.candidate
-        path = rollout(
-            item.dictionary, candidate.coefficients[None], candidate.start[None], observations.t, STEP_LIMIT
-        )
+        path = item.on(observations).paths(candidate.coefficients[None], candidate.start[None])
         variance = observations.residual_variance(path)[0]
         judged.append(replace(item, candidate=score(observations, candidate, variance)))
     return sorted(judged, key=lambda item: item.score)

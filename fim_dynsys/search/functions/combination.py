@@ -7,10 +7,10 @@ import numpy as np
 
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary, union
-from fim_dynsys.search.functions.candidates import judge_library
 from fim_dynsys.search.functions.exploration import Exploration
 from fim_dynsys.search.functions.families import INNER, SECOND, families
-from fim_dynsys.search.functions.surrogates import Integrals, Surrogate, follow, smooth
+from fim_dynsys.search.functions.fits import judge_functions
+from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
 from fim_dynsys.search.pruning import assumed_variance
 
 _MONOMIALS = 15  # of the largest degree up to 4 with so few terms
@@ -24,7 +24,7 @@ _COARSEST = 100.0  # signal to noise of the coarsest tolerance: residuals of a t
 
 
 @dataclass(frozen=True)
-class LibraryEffort:
+class FunctionEffort:
     """Amounts of search.
 
     Attributes
@@ -45,10 +45,10 @@ class LibraryEffort:
     repeated: int
 
 
-FULL, QUICK = LibraryEffort(16, 20, 4, 4), LibraryEffort(5, 5, 0, 1)
+FULL, QUICK = FunctionEffort(16, 20, 4, 4), FunctionEffort(5, 5, 0, 1)
 
 
-def grow_library(observations, dictionary, candidate, effort=FULL):
+def grow_functions(search, candidate, effort=FULL):
     """Fields with textbook functions that explain the trajectories about as well as a given one, or better.
 
     The trajectories are regressed on integrals of forcings along the path of the given candidate. Each family
@@ -59,18 +59,16 @@ def grow_library(observations, dictionary, candidate, effort=FULL):
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms of the candidate.
+    search : Search
+        Data and terms.
     candidate : Candidate
         Scored; the better it follows the data, the better the search.
-    effort : LibraryEffort
+    effort : FunctionEffort
         `FULL` or `QUICK`.
 
     Returns
     -------
-    list of LibraryCandidate
+    list of FunctionCandidate
         Judged by integration, best first.
 
     References
@@ -78,9 +76,10 @@ def grow_library(observations, dictionary, candidate, effort=FULL):
     K. Kaheman, J. N. Kutz, S. L. Brunton, SINDy-PI: a robust algorithm for parallel implicit sparse
     identification of nonlinear dynamics, Proc. R. Soc. A 476 (2020) 20200279, sect. 3.
     """
+    observations = search.observations
     tried = families(observations.scale)
     tolerances = _tolerances(observations)
-    exploration = _explore_along(observations, dictionary, candidate, len(tried))
+    exploration = _explore_along(search, candidate, len(tried))
     ranked = exploration.ranked(tried, tolerances)
     chosen = [s for best in ranked for s in best[: effort.settled]]
     for best in exploration.ranked(_pairs(ranked, effort.pairs), tolerances):
@@ -101,7 +100,7 @@ def grow_library(observations, dictionary, candidate, effort=FULL):
     for model in sorted(met, key=lambda m: m.score)[: effort.repeated]:
         met += _rounded(observations, model)
     finite = [m for m in met if np.isfinite(m.parameters).all() and np.isfinite(m.score)]
-    return judge_library(observations, finite)
+    return judge_functions(observations, finite)
 
 
 def extended_score(observations, item):
@@ -111,7 +110,7 @@ def extended_score(observations, item):
     ----------
     observations : Observations
         Data.
-    item : LibraryCandidate
+    item : FunctionCandidate
         Judged.
 
     Returns
@@ -127,27 +126,29 @@ def _tolerances(observations):
     return (1.0, math.sqrt(coarsest), coarsest) if coarsest > _LOOSE**2 else (1.0, _LOOSE)
 
 
-def _explore_along(observations, dictionary, candidate, families):
+def _explore_along(search, candidate, families):
     """Regressions on integrals along the candidate's path, or along the smoothed data far from it."""
+    observations = search.observations
     variance = candidate.variance
     close = variance is not None and (variance < _CLOSE * observations.noise_variance).all()
-    pieces = follow(observations, dictionary, candidate) if close else None
+    pieces = follow(search, candidate) if close else None
     integrals = Integrals(
         observations,
         smooth(observations) if pieces is None else pieces,
         observations.noise_variance,
         _SEGMENTS,
     )
-    return Exploration(integrals, _monomials(dictionary), candidate, families)
+    return Exploration(integrals, _monomials(search.dictionary), candidate, families)
 
 
 def _explore_about(observations, model, families):
     """Regressions linearised about the path of a model; None where it diverges."""
-    pieces = follow(observations, model.dictionary, model.candidate)
+    search = model.on(observations)
+    pieces = follow(search, model.candidate)
     if pieces is None:
         return None
     variance = assumed_variance(observations, model.candidate)
-    surrogate = Surrogate(observations, model.dictionary, model.candidate, variance, pieces)
+    surrogate = Surrogate(search, model.candidate, variance, pieces)
     return Exploration(surrogate, _monomials(model.dictionary), model.candidate, families)
 
 
