@@ -12,11 +12,12 @@ from fim_dynsys.models.fim_ode.estimator import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.members import check_members
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
-from fim_dynsys.regression.observed import complete_samples
+from fim_dynsys.regression.observed import Observations, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.saved import SavedModel
-from fim_dynsys.search.candidates import judge
+from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
+from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.growth import grow, shake
 from fim_dynsys.search.horizon import follows, gather_windowed
 from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
@@ -85,8 +86,9 @@ class Auto(VectorFieldModel):
 
     name = "auto"
     min_observations = 5
+    portfolio_: Portfolio | None
 
-    def __init__(self, budget="full", seed=0):
+    def __init__(self, budget: str = "full", seed: int = 0) -> None:
         self.budget = budget
         self.seed = seed
 
@@ -184,7 +186,7 @@ class Auto(VectorFieldModel):
                 for k in order[:_REPORTED]
             ],
         }
-        fields = []
+        fields: list[VectorField] = []
         for k in order[:count]:
             own = _without_traces(found.search.observations, found.members[k])
             said = report | {"chosen": own.origin, "BIC": own.score, "weight": float(weights[k])}
@@ -193,13 +195,15 @@ class Auto(VectorFieldModel):
         return fields
 
     @property
-    def _effort(self):
+    def _effort(self) -> Effort:
         if self.budget not in EFFORTS:
             raise ValueError(f"Auto: expected a budget among {sorted(EFFORTS)}, got {self.budget!r}.")
         return EFFORTS[self.budget]
 
 
-def _polynomials(search, effort, rng):
+def _polynomials(
+    search: Search, effort: Effort, rng: np.random.Generator
+) -> tuple[list[Candidate], Opinion | None]:
     """Polynomial candidates, best BIC first, and the operator's opinion (None beyond its dimensions)."""
     opinions = _opinions(search, effort.subsets, rng)
     opinion = opinions[0] if opinions else None
@@ -218,16 +222,16 @@ def _polynomials(search, effort, rng):
 
 
 @cache
-def _operator():
+def _operator() -> FIMODE:
     return FIMODE(refine=False)
 
 
 @cache
-def _selector():
+def _selector() -> Selector:
     return Selector.from_tensors(read_selector(shipped(SELECTOR_FILE)))
 
 
-def _without_traces(observations, member):
+def _without_traces(observations: Observations, member: FunctionCandidate) -> Candidate:
     """The candidate of a member; where it follows the samples exactly, without terms that hardly show."""
     candidate = member.candidate
     least = VARIANCE_FLOOR * observations.signal_variance
@@ -239,7 +243,7 @@ def _without_traces(observations, member):
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
 
 
-def _opinions(search, subsets, rng):
+def _opinions(search: Search, subsets: int, rng: np.random.Generator) -> list[Opinion]:
     """The operator's opinions of all samples and of random subsets of them; none beyond its dimensions."""
     observations = search.observations
     model = _operator()
@@ -258,5 +262,5 @@ def _opinions(search, subsets, rng):
     return [Opinion(*said) for said in model.opinions(trajectories)]
 
 
-def _fitted(candidates):
+def _fitted(candidates: list[Candidate]) -> list[Candidate]:
     return [c for c in candidates if c.refined and np.isfinite(c.score)]

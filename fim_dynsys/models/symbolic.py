@@ -1,23 +1,26 @@
 """Symbolic models: textbook functions found by search, or given expressions with fitted parameters."""
 
 import math
+from typing import Any
 
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
 from fim_dynsys.regression.expression_fits import fit_expressions
-from fim_dynsys.regression.observed import complete_samples, observe
-from fim_dynsys.saved import description_arrays, description_from_arrays
+from fim_dynsys.regression.observed import Observations, complete_samples, observe
+from fim_dynsys.saved import SavedModel, description_arrays, description_from_arrays
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
+from fim_dynsys.trajectories import Trajectories
 
 EFFORTS = {"full": FULL, "quick": QUICK}
 _STRUCTURES = 4
@@ -53,19 +56,24 @@ class SymbolicModel(VectorFieldModel):
     version = "2"
     min_observations = 5
 
-    def __init__(self, expressions=None, start=None, effort="full"):
+    def __init__(
+        self,
+        expressions: list[str] | None = None,
+        start: dict[str, float] | None = None,
+        effort: str = "full",
+    ) -> None:
         self.expressions = expressions
         self.start = start
         self.effort = effort
 
-    def infer(self, trajectories) -> VectorField:
+    def infer(self, trajectories: Trajectories) -> VectorField:
         """Search, or fit the given expressions, on all trajectories together."""
         samples = self._samples(trajectories)
         if self.expressions is None:
             return self._searched(trajectories, Search.polynomial(samples))
-        return self._fitted_expressions(trajectories, observe(samples))
+        return self._fitted_expressions(self.expressions, trajectories, observe(samples))
 
-    def _samples(self, trajectories):
+    def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if self.effort not in EFFORTS:
             raise ValueError(
                 f"SymbolicModel: expected an effort among {sorted(EFFORTS)}, got {self.effort!r}."
@@ -74,7 +82,7 @@ class SymbolicModel(VectorFieldModel):
 
     # ------------------------------------------------------------------ search
 
-    def _searched(self, trajectories, search):
+    def _searched(self, trajectories: Trajectories, search: Search) -> DictionaryField:
         observations = search.observations
         known = gather(search, structures=_STRUCTURES)
         found = grow_functions(search, known[0], EFFORTS[self.effort])
@@ -94,13 +102,15 @@ class SymbolicModel(VectorFieldModel):
 
     # ------------------------------------------------------------------ given expressions
 
-    def _fitted_expressions(self, trajectories, observations):
-        if len(self.expressions) != trajectories.dim:
+    def _fitted_expressions(
+        self, given: list[str], trajectories: Trajectories, observations: Observations
+    ) -> SymbolicField:
+        if len(given) != trajectories.dim:
             raise ValueError(
                 f"SymbolicModel: expected {trajectories.dim} expressions, one per state "
-                f"({', '.join(trajectories.state_names)}), got {len(self.expressions)}."
+                f"({', '.join(trajectories.state_names)}), got {len(given)}."
             )
-        symbols, expressions = read_expressions(self.expressions, trajectories.state_names)
+        symbols, expressions = read_expressions(given, trajectories.state_names)
         fit = fit_expressions(expressions, symbols, observations, self.start)
         complete = len(observations.first) == trajectories.n_trajectories
         starts = observations.initial_states(fit.starts) * observations.scale
@@ -140,9 +150,10 @@ class SymbolicModel(VectorFieldModel):
         rng = np.random.default_rng(seed)
         if isinstance(field, SymbolicField):
             return EnsembleField(_expression_draws(field, n, rng))
+        assert isinstance(field, DictionaryField)
         return EnsembleField(self._search_draws(field, n, rng))
 
-    def _search_draws(self, field, n, rng):
+    def _search_draws(self, field: DictionaryField, n: int, rng: np.random.Generator) -> list[VectorField]:
         context = self.context_
         observations = observe(self._samples(context))
         scale, unit = observations.scale, observations.time_unit
@@ -159,10 +170,10 @@ class SymbolicModel(VectorFieldModel):
 
     # ------------------------------------------------------------------ equations and keeping
 
-    def _symbolic_field(self):
+    def _symbolic_field(self) -> Any:
         return self._fitted_field()
 
-    def _field_arrays(self, field):
+    def _field_arrays(self, field: VectorField) -> dict[str, np.ndarray] | None:
         if not isinstance(field, SymbolicField):
             return super()._field_arrays(field)
         names = sorted(field.parameters)
@@ -173,8 +184,8 @@ class SymbolicModel(VectorFieldModel):
             **description_arrays(field),
         }
 
-    def _field_from_arrays(self, saved):
-        if "expressions" not in saved.arrays:
+    def _field_from_arrays(self, saved: SavedModel) -> VectorField:
+        if saved.arrays is None or "expressions" not in saved.arrays:
             return super()._field_from_arrays(saved)
         context = saved.context if saved.field_context is None else saved.field_context
         values = zip(saved.arrays["parameter_names"], saved.arrays["parameter_values"], strict=True)
@@ -185,7 +196,7 @@ class SymbolicModel(VectorFieldModel):
         )
 
 
-def _expression_draws(field, n, rng):
+def _expression_draws(field: SymbolicField, n: int, rng: np.random.Generator) -> list[VectorField]:
     names = sorted(field.parameters)
     mean = np.array([field.parameters[name] for name in names])
     covariance = np.array(field.fit_info.report["covariance"], dtype=float).reshape(len(names), len(names))

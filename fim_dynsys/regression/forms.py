@@ -5,14 +5,26 @@ The forms are: derivative, ``v = C(x) c``; integral over the whole trajectory wi
 trapezoid with the Hermite end correction, of fourth order in the step.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.forms import normal_equations_of_forms
 
 _RIDGE = 1e-7  # of the fit whose residuals are measured, relative to the mean diagonal
 
 
-def normal_forms(dictionary, t, x, path, velocity, weights, counts, segments):
+def normal_forms(
+    dictionary: Dictionary,
+    t: np.ndarray,
+    x: np.ndarray,
+    path: np.ndarray,
+    velocity: np.ndarray,
+    weights: np.ndarray,
+    counts: Sequence[int],
+    segments: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Normal equations of the three forms, each over its residual variance.
 
     Parameters
@@ -43,9 +55,9 @@ def normal_forms(dictionary, t, x, path, velocity, weights, counts, segments):
     starts = [f - (-np.arange(segments) * c // segments) for f, c in zip(first, counts, strict=False)]
     bounds = np.concatenate([*starts, first[-1:]]).astype(np.intp)
     parent, factor = dictionary.packed[:2]
-    functions = _functions(dictionary, path, velocity)
-    arrays = (np.ascontiguousarray(a, dtype=np.float64) for a in (t, x, path, velocity, weights, *functions))
-    power, grams, moments, totals = normal_equations_of_forms(*arrays, first, bounds, parent, factor)
+    along = t, x, path, velocity, weights, *_functions(dictionary, path, velocity)
+    arrays = [np.ascontiguousarray(a, dtype=np.float64) for a in along]
+    power, grams, moments, totals = normal_equations_of_forms(first, bounds, parent, factor, *arrays)
     m = len(power)
     ridge = _RIDGE * (np.trace(grams, axis1=2, axis2=3)[..., None, None] / m + 1e-30) * np.eye(m)
     solution = np.linalg.solve(grams + ridge, moments[..., None])[..., 0]
@@ -56,7 +68,9 @@ def normal_forms(dictionary, t, x, path, velocity, weights, counts, segments):
     return power, grams / variance[..., None, None], moments / variance[..., None]
 
 
-def _functions(dictionary, path, velocity):
+def _functions(
+    dictionary: Dictionary, path: np.ndarray, velocity: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Terms with functions (n, p) along a path, and their rates."""
     if dictionary.is_polynomial:
         none = np.empty((len(path), 0))

@@ -1,6 +1,6 @@
 """States and slopes at the observation times from noisy, irregular samples."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,9 @@ _SMALLEST_WINDOW = np.finfo(float).tiny ** 0.5  # where a single sample leaves n
 _MANY, _KNOTS_PER_WIDTH = 1000, 16  # local fits to more samples are interpolated between knots
 
 
-def smoothing_bank(t, x, widths=BANK_WIDTHS):
+def smoothing_bank(
+    t: np.ndarray, x: np.ndarray, widths: Sequence[float] = BANK_WIDTHS
+) -> tuple[np.ndarray, np.ndarray]:
     """Local cubic fits with Gaussian windows of several widths, and the raw samples.
 
     At time ``s`` a cubic in ``u = (t - s) / h`` is fitted with weights ``exp(-u^2 / 2)`` and a ridge of
@@ -46,7 +48,9 @@ def smoothing_bank(t, x, widths=BANK_WIDTHS):
     return np.concatenate([states, x[None]]), np.concatenate([slopes, slopes[narrowest : narrowest + 1]])
 
 
-def local_cubic(t, x, eval_times, widths):
+def local_cubic(
+    t: np.ndarray, x: np.ndarray, eval_times: np.ndarray, widths: Sequence[float]
+) -> tuple[np.ndarray, np.ndarray]:
     """The fits of `smoothing_bank` at any times.
 
     Parameters
@@ -73,13 +77,15 @@ def local_cubic(t, x, eval_times, widths):
     return window_fits(t, x, s, np.maximum(h, _SMALLEST_WINDOW), _CUTOFF, _RIDGE)
 
 
-def finite_differences(t, x, weights=None):
+def finite_differences(
+    t: np.ndarray, x: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Raw samples and their second-order differences on the uneven grid (numpy.gradient)."""
     t, x = checked(t, x, "finite_differences")
     return x, np.gradient(x, t, axis=0, edge_order=2 if len(t) > 2 else 1)
 
 
-def smallest_gap(t):
+def smallest_gap(t: np.ndarray) -> np.ndarray:
     """Smallest gap in the stencil of `finite_differences` at each of the times ``t`` (n,), n >= 2."""
     gaps = np.diff(t)
     if len(gaps) == 1:
@@ -88,7 +94,9 @@ def smallest_gap(t):
     return np.concatenate([pairs[:1], pairs, pairs[-1:]])
 
 
-def tricube_cubic(t, x, half_width, weights=None):
+def tricube_cubic(
+    t: np.ndarray, x: np.ndarray, half_width: float, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Local cubic fits with tricube windows (Cleveland 1979).
 
     Parameters
@@ -135,7 +143,9 @@ class Smoother:
     name: str
     smooth: Callable
 
-    def __call__(self, t, x, weights=None, span=None):
+    def __call__(
+        self, t: np.ndarray, x: np.ndarray, weights: np.ndarray | None = None, span: float | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
         """States and slopes (n, d) of one trajectory; short ones (n < 6) get finite differences.
 
         Parameters
@@ -157,31 +167,37 @@ class Smoother:
             return finite_differences(t, x)
         return self.smooth(t, x, weights, t[-1] - t[0] if span is None else span)
 
-    def differentiates(self, t):
+    def differentiates(self, t: np.ndarray) -> bool:
         """Whether samples at ``t`` get finite differences."""
         return len(t) < 6 or self.smooth is _differences
 
 
-def _differences(t, x, weights, span):
+def _differences(
+    t: np.ndarray, x: np.ndarray, weights: np.ndarray | None, span: float
+) -> tuple[np.ndarray, np.ndarray]:
     return finite_differences(t, x)
 
 
-def _cubic_of_samples(t, x, weights, span):
+def _cubic_of_samples(
+    t: np.ndarray, x: np.ndarray, weights: np.ndarray | None, span: float
+) -> tuple[np.ndarray, np.ndarray]:
     return tricube_cubic(t, x, 5.5 * (t[-1] - t[0]) / (len(t) - 1), weights)
 
 
-def _spline(t, x, weights, span):
+def _spline(
+    t: np.ndarray, x: np.ndarray, weights: np.ndarray | None, span: float
+) -> tuple[np.ndarray, np.ndarray]:
     return gcv_spline(t, x, weights)
 
 
-def _cubic_of_span(fraction):
+def _cubic_of_span(fraction: float) -> Smoother:
     return Smoother(
         f"local cubic, {100 * fraction:g} % of the span",
         lambda t, x, weights, span: tricube_cubic(t, x, fraction * span, weights),
     )
 
 
-def _velocity_of_span(fraction):
+def _velocity_of_span(fraction: float) -> Smoother:
     return Smoother(
         f"constant velocity, {100 * fraction:g} % of the span",
         lambda t, x, weights, span: constant_velocity(t, x, fraction * span, weights),
@@ -202,14 +218,22 @@ TIME_AWARE = (
 """Smoothers that look at the time stamps, from none to strong."""
 
 
-def _knots(t, cell):
+def _knots(t: np.ndarray, cell: float) -> np.ndarray:
     """Indices of the first and last sample in each occupied cell of time."""
     cells = np.floor((t - t[0]) / cell)
     new = np.diff(cells) > 0
     return np.flatnonzero(np.concatenate([[True], new]) | np.concatenate([new, [True]]))
 
 
-def _windowed_cubic(t, x, s, h, reach, kernel, weights=None):
+def _windowed_cubic(
+    t: np.ndarray,
+    x: np.ndarray,
+    s: np.ndarray,
+    h: np.ndarray,
+    reach: np.ndarray,
+    kernel: Callable[[np.ndarray], np.ndarray],
+    weights: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray]:
     """Weighted cubic fits at times ``s``; only samples within ``reach`` enter."""
     first = np.searchsorted(t, s - reach, side="left")
     last = np.searchsorted(t, s + reach, side="right")
@@ -229,7 +253,7 @@ def _windowed_cubic(t, x, s, h, reach, kernel, weights=None):
     return c[:, 0], c[:, 1] / h[:, None]
 
 
-def _ridge_cubic(powers, w, y):
+def _ridge_cubic(powers: np.ndarray, w: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Coefficients (k, 4, d) of the cubics: ``powers`` (k, 4, L), weights (k, L), values (k, L, d)."""
     weighted = powers * w[:, None, :]
     normal = weighted @ powers.transpose(0, 2, 1)

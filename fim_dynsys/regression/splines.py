@@ -1,6 +1,7 @@
 """Smoothing splines of noisy, irregular samples."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fim_dynsys.regression.kernels.splines import spline_fit
 
@@ -8,8 +9,8 @@ _GCV_PROBES, _GCV_PENALTIES = 16, 24
 _COINCIDENT = 1e-4  # of the bandwidth of a spline: samples nearer than that are averaged
 
 
-def checked(t, x, who, fewest=2):
-    """Increasing times (n,) and complete samples (n, d) as arrays of floats, or a ValueError naming ``who``."""
+def checked(t: ArrayLike, x: ArrayLike, who: str, fewest: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Increasing times (n,) and complete samples (n, d) as arrays, or a ValueError naming ``who``."""
     t, x = np.ascontiguousarray(t, dtype=np.float64), np.ascontiguousarray(x, dtype=np.float64)
     if t.ndim != 1 or len(t) < fewest or x.ndim != 2 or len(x) != len(t):
         raise ValueError(
@@ -31,7 +32,9 @@ def checked(t, x, who, fewest=2):
     return t, x
 
 
-def constant_velocity(t, x, bandwidth, weights=None):
+def constant_velocity(
+    t: np.ndarray, x: np.ndarray, bandwidth: float, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Smoother of a state whose velocity is a Wiener process, with diffuse start.
 
     Its posterior mean is the cubic smoothing spline of penalty ``lambda`` = noise variance / process rate
@@ -64,7 +67,9 @@ def constant_velocity(t, x, bandwidth, weights=None):
     return states, slopes
 
 
-def gcv_spline(t, x, weights=None):
+def gcv_spline(
+    t: np.ndarray, x: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Cubic smoothing spline, penalty by generalised cross-validation (Craven & Wahba 1979).
 
     The penalties tried are those of equivalent kernels from half a mean gap to a third of the span; the
@@ -107,11 +112,11 @@ def gcv_spline(t, x, weights=None):
     return states, slopes
 
 
-def _span(t):
+def _span(t: np.ndarray) -> float:
     return t[-1] - t[0]
 
 
-def _groups(t, shortest):
+def _groups(t: np.ndarray, shortest: float) -> np.ndarray | None:
     """First samples of groups that start at least ``shortest`` apart; None where each sample is a group."""
     if (np.diff(t) >= shortest).all():
         return None
@@ -128,7 +133,7 @@ class _SplineSystem:
     rounding.
     """
 
-    def __init__(self, t, weights, bandwidth):
+    def __init__(self, t: np.ndarray, weights: np.ndarray, bandwidth: float) -> None:
         self.group, self.sample_weights = None, weights
         self.first = _groups(t, min(_COINCIDENT * bandwidth, _span(t) / 1000.0))
         if self.first is not None:
@@ -148,7 +153,7 @@ class _SplineSystem:
         self.roughness[1, 1:] = b[:-1] * a[1:] * v[1:-2] + c[:-1] * b[1:] * v[2:-1]
         self.roughness[0, 2:] = c[:-2] * a[2:] * v[2:-2]
 
-    def solve(self, y, penalty):
+    def solve(self, y: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
         """Values and second derivatives at the knots (m, k) of the splines of the columns of ``y`` (n, k)."""
         if self.first is not None:
             sums = np.add.reduceat(self.sample_weights[:, None] * y, self.first)
@@ -159,11 +164,11 @@ class _SplineSystem:
         y = np.ascontiguousarray(y)
         return spline_fit(differences, self.curvature, self.roughness, self.inverse_weights, y, penalty)
 
-    def at_samples(self, values):
+    def at_samples(self, values: np.ndarray) -> np.ndarray:
         """Values at the knots (m, k) for each sample (n, k)."""
         return values if self.group is None else values[self.group]
 
-    def slopes(self, values, second):
+    def slopes(self, values: np.ndarray, second: np.ndarray) -> np.ndarray:
         """First derivatives at the knots."""
         h = self.gaps[:, None]
         chord = np.diff(values, axis=0) / h

@@ -1,6 +1,7 @@
 """Sparse polynomial candidates from smoothed data, each judged by integrating it."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -8,9 +9,11 @@ import numpy as np
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.regression.criteria import bic
-from fim_dynsys.regression.observed import SPLINE
-from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.regression.observed import SPLINE, Observations
+from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
 from fim_dynsys.regression.sparse import backward_path, normal_equations, solve_supports, stlsq
+from fim_dynsys.search.problem import Search
+from fim_dynsys.trajectories import Trajectories
 
 STLSQ_SETTINGS = ((0.01, False), (0.03, False), (0.1, False), (0.1, True), (0.5, True))
 """Threshold, and whether it refers to columns and targets of unit root mean square."""
@@ -60,16 +63,16 @@ class Candidate:
     inner: int = 0
 
     @property
-    def support(self):
+    def support(self) -> np.ndarray:
         """Which coefficients are not zero (m, d)."""
         return self.coefficients != 0
 
     @property
-    def is_finite(self):
+    def is_finite(self) -> bool:
         """Whether the coefficients and the initial states are numbers."""
         return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.start).all())
 
-    def field(self, search, trajectories, report):
+    def field(self, search: Search, trajectories: Trajectories, report: dict) -> DictionaryField:
         """The candidate as a field in the units of the trajectories it was inferred from.
 
         Parameters
@@ -98,7 +101,9 @@ class Candidate:
         return DictionaryField(terms, coefficients, context=trajectories, fit_info=info)
 
 
-def propose(search, degrees=(1, 2, 3), smoothers=TIME_AWARE):
+def propose(
+    search: Search, degrees: Sequence[int] = (1, 2, 3), smoothers: Sequence[Smoother] = TIME_AWARE
+) -> list[Candidate]:
     """Sparse fits of smoothed slopes on the dictionary's terms of each degree.
 
     Parameters
@@ -124,7 +129,9 @@ def propose(search, degrees=(1, 2, 3), smoothers=TIME_AWARE):
         for smoother, fits in zip(smoothers, smoothed, strict=True)
     ]
     gram, moment, total = (np.stack(part) for part in zip(*problems, strict=True))
-    total_degree, found, seen = search.dictionary.exponents.sum(axis=1), [], set()
+    total_degree = search.dictionary.exponents.sum(axis=1)
+    found: list[tuple[str, np.ndarray]] = []
+    seen = set()
     for degree in degrees:
         inside = np.flatnonzero(total_degree <= degree)
         if degree > 1 and len(inside) * 2 > observations.n:
@@ -133,8 +140,8 @@ def propose(search, degrees=(1, 2, 3), smoothers=TIME_AWARE):
         coefficients = np.zeros((*fits.shape[:2], len(search.dictionary), observations.dim))
         coefficients[:, :, inside] = np.swapaxes(fits, -1, -2)
         found += zip([f"degree {degree}, {name}" for name in names], coefficients, strict=True)
-    for number, (smoother, fits) in enumerate(zip(smoothers, smoothed, strict=True)):
-        start = np.stack([states[0] for states, _ in fits])
+    for number, (smoother, own) in enumerate(zip(smoothers, smoothed, strict=True)):
+        start = np.stack([states[0] for states, _ in own])
         for name, coefficients in found:
             values = coefficients[number]
             key = values.tobytes()
@@ -144,17 +151,20 @@ def propose(search, degrees=(1, 2, 3), smoothers=TIME_AWARE):
     return candidates
 
 
-def _stacked(fits):
+def _stacked(fits: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """States and slopes (N, d) of all pieces."""
-    return tuple(np.concatenate(part) for part in zip(*fits, strict=True))
+    states, slopes = zip(*fits, strict=True)
+    return np.concatenate(states), np.concatenate(slopes)
 
 
-def _weighted_equations(search, smoother, states, slopes):
+def _weighted_equations(
+    search: Search, smoother: Smoother, states: np.ndarray, slopes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     root = np.sqrt(search.observations.row_weights(smoother))[:, None]
     return normal_equations(root * search.dictionary.evaluate(states), root * slopes)
 
 
-def _sparse_fits(gram, moment, total):
+def _sparse_fits(gram: np.ndarray, moment: np.ndarray, total: np.ndarray) -> tuple[list[str], np.ndarray]:
     """Names of the settings, and the coefficients (settings, smoothers, d, m) of each."""
     threshold = np.array([s for s, _ in STLSQ_SETTINGS])[:, None, None]
     unit = np.array([u for _, u in STLSQ_SETTINGS])[:, None, None]
@@ -165,12 +175,14 @@ def _sparse_fits(gram, moment, total):
     return names, np.concatenate([thresholded, np.moveaxis(backward, -2, 0)])
 
 
-def score(observations, candidate, variance):
+def score(observations: Observations, candidate: Candidate, variance: np.ndarray) -> Candidate:
     """The candidate with residual variances (d,) and its BIC."""
     return _scored(observations, [candidate], variance[None])[0]
 
 
-def _scored(observations, candidates, variances):
+def _scored(
+    observations: Observations, candidates: list[Candidate], variances: np.ndarray
+) -> list[Candidate]:
     active = [np.count_nonzero(c.coefficients) + c.inner for c in candidates]
     signal, starts = observations.signal_variance, len(observations.samples)
     values = bic(variances, observations.n, np.array(active), signal, starts)
@@ -180,7 +192,7 @@ def _scored(observations, candidates, variances):
     ]
 
 
-def judge(search, candidates):
+def judge(search: Search, candidates: list[Candidate]) -> list[Candidate]:
     """Integrate every candidate from its own start over the observation times and score it by BIC.
 
     Parameters
@@ -209,7 +221,7 @@ def judge(search, candidates):
     return sorted(scored, key=lambda c: c.score)
 
 
-def refit(search, support, smoother_name):
+def refit(search: Search, support: np.ndarray, smoother_name: str) -> Candidate:
     """Least squares on given terms, with the slopes of one smoother.
 
     Parameters

@@ -6,11 +6,13 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
-from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.search.candidates import REST
-from fim_dynsys.search.pool import SOLVE, STRUCTURE
+from fim_dynsys.search.candidates import REST, Candidate
+from fim_dynsys.search.pool import SOLVE, STRUCTURE, Opinion
+from fim_dynsys.search.problem import Search
 
 _POINTS = 48
 _STARTS = 8
@@ -21,7 +23,7 @@ _ESCAPE = 1e3  # in root mean squares of the data
 _FAR = 30.0  # extents and ratios beyond this say no more
 
 
-def features(search, candidates, opinion=None):
+def features(search: Search, candidates: list[Candidate], opinion: Opinion | None = None) -> np.ndarray:
     """What a selector sees of each candidate.
 
     Parameters
@@ -51,7 +53,7 @@ def features(search, candidates, opinion=None):
     return _bounded(values)
 
 
-def start_features(search, candidates):
+def start_features(search: Search, candidates: list[Candidate]) -> np.ndarray:
     """How well each candidate still explains the samples from other plausible starts than its own.
 
     A fit can make up for wrong terms by where it starts. The right field, unless chaotic, does not depend on
@@ -73,7 +75,7 @@ def start_features(search, candidates):
     return _bounded(values)
 
 
-def _starts(search, candidates):
+def _starts(search: Search, candidates: list[Candidate]) -> np.ndarray:
     observations = search.observations
     d, start = observations.dim, observations.start
     unit = ndtri(_sobol(d, 8)[1 : _PLAUSIBLE + 1])
@@ -104,17 +106,17 @@ def _starts(search, candidates):
     )
 
 
-def _variances(candidates, dim):
+def _variances(candidates: list[Candidate], dim: int) -> np.ndarray:
     """What each leaves of the samples (C, d); infinite where that is unknown."""
     unknown = np.full(dim, np.inf)
     return np.stack([unknown if c.variance is None else c.variance for c in candidates])
 
 
-def _bounded(values):
+def _bounded(values: np.ndarray) -> np.ndarray:
     return np.clip(np.where(np.isfinite(values), values, _FAR), -_FAR, _FAR)
 
 
-def _fit(observations, candidates):
+def _fit(observations: Observations, candidates: list[Candidate]) -> np.ndarray:
     """How well each explains the samples, absolutely and beside the others (C, 11)."""
     n, d = observations.n, observations.dim
     scores = np.array([c.score for c in candidates])
@@ -147,7 +149,7 @@ def _fit(observations, candidates):
     )
 
 
-def _structure(dictionary, candidates):
+def _structure(dictionary: Dictionary, candidates: list[Candidate]) -> np.ndarray:
     """What terms each has and where it comes from (C, 14)."""
     degree = dictionary.exponents.sum(axis=1)
     crossing = (dictionary.exponents > 0).sum(axis=1) > 1
@@ -176,7 +178,7 @@ def _structure(dictionary, candidates):
     return np.column_stack([np.array(rows, dtype=float), [row[0] - fewest for row in rows]])
 
 
-def _opinion(coefficients, opinion):
+def _opinion(coefficients: np.ndarray, opinion: Opinion | None) -> np.ndarray:
     """How far each is from the operator's last solve, in its standard deviations (C, 5)."""
     if opinion is None:
         return np.zeros((len(coefficients), 5))
@@ -196,7 +198,7 @@ def _opinion(coefficients, opinion):
     )
 
 
-def _fields(search, coefficients, opinion):
+def _fields(search: Search, coefficients: np.ndarray, opinion: Opinion | None) -> np.ndarray:
     """Distances between the fields on the smoothed path and in a widened box (C, 10)."""
     states = np.concatenate([z for _, z in search.observations.samples])
     path = np.concatenate(search.observations.path)
@@ -226,11 +228,11 @@ def _fields(search, coefficients, opinion):
 
 
 @cache
-def _sobol(dim, n):
+def _sobol(dim: int, n: int) -> np.ndarray:
     return qmc.Sobol(dim, scramble=False).random(n)
 
 
-def _motion(search, coefficients):
+def _motion(search: Search, coefficients: np.ndarray) -> np.ndarray:
     """How each moves from elsewhere in the data's box, for as long as was observed (C, 6)."""
     states = np.concatenate([z for _, z in search.observations.samples])
     low, high = states.min(axis=0), states.max(axis=0)
@@ -264,7 +266,7 @@ def _motion(search, coefficients):
     )
 
 
-def _context(observations, count):
+def _context(observations: Observations, count: int) -> np.ndarray:
     """What is the same for all candidates of a data set (C, 8)."""
     noise = observations.law.level / np.sqrt(np.maximum(observations.signal_variance, 1e-300))
     gaps = np.concatenate([np.diff(t) for t, _ in observations.samples])

@@ -1,11 +1,13 @@
 """Structures near good ones: terms added where the residuals ask for them, or at random, and pruned again."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from fim_dynsys.regression.refinement import expected_gains
-from fim_dynsys.search.candidates import judge
+from fim_dynsys.regression.refinement import TrajectoryFit, expected_gains
+from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import assumed_variance, refine, refine_and_prune, response
 
 GROWN = ", grown"
@@ -14,7 +16,7 @@ _TRIED = 4
 _ADDED = 3
 
 
-def grow(search, candidate, rounds=3, tried=_TRIED):
+def grow(search: Search, candidate: Candidate, rounds: int = 3, tried: int = _TRIED) -> list[Candidate]:
     """Add the terms that promise most to a fitted candidate, fit and prune, for as long as BIC falls.
 
     Parameters
@@ -53,7 +55,13 @@ def grow(search, candidate, rounds=3, tried=_TRIED):
     return _judged(search, met)
 
 
-def shake(search, candidate, rounds, rng, likely=None):
+def shake(
+    search: Search,
+    candidate: Candidate,
+    rounds: int,
+    rng: np.random.Generator,
+    likely: np.ndarray | None = None,
+) -> list[Candidate]:
     """Add random terms to the best structure so far, fit and prune; a local search over structures.
 
     Parameters
@@ -96,13 +104,15 @@ def shake(search, candidate, rounds, rng, likely=None):
     return _judged(search, met)
 
 
-def _gains(search, candidate, fit):
+def _gains(search: Search, candidate: Candidate, fit: TrajectoryFit) -> np.ndarray:
     assumed = assumed_variance(search.observations, candidate)
     information, score, _ = response(search, candidate, assumed, fit.paths, fit.initial_states)
     return expected_gains(information, score, candidate.support.ravel())
 
 
-def _fitted(search, start, support, paths, note):
+def _fitted(
+    search: Search, start: Candidate, support: np.ndarray, paths: Sequence[np.ndarray], note: str
+) -> list[Candidate]:
     """Fits of a wider structure and of what remains of it."""
     origin = start.origin if note in start.origin else f"{start.origin}{note}"
     # a coefficient of exactly zero would not count as a term
@@ -110,6 +120,6 @@ def _fitted(search, start, support, paths, note):
     return refine_and_prune(search, replace(start, coefficients=small, origin=origin), paths, (1,))
 
 
-def _judged(search, met):
+def _judged(search: Search, met: list[Candidate]) -> list[Candidate]:
     finite = [c for c in met if c.is_finite]
     return judge(search, finite)

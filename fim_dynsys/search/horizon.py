@@ -1,12 +1,16 @@
 """Candidates judged and fitted over short horizons: for chaotic data, which few follow from start to end."""
 
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
-from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.search.candidates import judge, propose, score
+from fim_dynsys.regression.smoothing import Smoother
+from fim_dynsys.search.candidates import Candidate, judge, propose, score
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import (
     ITERATIONS,
     MAX_TERMS,
@@ -26,7 +30,7 @@ _MERGED_FITS = 3
 _LAST_ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
 
 
-def follows(observations, candidate):
+def follows(observations: Observations, candidate: Candidate) -> bool:
     """Whether an integrated candidate explains half of the variance of the samples at least."""
     if candidate.variance is None:
         return False
@@ -34,14 +38,14 @@ def follows(observations, candidate):
     return bool(np.mean(candidate.variance / moving) < _UNEXPLAINED)
 
 
-def explains(observations, candidate):
+def explains(observations: Observations, candidate: Candidate) -> bool:
     """Whether what an integrated candidate leaves of the samples is hardly more than their noise."""
     return candidate.variance is not None and bool(
         np.mean(candidate.variance / observations.noise_variance) < _NOISE_ALONE
     )
 
 
-def merge_windows(search, candidates, structures):
+def merge_windows(search: Search, candidates: list[Candidate], structures: int) -> list[Candidate]:
     """Structures fitted with a free start in every window of about one unit of time, which are then merged.
 
     A wrong structure, and a right one with coefficients that are a little off, leave a chaotic path equally
@@ -81,7 +85,7 @@ def merge_windows(search, candidates, structures):
     return judge(search, [c for c in met if c.is_finite])
 
 
-def gather_windowed(search, structures, smoothers):
+def gather_windowed(search: Search, structures: int, smoothers: Sequence[Smoother]) -> list[Candidate]:
     """Sparse regressions ranked by how well each predicts one unit of time ahead, the best fitted likewise.
 
     Trajectories are cut into windows of about one unit of time. A candidate is integrated over each from its
@@ -114,7 +118,7 @@ def gather_windowed(search, structures, smoothers):
     return sorted(ranked + met, key=lambda c: c.score)
 
 
-def _windows(observations):
+def _windows(observations: Observations) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], int]:
     """Padded windows: smoothed first states (W, d), times (W, m), samples and weights (W, m, d).
 
     And their number in a piece, on average.
@@ -128,7 +132,7 @@ def _windows(observations):
         parts += [(path[a], t[a:b] - t[a], z[a:b], weights[a:b]) for a, b in pairwise(bounds)]
     longest = max(len(t) for _, t, _, _ in parts)
 
-    def padded(arrays, mode):
+    def padded(arrays: Iterable[np.ndarray], mode: Literal["edge", "constant"]) -> np.ndarray:
         return np.stack(
             [np.pad(a, [(0, longest - len(a)), *[(0, 0)] * (a.ndim - 1)], mode=mode) for a in arrays]
         )
@@ -138,7 +142,7 @@ def _windows(observations):
     return (np.stack(starts), *padding), max(len(parts) // len(observations.samples), 1)
 
 
-def _judged(search, candidates, windows):
+def _judged(search: Search, candidates: list[Candidate], windows: tuple[np.ndarray, ...]) -> list[Candidate]:
     starts, times, samples, weights = windows
     fields = np.stack([candidate.coefficients for candidate in candidates])
     each = np.broadcast_to(starts, (len(fields), *starts.shape))

@@ -1,12 +1,14 @@
 """Candidate fields for one data set: sparse regressions, an operator's opinion, and their trajectory fits."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
 from fim_dynsys.search.candidates import Candidate, judge, propose
 from fim_dynsys.search.horizon import explains, merge_windows
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS, improve, refine_and_prune
 from fim_dynsys.search.reselection import reselect
 
@@ -40,7 +42,7 @@ class Opinion:
     variance: np.ndarray
 
     @classmethod
-    def scaled(cls, search, solves, variance):
+    def scaled(cls, search: Search, solves: np.ndarray, variance: np.ndarray) -> "Opinion":
         """From coefficients (S, m, d) and variances (m, d) in the units of the data."""
         scale, unit = search.observations.scale, search.observations.time_unit
         factor = np.prod(scale**search.dictionary.exponents, axis=1)[:, None] * unit / scale
@@ -48,12 +50,12 @@ class Opinion:
 
 
 def gather(
-    search,
-    opinion=None,
-    structures=STRUCTURES,
-    smoothers=TIME_AWARE,
-    windowed=WINDOWED,
-):
+    search: Search,
+    opinion: Opinion | None = None,
+    structures: int = STRUCTURES,
+    smoothers: Sequence[Smoother] = TIME_AWARE,
+    windowed: int = WINDOWED,
+) -> list[Candidate]:
     """Candidates worth choosing from, each integrated over the observation times and scored by BIC.
 
     Sparse regressions of smoothed slopes; the best structures among them fitted to the trajectories and
@@ -100,7 +102,7 @@ def gather(
     return found
 
 
-def fit_opinion(search, opinion, known):
+def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> list[Candidate]:
     """Trajectory fits of the terms that the operator's last solve is sure of.
 
     Parameters
@@ -132,7 +134,7 @@ def fit_opinion(search, opinion, known):
     return [c for c in met if c.is_finite]
 
 
-def distinct(candidates):
+def distinct(candidates: list[Candidate]) -> list[Candidate]:
     """Candidates with coefficients of their own, best first."""
     kept, seen = [], set()
     for candidate in sorted(candidates, key=lambda c: c.score):
@@ -143,7 +145,7 @@ def distinct(candidates):
     return kept
 
 
-def shortlist(candidates, size=SHORTLIST):
+def shortlist(candidates: list[Candidate], size: int = SHORTLIST) -> list[Candidate]:
     """The candidates worth a closer look: best first, few of one support, the operator's last solves too.
 
     Parameters
@@ -160,7 +162,9 @@ def shortlist(candidates, size=SHORTLIST):
     """
     finite = [c for c in candidates if np.isfinite(c.score)] or candidates[:1]
     solves = sorted((c for c in finite if c.origin.startswith(SOLVE)), key=lambda c: c.origin)[-2:]
-    kept, supports, unfitted = [], {}, 0
+    kept: list[Candidate] = []
+    supports: dict[bytes, int] = {}
+    unfitted = 0
     for candidate in finite:
         if any(candidate is solve for solve in solves):
             continue

@@ -5,12 +5,14 @@ from functools import cached_property
 
 import numpy as np
 
-from fim_dynsys.fields.terms import union
+from fim_dynsys.fields.terms import Dictionary, union
+from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.features import N_FEATURES, features
 from fim_dynsys.search.functions.combination import extended_score
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.pool import Opinion, shortlist
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.selector import Selector
 
 N_PORTFOLIO_FEATURES = N_FEATURES + 7
 """Columns of `Portfolio.features`."""
@@ -41,7 +43,13 @@ class Portfolio:
     members: list[FunctionCandidate]
 
     @classmethod
-    def of(cls, search, opinion, polynomials, grown):
+    def of(
+        cls,
+        search: Search,
+        opinion: Opinion | None,
+        polynomials: list[Candidate],
+        grown: list[FunctionCandidate],
+    ) -> "Portfolio":
         """The shortlist of polynomial candidates, and the best few structures with functions.
 
         Parameters
@@ -54,7 +62,8 @@ class Portfolio:
             Scored, best first.
         """
         none = np.zeros((0, 3), dtype=np.intp)
-        kept, structures = [], {}
+        kept: list[FunctionCandidate] = []
+        structures: dict[bytes, int] = {}
         for item in grown:
             seen = structures[item.structure] = structures.get(item.structure, 0) + 1
             if seen <= _PER_STRUCTURE and np.isfinite(item.score):
@@ -64,25 +73,25 @@ class Portfolio:
         return cls(search, opinion, members)
 
     @cached_property
-    def _common(self):
+    def _common(self) -> tuple[Dictionary, np.ndarray, list[np.ndarray]]:
         """Terms of all members, and where those of the dictionary and of each member are."""
         terms, (own, *rows) = union([self.search.dictionary, *(m.dictionary for m in self.members)])
         return terms, own, rows
 
     @property
-    def terms(self):
+    def terms(self) -> Dictionary:
         """Dictionary of all terms of all members."""
         return self._common[0]
 
     @cached_property
-    def coefficients(self):
+    def coefficients(self) -> np.ndarray:
         """Of the members for all `terms` (C, m, d), in scaled units."""
         out = np.zeros((len(self.members), len(self.terms), self.search.observations.dim))
         for values, rows, member in zip(out, self._common[2], self.members, strict=True):
             values[rows] = member.candidate.coefficients
         return out
 
-    def features(self):
+    def features(self) -> np.ndarray:
         """What a selector sees of each member (C, `N_PORTFOLIO_FEATURES`)."""
         candidates = [
             replace(m.candidate, coefficients=c) for m, c in zip(self.members, self.coefficients, strict=True)
@@ -90,7 +99,7 @@ class Portfolio:
         seen = features(Search(self.search.observations, self.terms), candidates, self._opinion_on_terms())
         return np.column_stack([seen, self._functions()])
 
-    def _opinion_on_terms(self):
+    def _opinion_on_terms(self) -> Opinion | None:
         """The opinion with nothing said of terms beyond its own."""
         if self.opinion is None:
             return None
@@ -100,7 +109,7 @@ class Portfolio:
         solves[:, own], variance[own] = self.opinion.solves, self.opinion.variance
         return Opinion(solves, variance)
 
-    def _functions(self):
+    def _functions(self) -> np.ndarray:
         """How each stands beside the others once functions have a price (C, 7)."""
         scores = np.array([m.score for m in self.members])
         extended = np.array([extended_score(self.search.observations, m) for m in self.members])
@@ -122,7 +131,7 @@ class Portfolio:
         )
         return np.clip(np.nan_to_num(values, nan=0.0), -_MOST, _MOST)
 
-    def log_weights(self, selector):
+    def log_weights(self, selector: Selector | None) -> np.ndarray:
         """How much each member is preferred (C,): a selector's logits.
 
         Without a selector or an opinion, minus half the BIC, functions at the price of a margin.
@@ -132,7 +141,7 @@ class Portfolio:
         margin = np.array([_MARGIN * (m.n_functions > 0) for m in self.members])
         return -0.5 * (np.array([m.score for m in self.members]) + margin)
 
-    def draws(self, log_weights, n, rng):
+    def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
         """Members drawn by their weights, with parameters drawn from their posterior.
 
         Each posterior is the normal approximation about the member's own trajectory fit; a member that is
@@ -157,7 +166,7 @@ class Portfolio:
                 drawn += self._drawn(member, int(number), rng)
         return drawn
 
-    def _drawn(self, member, n, rng):
+    def _drawn(self, member: FunctionCandidate, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
         if member.candidate.refined and member.candidate.support.any():
             own = FunctionCandidate.of(member.candidate, member.dictionary, _free_rows(member))
             fitted, fit = own.fitted(self.search.observations, self.search.observations.path, (1,))
@@ -166,13 +175,13 @@ class Portfolio:
         return [member] * n
 
 
-def normalised(log_weights):
+def normalised(log_weights: np.ndarray) -> np.ndarray:
     """Weights (C,) that sum to 1."""
     weights = np.exp(log_weights - np.max(log_weights))
     return weights / weights.sum()
 
 
-def without_functions(seen):
+def without_functions(seen: np.ndarray) -> np.ndarray:
     """Features of a portfolio of polynomials (C, `N_PORTFOLIO_FEATURES`) from what `features` gives alone.
 
     Further columns, such as the operator's selector sees, are left out.
@@ -183,11 +192,11 @@ def without_functions(seen):
     return np.concatenate([seen, none, none, none, behind, behind, none + _MOST, none], axis=1)
 
 
-def priced(seen):
+def priced(seen: np.ndarray) -> np.ndarray:
     """Minus half the BIC behind the best, functions at the price of the margin, from features (..., C, F)."""
     behind, has_functions = np.expm1(seen[..., 0]), seen[..., N_FEATURES]
     return -0.5 * (behind + _MARGIN * has_functions)
 
 
-def _free_rows(member):
+def _free_rows(member: FunctionCandidate) -> list[tuple[int, int, int]]:
     return [(term, slot, member.labels[k]) for term, slot, k in member.free]

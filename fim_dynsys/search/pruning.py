@@ -1,15 +1,18 @@
 """Candidates refined on the trajectories and stripped of terms that the data do not ask for."""
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
-from fim_dynsys.regression.observed import STEP_LIMIT
-from fim_dynsys.regression.refinement import fit_trajectory, path_response
+from fim_dynsys.regression.observed import STEP_LIMIT, Observations
+from fim_dynsys.regression.refinement import TrajectoryFit, fit_trajectory, path_response
 from fim_dynsys.regression.sparse import backward_elimination, solve_supports
-from fim_dynsys.search.candidates import judge, score
+from fim_dynsys.search.candidates import Candidate, judge, score
+from fim_dynsys.search.problem import Search
 
 PRUNED = ", pruned"
 _ROUNDS = 8
@@ -22,18 +25,26 @@ MAX_TERMS = 30
 _CANCELLED = 1e-10  # of an information's diagonal: above what eliminating the starts leaves to rounding
 
 
-def compiled_maps(dictionary, support):
+def compiled_maps(dictionary: Dictionary, support: np.ndarray) -> Callable:
     """The `interval_maps` of `fit_trajectory`, whose parameters are a support's coefficients row by row."""
     row, column = np.nonzero(support)
     no_inner = np.zeros((0, 3), dtype=np.intp)
 
-    def maps(p, nodes, steps, counts):
+    def maps(
+        p: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         return interval_maps(dictionary.packed, row, column, p, no_inner, nodes, steps, counts)
 
     return maps
 
 
-def refine(search, candidate, paths, segments=(5, 1), max_iterations=ITERATIONS):
+def refine(
+    search: Search,
+    candidate: Candidate,
+    paths: Sequence[np.ndarray],
+    segments: Sequence[int] = (5, 1),
+    max_iterations: int = ITERATIONS,
+) -> tuple[Candidate, TrajectoryFit]:
     """Fit a candidate's coefficients and starts to the trajectories, its terms kept.
 
     Parameters
@@ -69,19 +80,19 @@ def refine(search, candidate, paths, segments=(5, 1), max_iterations=ITERATIONS)
     coefficients = np.zeros_like(candidate.coefficients)
     coefficients[support] = fit.parameters
     refined = replace(candidate, coefficients=coefficients, **known)
-    return score(search.observations, refined, refined.variance), fit
+    return score(search.observations, refined, known["variance"]), fit
 
 
 def fit_samples(
-    observations,
-    candidate,
-    parameters,
-    maps,
-    paths,
-    segments=(5, 1),
-    prior_precision=None,
-    max_iterations=ITERATIONS,
-):
+    observations: Observations,
+    candidate: Candidate,
+    parameters: np.ndarray,
+    maps: Callable,
+    paths: Sequence[np.ndarray],
+    segments: Sequence[int] = (5, 1),
+    prior_precision: np.ndarray | None = None,
+    max_iterations: int = ITERATIONS,
+) -> tuple[TrajectoryFit, dict]:
     """Trajectory fit of a candidate's parameters and starts, and what it says of the candidate.
 
     Parameters
@@ -135,7 +146,13 @@ def fit_samples(
     }
 
 
-def response(search, candidate, variance, paths, starts):
+def response(
+    search: Search,
+    candidate: Candidate,
+    variance: np.ndarray,
+    paths: Sequence[np.ndarray],
+    starts: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, float]:
     """How the misfit of a candidate's paths depends on all coefficients, see `path_response`.
 
     Parameters
@@ -161,7 +178,7 @@ def response(search, candidate, variance, paths, starts):
     )
 
 
-def assumed_variance(observations, candidate):
+def assumed_variance(observations: Observations, candidate: Candidate) -> np.ndarray:
     """Residual variances to weigh coordinates by: the candidate's own, between noise level and signal."""
     signal = observations.signal_variance
     low = observations.noise_variance
@@ -169,7 +186,9 @@ def assumed_variance(observations, candidate):
     return np.clip(np.where(np.isfinite(given), given, signal), low, np.maximum(0.3 * signal, low))
 
 
-def refine_and_prune(search, candidate, paths, segments=(5, 1)):
+def refine_and_prune(
+    search: Search, candidate: Candidate, paths: Sequence[np.ndarray], segments: Sequence[int] = (5, 1)
+) -> list[Candidate]:
     """Refine, drop the terms whose Wald statistics do not pay their share of the BIC, and repeat.
 
     Parameters
@@ -185,7 +204,9 @@ def refine_and_prune(search, candidate, paths, segments=(5, 1)):
     return pruned(search, candidate, paths, segments)[0]
 
 
-def pruned(search, candidate, paths, segments=(5, 1)):
+def pruned(
+    search: Search, candidate: Candidate, paths: Sequence[np.ndarray], segments: Sequence[int] = (5, 1)
+) -> tuple[list[Candidate], Candidate, TrajectoryFit]:
     """As `refine_and_prune`: all structures met, the best of them and its fit."""
     best, fit = refine(search, candidate, paths, segments)
     met = [best]
@@ -209,7 +230,7 @@ def pruned(search, candidate, paths, segments=(5, 1)):
     return met, best, fit
 
 
-def _droppable(observations, candidate, fit):
+def _droppable(observations: Observations, candidate: Candidate, fit: TrajectoryFit) -> np.ndarray:
     """Parameters, cheapest first, that cost more BIC than they explain in the linearised fit."""
     if len(fit.parameters) < 2 or not np.isfinite(fit.information).all():
         return np.zeros(0, dtype=np.intp)
@@ -221,11 +242,11 @@ def _droppable(observations, candidate, fit):
     return order[: int(np.argmax(gain)) + 1] if gain.max(initial=0.0) > 0.0 else order[:0]
 
 
-def _information(fit):
+def _information(fit: TrajectoryFit) -> np.ndarray:
     return fit.information + _CANCELLED * np.diag(np.diagonal(fit.information))
 
 
-def _without(candidate, fit, dropped):
+def _without(candidate: Candidate, fit: TrajectoryFit, dropped: np.ndarray) -> Candidate:
     """The candidate without some parameters, the others where the linearised fit then has its minimum."""
     kept = np.ones(len(fit.parameters), dtype=bool)
     kept[dropped] = False
@@ -238,7 +259,9 @@ def _without(candidate, fit, dropped):
     )
 
 
-def improve(search, ranked, count, max_terms=MAX_TERMS):
+def improve(
+    search: Search, ranked: list[Candidate], count: int, max_terms: int = MAX_TERMS
+) -> list[Candidate]:
     """Refine and prune the best distinct structures and judge everything met by integration.
 
     Parameters
@@ -264,9 +287,9 @@ def improve(search, ranked, count, max_terms=MAX_TERMS):
     return sorted(ranked + judge(search, finite), key=lambda c: c.score)
 
 
-def distinct_structures(ranked, count, max_terms):
+def distinct_structures(ranked: list[Candidate], count: int, max_terms: int) -> Iterator[Candidate]:
     """The first so many candidates of different supports that have a score, some terms and not too many."""
-    seen = set()
+    seen: set[bytes] = set()
     for candidate in ranked:
         if len(seen) == count:
             return

@@ -1,14 +1,16 @@
 """Structures chosen anew where the data are linear in all coefficients: about the paths of good fits."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from fim_dynsys.regression.kernels.subsets import search_subset
 from fim_dynsys.regression.sparse import solve_supports
-from fim_dynsys.search.candidates import judge
+from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.horizon import follows
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import (
     MAX_TERMS,
     PRUNED,
@@ -30,7 +32,7 @@ LEAST_LEFT = 0.1
 """Of the noise variance, which may be overestimated: subsets that would leave less are not better for it."""
 
 
-def reselect(search, found):
+def reselect(search: Search, found: list[Candidate]) -> list[Candidate]:
     """Structures selected about the paths of the best fits, fitted and pruned.
 
     About the path of a fit, what is observed is linear in all coefficients, those that the fit does not have
@@ -72,7 +74,7 @@ def reselect(search, found):
     return met
 
 
-def _about(search, candidate, seen):
+def _about(search: Search, candidate: Candidate, seen: set[bytes]) -> list[Candidate]:
     """New structures chosen about one candidate's path, fitted, pruned and judged."""
     path = search.paths(candidate.coefficients[None], candidate.start[None])[0]
     if not np.isfinite(path).all():
@@ -91,7 +93,9 @@ def _about(search, candidate, seen):
     return judge(search, met) if met else []
 
 
-def _response(search, candidate, paths):
+def _response(
+    search: Search, candidate: Candidate, paths: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, float, np.ndarray, int, float]:
     """What `chosen_subsets` takes, about a candidate's paths."""
     observations = search.observations
     assumed = assumed_variance(observations, candidate)
@@ -100,7 +104,9 @@ def _response(search, candidate, paths):
     return *about, candidate.coefficients, observations.n, least
 
 
-def chosen_subsets(information, score, misfit, coefficients, n, least):
+def chosen_subsets(
+    information: np.ndarray, score: np.ndarray, misfit: float, coefficients: np.ndarray, n: int, least: float
+) -> list[np.ndarray]:
     """Coefficients (m, d) of the subsets that a linearised fit suggests, one for each of `PRICES`.
 
     Parameters

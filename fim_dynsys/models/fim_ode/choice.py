@@ -4,11 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
 from fim_dynsys.search.pool import Opinion, gather, shortlist
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.selector import Selector
+from fim_dynsys.trajectories import Trajectories
 
 MIN_OBSERVATIONS = 12
 """Complete samples below which the operator's own field stands."""
@@ -39,19 +43,19 @@ class Shortlist:
     opinion: Opinion
     candidates: list
 
-    def features(self):
+    def features(self) -> np.ndarray:
         """What a selector sees (C, `N_CHOICE_FEATURES`)."""
         seen = features(self.search, self.candidates, self.opinion)
         return np.column_stack([seen, start_features(self.search, self.candidates)])
 
     @property
-    def coefficients(self):
+    def coefficients(self) -> np.ndarray:
         """Of all candidates (C, m, d), in the units of the data."""
         scaled = np.stack([c.coefficients for c in self.candidates])
         observations = self.search.observations
         return self.search.dictionary.rescaled(scaled, observations.scale, observations.time_unit)[1]
 
-    def choose(self, selector):
+    def choose(self, selector: Selector | None) -> tuple[Candidate, dict]:
         """The candidate that a `Selector` ranks first (without one: the best BIC), and a report on it."""
         logits = -np.array([c.score for c in self.candidates])
         if selector is not None:
@@ -66,7 +70,9 @@ class Shortlist:
         return best, report
 
 
-def consider(context, dictionary, solves, variances):
+def consider(
+    context: Trajectories, dictionary: Dictionary, solves: np.ndarray, variances: np.ndarray
+) -> Shortlist | None:
     """Candidates for one context.
 
     Parameters

@@ -8,7 +8,14 @@ _SMALLEST_POWER = 1e-12
 
 
 @compiled
-def _columns(path, velocity, parent, factor, functions, function_rates):
+def _columns(
+    path: np.ndarray,
+    velocity: np.ndarray,
+    parent: np.ndarray,
+    factor: np.ndarray,
+    functions: np.ndarray,
+    function_rates: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Columns (n, m) and their rates along the path over their root mean square, which comes third.
 
     Monomials by their parents and factors, then ``functions`` (n, p) with their rates as they are given.
@@ -35,7 +42,7 @@ def _columns(path, velocity, parent, factor, functions, function_rates):
 
 
 @compiled
-def _integrals(t, columns, rates, first):
+def _integrals(t: np.ndarray, columns: np.ndarray, rates: np.ndarray, first: np.ndarray) -> np.ndarray:
     """Integrals (n, m) of the columns from the start of each trajectory, which are ``first`` (K + 1,)."""
     n, m = columns.shape
     out = np.zeros((n, m))
@@ -50,7 +57,15 @@ def _integrals(t, columns, rates, first):
 
 
 @compiled
-def _equations(left, right, weight, bounds, scaled, gram, moment):
+def _equations(
+    left: np.ndarray,
+    right: np.ndarray,
+    weight: np.ndarray,
+    bounds: np.ndarray,
+    scaled: np.ndarray,
+    gram: np.ndarray,
+    moment: np.ndarray,
+) -> float:
     """Weighted normal equations of ``left @ c = right`` less its mean between ``bounds``; the total squares.
 
     Without bounds nothing is subtracted. ``scaled`` (n, m) is room to work in.
@@ -90,8 +105,18 @@ def _equations(left, right, weight, bounds, scaled, gram, moment):
 
 @compiled
 def normal_equations_of_forms(
-    t, x, path, velocity, weights, functions, function_rates, first, bounds, parent, factor
-):
+    first: np.ndarray,
+    bounds: np.ndarray,
+    parent: np.ndarray,
+    factor: np.ndarray,
+    t: np.ndarray,
+    x: np.ndarray,
+    path: np.ndarray,
+    velocity: np.ndarray,
+    weights: np.ndarray,
+    functions: np.ndarray,
+    function_rates: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Columns\' sizes, and normal matrices, moments and squares of the targets by coordinate and form."""
     n, d = x.shape
     columns, rates, power = _columns(path, velocity, parent, factor, functions, function_rates)

@@ -13,7 +13,14 @@ from fim_dynsys.regression.kernels.terms import (
 
 
 @compiled
-def integrate(terms, coefficients, x0, t, counts, bound):
+def integrate(
+    terms: tuple[np.ndarray, ...],
+    coefficients: np.ndarray,
+    x0: np.ndarray,
+    t: np.ndarray,
+    counts: np.ndarray,
+    bound: float,
+) -> np.ndarray:
     """Paths (K, T, n, d) of fields (K, m, d) from starts (K, T, d) at times (T, n), ``counts`` steps each."""
     n_fields, m, d = coefficients.shape
     n_trajectories, n = t.shape

@@ -6,7 +6,7 @@ from fim_dynsys.regression.kernels.compiler import compiled
 
 
 @compiled
-def _product(a, b, out):
+def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     """Product of small matrices; numba's own takes seconds to compile."""
     for i in range(a.shape[0]):
         for k in range(b.shape[1]):
@@ -17,7 +17,9 @@ def _product(a, b, out):
 
 
 @compiled
-def responses(maps, values, steps, observed):
+def responses(
+    maps: np.ndarray, values: np.ndarray, steps: np.ndarray, observed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Responses (n, d, d, m) of the samples to forcings of each coordinate, and (n, d, d) to the start.
 
     Forcings (2 F + 1, m) are integrated by Simpson's rule over each of the F steps, which ``maps``

@@ -15,7 +15,17 @@ from fim_dynsys.regression.kernels.terms import (
 
 
 @inlined
-def _forcing(x, lanes, terms, row, column, parameters, free, table, out):
+def _forcing(
+    x: np.ndarray,
+    lanes: int,
+    terms: tuple[np.ndarray, ...],
+    row: np.ndarray,
+    column: np.ndarray,
+    parameters: np.ndarray,
+    free: np.ndarray,
+    table: np.ndarray,
+    out: np.ndarray,
+) -> None:
     """Derivatives (d, numbers, lanes) of the right-hand side by the numbers inside functions.
 
     Each row of ``free`` names a term, 0 for its inner factor or 1 for its second number, and which of these
@@ -44,7 +54,18 @@ def _forcing(x, lanes, terms, row, column, parameters, free, table, out):
 
 
 @inlined
-def _slope_and_jacobian(lanes, terms, row, column, parameters, values, table, gradient, slope, jacobian):
+def _slope_and_jacobian(
+    lanes: int,
+    terms: tuple[np.ndarray, ...],
+    row: np.ndarray,
+    column: np.ndarray,
+    parameters: np.ndarray,
+    values: np.ndarray,
+    table: np.ndarray,
+    gradient: np.ndarray,
+    slope: np.ndarray,
+    jacobian: np.ndarray,
+) -> None:
     """Right-hand sides (d, lanes) of one field at all points, and Jacobians (d, d, lanes)."""
     lowered, index, exponents, kind = terms[2], terms[3], terms[4], terms[5]
     for i in range(len(slope)):
@@ -69,7 +90,7 @@ def _slope_and_jacobian(lanes, terms, row, column, parameters, values, table, gr
 
 
 @inlined
-def _add_product(lanes, left, right, out):
+def _add_product(lanes: int, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
     """Add the matrix products ``left @ right`` (d, q, lanes) of all lanes to ``out``.
 
     The terms of a sum are added in turn, three to a loop: less traffic. Entries are named by their indices:
@@ -100,7 +121,15 @@ def _add_product(lanes, left, right, out):
 
 
 @inlined
-def _step_derivatives(h, sixth, lanes, jacobians, scaled, by_slope, whole):
+def _step_derivatives(
+    h: np.ndarray,
+    sixth: np.ndarray,
+    lanes: int,
+    jacobians: np.ndarray,
+    scaled: np.ndarray,
+    by_slope: np.ndarray,
+    whole: np.ndarray,
+) -> None:
     """Derivatives of one Runge-Kutta step by the slopes of its stages (4, d, d, lanes) and by its start.
 
     They are gathered from the last stage back: ``by_slope[s]`` is what the end owes to that stage's
@@ -127,7 +156,17 @@ def _step_derivatives(h, sixth, lanes, jacobians, scaled, by_slope, whole):
 
 
 @inlined
-def _carry(lanes, whole, before, by_slope, values, forcing, row, column, after):
+def _carry(
+    lanes: int,
+    whole: np.ndarray,
+    before: np.ndarray,
+    by_slope: np.ndarray,
+    values: np.ndarray,
+    forcing: np.ndarray,
+    row: np.ndarray,
+    column: np.ndarray,
+    after: np.ndarray,
+) -> None:
     """Derivatives (d, d + q, lanes) of the state after a step, from those before it."""
     d, size = len(whole), len(row)
     for i in range(d):
@@ -153,7 +192,16 @@ def _carry(lanes, whole, before, by_slope, values, forcing, row, column, after):
 
 
 @compiled
-def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
+def interval_maps(
+    terms: tuple[np.ndarray, ...],
+    row: np.ndarray,
+    column: np.ndarray,
+    parameters: np.ndarray,
+    free: np.ndarray,
+    nodes: np.ndarray,
+    steps: np.ndarray,
+    counts: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Ends of all intervals (N, d) and their derivatives (N, d, d + q) by start and parameters.
 
     The parameters are the coefficients ``parameters`` of terms ``row`` in coordinates ``column``, and then

@@ -5,9 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.responses import responses
-from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import rollout, substeps
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import compiled_maps
 
 _LARGEST = 1e8  # terms that grow beyond this on the path (poles) cannot be told from rounding
@@ -23,7 +26,7 @@ class _Piece:
     observed: np.ndarray  # (n,) among the ends of steps
 
 
-def _grid(t):
+def _grid(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Steps, times of their ends and middles, and which ends are samples."""
     counts = substeps(t, STEP_LIMIT)
     steps = np.repeat(np.diff(t) / counts, counts)
@@ -31,7 +34,7 @@ def _grid(t):
     return steps, times, np.concatenate([[0], np.cumsum(counts)])
 
 
-def follow(search, candidate):
+def follow(search: Search, candidate: Candidate) -> list[_Piece] | None:
     """Paths of a candidate over all pieces, for `Integrals` and `Surrogate`.
 
     Parameters
@@ -57,7 +60,7 @@ def follow(search, candidate):
     return pieces
 
 
-def smooth(observations):
+def smooth(observations: Observations) -> list[_Piece]:
     """Paths of the smoothed observations over all pieces, for `Integrals`."""
     pieces = []
     for (t, _), (states, slopes) in zip(observations.samples, observations.splines, strict=True):
@@ -66,12 +69,12 @@ def smooth(observations):
     return pieces
 
 
-def _in_use(dictionary, candidate):
+def _in_use(dictionary: Dictionary, candidate: Candidate) -> tuple[Dictionary, np.ndarray]:
     active = np.flatnonzero(candidate.support.any(axis=1))
     return dictionary.subset(active), np.ascontiguousarray(candidate.coefficients[active])
 
 
-def _forcings(functions, monomials, pieces):
+def _forcings(functions: Dictionary, monomials: Dictionary, pieces: list[_Piece]) -> list[np.ndarray]:
     """Products of functions and monomials on the paths (2 F + 1, q p); 0 where there is a pole."""
     with np.errstate(all="ignore"):
         values = []
@@ -114,7 +117,9 @@ class Integrals:
 
     coordinates = 1
 
-    def __init__(self, observations, pieces, variance, segments):
+    def __init__(
+        self, observations: Observations, pieces: list[_Piece], variance: np.ndarray, segments: int
+    ) -> None:
         self._pieces = pieces
         self._root = np.sqrt(np.concatenate(observations.weights_over(variance)))
         heads, first = [], 0
@@ -128,7 +133,7 @@ class Integrals:
         self.targets = self._free(np.concatenate([z for _, z in observations.samples])[:, :, None])
         self.targets = [target[:, 0] for target in self.targets]
 
-    def _free(self, values):
+    def _free(self, values: np.ndarray) -> list[np.ndarray]:
         """Weighted values (n, d or 1, m) for each coordinate, the starts of the segments projected out."""
         out = []
         for i, root in enumerate(self._root.T):
@@ -137,7 +142,7 @@ class Integrals:
             out.append(weighted - root[:, None] * np.repeat(mean, self._lengths, axis=0))
         return out
 
-    def columns(self, functions, monomials):
+    def columns(self, functions: Dictionary, monomials: Dictionary) -> list[np.ndarray]:
         """Integrals of products of functions and monomials, as the observations of each coordinate see them.
 
         Parameters
@@ -189,7 +194,9 @@ class Surrogate:
         Forced coordinates in the regression: d.
     """
 
-    def __init__(self, search, candidate, variance, pieces):
+    def __init__(
+        self, search: Search, candidate: Candidate, variance: np.ndarray, pieces: list[_Piece]
+    ) -> None:
         self.coordinates = d = search.dictionary.dim
         terms, values = _in_use(search.dictionary, candidate)
         interval_maps = compiled_maps(terms, values != 0)
@@ -211,7 +218,7 @@ class Surrogate:
             targets.append(_without(starts, target.reshape(-1, 1))[:, 0])
         self.targets = [np.concatenate(targets)]
 
-    def columns(self, functions, monomials):
+    def columns(self, functions: Dictionary, monomials: Dictionary) -> list[np.ndarray]:
         """Responses to forcings of each coordinate by products of functions and monomials.
 
         Parameters
@@ -235,5 +242,5 @@ class Surrogate:
         return [np.concatenate(parts)]
 
 
-def _without(orthonormal, columns):
+def _without(orthonormal: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return columns - orthonormal @ (orthonormal.T @ columns)
