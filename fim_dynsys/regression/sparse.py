@@ -82,7 +82,6 @@ def stlsq(
     threshold: float | np.ndarray = 0.1,
     alpha: float | np.ndarray = 0.05,
     normalize_columns: bool | np.ndarray = False,
-    unbias: bool = True,
     max_iter: int = 20,
 ) -> np.ndarray:
     """Sequentially thresholded least squares, equal to ``pysindy.STLSQ`` to rounding.
@@ -100,8 +99,6 @@ def stlsq(
         Smallest coefficient kept, and ridge.
     normalize_columns : bool or array (...)
         Whether threshold and ridge refer to columns of unit norm.
-    unbias : bool
-        Whether the last step is the refit without ridge.
     max_iter : int
         Largest number of ridge regressions.
 
@@ -133,9 +130,7 @@ def stlsq(
         if not len(busy):
             break
     support = np.abs(coefficients) > 1e-14
-    if unbias:
-        coefficients = solve_supports(gram, moment, support)
-    return coefficients.reshape(*batch, m) / norms
+    return solve_supports(gram, moment, support).reshape(*batch, m) / norms
 
 
 def backward_elimination(gram: np.ndarray, moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import fit_samples
 from fim_dynsys.trajectories import Trajectories
 
-_FIRST = {Kind.COS: Kind.SIN, Kind.RECIPROCAL: Kind.HILL, Kind.INHIBITION: Kind.SATURATION}
+_FIRST: dict[int, Kind] = {Kind.COS: Kind.SIN, Kind.RECIPROCAL: Kind.HILL, Kind.INHIBITION: Kind.SATURATION}
 
 
 @dataclass(frozen=True)
