@@ -115,7 +115,7 @@ def operator_candidates(model):
         dictionary = Dictionary.polynomial(observed.dim, MAX_DEGREE)
         found = consider(observed, dictionary, solves, variances)
         coefficients = np.stack([c.coefficients for c in found.candidates])
-        return found.features(), label(context, found.observations, dictionary, coefficients)
+        return found.features(), label(context, found.search.observations, dictionary, coefficients)
 
     return found
 
@@ -124,7 +124,7 @@ def portfolio_candidates(context, observed, rng, fast_share=FAST_SHARE):
     """Features and labels of the portfolio's candidates for one context, on either budget."""
     budget = "fast" if rng.random() < fast_share else "full"
     found = Auto(budget, seed=int(rng.integers(2**31))).portfolio(observed)
-    return found.features(), label(context, found.observations, found.terms, found.coefficients)
+    return found.features(), label(context, found.search.observations, found.terms, found.coefficients)
 
 
 def make_shard(path, seed, priors, candidates, size=SHARD):

@@ -8,8 +8,7 @@ import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.models.auto import Auto
-from fim_dynsys.regression.observed import SPLINE, STEP_LIMIT
-from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.regression.observed import SPLINE
 from fim_dynsys.search.candidates import Candidate, judge, propose
 from fim_dynsys.search.pool import SOLVE
 from fim_dynsys.search.portfolio import Portfolio
@@ -20,52 +19,51 @@ STRUCTURES = 3
 """Regressed structures that are fitted to the trajectories."""
 
 
-def field_slopes(observations, dictionary, solve):
+def field_slopes(search, solve):
     """Smoothed states, and the operator's field there as their slopes."""
-    return [(states, dictionary.evaluate(states) @ solve) for states, _ in observations.splines]
+    return [(states, search.dictionary.evaluate(states) @ solve) for states, _ in search.observations.splines]
 
 
-def smoothed_about(observations, dictionary, solve):
+def smoothed_about(search, solve):
     """States smoothed about the operator's path: what it leaves of the samples is smoothed and added.
 
     None where its field leaves every bound on the way.
     """
-    paths = rollout(dictionary, solve[None], observations.start[None], observations.t, STEP_LIMIT)[0]
+    paths = search.paths(solve[None], search.observations.start[None])[0]
     if not np.isfinite(paths).all():
         return None
     fits = []
-    for (t, z), path in zip(observations.samples, paths, strict=True):
+    for (t, z), path in zip(search.observations.samples, paths, strict=True):
         path = path[: len(t)]
         rest, slopes = SPLINE(t, z - path)
-        fits.append((path + rest, dictionary.evaluate(path) @ solve + slopes))
+        fits.append((path + rest, search.dictionary.evaluate(path) @ solve + slopes))
     return fits
 
 
-def regressed(smooth, observations, dictionary, opinion) -> list[Candidate]:
+def regressed(smooth, search, opinion) -> list[Candidate]:
     """Sparse regressions of what `smooth` gives; the best are fitted to the trajectories and pruned."""
-    fits = smooth(observations, dictionary, opinion.solves[-1])
+    fits = smooth(search, opinion.solves[-1])
     if fits is None:
         return []
-    about = replace(observations, splines=fits)
-    degrees = range(1, dictionary.degree + 1)
-    ranked = judge(about, dictionary, propose(about, dictionary, degrees, (SPLINE,)))
-    return improve(about, dictionary, ranked, STRUCTURES)
+    about = replace(search, observations=replace(search.observations, splines=fits))
+    ranked = judge(about, propose(about, range(1, search.dictionary.degree + 1), (SPLINE,)))
+    return improve(about, ranked, STRUCTURES)
 
 
-def fitted_about(observations, dictionary, opinion) -> list[Candidate]:
+def fitted_about(search, opinion) -> list[Candidate]:
     """All coefficients fitted to the trajectories; prior: the last solve with the operator's precision."""
     solve = opinion.solves[-1]
-    (start,) = judge(observations, dictionary, [Candidate(solve, observations.start, "solve", SOLVE)])
+    (start,) = judge(search, [Candidate(solve, search.observations.start, "solve", SOLVE)])
     fit, known = fit_samples(
-        observations,
+        search.observations,
         start,
         solve.ravel(),
-        compiled_maps(dictionary, np.ones(solve.shape, dtype=bool)),
-        observations.path,
+        compiled_maps(search.dictionary, np.ones(solve.shape, dtype=bool)),
+        search.observations.path,
         prior_precision=1.0 / opinion.variance.ravel(),
     )
     fitted = replace(start, coefficients=fit.parameters.reshape(solve.shape), **known)
-    return judge(observations, dictionary, [fitted]) if fitted.is_finite else []
+    return judge(search, [fitted]) if fitted.is_finite else []
 
 
 KINDS = {
@@ -82,18 +80,17 @@ class HybridAuto(Auto):
         super().__init__(budget, seed)
         self.kind = kind
 
-    def _search(self, trajectories):
-        found = super()._search(trajectories)
+    def portfolio(self, trajectories):
+        """Return the portfolio with these candidates beside the others."""
+        found = super().portfolio(trajectories)
         if found.opinion is None:
             return found
         known = [m.candidate for m in found.members if not m.n_functions]
-        library = [m for m in found.members if m.n_functions]
-        own = KINDS[self.kind](found.observations, found.dictionary, found.opinion)
+        grown = [m for m in found.members if m.n_functions]
+        own = KINDS[self.kind](found.search, found.opinion)
         more = [replace(c, origin=f"{self.kind}: {c.origin}") for c in own]
         polynomials = sorted(known + more, key=lambda c: c.score)
-        widened = Portfolio.of(found.observations, found.dictionary, found.opinion, polynomials, library)
-        self._last = self._last[0], widened
-        return widened
+        return Portfolio.of(found.search, found.opinion, polynomials, grown)
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,22 @@ import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.estimator import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.members import check_members
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
-from fim_dynsys.regression.observed import complete_samples, largest_degree, observe
+from fim_dynsys.regression.observed import Observations, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
-from fim_dynsys.search.candidates import judge
-from fim_dynsys.search.functions.growth import FULL, QUICK, LibraryEffort, grow_library
+from fim_dynsys.saved import SavedModel
+from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
+from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.growth import grow, shake
-from fim_dynsys.search.horizon import follows, short_horizon_hypotheses
-from fim_dynsys.search.pool import Opinion, distinct, fitted_structures, hypotheses
+from fim_dynsys.search.horizon import follows, gather_windowed
+from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
 from fim_dynsys.search.portfolio import Portfolio, normalised
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector
 from fim_dynsys.trajectories import Trajectories
 
@@ -48,7 +50,7 @@ class Effort:
         Candidates from which monomials are added.
     shaken : int
         Random structures tried round the best.
-    library : LibraryEffort
+    functions : FunctionEffort
         Of the search for functions.
     """
 
@@ -57,7 +59,7 @@ class Effort:
     subsets: int
     grown: int
     shaken: int
-    library: LibraryEffort
+    functions: FunctionEffort
 
 
 EFFORTS = {"fast": Effort(4, 8, 0, 1, 0, QUICK), "full": Effort(6, 16, 4, 3, 20, FULL)}
@@ -84,8 +86,9 @@ class Auto(VectorFieldModel):
 
     name = "auto"
     min_observations = 5
+    portfolio_: Portfolio | None
 
-    def __init__(self, budget="full", seed=0):
+    def __init__(self, budget: str = "full", seed: int = 0) -> None:
         self.budget = budget
         self.seed = seed
 
@@ -94,7 +97,7 @@ class Auto(VectorFieldModel):
         """An integer, raised when the search changes, and the versions of the two weights files."""
         return f"4-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
-    def infer(self, trajectories) -> VectorField:
+    def infer(self, trajectories: Trajectories) -> VectorField:
         """Search on all trajectories together; those with a single complete sample say nothing.
 
         Raises
@@ -102,9 +105,15 @@ class Auto(VectorFieldModel):
         ValueError
             If there are fewer than five complete samples, or the budget is unknown.
         """
-        return self._fields(trajectories, 1)[0]
+        return self._fields(self.portfolio(trajectories), trajectories, 1)[0]
 
-    def candidates(self, trajectories) -> list[VectorField]:
+    def _infer_to_keep(self, trajectories: Trajectories) -> VectorField:
+        found = self.portfolio(trajectories)
+        field = self._fields(found, trajectories, 1)[0]
+        self.portfolio_ = found
+        return field
+
+    def candidates(self, trajectories: Trajectories) -> list[VectorField]:
         """Fields of the whole portfolio, the preferred one first: it is what `infer` returns.
 
         Raises
@@ -112,34 +121,23 @@ class Auto(VectorFieldModel):
         ValueError
             As `infer`.
         """
-        return self._fields(trajectories, None)
+        return self._fields(self.portfolio(trajectories), trajectories, None)
 
-    def portfolio(self, trajectories) -> Portfolio:
-        """The candidates before the choice, with what is known of each; those of the last search are kept.
+    def portfolio(self, trajectories: Trajectories) -> Portfolio:
+        """The candidates before the choice, with what is known of each; `fit` keeps them as `portfolio_`.
 
         Raises
         ------
         ValueError
             As `infer`.
         """
-        known, found = vars(self).get("_last", (None, None))
-        if known is None or known[0] is not trajectories or known[1:] != (self.budget, self.seed):
-            found = self._search(trajectories)
-        return found
-
-    def _search(self, trajectories):
         effort = self._effort
-        observations = observe(complete_samples(trajectories, self._who, self.min_observations))
-        dictionary = _polynomial(observations.dim, largest_degree(observations.dim, observations.n))
-        polynomials, opinion = _polynomials(
-            observations, dictionary, effort, np.random.default_rng(self.seed)
-        )
-        library = []
-        if observations.dim <= _FUNCTIONS_UP_TO:
-            library = grow_library(observations, dictionary, polynomials[0], effort.library)
-        found = Portfolio.of(observations, dictionary, opinion, polynomials, library)
-        self._last = (trajectories, self.budget, self.seed), found
-        return found
+        search = Search.polynomial(complete_samples(trajectories, self._who, self.min_observations))
+        polynomials, opinion = _polynomials(search, effort, np.random.default_rng(self.seed))
+        grown = []
+        if search.dictionary.dim <= _FUNCTIONS_UP_TO:
+            grown = grow_functions(search, polynomials[0], effort.functions)
+        return Portfolio.of(search, opinion, polynomials, grown)
 
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Candidates drawn by the selector's weights, each with parameters drawn from its posterior.
@@ -157,16 +155,22 @@ class Auto(VectorFieldModel):
         -------
         EnsembleField
         """
-        context = self._fitted_field().context
+        self._fitted_field()
         check_members(self._who, n)
-        found = self.portfolio(context)
+        if self.portfolio_ is None:
+            self.portfolio_ = self.portfolio(self.context_)
+        found = self.portfolio_
         drawn = found.draws(found.log_weights(_selector()), n, np.random.default_rng(seed))
-        return EnsembleField(
-            [m.candidate.field(found.observations, m.dictionary, context, {}) for m in drawn]
-        )
+        return EnsembleField([m.field(found.search.observations, self.context_, {}) for m in drawn])
 
-    def _fields(self, trajectories, count):
-        found = self._search(trajectories)
+    def restore(self, saved: SavedModel) -> VectorFieldModel:
+        """As of every model; the portfolio is not kept in a folder."""
+        super().restore(saved)
+        self.portfolio_ = None
+        return self
+
+    def _fields(self, found: Portfolio, trajectories: Trajectories, count: int | None) -> list[VectorField]:
+        """Fields of the ``count`` members preferred."""
         weights = normalised(found.log_weights(_selector()))
         order = np.argsort(-weights, kind="stable")
         polynomials = [m.score for m in found.members if not m.n_functions]
@@ -182,57 +186,52 @@ class Auto(VectorFieldModel):
                 for k in order[:_REPORTED]
             ],
         }
-        fields = []
+        fields: list[VectorField] = []
         for k in order[:count]:
-            own = _without_traces(found.observations, found.members[k])
+            own = _without_traces(found.search.observations, found.members[k])
             said = report | {"chosen": own.origin, "BIC": own.score, "weight": float(weights[k])}
-            fields.append(own.field(found.observations, found.members[k].dictionary, trajectories, said))
+            terms = found.members[k].on(found.search.observations)
+            fields.append(own.field(terms, trajectories, said))
         return fields
 
-    def __getstate__(self):
-        return {key: value for key, value in super().__getstate__().items() if key != "_last"}
-
     @property
-    def _effort(self):
+    def _effort(self) -> Effort:
         if self.budget not in EFFORTS:
             raise ValueError(f"Auto: expected a budget among {sorted(EFFORTS)}, got {self.budget!r}.")
         return EFFORTS[self.budget]
 
 
-def _polynomials(observations, dictionary, effort, rng):
+def _polynomials(
+    search: Search, effort: Effort, rng: np.random.Generator
+) -> tuple[list[Candidate], Opinion | None]:
     """Polynomial candidates, best BIC first, and the operator's opinion (None beyond its dimensions)."""
-    opinions = _opinions(observations, dictionary, effort.subsets, rng)
+    opinions = _opinions(search, effort.subsets, rng)
     opinion = opinions[0] if opinions else None
-    found = hypotheses(observations, dictionary, opinion, effort.structures, windowed=effort.windowed)
-    if opinion is None and not follows(observations, found[0]):
-        return short_horizon_hypotheses(observations, dictionary, effort.structures, TIME_AWARE), None
+    found = gather(search, opinion, effort.structures, windowed=effort.windowed)
+    if opinion is None and not follows(search.observations, found[0]):
+        return gather_windowed(search, effort.structures, TIME_AWARE), None
     for other in opinions[1:]:
-        fitted = fitted_structures(observations, dictionary, other, found)
-        found = distinct(found + judge(observations, dictionary, fitted))
+        fitted = fit_opinion(search, other, found)
+        found = distinct(found + judge(search, fitted))
     for candidate in _fitted(found)[: effort.grown]:
-        found = distinct(found + grow(observations, dictionary, candidate))
+        found = distinct(found + grow(search, candidate))
     if effort.shaken:
         for candidate in _fitted(found)[:1]:
-            found = distinct(found + shake(observations, dictionary, candidate, effort.shaken, rng))
+            found = distinct(found + shake(search, candidate, effort.shaken, rng))
     return found, opinion
 
 
 @cache
-def _polynomial(dim, degree):
-    return Dictionary.polynomial(dim, degree)
-
-
-@cache
-def _operator():
+def _operator() -> FIMODE:
     return FIMODE(refine=False)
 
 
 @cache
-def _selector():
+def _selector() -> Selector:
     return Selector.from_tensors(read_selector(shipped(SELECTOR_FILE)))
 
 
-def _without_traces(observations, member):
+def _without_traces(observations: Observations, member: FunctionCandidate) -> Candidate:
     """The candidate of a member; where it follows the samples exactly, without terms that hardly show."""
     candidate = member.candidate
     least = VARIANCE_FLOOR * observations.signal_variance
@@ -244,11 +243,12 @@ def _without_traces(observations, member):
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
 
 
-def _opinions(observations, dictionary, subsets, rng):
+def _opinions(search: Search, subsets: int, rng: np.random.Generator) -> list[Opinion]:
     """The operator's opinions of all samples and of random subsets of them; none beyond its dimensions."""
+    observations = search.observations
     model = _operator()
     enough = observations.n >= model.min_observations
-    if observations.dim > model.max_dim or dictionary.degree != model.degree or not enough:
+    if observations.dim > model.max_dim or search.dictionary.degree != model.degree or not enough:
         return []
     contexts = [observations.samples]
     for _ in range(subsets):
@@ -262,5 +262,5 @@ def _opinions(observations, dictionary, subsets, rng):
     return [Opinion(*said) for said in model.opinions(trajectories)]
 
 
-def _fitted(candidates):
+def _fitted(candidates: list[Candidate]) -> list[Candidate]:
     return [c for c in candidates if c.refined and np.isfinite(c.score)]

@@ -96,6 +96,10 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         """Infer one field for each element of `contexts`, a list of Trajectories."""
         return [self.infer(context) for context in contexts]
 
+    def _infer_to_keep(self, trajectories: Trajectories) -> VectorField:
+        """What `fit` calls: `infer`, unless the fitted model keeps more of it than the field."""
+        return self.infer(trajectories)
+
     def _refit_member(self, field: VectorField, context: Trajectories) -> VectorField:
         """Infer one bootstrap member; `field` is the fit on all the data, whose choices may be kept."""
         return self.infer(context)
@@ -153,7 +157,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         if x_dot is not None and self.uses_x_dot:
             field = self.infer(trajectories, x_dot=x_dot)
         else:
-            field = self.infer(trajectories)
+            field = self._infer_to_keep(trajectories)
         self._adopt(field, trajectories)
         return self
 

@@ -1,5 +1,8 @@
 """SINDy: stock pysindy behind the common interface, and a strong version that tunes itself."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from sklearn.base import clone
 
@@ -9,8 +12,10 @@ from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.regression.observed import observe
-from fim_dynsys.search.candidates import refit, search
+from fim_dynsys.search.candidates import judge, propose, refit
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import improve, refine
+from fim_dynsys.trajectories import Trajectories
 
 
 class SINDy(VectorFieldModel):
@@ -39,12 +44,14 @@ class SINDy(VectorFieldModel):
     min_observations = 3
     uses_x_dot = True
 
-    def __init__(self, optimizer=None, feature_library=None, differentiation_method=None):
+    def __init__(
+        self, optimizer: Any = None, feature_library: Any = None, differentiation_method: Any = None
+    ) -> None:
         self.optimizer = optimizer
         self.feature_library = feature_library
         self.differentiation_method = differentiation_method
 
-    def infer(self, trajectories, x_dot=None) -> VectorField:
+    def infer(self, trajectories: Trajectories, x_dot: Sequence[np.ndarray] | None = None) -> VectorField:
         """Fit `pysindy.SINDy` to all trajectories; `x_dot`, one array (n_i, d) each, saves differentiation.
 
         Raises
@@ -77,11 +84,11 @@ class SINDy(VectorFieldModel):
             return DictionaryField(Dictionary(powers), coefficients, context=trajectories, fit_info=info)
         return LibraryField(model, coefficients, context=trajectories, fit_info=info)
 
-    def differentiate(self, x, t) -> np.ndarray:
+    def differentiate(self, x: np.ndarray, t: np.ndarray) -> np.ndarray:
         """Derivatives (n, d) of samples by `differentiation_method`."""
         return np.asarray(self._pysindy().differentiation_method(x, t))
 
-    def _pysindy(self):
+    def _pysindy(self) -> Any:
         import pysindy
 
         parts = {
@@ -90,7 +97,7 @@ class SINDy(VectorFieldModel):
         }
         return pysindy.SINDy(**parts)
 
-    def _symbolic_field(self):
+    def _symbolic_field(self) -> Any:
         field = self._fitted_field()
         return field if isinstance(field, LibraryField) else super()._symbolic_field()
 
@@ -110,26 +117,26 @@ class LibraryField(VectorField):
         Passed to `VectorField`.
     """
 
-    def __init__(self, model, coefficients, **kwargs):
+    def __init__(self, model: Any, coefficients: np.ndarray, **kwargs: Any) -> None:
         super().__init__(coefficients.shape[1], **kwargs)
         self.model = model
         self.coefficients = coefficients
 
-    def _rhs(self, x):
+    def _rhs(self, x: np.ndarray) -> np.ndarray:
         if not len(x):
             return np.zeros((0, self.dim))
         return np.asarray(self.model.feature_library.transform(x)) @ self.coefficients
 
     @property
-    def complexity(self):
+    def complexity(self) -> int:
         """Number of coefficients that are not zero."""
         return int(np.count_nonzero(self.coefficients))
 
-    def get_feature_names(self):
+    def get_feature_names(self) -> list[str]:
         """Names of the library's columns."""
         return list(self.model.feature_library.get_feature_names(list(self.state_names)))
 
-    def equations(self, precision=3):
+    def equations(self, precision: int = 3) -> list[str]:
         """Right-hand sides in pysindy's notation, with `precision` decimals."""
         names = self.get_feature_names()
         return [equation_text(column, names, precision) for column in self.coefficients.T]
@@ -164,16 +171,17 @@ class StrongSINDy(VectorFieldModel):
     version = "3"
     min_observations = 5
 
-    def __init__(self, degree=3, refined=4):
+    def __init__(self, degree: int = 3, refined: int = 4) -> None:
         self.degree = degree
         self.refined = refined
 
-    def infer(self, trajectories) -> DictionaryField:
+    def infer(self, trajectories: Trajectories) -> DictionaryField:
         """Search on all trajectories together; those with a single complete sample say nothing."""
         samples = self._samples(trajectories)
-        observations, dictionary, ranked = search(samples, self.degree)
+        search = Search.polynomial(samples, self.degree)
+        ranked = judge(search, propose(search, range(1, self.degree + 1)))
         if self.refined:
-            ranked = improve(observations, dictionary, ranked, self.refined)
+            ranked = improve(search, ranked, self.refined)
         best = ranked[0]
         report = {
             "chosen": best.origin,
@@ -183,21 +191,21 @@ class StrongSINDy(VectorFieldModel):
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
-        return best.field(observations, dictionary, trajectories, report)
+        return best.field(search, trajectories, report)
 
-    def _refit_member(self, field, context):
+    def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField:
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
-        samples = self._samples(context)
-        observations = observe(samples)
+        assert isinstance(field, DictionaryField)
+        search = Search(observe(self._samples(context)), field.dictionary)
         report = dict(field.fit_info.report)
         support = field.coefficients != 0
-        candidate = refit(observations, field.dictionary, support, report["smoother"])
+        candidate = refit(search, support, report["smoother"])
         if report["refined"] and support.any():
-            again, _ = refine(observations, field.dictionary, candidate, observations.path)
+            again, _ = refine(search, candidate, search.observations.path)
             candidate = again if np.isfinite(again.score) else candidate
-        return candidate.field(observations, field.dictionary, context, report)
+        return candidate.field(search, context, report)
 
-    def _samples(self, trajectories):
+    def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if not isinstance(self.degree, int) or self.degree < 1:
             raise ValueError(f"StrongSINDy: expected an integer degree >= 1, got {self.degree!r}.")
         if not isinstance(self.refined, int) or self.refined < 0:
@@ -211,7 +219,9 @@ class StrongSINDy(VectorFieldModel):
         return samples
 
 
-def _complete(trajectories, x_dot):
+def _complete(
+    trajectories: Trajectories, x_dot: Sequence[np.ndarray] | None
+) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray] | None]:
     """Complete samples, their times and slopes as lists; trajectories left without any are dropped."""
     arrays = trajectories.arrays()
     if x_dot is None:
@@ -226,7 +236,7 @@ def _complete(trajectories, x_dot):
     return x, t, v
 
 
-def _is_polynomial(library):
+def _is_polynomial(library: Any) -> bool:
     import pysindy
 
     return type(library) is pysindy.PolynomialLibrary

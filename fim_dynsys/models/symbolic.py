@@ -1,23 +1,26 @@
 """Symbolic models: textbook functions found by search, or given expressions with fitted parameters."""
 
 import math
+from typing import Any
 
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
-from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
 from fim_dynsys.regression.expression_fits import fit_expressions
-from fim_dynsys.regression.observed import complete_samples, largest_degree, observe
-from fim_dynsys.saved import description_arrays, description_from_arrays
+from fim_dynsys.regression.observed import Observations, complete_samples, observe
+from fim_dynsys.saved import SavedModel, description_arrays, description_from_arrays
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.functions.candidates import LibraryCandidate
-from fim_dynsys.search.functions.growth import FULL, QUICK, extended_score, grow_library
-from fim_dynsys.search.pool import hypotheses
+from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.pool import gather
+from fim_dynsys.search.problem import Search
+from fim_dynsys.trajectories import Trajectories
 
 EFFORTS = {"full": FULL, "quick": QUICK}
 _STRUCTURES = 4
@@ -53,20 +56,24 @@ class SymbolicModel(VectorFieldModel):
     version = "2"
     min_observations = 5
 
-    def __init__(self, expressions=None, start=None, effort="full"):
+    def __init__(
+        self,
+        expressions: list[str] | None = None,
+        start: dict[str, float] | None = None,
+        effort: str = "full",
+    ) -> None:
         self.expressions = expressions
         self.start = start
         self.effort = effort
 
-    def infer(self, trajectories) -> VectorField:
+    def infer(self, trajectories: Trajectories) -> VectorField:
         """Search, or fit the given expressions, on all trajectories together."""
         samples = self._samples(trajectories)
-        observations = observe(samples)
         if self.expressions is None:
-            return self._searched(trajectories, observations)
-        return self._fitted_expressions(trajectories, observations)
+            return self._searched(trajectories, Search.polynomial(samples))
+        return self._fitted_expressions(self.expressions, trajectories, observe(samples))
 
-    def _samples(self, trajectories):
+    def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if self.effort not in EFFORTS:
             raise ValueError(
                 f"SymbolicModel: expected an effort among {sorted(EFFORTS)}, got {self.effort!r}."
@@ -75,11 +82,11 @@ class SymbolicModel(VectorFieldModel):
 
     # ------------------------------------------------------------------ search
 
-    def _searched(self, trajectories, observations):
-        dictionary = Dictionary.polynomial(observations.dim, largest_degree(observations.dim, observations.n))
-        known = hypotheses(observations, dictionary, structures=_STRUCTURES)
-        found = grow_library(observations, dictionary, known[0], EFFORTS[self.effort])
-        everything = [LibraryCandidate.of(candidate, dictionary) for candidate in known[:1]] + found
+    def _searched(self, trajectories: Trajectories, search: Search) -> DictionaryField:
+        observations = search.observations
+        known = gather(search, structures=_STRUCTURES)
+        found = grow_functions(search, known[0], EFFORTS[self.effort])
+        everything = [FunctionCandidate.of(known[0], search.dictionary), *found]
         everything.sort(key=lambda item: extended_score(observations, item))
         best = everything[0]
         report = {
@@ -91,17 +98,19 @@ class SymbolicModel(VectorFieldModel):
             ],
             "free_numbers": best.free.tolist(),
         }
-        return best.candidate.field(observations, best.dictionary, trajectories, report)
+        return best.field(observations, trajectories, report)
 
     # ------------------------------------------------------------------ given expressions
 
-    def _fitted_expressions(self, trajectories, observations):
-        if len(self.expressions) != trajectories.dim:
+    def _fitted_expressions(
+        self, given: list[str], trajectories: Trajectories, observations: Observations
+    ) -> SymbolicField:
+        if len(given) != trajectories.dim:
             raise ValueError(
                 f"SymbolicModel: expected {trajectories.dim} expressions, one per state "
-                f"({', '.join(trajectories.state_names)}), got {len(self.expressions)}."
+                f"({', '.join(trajectories.state_names)}), got {len(given)}."
             )
-        symbols, expressions = read_expressions(self.expressions, trajectories.state_names)
+        symbols, expressions = read_expressions(given, trajectories.state_names)
         fit = fit_expressions(expressions, symbols, observations, self.start)
         complete = len(observations.first) == trajectories.n_trajectories
         starts = observations.initial_states(fit.starts) * observations.scale
@@ -141,32 +150,30 @@ class SymbolicModel(VectorFieldModel):
         rng = np.random.default_rng(seed)
         if isinstance(field, SymbolicField):
             return EnsembleField(_expression_draws(field, n, rng))
+        assert isinstance(field, DictionaryField)
         return EnsembleField(self._search_draws(field, n, rng))
 
-    def _search_draws(self, field, n, rng):
+    def _search_draws(self, field: DictionaryField, n: int, rng: np.random.Generator) -> list[VectorField]:
         context = self.context_
         observations = observe(self._samples(context))
         scale, unit = observations.scale, observations.time_unit
         terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)
         start = Candidate(coefficients, observations.start, "", "")
         free = field.fit_info.report["free_numbers"]
-        model, fit = LibraryCandidate.of(start, terms, free).fitted(observations, observations.path)
+        model, fit = FunctionCandidate.of(start, terms, free).fitted(observations, observations.path)
         if not np.isfinite(model.parameters).all() or not math.isfinite(fit.misfit):
             raise ValueError(
                 f"{self._who}.ensemble: expected a trajectory fit that converges, got one that diverges; the "
                 "field has no posterior to draw from."
             )
-        return [
-            drawn.candidate.field(observations, drawn.dictionary, context, {})
-            for drawn in model.drawn(observations, fit, n, rng)
-        ]
+        return [drawn.field(observations, context, {}) for drawn in model.drawn(observations, fit, n, rng)]
 
     # ------------------------------------------------------------------ equations and keeping
 
-    def _symbolic_field(self):
+    def _symbolic_field(self) -> Any:
         return self._fitted_field()
 
-    def _field_arrays(self, field):
+    def _field_arrays(self, field: VectorField) -> dict[str, np.ndarray] | None:
         if not isinstance(field, SymbolicField):
             return super()._field_arrays(field)
         names = sorted(field.parameters)
@@ -177,8 +184,8 @@ class SymbolicModel(VectorFieldModel):
             **description_arrays(field),
         }
 
-    def _field_from_arrays(self, saved):
-        if "expressions" not in saved.arrays:
+    def _field_from_arrays(self, saved: SavedModel) -> VectorField:
+        if saved.arrays is None or "expressions" not in saved.arrays:
             return super()._field_from_arrays(saved)
         context = saved.context if saved.field_context is None else saved.field_context
         values = zip(saved.arrays["parameter_names"], saved.arrays["parameter_values"], strict=True)
@@ -189,7 +196,7 @@ class SymbolicModel(VectorFieldModel):
         )
 
 
-def _expression_draws(field, n, rng):
+def _expression_draws(field: SymbolicField, n: int, rng: np.random.Generator) -> list[VectorField]:
     names = sorted(field.parameters)
     mean = np.array([field.parameters[name] for name in names])
     covariance = np.array(field.fit_info.report["covariance"], dtype=float).reshape(len(names), len(names))

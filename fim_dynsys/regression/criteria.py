@@ -1,9 +1,11 @@
 """Noise level and law of observations, and criteria that weigh fit against complexity."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 ADDITIVE_SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Shares of constant variance among which `noise_law` chooses."""
@@ -36,16 +38,16 @@ class NoiseLaw:
     share: np.ndarray
     rms: np.ndarray
 
-    def relative_variance(self, x):
+    def relative_variance(self, x: ArrayLike) -> np.ndarray:
         """Variance at states ``x`` (..., d) divided by ``level^2``."""
         return self.share + (1.0 - self.share) * (np.asarray(x) / self.rms) ** 2
 
-    def weights(self, x):
+    def weights(self, x: ArrayLike) -> np.ndarray:
         """Inverse relative variances at states ``x`` (..., d)."""
         return 1.0 / self.relative_variance(x)
 
 
-def pseudo_residuals(t, x):
+def pseudo_residuals(t: ArrayLike, x: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Observation minus the cubic through its four neighbours, scaled to the variance of one observation.
 
     Gasser, Sroka & Jennen-Steinmetz 1986 (Biometrika 73, 625), with a cubic in place of a line.
@@ -80,7 +82,7 @@ def pseudo_residuals(t, x):
     return (x[centre] - interpolated) / unit[:, None], np.prod(nodes, axis=1) / unit
 
 
-def noise_law(trajectories):
+def noise_law(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseLaw:
     """Level and law of the noise from pseudo-residuals, by likelihood.
 
     A pseudo-residual is noise and the error of the cubic, which is taken for normal with a standard deviation
@@ -121,17 +123,23 @@ def noise_law(trajectories):
         deviance = len(residuals) * np.log(np.maximum(level2, 1e-300)) + np.sum(np.log(relative), axis=1)
         levels.append(level2)
         deviances.append(deviance + (math.log(len(residuals)) if interpolation else 0.0))
-    deviances, columns = np.concatenate(deviances), np.arange(d)
-    best = np.argmin(deviances, axis=0)
-    level = np.sqrt(np.concatenate(levels)[best, columns])
+    best = np.argmin(np.concatenate(deviances), axis=0)
+    level = np.sqrt(np.concatenate(levels)[best, np.arange(d)])
     return NoiseLaw(level, np.array(ADDITIVE_SHARES)[best % len(ADDITIVE_SHARES)], rms)
 
 
-def _moving_mean_square(x):
+def _moving_mean_square(x: np.ndarray) -> np.ndarray:
     return np.mean([x[k : len(x) - 4 + k] ** 2 for k in range(5)], axis=0)
 
 
-def bic(residual_variance, n, active, signal_variance, n_starts=1, floor=VARIANCE_FLOOR):
+def bic(
+    residual_variance: ArrayLike,
+    n: int | np.ndarray,
+    active: int | np.ndarray,
+    signal_variance: ArrayLike,
+    n_starts: int = 1,
+    floor: float = VARIANCE_FLOOR,
+) -> np.ndarray:
     """Bayesian information criterion of a trajectory fit, lower is better (Schwarz 1978).
 
     ``sum_i n_i log(max(variance_i, floor * signal_i)) + (active + n_starts * d) log(sum_i n_i)``; the
@@ -164,26 +172,3 @@ def bic(residual_variance, n, active, signal_variance, n_starts=1, floor=VARIANC
     misfit = np.sum(n * np.log(np.maximum(floored, 1e-300)), axis=-1)
     penalty = (np.asarray(active) + n_starts * d) * math.log(max(float(n.sum()), 2.0))
     return np.where(np.isfinite(variance).all(axis=-1), misfit + penalty, np.inf)
-
-
-def extended_bic(bic_value, active, n_terms, gamma=1.0):
-    """BIC plus ``2 gamma log C(n_terms, active)``: a prior that counts models (Chen & Chen 2008, Biometrika).
-
-    Parameters
-    ----------
-    bic_value : array (...)
-        From `bic`.
-    active : int array (...)
-        Number of coefficients that are not zero.
-    n_terms : int
-        Number of coefficients that could have been chosen.
-    gamma : float
-        0 gives BIC.
-
-    Returns
-    -------
-    array (...)
-    """
-    k = np.asarray(active)
-    log_factorial = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n_terms + 1)))])
-    return bic_value + 2.0 * gamma * (log_factorial[n_terms] - log_factorial[k] - log_factorial[n_terms - k])

@@ -9,7 +9,7 @@ from scipy.stats import qmc
 from fim_dynsys.fields.expressions import compiled, slope
 from fim_dynsys.fields.symbolic import parameter_names
 from fim_dynsys.regression.criteria import bic
-from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.refinement import FitStatus, fit_trajectory, parameter_covariance
 
 _STARTS = 64  # tried per inner parameter, up to four times as many
@@ -41,7 +41,7 @@ class ExpressionProblem:
         A largest set, greedily found, of parameters in which the right-hand sides are jointly linear.
     """
 
-    def __init__(self, expressions, symbols):
+    def __init__(self, expressions: tuple, symbols: tuple) -> None:
         import sympy
 
         self.names = parameter_names(expressions, symbols)
@@ -54,18 +54,18 @@ class ExpressionProblem:
         self._by_p = tuple(entry for row in by_parameter for entry in row)
         self._symbols = (*symbols, *parameters)
 
-    def _values(self, expressions, x, p):
+    def _values(self, expressions: tuple, x: np.ndarray, p: np.ndarray) -> np.ndarray:
         return compiled(expressions, self._symbols)(*x.T, *p).T
 
-    def rhs(self, x, p):
+    def rhs(self, x: np.ndarray, p: np.ndarray) -> np.ndarray:
         """Values (n, d) at points (n, d) and parameters (q,)."""
         return self._values(self._f, x, p)
 
-    def jac_x(self, x, p):
+    def jac_x(self, x: np.ndarray, p: np.ndarray) -> np.ndarray:
         """Derivatives (n, d, d) by the states."""
         return self._values(self._by_x, x, p).reshape(len(x), self.dim, self.dim)
 
-    def jac_p(self, x, p):
+    def jac_p(self, x: np.ndarray, p: np.ndarray) -> np.ndarray:
         """Derivatives (n, d, q) by the parameters."""
         if not self.names:
             return np.zeros((len(x), self.dim, 0))
@@ -100,7 +100,13 @@ class ExpressionFit:
     status: FitStatus
 
 
-def fit_expressions(expressions, symbols, observations, start=None, seed=0):
+def fit_expressions(
+    expressions: tuple,
+    symbols: tuple,
+    observations: Observations,
+    start: dict[str, float] | None = None,
+    seed: int = 0,
+) -> ExpressionFit:
     """Fit the free parameters of right-hand sides to observed trajectories.
 
     Parameters that enter linearly are regressed for given values of the others (variable projection, Golub &
@@ -147,8 +153,8 @@ def fit_expressions(expressions, symbols, observations, start=None, seed=0):
     return min(fits, key=lambda fit: fit.score)
 
 
-def _linear(by_parameter, parameters):
-    chosen = []
+def _linear(by_parameter: list[list], parameters: list) -> np.ndarray:
+    chosen: list[int] = []
     for k, p in enumerate(parameters):
         others = [p, *(parameters[j] for j in chosen)]
         if all(slope(row[k], q) == 0 for row in by_parameter for q in others):
@@ -159,7 +165,7 @@ def _linear(by_parameter, parameters):
 class _Slopes:
     """Smoothed slopes as a regression on the linear parameters, each state in units of its speed."""
 
-    def __init__(self, problem, observations):
+    def __init__(self, problem: ExpressionProblem, observations: Observations) -> None:
         self.problem = problem
         scale, unit = observations.scale, observations.time_unit
         self.x = np.concatenate([states for states, _ in observations.splines]) * scale
@@ -168,7 +174,7 @@ class _Slopes:
         self.root = 1.0 / np.where(speed > 0, speed, 1.0)
         self.target = slopes * self.root
 
-    def profiled(self, p):
+    def profiled(self, p: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
         """Parameters, the linear ones regressed, and residuals (n d,); None where values are not finite."""
         problem, linear = self.problem, self.problem.linear
         p = np.where(linear, 0.0, p)
@@ -183,8 +189,19 @@ class _Slopes:
         p[linear] = solution / size
         return p, target - design / size @ solution
 
+    def judged(self, p: np.ndarray) -> tuple[float, np.ndarray]:
+        """Misfit, infinite where values are not finite, and the parameters, the linear ones regressed."""
+        result = self.profiled(p)
+        return (np.inf, p) if result is None else (float(result[1] @ result[1]), result[0])
 
-def _guesses(problem, slopes, observations, start, seed):
+
+def _guesses(
+    problem: ExpressionProblem,
+    slopes: _Slopes,
+    observations: Observations,
+    start: dict[str, float],
+    seed: int,
+) -> list[np.ndarray]:
     """The best few parameter vectors on smoothed slopes."""
     inner = np.flatnonzero(~problem.linear)
     p = np.array([start.get(name, 0.0) for name in problem.names])
@@ -198,18 +215,18 @@ def _guesses(problem, slopes, observations, start, seed):
     found.sort(key=lambda item: item[0])
     polished = [_polished(slopes, p, inner) for _, p in found[:_POLISHED]]
     polished.sort(key=lambda item: item[0])
-    guesses = []
+    guesses: list[np.ndarray] = []
     for misfit, p in polished:
         if np.isfinite(misfit) and not any(np.allclose(p, known, rtol=1e-2) for known in guesses):
             guesses.append(_with_given(problem, p, start))
     return guesses[:_FITTED]
 
 
-def _with_given(problem, p, start):
+def _with_given(problem: ExpressionProblem, p: np.ndarray, start: dict[str, float]) -> np.ndarray:
     return np.array([start.get(name, value) for name, value in zip(problem.names, p, strict=True)])
 
 
-def _inner_starts(count, observations, seed):
+def _inner_starts(count: int, observations: Observations, seed: int) -> np.ndarray:
     """Values (N, count), log-uniform about the natural sizes: 1, states, their inverses, times and rates."""
     if not count:
         return np.zeros((1, 0))
@@ -223,14 +240,13 @@ def _inner_starts(count, observations, seed):
     return sign * sizes[which] * 10.0 ** (_DECADES * (2.0 * draws[:, :, 2] - 1.0))
 
 
-def _polished(slopes, p, inner):
+def _polished(slopes: _Slopes, p: np.ndarray, inner: np.ndarray) -> tuple[float, np.ndarray]:
     """Inner parameters where the smoothed slopes are fitted best near ``p``: misfit and parameters."""
     if not len(inner):
-        profiled, residuals = slopes.profiled(p)
-        return float(residuals @ residuals), profiled
+        return slopes.judged(p)
     worst = np.full(slopes.target.size, 1e3)
 
-    def residuals(values):
+    def residuals(values: np.ndarray) -> np.ndarray:
         q = p.copy()
         q[inner] = values
         result = slopes.profiled(q)
@@ -239,22 +255,21 @@ def _polished(slopes, p, inner):
     solution = least_squares(residuals, p[inner], x_scale=np.abs(p[inner]) + 1e-12, max_nfev=_EVALUATIONS)
     q = p.copy()
     q[inner] = solution.x
-    result = slopes.profiled(q)
-    return (np.inf, q) if result is None else (float(result[1] @ result[1]), result[0])
+    return slopes.judged(q)
 
 
-def _fitted(problem, observations, guess):
+def _fitted(problem: ExpressionProblem, observations: Observations, guess: np.ndarray) -> ExpressionFit:
     """Trajectory fit in the units of the search."""
     scale, unit = observations.scale, observations.time_unit
     ratio = scale / scale[:, None]
 
-    def rhs(z, p):
+    def rhs(z: np.ndarray, p: np.ndarray) -> np.ndarray:
         return problem.rhs(z * scale, p) * (unit / scale)
 
-    def jac_x(z, p):
+    def jac_x(z: np.ndarray, p: np.ndarray) -> np.ndarray:
         return problem.jac_x(z * scale, p) * (unit * ratio)
 
-    def jac_p(z, p):
+    def jac_p(z: np.ndarray, p: np.ndarray) -> np.ndarray:
         return problem.jac_p(z * scale, p) * (unit / scale)[:, None]
 
     fit = fit_trajectory(

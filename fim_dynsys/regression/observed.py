@@ -1,6 +1,7 @@
 """Observations prepared for regression: smoothed, weighted by their noise, with a unit of time."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -8,7 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, noise_law
-from fim_dynsys.regression.smoothing import TIME_AWARE, smallest_gap
+from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother, smallest_gap
+from fim_dynsys.trajectories import Trajectories
 
 SPLINE = TIME_AWARE[-1]
 """Smoother whose states trajectory fits start from."""
@@ -63,42 +65,42 @@ class Observations:
     splines: list
 
     @cached_property
-    def path(self):
+    def path(self) -> list[np.ndarray]:
         """Smoothed states (n, d) of each piece."""
         return [states for states, _ in self.splines]
 
     @cached_property
-    def start(self):
+    def start(self) -> np.ndarray:
         """Smoothed first states (P, d) of the pieces."""
         return np.stack([states[0] for states in self.path])
 
     @cached_property
-    def start_variance(self):
+    def start_variance(self) -> np.ndarray:
         """Variance (d,) of ``start``: half the noise's, and that of 0.3 % of the signal."""
         return 0.5 * self.law.level**2 + (3e-3) ** 2 * self.signal_variance
 
     @property
-    def dim(self):
+    def dim(self) -> int:
         """Number of coordinates."""
         return self.z.shape[2]
 
     @cached_property
-    def n(self):
+    def n(self) -> int:
         """Number of samples."""
         return sum(len(t) for t, _ in self.samples)
 
     @property
-    def span(self):
+    def span(self) -> float:
         """Longest observed time, scaled."""
         return max(t[-1] for t, _ in self.samples)
 
-    def smoothed(self, smoother):
+    def smoothed(self, smoother: Smoother) -> list[tuple[np.ndarray, np.ndarray]]:
         """Pairs of states and slopes (n, d), one per piece."""
         if smoother is SPLINE:
             return self.splines
         return [smoother(t, z, span=self.span) for t, z in self.samples]
 
-    def row_weights(self, smoother):
+    def row_weights(self, smoother: Smoother) -> np.ndarray:
         """Weights (N,) of the smoothed slopes of all samples in a regression.
 
         Differences weigh less where gaps are smaller than usual and the state travels less than its noise in
@@ -110,7 +112,7 @@ class Observations:
         differences = np.concatenate([np.full(len(t), smoother.differentiates(t)) for t in times])
         return np.where(differences, known, 1.0)
 
-    def initial_states(self, starts):
+    def initial_states(self, starts: np.ndarray) -> np.ndarray:
         """First states (T, d) of the trajectories where the pieces start at ``starts`` (P, d)."""
         states = self.first.copy()
         for (trajectory, sample), start in zip(self.origin, starts, strict=True):
@@ -118,35 +120,37 @@ class Observations:
                 states[trajectory] = start
         return states
 
-    def weights_over(self, variance):
+    def weights_over(self, variance: float | np.ndarray) -> list[np.ndarray]:
         """Weights (n, d) of the samples of each piece, divided by variances (d,) or a number."""
         return [w[: len(t)] / variance for w, (t, _) in zip(self.weights, self.samples, strict=True)]
 
     @cached_property
-    def noise_variance(self):
+    def noise_variance(self) -> np.ndarray:
         """Variance (d,) of the noise, or of what counts as none; positive."""
         return np.maximum(_noise_variance(self.law, self.signal_variance), 1e-300)
 
     @property
-    def _speed(self):
+    def _speed(self) -> float:
         """Root mean square of the scaled speed: one standard deviation per unit of time."""
         return float(np.sqrt(np.mean(np.var(np.concatenate([z for _, z in self.samples]), axis=0)))) or 1.0
 
     @cached_property
-    def signal_variance(self):
+    def signal_variance(self) -> np.ndarray:
         """Weighted variance (d,) of the states about their mean."""
         total = self.weights.sum(axis=(0, 1))
         mean = (self.weights * self.z).sum(axis=(0, 1)) / total
         return (self.weights * (self.z - mean) ** 2).sum(axis=(0, 1)) / self.n
 
-    def residual_variance(self, path):
+    def residual_variance(self, path: np.ndarray) -> np.ndarray:
         """Weighted mean squared residual (..., d) of paths (..., T, n, d)."""
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.where(self.weights > 0, self.weights * (path - self.z) ** 2, 0.0)
             return squares.sum(axis=(-3, -2)) / self.n
 
 
-def complete_samples(trajectories, who, least):
+def complete_samples(
+    trajectories: Trajectories, who: str, least: float
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Complete samples of the trajectories with two or more: pairs of times (n,) and states (n, d).
 
     Raises
@@ -163,7 +167,7 @@ def complete_samples(trajectories, who, least):
     return samples
 
 
-def largest_degree(dim, n):
+def largest_degree(dim: int, n: int) -> int:
     """Largest total degree up to 3 whose monomials are few, and at most half as many as the n samples."""
     for degree in (3, 2):
         terms = math.comb(dim + degree, degree)
@@ -172,7 +176,7 @@ def largest_degree(dim, n):
     return 1
 
 
-def observe(samples):
+def observe(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Observations:
     """Scale samples and estimate their noise.
 
     Parameters
@@ -206,7 +210,9 @@ def observe(samples):
     )
 
 
-def _pieces(samples, law):
+def _pieces(
+    samples: Sequence[tuple[np.ndarray, np.ndarray]], law: NoiseLaw
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[tuple[np.ndarray, np.ndarray]], tuple, float]:
     """Samples cut at gaps that are too long, in units of their pace; their splines; origins; that unit."""
     origin = [(k, 0) for k in range(len(samples))]
     while True:
@@ -222,7 +228,11 @@ def _pieces(samples, law):
         samples = [(samples[k][0][a:b] - samples[k][0][a], samples[k][1][a:b]) for k, a, b in pieces]
 
 
-def _time_unit(samples, smooth, law):
+def _time_unit(
+    samples: Sequence[tuple[np.ndarray, np.ndarray]],
+    smooth: Sequence[tuple[np.ndarray, np.ndarray]],
+    law: NoiseLaw,
+) -> float:
     """Time in which the state travels one standard deviation, by the root mean square of the speed.
 
     Speeds weigh less where neighbours are so close in time that noise makes the difference. Half the gaps at
@@ -242,7 +252,7 @@ def _time_unit(samples, smooth, law):
     return max(math.sqrt(spread / speed), shortest)
 
 
-def _precision(times, squared_delay):
+def _precision(times: Sequence[np.ndarray], squared_delay: float) -> np.ndarray:
     """Relative precision (N,) of differences, 1 at the median gap and above.
 
     The error of a slope over the gap ``g`` is ``1 + squared_delay / g^2`` times the variance of the slopes,
@@ -254,6 +264,6 @@ def _precision(times, squared_delay):
     return np.minimum((1.0 + delay**2) * (gaps / usual / np.hypot(gaps / usual, delay)) ** 2, 1.0)
 
 
-def _noise_variance(law, signal_variance):
+def _noise_variance(law: NoiseLaw, signal_variance: np.ndarray) -> np.ndarray:
     """Noise variances (d,), at least those that `bic` does not tell from none."""
     return np.maximum(law.level**2, VARIANCE_FLOOR * signal_variance)

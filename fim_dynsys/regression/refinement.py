@@ -1,12 +1,15 @@
 """Trajectory fits: parameters and initial states by multiple shooting with forward sensitivities."""
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fim_dynsys.regression.shooting import DAMPING, PACE_LIMIT, Data, Shooting
+from fim_dynsys.regression.shooting import DAMPING, PACE_LIMIT, Data, Linearisation, Shooting, tangent_maps
+from fim_dynsys.trajectories import Trajectories
 
 _DECREASE = 1e-5  # relative decrease of the merit below which a stage has converged
 
@@ -54,24 +57,24 @@ class TrajectoryFit:
 
 
 def fit_trajectory(
-    rhs,
-    jac_x,
-    jac_p,
-    parameters,
-    initial_states,
-    trajectories,
-    weights=None,
-    segments=(5, 1),
-    prior_precision=None,
-    time_limit=None,
+    rhs: Callable | None,
+    jac_x: Callable | None,
+    jac_p: Callable | None,
+    parameters: ArrayLike,
+    initial_states: ArrayLike,
+    trajectories: Trajectories | Sequence[tuple[np.ndarray, np.ndarray]],
+    weights: Sequence[np.ndarray] | None = None,
+    segments: Sequence[int] = (5, 1),
+    prior_precision: ArrayLike | None = None,
+    time_limit: float | None = None,
     *,
-    start_precision=None,
-    paths=None,
-    max_step=None,
-    max_iterations=12,
-    check=True,
-    interval_maps=None,
-):
+    start_precision: ArrayLike | None = None,
+    paths: Sequence[np.ndarray] | None = None,
+    max_step: float | None = None,
+    max_iterations: int = 12,
+    check: bool = True,
+    interval_maps: Callable | None = None,
+) -> TrajectoryFit:
     """Fit the parameters and initial states of a field to observed trajectories.
 
     Weighted least squares by lifted multiple shooting: the states at all observation times are kept as
@@ -153,14 +156,19 @@ def fit_trajectory(
     pull = np.zeros_like(x0)
     if start_precision is not None:
         pull = np.broadcast_to(np.asarray(start_precision, dtype=np.float64), x0.shape)
+    if interval_maps is None:
+        if rhs is None or jac_x is None or jac_p is None:
+            raise ValueError("fit_trajectory: expected rhs, jac_x and jac_p, or interval_maps, got neither.")
+        interval_maps = tangent_maps(rhs, jac_x, jac_p)
     deadline = None if time_limit is None else time.process_time() + time_limit
     with np.errstate(all="ignore"):
-        max_step = _default_step(rhs, p0, data) if max_step is None else max_step
-        problem = Shooting(rhs, jac_x, jac_p, interval_maps, data, (prior, p0), (pull, x0), max_step)
+        if max_step is None:
+            max_step = _default_step(rhs, p0, data)
+        problem = Shooting(rhs, interval_maps, data, (prior, p0), (pull, x0), max_step)
         return _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check)
 
 
-def expected_gains(information, score, active):
+def expected_gains(information: np.ndarray, score: np.ndarray, active: np.ndarray) -> np.ndarray:
     """Fall of a fit's misfit that freeing each further parameter promises, to first order.
 
     The gain of a parameter is its squared score over its information, both given the active parameters (the
@@ -190,7 +198,7 @@ def expected_gains(information, score, active):
     return gains
 
 
-def parameter_covariance(fit, n):
+def parameter_covariance(fit: TrajectoryFit, n: int) -> np.ndarray:
     """Covariance of fitted parameters by the linearised fit.
 
     A prior as wide as ten times each parameter holds those that the data do not determine.
@@ -215,8 +223,15 @@ def parameter_covariance(fit, n):
 
 
 def path_response(
-    interval_maps, parameters, paths, trajectories, weights, expected_starts, start_precision, max_step
-):
+    interval_maps: Callable,
+    parameters: ArrayLike,
+    paths: Sequence[np.ndarray],
+    trajectories: Trajectories | Sequence[tuple[np.ndarray, np.ndarray]],
+    weights: Sequence[np.ndarray],
+    expected_starts: np.ndarray,
+    start_precision: ArrayLike,
+    max_step: float,
+) -> tuple[np.ndarray, np.ndarray, float]:
     """How the misfit of given paths depends on all parameters, to second order; the starts are free.
 
     Parameters
@@ -246,7 +261,7 @@ def path_response(
     prior = np.zeros((len(p), len(p))), p
     pull = np.broadcast_to(np.asarray(start_precision, dtype=np.float64), expected_starts.shape)
     with np.errstate(all="ignore"):
-        problem = Shooting(None, None, None, interval_maps, data, prior, (pull, expected_starts), max_step)
+        problem = Shooting(None, interval_maps, data, prior, (pull, expected_starts), max_step)
         linear = problem.linearise(p, nodes, data.segments(1))
         if not np.isfinite(linear.merit):
             return problem.prior, problem.rest, np.inf
@@ -254,10 +269,20 @@ def path_response(
     return information, score, linear.merit
 
 
-def _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check):
+def _staged(
+    problem: Shooting,
+    p0: np.ndarray,
+    x0: np.ndarray,
+    paths: Sequence[np.ndarray] | np.ndarray | None,
+    segments: Sequence[int],
+    max_iterations: int,
+    deadline: float | None,
+    check: bool,
+) -> TrajectoryFit:
     data = problem.data
     first = problem.integrate(p0, x0) if check or paths is None else None
     if paths is None:
+        assert first is not None
         paths = first if data.stays_near(first) else data.filled()
     nodes = np.array(paths if isinstance(paths, np.ndarray) else np.concatenate(paths), dtype=np.float64)
     p, status, iterations, information, merit = p0, FitStatus.STALLED, 0, problem.prior, np.inf
@@ -271,6 +296,7 @@ def _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check):
     if not check:
         misfit = merit - problem.prior_cost(p, starts)
         return TrajectoryFit(p, starts, misfit, data.split(nodes), information, status, iterations)
+    assert first is not None
     start_misfit = data.misfit(first)
     final = problem.integrate(p, starts)
     misfit = data.misfit(final)
@@ -285,7 +311,14 @@ def _staged(problem, p0, x0, paths, segments, max_iterations, deadline, check):
     return TrajectoryFit(p, starts, misfit, data.split(final), information, status, iterations)
 
 
-def _stage(problem, p, nodes, count, max_iterations, deadline):
+def _stage(
+    problem: Shooting,
+    p: np.ndarray,
+    nodes: np.ndarray,
+    count: int,
+    max_iterations: int,
+    deadline: float | None,
+) -> tuple[np.ndarray, np.ndarray, Linearisation, FitStatus, int]:
     """Levenberg-Marquardt steps with ``count`` free starts per trajectory."""
     segments = problem.data.segments(count)
     linear = problem.linearise(p, nodes, segments)
@@ -317,7 +350,9 @@ def _stage(problem, p, nodes, count, max_iterations, deadline):
     return p, nodes, linear, status, used
 
 
-def _default_step(rhs, p, data):
+def _default_step(rhs: Callable | None, p: np.ndarray, data: Data) -> float:
+    if rhs is None:
+        raise ValueError("fit_trajectory: expected rhs or max_step, got neither.")
     points = data.filled()
     speed = np.mean(rhs(points, p) ** 2)
     spread = np.mean(np.var(points, axis=0))

@@ -1,11 +1,14 @@
 """Integration of many candidate fields at once over the observation times."""
 
+from collections.abc import Callable
+
 import numpy as np
 
-from fim_dynsys.regression.kernels.rollouts import rollouts
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.kernels.integration import integrate
 
 
-def substeps(t, limit):
+def substeps(t: np.ndarray, limit: float) -> np.ndarray:
     """Number of Runge-Kutta steps in each interval so that none is longer than ``limit``.
 
     Parameters
@@ -22,7 +25,14 @@ def substeps(t, limit):
     return np.maximum(np.ceil(np.diff(t, axis=-1) / limit - 1e-9), 1).astype(np.int64)
 
 
-def rollout(dictionary, coefficients, x0, t, limit, bound=1e6):
+def rollout(
+    dictionary: Dictionary,
+    coefficients: np.ndarray,
+    x0: np.ndarray,
+    t: np.ndarray,
+    limit: float,
+    bound: float = 1e6,
+) -> np.ndarray:
     """Trajectories of many dictionary fields by the classical Runge-Kutta method with fixed steps.
 
     Parameters
@@ -45,7 +55,7 @@ def rollout(dictionary, coefficients, x0, t, limit, bound=1e6):
     array (K, T, n, d)
         nan from where a field was given up, and on its later trajectories.
     """
-    return rollouts(
+    return integrate(
         dictionary.packed,
         np.ascontiguousarray(coefficients, dtype=np.float64),
         np.ascontiguousarray(x0, dtype=np.float64),
@@ -55,7 +65,7 @@ def rollout(dictionary, coefficients, x0, t, limit, bound=1e6):
     )
 
 
-def runge_kutta(rhs, x, h):
+def runge_kutta(rhs: Callable[[np.ndarray], np.ndarray], x: np.ndarray, h: float | np.ndarray) -> np.ndarray:
     """One step of the classical Runge-Kutta method of order four from ``x`` over ``h``."""
     k1 = rhs(x)
     k2 = rhs(x + (0.5 * h) * k1)

@@ -1,6 +1,7 @@
 """Multiple shooting: integration over intervals, linearised and condensed to starts and parameters."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -9,6 +10,7 @@ import numpy as np
 
 from fim_dynsys.regression.kernels.shooting import eliminate_starts, gauss_newton_step, linearised
 from fim_dynsys.regression.rollout import runge_kutta
+from fim_dynsys.trajectories import Trajectories
 
 PACE_LIMIT = 0.15  # default step in units of the time in which the state travels one standard deviation
 DAMPING = (1e-4, 1e8)  # first Levenberg-Marquardt factor, and the one at which a stage gives up
@@ -24,8 +26,12 @@ class Data:
     first: np.ndarray  # (T + 1,), the last entry is the number of samples
 
     @classmethod
-    def of(cls, trajectories, weights):
-        pairs = trajectories.arrays() if hasattr(trajectories, "arrays") else list(trajectories)
+    def of(
+        cls,
+        trajectories: Trajectories | Sequence[tuple[np.ndarray, np.ndarray]],
+        weights: Sequence[np.ndarray] | None,
+    ) -> "Data":
+        pairs = trajectories.arrays() if isinstance(trajectories, Trajectories) else list(trajectories)
         times = [np.asarray(t, float) for t, _ in pairs]
         values = [np.asarray(x, float) for _, x in pairs]
         given = [np.ones_like(x) for x in values]
@@ -38,18 +44,19 @@ class Data:
                     f"got {t.shape}, {x.shape} and {w.shape}."
                 )
         first = np.concatenate([[0], np.cumsum([len(t) for t in times])])
-        times, values, given = (np.concatenate(part) for part in (times, values, given))
-        return cls(times, values, np.where(np.isfinite(values), given, 0.0), first)
+        stacked = np.concatenate(values)
+        known = np.where(np.isfinite(stacked), np.concatenate(given), 0.0)
+        return cls(np.concatenate(times), stacked, known, first)
 
     @property
-    def dim(self):
+    def dim(self) -> int:
         return self.values.shape[1]
 
-    def split(self, path):
+    def split(self, path: np.ndarray) -> list[np.ndarray]:
         """One array per trajectory."""
         return np.split(path, self.first[1:-1])
 
-    def filled(self):
+    def filled(self) -> np.ndarray:
         """Observations with missing values interpolated in time."""
         out = self.values.copy()
         for a, b in pairwise(self.first):
@@ -60,15 +67,15 @@ class Data:
                 )
         return out
 
-    def residuals(self, path):
+    def residuals(self, path: np.ndarray) -> np.ndarray:
         """Observed minus path, 0 where missing."""
         return np.where(self.weights > 0, self.values - path, 0.0)
 
-    def misfit(self, path):
+    def misfit(self, path: np.ndarray) -> float:
         total = float(np.sum(self.weights * self.residuals(path) ** 2))
         return total if np.isfinite(path).all() and np.isfinite(total) else np.inf
 
-    def stays_near(self, path):
+    def stays_near(self, path: np.ndarray) -> bool:
         """Whether a path explains more than half of the weighted variance within the trajectories."""
         means = np.empty_like(path)
         for a, b in pairwise(self.first):
@@ -76,7 +83,7 @@ class Data:
             means[a:b] = np.sum(w * x, axis=0) / np.maximum(w.sum(axis=0), 1e-300)
         return self.misfit(path) < 0.5 * self.misfit(means)
 
-    def segments(self, count):
+    def segments(self, count: int) -> "Segments":
         """``count`` segments per trajectory."""
         parts = []
         for a, b in pairwise(self.first):
@@ -85,6 +92,44 @@ class Data:
         bounds = np.concatenate([*parts, self.first[-1:]])
         heads = np.searchsorted(bounds, self.first[:-1])
         return Segments(bounds, heads, self.weights.mean(axis=0) * np.diff(bounds).mean())
+
+
+def tangent_maps(rhs: Callable, jac_x: Callable, jac_p: Callable) -> Callable:
+    """The ``interval_maps`` of `fit_trajectory` from a right-hand side and its derivatives."""
+
+    def maps(
+        p: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        x = nodes[:-1].copy()
+        n, d = x.shape
+        tangent = np.zeros((n, d, d + len(p)))
+        tangent[:, range(d), range(d)] = 1.0
+        for k in range(int(counts.max())):
+            rows = slice(None) if k < counts.min() else np.flatnonzero(counts > k)
+            x[rows], tangent[rows] = step(p, x[rows], tangent[rows], steps[rows])
+        return x, tangent
+
+    def step(
+        p: np.ndarray, x: np.ndarray, tangent: np.ndarray, h: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        d = x.shape[1]
+        h1, h2 = h[:, None], h[:, None, None]
+
+        def stage(z: np.ndarray, dz: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            slope = jac_x(z, p) @ dz
+            slope[:, :, d:] += jac_p(z, p)
+            return rhs(z, p), slope
+
+        k1, s1 = stage(x, tangent)
+        k2, s2 = stage(x + 0.5 * h1 * k1, tangent + 0.5 * h2 * s1)
+        k3, s3 = stage(x + 0.5 * h1 * k2, tangent + 0.5 * h2 * s2)
+        k4, s4 = stage(x + h1 * k3, tangent + h2 * s3)
+        return (
+            x + h1 / 6.0 * (k1 + 2.0 * (k2 + k3) + k4),
+            tangent + h2 / 6.0 * (s1 + 2.0 * (s2 + s3) + s4),
+        )
+
+    return maps
 
 
 class Segments(NamedTuple):
@@ -105,9 +150,17 @@ class Linearisation:
 
 
 class Shooting:
-    def __init__(self, rhs, jac_x, jac_p, interval_maps, data, parameter_prior, start_prior, max_step):
-        self.rhs, self.jac_x, self.jac_p, self.data = rhs, jac_x, jac_p, data
-        self.interval_maps = self._interval_maps if interval_maps is None else interval_maps
+    def __init__(
+        self,
+        rhs: Callable | None,
+        interval_maps: Callable,
+        data: Data,
+        parameter_prior: tuple[np.ndarray, np.ndarray],
+        start_prior: tuple[np.ndarray, np.ndarray],
+        max_step: float,
+    ) -> None:
+        self.rhs, self.data = rhs, data
+        self.interval_maps = interval_maps
         self.prior, self.prior_mean = parameter_prior
         self.has_prior = bool(self.prior.any())
         self.rest = np.zeros(len(self.prior))
@@ -119,7 +172,7 @@ class Shooting:
         self.counts = np.maximum(np.ceil(times / max_step - 1e-9), 1).astype(np.int64)
         self.steps = times / self.counts
 
-    def prior_cost(self, p, starts):
+    def prior_cost(self, p: np.ndarray, starts: np.ndarray) -> float:
         """What the priors of parameters and initial states add to the misfit."""
         away = starts - self.expected_starts
         cost = np.vdot(self.pull * away, away)
@@ -128,64 +181,44 @@ class Shooting:
             cost = change @ self.prior @ change + cost
         return float(cost)
 
-    def integrate(self, p, starts):
+    def integrate(self, p: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Path from the starts, trajectory by trajectory; nan after overflow."""
+        rhs = self.rhs
+        if rhs is None:
+            raise ValueError("fit_trajectory: expected rhs where paths are integrated, got None; give it.")
         path = np.full(self.data.values.shape, np.nan)
         for start, (a, b) in zip(starts, pairwise(self.data.first), strict=True):
             path[a] = start
             x = np.array(start)[None]
             for j in range(a, b - 1):
                 for _ in range(self.counts[j]):
-                    x = runge_kutta(lambda z: self.rhs(z, p), x, self.steps[j])
+                    x = runge_kutta(lambda z: rhs(z, p), x, self.steps[j])
                 if not np.isfinite(x).all():
                     break
                 path[j + 1] = x[0]
         return path
 
-    def _interval_maps(self, p, nodes, steps, counts):
-        x = nodes[:-1].copy()
-        n, d = x.shape
-        tangent = np.zeros((n, d, d + len(p)))
-        tangent[:, range(d), range(d)] = 1.0
-        for k in range(int(counts.max())):
-            rows = slice(None) if k < counts.min() else np.flatnonzero(counts > k)
-            x[rows], tangent[rows] = self._tangent_step(p, x[rows], tangent[rows], steps[rows])
-        return x, tangent
-
-    def _tangent_step(self, p, x, tangent, h):
-        d = x.shape[1]
-        h1, h2 = h[:, None], h[:, None, None]
-
-        def stage(z, dz):
-            slope = self.jac_x(z, p) @ dz
-            slope[:, :, d:] += self.jac_p(z, p)
-            return self.rhs(z, p), slope
-
-        k1, s1 = stage(x, tangent)
-        k2, s2 = stage(x + 0.5 * h1 * k1, tangent + 0.5 * h2 * s1)
-        k3, s3 = stage(x + 0.5 * h1 * k2, tangent + 0.5 * h2 * s2)
-        k4, s4 = stage(x + h1 * k3, tangent + h2 * s3)
-        return (
-            x + h1 / 6.0 * (k1 + 2.0 * (k2 + k3) + k4),
-            tangent + h2 / 6.0 * (s1 + 2.0 * (s2 + s3) + s4),
-        )
-
-    def linearise(self, p, nodes, segments):
+    def linearise(self, p: np.ndarray, nodes: np.ndarray, segments: Segments) -> Linearisation:
         data = self.data
         maps = self.interval_maps(p, nodes, self.steps, self.counts)
+        own = segments.bounds, segments.heads, segments.gap_weight
         merit, sensitivities, normal, moment = linearised(
-            maps, nodes, data.values, data.weights, tuple(segments), (self.pull, self.expected_starts)
+            maps, nodes, data.values, data.weights, own, (self.pull, self.expected_starts)
         )
         merit += self.prior_cost(p, nodes[self.heads])
         merit = merit if math.isfinite(merit) else np.inf
         return Linearisation(merit, sensitivities, segments.bounds, normal, moment)
 
-    def _eliminated(self, linear, damping, p):
+    def _eliminated(
+        self, linear: Linearisation, damping: float, p: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Normal equations of the parameters alone, prior included, and what the starts follow from."""
         total, right, solved = eliminate_starts(linear.normal, linear.moment, self.data.dim, damping)
         return total + self.prior, right - self.prior @ (p - self.prior_mean), solved
 
-    def step(self, linear, p, nodes, damping):
+    def step(
+        self, linear: Linearisation, p: np.ndarray, nodes: np.ndarray, damping: float
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Parameters and nodes after one damped Gauss-Newton step."""
         change, update = gauss_newton_step(
             linear.normal,
@@ -198,7 +231,7 @@ class Shooting:
         )
         return p + change, nodes + update
 
-    def information(self, linear):
+    def information(self, linear: Linearisation) -> np.ndarray:
         if not np.isfinite(linear.merit):
             return self.prior
         return self._eliminated(linear, 0.0, self.prior_mean)[0]

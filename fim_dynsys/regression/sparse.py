@@ -3,13 +3,16 @@
 import math
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fim_dynsys.regression.kernels.elimination import eliminate
 
 _JITTER = 1e-14  # of the scaled diagonal: as small as the rounding errors of the normal matrix itself
 
 
-def normal_equations(columns, targets, weights=None):
+def normal_equations(
+    columns: np.ndarray, targets: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Normal matrices of regressing each target on the columns.
 
     Parameters
@@ -42,7 +45,9 @@ def normal_equations(columns, targets, weights=None):
     return gram, (weighted @ y)[..., 0], np.sum(weights * targets**2, axis=-2)
 
 
-def solve_supports(gram, moment, support, ridge=0.0):
+def solve_supports(
+    gram: np.ndarray, moment: np.ndarray, support: np.ndarray, ridge: float | np.ndarray = 0.0
+) -> np.ndarray:
     """Ridge regression restricted to supports.
 
     Parameters
@@ -71,7 +76,14 @@ def solve_supports(gram, moment, support, ridge=0.0):
     return scale * np.linalg.solve(matrix, (scale * moment)[..., None])[..., 0]
 
 
-def stlsq(gram, moment, threshold=0.1, alpha=0.05, normalize_columns=False, unbias=True, max_iter=20):
+def stlsq(
+    gram: np.ndarray,
+    moment: np.ndarray,
+    threshold: float | np.ndarray = 0.1,
+    alpha: float | np.ndarray = 0.05,
+    normalize_columns: bool | np.ndarray = False,
+    max_iter: int = 20,
+) -> np.ndarray:
     """Sequentially thresholded least squares, equal to ``pysindy.STLSQ`` to rounding.
 
     Brunton, Proctor & Kutz 2016 (PNAS 113, 3932): alternate a ridge regression on the support with dropping
@@ -87,8 +99,6 @@ def stlsq(gram, moment, threshold=0.1, alpha=0.05, normalize_columns=False, unbi
         Smallest coefficient kept, and ridge.
     normalize_columns : bool or array (...)
         Whether threshold and ridge refer to columns of unit norm.
-    unbias : bool
-        Whether the last step is the refit without ridge.
     max_iter : int
         Largest number of ridge regressions.
 
@@ -120,12 +130,10 @@ def stlsq(gram, moment, threshold=0.1, alpha=0.05, normalize_columns=False, unbi
         if not len(busy):
             break
     support = np.abs(coefficients) > 1e-14
-    if unbias:
-        coefficients = solve_supports(gram, moment, support)
-    return coefficients.reshape(*batch, m) / norms
+    return solve_supports(gram, moment, support).reshape(*batch, m) / norms
 
 
-def backward_elimination(gram, moment):
+def backward_elimination(gram: np.ndarray, moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Order in which least squares gives up its terms, the cheapest one first.
 
     Dropping term ``j`` raises the residual sum of squares by ``c_j^2 / (G^-1)_jj`` (Miller 2002, Subset
@@ -159,7 +167,7 @@ def backward_elimination(gram, moment):
     return order.reshape(*batch, m), costs.reshape(*batch, m)
 
 
-def backward_path(gram, moment, tolerances):
+def backward_path(gram: np.ndarray, moment: np.ndarray, tolerances: ArrayLike) -> np.ndarray:
     """Backward elimination stopped at several tolerances, each support refitted.
 
     Parameters

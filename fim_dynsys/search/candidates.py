@@ -1,18 +1,19 @@
 """Sparse polynomial candidates from smoothed data, each judged by integrating it."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import bic
-from fim_dynsys.regression.observed import SPLINE, STEP_LIMIT, observe
-from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.regression.observed import SPLINE, Observations
+from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
 from fim_dynsys.regression.sparse import backward_path, normal_equations, solve_supports, stlsq
+from fim_dynsys.search.problem import Search
+from fim_dynsys.trajectories import Trajectories
 
 STLSQ_SETTINGS = ((0.01, False), (0.03, False), (0.1, False), (0.1, True), (0.5, True))
 """Threshold, and whether it refers to columns and targets of unit root mean square."""
@@ -62,24 +63,22 @@ class Candidate:
     inner: int = 0
 
     @property
-    def support(self):
+    def support(self) -> np.ndarray:
         """Which coefficients are not zero (m, d)."""
         return self.coefficients != 0
 
     @property
-    def is_finite(self):
+    def is_finite(self) -> bool:
         """Whether the coefficients and the initial states are numbers."""
         return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.start).all())
 
-    def field(self, observations, dictionary, trajectories, report):
+    def field(self, search: Search, trajectories: Trajectories, report: dict) -> DictionaryField:
         """The candidate as a field in the units of the trajectories it was inferred from.
 
         Parameters
         ----------
-        observations : Observations
-            What the candidate was scaled by.
-        dictionary : Dictionary
-            Its terms.
+        search : Search
+            Data and terms.
         trajectories : Trajectories
             Context of the field.
         report : dict
@@ -89,7 +88,8 @@ class Candidate:
         -------
         DictionaryField
         """
-        terms, coefficients = dictionary.rescaled(
+        observations = search.observations
+        terms, coefficients = search.dictionary.rescaled(
             self.coefficients, observations.scale, observations.time_unit
         )
         complete = len(observations.first) == trajectories.n_trajectories
@@ -101,15 +101,15 @@ class Candidate:
         return DictionaryField(terms, coefficients, context=trajectories, fit_info=info)
 
 
-def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
+def propose(
+    search: Search, degrees: Sequence[int] = (1, 2, 3), smoothers: Sequence[Smoother] = TIME_AWARE
+) -> list[Candidate]:
     """Sparse fits of smoothed slopes on the dictionary's terms of each degree.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Monomials.
+    search : Search
+        Data and terms.
     degrees : sequence of int
         Largest total degrees.
     smoothers : sequence of Smoother
@@ -120,25 +120,28 @@ def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
     list of Candidate
         Without scores and without duplicates.
     """
+    observations = search.observations
     at_rest = np.stack([z.mean(axis=0) for _, z in observations.samples])
-    candidates = [Candidate(np.zeros((len(dictionary), observations.dim)), at_rest, REST, SPLINE.name)]
+    candidates = [Candidate(np.zeros((len(search.dictionary), observations.dim)), at_rest, REST, SPLINE.name)]
     smoothed = [observations.smoothed(smoother) for smoother in smoothers]
     problems = [
-        _weighted_equations(observations, dictionary, smoother, *_stacked(fits))
+        _weighted_equations(search, smoother, *_stacked(fits))
         for smoother, fits in zip(smoothers, smoothed, strict=True)
     ]
     gram, moment, total = (np.stack(part) for part in zip(*problems, strict=True))
-    total_degree, found, seen = dictionary.exponents.sum(axis=1), [], set()
+    total_degree = search.dictionary.exponents.sum(axis=1)
+    found: list[tuple[str, np.ndarray]] = []
+    seen = set()
     for degree in degrees:
         inside = np.flatnonzero(total_degree <= degree)
         if degree > 1 and len(inside) * 2 > observations.n:
             continue
         names, fits = _sparse_fits(gram[..., inside[:, None], inside], moment[..., inside], total)
-        coefficients = np.zeros((*fits.shape[:2], len(dictionary), observations.dim))
+        coefficients = np.zeros((*fits.shape[:2], len(search.dictionary), observations.dim))
         coefficients[:, :, inside] = np.swapaxes(fits, -1, -2)
         found += zip([f"degree {degree}, {name}" for name in names], coefficients, strict=True)
-    for number, (smoother, fits) in enumerate(zip(smoothers, smoothed, strict=True)):
-        start = np.stack([states[0] for states, _ in fits])
+    for number, (smoother, own) in enumerate(zip(smoothers, smoothed, strict=True)):
+        start = np.stack([states[0] for states, _ in own])
         for name, coefficients in found:
             values = coefficients[number]
             key = values.tobytes()
@@ -148,17 +151,20 @@ def propose(observations, dictionary, degrees=(1, 2, 3), smoothers=TIME_AWARE):
     return candidates
 
 
-def _stacked(fits):
+def _stacked(fits: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """States and slopes (N, d) of all pieces."""
-    return tuple(np.concatenate(part) for part in zip(*fits, strict=True))
+    states, slopes = zip(*fits, strict=True)
+    return np.concatenate(states), np.concatenate(slopes)
 
 
-def _weighted_equations(observations, dictionary, smoother, states, slopes):
-    root = np.sqrt(observations.row_weights(smoother))[:, None]
-    return normal_equations(root * dictionary.evaluate(states), root * slopes)
+def _weighted_equations(
+    search: Search, smoother: Smoother, states: np.ndarray, slopes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    root = np.sqrt(search.observations.row_weights(smoother))[:, None]
+    return normal_equations(root * search.dictionary.evaluate(states), root * slopes)
 
 
-def _sparse_fits(gram, moment, total):
+def _sparse_fits(gram: np.ndarray, moment: np.ndarray, total: np.ndarray) -> tuple[list[str], np.ndarray]:
     """Names of the settings, and the coefficients (settings, smoothers, d, m) of each."""
     threshold = np.array([s for s, _ in STLSQ_SETTINGS])[:, None, None]
     unit = np.array([u for _, u in STLSQ_SETTINGS])[:, None, None]
@@ -169,12 +175,14 @@ def _sparse_fits(gram, moment, total):
     return names, np.concatenate([thresholded, np.moveaxis(backward, -2, 0)])
 
 
-def score(observations, candidate, variance):
+def score(observations: Observations, candidate: Candidate, variance: np.ndarray) -> Candidate:
     """The candidate with residual variances (d,) and its BIC."""
     return _scored(observations, [candidate], variance[None])[0]
 
 
-def _scored(observations, candidates, variances):
+def _scored(
+    observations: Observations, candidates: list[Candidate], variances: np.ndarray
+) -> list[Candidate]:
     active = [np.count_nonzero(c.coefficients) + c.inner for c in candidates]
     signal, starts = observations.signal_variance, len(observations.samples)
     values = bic(variances, observations.n, np.array(active), signal, starts)
@@ -184,15 +192,13 @@ def _scored(observations, candidates, variances):
     ]
 
 
-def judge(observations, dictionary, candidates):
+def judge(search: Search, candidates: list[Candidate]) -> list[Candidate]:
     """Integrate every candidate from its own start over the observation times and score it by BIC.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms of the candidates.
+    search : Search
+        Data and terms.
     candidates : list of Candidate
         Any scores are replaced.
 
@@ -201,6 +207,7 @@ def judge(observations, dictionary, candidates):
     list of Candidate
         The same, scored, best first; candidates that diverge score infinity.
     """
+    observations = search.observations
     if not candidates:
         return []
     scored = []
@@ -209,43 +216,18 @@ def judge(observations, dictionary, candidates):
         part = candidates[first : first + chunk]
         coefficients = np.stack([c.coefficients for c in part])
         start = np.stack([c.start for c in part])
-        paths = rollout(dictionary, coefficients, start, observations.t, STEP_LIMIT)
+        paths = search.paths(coefficients, start)
         scored += _scored(observations, part, observations.residual_variance(paths))
     return sorted(scored, key=lambda c: c.score)
 
 
-def search(samples, max_degree=3):
-    """Best sparse polynomial candidates of noisy samples.
-
-    Parameters
-    ----------
-    samples : list of (t (n,), x (n, d))
-        Complete samples.
-    max_degree : int
-        Largest total degree.
-
-    Returns
-    -------
-    observations : Observations
-    dictionary : Dictionary
-    candidates : list of Candidate
-        Scored, best first.
-    """
-    observations = observe(samples)
-    dictionary = Dictionary.polynomial(observations.dim, max_degree)
-    candidates = propose(observations, dictionary, range(1, max_degree + 1))
-    return observations, dictionary, judge(observations, dictionary, candidates)
-
-
-def refit(observations, dictionary, support, smoother_name):
+def refit(search: Search, support: np.ndarray, smoother_name: str) -> Candidate:
     """Least squares on given terms, with the slopes of one smoother.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms.
+    search : Search
+        Data and terms.
     support : bool array (m, d)
         Which coefficients may be non-zero.
     smoother_name : str
@@ -257,7 +239,7 @@ def refit(observations, dictionary, support, smoother_name):
         Without a score.
     """
     smoother = next((s for s in TIME_AWARE if s.name == smoother_name), SPLINE)
-    fits = observations.smoothed(smoother)
-    gram, moment, _ = _weighted_equations(observations, dictionary, smoother, *_stacked(fits))
+    fits = search.observations.smoothed(smoother)
+    gram, moment, _ = _weighted_equations(search, smoother, *_stacked(fits))
     coefficients = solve_supports(gram, moment, support.T).T
     return Candidate(coefficients, np.stack([s[0] for s, _ in fits]), "refit", smoother.name)

@@ -6,18 +6,14 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
-from fim_dynsys.regression.kernels.rollouts import rollouts
-from fim_dynsys.regression.observed import STEP_LIMIT
-from fim_dynsys.regression.rollout import rollout, substeps
-from fim_dynsys.search.candidates import REST
-from fim_dynsys.search.pool import SOLVE, STRUCTURE
+from fim_dynsys.regression.observed import STEP_LIMIT, Observations
+from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.search.candidates import REST, Candidate
+from fim_dynsys.search.pool import SOLVE, STRUCTURE, Opinion
+from fim_dynsys.search.problem import Search
 
-SHORTLIST = 24
-"""Number of candidates among which the selector chooses."""
-
-_PER_SUPPORT = 2
-_UNFITTED = 4
 _POINTS = 48
 _STARTS = 8
 _PLAUSIBLE = 4  # starts besides the smoothed one
@@ -27,47 +23,13 @@ _ESCAPE = 1e3  # in root mean squares of the data
 _FAR = 30.0  # extents and ratios beyond this say no more
 
 
-def shortlist(candidates, size=SHORTLIST):
-    """The candidates worth a closer look: best first, few of one support, the operator's last solves too.
-
-    Parameters
-    ----------
-    candidates : list of Candidate
-        Scored, best first.
-    size : int
-        Largest number returned.
-
-    Returns
-    -------
-    list of Candidate
-        Best first; not empty, though none may have a finite score.
-    """
-    finite = [c for c in candidates if np.isfinite(c.score)] or candidates[:1]
-    solves = sorted((c for c in finite if c.origin.startswith(SOLVE)), key=lambda c: c.origin)[-2:]
-    kept, supports, unfitted = [], {}, 0
-    for candidate in finite:
-        if any(candidate is solve for solve in solves):
-            continue
-        key = candidate.support.tobytes()
-        if supports.get(key, 0) == _PER_SUPPORT or not (candidate.refined or unfitted < _UNFITTED):
-            continue
-        supports[key] = supports.get(key, 0) + 1
-        unfitted += not candidate.refined
-        kept.append(candidate)
-        if len(kept) + len(solves) == size:
-            break
-    return sorted(kept + solves, key=lambda c: c.score)
-
-
-def features(observations, dictionary, candidates, opinion=None):
+def features(search: Search, candidates: list[Candidate], opinion: Opinion | None = None) -> np.ndarray:
     """What a selector sees of each candidate.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms of the candidates.
+    search : Search
+        Data and terms.
     candidates : list of Candidate
         A `shortlist`.
     opinion : Opinion, optional
@@ -80,18 +42,18 @@ def features(observations, dictionary, candidates, opinion=None):
     coefficients = np.stack([c.coefficients for c in candidates])
     with np.errstate(all="ignore"):
         parts = [
-            _fit(observations, candidates),
-            _structure(dictionary, candidates),
+            _fit(search.observations, candidates),
+            _structure(search.dictionary, candidates),
             _opinion(coefficients, opinion),
-            _fields(observations, dictionary, coefficients, opinion),
-            _motion(observations, dictionary, coefficients),
-            _context(observations, len(candidates)),
+            _fields(search, coefficients, opinion),
+            _motion(search, coefficients),
+            _context(search.observations, len(candidates)),
         ]
     values = np.concatenate(parts, axis=1)
     return _bounded(values)
 
 
-def start_features(observations, dictionary, candidates):
+def start_features(search: Search, candidates: list[Candidate]) -> np.ndarray:
     """How well each candidate still explains the samples from other plausible starts than its own.
 
     A fit can make up for wrong terms by where it starts. The right field, unless chaotic, does not depend on
@@ -99,10 +61,8 @@ def start_features(observations, dictionary, candidates):
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms of the candidates.
+    search : Search
+        Data and terms.
     candidates : list of Candidate
         A `shortlist`.
 
@@ -111,18 +71,19 @@ def start_features(observations, dictionary, candidates):
     array (C, `N_START_FEATURES`)
     """
     with np.errstate(all="ignore"):
-        values = _starts(observations, dictionary, candidates)
+        values = _starts(search, candidates)
     return _bounded(values)
 
 
-def _starts(observations, dictionary, candidates):
+def _starts(search: Search, candidates: list[Candidate]) -> np.ndarray:
+    observations = search.observations
     d, start = observations.dim, observations.start
     unit = ndtri(_sobol(d, 8)[1 : _PLAUSIBLE + 1])
     away = np.concatenate([np.zeros((1, d)), unit]) * np.sqrt(observations.start_variance)
     starts = start + away[:, None]
     count = len(candidates)
     each = np.repeat(np.stack([c.coefficients for c in candidates]), len(starts), axis=0)
-    paths = rollout(dictionary, each, np.tile(starts, (count, 1, 1)), observations.t, 2.0 * STEP_LIMIT)
+    paths = search.paths(each, np.tile(starts, (count, 1, 1)), 2.0 * STEP_LIMIT)
     allowed = np.maximum(observations.law.level**2 + 2.0 * observations.start_variance, 1e-300)
     left = np.mean(observations.residual_variance(paths) / allowed, axis=1).reshape(count, -1)
     left = np.log(np.where(np.isfinite(left), np.clip(left, _LEAST_LEFT, _MOST_LEFT), _MOST_LEFT))
@@ -145,17 +106,17 @@ def _starts(observations, dictionary, candidates):
     )
 
 
-def _variances(candidates, dim):
+def _variances(candidates: list[Candidate], dim: int) -> np.ndarray:
     """What each leaves of the samples (C, d); infinite where that is unknown."""
     unknown = np.full(dim, np.inf)
     return np.stack([unknown if c.variance is None else c.variance for c in candidates])
 
 
-def _bounded(values):
+def _bounded(values: np.ndarray) -> np.ndarray:
     return np.clip(np.where(np.isfinite(values), values, _FAR), -_FAR, _FAR)
 
 
-def _fit(observations, candidates):
+def _fit(observations: Observations, candidates: list[Candidate]) -> np.ndarray:
     """How well each explains the samples, absolutely and beside the others (C, 11)."""
     n, d = observations.n, observations.dim
     scores = np.array([c.score for c in candidates])
@@ -188,7 +149,7 @@ def _fit(observations, candidates):
     )
 
 
-def _structure(dictionary, candidates):
+def _structure(dictionary: Dictionary, candidates: list[Candidate]) -> np.ndarray:
     """What terms each has and where it comes from (C, 14)."""
     degree = dictionary.exponents.sum(axis=1)
     crossing = (dictionary.exponents > 0).sum(axis=1) > 1
@@ -217,7 +178,7 @@ def _structure(dictionary, candidates):
     return np.column_stack([np.array(rows, dtype=float), [row[0] - fewest for row in rows]])
 
 
-def _opinion(coefficients, opinion):
+def _opinion(coefficients: np.ndarray, opinion: Opinion | None) -> np.ndarray:
     """How far each is from the operator's last solve, in its standard deviations (C, 5)."""
     if opinion is None:
         return np.zeros((len(coefficients), 5))
@@ -237,10 +198,10 @@ def _opinion(coefficients, opinion):
     )
 
 
-def _fields(observations, dictionary, coefficients, opinion):
+def _fields(search: Search, coefficients: np.ndarray, opinion: Opinion | None) -> np.ndarray:
     """Distances between the fields on the smoothed path and in a widened box (C, 10)."""
-    states = np.concatenate([z for _, z in observations.samples])
-    path = np.concatenate(observations.path)
+    states = np.concatenate([z for _, z in search.observations.samples])
+    path = np.concatenate(search.observations.path)
     path = path[np.linspace(0, len(path) - 1, min(_POINTS, len(path))).astype(int)]
     low, high = states.min(axis=0), states.max(axis=0)
     margin = 0.5 * (high - low)
@@ -248,7 +209,7 @@ def _fields(observations, dictionary, coefficients, opinion):
     box = low - margin + unit * (high - low + 2.0 * margin)
     columns = []
     for points in (path, box):
-        values = np.einsum("nm,cmd->cnd", dictionary.evaluate(points), coefficients)
+        values = np.einsum("nm,cmd->cnd", search.dictionary.evaluate(points), coefficients)
         size = np.abs(values).mean(axis=(1, 2)) + 1e-9
         apart = np.abs(values[:, None] - values[None]).mean(axis=(2, 3))
         apart = np.log(apart / (0.5 * (size[:, None] + size[None])) + 1e-4)
@@ -257,7 +218,7 @@ def _fields(observations, dictionary, coefficients, opinion):
         if opinion is None:
             columns += [np.zeros(len(size)), np.zeros(len(size))]
             continue
-        said = dictionary.evaluate(points) @ opinion.solves[-1]
+        said = search.dictionary.evaluate(points) @ opinion.solves[-1]
         gap = np.abs(values - said).mean(axis=(1, 2))
         columns += [
             np.log(gap / (0.5 * (size + np.abs(said).mean())) + 1e-4),
@@ -267,22 +228,22 @@ def _fields(observations, dictionary, coefficients, opinion):
 
 
 @cache
-def _sobol(dim, n):
+def _sobol(dim: int, n: int) -> np.ndarray:
     return qmc.Sobol(dim, scramble=False).random(n)
 
 
-def _motion(observations, dictionary, coefficients):
+def _motion(search: Search, coefficients: np.ndarray) -> np.ndarray:
     """How each moves from elsewhere in the data's box, for as long as was observed (C, 6)."""
-    states = np.concatenate([z for _, z in observations.samples])
+    states = np.concatenate([z for _, z in search.observations.samples])
     low, high = states.min(axis=0), states.max(axis=0)
     middle, half = 0.5 * (low + high), 0.5 * (high - low) + 1e-9
     d, count = len(low), len(coefficients)
     unit = _sobol(d, _STARTS)
     starts = middle + (2.0 * unit - 1.0) * half * np.linspace(0.6, 1.5, _STARTS)[:, None]
-    t = np.linspace(0.0, observations.span, _SAMPLES)[None]
-    each = np.repeat(np.ascontiguousarray(coefficients), _STARTS, axis=0)
+    t = np.linspace(0.0, search.observations.span, _SAMPLES)[None]
+    each = np.repeat(coefficients, _STARTS, axis=0)
     begin = np.tile(starts, (count, 1))[:, None]
-    paths = rollouts(dictionary.packed, each, begin, t, substeps(t, 2.0 * STEP_LIMIT), _ESCAPE)
+    paths = rollout(search.dictionary, each, begin, t, 2.0 * STEP_LIMIT, _ESCAPE)
     paths = paths.reshape(count, _STARTS, _SAMPLES, d)
     gone = ~np.isfinite(paths[:, :, -1]).all(axis=2)
     extent = np.abs(paths - middle) / half
@@ -305,7 +266,7 @@ def _motion(observations, dictionary, coefficients):
     )
 
 
-def _context(observations, count):
+def _context(observations: Observations, count: int) -> np.ndarray:
     """What is the same for all candidates of a data set (C, 8)."""
     noise = observations.law.level / np.sqrt(np.maximum(observations.signal_variance, 1e-300))
     gaps = np.concatenate([np.diff(t) for t, _ in observations.samples])

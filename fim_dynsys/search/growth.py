@@ -1,11 +1,13 @@
 """Structures near good ones: terms added where the residuals ask for them, or at random, and pruned again."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from fim_dynsys.regression.refinement import expected_gains
-from fim_dynsys.search.candidates import judge
+from fim_dynsys.regression.refinement import TrajectoryFit, expected_gains
+from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import assumed_variance, refine, refine_and_prune, response
 
 GROWN = ", grown"
@@ -14,15 +16,13 @@ _TRIED = 4
 _ADDED = 3
 
 
-def grow(observations, dictionary, candidate, rounds=3, tried=_TRIED):
+def grow(search: Search, candidate: Candidate, rounds: int = 3, tried: int = _TRIED) -> list[Candidate]:
     """Add the terms that promise most to a fitted candidate, fit and prune, for as long as BIC falls.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms that may be added.
+    search : Search
+        Data and terms.
     candidate : Candidate
         Where to start.
     rounds : int
@@ -35,32 +35,38 @@ def grow(observations, dictionary, candidate, rounds=3, tried=_TRIED):
     list of Candidate
         All structures met, judged by integration, best first.
     """
-    best, fit = refine(observations, dictionary, candidate, observations.path)
+    best, fit = refine(search, candidate, search.observations.path)
     met = [best]
     for _ in range(rounds):
         if not np.isfinite(best.score):
             break
-        gains = _gains(observations, dictionary, best, fit)
+        gains = _gains(search, best, fit)
         order = np.argsort(gains)[::-1][:tried]
         found = []
         for k in order[gains[order] > 0.0]:
             support = best.support
             support.flat[k] = True
-            found += _fitted(observations, dictionary, best, support, fit.paths, GROWN)
+            found += _fitted(search, best, support, fit.paths, GROWN)
         met += found
         better = min(found, key=lambda c: c.score, default=best)
         if better.score >= best.score:
             break
-        best, fit = refine(observations, dictionary, better, fit.paths, (1,))
-    return _judged(observations, dictionary, met)
+        best, fit = refine(search, better, fit.paths, (1,))
+    return _judged(search, met)
 
 
-def shake(observations, dictionary, candidate, rounds, rng, likely=None):
+def shake(
+    search: Search,
+    candidate: Candidate,
+    rounds: int,
+    rng: np.random.Generator,
+    likely: np.ndarray | None = None,
+) -> list[Candidate]:
     """Add random terms to the best structure so far, fit and prune; a local search over structures.
 
     Parameters
     ----------
-    observations, dictionary, candidate
+    search, candidate
         As for `grow`.
     rounds : int
         Number of structures tried.
@@ -74,7 +80,7 @@ def shake(observations, dictionary, candidate, rounds, rng, likely=None):
     list of Candidate
         All structures met, judged by integration, best first.
     """
-    best, fit = refine(observations, dictionary, candidate, observations.path)
+    best, fit = refine(search, candidate, search.observations.path)
     met, seen = [best], {best.support.tobytes()}
     chance = np.ones(best.coefficients.shape) if likely is None else np.asarray(likely, dtype=float)
     for _ in range(rounds):
@@ -90,32 +96,30 @@ def shake(observations, dictionary, candidate, rounds, rng, likely=None):
         if support.tobytes() in seen:
             continue
         seen.add(support.tobytes())
-        found = _fitted(observations, dictionary, best, support, fit.paths, SHAKEN)
+        found = _fitted(search, best, support, fit.paths, SHAKEN)
         met += found
         better = min(found, key=lambda c: c.score, default=best)
         if better.score < best.score - 1e-6:
-            best, fit = refine(observations, dictionary, better, fit.paths, (1,))
-    return _judged(observations, dictionary, met)
+            best, fit = refine(search, better, fit.paths, (1,))
+    return _judged(search, met)
 
 
-def _gains(observations, dictionary, candidate, fit):
-    assumed = assumed_variance(observations, candidate)
-    information, score, _ = response(
-        observations, dictionary, candidate, assumed, fit.paths, fit.initial_states
-    )
+def _gains(search: Search, candidate: Candidate, fit: TrajectoryFit) -> np.ndarray:
+    assumed = assumed_variance(search.observations, candidate)
+    information, score, _ = response(search, candidate, assumed, fit.paths, fit.initial_states)
     return expected_gains(information, score, candidate.support.ravel())
 
 
-def _fitted(observations, dictionary, start, support, paths, note):
+def _fitted(
+    search: Search, start: Candidate, support: np.ndarray, paths: Sequence[np.ndarray], note: str
+) -> list[Candidate]:
     """Fits of a wider structure and of what remains of it."""
     origin = start.origin if note in start.origin else f"{start.origin}{note}"
     # a coefficient of exactly zero would not count as a term
     small = np.where(support & ~start.support, 1e-9, start.coefficients)
-    return refine_and_prune(
-        observations, dictionary, replace(start, coefficients=small, origin=origin), paths, (1,)
-    )
+    return refine_and_prune(search, replace(start, coefficients=small, origin=origin), paths, (1,))
 
 
-def _judged(observations, dictionary, met):
+def _judged(search: Search, met: list[Candidate]) -> list[Candidate]:
     finite = [c for c in met if c.is_finite]
-    return judge(observations, dictionary, finite)
+    return judge(search, finite)

@@ -1,12 +1,16 @@
 """Candidates judged and fitted over short horizons: for chaotic data, which few follow from start to end."""
 
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
-from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.search.candidates import judge, propose, score
+from fim_dynsys.regression.smoothing import Smoother
+from fim_dynsys.search.candidates import Candidate, judge, propose, score
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import (
     ITERATIONS,
     MAX_TERMS,
@@ -26,7 +30,7 @@ _MERGED_FITS = 3
 _LAST_ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
 
 
-def follows(observations, candidate):
+def follows(observations: Observations, candidate: Candidate) -> bool:
     """Whether an integrated candidate explains half of the variance of the samples at least."""
     if candidate.variance is None:
         return False
@@ -34,14 +38,14 @@ def follows(observations, candidate):
     return bool(np.mean(candidate.variance / moving) < _UNEXPLAINED)
 
 
-def explains(observations, candidate):
+def explains(observations: Observations, candidate: Candidate) -> bool:
     """Whether what an integrated candidate leaves of the samples is hardly more than their noise."""
     return candidate.variance is not None and bool(
         np.mean(candidate.variance / observations.noise_variance) < _NOISE_ALONE
     )
 
 
-def merged_hypotheses(observations, dictionary, candidates, structures):
+def merge_windows(search: Search, candidates: list[Candidate], structures: int) -> list[Candidate]:
     """Structures fitted with a free start in every window of about one unit of time, which are then merged.
 
     A wrong structure, and a right one with coefficients that are a little off, leave a chaotic path equally
@@ -52,10 +56,8 @@ def merged_hypotheses(observations, dictionary, candidates, structures):
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms of the candidates.
+    search : Search
+        Data and terms.
     candidates : list of Candidate
         Where structures and starts are taken from; scores are not used.
     structures : int
@@ -66,11 +68,11 @@ def merged_hypotheses(observations, dictionary, candidates, structures):
     list of Candidate
         All that was met on the way, integrated in one piece, best first.
     """
-    windows, count = _windows(observations)
+    windows, count = _windows(search.observations)
     met, fits = [], {}
-    ranked = _judged(observations, dictionary, candidates, windows)
+    ranked = _judged(search, candidates, windows)
     for candidate in distinct_structures(ranked, structures, MAX_TERMS):
-        found, best, fit = pruned(observations, dictionary, candidate, observations.path, (count,))
+        found, best, fit = pruned(search, candidate, search.observations.path, (count,))
         met += found
         fits[best.support.tobytes()] = best, fit
     for best, fit in sorted(fits.values(), key=lambda own: own[0].score)[:_MERGED_FITS]:
@@ -78,12 +80,12 @@ def merged_hypotheses(observations, dictionary, candidates, structures):
         while left > 1 and np.isfinite(best.score):
             left = max(left // _MERGED, 1)
             steps = _LAST_ITERATIONS if left == 1 else ITERATIONS
-            best, fit = refine(observations, dictionary, best, fit.paths, (left,), steps)
+            best, fit = refine(search, best, fit.paths, (left,), steps)
             met.append(best)
-    return judge(observations, dictionary, [c for c in met if c.is_finite])
+    return judge(search, [c for c in met if c.is_finite])
 
 
-def short_horizon_hypotheses(observations, dictionary, structures, smoothers):
+def gather_windowed(search: Search, structures: int, smoothers: Sequence[Smoother]) -> list[Candidate]:
     """Sparse regressions ranked by how well each predicts one unit of time ahead, the best fitted likewise.
 
     Trajectories are cut into windows of about one unit of time. A candidate is integrated over each from its
@@ -91,10 +93,8 @@ def short_horizon_hypotheses(observations, dictionary, structures, smoothers):
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Monomials.
+    search : Search
+        Data and terms.
     structures : int
         Number of structures that are fitted.
     smoothers : sequence of Smoother
@@ -105,21 +105,20 @@ def short_horizon_hypotheses(observations, dictionary, structures, smoothers):
     list of Candidate
         Scored by the BIC of their windows, best first: on the nodes of its fit where a candidate was fitted.
     """
-    windows, count = _windows(observations)
+    windows, count = _windows(search.observations)
     ranked = _judged(
-        observations,
-        dictionary,
-        propose(observations, dictionary, range(1, dictionary.degree + 1), smoothers),
+        search,
+        propose(search, range(1, search.dictionary.degree + 1), smoothers),
         windows,
     )
     met = []
-    for candidate in distinct_structures(ranked, structures, _TERMS_PER_STATE * observations.dim):
-        met += refine_and_prune(observations, dictionary, candidate, observations.path, (count,))
+    for candidate in distinct_structures(ranked, structures, _TERMS_PER_STATE * search.observations.dim):
+        met += refine_and_prune(search, candidate, search.observations.path, (count,))
     met = [c for c in met if c.is_finite]
     return sorted(ranked + met, key=lambda c: c.score)
 
 
-def _windows(observations):
+def _windows(observations: Observations) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], int]:
     """Padded windows: smoothed first states (W, d), times (W, m), samples and weights (W, m, d).
 
     And their number in a piece, on average.
@@ -133,7 +132,7 @@ def _windows(observations):
         parts += [(path[a], t[a:b] - t[a], z[a:b], weights[a:b]) for a, b in pairwise(bounds)]
     longest = max(len(t) for _, t, _, _ in parts)
 
-    def padded(arrays, mode):
+    def padded(arrays: Iterable[np.ndarray], mode: Literal["edge", "constant"]) -> np.ndarray:
         return np.stack(
             [np.pad(a, [(0, longest - len(a)), *[(0, 0)] * (a.ndim - 1)], mode=mode) for a in arrays]
         )
@@ -143,12 +142,13 @@ def _windows(observations):
     return (np.stack(starts), *padding), max(len(parts) // len(observations.samples), 1)
 
 
-def _judged(observations, dictionary, candidates, windows):
+def _judged(search: Search, candidates: list[Candidate], windows: tuple[np.ndarray, ...]) -> list[Candidate]:
     starts, times, samples, weights = windows
     fields = np.stack([candidate.coefficients for candidate in candidates])
     each = np.broadcast_to(starts, (len(fields), *starts.shape))
     scored = []
-    for candidate, path in zip(candidates, rollout(dictionary, fields, each, times, STEP_LIMIT), strict=True):
+    paths = rollout(search.dictionary, fields, each, times, STEP_LIMIT)
+    for candidate, path in zip(candidates, paths, strict=True):
         squares = np.where(weights > 0, weights * (path - samples) ** 2, 0.0)
-        scored.append(score(observations, candidate, squares.sum(axis=(0, 1)) / observations.n))
+        scored.append(score(search.observations, candidate, squares.sum(axis=(0, 1)) / search.observations.n))
     return sorted(scored, key=lambda c: c.score)

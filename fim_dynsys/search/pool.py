@@ -1,12 +1,14 @@
 """Candidate fields for one data set: sparse regressions, an operator's opinion, and their trajectory fits."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
 from fim_dynsys.search.candidates import Candidate, judge, propose
-from fim_dynsys.search.horizon import explains, merged_hypotheses
+from fim_dynsys.search.horizon import explains, merge_windows
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS, improve, refine_and_prune
 from fim_dynsys.search.reselection import reselect
 
@@ -14,6 +16,11 @@ SOLVE = "operator, solve"
 STRUCTURE = "operator, structure"
 RATIOS = (1.0, 2.0, 4.0)
 """A coefficient of the operator is kept where it is so many of its standard deviations."""
+
+SHORTLIST = 24
+"""Number of candidates among which the selector chooses."""
+
+_PER_SUPPORT, _UNFITTED = 2, 4  # of a shortlist
 
 STRUCTURES, WINDOWED = 3, 8
 """Regressed structures that are fitted, and those that are fitted over short windows."""
@@ -35,35 +42,32 @@ class Opinion:
     variance: np.ndarray
 
     @classmethod
-    def scaled(cls, observations, dictionary, solves, variance):
+    def scaled(cls, search: Search, solves: np.ndarray, variance: np.ndarray) -> "Opinion":
         """From coefficients (S, m, d) and variances (m, d) in the units of the data."""
-        scale, unit = observations.scale, observations.time_unit
-        factor = np.prod(scale**dictionary.exponents, axis=1)[:, None] * unit / scale
+        scale, unit = search.observations.scale, search.observations.time_unit
+        factor = np.prod(scale**search.dictionary.exponents, axis=1)[:, None] * unit / scale
         return cls(solves * factor, variance * factor**2)
 
 
-def hypotheses(
-    observations,
-    dictionary,
-    opinion=None,
-    structures=STRUCTURES,
-    smoothers=TIME_AWARE,
-    windowed=WINDOWED,
-):
+def gather(
+    search: Search,
+    opinion: Opinion | None = None,
+    structures: int = STRUCTURES,
+    smoothers: Sequence[Smoother] = TIME_AWARE,
+    windowed: int = WINDOWED,
+) -> list[Candidate]:
     """Candidates worth choosing from, each integrated over the observation times and scored by BIC.
 
     Sparse regressions of smoothed slopes; the best structures among them fitted to the trajectories and
     stripped of terms that do not pay; the operator's solves, and the structures that its last one suggests,
     fitted and stripped likewise. Terms are chosen anew about the paths of the best fits, see `reselect`.
     Where the best of all leaves more than noise, as with chaotic data, structures are also fitted over short
-    windows, see `merged_hypotheses`.
+    windows, see `merge_windows`.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Monomials.
+    search : Search
+        Data and terms.
     opinion : Opinion, optional
         Of a pretrained operator.
     structures : int
@@ -78,33 +82,33 @@ def hypotheses(
     list of Candidate
         Best first, without two of the same coefficients.
     """
-    degrees = range(1, dictionary.degree + 1)
-    proposed = propose(observations, dictionary, degrees, smoothers)
-    ranked = improve(observations, dictionary, judge(observations, dictionary, proposed), structures)
+    degrees = range(1, search.dictionary.degree + 1)
+    proposed = propose(search, degrees, smoothers)
+    ranked = improve(search, judge(search, proposed), structures)
     if opinion is not None:
         said = [
-            Candidate(values, observations.start, f"{SOLVE} {k}", SOLVE)
+            Candidate(values, search.observations.start, f"{SOLVE} {k}", SOLVE)
             for k, values in enumerate(opinion.solves)
             if np.isfinite(values).all()
         ]
-        fitted = fitted_structures(observations, dictionary, opinion, ranked)
-        ranked = ranked + judge(observations, dictionary, said + fitted)
+        fitted = fit_opinion(search, opinion, ranked)
+        ranked = ranked + judge(search, said + fitted)
         proposed = proposed + said
     found = distinct(ranked)
-    found = distinct(found + reselect(observations, dictionary, found))
-    if not explains(observations, found[0]):
-        merged = merged_hypotheses(observations, dictionary, proposed, windowed)
+    found = distinct(found + reselect(search, found))
+    if not explains(search.observations, found[0]):
+        merged = merge_windows(search, proposed, windowed)
         found = distinct(found + merged)
     return found
 
 
-def fitted_structures(observations, dictionary, opinion, known):
+def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> list[Candidate]:
     """Trajectory fits of the terms that the operator's last solve is sure of.
 
     Parameters
     ----------
-    observations, dictionary, opinion
-        See `hypotheses`.
+    search, opinion
+        See `gather`.
     known : list of Candidate
         Structures fitted among them are not fitted again.
 
@@ -114,7 +118,7 @@ def fitted_structures(observations, dictionary, opinion, known):
         Scored on the nodes of their fits; `judge` integrates them.
     """
     seen = {c.support.tobytes() for c in known if c.refined}
-    (solve,) = judge(observations, dictionary, [Candidate(opinion.solves[-1], observations.start, "", SOLVE)])
+    (solve,) = judge(search, [Candidate(opinion.solves[-1], search.observations.start, "", SOLVE)])
     met = []
     for ratio in RATIOS:
         support = np.abs(solve.coefficients) > ratio * np.sqrt(opinion.variance)
@@ -126,11 +130,11 @@ def fitted_structures(observations, dictionary, opinion, known):
             coefficients=np.where(support, solve.coefficients, 0.0),
             origin=f"{STRUCTURE} at {ratio:g} deviations",
         )
-        met += refine_and_prune(observations, dictionary, start, observations.path)
+        met += refine_and_prune(search, start, search.observations.path)
     return [c for c in met if c.is_finite]
 
 
-def distinct(candidates):
+def distinct(candidates: list[Candidate]) -> list[Candidate]:
     """Candidates with coefficients of their own, best first."""
     kept, seen = [], set()
     for candidate in sorted(candidates, key=lambda c: c.score):
@@ -139,3 +143,37 @@ def distinct(candidates):
             seen.add(key)
             kept.append(candidate)
     return kept
+
+
+def shortlist(candidates: list[Candidate], size: int = SHORTLIST) -> list[Candidate]:
+    """The candidates worth a closer look: best first, few of one support, the operator's last solves too.
+
+    Parameters
+    ----------
+    candidates : list of Candidate
+        Scored, best first.
+    size : int
+        Largest number returned.
+
+    Returns
+    -------
+    list of Candidate
+        Best first; not empty, though none may have a finite score.
+    """
+    finite = [c for c in candidates if np.isfinite(c.score)] or candidates[:1]
+    solves = sorted((c for c in finite if c.origin.startswith(SOLVE)), key=lambda c: c.origin)[-2:]
+    kept: list[Candidate] = []
+    supports: dict[bytes, int] = {}
+    unfitted = 0
+    for candidate in finite:
+        if any(candidate is solve for solve in solves):
+            continue
+        key = candidate.support.tobytes()
+        if supports.get(key, 0) == _PER_SUPPORT or not (candidate.refined or unfitted < _UNFITTED):
+            continue
+        supports[key] = supports.get(key, 0) + 1
+        unfitted += not candidate.refined
+        kept.append(candidate)
+        if len(kept) + len(solves) == size:
+            break
+    return sorted(kept + solves, key=lambda c: c.score)

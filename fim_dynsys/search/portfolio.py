@@ -6,11 +6,13 @@ from functools import cached_property
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary, union
-from fim_dynsys.regression.observed import Observations
-from fim_dynsys.search.features import N_FEATURES, features, shortlist
-from fim_dynsys.search.functions.candidates import LibraryCandidate
-from fim_dynsys.search.functions.growth import extended_score
-from fim_dynsys.search.pool import Opinion
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.features import N_FEATURES, features
+from fim_dynsys.search.functions.combination import extended_score
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.pool import Opinion, shortlist
+from fim_dynsys.search.problem import Search
+from fim_dynsys.search.selector import Selector
 
 N_PORTFOLIO_FEATURES = N_FEATURES + 7
 """Columns of `Portfolio.features`."""
@@ -28,85 +30,89 @@ class Portfolio:
 
     Attributes
     ----------
-    observations : Observations
-        The data in scaled units.
-    dictionary : Dictionary
-        Monomials; the opinion's terms.
+    search : Search
+        Data and monomials, the opinion's terms.
     opinion : Opinion or None
         The operator's.
-    members : list of LibraryCandidate
+    members : list of FunctionCandidate
         What is chosen from.
     """
 
-    observations: Observations
-    dictionary: Dictionary
+    search: Search
     opinion: Opinion | None
-    members: list[LibraryCandidate]
+    members: list[FunctionCandidate]
 
     @classmethod
-    def of(cls, observations, dictionary, opinion, polynomials, library):
+    def of(
+        cls,
+        search: Search,
+        opinion: Opinion | None,
+        polynomials: list[Candidate],
+        grown: list[FunctionCandidate],
+    ) -> "Portfolio":
         """The shortlist of polynomial candidates, and the best few structures with functions.
 
         Parameters
         ----------
-        observations, dictionary, opinion
+        search, opinion
             See `Portfolio`.
         polynomials : list of Candidate
-            Over the dictionary, scored.
-        library : list of LibraryCandidate
+            Over the search's terms, scored.
+        grown : list of FunctionCandidate
             Scored, best first.
         """
         none = np.zeros((0, 3), dtype=np.intp)
-        kept, structures = [], {}
-        for item in library:
+        kept: list[FunctionCandidate] = []
+        structures: dict[bytes, int] = {}
+        for item in grown:
             seen = structures[item.structure] = structures.get(item.structure, 0) + 1
             if seen <= _PER_STRUCTURE and np.isfinite(item.score):
                 kept.append(item)
-        members = [LibraryCandidate(c, dictionary, none) for c in shortlist(polynomials)]
+        members = [FunctionCandidate(c, search.dictionary, none) for c in shortlist(polynomials)]
         members = sorted(members + kept[:_WITH_FUNCTIONS], key=lambda m: m.score)
-        return cls(observations, dictionary, opinion, members)
+        return cls(search, opinion, members)
 
     @cached_property
-    def _common(self):
+    def _common(self) -> tuple[Dictionary, np.ndarray, list[np.ndarray]]:
         """Terms of all members, and where those of the dictionary and of each member are."""
-        terms, (own, *rows) = union([self.dictionary, *(m.dictionary for m in self.members)])
+        terms, (own, *rows) = union([self.search.dictionary, *(m.dictionary for m in self.members)])
         return terms, own, rows
 
     @property
-    def terms(self):
+    def terms(self) -> Dictionary:
         """Dictionary of all terms of all members."""
         return self._common[0]
 
     @cached_property
-    def coefficients(self):
+    def coefficients(self) -> np.ndarray:
         """Of the members for all `terms` (C, m, d), in scaled units."""
-        out = np.zeros((len(self.members), len(self.terms), self.observations.dim))
+        out = np.zeros((len(self.members), len(self.terms), self.search.observations.dim))
         for values, rows, member in zip(out, self._common[2], self.members, strict=True):
             values[rows] = member.candidate.coefficients
         return out
 
-    def features(self):
+    def features(self) -> np.ndarray:
         """What a selector sees of each member (C, `N_PORTFOLIO_FEATURES`)."""
         candidates = [
             replace(m.candidate, coefficients=c) for m, c in zip(self.members, self.coefficients, strict=True)
         ]
-        seen = features(self.observations, self.terms, candidates, self._opinion_on_terms())
+        seen = features(Search(self.search.observations, self.terms), candidates, self._opinion_on_terms())
         return np.column_stack([seen, self._functions()])
 
-    def _opinion_on_terms(self):
+    def _opinion_on_terms(self) -> Opinion | None:
         """The opinion with nothing said of terms beyond its own."""
         if self.opinion is None:
             return None
         own = self._common[1]
-        shape = len(self.terms), self.observations.dim
+        shape = len(self.terms), self.search.observations.dim
         solves, variance = np.zeros((len(self.opinion.solves), *shape)), np.ones(shape)
         solves[:, own], variance[own] = self.opinion.solves, self.opinion.variance
         return Opinion(solves, variance)
 
-    def _functions(self):
+    def _functions(self) -> np.ndarray:
         """How each stands beside the others once functions have a price (C, 7)."""
         scores = np.array([m.score for m in self.members])
-        extended = np.array([extended_score(self.observations, m) for m in self.members])
+        extended = np.array([extended_score(self.search.observations, m) for m in self.members])
         count = np.array([m.n_functions for m in self.members])
         polynomial = count == 0
         best = scores[polynomial].min(initial=np.inf)
@@ -125,7 +131,7 @@ class Portfolio:
         )
         return np.clip(np.nan_to_num(values, nan=0.0), -_MOST, _MOST)
 
-    def log_weights(self, selector):
+    def log_weights(self, selector: Selector | None) -> np.ndarray:
         """How much each member is preferred (C,): a selector's logits.
 
         Without a selector or an opinion, minus half the BIC, functions at the price of a margin.
@@ -135,7 +141,7 @@ class Portfolio:
         margin = np.array([_MARGIN * (m.n_functions > 0) for m in self.members])
         return -0.5 * (np.array([m.score for m in self.members]) + margin)
 
-    def draws(self, log_weights, n, rng):
+    def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
         """Members drawn by their weights, with parameters drawn from their posterior.
 
         Each posterior is the normal approximation about the member's own trajectory fit; a member that is
@@ -152,7 +158,7 @@ class Portfolio:
 
         Returns
         -------
-        list of LibraryCandidate
+        list of FunctionCandidate
         """
         drawn = []
         for number, member in zip(rng.multinomial(n, normalised(log_weights)), self.members, strict=True):
@@ -160,22 +166,22 @@ class Portfolio:
                 drawn += self._drawn(member, int(number), rng)
         return drawn
 
-    def _drawn(self, member, n, rng):
+    def _drawn(self, member: FunctionCandidate, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
         if member.candidate.refined and member.candidate.support.any():
-            own = LibraryCandidate.of(member.candidate, member.dictionary, _free_rows(member))
-            fitted, fit = own.fitted(self.observations, self.observations.path, (1,))
+            own = FunctionCandidate.of(member.candidate, member.dictionary, _free_rows(member))
+            fitted, fit = own.fitted(self.search.observations, self.search.observations.path, (1,))
             if np.isfinite(fit.misfit) and np.isfinite(fitted.parameters).all():
-                return own.drawn(self.observations, fit, n, rng)
+                return own.drawn(self.search.observations, fit, n, rng)
         return [member] * n
 
 
-def normalised(log_weights):
+def normalised(log_weights: np.ndarray) -> np.ndarray:
     """Weights (C,) that sum to 1."""
     weights = np.exp(log_weights - np.max(log_weights))
     return weights / weights.sum()
 
 
-def without_functions(seen):
+def without_functions(seen: np.ndarray) -> np.ndarray:
     """Features of a portfolio of polynomials (C, `N_PORTFOLIO_FEATURES`) from what `features` gives alone.
 
     Further columns, such as the operator's selector sees, are left out.
@@ -186,11 +192,11 @@ def without_functions(seen):
     return np.concatenate([seen, none, none, none, behind, behind, none + _MOST, none], axis=1)
 
 
-def priced(seen):
+def priced(seen: np.ndarray) -> np.ndarray:
     """Minus half the BIC behind the best, functions at the price of the margin, from features (..., C, F)."""
     behind, has_functions = np.expm1(seen[..., 0]), seen[..., N_FEATURES]
     return -0.5 * (behind + _MARGIN * has_functions)
 
 
-def _free_rows(member):
+def _free_rows(member: FunctionCandidate) -> list[tuple[int, int, int]]:
     return [(term, slot, member.labels[k]) for term, slot, k in member.free]

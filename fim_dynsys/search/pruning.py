@@ -1,15 +1,18 @@
 """Candidates refined on the trajectories and stripped of terms that the data do not ask for."""
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
-from fim_dynsys.regression.observed import STEP_LIMIT
-from fim_dynsys.regression.refinement import fit_trajectory, path_response
+from fim_dynsys.regression.observed import STEP_LIMIT, Observations
+from fim_dynsys.regression.refinement import TrajectoryFit, fit_trajectory, path_response
 from fim_dynsys.regression.sparse import backward_elimination, solve_supports
-from fim_dynsys.search.candidates import judge, score
+from fim_dynsys.search.candidates import Candidate, judge, score
+from fim_dynsys.search.problem import Search
 
 PRUNED = ", pruned"
 _ROUNDS = 8
@@ -22,69 +25,32 @@ MAX_TERMS = 30
 _CANCELLED = 1e-10  # of an information's diagonal: above what eliminating the starts leaves to rounding
 
 
-def sparse_problem(dictionary, support):
-    """Right-hand side and derivatives of a polynomial field as functions of its non-zero coefficients.
-
-    Parameters
-    ----------
-    dictionary : Dictionary
-        Polynomial terms.
-    support : bool array (m, d)
-        Coefficients that are parameters, in the order of ``numpy.nonzero``.
-
-    Returns
-    -------
-    rhs, jac_x, jac_p : callables
-        As `fit_trajectory` takes them.
-    """
-    if not dictionary.is_polynomial:
-        raise ValueError("sparse_problem: expected monomials only, got other kinds of terms.")
-    d = dictionary.dim
-    terms = dictionary.subset(np.flatnonzero(support.any(axis=1)))
-    term, coordinate = np.nonzero(support[support.any(axis=1)])
-    table, parameter = terms.table, np.arange(len(term))
-    rows = table.index[term]
-    by_coefficient = np.zeros((len(table), d * d, len(term)))
-    for j in range(d):
-        power = table.exponents[rows, j]
-        by_coefficient[table.lowered[rows, j], coordinate * d + j, parameter] += power
-
-    def rhs(x, p):
-        c = np.zeros((len(table), d))
-        c[rows, coordinate] = p
-        return table.columns(x.T).T @ c
-
-    def jac_x(x, p):
-        return (table.columns(x.T).T @ (by_coefficient @ p)).reshape(len(x), d, d)
-
-    def jac_p(x, p):
-        out = np.zeros((len(x), d, len(term)))
-        out[:, coordinate, parameter] = table.columns(x.T)[rows].T
-        return out
-
-    return rhs, jac_x, jac_p
-
-
-def compiled_maps(dictionary, support):
-    """The `interval_maps` of `fit_trajectory` for the problem of `sparse_problem`, compiled."""
+def compiled_maps(dictionary: Dictionary, support: np.ndarray) -> Callable:
+    """The `interval_maps` of `fit_trajectory`, whose parameters are a support's coefficients row by row."""
     row, column = np.nonzero(support)
     no_inner = np.zeros((0, 3), dtype=np.intp)
 
-    def maps(p, nodes, steps, counts):
+    def maps(
+        p: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         return interval_maps(dictionary.packed, row, column, p, no_inner, nodes, steps, counts)
 
     return maps
 
 
-def refine(observations, dictionary, candidate, paths, segments=(5, 1), max_iterations=ITERATIONS):
+def refine(
+    search: Search,
+    candidate: Candidate,
+    paths: Sequence[np.ndarray],
+    segments: Sequence[int] = (5, 1),
+    max_iterations: int = ITERATIONS,
+) -> tuple[Candidate, TrajectoryFit]:
     """Fit a candidate's coefficients and starts to the trajectories, its terms kept.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms.
+    search : Search
+        Data and terms.
     candidate : Candidate
         Where to start.
     paths : list of arrays (n, d)
@@ -103,10 +69,10 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1), max_iter
     """
     support = candidate.support
     fit, known = fit_samples(
-        observations,
+        search.observations,
         candidate,
         candidate.coefficients[support],
-        compiled_maps(dictionary, support),
+        compiled_maps(search.dictionary, support),
         paths,
         segments,
         max_iterations=max_iterations,
@@ -114,19 +80,19 @@ def refine(observations, dictionary, candidate, paths, segments=(5, 1), max_iter
     coefficients = np.zeros_like(candidate.coefficients)
     coefficients[support] = fit.parameters
     refined = replace(candidate, coefficients=coefficients, **known)
-    return score(observations, refined, refined.variance), fit
+    return score(search.observations, refined, known["variance"]), fit
 
 
 def fit_samples(
-    observations,
-    candidate,
-    parameters,
-    maps,
-    paths,
-    segments=(5, 1),
-    prior_precision=None,
-    max_iterations=ITERATIONS,
-):
+    observations: Observations,
+    candidate: Candidate,
+    parameters: np.ndarray,
+    maps: Callable,
+    paths: Sequence[np.ndarray],
+    segments: Sequence[int] = (5, 1),
+    prior_precision: np.ndarray | None = None,
+    max_iterations: int = ITERATIONS,
+) -> tuple[TrajectoryFit, dict]:
     """Trajectory fit of a candidate's parameters and starts, and what it says of the candidate.
 
     Parameters
@@ -180,12 +146,18 @@ def fit_samples(
     }
 
 
-def response(observations, dictionary, candidate, variance, paths, starts):
+def response(
+    search: Search,
+    candidate: Candidate,
+    variance: np.ndarray,
+    paths: Sequence[np.ndarray],
+    starts: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, float]:
     """How the misfit of a candidate's paths depends on all coefficients, see `path_response`.
 
     Parameters
     ----------
-    observations, dictionary, candidate
+    search, candidate
         See `refine`.
     variance : array (d,)
         To weigh coordinates by.
@@ -195,18 +167,18 @@ def response(observations, dictionary, candidate, variance, paths, starts):
         What the priors of the initial states are about.
     """
     return path_response(
-        compiled_maps(dictionary, np.ones(candidate.coefficients.shape, dtype=bool)),
+        compiled_maps(search.dictionary, np.ones(candidate.coefficients.shape, dtype=bool)),
         candidate.coefficients.ravel(),
         paths,
-        observations.samples,
-        observations.weights_over(variance),
+        search.observations.samples,
+        search.observations.weights_over(variance),
         starts,
-        1.0 / observations.start_variance,
+        1.0 / search.observations.start_variance,
         STEP_LIMIT,
     )
 
 
-def assumed_variance(observations, candidate):
+def assumed_variance(observations: Observations, candidate: Candidate) -> np.ndarray:
     """Residual variances to weigh coordinates by: the candidate's own, between noise level and signal."""
     signal = observations.signal_variance
     low = observations.noise_variance
@@ -214,12 +186,14 @@ def assumed_variance(observations, candidate):
     return np.clip(np.where(np.isfinite(given), given, signal), low, np.maximum(0.3 * signal, low))
 
 
-def refine_and_prune(observations, dictionary, candidate, paths, segments=(5, 1)):
+def refine_and_prune(
+    search: Search, candidate: Candidate, paths: Sequence[np.ndarray], segments: Sequence[int] = (5, 1)
+) -> list[Candidate]:
     """Refine, drop the terms whose Wald statistics do not pay their share of the BIC, and repeat.
 
     Parameters
     ----------
-    observations, dictionary, candidate, paths, segments
+    search, candidate, paths, segments
         See `refine`.
 
     Returns
@@ -227,26 +201,28 @@ def refine_and_prune(observations, dictionary, candidate, paths, segments=(5, 1)
     list of Candidate
         All structures met, each refined and scored on the nodes of its fit.
     """
-    return pruned(observations, dictionary, candidate, paths, segments)[0]
+    return pruned(search, candidate, paths, segments)[0]
 
 
-def pruned(observations, dictionary, candidate, paths, segments=(5, 1)):
+def pruned(
+    search: Search, candidate: Candidate, paths: Sequence[np.ndarray], segments: Sequence[int] = (5, 1)
+) -> tuple[list[Candidate], Candidate, TrajectoryFit]:
     """As `refine_and_prune`: all structures met, the best of them and its fit."""
-    best, fit = refine(observations, dictionary, candidate, paths, segments)
+    best, fit = refine(search, candidate, paths, segments)
     met = [best]
     if not np.isfinite(best.score):
         return met, best, fit
-    share, drop = 1.0, _droppable(observations, best, fit)
+    share, drop = 1.0, _droppable(search.observations, best, fit)
     for _ in range(_ROUNDS):
         count = max(int(share * len(drop)), min(len(drop), 1))
         if not count:
             break
         smaller = _without(best, fit, drop[:count])
-        trial, trial_fit = refine(observations, dictionary, smaller, fit.paths, segments[-1:])
+        trial, trial_fit = refine(search, smaller, fit.paths, segments[-1:])
         met.append(trial)
         if trial.score < best.score:
             best, fit, share = trial, trial_fit, 1.0
-            drop = _droppable(observations, best, fit)
+            drop = _droppable(search.observations, best, fit)
         elif count == 1:
             break
         else:
@@ -254,7 +230,7 @@ def pruned(observations, dictionary, candidate, paths, segments=(5, 1)):
     return met, best, fit
 
 
-def _droppable(observations, candidate, fit):
+def _droppable(observations: Observations, candidate: Candidate, fit: TrajectoryFit) -> np.ndarray:
     """Parameters, cheapest first, that cost more BIC than they explain in the linearised fit."""
     if len(fit.parameters) < 2 or not np.isfinite(fit.information).all():
         return np.zeros(0, dtype=np.intp)
@@ -266,11 +242,11 @@ def _droppable(observations, candidate, fit):
     return order[: int(np.argmax(gain)) + 1] if gain.max(initial=0.0) > 0.0 else order[:0]
 
 
-def _information(fit):
+def _information(fit: TrajectoryFit) -> np.ndarray:
     return fit.information + _CANCELLED * np.diag(np.diagonal(fit.information))
 
 
-def _without(candidate, fit, dropped):
+def _without(candidate: Candidate, fit: TrajectoryFit, dropped: np.ndarray) -> Candidate:
     """The candidate without some parameters, the others where the linearised fit then has its minimum."""
     kept = np.ones(len(fit.parameters), dtype=bool)
     kept[dropped] = False
@@ -283,15 +259,15 @@ def _without(candidate, fit, dropped):
     )
 
 
-def improve(observations, dictionary, ranked, count, max_terms=MAX_TERMS):
+def improve(
+    search: Search, ranked: list[Candidate], count: int, max_terms: int = MAX_TERMS
+) -> list[Candidate]:
     """Refine and prune the best distinct structures and judge everything met by integration.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms.
+    search : Search
+        Data and terms.
     ranked : list of Candidate
         Scored, best first.
     count : int
@@ -306,14 +282,14 @@ def improve(observations, dictionary, ranked, count, max_terms=MAX_TERMS):
     """
     met = []
     for candidate in distinct_structures(ranked, count, max_terms):
-        met += refine_and_prune(observations, dictionary, candidate, observations.path)
+        met += refine_and_prune(search, candidate, search.observations.path)
     finite = [c for c in met if c.is_finite]
-    return sorted(ranked + judge(observations, dictionary, finite), key=lambda c: c.score)
+    return sorted(ranked + judge(search, finite), key=lambda c: c.score)
 
 
-def distinct_structures(ranked, count, max_terms):
+def distinct_structures(ranked: list[Candidate], count: int, max_terms: int) -> Iterator[Candidate]:
     """The first so many candidates of different supports that have a score, some terms and not too many."""
-    seen = set()
+    seen: set[bytes] = set()
     for candidate in ranked:
         if len(seen) == count:
             return

@@ -1,16 +1,16 @@
 """Structures chosen anew where the data are linear in all coefficients: about the paths of good fits."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from fim_dynsys.regression.observed import STEP_LIMIT
-from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.regression.kernels.subsets import search_subset
 from fim_dynsys.regression.sparse import solve_supports
-from fim_dynsys.regression.subsets import search_subset
-from fim_dynsys.search.candidates import judge
+from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.horizon import follows
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import (
     MAX_TERMS,
     PRUNED,
@@ -32,7 +32,7 @@ LEAST_LEFT = 0.1
 """Of the noise variance, which may be overestimated: subsets that would leave less are not better for it."""
 
 
-def reselect(observations, dictionary, found):
+def reselect(search: Search, found: list[Candidate]) -> list[Candidate]:
     """Structures selected about the paths of the best fits, fitted and pruned.
 
     About the path of a fit, what is observed is linear in all coefficients, those that the fit does not have
@@ -42,10 +42,8 @@ def reselect(observations, dictionary, found):
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Monomials; with more than `MOST_COEFFICIENTS` coefficients nothing is tried.
+    search : Search
+        Data and terms.
     found : list of Candidate
         Judged, best first. The first four structures that were fitted and follow the data are taken.
 
@@ -59,15 +57,15 @@ def reselect(observations, dictionary, found):
     A. Miller, Subset Selection in Regression, 2nd ed. (2002), sect. 3.4-3.5, on the linearisation of
     H. G. Bock (1983) that trajectory fits step along.
     """
-    if len(dictionary) * dictionary.dim > MOST_COEFFICIENTS:
+    if len(search.dictionary) * search.dictionary.dim > MOST_COEFFICIENTS:
         return []
     fitted = [c for c in found if c.refined]
     seen = {c.support.tobytes() for c in fitted}
-    good = [c for c in fitted if follows(observations, c)]
+    good = [c for c in fitted if follows(search.observations, c)]
     met = []
     for best in distinct_structures(good, FITS, MAX_TERMS):
         for _ in range(ROUNDS):
-            new = _about(observations, dictionary, best, seen)
+            new = _about(search, best, seen)
             met += new
             better = min(new, key=lambda c: c.score, default=best)
             if better.score >= best.score:
@@ -76,36 +74,39 @@ def reselect(observations, dictionary, found):
     return met
 
 
-def _about(observations, dictionary, candidate, seen):
+def _about(search: Search, candidate: Candidate, seen: set[bytes]) -> list[Candidate]:
     """New structures chosen about one candidate's path, fitted, pruned and judged."""
-    path = rollout(
-        dictionary, candidate.coefficients[None], candidate.start[None], observations.t, STEP_LIMIT
-    )[0]
+    path = search.paths(candidate.coefficients[None], candidate.start[None])[0]
     if not np.isfinite(path).all():
         return []
-    paths = [own[: len(t)] for own, (t, _) in zip(path, observations.samples, strict=True)]
+    paths = [own[: len(t)] for own, (t, _) in zip(path, search.observations.samples, strict=True)]
     met = []
-    for coefficients in chosen_subsets(*_response(observations, dictionary, candidate, paths)):
+    for coefficients in chosen_subsets(*_response(search, candidate, paths)):
         support = coefficients != 0.0
         if support.tobytes() in seen or not support.any():
             continue
         origin = f"{candidate.origin.removesuffix(PRUNED).removesuffix(RESELECTED)}{RESELECTED}"
         start = replace(candidate, coefficients=coefficients, origin=origin)
-        found = refine_and_prune(observations, dictionary, start, paths, (1,))
+        found = refine_and_prune(search, start, paths, (1,))
         seen.update(c.support.tobytes() for c in found)
         met += [c for c in found if c.is_finite]
-    return judge(observations, dictionary, met) if met else []
+    return judge(search, met) if met else []
 
 
-def _response(observations, dictionary, candidate, paths):
+def _response(
+    search: Search, candidate: Candidate, paths: Sequence[np.ndarray]
+) -> tuple[np.ndarray, np.ndarray, float, np.ndarray, int, float]:
     """What `chosen_subsets` takes, about a candidate's paths."""
+    observations = search.observations
     assumed = assumed_variance(observations, candidate)
-    about = response(observations, dictionary, candidate, assumed, paths, observations.start)
+    about = response(search, candidate, assumed, paths, observations.start)
     least = LEAST_LEFT * float(np.mean(observations.noise_variance / assumed))
     return *about, candidate.coefficients, observations.n, least
 
 
-def chosen_subsets(information, score, misfit, coefficients, n, least):
+def chosen_subsets(
+    information: np.ndarray, score: np.ndarray, misfit: float, coefficients: np.ndarray, n: int, least: float
+) -> list[np.ndarray]:
     """Coefficients (m, d) of the subsets that a linearised fit suggests, one for each of `PRICES`.
 
     Parameters

@@ -1,5 +1,6 @@
 """A learned choice among candidate fields, trained on known systems."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,13 +25,13 @@ class Selector:
     centre: np.ndarray
     spread: np.ndarray
 
-    def logits(self, values):
+    def logits(self, values: np.ndarray) -> np.ndarray:
         """One number per candidate from `features` (C, F), higher is better: array (C,)."""
         x = np.clip((values - self.centre) / self.spread, -CLIP, CLIP)
         return np.mean([_forward(member, x) for member in self.members], axis=0)
 
     @classmethod
-    def from_tensors(cls, tensors):
+    def from_tensors(cls, tensors: Mapping[str, np.ndarray]) -> "Selector":
         """From the arrays of a weights file, names ``member/layer``, ``centre`` and ``spread``."""
         names = sorted({name.split("/")[0] for name in tensors if "/" in name})
         members = [
@@ -40,7 +41,7 @@ class Selector:
         return cls(members, np.asarray(tensors["centre"], float), np.asarray(tensors["spread"], float))
 
 
-def _forward(w, x):
+def _forward(w: Mapping[str, np.ndarray], x: np.ndarray) -> np.ndarray:
     hidden = _gelu(x @ w["in"] + w["in_bias"])
     hidden = _gelu(hidden @ w["own"] + w["own_bias"])
     pooled = np.concatenate([hidden.mean(axis=0), hidden.max(axis=0), hidden[0]])
@@ -50,6 +51,6 @@ def _forward(w, x):
     return (hidden @ w["out"])[:, 0]
 
 
-def _gelu(x):
+def _gelu(x: np.ndarray) -> np.ndarray:
     """The tanh form of the Gaussian error linear unit (Hendrycks & Gimpel 2016)."""
     return 0.5 * x * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)))

@@ -14,7 +14,7 @@ from fim_dynsys.models.sindy import LibraryField, SINDy, StrongSINDy
 from fim_dynsys.regression import refinement
 from fim_dynsys.regression.observed import STEPS_PER_GAP
 from fim_dynsys.regression.rollout import rollout, substeps
-from fim_dynsys.search import candidates
+from fim_dynsys.search import problem
 from fim_dynsys.testing import check_field, check_model
 from fim_dynsys.trajectories import Trajectories
 
@@ -194,7 +194,7 @@ def steps(monkeypatch):
         shooting(self, *args)
         counted["linearised"].append(int(self.counts.max()))
 
-    monkeypatch.setattr(candidates, "rollout", counting_rollout)
+    monkeypatch.setattr(problem, "rollout", counting_rollout)
     monkeypatch.setattr(refinement.Shooting, "__init__", counting_shooting)
     return counted
 

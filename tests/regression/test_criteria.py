@@ -9,7 +9,6 @@ from fim_dynsys.regression.criteria import (
     VARIANCE_FLOOR,
     NoiseLaw,
     bic,
-    extended_bic,
     noise_law,
     pseudo_residuals,
 )
@@ -100,11 +99,6 @@ def test_bic_by_hand_and_its_floor():
     floored = bic([0.0, 2.0], 100, 7, [1.0, 4.0], n_starts=2)
     assert floored == pytest.approx(100 * (math.log(VARIANCE_FLOOR) + math.log(2.0)) + 11 * math.log(200))
     assert bic([[np.nan, 1.0]], 100, 1, [1.0, 1.0])[0] == np.inf
-
-
-def test_extended_bic_counts_models():
-    assert extended_bic(0.0, 2, 5, gamma=1.0) == pytest.approx(2 * math.log(10))
-    assert extended_bic(3.0, np.array([0, 5]), 5).tolist() == pytest.approx([3.0, 3.0])
 
 
 def test_few_samples():

@@ -7,7 +7,6 @@ from scipy.integrate import solve_ivp
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.refinement import FitStatus, fit_trajectory
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.search.pruning import sparse_problem
 
 RNG = np.random.default_rng(4)
 DICTIONARY = Dictionary.polynomial(2, 3)
@@ -18,6 +17,36 @@ VAN_DER_POL[NAMES.index("x0"), 1] = -1.0
 VAN_DER_POL[NAMES.index("x1"), 1] = 1.5
 VAN_DER_POL[NAMES.index("x0^2 x1"), 1] = -1.5
 SUPPORT = VAN_DER_POL != 0
+
+
+def sparse_problem(dictionary, support):
+    """Right-hand side and derivatives of a polynomial field as functions of its non-zero coefficients."""
+    d = dictionary.dim
+    terms = dictionary.subset(np.flatnonzero(support.any(axis=1)))
+    term, coordinate = np.nonzero(support[support.any(axis=1)])
+    table, parameter = terms.table, np.arange(len(term))
+    rows = table.index[term]
+    by_coefficient = np.zeros((len(table), d * d, len(term)))
+    for j in range(d):
+        power = table.exponents[rows, j]
+        by_coefficient[table.lowered[rows, j], coordinate * d + j, parameter] += power
+
+    def rhs(x, p):
+        c = np.zeros((len(table), d))
+        c[rows, coordinate] = p
+        return table.columns(x.T).T @ c
+
+    def jac_x(x, p):
+        return (table.columns(x.T).T @ (by_coefficient @ p)).reshape(len(x), d, d)
+
+    def jac_p(x, p):
+        out = np.zeros((len(x), d, len(term)))
+        out[:, coordinate, parameter] = table.columns(x.T)[rows].T
+        return out
+
+    return rhs, jac_x, jac_p
+
+
 PROBLEM = sparse_problem(DICTIONARY, SUPPORT)
 TRUE = VAN_DER_POL[SUPPORT]
 

@@ -8,13 +8,12 @@ from fim_dynsys.regression import smoothing
 from fim_dynsys.regression.smoothing import (
     BANK_WIDTHS,
     TIME_AWARE,
-    constant_velocity,
     finite_differences,
-    gcv_spline,
     local_cubic,
     smoothing_bank,
     tricube_cubic,
 )
+from fim_dynsys.regression.splines import constant_velocity, gcv_spline
 
 RNG = np.random.default_rng(2)
 T = np.sort(RNG.uniform(0, 8, size=90))

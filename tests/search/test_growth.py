@@ -10,6 +10,7 @@ from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.growth import GROWN, _gains, grow, shake
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 
 DICTIONARY = Dictionary.polynomial(2, 3)
@@ -28,35 +29,37 @@ NOISY = CLEAN * (1.0 + 0.02 * np.random.default_rng(0).normal(size=CLEAN.shape))
 @pytest.fixture(scope="module")
 def without_one_term():
     """Observations; the truth and the truth without one of its terms, in scaled units."""
-    observations = observe([(T, NOISY)])
+    search = Search(observe([(T, NOISY)]), DICTIONARY)
+    observations = search.observations
     factor = np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
     scaled = TRUE * factor * observations.time_unit / observations.scale
     without = scaled.copy()
     without[MISSING] = 0.0
-    return observations, *(Candidate(c, observations.start, "given", "none") for c in (scaled, without))
+    return search, *(Candidate(c, observations.start, "given", "none") for c in (scaled, without))
 
 
 def test_gains_are_those_of_fits_with_one_term_more(without_one_term):
     """To first order: a term that changes little promises what its own fit then gives."""
-    observations, true, _ = without_one_term
-    best, fit = refine(observations, DICTIONARY, true, observations.path)
-    best, fit = refine(observations, DICTIONARY, best, fit.paths)  # with the variance of its own residuals
-    gains = _gains(observations, DICTIONARY, best, fit).reshape(10, 2)
+    search, true, _ = without_one_term
+    best, fit = refine(search, true, search.observations.path)
+    best, fit = refine(search, best, fit.paths)  # with the variance of its own residuals
+    gains = _gains(search, best, fit).reshape(10, 2)
     assert (gains[best.support] == 0.0).all()
     for term, coordinate in ((0, 0), (3, 1), (7, 1)):
         wider = best.coefficients.copy()
         wider[term, coordinate] = 1e-9
-        _, again = refine(observations, DICTIONARY, replace(best, coefficients=wider), fit.paths)
+        _, again = refine(search, replace(best, coefficients=wider), fit.paths)
         np.testing.assert_allclose(gains[term, coordinate], fit.misfit - again.misfit, rtol=0.2, atol=0.2)
 
 
-@pytest.mark.parametrize("search", [grow, lambda *a: shake(*a, 25, np.random.default_rng(1))])
-def test_a_missing_term_comes_back(without_one_term, search):
-    observations, _, start = without_one_term
-    found = search(observations, DICTIONARY, start)
+@pytest.mark.parametrize("local", [grow, lambda *a: shake(*a, 25, np.random.default_rng(1))])
+def test_a_missing_term_comes_back(without_one_term, local):
+    search, _, start = without_one_term
+    found = local(search, start)
     assert np.array_equal(found[0].support, TRUE != 0)
     assert found[0].origin.startswith("given, ")
     assert [c.score for c in found] == sorted(c.score for c in found)
+    observations = search.observations
     field = found[0].coefficients / (
         np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
         * observations.time_unit
@@ -66,16 +69,16 @@ def test_a_missing_term_comes_back(without_one_term, search):
 
 
 def test_growth_is_noted_once(without_one_term):
-    observations, _, start = without_one_term
-    assert max(c.origin.count(GROWN) for c in grow(observations, DICTIONARY, start)) == 1
+    search, _, start = without_one_term
+    assert max(c.origin.count(GROWN) for c in grow(search, start)) == 1
 
 
 def test_random_terms_follow_the_weights(without_one_term):
     """With all the weight on one coefficient, no structure has another new one."""
-    observations, _, start = without_one_term
+    search, _, start = without_one_term
     likely = np.zeros((10, 2))
     likely[MISSING] = 1.0
-    found = shake(observations, DICTIONARY, start, 5, np.random.default_rng(0), likely)
+    found = shake(search, start, 5, np.random.default_rng(0), likely)
     allowed = start.support
     allowed[MISSING] = True
     assert not any((c.support & ~allowed).any() for c in found)

@@ -10,8 +10,9 @@ from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.horizon import explains, merged_hypotheses
-from fim_dynsys.search.pool import hypotheses
+from fim_dynsys.search.horizon import explains, merge_windows
+from fim_dynsys.search.pool import gather
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import _droppable, distinct_structures
 
 DICTIONARY = Dictionary.polynomial(3, 3)
@@ -34,16 +35,18 @@ def lorenz():
     start, settled = np.array([[[1.0, 1.0, 20.0]]]), np.array([[0.0, 5.0]])
     start = rollout(DICTIONARY, lorenz_terms()[None], start, settled, 0.001)[:, :, -1]
     clean = rollout(DICTIONARY, lorenz_terms()[None], start, t[None], 0.002)[0, 0]
-    return observe([(t, clean * (1.0 + 0.05 * np.random.default_rng(1).normal(size=clean.shape)))])
+    noisy = clean * (1.0 + 0.05 * np.random.default_rng(1).normal(size=clean.shape))
+    return Search(observe([(t, noisy)]), DICTIONARY)
 
 
 def test_windows_find_what_fits_in_one_piece_do_not(lorenz):
-    plain = hypotheses(lorenz, DICTIONARY, None, 6, SMOOTHERS, windowed=0)
-    assert not explains(lorenz, plain[0])
-    found = hypotheses(lorenz, DICTIONARY, None, 6, SMOOTHERS)
-    assert explains(lorenz, found[0])
+    plain = gather(lorenz, None, 6, SMOOTHERS, windowed=0)
+    assert not explains(lorenz.observations, plain[0])
+    found = gather(lorenz, None, 6, SMOOTHERS)
+    assert explains(lorenz.observations, found[0])
     assert found[0].score < plain[0].score - 500.0
-    true = DICTIONARY.rescaled(found[0].coefficients, lorenz.scale, lorenz.time_unit)[1]
+    observations = lorenz.observations
+    true = DICTIONARY.rescaled(found[0].coefficients, observations.scale, observations.time_unit)[1]
     large = np.abs(lorenz_terms()) > 5.0
     np.testing.assert_allclose(true[large], lorenz_terms()[large], rtol=0.15)
 
@@ -51,16 +54,19 @@ def test_windows_find_what_fits_in_one_piece_do_not(lorenz):
 def test_no_windows_where_the_best_explains_the_samples(lorenz, monkeypatch):
     t = np.linspace(0.0, 6.0, 120)
     spiral = np.stack([np.exp(-0.1 * t) * np.cos(t), np.exp(-0.1 * t) * np.sin(t)], 1)
-    data = observe([(t, spiral * (1.0 + 0.02 * np.random.default_rng(0).normal(size=spiral.shape)))])
-    monkeypatch.setattr("fim_dynsys.search.pool.merged_hypotheses", None)
-    assert explains(data, hypotheses(data, Dictionary.polynomial(2, 3), None, 2, SMOOTHERS)[0])
+    noisy = spiral * (1.0 + 0.02 * np.random.default_rng(0).normal(size=spiral.shape))
+    search = Search.polynomial([(t, noisy)], 3)
+    monkeypatch.setattr("fim_dynsys.search.pool.merge_windows", None)
+    assert explains(search.observations, gather(search, None, 2, SMOOTHERS)[0])
 
 
 def test_merging_starts_from_the_structures_given(lorenz):
-    scale = np.prod(lorenz.scale**DICTIONARY.exponents, axis=1)[:, None] * lorenz.time_unit / lorenz.scale
-    given = Candidate(lorenz_terms() * scale, lorenz.start, "given", "")
-    found = merged_hypotheses(lorenz, DICTIONARY, [given], 1)
-    assert explains(lorenz, found[0]) and np.array_equal(found[0].support, given.support)
+    observations = lorenz.observations
+    factor = np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
+    scale = factor * observations.time_unit / observations.scale
+    given = Candidate(lorenz_terms() * scale, observations.start, "given", "")
+    found = merge_windows(lorenz, [given], 1)
+    assert explains(lorenz.observations, found[0]) and np.array_equal(found[0].support, given.support)
     assert [c.score for c in found] == sorted(c.score for c in found)
 
 
@@ -78,5 +84,5 @@ def test_terms_that_the_data_cannot_tell_apart_are_dropped(lorenz):
     """An information that rounding leaves indefinite, as of two terms that are equal along the path."""
     information = np.array([[1.0, 1.0 + 1e-14, 0.0], [1.0 + 1e-14, 1.0, 0.0], [0.0, 0.0, 1e4]])
     fit = SimpleNamespace(parameters=np.array([2.0, 2.0, 2.0]), information=information, misfit=600.0)
-    dropped = _droppable(lorenz, None, fit)
+    dropped = _droppable(lorenz.observations, None, fit)
     assert len(dropped) == 1 and dropped[0] in (0, 1)

@@ -12,12 +12,11 @@ from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.features import (
     N_FEATURES,
     N_START_FEATURES,
-    SHORTLIST,
     features,
-    shortlist,
     start_features,
 )
-from fim_dynsys.search.pool import SOLVE, STRUCTURE, Opinion, hypotheses
+from fim_dynsys.search.pool import SHORTLIST, SOLVE, STRUCTURE, Opinion, gather, shortlist
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector
 from fim_dynsys.trajectories import Trajectories
 
@@ -33,28 +32,27 @@ CLEAN = rollout(DICTIONARY, TRUE[None], np.array([[[1.0, 0.5]]]), T[None], 0.01)
 NOISY = CLEAN * (1.0 + 0.03 * np.random.default_rng(0).normal(size=CLEAN.shape))
 
 
-def opinion_of(observations, error=0.02):
+def opinion_of(search, error=0.02):
     """An operator that is sure of the true terms, unsure of the others, and a little wrong in all."""
     rng = np.random.default_rng(1)
     deviation = np.where(TRUE != 0, error, 2.0 * error)
     solves = TRUE + deviation * rng.uniform(0.2, 0.9, size=(2, 10, 2))
-    return Opinion.scaled(observations, DICTIONARY, solves, deviation**2)
+    return Opinion.scaled(search, solves, deviation**2)
 
 
 @pytest.fixture(scope="module")
 def considered():
-    observations = observe([(T, NOISY)])
-    opinion = opinion_of(observations)
-    found = hypotheses(observations, DICTIONARY, opinion, structures=0, smoothers=TIME_AWARE[3:4])
-    return observations, opinion, found
+    search = Search(observe([(T, NOISY)]), DICTIONARY)
+    opinion = opinion_of(search)
+    return search, opinion, gather(search, opinion, structures=0, smoothers=TIME_AWARE[3:4])
 
 
 def test_the_operators_structure_is_fitted_and_found(considered):
-    observations, _, found = considered
+    search, _, found = considered
     best = found[0]
     assert best.refined
     assert np.array_equal(best.support, TRUE != 0)
-    field = best.field(observations, DICTIONARY, Trajectories.from_arrays(NOISY, T), {"chosen": "best"})
+    field = best.field(search, Trajectories.from_arrays(NOISY, T), {"chosen": "best"})
     np.testing.assert_allclose(field.coefficients[TRUE != 0], TRUE[TRUE != 0], atol=0.05)
     assert field.fit_info.report == {"chosen": "best"}
     assert any(c.origin.startswith(STRUCTURE) for c in found)
@@ -64,15 +62,15 @@ def test_the_operators_structure_is_fitted_and_found(considered):
 
 
 def test_without_an_opinion_only_regressions_remain():
-    observations = observe([(T, NOISY)])
-    found = hypotheses(observations, DICTIONARY, smoothers=TIME_AWARE[3:4])
+    search = Search(observe([(T, NOISY)]), DICTIONARY)
+    found = gather(search, smoothers=TIME_AWARE[3:4])
     assert not any(c.origin.startswith((SOLVE, STRUCTURE)) for c in found)
-    assert features(observations, DICTIONARY, shortlist(found)).shape == (len(shortlist(found)), N_FEATURES)
+    assert features(search, shortlist(found)).shape == (len(shortlist(found)), N_FEATURES)
 
 
 def test_an_opinion_is_rescaled_like_a_field():
     observations = observe([(3.0 * T, NOISY * [10.0, 0.2])])
-    opinion = opinion_of(observations)
+    opinion = opinion_of(Search(observations, DICTIONARY))
     x = np.random.default_rng(2).normal(size=(5, 2))
     physical = Opinion(opinion.solves, opinion.variance)
     terms, back = DICTIONARY.rescaled(physical.solves[-1], observations.scale, observations.time_unit)
@@ -95,26 +93,26 @@ def test_the_shortlist_keeps_the_best_and_the_last_solves(considered):
 
 
 def test_features_do_not_depend_on_units(considered):
-    observations, opinion, found = considered
+    search, opinion, found = considered
     short = shortlist(found)
-    here = features(observations, DICTIONARY, short, opinion)
+    here = features(search, short, opinion)
     assert here.shape == (len(short), N_FEATURES)
     assert np.isfinite(here).all()
     units, pace = np.array([1e3, 1e-2]), 50.0
-    elsewhere = observe([(pace * T, NOISY * units)])
-    np.testing.assert_allclose(elsewhere.z, observations.z, rtol=1e-12)
-    there = features(elsewhere, DICTIONARY, short, opinion)
+    elsewhere = Search(observe([(pace * T, NOISY * units)]), DICTIONARY)
+    np.testing.assert_allclose(elsewhere.observations.z, search.observations.z, rtol=1e-12)
+    there = features(elsewhere, short, opinion)
     np.testing.assert_allclose(there, here, rtol=1e-6, atol=1e-6)
-    here, there = (start_features(data, DICTIONARY, short) for data in (observations, elsewhere))
+    here, there = (start_features(data, short) for data in (search, elsewhere))
     assert here.shape == (len(short), N_START_FEATURES)
     np.testing.assert_allclose(there, here, rtol=1e-6, atol=1e-6)
 
 
 def test_features_tell_good_from_bad(considered):
     """A field that explodes is behind in misfit, farther in its field, and leaves from other starts."""
-    observations, opinion, found = considered
+    search, opinion, found = considered
     bad = replace(found[0], coefficients=found[0].coefficients + 0.5, score=found[0].score + 500.0)
-    good, worse = features(observations, DICTIONARY, [found[0], bad], opinion)
+    good, worse = features(search, [found[0], bad], opinion)
     changed = np.flatnonzero(np.abs(good - worse) > 0.1)
     assert {0, 1, 33, 36} <= set(changed)  # behind in BIC; far on the path; far from the operator
     assert worse[0] > good[0]
@@ -122,12 +120,13 @@ def test_features_tell_good_from_bad(considered):
 
 def test_features_tell_what_other_plausible_starts_explain(considered):
     """That is a matter of the field alone; only the last of these features looks at the candidate's start."""
-    observations, _, found = considered
+    search, _, found = considered
+    observations = search.observations
     factor = np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
     true = replace(found[0], coefficients=TRUE * factor * observations.time_unit / observations.scale)
     moved = replace(true, start=true.start + 3.0 * np.sqrt(observations.start_variance))
     bad = replace(true, coefficients=true.coefficients + 0.5)
-    good, away, worse = start_features(observations, DICTIONARY, [true, moved, bad])
+    good, away, worse = start_features(search, [true, moved, bad])
     np.testing.assert_array_equal(good[:7], away[:7])
     assert away[7] > good[7] + 1.0
     assert good[6] > 0.5 and worse[6] == 0.0  # share of the starts

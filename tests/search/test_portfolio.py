@@ -1,7 +1,5 @@
 """Candidates with and without functions side by side: features, weights and draws."""
 
-import pickle
-
 import numpy as np
 import pytest
 
@@ -46,9 +44,9 @@ def test_features_are_finite_and_tell_functions(found):
 
 def test_polynomials_alone_are_described_as_before(found):
     polynomials = [m.candidate for m in found.members if not m.n_functions]
-    alone = Portfolio.of(found.observations, found.dictionary, found.opinion, polynomials, [])
+    alone = Portfolio.of(found.search, found.opinion, polynomials, [])
     candidates = [m.candidate for m in alone.members]
-    plain = features(found.observations, found.dictionary, candidates, found.opinion)
+    plain = features(found.search, candidates, found.opinion)
     np.testing.assert_allclose(alone.features(), without_functions(plain), atol=1e-6)
 
 
@@ -67,7 +65,7 @@ def test_weights_are_the_selectors_or_the_bics(found):
     scores = np.array([m.score for m in found.members])
     functions = np.array([m.n_functions > 0 for m in found.members])
     np.testing.assert_allclose(found.log_weights(None), -0.5 * (scores + 8.0 * functions))
-    blind = Portfolio(found.observations, found.dictionary, None, found.members)
+    blind = Portfolio(found.search, None, found.members)
     np.testing.assert_allclose(blind.log_weights(Prefers(3)), found.log_weights(None))
     assert np.isfinite(blind.features()).all()
 
@@ -85,19 +83,25 @@ def test_draws_scatter_about_the_member_they_are_of(found):
     assert np.abs(values.mean(axis=0) - middle).max() < 2.0 * spread.max()
 
 
-def test_candidates_and_ensemble_of_the_model(observed):
+def test_candidates_and_ensemble_of_the_model(observed, tmp_path):
     model = fim_dynsys.load("auto", budget="fast")
     x = np.array([[0.5, 0.5], [-1.0, 0.3]])
     fields = model.candidates(observed)
     np.testing.assert_array_equal(fields[0](x), model.infer(observed)(x))
     weights = [f.fit_info.report["weight"] for f in fields]
     assert weights == sorted(weights, reverse=True) and sum(weights) == pytest.approx(1.0)
-    assert model.portfolio(observed) is model.portfolio(observed)
+    before = dict(vars(model))
+    model.infer(observed)
+    assert vars(model) == before
     model.fit(observed)
-    assert "_last" not in pickle.loads(pickle.dumps(model)).__dict__
+    kept = model.portfolio_
     members = model.ensemble(6, seed=1)
     assert len(members) == 6
     again = model.ensemble(6, seed=1)
     np.testing.assert_array_equal(members[2](x), again[2](x))
+    assert model.portfolio_ is kept
+    model.save(tmp_path / "model")
+    restored = fim_dynsys.load_fitted(tmp_path / "model")
+    np.testing.assert_array_equal(restored.ensemble(6, seed=1)[2](x), members[2](x))
     with pytest.raises(ValueError, match=r"Auto\.ensemble: expected a positive number of members, got 0"):
         model.ensemble(0)

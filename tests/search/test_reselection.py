@@ -12,6 +12,7 @@ from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search import pool, reselection
 from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 from fim_dynsys.search.reselection import PRICES, RESELECTED, _response, chosen_subsets, reselect
 from training.contexts import draw
@@ -37,10 +38,12 @@ def known():
         true[NAMES.index(name)] = values
     t = np.linspace(0.0, 20.0, 200)
     clean = rollout(DICTIONARY, true[None], np.array([[[1.0, 0.6, 0.8]]]), t[None], 0.01)[0, 0]
-    observations = observe([(t, clean * (1.0 + 0.03 * np.random.default_rng(0).normal(size=clean.shape)))])
+    noisy = clean * (1.0 + 0.03 * np.random.default_rng(0).normal(size=clean.shape))
+    search = Search(observe([(t, noisy)]), DICTIONARY)
+    observations = search.observations
     factor = np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
     scaled = true * factor * observations.time_unit / observations.scale
-    return observations, Candidate(scaled, observations.start, "given", "none")
+    return search, Candidate(scaled, observations.start, "given", "none")
 
 
 def test_search_finds_better_structures(monkeypatch):
@@ -48,12 +51,12 @@ def test_search_finds_better_structures(monkeypatch):
     rng, drops, met = np.random.default_rng(0), [], []
     for _ in range(6):
         context = draw("sparse", 3, rng)
-        observations = observe([(context.t, context.x)])
+        search = Search(observe([(context.t, context.x)]), DICTIONARY)
         true = np.asarray(context.field.coefficients) != 0
         with monkeypatch.context() as patch:
             patch.setattr(pool, "reselect", lambda *_: [])
-            without = pool.hypotheses(observations, DICTIONARY, smoothers=SMOOTHERS)
-        found = pool.hypotheses(observations, DICTIONARY, smoothers=SMOOTHERS)
+            without = pool.gather(search, smoothers=SMOOTHERS)
+        found = pool.gather(search, smoothers=SMOOTHERS)
         assert any(RESELECTED in c.origin for c in found)
         assert [c.score for c in found] == sorted(c.score for c in found)
         drops.append(found[0].score - without[0].score)
@@ -64,27 +67,27 @@ def test_search_finds_better_structures(monkeypatch):
 
 
 def test_only_fits_that_follow_the_data_are_taken(known):
-    observations, true = known
-    (plain,) = judge(observations, DICTIONARY, [true])
-    assert reselect(observations, DICTIONARY, [plain]) == []  # never fitted
-    lost = replace(plain, refined=True, variance=observations.signal_variance, score=0.0)
-    assert reselect(observations, DICTIONARY, [lost]) == []
+    search, true = known
+    (plain,) = judge(search, [true])
+    assert reselect(search, [plain]) == []  # never fitted
+    lost = replace(plain, refined=True, variance=search.observations.signal_variance, score=0.0)
+    assert reselect(search, [lost]) == []
 
 
 def test_large_dictionaries_are_left_alone(known, monkeypatch):
-    observations, true = known
-    start = judge(observations, DICTIONARY, [refine(observations, DICTIONARY, true, observations.path)[0]])
-    assert reselect(observations, DICTIONARY, start)
+    search, true = known
+    start = judge(search, [refine(search, true, search.observations.path)[0]])
+    assert reselect(search, start)
     monkeypatch.setattr(reselection, "MOST_COEFFICIENTS", 59)
-    assert reselect(observations, DICTIONARY, start) == []
+    assert reselect(search, start) == []
 
 
 def test_response_is_that_of_the_misfit(known):
     """Half the derivatives of the misfit by all coefficients, terms that the fit does not have included."""
-    observations, true = known
-    best, fit = refine(observations, DICTIONARY, true, observations.path, (5, 1), 30)
-    best, fit = refine(observations, DICTIONARY, best, fit.paths, (1,), 30)
-    information, score, misfit, about, n, least = _response(observations, DICTIONARY, best, fit.paths)
+    search, true = known
+    best, fit = refine(search, true, search.observations.path, (5, 1), 30)
+    best, fit = refine(search, best, fit.paths, (1,), 30)
+    information, score, misfit, about, n, least = _response(search, best, fit.paths)
     np.testing.assert_array_equal(about, best.coefficients)
     assert n == 200 and least == pytest.approx(0.1, rel=0.5)
     assert misfit == pytest.approx(fit.misfit, rel=0.05)
@@ -94,7 +97,7 @@ def test_response_is_that_of_the_misfit(known):
     promised = score[active] @ step
     wider = best.coefficients.copy()
     wider.flat[k] = 1e-9
-    _, again = refine(observations, DICTIONARY, replace(best, coefficients=wider), fit.paths, (1,), 30)
+    _, again = refine(search, replace(best, coefficients=wider), fit.paths, (1,), 30)
     assert fit.misfit - again.misfit == pytest.approx(promised, rel=0.25, abs=0.1)
 
 

@@ -5,16 +5,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.regression.observed import Observations, observe
+from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
-from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, shortlist, start_features
-from fim_dynsys.search.pool import Opinion, hypotheses
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
+from fim_dynsys.search.pool import Opinion, gather, shortlist
+from fim_dynsys.search.problem import Search
+from fim_dynsys.search.selector import Selector
+from fim_dynsys.trajectories import Trajectories
 
 MIN_OBSERVATIONS = 12
 """Complete samples below which the operator's own field stands."""
 
 N_CHOICE_FEATURES = N_FEATURES + N_START_FEATURES
-"""Columns of `Hypotheses.features`."""
+"""Columns of `Shortlist.features`."""
 
 _SMOOTHERS = [
     TIME_AWARE[k] for k in (3, 6, 8)
@@ -22,38 +26,36 @@ _SMOOTHERS = [
 
 
 @dataclass(frozen=True)
-class Hypotheses:
+class Shortlist:
     """Candidates of one data set and what they are judged by.
 
     Attributes
     ----------
-    observations : Observations
-        The data in scaled units.
-    dictionary : Dictionary
-        Terms of the candidates.
+    search : Search
+        Data and terms.
     opinion : Opinion
         The operator's.
     candidates : list of Candidate
         The shortlist, best BIC first.
     """
 
-    observations: Observations
-    dictionary: Dictionary
+    search: Search
     opinion: Opinion
     candidates: list
 
-    def features(self):
+    def features(self) -> np.ndarray:
         """What a selector sees (C, `N_CHOICE_FEATURES`)."""
-        data = self.observations, self.dictionary, self.candidates
-        return np.column_stack([features(*data, self.opinion), start_features(*data)])
+        seen = features(self.search, self.candidates, self.opinion)
+        return np.column_stack([seen, start_features(self.search, self.candidates)])
 
     @property
-    def coefficients(self):
+    def coefficients(self) -> np.ndarray:
         """Of all candidates (C, m, d), in the units of the data."""
         scaled = np.stack([c.coefficients for c in self.candidates])
-        return self.dictionary.rescaled(scaled, self.observations.scale, self.observations.time_unit)[1]
+        observations = self.search.observations
+        return self.search.dictionary.rescaled(scaled, observations.scale, observations.time_unit)[1]
 
-    def choose(self, selector):
+    def choose(self, selector: Selector | None) -> tuple[Candidate, dict]:
         """The candidate that a `Selector` ranks first (without one: the best BIC), and a report on it."""
         logits = -np.array([c.score for c in self.candidates])
         if selector is not None:
@@ -68,7 +70,9 @@ class Hypotheses:
         return best, report
 
 
-def consider(context, dictionary, solves, variances):
+def consider(
+    context: Trajectories, dictionary: Dictionary, solves: np.ndarray, variances: np.ndarray
+) -> Shortlist | None:
     """Candidates for one context.
 
     Parameters
@@ -82,13 +86,12 @@ def consider(context, dictionary, solves, variances):
 
     Returns
     -------
-    Hypotheses or None
+    Shortlist or None
         None where there are too few samples to judge by.
     """
     samples = [(t, x) for t, x in context.arrays() if len(t) >= 2]
     if sum(len(t) for t, _ in samples) < MIN_OBSERVATIONS:
         return None
-    observations = observe(samples)
-    opinion = Opinion.scaled(observations, dictionary, solves, variances)
-    found = hypotheses(observations, dictionary, opinion, smoothers=_SMOOTHERS)
-    return Hypotheses(observations, dictionary, opinion, shortlist(found))
+    search = Search(observe(samples), dictionary)
+    opinion = Opinion.scaled(search, solves, variances)
+    return Shortlist(search, opinion, shortlist(gather(search, opinion, smoothers=_SMOOTHERS)))

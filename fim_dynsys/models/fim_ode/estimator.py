@@ -258,7 +258,7 @@ class FIMODE(VectorFieldModel):
             else:
                 best, report = found.choose(operator.selector)
                 report = options["fit_info"].report | report
-                field = best.field(found.observations, answer.dictionary, context, report)
+                field = best.field(found.search, context, report)
                 others = found.coefficients
             pairs.append((field, Evidence.of(field, others, *answer[:3], searched=found is not None)))
         return pairs

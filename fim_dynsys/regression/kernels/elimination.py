@@ -6,7 +6,7 @@ from fim_dynsys.regression.kernels.compiler import compiled
 
 
 @compiled
-def eliminate(inverses, estimates):
+def eliminate(inverses: np.ndarray, estimates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Order in which regressions give up their terms, the cheapest one first, and the costs.
 
     Parameters

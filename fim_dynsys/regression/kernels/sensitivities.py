@@ -5,17 +5,27 @@ import numpy as np
 from fim_dynsys.regression.kernels.compiler import compiled, inlined
 from fim_dynsys.regression.kernels.terms import (
     LANES,
-    argument,
-    function,
+    advance_stage,
+    argument_of,
+    evaluate_function,
     has_shape,
-    in_use,
-    next_stage,
-    tangent_values,
+    term_tangents,
+    terms_in_use,
 )
 
 
 @inlined
-def _forcing(x, lanes, terms, row, column, parameters, free, table, out):
+def _forcing(
+    x: np.ndarray,
+    lanes: int,
+    terms: tuple[np.ndarray, ...],
+    row: np.ndarray,
+    column: np.ndarray,
+    parameters: np.ndarray,
+    free: np.ndarray,
+    table: np.ndarray,
+    out: np.ndarray,
+) -> None:
     """Derivatives (d, numbers, lanes) of the right-hand side by the numbers inside functions.
 
     Each row of ``free`` names a term, 0 for its inner factor or 1 for its second number, and which of these
@@ -29,14 +39,14 @@ def _forcing(x, lanes, terms, row, column, parameters, free, table, out):
         i = free[f, 0]
         kind, at, partner = terms[5][i], terms[6][i], terms[9][i]
         for r in range(lanes):
-            u = argument(x, r, kind, at, terms[7][i], terms[8][i], partner)
-            _, slope_of_g, by_shape = function(kind, u, terms[8][i])
+            u = argument_of(x, r, kind, at, terms[7][i], terms[8][i], partner)
+            _, slope_g, by_shape = evaluate_function(kind, u, terms[8][i])
             if free[f, 1] == 0:
-                by_number = slope_of_g * x[at, r]
+                by_number = slope_g * x[at, r]
             elif has_shape(kind):
                 by_number = by_shape
             else:
-                by_number = slope_of_g * (x[partner, r] if partner >= 0 else 1.0)
+                by_number = slope_g * (x[partner, r] if partner >= 0 else 1.0)
             by_number *= table[terms[3][i], r]
             for k in range(len(row)):
                 if row[k] == i:
@@ -44,7 +54,18 @@ def _forcing(x, lanes, terms, row, column, parameters, free, table, out):
 
 
 @inlined
-def _slope_and_jacobian(lanes, terms, row, column, parameters, values, table, gradient, slope, jacobian):
+def _slope_and_jacobian(
+    lanes: int,
+    terms: tuple[np.ndarray, ...],
+    row: np.ndarray,
+    column: np.ndarray,
+    parameters: np.ndarray,
+    values: np.ndarray,
+    table: np.ndarray,
+    gradient: np.ndarray,
+    slope: np.ndarray,
+    jacobian: np.ndarray,
+) -> None:
     """Right-hand sides (d, lanes) of one field at all points, and Jacobians (d, d, lanes)."""
     lowered, index, exponents, kind = terms[2], terms[3], terms[4], terms[5]
     for i in range(len(slope)):
@@ -69,7 +90,7 @@ def _slope_and_jacobian(lanes, terms, row, column, parameters, values, table, gr
 
 
 @inlined
-def _add_product(lanes, left, right, out):
+def _add_product(lanes: int, left: np.ndarray, right: np.ndarray, out: np.ndarray) -> None:
     """Add the matrix products ``left @ right`` (d, q, lanes) of all lanes to ``out``.
 
     The terms of a sum are added in turn, three to a loop: less traffic. Entries are named by their indices:
@@ -100,7 +121,15 @@ def _add_product(lanes, left, right, out):
 
 
 @inlined
-def _step_derivatives(h, sixth, lanes, jacobians, scaled, by_slope, whole):
+def _step_derivatives(
+    h: np.ndarray,
+    sixth: np.ndarray,
+    lanes: int,
+    jacobians: np.ndarray,
+    scaled: np.ndarray,
+    by_slope: np.ndarray,
+    whole: np.ndarray,
+) -> None:
     """Derivatives of one Runge-Kutta step by the slopes of its stages (4, d, d, lanes) and by its start.
 
     They are gathered from the last stage back: ``by_slope[s]`` is what the end owes to that stage's
@@ -127,7 +156,17 @@ def _step_derivatives(h, sixth, lanes, jacobians, scaled, by_slope, whole):
 
 
 @inlined
-def _carry(lanes, whole, before, by_slope, values, forcing, row, column, after):
+def _carry(
+    lanes: int,
+    whole: np.ndarray,
+    before: np.ndarray,
+    by_slope: np.ndarray,
+    values: np.ndarray,
+    forcing: np.ndarray,
+    row: np.ndarray,
+    column: np.ndarray,
+    after: np.ndarray,
+) -> None:
     """Derivatives (d, d + q, lanes) of the state after a step, from those before it."""
     d, size = len(whole), len(row)
     for i in range(d):
@@ -153,7 +192,16 @@ def _carry(lanes, whole, before, by_slope, values, forcing, row, column, after):
 
 
 @compiled
-def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
+def interval_maps(
+    terms: tuple[np.ndarray, ...],
+    row: np.ndarray,
+    column: np.ndarray,
+    parameters: np.ndarray,
+    free: np.ndarray,
+    nodes: np.ndarray,
+    steps: np.ndarray,
+    counts: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Ends of all intervals (N, d) and their derivatives (N, d, d + q) by start and parameters.
 
     The parameters are the coefficients ``parameters`` of terms ``row`` in coordinates ``column``, and then
@@ -163,7 +211,7 @@ def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
     size, inner = len(row), free[:, 2].max() + 1 if len(free) else 0
     ends, tangents = np.empty((n, d)), np.empty((n, d, d + size + inner))
     m = len(terms[3])
-    used, rows = in_use(row, terms)
+    used, rows = terms_in_use(row, terms)
     table, values, gradient = (
         np.empty((len(terms[0]), LANES)),
         np.empty((4, m, LANES)),
@@ -200,11 +248,11 @@ def interval_maps(terms, row, column, parameters, free, nodes, steps, counts):
                     z[i, r] = x[i, r]
             for stage in range(4):
                 own, jacobian = values[stage], jacobians[stage]
-                tangent_values(z, lanes, terms, used, rows, table, own, gradient)
+                term_tangents(z, lanes, terms, used, rows, table, own, gradient)
                 if inner:
                     _forcing(z, lanes, terms, row, column, parameters, free, table, forcing[stage])
                 _slope_and_jacobian(lanes, terms, row, column, parameters, own, table, gradient, k, jacobian)
-                next_stage(stage, lanes, x, h, k, total, z)
+                advance_stage(stage, lanes, x, h, k, total, z)
             for i in range(d):
                 for r in range(lanes):
                     x[i, r] += sixth[r] * total[i, r]

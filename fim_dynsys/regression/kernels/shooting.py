@@ -6,7 +6,9 @@ from fim_dynsys.regression.kernels.compiler import compiled
 
 
 @compiled
-def condense(tangents, gaps, residuals, weights, bounds):
+def condense(
+    tangents: np.ndarray, gaps: np.ndarray, residuals: np.ndarray, weights: np.ndarray, bounds: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Chain interval maps from each segment's start and form the normal equations of its residuals.
 
     Parameters
@@ -62,7 +64,14 @@ def condense(tangents, gaps, residuals, weights, bounds):
 
 
 @compiled
-def linearised(maps, nodes, values, weights, segments, pulls):
+def linearised(
+    maps: tuple[np.ndarray, np.ndarray],
+    nodes: np.ndarray,
+    values: np.ndarray,
+    weights: np.ndarray,
+    segments: tuple[np.ndarray, np.ndarray, np.ndarray],
+    pulls: tuple[np.ndarray, np.ndarray],
+) -> tuple[float, np.ndarray, np.ndarray, np.ndarray]:
     """Normal equations of a fit about nodes and interval maps, and the merit that its steps have to lower.
 
     Parameters
@@ -107,7 +116,7 @@ def linearised(maps, nodes, values, weights, segments, pulls):
 
 
 @compiled
-def _solve_spd(matrix, right):
+def _solve_spd(matrix: np.ndarray, right: np.ndarray) -> None:
     """Solve ``matrix @ x = right`` (m, k) in place by Cholesky on a unit diagonal plus 1e-13.
 
     What that addition does not make positive are directions the data do not determine: they stay at rest.
@@ -142,7 +151,9 @@ def _solve_spd(matrix, right):
 
 
 @compiled
-def eliminate_starts(normal, moment, d, damping):
+def eliminate_starts(
+    normal: np.ndarray, moment: np.ndarray, d: int, damping: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Normal equations of the parameters alone, the segment starts eliminated.
 
     Parameters
@@ -190,7 +201,15 @@ def eliminate_starts(normal, moment, d, damping):
 
 
 @compiled
-def damped_step(total, right, solved, size, damping, sensitivities, bounds):
+def damped_step(
+    total: np.ndarray,
+    right: np.ndarray,
+    solved: np.ndarray,
+    size: np.ndarray,
+    damping: float,
+    sensitivities: np.ndarray,
+    bounds: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
     """Change of the parameters (q,) and of the nodes (n, d) by one damped Gauss-Newton step.
 
     ``total`` and ``right`` (prior included) and ``solved`` are as `eliminate_starts` gives them; ``damping``
@@ -224,7 +243,15 @@ def damped_step(total, right, solved, size, damping, sensitivities, bounds):
 
 
 @compiled
-def gauss_newton_step(normal, moment, sensitivities, bounds, prior, pull, damping):
+def gauss_newton_step(
+    normal: np.ndarray,
+    moment: np.ndarray,
+    sensitivities: np.ndarray,
+    bounds: np.ndarray,
+    prior: np.ndarray,
+    pull: np.ndarray,
+    damping: float,
+) -> tuple[np.ndarray, np.ndarray]:
     """The step of `damped_step` from the equations of `linearised`, starts eliminated.
 
     ``prior`` (q, q) and ``pull`` (q,) are precisions of the parameters and, times their distances from the

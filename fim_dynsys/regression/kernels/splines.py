@@ -6,7 +6,7 @@ from fim_dynsys.regression.kernels.compiler import compiled
 
 
 @compiled
-def solve_pentadiagonal(bands, right):
+def solve_pentadiagonal(bands: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Solution (n, k) of a positive definite system of bandwidth two.
 
     Parameters
@@ -53,7 +53,14 @@ def solve_pentadiagonal(bands, right):
 
 
 @compiled
-def spline_fit(differences, curvature, roughness, inverse_weights, y, penalty):
+def spline_fit(
+    differences: tuple[np.ndarray, np.ndarray, np.ndarray],
+    curvature: np.ndarray,
+    roughness: np.ndarray,
+    inverse_weights: np.ndarray,
+    y: np.ndarray,
+    penalty: float,
+) -> tuple[np.ndarray, np.ndarray]:
     """Values and second derivatives (n, k) of natural smoothing splines at their knots.
 
     Parameters

@@ -8,7 +8,7 @@ LANES = 64  # points taken together: the compiler makes vectors of loops over th
 
 
 @compiled
-def function(kind, u, shape):
+def evaluate_function(kind: int, u: float, shape: float) -> tuple[float, float, float]:
     """``g(u)``, ``g'(u)`` and its derivative by the shape, of a `fim_dynsys.fields.functions.Kind`."""
     if kind == 1:
         return np.sin(u), np.cos(u), 0.0
@@ -55,12 +55,14 @@ def function(kind, u, shape):
 
 
 @inlined
-def has_shape(kind):
+def has_shape(kind: int) -> bool:
     return kind >= 8 and kind <= 11
 
 
 @inlined
-def argument(x, lane, kind, coordinate, inner, second, partner):
+def argument_of(
+    x: np.ndarray, lane: int, kind: int, coordinate: int, inner: float, second: float, partner: int
+) -> float:
     """``u`` of a term at one point."""
     u = inner * x[coordinate, lane]
     if not has_shape(kind):
@@ -69,7 +71,7 @@ def argument(x, lane, kind, coordinate, inner, second, partner):
 
 
 @compiled
-def in_use(row, terms):
+def terms_in_use(row: np.ndarray, terms: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
     """The terms that occur in ``row``, and the table's rows that they and their derivatives are made of."""
     parent, lowered, index = terms[0], terms[2], terms[3]
     occurs, needed = np.zeros(len(index), np.bool_), np.zeros(len(parent), np.bool_)
@@ -95,7 +97,9 @@ def in_use(row, terms):
 
 
 @inlined
-def fill_table(x, lanes, parent, factor, rows, table):
+def fill_monomials(
+    x: np.ndarray, lanes: int, parent: np.ndarray, factor: np.ndarray, rows: np.ndarray, table: np.ndarray
+) -> None:
     for r in range(lanes):
         table[0, r] = 1.0
     for w in range(len(rows)):
@@ -106,31 +110,48 @@ def fill_table(x, lanes, parent, factor, rows, table):
 
 
 @inlined
-def values_at(x, lanes, terms, used, rows, table, out):
+def term_values(
+    x: np.ndarray,
+    lanes: int,
+    terms: tuple[np.ndarray, ...],
+    used: np.ndarray,
+    rows: np.ndarray,
+    table: np.ndarray,
+    out: np.ndarray,
+) -> None:
     """Values (m, lanes) of the terms ``used`` at the points ``x`` (d, lanes)."""
     parent, factor, _, index, _, kind, coordinate, inner, second, partner = terms
-    fill_table(x, lanes, parent, factor, rows, table)
-    for u in range(len(used)):
-        i = used[u]
+    fill_monomials(x, lanes, parent, factor, rows, table)
+    for place in range(len(used)):
+        i = used[place]
         monomial = index[i]
         for r in range(lanes):
             out[i, r] = table[monomial, r]
         if kind[i]:
             for r in range(lanes):
-                u = argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
-                out[i, r] *= function(kind[i], u, second[i])[0]
+                u = argument_of(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
+                out[i, r] *= evaluate_function(kind[i], u, second[i])[0]
 
 
 @inlined
-def tangent_values(x, lanes, terms, used, rows, table, out, gradient):
+def term_tangents(
+    x: np.ndarray,
+    lanes: int,
+    terms: tuple[np.ndarray, ...],
+    used: np.ndarray,
+    rows: np.ndarray,
+    table: np.ndarray,
+    out: np.ndarray,
+    gradient: np.ndarray,
+) -> None:
     """Values (m, lanes) of terms at points (d, lanes), and gradients (m, d, lanes) of functions among them.
 
     Gradients of monomials are read off the table.
     """
     parent, factor, lowered, index, exponents, kind, coordinate, inner, second, partner = terms
-    fill_table(x, lanes, parent, factor, rows, table)
-    for u in range(len(used)):
-        i = used[u]
+    fill_monomials(x, lanes, parent, factor, rows, table)
+    for place in range(len(used)):
+        i = used[place]
         row = index[i]
         for r in range(lanes):
             out[i, r] = table[row, r]
@@ -140,8 +161,8 @@ def tangent_values(x, lanes, terms, used, rows, table, out, gradient):
                 for r in range(lanes):
                     gradient[i, j, r] = power * table[below, r]
             for r in range(lanes):
-                u = argument(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
-                g, slope, _ = function(kind[i], u, second[i])
+                u = argument_of(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
+                g, slope, _ = evaluate_function(kind[i], u, second[i])
                 for j in range(len(x)):
                     gradient[i, j, r] *= g
                 gradient[i, coordinate[i], r] += table[row, r] * inner[i] * slope
@@ -151,7 +172,9 @@ def tangent_values(x, lanes, terms, used, rows, table, out, gradient):
 
 
 @inlined
-def slope_of(values, lanes, row, column, p, out):
+def right_hand_sides(
+    values: np.ndarray, lanes: int, row: np.ndarray, column: np.ndarray, p: np.ndarray, out: np.ndarray
+) -> None:
     """Right-hand sides (d, lanes) of coefficients ``p`` (k, lanes); a zero is no term, whatever its value."""
     for i in range(len(out)):
         for r in range(lanes):
@@ -172,7 +195,9 @@ def slope_of(values, lanes, row, column, p, out):
 
 
 @inlined
-def next_stage(stage, lanes, x, h, k, total, z):
+def advance_stage(
+    stage: int, lanes: int, x: np.ndarray, h: np.ndarray, k: np.ndarray, total: np.ndarray, z: np.ndarray
+) -> None:
     """Add a slope ``k`` of the classical Runge-Kutta method to ``total``; where the next one is taken."""
     weight = 1.0 if stage == 0 or stage == 3 else 2.0
     reach = 1.0 if stage == 2 else 0.5

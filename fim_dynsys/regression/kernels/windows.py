@@ -8,7 +8,7 @@ _ROWS = 16  # evaluation times taken together: the compiler makes vectors of loo
 
 
 @compiled
-def neighbour_distances(t, s, rank):
+def neighbour_distances(t: np.ndarray, s: np.ndarray, rank: int) -> np.ndarray:
     """Distance from each time of ``s`` (k,) to its ``rank``-th nearest in increasing ``t`` (n,)."""
     n = len(t)
     rank = min(rank, n)
@@ -24,7 +24,9 @@ def neighbour_distances(t, s, rank):
 
 
 @compiled
-def window_fits(t, x, s, h, reach, ridge):
+def window_fits(
+    t: np.ndarray, x: np.ndarray, s: np.ndarray, h: np.ndarray, reach: float, ridge: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Values and slopes of cubics fitted in windows round given times.
 
     Parameters
@@ -88,7 +90,14 @@ def window_fits(t, x, s, h, reach, ridge):
 
 
 @inlined
-def _add_moments(time, centre, inverse, reach, products, moments):
+def _add_moments(
+    time: float,
+    centre: np.ndarray,
+    inverse: np.ndarray,
+    reach: float,
+    products: np.ndarray,
+    moments: np.ndarray,
+) -> None:
     """Add one time's ``w u^p``, p = 0..6, to the moments of all rows; keep those of p = 0..3.
 
     The weight ``w = exp(-u^2 / 2)`` is the Taylor series of degree 6 at 1/1024 of its exponent, squared ten
@@ -128,7 +137,7 @@ def _add_moments(time, centre, inverse, reach, products, moments):
 
 
 @inlined
-def _factorise(m, ridge, factor):
+def _factorise(m: np.ndarray, ridge: float, factor: np.ndarray) -> None:
     """L D L^T of the 4 x 4 Hankel matrix of moments 0..6 with a ridge: below the diagonal of ``factor`` L,
     on it 1 / D.
 
@@ -144,7 +153,7 @@ def _factorise(m, ridge, factor):
 
 
 @inlined
-def _solve(factor, right):
+def _solve(factor: np.ndarray, right: np.ndarray) -> None:
     """Solve in place for the coefficients (4,)."""
     for i in range(1, 4):
         for k in range(i):

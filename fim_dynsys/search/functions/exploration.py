@@ -1,15 +1,18 @@
 """Which functions explain the trajectories: sparse regressions on monomials and bundles of functions."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.kernels.subsets import search_subset
 from fim_dynsys.regression.sparse import solve_supports
-from fim_dynsys.regression.subsets import search_subset
-from fim_dynsys.search.functions.candidates import LibraryCandidate
+from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.families import Bundle
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.functions.regressions import Integrals, Surrogate
 
 _MOST_TERMS = 7  # of a coordinate, 14 of all where they are selected together
 _DIFFERENCE = 1e-4  # of a number: forward differences err by as much, which Gauss-Newton forgives
@@ -55,7 +58,9 @@ class Exploration:
         Number of families that are compared, which the choice of one has to pay for.
     """
 
-    def __init__(self, regressions, monomials, candidate, families):
+    def __init__(
+        self, regressions: Integrals | Surrogate, monomials: Dictionary, candidate: Candidate, families: int
+    ) -> None:
         self.regressions, self.monomials, self.candidate = regressions, monomials, candidate
         self.dim = monomials.dim
         self.price = math.log(sum(len(target) for target in regressions.targets))
@@ -68,7 +73,7 @@ class Exploration:
         self._moments = [fixed.columns.T @ target for fixed, target in pairs]
         self._multiples = [Dictionary.polynomial(self.dim, degree) for degree in range(3)]
 
-    def select(self, bundle, tolerances=(1.0,)):
+    def select(self, bundle: Bundle, tolerances: Sequence[float] = (1.0,)) -> list[Selection]:
         """Best terms at the bundle's numbers, one selection for each tolerance.
 
         Selections without any of the functions are left out.
@@ -88,7 +93,7 @@ class Exploration:
                 chosen.append(Selection(bundle, tuple(active), criterion, tolerance))
         return chosen
 
-    def fit_numbers(self, selection, rounds=4):
+    def fit_numbers(self, selection: Selection, rounds: int = 4) -> Bundle:
         """The bundle with its numbers where the selected terms fit best.
 
         Gauss-Newton with the coefficients profiled out (Golub & Pereyra 1973, in Kaufman's form of 1975).
@@ -107,8 +112,9 @@ class Exploration:
                 for slope, fit, block in zip(slopes, fits, self._blocks(bundle.at(moved)), strict=True):
                     change = (block[:, fit.live] - fit.block) @ fit.of_block
                     slope[:, k] = fit.perpendicular(change / step)
-            information = sum(slope.T @ slope for slope in slopes)
-            moment = sum(slope.T @ fit.residuals for slope, fit in zip(slopes, fits, strict=True))
+            information = sum((slope.T @ slope for slope in slopes), np.zeros(()))
+            parts = zip(slopes, fits, strict=True)
+            moment = sum((slope.T @ fit.residuals for slope, fit in parts), np.zeros(()))
             step = solve_supports(information, moment, np.ones(len(numbers), dtype=bool))
             reach = _LONGEST * np.maximum(np.abs(numbers), 0.1)
             step *= min(1.0, float(np.min(reach / np.maximum(np.abs(step), 1e-300))))
@@ -127,7 +133,7 @@ class Exploration:
                 break
         return bundle
 
-    def settle(self, selection, rounds=2):
+    def settle(self, selection: Selection, rounds: int = 2) -> Selection:
         """Numbers fitted and terms selected anew, for as long as the criterion falls."""
         for _ in range(rounds):
             if not len(selection.bundle.numbers):
@@ -138,9 +144,9 @@ class Exploration:
             selection = new[0]
         return selection
 
-    def ranked(self, families, tolerances):
+    def ranked(self, families: list[list[Bundle]], tolerances: Sequence[float]) -> list[list[Selection]]:
         """The best start of each family, best family first, for each tolerance: lists of Selection."""
-        best = {}
+        best: dict[tuple[float, int], Selection] = {}
         for k, starts in enumerate(families):
             for bundle in starts:
                 for selection in self.select(bundle, tolerances):
@@ -152,9 +158,9 @@ class Exploration:
             for tolerance in tolerances
         ]
 
-    def settled(self, selections, tolerance):
+    def settled(self, selections: list[Selection], tolerance: float) -> list[Selection]:
         """Selections settled at their tolerances and then at a finer one, without repetitions."""
-        found = {}
+        found: dict[tuple[str, bytes], Selection] = {}
         for selection in selections:
             selection = self.settle(selection)
             if selection.tolerance != tolerance:
@@ -164,7 +170,7 @@ class Exploration:
             found.setdefault((selection.bundle.name, key), selection)
         return list(found.values())
 
-    def model(self, selection):
+    def model(self, selection: Selection) -> FunctionCandidate:
         """The selection as a candidate, its coefficients those of the regressions."""
         functions = selection.bundle.dictionary(self.dim)
         multiples = self._multiples[selection.bundle.degree]
@@ -184,12 +190,12 @@ class Exploration:
             for function, slot, number in selection.bundle.free
         ]
         candidate = replace(self.candidate, coefficients=coefficients, origin=selection.bundle.name)
-        return LibraryCandidate.of(candidate, self.monomials + _times(multiples, functions), free)
+        return FunctionCandidate.of(candidate, self.monomials + _times(multiples, functions), free)
 
-    def _blocks(self, bundle):
+    def _blocks(self, bundle: Bundle) -> list[np.ndarray]:
         return self.regressions.columns(bundle.dictionary(self.dim), self._multiples[bundle.degree])
 
-    def _equations(self, k, block):
+    def _equations(self, k: int, block: "_Scaled") -> np.ndarray:
         """Normal equations of one regression, the target last."""
         fixed, target = self._fixed[k].columns, self.regressions.targets[k]
         p, q = fixed.shape[1], block.columns.shape[1]
@@ -203,7 +209,7 @@ class Exploration:
         a[-1, -1] = target @ target
         return a
 
-    def _profiled(self, bundle, active):
+    def _profiled(self, bundle: Bundle, active: tuple) -> "list[_Profile]":
         fits = []
         for k, (block, subset) in enumerate(zip(self._blocks(bundle), active, strict=True)):
             p = len(self._moments[k])
@@ -220,7 +226,7 @@ class _Scaled:
     size: np.ndarray
 
     @classmethod
-    def of(cls, columns):
+    def of(cls, columns: np.ndarray) -> "_Scaled":
         norms = np.sqrt(np.einsum("ij,ij->j", columns, columns))
         size = np.where(norms > 0, norms, 1.0)
         return cls(columns / size, size)
@@ -238,7 +244,7 @@ class _Profile:
     orthonormal: np.ndarray
 
     @classmethod
-    def of(cls, fixed, block, live, target):
+    def of(cls, fixed: np.ndarray, block: np.ndarray, live: np.ndarray, target: np.ndarray) -> "_Profile":
         block = block[:, live]
         scaled = _Scaled.of(np.concatenate([fixed, block], axis=1))
         q, r = np.linalg.qr(scaled.columns)
@@ -249,11 +255,11 @@ class _Profile:
         coefficients = np.linalg.solve(r, projected) / scaled.size
         return cls(block, live, coefficients[fixed.shape[1] :], residuals, float(residuals @ residuals), q)
 
-    def perpendicular(self, vector):
+    def perpendicular(self, vector: np.ndarray) -> np.ndarray:
         return vector - self.orthonormal @ (self.orthonormal.T @ vector)
 
 
-def _times(monomials, functions):
+def _times(monomials: Dictionary, functions: Dictionary) -> Dictionary:
     """Products of monomials and functions as terms."""
     m, f = len(monomials), len(functions)
     exponents = np.repeat(monomials.exponents, f, axis=0)

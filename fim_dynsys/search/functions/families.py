@@ -1,5 +1,6 @@
 """Textbook families of functions beyond monomials, with starts for the numbers inside them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -50,30 +51,30 @@ class Bundle:
     degree: int = 1
 
     @property
-    def group(self):
+    def group(self) -> Group:
         """The group of the first function."""
         return _GROUPS.get(self.functions[0][0], Group.ALGEBRAIC)
 
     @property
-    def numbers(self):
+    def numbers(self) -> np.ndarray:
         """Values of the free numbers (k,)."""
         out = np.zeros(1 + max((number for *_, number in self.free), default=-1))
         for function, slot, number in self.free:
             out[number] = self.functions[function][2 + slot]
         return out
 
-    def at(self, numbers):
+    def at(self, numbers: Sequence[float] | np.ndarray) -> "Bundle":
         """The same bundle with other values of the free numbers."""
         rows = [list(function) for function in self.functions]
         for function, slot, number in self.free:
             rows[function][2 + slot] = float(numbers[number])
         return replace(self, functions=tuple(tuple(row) for row in rows))
 
-    def dictionary(self, dim):
+    def dictionary(self, dim: int) -> Dictionary:
         """The functions as terms without monomials."""
         return Dictionary(np.zeros((len(self.functions), dim), int), *zip(*self.functions, strict=True))
 
-    def __add__(self, other):
+    def __add__(self, other: "Bundle") -> "Bundle":
         """Both together, their numbers apart."""
         functions, numbers = len(self.functions), len(self.numbers)
         free = tuple((f + functions, slot, k + numbers) for f, slot, k in other.free)
@@ -85,7 +86,7 @@ class Bundle:
         )
 
 
-def families(scale):
+def families(scale: np.ndarray) -> list[list[Bundle]]:
     """Bundles for every coordinate, from the textbooks of mechanics, chemistry and biology.
 
     Numbers start at several multiples of each state's root mean square; angles have frequencies 1 and 2 in
@@ -113,18 +114,28 @@ def families(scale):
     return out + (_rings(scale) if dim > 1 else [])
 
 
-def _complements(name, kinds, c, inner, second=0.0, fixed=False):
+def _complements(
+    name: str, kinds: tuple[Kind, ...], c: int, inner: float, second: float = 0.0, fixed: bool = False
+) -> Bundle:
     """A function and its complement with shared numbers."""
     functions = tuple((kind, c, inner, second, -1) for kind in kinds)
     return Bundle(f"{name} {c}", functions, () if fixed else ((0, INNER, 0), (1, INNER, 0)))
 
 
-def _single(name, kind, c, inner, second=0.0, slots=(INNER,), degree=1):
+def _single(
+    name: str,
+    kind: Kind,
+    c: int,
+    inner: float,
+    second: float = 0.0,
+    slots: tuple[int, ...] = (INNER,),
+    degree: int = 1,
+) -> Bundle:
     free = tuple((0, slot, k) for k, slot in enumerate(slots))
     return Bundle(f"{name} {c}", ((kind, c, inner, second, -1),), free, degree)
 
 
-def _of_one_coordinate(c, scale):
+def _of_one_coordinate(c: int, scale: float) -> list[list[Bundle]]:
     waves = (Kind.SIN, Kind.COS)
     hill = (Kind.SATURATION, Kind.INHIBITION)
     out = [
@@ -149,12 +160,19 @@ def _of_one_coordinate(c, scale):
     return out
 
 
-def _rings(scale):
+def _rings(scale: np.ndarray) -> list[list[Bundle]]:
     """One function of the same kind for each coordinate: rings of genes, networks, coupled oscillators."""
     dim = len(scale)
     out = []
 
-    def ring(name, kind, inner, second=0.0, degree=0, fixed=False):
+    def ring(
+        name: str,
+        kind: Kind,
+        inner: Sequence[float],
+        second: float = 0.0,
+        degree: int = 0,
+        fixed: bool = False,
+    ) -> Bundle:
         functions = tuple((kind, c, inner[c], second, -1) for c in range(dim))
         free = () if fixed else tuple((c, INNER, c) for c in range(dim))
         return Bundle(name, functions, free, degree)

@@ -1,16 +1,20 @@
 """Candidate fields with functions beyond monomials, grown from a polynomial one."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary, union
-from fim_dynsys.search.functions.candidates import judge_library
-from fim_dynsys.search.functions.exploration import Exploration
-from fim_dynsys.search.functions.families import INNER, SECOND, families
-from fim_dynsys.search.functions.surrogates import Integrals, Surrogate, follow, smooth
+from fim_dynsys.regression.observed import Observations
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.functions.exploration import Exploration, Selection
+from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, families
+from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
+from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import assumed_variance
 
 _MONOMIALS = 15  # of the largest degree up to 4 with so few terms
@@ -24,7 +28,7 @@ _COARSEST = 100.0  # signal to noise of the coarsest tolerance: residuals of a t
 
 
 @dataclass(frozen=True)
-class LibraryEffort:
+class FunctionEffort:
     """Amounts of search.
 
     Attributes
@@ -45,10 +49,12 @@ class LibraryEffort:
     repeated: int
 
 
-FULL, QUICK = LibraryEffort(16, 20, 4, 4), LibraryEffort(5, 5, 0, 1)
+FULL, QUICK = FunctionEffort(16, 20, 4, 4), FunctionEffort(5, 5, 0, 1)
 
 
-def grow_library(observations, dictionary, candidate, effort=FULL):
+def grow_functions(
+    search: Search, candidate: Candidate, effort: FunctionEffort = FULL
+) -> list[FunctionCandidate]:
     """Fields with textbook functions that explain the trajectories about as well as a given one, or better.
 
     The trajectories are regressed on integrals of forcings along the path of the given candidate. Each family
@@ -59,18 +65,16 @@ def grow_library(observations, dictionary, candidate, effort=FULL):
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms of the candidate.
+    search : Search
+        Data and terms.
     candidate : Candidate
         Scored; the better it follows the data, the better the search.
-    effort : LibraryEffort
+    effort : FunctionEffort
         `FULL` or `QUICK`.
 
     Returns
     -------
-    list of LibraryCandidate
+    list of FunctionCandidate
         Judged by integration, best first.
 
     References
@@ -78,15 +82,17 @@ def grow_library(observations, dictionary, candidate, effort=FULL):
     K. Kaheman, J. N. Kutz, S. L. Brunton, SINDy-PI: a robust algorithm for parallel implicit sparse
     identification of nonlinear dynamics, Proc. R. Soc. A 476 (2020) 20200279, sect. 3.
     """
+    observations = search.observations
     tried = families(observations.scale)
     tolerances = _tolerances(observations)
-    exploration = _explore_along(observations, dictionary, candidate, len(tried))
+    exploration = _explore_along(search, candidate, len(tried))
     ranked = exploration.ranked(tried, tolerances)
     chosen = [s for best in ranked for s in best[: effort.settled]]
     for best in exploration.ranked(_pairs(ranked, effort.pairs), tolerances):
         chosen += best[: effort.pairs]
     found = exploration.settled(chosen, tolerances[0])
-    fits, seen = [], set()
+    fits: list[tuple[FunctionCandidate, Bundle]] = []
+    seen: set[bytes] = set()
     for selection in sorted(found, key=lambda s: s.criterion):
         if len(fits) == effort.fitted:
             break
@@ -101,17 +107,17 @@ def grow_library(observations, dictionary, candidate, effort=FULL):
     for model in sorted(met, key=lambda m: m.score)[: effort.repeated]:
         met += _rounded(observations, model)
     finite = [m for m in met if np.isfinite(m.parameters).all() and np.isfinite(m.score)]
-    return judge_library(observations, finite)
+    return judge_functions(observations, finite)
 
 
-def extended_score(observations, item):
+def extended_score(observations: Observations, item: FunctionCandidate) -> float:
     """BIC and the price of having chosen its functions among all families (extended BIC).
 
     Parameters
     ----------
     observations : Observations
         Data.
-    item : LibraryCandidate
+    item : FunctionCandidate
         Judged.
 
     Returns
@@ -121,37 +127,39 @@ def extended_score(observations, item):
     return item.score + 2.0 * item.n_functions * math.log(len(families(observations.scale)))
 
 
-def _tolerances(observations):
+def _tolerances(observations: Observations) -> tuple[float, ...]:
     """Factors of the noise variance: 1, and up to residuals of a tenth of the signal on clean data."""
     coarsest = float(np.mean(observations.signal_variance / observations.noise_variance)) / _COARSEST
     return (1.0, math.sqrt(coarsest), coarsest) if coarsest > _LOOSE**2 else (1.0, _LOOSE)
 
 
-def _explore_along(observations, dictionary, candidate, families):
+def _explore_along(search: Search, candidate: Candidate, families: int) -> Exploration:
     """Regressions on integrals along the candidate's path, or along the smoothed data far from it."""
+    observations = search.observations
     variance = candidate.variance
     close = variance is not None and (variance < _CLOSE * observations.noise_variance).all()
-    pieces = follow(observations, dictionary, candidate) if close else None
+    pieces = follow(search, candidate) if close else None
     integrals = Integrals(
         observations,
         smooth(observations) if pieces is None else pieces,
         observations.noise_variance,
         _SEGMENTS,
     )
-    return Exploration(integrals, _monomials(dictionary), candidate, families)
+    return Exploration(integrals, _monomials(search.dictionary), candidate, families)
 
 
-def _explore_about(observations, model, families):
+def _explore_about(observations: Observations, model: FunctionCandidate, families: int) -> Exploration | None:
     """Regressions linearised about the path of a model; None where it diverges."""
-    pieces = follow(observations, model.dictionary, model.candidate)
+    search = model.on(observations)
+    pieces = follow(search, model.candidate)
     if pieces is None:
         return None
     variance = assumed_variance(observations, model.candidate)
-    surrogate = Surrogate(observations, model.dictionary, model.candidate, variance, pieces)
+    surrogate = Surrogate(search, model.candidate, variance, pieces)
     return Exploration(surrogate, _monomials(model.dictionary), model.candidate, families)
 
 
-def _monomials(dictionary):
+def _monomials(dictionary: Dictionary) -> Dictionary:
     """All monomials of some degree and those that the dictionary has besides."""
     dim = dictionary.dim
     degree = max(k for k in (1, 2, 3, 4) if k == 1 or math.comb(dim + k, k) <= _MONOMIALS)
@@ -159,9 +167,9 @@ def _monomials(dictionary):
     return union([Dictionary.polynomial(dim, degree), own])[0]
 
 
-def _pairs(ranked, count):
+def _pairs(ranked: list[list[Selection]], count: int) -> list[list[Bundle]]:
     """The best few bundles of each tolerance together with others of their group."""
-    pairs = {}
+    pairs: dict[tuple[str, str], Bundle] = {}
     for best in ranked:
         for i, first in enumerate(best[:count]):
             partners = [s for s in best[i + 1 :] if s.bundle.group is first.bundle.group]
@@ -170,7 +178,14 @@ def _pairs(ranked, count):
     return [[bundle] for bundle in pairs.values()]
 
 
-def _repeated(observations, fitted, bundle, families, tolerances, seen):
+def _repeated(
+    observations: Observations,
+    fitted: FunctionCandidate,
+    bundle: Bundle,
+    families: int,
+    tolerances: Sequence[float],
+    seen: set[bytes],
+) -> list[FunctionCandidate]:
     """Fits of the terms selected anew about a model's own path, with its own numbers, while they improve."""
     met = []
     for _ in range(_ROUNDS):
@@ -194,7 +209,7 @@ def _repeated(observations, fitted, bundle, families, tolerances, seen):
     return met
 
 
-def _rounded(observations, model):
+def _rounded(observations: Observations, model: FunctionCandidate) -> list[FunctionCandidate]:
     """Fits with one number given that is round within its error."""
     fitted, fit = model.fitted(observations, observations.path, (1,))
     met = []
@@ -210,12 +225,14 @@ def _rounded(observations, model):
     return met
 
 
-def _round_number(observations, model, number, value):
+def _round_number(
+    observations: Observations, model: FunctionCandidate, number: int, value: float
+) -> float | None:
     """The nearest whole frequency in the units of the data, or exponent that is a multiple of 1/2 or 1/3."""
     term, slot, _ = model.free[np.flatnonzero(model.free[:, 2] == number)[0]]
     kind = model.dictionary.kind[term]
     if slot == INNER and kind in (Kind.SIN, Kind.COS):
-        unit = observations.scale[model.dictionary.coordinate[term]]
+        unit = float(observations.scale[model.dictionary.coordinate[term]])
         return max(round(value / unit), 1) * unit
     if slot == SECOND and kind == Kind.POWER:
         halves, thirds = round(2.0 * value) / 2.0, round(3.0 * value) / 3.0

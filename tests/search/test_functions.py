@@ -9,15 +9,16 @@ import pytest
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.kernels.subsets import search_subset, sweep
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.regression.subsets import search_subset, sweep
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.functions.candidates import LibraryCandidate, judge_library
+from fim_dynsys.search.functions.combination import FULL, QUICK, grow_functions
 from fim_dynsys.search.functions.families import families
-from fim_dynsys.search.functions.growth import FULL, QUICK, grow_library
-from fim_dynsys.search.functions.surrogates import Integrals, Surrogate, follow, smooth
-from fim_dynsys.search.pool import hypotheses
+from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
+from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
+from fim_dynsys.search.pool import gather
+from fim_dynsys.search.problem import Search
 from fim_dynsys.simulation.solution import simulate
 
 RNG = np.random.default_rng(5)
@@ -117,8 +118,8 @@ def test_surrogate_predicts_what_a_small_forcing_does():
         coefficients[names.index(name), i] = value
     candidate = Candidate(coefficients, observations.start, "", "")
     variance = np.ones(2)
-    pieces = follow(observations, dictionary, candidate)
-    surrogate = Surrogate(observations, dictionary, candidate, variance, pieces)
+    search = Search(observations, dictionary)
+    surrogate = Surrogate(search, candidate, variance, follow(search, candidate))
     wave = Dictionary(np.zeros((1, 2), int), [Kind.SIN], [0], [1.3])
     (columns,) = surrogate.columns(wave, Dictionary([[0, 0], [0, 1]]))
 
@@ -177,7 +178,7 @@ def saturating(observations, half=0.7):
     )
     coefficients = np.array([[1.5, 0], [-0.5, 0], [0, -1.5], [-1.5, 2.0], [0, 0]])
     start = Candidate(coefficients, observations.start, "guess", "")
-    return LibraryCandidate.of(start, terms, [(3, 0, 5)])
+    return FunctionCandidate.of(start, terms, [(3, 0, 5)])
 
 
 def test_numbers_are_fitted_with_the_coefficients():
@@ -190,10 +191,10 @@ def test_numbers_are_fitted_with_the_coefficients():
     assert fitted.numbers[0] == pytest.approx(scale[0], rel=1e-3)
     assert len(fit.parameters) == 6
     assert fitted.candidate.inner == 1
-    (judged,) = judge_library(observations, [fitted])
+    (judged,) = judge_functions(observations, [fitted])
     fixed = fitted.fixed(0, scale[0])
     assert fixed.candidate.inner == 0
-    (given,) = judge_library(observations, [fixed])
+    (given,) = judge_functions(observations, [fixed])
     # one parameter less, the same misfit
     assert judged.score - given.score == pytest.approx(math.log(2 * observations.n), abs=1.0)
     x = RNG.uniform(0.3, 2.0, size=(5, 2))
@@ -233,10 +234,9 @@ def test_bundles_take_their_numbers_and_join():
 
 
 def found_by_search(data, effort=QUICK):
-    observations = observe(data)
-    dictionary = Dictionary.polynomial(observations.dim, 3)
-    known = hypotheses(observations, dictionary, structures=2)
-    return observations, known[0], grow_library(observations, dictionary, known[0], effort)
+    search = Search.polynomial(data, 3)
+    known = gather(search, structures=2)
+    return search.observations, known[0], grow_functions(search, known[0], effort)
 
 
 def test_saturation_is_found_under_noise():

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
-from fim_dynsys.regression.kernels.compiler import compiled
-from fim_dynsys.regression.kernels.rollouts import rollouts
-from fim_dynsys.regression.observed import STEP_LIMIT
-from fim_dynsys.regression.rollout import substeps
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.kernels.responses import responses
+from fim_dynsys.regression.observed import STEP_LIMIT, Observations
+from fim_dynsys.regression.rollout import rollout, substeps
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import compiled_maps
 
 _LARGEST = 1e8  # terms that grow beyond this on the path (poles) cannot be told from rounding
-_BOUND = 1e6
 _SHORTEST = 8  # samples of a segment with a free start
 
 
@@ -25,7 +26,7 @@ class _Piece:
     observed: np.ndarray  # (n,) among the ends of steps
 
 
-def _grid(t):
+def _grid(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Steps, times of their ends and middles, and which ends are samples."""
     counts = substeps(t, STEP_LIMIT)
     steps = np.repeat(np.diff(t) / counts, counts)
@@ -33,15 +34,13 @@ def _grid(t):
     return steps, times, np.concatenate([[0], np.cumsum(counts)])
 
 
-def follow(observations, dictionary, candidate):
+def follow(search: Search, candidate: Candidate) -> list[_Piece] | None:
     """Paths of a candidate over all pieces, for `Integrals` and `Surrogate`.
 
     Parameters
     ----------
-    observations : Observations
-        Data.
-    dictionary : Dictionary
-        Terms.
+    search : Search
+        Data and terms.
     candidate : Candidate
         Coefficients and starts.
 
@@ -50,20 +49,18 @@ def follow(observations, dictionary, candidate):
     list or None
         None where the candidate diverges.
     """
-    terms, values = _in_use(dictionary, candidate)
+    terms, values = _in_use(search.dictionary, candidate)
     pieces = []
-    for (t, _), start in zip(observations.samples, candidate.start, strict=True):
+    for (t, _), start in zip(search.observations.samples, candidate.start, strict=True):
         steps, times, observed = _grid(t)
-        once = np.ones((1, len(times) - 1), dtype=np.int64)
-        begin = np.ascontiguousarray(start)[None, None]
-        path = rollouts(terms.packed, values[None], begin, times[None], once, _BOUND)[0, 0]
+        path = rollout(terms, values[None], start[None, None], times[None], STEP_LIMIT)[0, 0]
         if not np.isfinite(path).all():
             return None
         pieces.append(_Piece(path, steps, observed))
     return pieces
 
 
-def smooth(observations):
+def smooth(observations: Observations) -> list[_Piece]:
     """Paths of the smoothed observations over all pieces, for `Integrals`."""
     pieces = []
     for (t, _), (states, slopes) in zip(observations.samples, observations.splines, strict=True):
@@ -72,12 +69,12 @@ def smooth(observations):
     return pieces
 
 
-def _in_use(dictionary, candidate):
+def _in_use(dictionary: Dictionary, candidate: Candidate) -> tuple[Dictionary, np.ndarray]:
     active = np.flatnonzero(candidate.support.any(axis=1))
     return dictionary.subset(active), np.ascontiguousarray(candidate.coefficients[active])
 
 
-def _forcings(functions, monomials, pieces):
+def _forcings(functions: Dictionary, monomials: Dictionary, pieces: list[_Piece]) -> list[np.ndarray]:
     """Products of functions and monomials on the paths (2 F + 1, q p); 0 where there is a pole."""
     with np.errstate(all="ignore"):
         values = []
@@ -120,7 +117,9 @@ class Integrals:
 
     coordinates = 1
 
-    def __init__(self, observations, pieces, variance, segments):
+    def __init__(
+        self, observations: Observations, pieces: list[_Piece], variance: np.ndarray, segments: int
+    ) -> None:
         self._pieces = pieces
         self._root = np.sqrt(np.concatenate(observations.weights_over(variance)))
         heads, first = [], 0
@@ -134,7 +133,7 @@ class Integrals:
         self.targets = self._free(np.concatenate([z for _, z in observations.samples])[:, :, None])
         self.targets = [target[:, 0] for target in self.targets]
 
-    def _free(self, values):
+    def _free(self, values: np.ndarray) -> list[np.ndarray]:
         """Weighted values (n, d or 1, m) for each coordinate, the starts of the segments projected out."""
         out = []
         for i, root in enumerate(self._root.T):
@@ -143,7 +142,7 @@ class Integrals:
             out.append(weighted - root[:, None] * np.repeat(mean, self._lengths, axis=0))
         return out
 
-    def columns(self, functions, monomials):
+    def columns(self, functions: Dictionary, monomials: Dictionary) -> list[np.ndarray]:
         """Integrals of products of functions and monomials, as the observations of each coordinate see them.
 
         Parameters
@@ -195,20 +194,22 @@ class Surrogate:
         Forced coordinates in the regression: d.
     """
 
-    def __init__(self, observations, dictionary, candidate, variance, pieces):
-        self.coordinates = d = dictionary.dim
-        terms, values = _in_use(dictionary, candidate)
+    def __init__(
+        self, search: Search, candidate: Candidate, variance: np.ndarray, pieces: list[_Piece]
+    ) -> None:
+        self.coordinates = d = search.dictionary.dim
+        terms, values = _in_use(search.dictionary, candidate)
         interval_maps = compiled_maps(terms, values != 0)
         self._pieces, self._maps, self._roots, self._starts, targets = pieces, [], [], [], []
-        for k, (piece, (t, z)) in enumerate(zip(pieces, observations.samples, strict=True)):
+        for k, (piece, (t, z)) in enumerate(zip(pieces, search.observations.samples, strict=True)):
             halves = np.repeat(0.5 * piece.steps, 2)
             once = np.ones(len(halves), dtype=np.int64)
             _, tangents = interval_maps(values[values != 0], piece.path, halves, once)
             maps = np.ascontiguousarray(tangents[:, :, :d])
-            own, by_start = _responses(
+            own, by_start = responses(
                 maps, terms.columns(piece.path.T).T @ values, piece.steps, piece.observed
             )
-            root = np.sqrt(observations.weights[k][: len(t)] / variance)
+            root = np.sqrt(search.observations.weights[k][: len(t)] / variance)
             target = (z - piece.path[2 * piece.observed] + np.einsum("nicc->ni", own)) * root
             starts, _ = np.linalg.qr((by_start * root[:, :, None]).reshape(-1, d))
             self._maps.append(maps)
@@ -217,7 +218,7 @@ class Surrogate:
             targets.append(_without(starts, target.reshape(-1, 1))[:, 0])
         self.targets = [np.concatenate(targets)]
 
-    def columns(self, functions, monomials):
+    def columns(self, functions: Dictionary, monomials: Dictionary) -> list[np.ndarray]:
         """Responses to forcings of each coordinate by products of functions and monomials.
 
         Parameters
@@ -235,65 +236,11 @@ class Surrogate:
         parts = []
         forcings = _forcings(functions, monomials, self._pieces)
         for k, (piece, values) in enumerate(zip(self._pieces, forcings, strict=True)):
-            response, _ = _responses(self._maps[k], values, piece.steps, piece.observed)
+            response, _ = responses(self._maps[k], values, piece.steps, piece.observed)
             response *= self._roots[k][:, :, None, None]
             parts.append(_without(self._starts[k], response.reshape(len(self._starts[k]), -1)))
         return [np.concatenate(parts)]
 
 
-def _without(orthonormal, columns):
+def _without(orthonormal: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return columns - orthonormal @ (orthonormal.T @ columns)
-
-
-@compiled
-def _product(a, b, out):
-    """Product of small matrices; numba's own takes seconds to compile."""
-    for i in range(a.shape[0]):
-        for k in range(b.shape[1]):
-            total = 0.0
-            for j in range(b.shape[0]):
-                total += a[i, j] * b[j, k]
-            out[i, k] = total
-
-
-@compiled
-def _responses(maps, values, steps, observed):
-    """Responses (n, d, d, m) of the samples to forcings of each coordinate, and (n, d, d) to the start.
-
-    Forcings (2 F + 1, m) are integrated by Simpson's rule over each of the F steps, which ``maps``
-    (2 F, d, d) propagate by halves.
-    """
-    d, m, n = maps.shape[1], values.shape[1], len(observed)
-    out, by_start = np.zeros((n, d, d, m)), np.zeros((n, d, d))
-    state, forced = np.zeros((d, d, m)), np.zeros((d, d, m))
-    start, whole, moved = np.eye(d), np.zeros((d, d)), np.zeros((d, d))
-    at = 0
-    for node in range(len(steps) + 1):
-        if node:
-            late, early = 2 * node - 1, 2 * node - 2
-            _product(maps[late], maps[early], whole)
-            _product(whole, start, moved)
-            start, moved = moved, start
-            sixth = steps[node - 1] / 6.0
-            for i in range(d):
-                for c in range(d):
-                    begin, middle = sixth * whole[i, c], 4.0 * sixth * maps[late, i, c]
-                    end = sixth if i == c else 0.0
-                    for k in range(m):
-                        forced[i, c, k] = (
-                            begin * values[early, k] + middle * values[late, k] + end * values[2 * node, k]
-                        )
-                    for j in range(d):
-                        factor = whole[i, j]
-                        if factor != 0.0:
-                            for k in range(m):
-                                forced[i, c, k] += factor * state[j, c, k]
-            state, forced = forced, state
-        if observed[at] == node:
-            for i in range(d):
-                for c in range(d):
-                    by_start[at, i, c] = start[i, c]
-                    for k in range(m):
-                        out[at, i, c, k] = state[i, c, k]
-            at += 1
-    return out, by_start

@@ -3,11 +3,24 @@
 import numpy as np
 
 from fim_dynsys.regression.kernels.compiler import compiled
-from fim_dynsys.regression.kernels.terms import LANES, in_use, next_stage, slope_of, values_at
+from fim_dynsys.regression.kernels.terms import (
+    LANES,
+    advance_stage,
+    right_hand_sides,
+    term_values,
+    terms_in_use,
+)
 
 
 @compiled
-def rollouts(terms, coefficients, x0, t, counts, bound):
+def integrate(
+    terms: tuple[np.ndarray, ...],
+    coefficients: np.ndarray,
+    x0: np.ndarray,
+    t: np.ndarray,
+    counts: np.ndarray,
+    bound: float,
+) -> np.ndarray:
     """Paths (K, T, n, d) of fields (K, m, d) from starts (K, T, d) at times (T, n), ``counts`` steps each."""
     n_fields, m, d = coefficients.shape
     n_trajectories, n = t.shape
@@ -32,7 +45,7 @@ def rollouts(terms, coefficients, x0, t, counts, bound):
                 if anywhere:
                     row[active], column[active] = i, j
                     active += 1
-        used, rows = in_use(row[:active], terms)
+        used, rows = terms_in_use(row[:active], terms)
         for r in range(lanes):
             inside[r] = r < lanes
         for trajectory in range(n_trajectories):
@@ -51,9 +64,9 @@ def rollouts(terms, coefficients, x0, t, counts, bound):
                         for r in range(lanes):
                             z[i, r] = x[i, r]
                     for stage in range(4):
-                        values_at(z, lanes, terms, used, rows, table, values)
-                        slope_of(values, lanes, row[:active], column[:active], p, k)
-                        next_stage(stage, lanes, x, h, k, total, z)
+                        term_values(z, lanes, terms, used, rows, table, values)
+                        right_hand_sides(values, lanes, row[:active], column[:active], p, k)
+                        advance_stage(stage, lanes, x, h, k, total, z)
                     for i in range(d):
                         for r in range(lanes):
                             x[i, r] += h[r] / 6.0 * total[i, r]

@@ -11,7 +11,7 @@ _EXCHANGES = 50
 
 
 @compiled
-def sweep(a, k):
+def sweep(a: np.ndarray, k: int) -> None:
     """Sweep a symmetric matrix on pivot ``k`` in place; a second time undoes it.
 
     With the normal equations of a regression, the target last, sweeping the pivots of a subset leaves the
@@ -33,12 +33,14 @@ def sweep(a, k):
 
 
 @compiled
-def _misfit(rss, n):
+def _misfit(rss: float, n: int) -> float:
     return n * math.log(max(rss / n, 1.0))
 
 
 @compiled
-def _best_change(a, size, active, penalty, n, adding):
+def _best_change(
+    a: np.ndarray, size: np.ndarray, active: np.ndarray, penalty: np.ndarray, n: int, adding: bool
+) -> tuple[float, int]:
     """Least misfit plus change of penalty by one addition or drop, and which; inf and -1 where none is."""
     m = len(size)
     low, at = np.inf, -1
@@ -52,7 +54,7 @@ def _best_change(a, size, active, penalty, n, adding):
 
 
 @compiled
-def _toggle(a, active, penalty, k):
+def _toggle(a: np.ndarray, active: np.ndarray, penalty: np.ndarray, k: int) -> float:
     """Add or drop regressor ``k``; returns the change of the penalty."""
     sweep(a, k)
     active[k] = not active[k]
@@ -60,7 +62,9 @@ def _toggle(a, active, penalty, k):
 
 
 @compiled
-def _path(a, size, active, penalty, n, most):
+def _path(
+    a: np.ndarray, size: np.ndarray, active: np.ndarray, penalty: np.ndarray, n: int, most: int
+) -> np.ndarray:
     """Additions up to ``most`` regressors, then drops down to none; the best subset on the way."""
     m = len(size)
     cost, count = 0.0, 0
@@ -80,7 +84,9 @@ def _path(a, size, active, penalty, n, most):
 
 
 @compiled
-def _exchange(a, size, active, penalty, n, cost, now):
+def _exchange(
+    a: np.ndarray, size: np.ndarray, active: np.ndarray, penalty: np.ndarray, n: int, cost: float, now: float
+) -> tuple[float, bool]:
     """Drop one or two regressors and add one, if that lowers the criterion; returns cost and success."""
     for k in range(len(size)):
         if not active[k]:
@@ -101,7 +107,7 @@ def _exchange(a, size, active, penalty, n, cost, now):
 
 
 @compiled
-def search_subset(equations, penalty, n, most):
+def search_subset(equations: np.ndarray, penalty: np.ndarray, n: int, most: int) -> tuple[np.ndarray, float]:
     """Subset of regressors with a small criterion ``n log(max(rss / n, 1)) + sum of its penalties``.
 
     The best subset on the forward and backward path, then additions, drops and exchanges of one or two

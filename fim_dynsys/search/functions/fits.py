@@ -1,24 +1,28 @@
 """Candidates with fitted numbers inside their functions: trajectory fits and scores."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
-from fim_dynsys.regression.observed import STEP_LIMIT
-from fim_dynsys.regression.refinement import parameter_covariance
-from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.regression.observed import Observations
+from fim_dynsys.regression.refinement import TrajectoryFit, parameter_covariance
 from fim_dynsys.search.candidates import Candidate, score
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import fit_samples
+from fim_dynsys.trajectories import Trajectories
 
-_FIRST = {Kind.COS: Kind.SIN, Kind.RECIPROCAL: Kind.HILL, Kind.INHIBITION: Kind.SATURATION}
+_FIRST: dict[int, Kind] = {Kind.COS: Kind.SIN, Kind.RECIPROCAL: Kind.HILL, Kind.INHIBITION: Kind.SATURATION}
 
 
 @dataclass(frozen=True)
-class LibraryCandidate:
+class FunctionCandidate:
     """A candidate with a dictionary of its own, of terms that it uses.
 
     Attributes
@@ -39,7 +43,9 @@ class LibraryCandidate:
     labels: tuple = ()
 
     @classmethod
-    def of(cls, candidate, dictionary, free=()):
+    def of(
+        cls, candidate: Candidate, dictionary: Dictionary, free: Iterable[Sequence[int]] = ()
+    ) -> "FunctionCandidate":
         """Keep the terms in use and number what is free in them."""
         used = np.flatnonzero(candidate.support.any(axis=1))
         place = {int(term): i for i, term in enumerate(used)}
@@ -49,20 +55,28 @@ class LibraryCandidate:
         kept = replace(candidate, coefficients=candidate.coefficients[used], inner=len(labels))
         return cls(kept, dictionary.subset(used), np.array(rows, dtype=np.intp).reshape(-1, 3), labels)
 
+    def on(self, observations: Observations) -> Search:
+        """The observations with the candidate's own terms."""
+        return Search(observations, self.dictionary)
+
+    def field(self, observations: Observations, trajectories: Trajectories, report: dict) -> DictionaryField:
+        """The candidate as a field in the units of the trajectories, see `Candidate.field`."""
+        return self.candidate.field(self.on(observations), trajectories, report)
+
     @property
-    def n_functions(self):
+    def n_functions(self) -> int:
         """Number of different functions, complements and multiples counted once."""
         d = self.dictionary
         rows = zip(d.kind, d.coordinate, d.inner, d.second, d.partner, strict=True)
         return len({(_FIRST.get(int(kind), int(kind)), *rest) for kind, *rest in rows if kind})
 
     @property
-    def score(self):
+    def score(self) -> float:
         """BIC, fitted numbers included."""
         return self.candidate.score
 
     @cached_property
-    def structure(self):
+    def structure(self) -> bytes:
         """What two candidates of the same terms have in common, whatever their numbers."""
         d = self.dictionary
         shapes = np.where(d.kind > 0, d.coordinate * 100 + d.kind, 0)
@@ -73,34 +87,34 @@ class LibraryCandidate:
         return b"|".join(np.ascontiguousarray(part[order]).tobytes() for part in parts)
 
     @property
-    def parameters(self):
+    def parameters(self) -> np.ndarray:
         """Coefficients that are not zero, then free numbers (q,)."""
         return np.concatenate([self.candidate.coefficients[self.candidate.support], self.numbers])
 
     @property
-    def numbers(self):
+    def numbers(self) -> np.ndarray:
         """Free numbers."""
         numbers = np.zeros(self.candidate.inner)
         for term, slot, k in self.free:
             numbers[k] = (self.dictionary.inner, self.dictionary.second)[slot][term]
         return numbers
 
-    def fixed(self, number, value):
+    def fixed(self, number: int, value: float) -> "FunctionCandidate":
         """The candidate with one of its numbers given."""
         parameters = self.parameters
         parameters[len(parameters) - self.candidate.inner + number] = value
         free = [(t, slot, self.labels[k]) for t, slot, k in self.free if k != number]
         given = self.with_parameters(parameters)
-        return LibraryCandidate.of(given.candidate, given.dictionary, free)
+        return FunctionCandidate.of(given.candidate, given.dictionary, free)
 
-    def _numbers(self, parameters):
+    def _numbers(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         inner, second = self.dictionary.inner.copy(), self.dictionary.second.copy()
         first = len(parameters) - self.candidate.inner
         for term, slot, k in self.free:
             (inner, second)[slot][term] = parameters[first + k]
         return inner, second
 
-    def with_parameters(self, parameters, **known):
+    def with_parameters(self, parameters: np.ndarray, **known: Any) -> "FunctionCandidate":
         """The candidate with other parameters (q,) and attributes."""
         inner, second = self._numbers(parameters)
         d, support = self.dictionary, self.candidate.support
@@ -111,7 +125,9 @@ class LibraryCandidate:
             self, candidate=replace(self.candidate, coefficients=coefficients, **known), dictionary=dictionary
         )
 
-    def maps(self, parameters, nodes, steps, counts):
+    def maps(
+        self, parameters: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """The `interval_maps` of `fit_trajectory`, compiled."""
         packed = list(self.dictionary.packed)
         packed[7:9] = self._numbers(parameters)
@@ -120,7 +136,9 @@ class LibraryCandidate:
             tuple(packed), row, column, parameters[: len(row)], self.free, nodes, steps, counts
         )
 
-    def fitted(self, observations, paths, segments=(5, 1)):
+    def fitted(
+        self, observations: Observations, paths: Sequence[np.ndarray], segments: Sequence[int] = (5, 1)
+    ) -> tuple["FunctionCandidate", TrajectoryFit]:
         """Coefficients, numbers and starts fitted to the trajectories.
 
         Parameters
@@ -134,15 +152,17 @@ class LibraryCandidate:
 
         Returns
         -------
-        candidate : LibraryCandidate
+        candidate : FunctionCandidate
             Scored on the nodes of the fit.
         fit : TrajectoryFit
         """
         fit, known = fit_samples(observations, self.candidate, self.parameters, self.maps, paths, segments)
         new = self.with_parameters(fit.parameters, **known)
-        return replace(new, candidate=score(observations, new.candidate, new.candidate.variance)), fit
+        return replace(new, candidate=score(observations, new.candidate, known["variance"])), fit
 
-    def drawn(self, observations, fit, n, rng):
+    def drawn(
+        self, observations: Observations, fit: TrajectoryFit, n: int, rng: np.random.Generator
+    ) -> list["FunctionCandidate"]:
         """Candidates with parameters drawn from the normal approximation of their posterior.
 
         Parameters
@@ -158,34 +178,32 @@ class LibraryCandidate:
 
         Returns
         -------
-        list of LibraryCandidate
+        list of FunctionCandidate
         """
         covariance = parameter_covariance(fit, observations.n * observations.dim)
         draws = rng.multivariate_normal(self.parameters, covariance, size=n, method="eigh")
         return [self.with_parameters(parameters) for parameters in draws]
 
 
-def judge_library(observations, found):
+def judge_functions(observations: Observations, found: list[FunctionCandidate]) -> list[FunctionCandidate]:
     """Integrate candidates with dictionaries of their own over the observation times and score them by BIC.
 
     Parameters
     ----------
     observations : Observations
         Data.
-    found : list of LibraryCandidate
+    found : list of FunctionCandidate
         Any scores are replaced.
 
     Returns
     -------
-    list of LibraryCandidate
+    list of FunctionCandidate
         The same, best first.
     """
     judged = []
     for item in found:
         candidate = item.candidate
-        path = rollout(
-            item.dictionary, candidate.coefficients[None], candidate.start[None], observations.t, STEP_LIMIT
-        )
+        path = item.on(observations).paths(candidate.coefficients[None], candidate.start[None])
         variance = observations.residual_variance(path)[0]
         judged.append(replace(item, candidate=score(observations, candidate, variance)))
     return sorted(judged, key=lambda item: item.score)
