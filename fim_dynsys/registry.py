@@ -64,14 +64,14 @@ _BUILT_IN = {
         ModelSpec(
             name="fim-ode",
             summary="pretrained operator with closed-form regression inside; milliseconds a context",
-            factory="fim_dynsys.models.fim_ode.estimator:fim_ode",
+            factory="fim_dynsys.models.fim_ode.own:fim_ode",
             max_dim=6,
             provides=frozenset({"symbolic"}),
         ),
         ModelSpec(
             name="fim-ode-published",
             summary="the network of the FIM-ODE paper; needs the authors' weights",
-            factory="fim_dynsys.models.fim_ode.estimator:fim_ode_published",
+            factory="fim_dynsys.models.fim_ode.decoded:fim_ode_published",
             max_dim=3,
         ),
         ModelSpec(

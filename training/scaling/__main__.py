@@ -119,7 +119,8 @@ def model_for(weights: Path, options: dict) -> VectorFieldModel:
     if options.get("refine"):
         chooser = read_part(shipped("fim-ode"), SELECTOR)
         weights = write_part(weights, weights.with_name("refined.safetensors"), SELECTOR, chooser, {})
-    return fim_dynsys.load("fim-ode", weights=str(weights), **options)
+    published = read_weights(weights)[0]["architecture"] == "published"
+    return fim_dynsys.load("fim-ode-published" if published else "fim-ode", weights=str(weights), **options)
 
 
 def score(run: Run, weights: Path, use: str, cases: list[Case]) -> list[dict]:

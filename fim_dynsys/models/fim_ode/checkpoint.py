@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import re
 import warnings
 from pathlib import Path
@@ -102,7 +103,7 @@ def find_checkpoint(path, attention: str | None = None) -> Checkpoint:
     ValueError
         If the map stays open, or the files are not what they should be.
     """
-    config_path, tensor_path = _locate(path)
+    config_path, tensor_path = locate(path)
     header = read_header(tensor_path)
     if header is not None:
         _check_published(tensor_path, header)
@@ -169,8 +170,14 @@ def _our_name(name: str) -> str:
     return name
 
 
-def _locate(path) -> tuple[Path | None, Path]:
-    """The configuration (None where there is none) and the tensors that `path` stands for."""
+def locate(path: str | os.PathLike | None) -> tuple[Path | None, Path]:
+    """The configuration (None where there is none) and the tensors that `path` stands for.
+
+    Raises
+    ------
+    FileNotFoundError
+        Naming the files expected.
+    """
     config, tensors = FILES
     expected = (
         f"{_WHO}: expected weights= to be a folder with {config!r} and {tensors!r}, as FIM4Science publishes "
@@ -210,5 +217,5 @@ def _check_published(path, header: dict) -> None:
     if header["architecture"] != "published":
         raise ValueError(
             f"{_WHO}: expected the published network, got {str(path)!r}, whose architecture is "
-            f'{header["architecture"]!r}; load it as "fim-ode".'
+            f'{header["architecture"]!r}; load("fim-ode", weights=...) takes it.'
         )

@@ -176,7 +176,7 @@ class DecodedField(VectorField):
     the encoder's type. Jacobians and directional derivatives are exact derivatives of the network by reverse
     passes. The query embedding contains a ReLU: the field is continuous, its Jacobian piecewise so.
 
-    Made by `FIMODE.infer`; picklable, weights included.
+    Made by `PublishedFIMODE.infer`; picklable, weights included.
 
     Parameters
     ----------
