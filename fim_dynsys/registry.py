@@ -36,14 +36,9 @@ class ModelSpec:
         Version of this contract the model is written for.
     max_dim : int or None
         Largest dimension of the state.
-    multi_trajectory : bool
-        Whether a context may hold several trajectories.
-    provides : frozenset of str
-        Free words such as "symbolic", "uncertainty", "ensemble".
     needs_training : bool
-        Whether fitting trains the model from scratch.
-    licence, citation : str
-        Of the model (its weights where it has any).
+        Whether fitting trains the model from scratch, for minutes: `fim_dynsys.testing` then fits it less
+        often.
     """
 
     name: str
@@ -51,11 +46,7 @@ class ModelSpec:
     factory: str
     api_version: str = "1"
     max_dim: int | None = None
-    multi_trajectory: bool = True
-    provides: frozenset = frozenset()
     needs_training: bool = False
-    licence: str = "MIT"
-    citation: str = ""
 
 
 _BUILT_IN = {
@@ -66,7 +57,6 @@ _BUILT_IN = {
             summary="pretrained operator with closed-form regression inside; milliseconds a context",
             factory="fim_dynsys.models.fim_ode.own:fim_ode",
             max_dim=6,
-            provides=frozenset({"symbolic"}),
         ),
         ModelSpec(
             name="fim-ode-published",
@@ -78,26 +68,21 @@ _BUILT_IN = {
             name="sindy",
             summary="stock pysindy.SINDy behind this interface",
             factory="fim_dynsys.models.sindy:SINDy",
-            provides=frozenset({"symbolic"}),
-            citation="Brunton, Proctor, Kutz, PNAS 113 (2016) 3932",
         ),
         ModelSpec(
             name="sindy-strong",
             summary="SINDy with smoothers, degrees and sparsity chosen on the observed data",
             factory="fim_dynsys.models.sindy:StrongSINDy",
-            provides=frozenset({"symbolic"}),
         ),
         ModelSpec(
             name="symbolic",
             summary="textbook functions beyond polynomials by search, or your own expressions fitted",
             factory="fim_dynsys.models.symbolic:SymbolicModel",
-            provides=frozenset({"symbolic", "ensemble"}),
         ),
         ModelSpec(
             name="auto",
             summary="the strongest answer: operator, sparse regression and local search, chosen on the data",
             factory="fim_dynsys.models.auto:Auto",
-            provides=frozenset({"symbolic"}),
         ),
     )
 }

@@ -1,6 +1,7 @@
 """Fields with a posterior: how far each coefficient may be off, and hence the field at any point."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, Self
 
 import numpy as np
 
@@ -47,6 +48,15 @@ class PosteriorField(DictionaryField):
             scales=field._scales,
             fit_info=field.fit_info,
         )
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """As of `DictionaryField`, with the roots."""
+        return {**super().to_arrays(), "roots": self.roots}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
+        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
+        return cls.of(DictionaryField.from_arrays(arrays, **description), arrays["roots"])
 
     @property
     def roots(self):

@@ -13,7 +13,6 @@ from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
 from fim_dynsys.regression.expression_fits import fit_expressions
 from fim_dynsys.regression.observed import complete_samples, largest_degree, observe
-from fim_dynsys.saved import description_arrays, description_from_arrays
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.candidates import LibraryCandidate
 from fim_dynsys.search.functions.growth import FULL, QUICK, extended_score, grow_library
@@ -161,32 +160,10 @@ class SymbolicModel(VectorFieldModel):
             for drawn in model.drawn(observations, fit, n, rng)
         ]
 
-    # ------------------------------------------------------------------ equations and keeping
+    # ------------------------------------------------------------------ equations
 
     def _symbolic_field(self):
         return self._fitted_field()
-
-    def _field_arrays(self, field):
-        if not isinstance(field, SymbolicField):
-            return super()._field_arrays(field)
-        names = sorted(field.parameters)
-        return {
-            "expressions": np.array([str(e) for e in field.expressions]),
-            "parameter_names": np.array(names, dtype=str),
-            "parameter_values": np.array([field.parameters[name] for name in names]),
-            **description_arrays(field),
-        }
-
-    def _field_from_arrays(self, saved):
-        if "expressions" not in saved.arrays:
-            return super()._field_from_arrays(saved)
-        context = saved.context if saved.field_context is None else saved.field_context
-        values = zip(saved.arrays["parameter_names"], saved.arrays["parameter_values"], strict=True)
-        return SymbolicField(
-            [str(text) for text in saved.arrays["expressions"]],
-            {str(name): float(value) for name, value in values},
-            **description_from_arrays(saved.arrays, context, saved.report),
-        )
 
 
 def _expression_draws(field, n, rng):

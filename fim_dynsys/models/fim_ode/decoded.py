@@ -71,7 +71,7 @@ class PublishedFIMODE(PretrainedModel):
 
     def infer_batch(
         self, complete: Sequence[Trajectories], contexts: Sequence[Trajectories]
-    ) -> list[VectorField]:
+    ) -> Sequence[VectorField]:
         """Fields of contexts that are encoded together; states are scaled by powers of two on the way."""
         operator = self.operator
         units = [power_units(context) for context in complete]

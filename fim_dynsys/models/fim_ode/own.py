@@ -231,11 +231,11 @@ def _answers(operator: OwnOperator, complete: Sequence[Trajectories]) -> list[_A
     paces = torch.exp2(torch.floor(torch.log2(torch.where(spans > 0, spans, 1.0))))
     t = t / paces[:, None, None]
     network = operator.network
-    twins = (None, None)  # torch does it all: for other devices
-    if t.device.type == "cpu":
-        twins = smoothed(t, x, mask, network.config), regression(network.config)
-    estimate = network.infer_coefficients(t, x, mask, *twins)
     config = network.config
+    bank, regress = None, None  # torch does it all: for other devices
+    if t.device.type == "cpu":
+        bank, regress = smoothed(t, x, mask, config), regression(config)
+    estimate = network.infer_coefficients(t, x, mask, bank, regress)
     dictionary = Dictionary.polynomial(dim, config.degree)
     exponents = dictionary.exponents
     said = []

@@ -17,6 +17,7 @@ from fim_dynsys.models.fim_ode import operators
 from fim_dynsys.models.fim_ode.decoded import PublishedFIMODE, fim_ode_published
 from fim_dynsys.models.fim_ode.field import DecodedField, Decoder, make_fields
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
+from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.testing import check_field, check_model
 from fim_dynsys.trajectories import Trajectories
 
@@ -298,6 +299,20 @@ def test_loading_by_name(network, tmp_path):
         fim_dynsys.load("fim-ode-published")
     with pytest.raises(FileNotFoundError, match=r"'config\.json' and 'model\.safetensors'.*absent"):
         fim_dynsys.load("fim-ode-published", weights=tmp_path / "absent")
+
+
+def test_each_name_says_which_weights_it_takes(gnot_weights, network, tmp_path):
+    with pytest.raises(ValueError, match=r'published network; load\("fim-ode-published", weights=.*takes it'):
+        fim_dynsys.load("fim-ode", weights=gnot_weights)
+    folder = authors_folder(network, tmp_path / "checkpoint")
+    with pytest.raises(ValueError, match=r'published network; load\("fim-ode-published", weights=.*takes it'):
+        fim_dynsys.load("fim-ode", weights=folder)
+    with pytest.raises(ValueError, match=r"'amortised'; load\(\"fim-ode\", weights=.*takes it"):
+        fim_dynsys.load("fim-ode-published", weights=shipped("fim-ode"))
+    with pytest.raises(TypeError, match="attention"):
+        fim_dynsys.load("fim-ode", attention="softmax")
+    with pytest.raises(TypeError, match="refine"):
+        fim_dynsys.load("fim-ode-published", weights=gnot_weights, refine=False)
 
 
 def test_saved_models_refer_to_their_weights(gnot_weights, tmp_path):
