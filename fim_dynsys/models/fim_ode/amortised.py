@@ -163,6 +163,7 @@ class PrecisionUpdate(nn.Module):
         """
         token = gelu(hidden + _linear_of_parts(self.embed, own, factors, mine))
         first, *rest = self.mix
+        assert isinstance(first, nn.Linear)
         over_terms, over_states = token.mean(2, keepdim=True), token.mean(1, keepdim=True)
         mixed = _linear_of_parts(first, token, over_terms, over_states)
         for layer in rest:
@@ -210,6 +211,11 @@ class AmortisedNetwork(nn.Module):
             MonomialTable(d, config.degree) for d in range(1, max(config.max_dim, LARGEST_DIM) + 1)
         )
 
+    def _table(self, dim: int) -> MonomialTable:
+        table = self.tables[dim - 1]
+        assert isinstance(table, MonomialTable)
+        return table
+
     def encode(self, t: Tensor, x: Tensor, mask: Tensor) -> Encoding:
         """Infer one field per context.
 
@@ -248,7 +254,7 @@ class AmortisedNetwork(nn.Module):
         `regress` may stand in for `regression`, without gradients.
         """
         b, k, n, d = x.shape
-        table: MonomialTable = self.tables[d - 1]
+        table = self._table(d)
         weight = mask.reshape(b, k * n).to(x.dtype)
         raw = torch.where(mask[..., None], x, 0.0).reshape(b, k * n, d)
         units = self._units(raw, slopes, weight)
@@ -273,7 +279,7 @@ class AmortisedNetwork(nn.Module):
 
     def decode(self, encoding: Encoding, points: Tensor, solve: int = -1) -> Tensor:
         """Field (B, Q, d) at points (B, Q, d), in original units."""
-        table: MonomialTable = self.tables[points.shape[-1] - 1]
+        table = self._table(points.shape[-1])
         columns = table(points / encoding.scale[:, None])
         unit = (encoding.scale / encoding.time_unit[:, None])[:, None]
         return columns @ encoding.coefficients[solve] * unit
@@ -293,7 +299,7 @@ class AmortisedNetwork(nn.Module):
         start at 0 then.
         """
         encoding = self.encode(t, x, mask) if bank is None else self.encode_bank(t, x, mask, *bank, regress)
-        exponents = self.tables[x.shape[-1] - 1].exponents.to(encoding.scale.dtype)
+        exponents = self._table(x.shape[-1]).exponents.to(encoding.scale.dtype)
         columns = torch.exp(encoding.scale.log() @ exponents.T)
         factor = (encoding.scale / encoding.time_unit[:, None])[:, None] / columns[..., None]
         own = factor.transpose(1, 2)
@@ -354,7 +360,7 @@ class AmortisedNetwork(nn.Module):
         Equal to `fim_dynsys.regression.forms.normal_forms`. Times and mask are (B, K, L); samples, smoothed
         states, slopes and row weights (B, K L, d).
         """
-        table: MonomialTable = self.tables[raw.shape[-1] - 1]
+        table = self._table(raw.shape[-1])
         b, k, n = mask.shape
         columns, rates = table.with_rates(path, velocity)
         power = _masked_mean(columns.detach() ** 2, mask.view(b, k * n).to(raw.dtype)).clamp(min=1e-24).sqrt()

@@ -1,6 +1,8 @@
 """A bank of local cubic fits in torch: states and slopes of trajectories at several bandwidths."""
 
+from functools import reduce
 from math import exp
+from operator import add
 
 import torch
 from torch import Tensor
@@ -26,14 +28,14 @@ def _first_rows(m: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
                 value = value - times_d[k] * lower[j, k]
             times_d.append(value)
             lower[i, j] = value.reciprocal() if i == j else value * lower[j, j]
-    return tuple(_solve_unit(lower, row) for row in (0, 1))
+    return _solve_unit(lower, 0), _solve_unit(lower, 1)
 
 
 def _solve_unit(lower: dict[tuple[int, int], Tensor], row: int) -> list[Tensor]:
     """Solution for the right-hand side that is 1 in one row and 0 in the others."""
     forward = {row: torch.ones_like(lower[0, 0])}
     for i in range(row + 1, 4):
-        forward[i] = -sum(lower[i, k] * forward[k] for k in range(row, i))
+        forward[i] = -reduce(add, (lower[i, k] * forward[k] for k in range(row, i)))
     out: dict[int, Tensor] = {}
     for i in range(3, -1, -1):
         value = forward[i] * lower[i, i] if i >= row else torch.zeros_like(lower[0, 0])

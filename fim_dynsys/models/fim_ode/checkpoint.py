@@ -74,7 +74,7 @@ class Checkpoint(NamedTuple):
     settings: dict | None
 
 
-def find_checkpoint(path, attention: str | None = None) -> Checkpoint:
+def find_checkpoint(path: str | os.PathLike | None, attention: str | None = None) -> Checkpoint:
     """Find the files of a published network and settle its attention map.
 
     Parameters
@@ -107,7 +107,8 @@ def find_checkpoint(path, attention: str | None = None) -> Checkpoint:
     header = read_header(tensor_path)
     if header is not None:
         _check_published(tensor_path, header)
-        return Checkpoint(tensor_path, attention or header["config"].get("attention"), None)
+        own = header["config"].get("attention", PublishedConfig.attention)
+        return Checkpoint(tensor_path, attention or own, None)
     settings = {} if config_path is None else _read_settings(config_path)
     named = settings.get("attention_map")
     if attention is None and named is None:
@@ -124,7 +125,7 @@ def find_checkpoint(path, attention: str | None = None) -> Checkpoint:
             WeightsWarning,
             stacklevel=3,
         )
-    return Checkpoint(tensor_path, attention or named, settings)
+    return Checkpoint(tensor_path, str(attention or named), settings)
 
 
 def read_checkpoint(checkpoint: Checkpoint) -> PublishedNetwork:
@@ -137,6 +138,7 @@ def read_checkpoint(checkpoint: Checkpoint) -> PublishedNetwork:
     """
     if checkpoint.settings is None:
         network, _ = build_network(checkpoint.tensors)
+        assert isinstance(network, PublishedNetwork)
         return with_attention(network, checkpoint.attention)
     sizes = {ours: checkpoint.settings[name] for ours, name in _SIZES.items() if name in checkpoint.settings}
     try:
@@ -213,7 +215,7 @@ def _read_settings(path: Path) -> dict:
     return settings
 
 
-def _check_published(path, header: dict) -> None:
+def _check_published(path: Path, header: dict) -> None:
     if header["architecture"] != "published":
         raise ValueError(
             f"{_WHO}: expected the published network, got {str(path)!r}, whose architecture is "
