@@ -12,6 +12,8 @@ import pandas as pd
 from benchmarks import harness, misses, report, time_curve
 from benchmarks.harness import Problem
 
+_PRETRAINED = ("fim-ode", "fim-ode-published")  # rows that --weights is for
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -107,7 +109,7 @@ def add_row_options(commands: argparse.ArgumentParser, models: Sequence[str], ou
     """Add what benchmarks of any kind ask of the rows they run: models, weights, workers, folder, fresh."""
     add = commands.add_argument
     add("--models", nargs="+", metavar="NAME", default=list(models), help=f"default: {' '.join(models)}")
-    add("--weights", metavar="PATH", help="weights file that the row fim-ode loads in place of the shipped")
+    add("--weights", metavar="PATH", help="weights file that fim-ode (or fim-ode-published) loads")
     add("--workers", type=int, default=2, metavar="N", help="processes, one thread each; default: 2")
     add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
     add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
@@ -122,7 +124,7 @@ def rows_or_exit(commands: argparse.ArgumentParser, truth_rows, names, weights: 
 
 
 def build_rows(truth_rows: dict[str, Callable[[], Any]], names: Sequence[str], weights: str | None) -> list:
-    """Return a row for each name; `weights` goes to the rows of ``fim-ode``."""
+    """Return a row for each name; `weights` goes to the rows of pretrained models."""
     rows = []
     for name in names:
         if name == "constant":
@@ -130,7 +132,7 @@ def build_rows(truth_rows: dict[str, Callable[[], Any]], names: Sequence[str], w
         elif name in truth_rows:
             rows.append(truth_rows[name]())
         else:
-            own = weights is not None and name.partition(":")[0] == "fim-ode"
+            own = weights is not None and name.partition(":")[0] in _PRETRAINED
             rows.append(harness.ModelRow.resolve(name, **({"weights": str(weights)} if own else {})))
     return rows
 

@@ -10,9 +10,12 @@ import shlex
 import sys
 import time
 import traceback
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import fim_dynsys
 from fim_dynsys.errors import PluginError
@@ -40,7 +43,7 @@ _RECORD = "fit.json"  # how a fitted model came about, beside what model.save wr
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
-def main(arguments=None) -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code, 0 where all is well.
 
     Parameters
@@ -66,13 +69,14 @@ def main(arguments=None) -> int:
         return 2
 
 
-def _command(commands, name, run):
-    command = commands.add_parser(name, help=run.__doc__.splitlines()[0], description=run.__doc__)
+def _command(commands: Any, name: str, run: Callable[..., int]) -> argparse.ArgumentParser:
+    about = run.__doc__ or name
+    command = commands.add_parser(name, help=about.splitlines()[0], description=about)
     command.set_defaults(run=run)
     return command
 
 
-def _words(arguments) -> list[str]:
+def _words(arguments: Sequence[str] | None) -> list[str]:
     """The command as it was typed."""
     return ["python", "-m", "fim_dynsys", *(sys.argv[1:] if arguments is None else arguments)]
 
@@ -103,7 +107,7 @@ def weights_files() -> list[Path]:
     return sorted(folder.glob("*.safetensors"))
 
 
-def _version(distribution) -> str | None:
+def _version(distribution: str) -> str | None:
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -125,7 +129,7 @@ def _weights_header(path: Path) -> dict:
         return json.loads(stream.read(length)).get("__metadata__", {})
 
 
-def _print_nested(facts, indent=""):
+def _print_nested(facts: dict[str, Any], indent: str = "") -> None:
     for key, value in facts.items():
         if isinstance(value, dict):
             print(f"{indent}{key}:")
@@ -160,7 +164,7 @@ def models(as_json: bool) -> int:
 # ---------------------------------------------------------------------- fit
 
 
-def _add_fit(parser):
+def _add_fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", type=Path, help="CSV (one row a sample) or netCDF file")
     parser.add_argument("--model", required=True, help="name that `available` lists")
     parser.add_argument("--out", type=Path, required=True, help="folder for the fitted model")
@@ -169,7 +173,15 @@ def _add_fit(parser):
     parser.add_argument("--states", nargs="+", help="CSV columns of the state; default all others")
 
 
-def fit(data, model, out, time, trajectory, states, command) -> int:
+def fit(
+    data: Path,
+    model: str,
+    out: Path,
+    time: str | None,
+    trajectory: str | None,
+    states: list[str] | None,
+    command: str,
+) -> int:
     """Fit a model to a file of trajectories and save it."""
     columns = {"time": time, "trajectory": trajectory, "states": states}
     trajectories = Trajectories.from_file(data, **{k: v for k, v in columns.items() if v is not None})
@@ -194,14 +206,14 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _versions() -> dict:
+def _versions() -> dict[str, str | None]:
     return {"fim-dynsys": fim_dynsys.__version__, **{name: _version(name) for name in _DEPENDENCIES}}
 
 
 # ---------------------------------------------------------------------- analyze
 
 
-def _add_analyze(parser):
+def _add_analyze(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, help="where `fit` or model.save wrote")
     parser.add_argument("--report", type=Path, required=True, help="HTML file to write")
     parser.add_argument(
@@ -213,7 +225,7 @@ def _add_analyze(parser):
     )
 
 
-def _bounds(text):
+def _bounds(text: str) -> tuple[str, tuple[float, float]]:
     """``x=-3:3`` as a name and a pair of numbers."""
     name, _, ends = text.partition("=")
     try:
@@ -223,7 +235,9 @@ def _bounds(text):
     return name, (low, high)
 
 
-def analyze(folder, report, region, command) -> int:
+def analyze(
+    folder: Path, report: Path, region: list[tuple[str, tuple[float, float]]] | None, command: str
+) -> int:
     """Find fixed points and cycles of a fitted model and write a page about it."""
     from fim_dynsys.report import write_report  # loads matplotlib, which no other command needs
 
@@ -231,7 +245,7 @@ def analyze(folder, report, region, command) -> int:
     record = folder / _RECORD
     fitted = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {"fitted": "not recorded"}
     before, now = fitted.pop("packages", None), _versions()
-    packages = {"packages": now}
+    packages: dict[str, Any] = {"packages": now}
     if before not in (None, now):
         packages = {"packages at the fit": before, "packages at the analysis": now}
     provenance = {**fitted, "analysed": _now(), "analysis command": command, **packages}
@@ -245,13 +259,13 @@ def analyze(folder, report, region, command) -> int:
 
 def doctor(as_json: bool) -> int:
     """Check imports, weights, plugins and a tiny fit of each model; exit code 1 if anything fails."""
-    checks = [(f"import {name}", lambda name=name: _check_import(name)) for name in _DEPENDENCIES]
-    checks += [(f"weights {path.name}", lambda path=path: _check_weights(path)) for path in weights_files()]
+    checks = [(f"import {name}", partial(_check_import, name)) for name in _DEPENDENCIES]
+    checks += [(f"weights {path.name}", partial(_check_weights, path)) for path in weights_files()]
     for entry in available():
         if entry.spec is None:
-            checks.append((f"plugin {entry.name}", lambda entry=entry: _fail(entry.problem)))
+            checks.append((f"plugin {entry.name}", partial(_fail, entry.problem)))
         else:
-            checks.append((f"model {entry.name}", lambda entry=entry: _check_fit(entry.name)))
+            checks.append((f"model {entry.name}", partial(_check_fit, entry.name)))
     results = [_run_check(name, check) for name, check in checks]
     if as_json:
         print(json.dumps(results, indent=2))
@@ -262,7 +276,7 @@ def doctor(as_json: bool) -> int:
     return 0 if all(result["ok"] for result in results) else 1
 
 
-def _run_check(name, check) -> dict:
+def _run_check(name: str, check: Callable[[], str]) -> dict[str, Any]:
     start = time.perf_counter()
     try:
         ok, detail = True, check()
@@ -271,11 +285,11 @@ def _run_check(name, check) -> dict:
     return {"check": name, "ok": ok, "seconds": round(time.perf_counter() - start, 3), "detail": detail}
 
 
-def _fail(problem):
+def _fail(problem: str) -> str:
     raise RuntimeError(problem)
 
 
-def _check_import(distribution) -> str:
+def _check_import(distribution: str) -> str:
     importlib.import_module(_IMPORT_NAMES.get(distribution, distribution))
     return _version(distribution) or "no version"
 
@@ -288,7 +302,7 @@ def _check_weights(path: Path) -> str:
     return f"{len(tensors)} tensors, {facts['bytes']} bytes, sha256 {facts['sha256'][:16]}"
 
 
-def _check_fit(name) -> str:
+def _check_fit(name: str) -> str:
     """Fit a decay, of which the field is -x / 2."""
     import numpy as np
 

@@ -5,9 +5,10 @@ import html
 import importlib
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from typing import Any
 
 from fim_dynsys.errors import FimDynsysWarning, PluginError
 
@@ -36,14 +37,9 @@ class ModelSpec:
         Version of this contract the model is written for.
     max_dim : int or None
         Largest dimension of the state.
-    multi_trajectory : bool
-        Whether a context may hold several trajectories.
-    provides : frozenset of str
-        Free words such as "symbolic", "uncertainty", "ensemble".
     needs_training : bool
-        Whether fitting trains the model from scratch.
-    licence, citation : str
-        Of the model (its weights where it has any).
+        Whether fitting trains the model from scratch, for minutes: `fim_dynsys.testing` then fits it less
+        often.
     """
 
     name: str
@@ -51,11 +47,7 @@ class ModelSpec:
     factory: str
     api_version: str = "1"
     max_dim: int | None = None
-    multi_trajectory: bool = True
-    provides: frozenset = frozenset()
     needs_training: bool = False
-    licence: str = "MIT"
-    citation: str = ""
 
 
 _BUILT_IN = {
@@ -64,40 +56,34 @@ _BUILT_IN = {
         ModelSpec(
             name="fim-ode",
             summary="pretrained operator with closed-form regression inside; milliseconds a context",
-            factory="fim_dynsys.models.fim_ode.estimator:fim_ode",
+            factory="fim_dynsys.models.fim_ode.own:fim_ode",
             max_dim=6,
-            provides=frozenset({"symbolic"}),
         ),
         ModelSpec(
             name="fim-ode-published",
             summary="the network of the FIM-ODE paper; needs the authors' weights",
-            factory="fim_dynsys.models.fim_ode.estimator:fim_ode_published",
+            factory="fim_dynsys.models.fim_ode.decoded:fim_ode_published",
             max_dim=3,
         ),
         ModelSpec(
             name="sindy",
             summary="stock pysindy.SINDy behind this interface",
             factory="fim_dynsys.models.sindy:SINDy",
-            provides=frozenset({"symbolic"}),
-            citation="Brunton, Proctor, Kutz, PNAS 113 (2016) 3932",
         ),
         ModelSpec(
             name="sindy-strong",
             summary="SINDy with smoothers, degrees and sparsity chosen on the observed data",
             factory="fim_dynsys.models.sindy:StrongSINDy",
-            provides=frozenset({"symbolic"}),
         ),
         ModelSpec(
             name="symbolic",
             summary="textbook functions beyond polynomials by search, or your own expressions fitted",
             factory="fim_dynsys.models.symbolic:SymbolicModel",
-            provides=frozenset({"symbolic", "ensemble"}),
         ),
         ModelSpec(
             name="auto",
             summary="the strongest answer: operator, sparse regression and local search, chosen on the data",
             factory="fim_dynsys.models.auto:Auto",
-            provides=frozenset({"symbolic"}),
         ),
     )
 }
@@ -106,7 +92,7 @@ _BUILT_IN = {
 # ---------------------------------------------------------------------- loading
 
 
-def load(name: str, **params):
+def load(name: str, **params: Any) -> Any:
     """Make the model registered as `name`.
 
     Parameters
@@ -152,7 +138,7 @@ def find(name: str) -> ModelSpec:
     return _plugin_spec(entry_points[0])
 
 
-def _warn_clash(name, distributions):
+def _warn_clash(name: str, distributions: Sequence[str]) -> None:
     warnings.warn(
         f"load: model name {name!r} is offered by {' and '.join(distributions)}; the one "
         f"of {distributions[0]} is used.",
@@ -161,21 +147,21 @@ def _warn_clash(name, distributions):
     )
 
 
-def _plugin_entry_points() -> dict[str, list]:
+def _plugin_entry_points() -> dict[str, list[metadata.EntryPoint]]:
     """Entry points by name, unloaded, those of one name in the order of their distributions."""
     if os.environ.get(DISABLE_PLUGINS, "") not in ("", "0"):
         return {}
-    found = {}
+    found: dict[str, list[metadata.EntryPoint]] = {}
     for entry_point in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=_distribution):
         found.setdefault(entry_point.name, []).append(entry_point)
     return found
 
 
-def _distribution(entry_point) -> str:
+def _distribution(entry_point: metadata.EntryPoint) -> str:
     return entry_point.dist.name if entry_point.dist is not None else "an unknown distribution"
 
 
-def _plugin_spec(entry_point) -> ModelSpec:
+def _plugin_spec(entry_point: metadata.EntryPoint) -> ModelSpec:
     """Import one plugin's spec and hold it against this version's contract."""
     who = f"plugin {entry_point.name!r} of {_distribution(entry_point)}"
     try:
@@ -198,7 +184,7 @@ def _plugin_spec(entry_point) -> ModelSpec:
     return spec
 
 
-def _import_factory(spec: ModelSpec):
+def _import_factory(spec: ModelSpec) -> Callable[..., Any]:
     module, _, attribute = spec.factory.partition(":")
     if spec is _BUILT_IN.get(spec.name):
         return getattr(importlib.import_module(module), attribute)
@@ -223,16 +209,16 @@ class ModelEntry:
     problem: str = ""
 
 
-class ModelTable(Sequence):
+class ModelTable(Sequence[ModelEntry]):
     """The models that can be loaded; prints as a table."""
 
-    def __init__(self, entries):
+    def __init__(self, entries: Iterable[ModelEntry]) -> None:
         self._entries = tuple(entries)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._entries)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: Any) -> Any:
         return self._entries[index]
 
     @property
@@ -240,14 +226,14 @@ class ModelTable(Sequence):
         """Names of the models that work, as `load` takes them."""
         return [entry.name for entry in self._entries if entry.spec is not None]
 
-    def _rows(self):
+    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
         yield ("name", "max dim", "from", "summary")
         for entry in self._entries:
             limit = "any" if entry.spec is None or entry.spec.max_dim is None else str(entry.spec.max_dim)
             text = f"broken: {entry.problem}" if entry.spec is None else entry.spec.summary
             yield (entry.name, limit, entry.distribution, text)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         rows = list(self._rows())
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         return "\n".join(
@@ -255,7 +241,7 @@ class ModelTable(Sequence):
             for row in rows
         )
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         head, *body = (
             "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
             for tag, row in zip(["th"] + ["td"] * len(self), self._rows(), strict=True)
@@ -283,7 +269,7 @@ def available() -> ModelTable:
     return ModelTable(entries)
 
 
-def _plugin_entry(entry_point) -> ModelEntry:
+def _plugin_entry(entry_point: metadata.EntryPoint) -> ModelEntry:
     try:
         spec = _plugin_spec(entry_point)
     except PluginError as error:
@@ -294,7 +280,7 @@ def _plugin_entry(entry_point) -> ModelEntry:
 # ---------------------------------------------------------------------- fitted models
 
 
-def load_fitted(folder, factory=None):
+def load_fitted(folder: str | os.PathLike, factory: Callable[..., Any] | None = None) -> Any:
     """Restore a fitted model that `model.save(folder)` wrote.
 
     Nothing is unpickled: the parameters come from model.json, the observations from context.nc, and the

@@ -2,8 +2,9 @@
 
 import base64
 import io
+import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -16,8 +17,12 @@ from fim_dynsys.analyze.equilibria import fixed_points
 from fim_dynsys.analyze.invariant import manifolds
 from fim_dynsys.analyze.nullcline import nullclines
 from fim_dynsys.analyze.periodic import limit_cycles
-from fim_dynsys.analyze.results import cell, resolve_region, unwrap
+from fim_dynsys.analyze.results import Result, cell, resolve_region, unwrap
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.metrics import r2_score
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.plot.canvas import Drawing
+from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories import Trajectories
@@ -35,7 +40,13 @@ pre { overflow-x: auto; background: #f6f6f6; padding: .6rem; } .note { color: #5
 """
 
 
-def write_report(model, path, *, region=None, provenance: Mapping[str, object] | None = None) -> Path:
+def write_report(
+    model: VectorFieldModel,
+    path: str | os.PathLike,
+    *,
+    region: Region | Mapping | Sequence | None = None,
+    provenance: Mapping[str, object] | None = None,
+) -> Path:
     """Analyse a fitted model and write the page.
 
     Parameters
@@ -63,35 +74,36 @@ def write_report(model, path, *, region=None, provenance: Mapping[str, object] |
     FileNotFoundError
         If the folder does not exist.
     """
-    path = Path(path)
-    if not path.parent.is_dir():  # before the work, not after it
-        raise FileNotFoundError(f"write_report: expected an existing folder for {path}, got {path.parent}.")
+    page_path = Path(path)
+    if not page_path.parent.is_dir():  # before the work, not after it
+        raise FileNotFoundError(
+            f"write_report: expected an existing folder for {page_path}, got {page_path.parent}."
+        )
     field = unwrap(model, "write_report")
-    region = resolve_region(field, region, "write_report")
-    page = _Page(model, model.context_, field, region)
+    page = _Page(model, model.context_, field, resolve_region(field, region, "write_report"))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         sections = tqdm((_data, _fit, _dynamics), desc="report", disable=None, leave=False)
         parts = [write(page) for write in sections]
     title = f"{model.name}: {', '.join(field.state_names)}"
     body = [f"<h1>{escape(title)}</h1>", _provenance(model, provenance or {}), *parts, _warned(caught)]
-    path.write_text(_document(title, "\n".join(body)), encoding="utf-8")
-    return path
+    page_path.write_text(_document(title, "\n".join(body)), encoding="utf-8")
+    return page_path
 
 
 @dataclass(frozen=True, eq=False)
 class _Page:
-    model: object
+    model: VectorFieldModel
     data: Trajectories
-    field: object
-    region: object
+    field: VectorField
+    region: Region
 
 
 # ---------------------------------------------------------------------- sections
 
 
-def _provenance(model, given) -> str:
-    rows = {**given, "model": f"{model.name}, version {model.version}"}
+def _provenance(model: VectorFieldModel, given: Mapping[str, object]) -> str:
+    rows: dict[str, object] = {**given, "model": f"{model.name}, version {model.version}"}
     rows |= {"parameters": {key: repr(value) for key, value in model.get_params(deep=False).items()}}
     return f"<h2>Provenance</h2>{_facts(rows)}"
 
@@ -155,12 +167,12 @@ def _starts(page: _Page) -> tuple[np.ndarray, np.ndarray]:
     )
 
 
-def _dense_times(t):
+def _dense_times(t: np.ndarray) -> np.ndarray:
     """The observed times, and enough between them for a smooth curve."""
     return np.union1d(t, np.linspace(t[0], t[-1], _SMOOTH)) if len(t) > 1 else t
 
 
-def _agreement(t, x, t_sim, x_sim) -> float:
+def _agreement(t: np.ndarray, x: np.ndarray, t_sim: np.ndarray, x_sim: np.ndarray) -> float:
     """R² of a simulation at the complete observations; NaN where it did not reach them all."""
     rows = np.isfinite(x).all(axis=1) & np.isin(t, t_sim)
     return r2_score(x[rows], x_sim[np.searchsorted(t_sim, t[rows])])
@@ -187,7 +199,7 @@ def _dynamics(page: _Page) -> str:
     return text
 
 
-def _warned(caught) -> str:
+def _warned(caught: Sequence[warnings.WarningMessage]) -> str:
     texts = dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught)
     if not texts:
         return ""
@@ -206,18 +218,18 @@ def _document(title: str, body: str) -> str:
     )
 
 
-def _picture(drawing, caption: str) -> str:
+def _picture(drawing: Drawing, caption: str) -> str:
     encoded = base64.b64encode(drawing.png()).decode("ascii")
     drawing.close()
     alt = escape(caption, quote=True)
     return f'<figure><img alt="{alt}" src="data:image/png;base64,{encoded}"></figure>'
 
 
-def _result(result) -> str:
+def _result(result: Result) -> str:
     return f'<div class="wide">{result._repr_html_()}</div>'
 
 
-def _table(columns, rows) -> str:
+def _table(columns: Sequence[str], rows: Sequence[Sequence]) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in columns)
     body = "".join(f"<tr>{''.join(f'<td>{escape(cell(v))}</td>' for v in row)}</tr>" for row in rows)
     return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
@@ -230,7 +242,7 @@ def _facts(rows: Mapping) -> str:
     return f"<table>{body}</table>"
 
 
-def _value(value) -> str:
+def _value(value: object) -> str:
     if isinstance(value, Mapping):
         return escape(", ".join(f"{name} {part}" for name, part in value.items())) or "-"
     return escape("-" if value is None else str(value))

@@ -2,21 +2,25 @@
 
 import hashlib
 import json
+import os
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol, cast
 
 import numpy as np
 
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo, Scales
 from fim_dynsys.fields.posterior import PosteriorField
-from fim_dynsys.fields.terms import ARRAYS, Dictionary
+from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import Trajectories
 
 FORMAT = "fim-dynsys-fitted"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _HEADER, _CONTEXT, _FIELD, _FIELD_CONTEXT = "model.json", "context.nc", "field.npz", "field_context.nc"
 
 
@@ -32,8 +36,11 @@ class SavedModel:
         The model's parameters.
     context : Trajectories
         The observations it was fitted to.
-    arrays : dict of array, or None
-        The field in closed form; None where it is inferred again from the context.
+    content : str or None
+        What the arrays are: the name of the field's class, or what a model without a field calls its own;
+        None where the model is inferred again from the context.
+    arrays : dict of array
+        The field, as `field_arrays` gives it; empty where it is inferred again.
     field_context : Trajectories or None
         The observations that the field carries, where they are fewer than `context`.
     report : dict
@@ -44,11 +51,12 @@ class SavedModel:
     version: str
     params: dict
     context: Trajectories
-    arrays: dict | None
+    content: str | None
+    arrays: dict[str, np.ndarray]
     field_context: Trajectories | None
     report: dict
 
-    def write(self, folder) -> Path:
+    def write(self, folder: str | os.PathLike) -> Path:
         """Write the folder, created where it does not exist; the header comes last.
 
         Raises
@@ -63,8 +71,8 @@ class SavedModel:
             (folder / stale).unlink(missing_ok=True)
         self.context.to_file(folder / _CONTEXT)
         files = [_CONTEXT]
-        if self.arrays is not None:
-            np.savez(folder / _FIELD, **self.arrays)
+        if self.content is not None:
+            np.savez(folder / _FIELD, allow_pickle=False, **self.arrays)
             files.append(_FIELD)
         if self.field_context is not None:
             self.field_context.to_file(folder / _FIELD_CONTEXT)
@@ -75,6 +83,7 @@ class SavedModel:
             "model": self.model,
             "version": self.version,
             "params": params,
+            "content": self.content,
             "report": {key: value for key, value in self.report.items() if _is_plain(value)},
             "sha256": {name: _sha256(folder / name) for name in files},
         }
@@ -82,7 +91,7 @@ class SavedModel:
         return folder
 
     @classmethod
-    def read(cls, folder) -> "SavedModel":
+    def read(cls, folder: str | os.PathLike) -> "SavedModel":
         """Read a folder that `write` made; nothing in it is executed or unpickled.
 
         Raises
@@ -97,12 +106,16 @@ class SavedModel:
         for name, digest in header["sha256"].items():
             _check_file(folder, name, digest)
         files = header["sha256"]
+        arrays = _read_arrays(folder / _FIELD) if _FIELD in files else {}
+        if header["format_version"] == 1:
+            header = _as_today(header, arrays)
         return cls(
             model=header["model"],
             version=header["version"],
             params=header["params"],
             context=Trajectories.from_file(folder / _CONTEXT),
-            arrays=_read_arrays(folder / _FIELD) if _FIELD in files else None,
+            content=header["content"],
+            arrays=arrays,
             field_context=(
                 Trajectories.from_file(folder / _FIELD_CONTEXT) if _FIELD_CONTEXT in files else None
             ),
@@ -127,20 +140,39 @@ def _read_header(folder: Path) -> dict:
         ) from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ValueError(f"load_fitted: expected a file of format {FORMAT!r} in {path}, got a foreign one.")
-    if header.get("format_version") != FORMAT_VERSION:
+    if header.get("format_version") not in (1, FORMAT_VERSION):
         raise ValueError(
-            f"load_fitted: expected format_version {FORMAT_VERSION} in {path}, got "
+            f"load_fitted: expected format_version 1 to {FORMAT_VERSION} in {path}, got "
             f"{header.get('format_version')!r}; read it with the release of fim-dynsys that wrote it."
         )
     wrong = [key for key, kind in _HEADER_TYPES.items() if not isinstance(header.get(key), kind)]
     if not wrong and not {_CONTEXT} <= set(header["sha256"]) <= {_CONTEXT, _FIELD, _FIELD_CONTEXT}:
         wrong = ["sha256"]
+    if (
+        not wrong
+        and header["format_version"] > 1
+        and isinstance(header.get("content"), str) != (_FIELD in header["sha256"])
+    ):
+        wrong = ["content"]
     if wrong:
         raise ValueError(
             f"load_fitted: expected well-formed {', '.join(wrong)} in {path}, got a damaged file; "
             "save the model again."
         )
     return header
+
+
+# Parameters of earlier releases that had no effect on the model of that name.
+_RETIRED = {"fim-ode": ("attention", "precision"), "fim-ode-published": ("refine",)}
+
+
+def _as_today(header: dict, arrays: Mapping[str, np.ndarray]) -> dict:
+    """A header of format 1, which did not name its content and held parameters that had no effect."""
+    classes = {"expressions": SymbolicField, "roots": PosteriorField, "coefficients": DictionaryField}
+    kind = next((cls.__name__ for name, cls in classes.items() if name in arrays), None)
+    retired = _RETIRED.get(header["model"], ())
+    params = {key: value for key, value in header["params"].items() if key not in retired}
+    return header | {"content": kind, "params": params}
 
 
 def _check_file(folder: Path, name: str, digest: str) -> None:
@@ -156,7 +188,7 @@ def _check_file(folder: Path, name: str, digest: str) -> None:
         )
 
 
-def _read_arrays(path: Path) -> dict:
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as stored:
             return {key: stored[key] for key in stored.files}
@@ -166,7 +198,7 @@ def _read_arrays(path: Path) -> dict:
         ) from error
 
 
-def _plain_parameter(model, key, value):
+def _plain_parameter(model: str, key: str, value: Any) -> Any:
     """A parameter as JSON holds it; a path becomes a string."""
     value = str(value) if isinstance(value, Path) else value
     if not _is_plain(value):
@@ -177,7 +209,7 @@ def _plain_parameter(model, key, value):
     return value
 
 
-def _is_plain(value) -> bool:
+def _is_plain(value: Any) -> bool:
     """Whether JSON gives the value back unchanged."""
     if isinstance(value, dict):
         return all(isinstance(key, str) and _is_plain(item) for key, item in value.items())
@@ -190,96 +222,68 @@ def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-# ---------------------------------------------------------------------- fields of closed form
+# ---------------------------------------------------------------------- fields
 
 
-def dictionary_field_arrays(field: DictionaryField) -> dict[str, np.ndarray]:
-    """A dictionary field as plain arrays; its context is kept beside them.
+class KeptField(Protocol):
+    """A class of fields that a folder can hold as arrays.
 
-    Parameters
-    ----------
-    field : DictionaryField
-        The field.
-
-    Returns
-    -------
-    dict of array
-        What `dictionary_field_from_arrays` takes.
+    A model names those of its own in `VectorFieldModel.field_classes`; a field of any other class is inferred
+    again from the context.
     """
-    arrays = {name: getattr(field.dictionary, name) for name in ARRAYS}
-    arrays["coefficients"] = field.coefficients
-    if isinstance(field, PosteriorField):
-        arrays["roots"] = field.roots
-    return {**arrays, **description_arrays(field)}
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """What makes the field, without what every field carries."""
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> VectorField:
+        """The field again; `description` are keyword arguments of `VectorField`."""
 
 
-def description_arrays(field) -> dict[str, np.ndarray]:
-    """Region, scales and inferred numbers of a field as plain arrays.
+FIELD_CLASSES: tuple[type[KeptField], ...] = (DictionaryField, PosteriorField, SymbolicField)
+"""Classes of the package that a folder can hold, whatever the model."""
+
+
+def field_arrays(field: VectorField) -> dict[str, np.ndarray]:
+    """A field as plain arrays: its own, with region, scales and inferred numbers.
 
     Parameters
     ----------
     field : VectorField
-        A field with a region.
+        Of a class that is a `KeptField`.
 
     Returns
     -------
     dict of array
-        What `description_from_arrays` takes.
+        What `field_from_arrays` takes.
     """
-    info = field.fit_info
-    arrays = {"region_low": field.region.low, "region_high": field.region.high}
-    arrays |= {
-        "scales_length": field.scales.length,
-        "scales_speed": field.scales.speed,
-        "scales_time": field.scales.time,
+    info, region, scales = field.fit_info, field.region, field.scales
+    description = {
+        "region_low": None if region is None else region.low,
+        "region_high": None if region is None else region.high,
+        "scales_length": scales.length,
+        "scales_speed": scales.speed,
+        "scales_time": scales.time,
+        "initial_states": info.initial_states,
+        "noise_level": info.noise_level,
     }
-    arrays |= {"initial_states": info.initial_states, "noise_level": info.noise_level}
-    return {name: np.asarray(value) for name, value in arrays.items() if value is not None}
+    arrays = {name: np.asarray(value) for name, value in description.items() if value is not None}
+    return cast(KeptField, field).to_arrays() | arrays
 
 
-def description_from_arrays(arrays, context: Trajectories, report=None) -> dict:
-    """Keyword arguments of `VectorField` from what `description_arrays` took apart.
-
-    Parameters
-    ----------
-    arrays : dict of array
-        The arrays.
-    context : Trajectories
-        The field's context.
-    report : dict, optional
-        Its fit report.
-
-    Returns
-    -------
-    dict
-    """
+def field_from_arrays(
+    kind: type[KeptField], arrays: Mapping[str, np.ndarray], context: Trajectories, report: dict
+) -> VectorField:
+    """The field of a class that `field_arrays` took apart, on its context and with its fit report."""
     names = context.state_names
-    return {
-        "context": context,
-        "state_names": names,
-        "region": Region(arrays["region_low"], arrays["region_high"], names=names),
-        "scales": Scales(arrays["scales_length"], arrays["scales_speed"], float(arrays["scales_time"])),
-        "fit_info": FitInfo(arrays.get("initial_states"), arrays.get("noise_level"), dict(report or {})),
-    }
-
-
-def dictionary_field_from_arrays(arrays, context: Trajectories, report=None) -> DictionaryField:
-    """The field that `dictionary_field_arrays` took apart, on its context.
-
-    Parameters
-    ----------
-    arrays : dict of array
-        Its arrays.
-    context : Trajectories
-        Its context.
-    report : dict, optional
-        Its fit report.
-
-    Returns
-    -------
-    DictionaryField
-    """
-    dictionary = Dictionary(*(arrays.get(name) for name in ARRAYS))
-    description = description_from_arrays(arrays, context, report)
-    field = DictionaryField(dictionary, arrays["coefficients"], **description)
-    return PosteriorField.of(field, arrays["roots"]) if "roots" in arrays else field
+    region = None
+    if "region_low" in arrays:
+        region = Region(arrays["region_low"], arrays["region_high"], names=names)
+    return kind.from_arrays(
+        arrays,
+        context=context,
+        state_names=names,
+        region=region,
+        scales=Scales(arrays["scales_length"], arrays["scales_speed"], float(arrays["scales_time"])),
+        fit_info=FitInfo(arrays.get("initial_states"), arrays.get("noise_level"), dict(report)),
+    )

@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 import fim_dynsys
 from fim_dynsys.models.fim_ode.calibration import N_CONTEXT, N_TOKEN, describe
-from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS, FIMODE
+from fim_dynsys.models.fim_ode.own import DEFAULT_WEIGHTS, FIMODE
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, shipped, write_part
 from fim_dynsys.trajectories import Trajectories
 from training.bands import PLACES, QUANTILES, band_scores, draw_points, typical_rate

@@ -187,7 +187,9 @@ def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m training.evaluate", description=__doc__)
     parser.add_argument("--weights", nargs="*", default=[None], help="weights files (default: shipped)")
-    parser.add_argument("--model", default="fim-ode", help="registry name; --weights applies to fim-ode only")
+    parser.add_argument(
+        "--model", default="fim-ode", help="registry name; --weights applies to fim-ode and fim-ode-published"
+    )
     parser.add_argument("--n", type=int, default=100, help="held-out systems per prior and dimension")
     parser.add_argument("--priors", nargs="*", default=["paper", "sparse"])
     parser.add_argument("--dims", type=int, nargs="*", default=[1, 2, 3])

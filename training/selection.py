@@ -22,7 +22,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.auto import SELECTOR_FILE, Auto
 from fim_dynsys.models.fim_ode.choice import consider
-from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS
+from fim_dynsys.models.fim_ode.own import DEFAULT_WEIGHTS
 from fim_dynsys.models.fim_ode.weights import (
     SELECTOR,
     read_part,

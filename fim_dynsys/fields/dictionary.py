@@ -2,7 +2,7 @@
 
 import keyword
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import StackedRates, VectorField
-from fim_dynsys.fields.terms import Dictionary, union
+from fim_dynsys.fields.terms import ARRAYS, Dictionary, union
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
@@ -107,6 +107,16 @@ class DictionaryField(VectorField):
             return out
 
         return evaluate
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """The field as plain arrays, without what every field carries; see `fim_dynsys.saved`."""
+        arrays = {name: getattr(self.dictionary, name) for name in ARRAYS}
+        return {**arrays, "coefficients": self.coefficients}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
+        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
+        return cls(Dictionary(*(arrays.get(name) for name in ARRAYS)), arrays["coefficients"], **description)
 
     def terms(self) -> list[list[str]]:
         """Names of the terms with a coefficient in each right-hand side, sorted, of states x0, x1, ..."""

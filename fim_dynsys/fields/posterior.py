@@ -1,6 +1,6 @@
 """Fields with a posterior: how far each coefficient may be off, and hence the field at any point."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, Self
 
@@ -53,6 +53,15 @@ class PosteriorField(DictionaryField):
             frame=field.frame,
             fit_info=field.fit_info,
         )
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """As of `DictionaryField`, with the roots."""
+        return {**super().to_arrays(), "roots": self.roots}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
+        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
+        return cls.of(DictionaryField.from_arrays(arrays, **description), arrays["roots"])
 
     @cached_property
     def roots(self) -> np.ndarray:

@@ -57,6 +57,22 @@ class SymbolicField(VectorField):
                 f"states are {', '.join(str(s) for s in self._symbols)}."
             )
 
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """The field as plain arrays, without what every field carries; see `fim_dynsys.saved`."""
+        names = sorted(self._parameters)
+        return {
+            "expressions": np.array([str(e) for e in self._expressions]),
+            "parameter_names": np.array(names, dtype=str),
+            "parameter_values": np.array([self._parameters[name] for name in names]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
+        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
+        values = zip(arrays["parameter_names"], arrays["parameter_values"], strict=True)
+        expressions = [str(text) for text in arrays["expressions"]]
+        return cls(expressions, {str(name): float(value) for name, value in values}, **description)
+
     @property
     def expressions(self) -> "tuple[Expr, ...]":
         """The right-hand sides as sympy expressions, parameters as symbols (tuple)."""

@@ -8,7 +8,7 @@ import numpy as np
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.fim_ode.estimator import FIMODE
+from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.members import check_members
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR

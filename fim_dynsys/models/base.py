@@ -1,13 +1,21 @@
-"""Models: what every inference method is to its users, pysindy's call surface included."""
+"""Models: what every inference method is to its users, pysindy's call surface included.
+
+One file, for it is one class: every method that a script written for pysindy may call, with its docstring.
+"""
 
 import abc
 import enum
 import html
+import os
 import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import xarray as xr
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
@@ -16,14 +24,19 @@ from fim_dynsys.errors import DataWarning, DistillationWarning, IgnoredInputWarn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.models.inputs import as_trajectories, is_point, real_array
+from fim_dynsys.models.inputs import (
+    Observations,
+    Times,
+    as_trajectories,
+    derivative_list,
+    integration_options,
+    is_point,
+    real_array,
+)
 from fim_dynsys.models.members import bootstrap_context, check_members
-from fim_dynsys.saved import SavedModel, dictionary_field_arrays, dictionary_field_from_arrays
+from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories import Trajectories
-
-# scipy's names as pysindy's scripts pass them, and ours
-_METHODS = {"LSODA": "lsoda", "RK45": "rk45", "DOP853": "dop853", "RADAU": "radau"}
 
 
 class ModelKind(enum.Enum):
@@ -42,15 +55,19 @@ class TrajectoryModel(abc.ABC):
     """
 
     name: str = "unnamed"
-    version: str = "1"
-    kind: ModelKind = ModelKind.FIELD
+    kind: ModelKind
+
+    @property
+    def version(self) -> str:
+        """Changes whenever the output does."""
+        return "1"
 
     @abc.abstractmethod
-    def fit(self, x, t=None):
+    def fit(self, x: Observations, t: Times = None) -> Self:
         """Learn from observations `x` at times `t`; returns the model itself."""
 
     @abc.abstractmethod
-    def forecast(self, x0, t) -> Trajectories:
+    def forecast(self, x0: ArrayLike, t: ArrayLike) -> Trajectories:
         """Continue from the states `x0` (d,) or (n, d) to the times `t` (m,) or (n, m)."""
 
 
@@ -73,6 +90,9 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         Whether single missing coordinates are used; otherwise only complete points are counted.
     scale_equivariance : float or None
         Relative accuracy to which the units of states and time do not matter, where that is promised.
+    field_classes : tuple of type
+        Classes of its fields, beyond the package's own, that a saved model holds as arrays; see
+        `fim_dynsys.saved.KeptField`. Fields of other classes are inferred again from the context.
 
     Where several contexts can be encoded at once, it overrides `infer_many`; where a bootstrap member
     costs less than a fresh inference, `_refit_member`. After `fit`, `field_` is the inferred field,
@@ -80,11 +100,16 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
     """
 
     min_observations: int = 4
-    max_dim: int | None = None
     uses_x_dot: bool = False
     accepts_missing: bool = False
     scale_equivariance: float | None = None
+    field_classes: tuple[type[KeptField], ...] = ()
     kind = ModelKind.FIELD
+
+    @property
+    def max_dim(self) -> int | None:
+        """Largest dimension of the state, None for no limit."""
+        return None
 
     # ------------------------------------------------------------------ to be written by models
 
@@ -92,7 +117,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
     def infer(self, trajectories: Trajectories) -> VectorField:
         """Infer the field behind `trajectories`, leaving the model itself as it is."""
 
-    def infer_many(self, contexts) -> list[VectorField]:
+    def infer_many(self, contexts: Sequence[Trajectories]) -> list[VectorField]:
         """Infer one field for each element of `contexts`, a list of Trajectories."""
         return [self.infer(context) for context in contexts]
 
@@ -104,11 +129,11 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         """Infer one bootstrap member; `field` is the fit on all the data, whose choices may be kept."""
         return self.infer(context)
 
-    def _refit_members(self, field: VectorField, contexts) -> list[VectorField]:
+    def _refit_members(self, field: VectorField, contexts: Sequence[Trajectories]) -> list[VectorField]:
         """Infer all bootstrap members; a model that infers in batches returns `infer_many(contexts)`."""
         return [self._refit_member(field, context) for context in contexts]
 
-    def differentiate(self, x, t) -> np.ndarray:
+    def differentiate(self, x: np.ndarray, t: np.ndarray) -> np.ndarray:
         """Derivatives (n, d) of samples `x` (n, d) at times `t` (n,), against which `score` compares.
 
         Second-order differences, centred inside and one-sided at the ends, as pysindy's default
@@ -118,7 +143,14 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
 
     # ------------------------------------------------------------------ fitting
 
-    def fit(self, x, t=None, x_dot=None, u=None, feature_names=None):
+    def fit(
+        self,
+        x: Observations,
+        t: Times = None,
+        x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
+        u: None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> Self:
         """Infer the vector field from observations.
 
         Parameters
@@ -146,19 +178,19 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         """
         self._refuse_control(u)
         trajectories = as_trajectories(x, t, feature_names)
-        x_dot = None if x_dot is None else self._derivative_list(x_dot, trajectories)
+        slopes = None if x_dot is None else derivative_list(self._who, x_dot, trajectories)
         self.check_context(trajectories)
-        if x_dot is not None and not self.uses_x_dot:
+        infer: Callable[..., VectorField] = self._infer_to_keep
+        given = {}
+        if slopes is not None and self.uses_x_dot:
+            infer, given = self.infer, {"x_dot": slopes}  # for those who use it
+        elif slopes is not None:
             warnings.warn(
                 f"{self._who}.fit: x_dot has no effect; this model infers derivatives itself.",
                 IgnoredInputWarning,
                 stacklevel=2,
             )
-        if x_dot is not None and self.uses_x_dot:
-            field = self.infer(trajectories, x_dot=x_dot)
-        else:
-            field = self._infer_to_keep(trajectories)
-        self._adopt(field, trajectories)
+        self._adopt(infer(trajectories, **given), trajectories)
         return self
 
     def check_context(self, trajectories: Trajectories) -> None:
@@ -203,27 +235,14 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         self.context_ = trajectories
         self.feature_names = list(trajectories.state_names)
         self.n_features_in_ = trajectories.dim
-        self._distilled = None
+        self._distilled: Distillation | None = None
 
-    def _refuse_control(self, u) -> None:
+    def _refuse_control(self, u: object) -> None:
         if u is not None:
             raise ValueError(
                 f"{self._who}: expected no control input u, got {type(u).__name__}; fields are autonomous, "
                 "pass the input as a state or leave it out."
             )
-
-    def _derivative_list(self, x_dot, trajectories) -> list[np.ndarray]:
-        """Given derivatives as one float array for each trajectory, of the shape of its observations."""
-        given = list(x_dot) if isinstance(x_dot, list | tuple) else [x_dot]
-        wanted = [x.shape for _, x in trajectories.arrays()]
-        arrays = [real_array(v, f"{self._who}.fit", "x_dot") for v in given]
-        arrays = [v[:, None] if v.ndim == 1 else v for v in arrays]
-        got = [v.shape for v in arrays]
-        if got != wanted:
-            raise ValueError(
-                f"{self._who}.fit: expected x_dot of shapes {wanted}, got {got}; give one for each x."
-            )
-        return arrays
 
     @property
     def _who(self) -> str:
@@ -247,7 +266,9 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
 
     # ------------------------------------------------------------------ answers
 
-    def predict(self, x, u=None):
+    def predict(
+        self, x: ArrayLike | xr.DataArray | pd.DataFrame | Sequence[ArrayLike], u: None = None
+    ) -> np.ndarray | list | xr.DataArray:
         """Field values at states `x`.
 
         Parameters
@@ -275,13 +296,13 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
 
     def simulate(
         self,
-        x0,
-        t,
-        u=None,
-        integrator="solve_ivp",
-        interpolator=None,
-        integrator_kws=None,
-        interpolator_kws=None,
+        x0: ArrayLike,
+        t: ArrayLike,
+        u: None = None,
+        integrator: str = "solve_ivp",
+        interpolator: None = None,
+        integrator_kws: dict[str, Any] | None = None,
+        interpolator_kws: None = None,
     ) -> np.ndarray:
         """Integrate the field from one state; the result always has a row for each requested time.
 
@@ -321,33 +342,22 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
                 "forecast(x0, t) takes several initial states."
             )
         times = real_array(t, f"{self._who}.simulate", "t")
-        result = simulate(field, start, times, **self._integration_options(integrator_kws))
+        result = simulate(field, start, times, **integration_options(self._who, integrator_kws))
         return result.x[0]
 
-    def _integration_options(self, integrator_kws) -> dict:
-        given = dict(integrator_kws or {})
-        options = {key: given.pop(key) for key in ("rtol", "atol", "max_step") if given.get(key) is not None}
-        method = given.pop("method", None)
-        if method is not None:
-            if str(method).upper() not in _METHODS:
-                raise ValueError(
-                    f"{self._who}.simulate: expected method LSODA, RK45, DOP853 or Radau, got {method!r}."
-                )
-            options["method"] = _METHODS[str(method).upper()]
-        if given:
-            warnings.warn(
-                f"{self._who}.simulate: no effect of integrator_kws {', '.join(sorted(given))}; "
-                "rtol, atol, max_step and method are honoured.",
-                IgnoredInputWarning,
-                stacklevel=3,
-            )
-        return options
-
-    def forecast(self, x0, t) -> Trajectories:
+    def forecast(self, x0: ArrayLike, t: ArrayLike) -> Trajectories:
         """Integrate from `x0` (d,) or (n, d) to times `t` (m,) or (n, m); see `fim_dynsys.simulate`."""
         return simulate(self._fitted_field(), x0, t)
 
-    def score(self, x, t=None, x_dot=None, u=None, metric=None, **metric_kws) -> float:
+    def score(
+        self,
+        x: Observations,
+        t: Times = None,
+        x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
+        u: None = None,
+        metric: Callable[..., float] | None = None,
+        **metric_kws: Any,
+    ) -> float:
         """Compare the field with derivatives of the observations, as pysindy does.
 
         Parameters
@@ -371,14 +381,16 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         trajectories = as_trajectories(x, t, None)
         pairs = trajectories.arrays()
         if x_dot is None:
-            truth = [self.differentiate(values, times) for times, values in pairs]
+            parts = [self.differentiate(values, times) for times, values in pairs]
         else:
-            truth = self._derivative_list(x_dot, trajectories)
-        truth = np.concatenate(truth)
+            parts = derivative_list(self._who, x_dot, trajectories)
+        truth = np.concatenate(parts)
         states = np.concatenate([values for _, values in pairs])
         complete = np.isfinite(truth).all(axis=1) & np.isfinite(states).all(axis=1)
         if metric is None:
-            from sklearn.metrics import r2_score as metric  # costs 0.3 s to import
+            from sklearn.metrics import r2_score  # costs 0.3 s to import
+
+            metric = r2_score
         return float(metric(truth[complete], field(states[complete]), **metric_kws))
 
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
@@ -450,7 +462,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         """
         return self._symbolic_field().equations(precision)
 
-    def print(self, lhs=None, precision: int = 3, **print_kwargs) -> None:
+    def print(self, lhs: Sequence[str] | None = None, precision: int = 3, **print_kwargs: Any) -> None:
         """Print the equations; see `equations`.
 
         Parameters
@@ -486,11 +498,11 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
 
     # ------------------------------------------------------------------ keeping
 
-    def save(self, folder) -> Path:
+    def save(self, folder: str | os.PathLike) -> Path:
         """Write the fitted model to `folder`, to be restored by `fim_dynsys.load_fitted(folder)`.
 
-        Written are the context (context.nc), name, version and parameters (model.json) and, where
-        the field is a finite sum of terms, its arrays (field.npz). Weights are not copied.
+        Written are the context (context.nc), name, version and parameters (model.json) and, where the
+        field's class can be kept (`field_classes`), its arrays (field.npz). Weights are not copied.
 
         Parameters
         ----------
@@ -508,18 +520,20 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
             Where a parameter is an object that JSON cannot hold.
         """
         field = self._fitted_field()
+        kept = type(field) in self._kept_classes()
         saved = SavedModel(
             model=self.name,
             version=str(self.version),
             params=self.get_params(deep=False),
             context=self.context_,
-            arrays=self._field_arrays(field),
+            content=type(field).__name__ if kept else None,
+            arrays=field_arrays(field) if kept else {},
             field_context=None if field.context in (None, self.context_) else field.context,
             report=field.fit_info.report,
         )
         return saved.write(folder)
 
-    def restore(self, saved: SavedModel) -> "VectorFieldModel":
+    def restore(self, saved: SavedModel) -> Self:
         """Become fitted again from what a folder holds; `fim_dynsys.load_fitted` calls it.
 
         Parameters
@@ -530,19 +544,29 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            Where the folder holds a field of a class that is not among `field_classes`.
         """
-        field = self.infer(saved.context) if saved.arrays is None else self._field_from_arrays(saved)
+        context = saved.context if saved.field_context is None else saved.field_context
+        if saved.content is None:
+            field = self.infer(saved.context)
+        else:
+            kinds = {kind.__name__: kind for kind in self._kept_classes()}
+            if saved.content not in kinds:
+                raise ValueError(
+                    f"{self._who}: expected a saved field of class {', '.join(sorted(kinds))}, got "
+                    f"{saved.content!r}; name the class in the model's field_classes."
+                )
+            field = field_from_arrays(kinds[saved.content], saved.arrays, context, saved.report)
         self._adopt(field, saved.context)
         return self
 
-    def _field_arrays(self, field) -> dict[str, np.ndarray] | None:
-        """Arrays that hold a field of closed form; None where it is inferred again from the context."""
-        return dictionary_field_arrays(field) if isinstance(field, DictionaryField) else None
-
-    def _field_from_arrays(self, saved: SavedModel) -> VectorField:
-        """The field that `_field_arrays` took apart."""
-        context = saved.context if saved.field_context is None else saved.field_context
-        return dictionary_field_from_arrays(saved.arrays, context, saved.report)
+    @classmethod
+    def _kept_classes(cls) -> tuple[type[KeptField], ...]:
+        return (*FIELD_CLASSES, *cls.field_classes)
 
     # ------------------------------------------------------------------ display
 
@@ -565,5 +589,5 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         )
         return f"<table><caption>{html.escape(self._who)}</caption>{cells}</table>"
 
-    def _repr_mimebundle_(self, **kwargs) -> dict[str, str]:
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}

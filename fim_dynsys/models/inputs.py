@@ -1,15 +1,27 @@
 """What users pass to a model, read as trajectories."""
 
 import numbers
+import warnings
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
 import xarray as xr
+from numpy.typing import ArrayLike
 
+from fim_dynsys.errors import IgnoredInputWarning
 from fim_dynsys.trajectories import Trajectories
 
+Observations: TypeAlias = (
+    Trajectories | xr.Dataset | xr.DataArray | pd.DataFrame | ArrayLike | Sequence[ArrayLike]
+)
+Times: TypeAlias = ArrayLike | Sequence[ArrayLike] | None
 
-def as_trajectories(x, t=None, feature_names=None) -> Trajectories:
+
+def as_trajectories(
+    x: Observations, t: Times = None, feature_names: Sequence[Any] | np.ndarray | None = None
+) -> Trajectories:
     """Observations in any accepted form as Trajectories.
 
     Parameters
@@ -50,7 +62,8 @@ def as_trajectories(x, t=None, feature_names=None) -> Trajectories:
     return Trajectories.from_arrays(x, t, state_names=names)
 
 
-def labelled(data) -> Trajectories:
+def labelled(data: Trajectories | xr.Dataset | xr.DataArray | pd.DataFrame) -> Trajectories:
+    """What carries its own times and names, as Trajectories."""
     if isinstance(data, xr.Dataset | xr.DataArray):
         return Trajectories.from_dataset(data)
     if isinstance(data, pd.DataFrame):
@@ -58,12 +71,13 @@ def labelled(data) -> Trajectories:
     return data
 
 
-def _column_names(x: xr.DataArray):
+def _column_names(x: xr.DataArray) -> np.ndarray | None:
     """Labels of the last dimension of a DataArray over (time, state), if it has any."""
     return x.coords[x.dims[1]].values if x.ndim == 2 and x.dims[1] in x.coords else None
 
 
-def renamed(trajectories, feature_names) -> Trajectories:
+def renamed(trajectories: Trajectories, feature_names: Sequence[Any] | np.ndarray | None) -> Trajectories:
+    """The same trajectories under other names of the states, if any are given."""
     if feature_names is None:
         return trajectories
     names = [str(name) for name in feature_names]
@@ -80,7 +94,7 @@ def renamed(trajectories, feature_names) -> Trajectories:
     )
 
 
-def real_array(value, who, what) -> np.ndarray:
+def real_array(value: object, who: str, what: str) -> np.ndarray:
     """A float64 array, or a ValueError for what is not one of real numbers."""
     try:
         array = np.asarray(value)
@@ -93,6 +107,43 @@ def real_array(value, who, what) -> np.ndarray:
     return array.astype(np.float64)
 
 
-def is_point(x) -> bool:
+def is_point(x: Sequence) -> bool:
     """Whether a list or tuple is one state, written as plain numbers."""
     return len(x) > 0 and all(isinstance(value, numbers.Real) for value in x)
+
+
+def derivative_list(
+    who: str, x_dot: ArrayLike | Sequence[ArrayLike], trajectories: Trajectories
+) -> list[np.ndarray]:
+    """Given derivatives as one float array for each trajectory, of the shape of its observations."""
+    given = list(x_dot) if isinstance(x_dot, list | tuple) else [x_dot]
+    wanted = [x.shape for _, x in trajectories.arrays()]
+    arrays = [real_array(v, f"{who}.fit", "x_dot") for v in given]
+    arrays = [v[:, None] if v.ndim == 1 else v for v in arrays]
+    got = [v.shape for v in arrays]
+    if got != wanted:
+        raise ValueError(f"{who}.fit: expected x_dot of shapes {wanted}, got {got}; give one for each x.")
+    return arrays
+
+
+# scipy's names as pysindy's scripts pass them, and ours
+_METHODS = {"LSODA": "lsoda", "RK45": "rk45", "DOP853": "dop853", "RADAU": "radau"}
+
+
+def integration_options(who: str, integrator_kws: dict[str, Any] | None) -> dict[str, Any]:
+    """Keyword arguments of `fim_dynsys.simulate` from what pysindy's scripts pass to its integrator."""
+    given = dict(integrator_kws or {})
+    options = {key: given.pop(key) for key in ("rtol", "atol", "max_step") if given.get(key) is not None}
+    method = given.pop("method", None)
+    if method is not None:
+        if str(method).upper() not in _METHODS:
+            raise ValueError(f"{who}.simulate: expected method LSODA, RK45, DOP853 or Radau, got {method!r}.")
+        options["method"] = _METHODS[str(method).upper()]
+    if given:
+        warnings.warn(
+            f"{who}.simulate: no effect of integrator_kws {', '.join(sorted(given))}; "
+            "rtol, atol, max_step and method are honoured.",
+            IgnoredInputWarning,
+            stacklevel=3,
+        )
+    return options

@@ -7,7 +7,7 @@ import numpy as np
 from fim_dynsys.trajectories import Trajectories
 
 
-def check_members(who, n) -> None:
+def check_members(who: str, n: object) -> None:
     """ValueError unless the number of members of an ensemble is a positive integer."""
     if not isinstance(n, numbers.Integral) or n < 1:
         raise ValueError(f"{who}.ensemble: expected a positive number of members, got {n!r}.")

@@ -14,7 +14,6 @@ from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
 from fim_dynsys.regression.expression_fits import fit_expressions
 from fim_dynsys.regression.observed import Observations, complete_samples, observe
-from fim_dynsys.saved import SavedModel, description_arrays, description_from_arrays
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -168,32 +167,10 @@ class SymbolicModel(VectorFieldModel):
             )
         return [drawn.field(observations, context, {}) for drawn in model.drawn(observations, fit, n, rng)]
 
-    # ------------------------------------------------------------------ equations and keeping
+    # ------------------------------------------------------------------ equations
 
     def _symbolic_field(self) -> Any:
         return self._fitted_field()
-
-    def _field_arrays(self, field: VectorField) -> dict[str, np.ndarray] | None:
-        if not isinstance(field, SymbolicField):
-            return super()._field_arrays(field)
-        names = sorted(field.parameters)
-        return {
-            "expressions": np.array([str(e) for e in field.expressions]),
-            "parameter_names": np.array(names, dtype=str),
-            "parameter_values": np.array([field.parameters[name] for name in names]),
-            **description_arrays(field),
-        }
-
-    def _field_from_arrays(self, saved: SavedModel) -> VectorField:
-        if saved.arrays is None or "expressions" not in saved.arrays:
-            return super()._field_from_arrays(saved)
-        context = saved.context if saved.field_context is None else saved.field_context
-        values = zip(saved.arrays["parameter_names"], saved.arrays["parameter_values"], strict=True)
-        return SymbolicField(
-            [str(text) for text in saved.arrays["expressions"]],
-            {str(name): float(value) for name, value in values},
-            **description_from_arrays(saved.arrays, context, saved.report),
-        )
 
 
 def _expression_draws(field: SymbolicField, n: int, rng: np.random.Generator) -> list[VectorField]:

@@ -93,6 +93,42 @@ def test_contract(model):
     check_model(model)
 
 
+class Remembering(LeastSquares):
+    """Writes to itself what it saw last, in private."""
+
+    def infer(self, trajectories, x_dot=None):
+        self._last = trajectories
+        return super().infer(trajectories, x_dot)
+
+
+class Counting(LeastSquares):
+    """Writes into an attribute, which stays the same object."""
+
+    def __init__(self, degree=1, ridge=1e-12):
+        super().__init__(degree, ridge)
+        self._calls = []
+
+    def infer(self, trajectories, x_dot=None):
+        self._calls.append(len(trajectories))
+        return super().infer(trajectories, x_dot)
+
+
+@pytest.mark.parametrize(("model", "attribute"), [(Remembering, "_last"), (Counting, "_calls")])
+def test_inference_that_changes_the_model_is_seen(model, attribute):
+    with pytest.raises(AssertionError, match=f"infer: changed the model, in {attribute}"):
+        check_model(model, cheap=True)
+
+
+def test_the_cheap_contract_fits_less_often(monkeypatch):
+    inferred = []
+    infer = LeastSquares.infer
+    monkeypatch.setattr(
+        LeastSquares, "infer", lambda *data, **given: inferred.append(data) or infer(*data, **given)
+    )
+    check_model(LeastSquares, cheap=True)
+    assert len(inferred) == 4
+
+
 def test_exact_derivatives_give_the_exact_system(fitted):
     assert fitted.coefficients() == pytest.approx(np.column_stack([np.zeros(2), A]), abs=1e-10)
     assert fitted.get_feature_names() == ["1", "u", "v"]
@@ -398,6 +434,58 @@ def test_closed_forms_are_restored_without_inference(fitted, tmp_path, monkeypat
     check_field(again.field_)
 
 
+class KernelField(CallableField):
+    """A plugin's own class of fields, which can be kept."""
+
+    def to_arrays(self):
+        mean = self._fn
+        return {"x": mean.x, "y": mean.y, "width": np.array(mean.width)}
+
+    @classmethod
+    def from_arrays(cls, arrays, **description):
+        mean = KernelMean(arrays["x"], arrays["y"], float(arrays["width"]))
+        return cls(mean, arrays["x"].shape[1], **description)
+
+
+class KeptKernel(Kernel):
+    field_classes = (KernelField,)
+
+    def infer(self, trajectories):
+        field = super().infer(trajectories)
+        return KernelField(field._fn, field.dim, context=field.context)
+
+
+def test_fields_of_a_plugin_are_kept(damped, tmp_path, monkeypatch):
+    model = KeptKernel(width=0.4).fit(*damped)
+    model.save(tmp_path)
+    monkeypatch.setattr(KeptKernel, "infer", None)
+    again = fim_dynsys.load_fitted(tmp_path, factory=KeptKernel)
+    assert type(again.field_) is KernelField
+    assert np.array_equal(again.predict(damped[0][0]), model.predict(damped[0][0]))
+    with pytest.raises(ValueError, match=r"expected a saved field of class .*, got 'KernelField'; name the"):
+        fim_dynsys.load_fitted(tmp_path, factory=Kernel)
+
+
+def test_folders_of_format_1_are_read(fitted, tmp_path):
+    fitted.save(tmp_path)
+    header = json.loads((tmp_path / "model.json").read_text())
+    assert header.pop("content") == "DictionaryField"
+    (tmp_path / "model.json").write_text(json.dumps(header | {"format_version": 1}))
+    again = fim_dynsys.load_fitted(tmp_path, factory=LeastSquares)
+    assert np.array_equal(again.coefficients(), fitted.coefficients())
+
+
+def test_parameters_of_earlier_releases_without_effect_are_dropped(damped, tmp_path):
+    model = fim_dynsys.load("fim-ode", refine=False).fit(*damped)
+    model.save(tmp_path)
+    header = json.loads((tmp_path / "model.json").read_text())
+    header["params"] |= {"attention": None, "precision": "float32"}
+    (tmp_path / "model.json").write_text(json.dumps(header | {"format_version": 1}))
+    again = fim_dynsys.load_fitted(tmp_path)
+    assert again.get_params() == model.get_params()
+    assert np.array_equal(again.coefficients(), model.coefficients())
+
+
 def test_other_fields_are_inferred_again(damped, tmp_path):
     model = Kernel(width=0.4).fit(*damped)
     model.save(tmp_path)
@@ -450,7 +538,8 @@ def _write_header(folder, **changes):
         (lambda f: (f / "model.json").unlink(), FileNotFoundError, "without model.json"),
         (lambda f: (f / "model.json").write_text("{"), ValueError, "damaged file"),
         (lambda f: (f / "model.json").write_text("[]"), ValueError, "foreign"),
-        (lambda f: _write_header(f, format_version=2), ValueError, "format_version 1.*got 2"),
+        (lambda f: _write_header(f, format_version=3), ValueError, "format_version 1 to 2.*got 3"),
+        (lambda f: _write_header(f, content=None), ValueError, "well-formed content"),
         (lambda f: _write_header(f, params=[1]), ValueError, "well-formed params"),
         (lambda f: _write_header(f, sha256={"../x": "0"}), ValueError, "well-formed sha256"),
         (lambda f: (f / "context.nc").write_bytes(b"no"), ValueError, "context.nc with sha256.*damaged"),

@@ -9,7 +9,7 @@ import torch
 import fim_dynsys
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.fim_ode.choice import N_CHOICE_FEATURES
-from fim_dynsys.models.fim_ode.estimator import DEFAULT_WEIGHTS
+from fim_dynsys.models.fim_ode.own import DEFAULT_WEIGHTS
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, SELECTOR, read_header, read_weights, shipped
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.search.features import N_FEATURES

@@ -18,7 +18,14 @@ import numpy as np
 
 import fim_dynsys
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.fim_ode.weights import SELECTOR, read_part, shipped, weights_version, write_part
+from fim_dynsys.models.fim_ode.weights import (
+    SELECTOR,
+    read_header,
+    read_part,
+    shipped,
+    weights_version,
+    write_part,
+)
 from training.evaluate import Case, development_cases, evaluate, held_out_cases, summarise
 from training.preset import read_preset
 from training.pretrain import pretrain
@@ -119,7 +126,8 @@ def model_for(weights: Path, options: dict) -> VectorFieldModel:
     if options.get("refine"):
         chooser = read_part(shipped("fim-ode"), SELECTOR)
         weights = write_part(weights, weights.with_name("refined.safetensors"), SELECTOR, chooser, {})
-    return fim_dynsys.load("fim-ode", weights=str(weights), **options)
+    published = (read_header(weights) or {}).get("architecture") == "published"
+    return fim_dynsys.load("fim-ode-published" if published else "fim-ode", weights=str(weights), **options)
 
 
 def score(run: Run, weights: Path, use: str, cases: list[Case]) -> list[dict]:

@@ -27,19 +27,17 @@ Cost: the network and the solves do not depend on the number of samples, the smo
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
-from math import exp
 from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, linear, pad, threshold
+from torch.nn.functional import gelu, linear
 
+from fim_dynsys.models.fim_ode.bank import smoothing_bank
 from fim_dynsys.models.fim_ode.monomials import MonomialTable
+from fim_dynsys.models.fim_ode.ridge import residual_variance, ridge_solve
 
 ENCODE_DTYPE = torch.float64
-_BLOCK = 2**16  # elements of a temporary of the smoothing bank: small enough to stay in cache
-_WINDOW_SPAN = 9.0  # windows are cut at 9 of their units, where weight times the sixth power is 1e-12
-_SMALLEST_WEIGHT = exp(-0.5 * _WINDOW_SPAN**2)
 LARGEST_DIM = 6
 """Largest dimension that is taken: the parameters know none, but monomials of degree 3 become many."""
 _LARGEST_FLOOR = 20.0  # log noise floor, at which all rows weigh the same
@@ -88,151 +86,6 @@ class Normalisation(NamedTuple):
     scale: Tensor  # (B, d) root mean square of each coordinate
     deviation: Tensor  # (B, d) standard deviation of each coordinate, in units of `scale`
     time_unit: Tensor  # (B,)
-
-
-# --- step 1: smoothing ---
-
-
-def _first_rows(m: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """First two rows of the inverse of the 4 x 4 Hankel matrix of moments 0..6 with a ridge, by L D L^T.
-
-    Explicit inverses of its blocks lose all digits where two samples must do for four coefficients.
-    """
-    ridge = 1e-9 * (m[0] + m[2] + m[4] + m[6]) / 4
-    lower: dict[tuple[int, int], Tensor] = {}  # L below the diagonal, 1 / D on it
-    for i in range(4):
-        times_d: list[Tensor] = []  # row i of L D
-        for j in range(i + 1):
-            value = m[i + j] + ridge if i == j else m[i + j]
-            for k in range(j):
-                value = value - times_d[k] * lower[j, k]
-            times_d.append(value)
-            lower[i, j] = value.reciprocal() if i == j else value * lower[j, j]
-    return tuple(_solve_unit(lower, row) for row in (0, 1))
-
-
-def _solve_unit(lower: dict[tuple[int, int], Tensor], row: int) -> list[Tensor]:
-    """Solution for the right-hand side that is 1 in one row and 0 in the others."""
-    forward = {row: torch.ones_like(lower[0, 0])}
-    for i in range(row + 1, 4):
-        forward[i] = -sum(lower[i, k] * forward[k] for k in range(row, i))
-    out: dict[int, Tensor] = {}
-    for i in range(3, -1, -1):
-        value = forward[i] * lower[i, i] if i >= row else torch.zeros_like(lower[0, 0])
-        for k in range(i + 1, 4):
-            value = value - lower[k, i] * out[k]
-        out[i] = value
-    return [out[i] for i in range(4)]
-
-
-def _window_widths(t: Tensor, mask: Tensor, widths: tuple[float, ...]) -> Tensor:
-    """Bandwidths (B, W, L): `widths` mean gaps, at least half the distance to the fifth neighbour."""
-    count = mask.sum(-1)
-    big = torch.finfo(t.dtype).max
-    first = torch.where(mask, t, big).amin(-1)
-    last = torch.where(mask, t, -big).amax(-1)
-    gap = (last - first) / (count - 1).clamp(min=1)
-    # times are sorted: the five nearest are a run of five, of which the farther end counts
-    padded = pad(torch.where(mask, t, big), (4, 4), value=big)
-    runs = padded.unfold(-1, 5, 1)  # (B, L + 4, 5)
-    length = t.shape[-1]
-    ends = [
-        torch.maximum((t - runs[..., o : o + length, 0]).abs(), (runs[..., o : o + length, 4] - t).abs())
-        for o in range(5)
-    ]
-    farthest = torch.maximum(t - first[..., None], last[..., None] - t)
-    fifth = torch.where((count < 5)[..., None], farthest, torch.stack(ends).amin(0))
-    base = torch.as_tensor(widths, dtype=t.dtype, device=t.device)[:, None] * gap[..., None, None]
-    return torch.maximum(base, 0.5 * fifth[..., None, :]).clamp(min=torch.finfo(t.dtype).tiny ** 0.5)
-
-
-def _window_sums(t: Tensor, x: Tensor, mask: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums of w u^p for p = 0..6, (B, W, L, 7), and of w u^p x for p = 0..3, (B, W, L, 4, d)."""
-    length = t.shape[1]
-    weight = None if bool(mask.all()) else mask.to(x.dtype)[:, None, None]
-    far = torch.where(mask, t, torch.finfo(t.dtype).max)
-    place = torch.arange(length, device=t.device)
-    reach = torch.where(mask[:, None], _WINDOW_SPAN * h, 0.0)
-    ahead = torch.searchsorted(far, (t[:, None] + reach).flatten(1), right=True).view(h.shape) - place
-    behind = place - torch.searchsorted(far, (t[:, None] - reach).flatten(1)).view(h.shape)
-    halves = torch.where(mask[:, None], torch.maximum(ahead, behind), 0).amax((0, 2)).tolist()
-    ones_and_x = torch.cat([torch.ones_like(x[..., :1]), x], -1).transpose(1, 2)[:, None]
-    inverse = h.reciprocal()
-    moments, targets, first = [], [], 0
-    while first < len(halves):  # bandwidths of similar reach are taken together
-        last = first + 1
-        while last < len(halves) and halves[last] <= 3.1 * halves[first]:
-            last += 1
-        half = max(halves[first:last])
-        sums = []
-        for rows in _row_blocks(length, half, len(h) * (last - first)):
-            columns = slice(max(rows.start - half, 0), rows.stop + half)
-            u = (t[:, None, columns] - t[:, rows, None])[:, None] * inverse[:, first:last, rows, None]
-            near = None if weight is None else weight[..., columns]
-            sums.append(_moments(u, near, ones_and_x[..., columns]))
-        moments.append(torch.cat([s[0] for s in sums], 2))
-        targets.append(torch.cat([s[1] for s in sums], 2))
-        first = last
-    return torch.cat(moments, 1), torch.cat(targets, 1)
-
-
-def _row_blocks(length: int, half: int, depth: int) -> list[slice]:
-    """Blocks of evaluation times such that `depth` blocks with their windows stay near `_BLOCK` elements."""
-    size = 16
-    while size < length and 2 * size * depth * min(2 * size + 2 * half, length) <= _BLOCK:
-        size *= 2
-    return [slice(start, min(start + size, length)) for start in range(0, length, size)]
-
-
-def _moments(u: Tensor, weight: Tensor | None, ones_and_x: Tensor) -> tuple[Tensor, Tensor]:
-    """Sums over the last axis of w u^p for p = 0..6, and of w u^p x for p = 0..3."""
-    kernel = threshold((u * u).mul_(-0.5).exp_(), _SMALLEST_WEIGHT, 0.0)
-    if weight is not None:
-        kernel *= weight
-    products, sums = [], []
-    for power in range(7):
-        if power < 4:  # the narrow factor to the left: four times as fast in the library behind
-            products.append(ones_and_x @ kernel.transpose(-1, -2))
-        else:
-            sums.append(kernel.sum(-1))
-        if power < 6:
-            kernel *= u
-    low = torch.stack(products, -1)  # (B, W', 1 + d, rows, 4)
-    return torch.cat([low[:, :, 0], torch.stack(sums, -1)], -1), low[:, :, 1:].permute(0, 1, 3, 4, 2)
-
-
-@torch.no_grad()
-def smoothing_bank(t: Tensor, x: Tensor, mask: Tensor, widths: tuple[float, ...]) -> tuple[Tensor, Tensor]:
-    """Local cubic fits at every observation, one level per bandwidth, then the raw samples.
-
-    Parameters
-    ----------
-    t : Tensor
-        Sorted times (B, L), padding at the end.
-    x : Tensor
-        Observations (B, L, d).
-    mask : Tensor
-        (B, L) bool, True where observed.
-    widths : tuple of float
-        Bandwidths in mean gaps.
-
-    Returns
-    -------
-    states, slopes : (B, W + 1, L, d) tensors; the raw level takes the slopes of the narrowest window.
-        Zero where unobserved. Equal to `fim_dynsys.regression.smoothing.smoothing_bank`.
-    """
-    h = _window_widths(t, mask, widths)
-    moments, targets = _window_sums(t, x, mask, h)
-    value, slope = _first_rows(list(moments.unbind(-1)))
-    states = (torch.stack(value, -1)[..., None, :] @ targets).squeeze(-2)
-    slopes = (torch.stack(slope, -1)[..., None, :] @ targets).squeeze(-2) / h[..., None]
-    states = torch.cat([states, x[:, None]], 1)
-    slopes = torch.cat([slopes, slopes[:, :1]], 1)
-    observed = mask[:, None, :, None]
-    return torch.where(observed, states, 0.0), torch.where(observed, slopes, 0.0)
-
-
-# --- steps 2-4: the operator ---
 
 
 def _mlp(*sizes: int) -> nn.Sequential:
@@ -310,6 +163,7 @@ class PrecisionUpdate(nn.Module):
         """
         token = gelu(hidden + _linear_of_parts(self.embed, own, factors, mine))
         first, *rest = self.mix
+        assert isinstance(first, nn.Linear)
         over_terms, over_states = token.mean(2, keepdim=True), token.mean(1, keepdim=True)
         mixed = _linear_of_parts(first, token, over_terms, over_states)
         for layer in rest:
@@ -357,6 +211,11 @@ class AmortisedNetwork(nn.Module):
             MonomialTable(d, config.degree) for d in range(1, max(config.max_dim, LARGEST_DIM) + 1)
         )
 
+    def _table(self, dim: int) -> MonomialTable:
+        table = self.tables[dim - 1]
+        assert isinstance(table, MonomialTable)
+        return table
+
     def encode(self, t: Tensor, x: Tensor, mask: Tensor) -> Encoding:
         """Infer one field per context.
 
@@ -395,7 +254,7 @@ class AmortisedNetwork(nn.Module):
         `regress` may stand in for `regression`, without gradients.
         """
         b, k, n, d = x.shape
-        table: MonomialTable = self.tables[d - 1]
+        table = self._table(d)
         weight = mask.reshape(b, k * n).to(x.dtype)
         raw = torch.where(mask[..., None], x, 0.0).reshape(b, k * n, d)
         units = self._units(raw, slopes, weight)
@@ -420,7 +279,7 @@ class AmortisedNetwork(nn.Module):
 
     def decode(self, encoding: Encoding, points: Tensor, solve: int = -1) -> Tensor:
         """Field (B, Q, d) at points (B, Q, d), in original units."""
-        table: MonomialTable = self.tables[points.shape[-1] - 1]
+        table = self._table(points.shape[-1])
         columns = table(points / encoding.scale[:, None])
         unit = (encoding.scale / encoding.time_unit[:, None])[:, None]
         return columns @ encoding.coefficients[solve] * unit
@@ -440,7 +299,7 @@ class AmortisedNetwork(nn.Module):
         start at 0 then.
         """
         encoding = self.encode(t, x, mask) if bank is None else self.encode_bank(t, x, mask, *bank, regress)
-        exponents = self.tables[x.shape[-1] - 1].exponents.to(encoding.scale.dtype)
+        exponents = self._table(x.shape[-1]).exponents.to(encoding.scale.dtype)
         columns = torch.exp(encoding.scale.log() @ exponents.T)
         factor = (encoding.scale / encoding.time_unit[:, None])[:, None] / columns[..., None]
         own = factor.transpose(1, 2)
@@ -501,7 +360,7 @@ class AmortisedNetwork(nn.Module):
         Equal to `fim_dynsys.regression.forms.normal_forms`. Times and mask are (B, K, L); samples, smoothed
         states, slopes and row weights (B, K L, d).
         """
-        table: MonomialTable = self.tables[raw.shape[-1] - 1]
+        table = self._table(raw.shape[-1])
         b, k, n = mask.shape
         columns, rates = table.with_rates(path, velocity)
         power = _masked_mean(columns.detach() ** 2, mask.view(b, k * n).to(raw.dtype)).clamp(min=1e-24).sqrt()
@@ -524,7 +383,7 @@ class AmortisedNetwork(nn.Module):
             totals.append((right**2).sum((-2, -1), keepdim=True))
         gram, moment, total = torch.stack(grams, 2), torch.stack(moments, 2), torch.stack(totals, 2)
         spent = k * torch.tensor(starts, device=raw.device)
-        variance = _residual_variance(gram.detach(), moment.detach(), total.detach(), count[:, None] - spent)
+        variance = residual_variance(gram.detach(), moment.detach(), total.detach(), count[:, None] - spent)
         return Regression(power, gram / variance, moment / variance)
 
     def _solves(
@@ -538,7 +397,7 @@ class AmortisedNetwork(nn.Module):
         shape, factors, mine = self._token_constants(table, regression.power, embedding)
         hidden = embedding.new_zeros(b, d, m, self.config.token_width)
         log_precision = self.start(embedding).expand(b, d, m)
-        solution, variance = _ridge_solve(gram, moment, log_precision.double())
+        solution, variance = ridge_solve(gram, moment, log_precision.double())
         steps = [solution.transpose(1, 2) / power]
         for update in self.updates:
             # what the tokens see is detached: the logarithm of a coefficient near zero has no useful gradient
@@ -549,7 +408,7 @@ class AmortisedNetwork(nn.Module):
             own = torch.cat([torch.stack([size, spread, ratio, log_precision], -1) * 0.3, shape], -1)
             hidden, change = update(hidden, own, factors, mine)
             log_precision = log_precision + _bounded_gradient(change)
-            solution, variance = _ridge_solve(gram, moment, log_precision.double())
+            solution, variance = ridge_solve(gram, moment, log_precision.double())
             steps.append(solution.transpose(1, 2) / power)
         information = gram * (regression.power[:, :, None] * regression.power[:, None])[:, None]
         return steps, variance.transpose(1, 2) / power**2, information
@@ -624,29 +483,3 @@ def _free_starts(
     left = integral[:, None] - member @ ((weighted @ integral[:, None]) / total)
     right = target - member @ ((weighted @ target) / total)
     return left, right
-
-
-def _residual_variance(gram: Tensor, moment: Tensor, total: Tensor, count: Tensor) -> Tensor:
-    """Weighted residual variance (B, d, forms, 1, 1) of a lightly regularised fit, floored by the data.
-
-    `total` (B, d, forms, 1, 1) are sums of squared targets, `count` (B, forms) rows less free starts.
-    """
-    m = gram.shape[-1]
-    trace = gram.diagonal(dim1=-2, dim2=-1).mean(-1)[..., None, None]
-    ridge = 1e-7 * (trace + 1e-30) * torch.eye(m, dtype=gram.dtype, device=gram.device)
-    solution = torch.cholesky_solve(moment, torch.linalg.cholesky(gram + ridge))
-    left_over = total - 2 * (solution * moment).sum((-2, -1), keepdim=True)
-    left_over = left_over + (solution.transpose(-1, -2) @ gram @ solution)
-    freedom = (count.double() - m).clamp(min=4.0)[:, None, :, None, None]
-    return (left_over.clamp(min=0) + 1e-9 * total + 1e-30) / freedom
-
-
-def _ridge_solve(gram: Tensor, moment: Tensor, log_precision: Tensor) -> tuple[Tensor, Tensor]:
-    """Posterior mean and variances (B, d, m) of a Gaussian linear model, scaled to a unit diagonal first."""
-    precision = gram + torch.diag_embed(torch.exp(log_precision.clamp(-20, 30)))
-    scale = precision.diagonal(dim1=-2, dim2=-1).rsqrt()
-    eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
-    factor = torch.linalg.cholesky(scale[..., :, None] * precision * scale[..., None, :] + 1e-12 * eye)
-    inverse = torch.cholesky_solve(eye.expand_as(gram), factor)
-    solution = scale * (inverse @ (scale[..., None] * moment)).squeeze(-1)
-    return solution, inverse.diagonal(dim1=-2, dim2=-1) * scale**2

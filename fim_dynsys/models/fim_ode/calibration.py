@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import noise_law
 
 N_CONTEXT, N_TOKEN = 11, 8
@@ -38,7 +40,15 @@ class Evidence:
     searched: bool
 
     @classmethod
-    def of(cls, field, others, solves, variances, information, searched):
+    def of(
+        cls,
+        field: DictionaryField,
+        others: np.ndarray,
+        solves: np.ndarray,
+        variances: np.ndarray,
+        information: np.ndarray,
+        searched: bool,
+    ) -> "Evidence":
         """Of a `DictionaryField`, estimates (A, m, d) beside it, and an operator's answer."""
         spread = np.mean(np.abs(others - field.coefficients), axis=0)
         return cls(solves[-1], np.sqrt(variances), spread, information, searched)
@@ -69,7 +79,7 @@ class Description:
     rate: np.ndarray
 
 
-def describe(field, evidence):
+def describe(field: DictionaryField, evidence: Evidence) -> Description:
     """The `Description` of a `DictionaryField` with a context."""
     dictionary, scales = field.dictionary, field.scales
     paths, rates, _ = field.smoothed
@@ -86,7 +96,15 @@ def describe(field, evidence):
     return Description(context, tokens, information, power, unit)
 
 
-def _context(field, path, rates, fitted, unit, information, searched):
+def _context(
+    field: DictionaryField,
+    path: np.ndarray,
+    rates: np.ndarray,
+    fitted: np.ndarray,
+    unit: np.ndarray,
+    information: np.ndarray,
+    searched: bool,
+) -> np.ndarray:
     (m, d), scales = field.coefficients.shape, field.scales
     samples = [(t[seen], x[seen]) for t, x in field.context.arrays() if (seen := ~np.isnan(x).any(1)).any()]
     noise = noise_law(samples).level / scales.length
@@ -113,10 +131,16 @@ def _context(field, path, rates, fitted, unit, information, searched):
     return np.column_stack([*own, *np.tile(np.array(shared)[:, None], d)])
 
 
-def _tokens(dictionary, coefficients, evidence, factor, information):
+def _tokens(
+    dictionary: Dictionary,
+    coefficients: np.ndarray,
+    evidence: Evidence,
+    factor: np.ndarray,
+    information: np.ndarray,
+) -> np.ndarray:
     exponents = dictionary.exponents
 
-    def size(values):
+    def size(values: np.ndarray) -> np.ndarray:
         return np.log(np.abs(values.T / factor) + 1e-4)
 
     shape = coefficients.T.shape
@@ -148,9 +172,9 @@ class Calibration:
         are multiplied last.
     """
 
-    tensors: dict
+    tensors: dict[str, np.ndarray]
 
-    def roots(self, field, evidence):
+    def roots(self, field: DictionaryField, evidence: Evidence) -> np.ndarray:
         """Matrices R (d, m, m) of the posterior covariances ``R^T R`` of a field's coefficients."""
         about = describe(field, evidence)
         t = self.tensors
@@ -167,7 +191,7 @@ class Calibration:
         root = np.linalg.solve(lower, np.eye(w.shape[1]) * w[:, None])
         return factor * root * about.rate[:, None, None] / about.power
 
-    def _layers(self, x, name, count):
+    def _layers(self, x: np.ndarray, name: str, count: int) -> np.ndarray:
         for k in range(1, count + 1):
             x = x @ self.tensors[f"{name}_{k}_weight"].T + self.tensors[f"{name}_{k}_bias"]
             x = np.tanh(x) if k < count else x

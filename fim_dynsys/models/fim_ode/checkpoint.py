@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import re
 import warnings
 from pathlib import Path
@@ -73,7 +74,7 @@ class Checkpoint(NamedTuple):
     settings: dict | None
 
 
-def find_checkpoint(path, attention: str | None = None) -> Checkpoint:
+def find_checkpoint(path: str | os.PathLike | None, attention: str | None = None) -> Checkpoint:
     """Find the files of a published network and settle its attention map.
 
     Parameters
@@ -102,11 +103,12 @@ def find_checkpoint(path, attention: str | None = None) -> Checkpoint:
     ValueError
         If the map stays open, or the files are not what they should be.
     """
-    config_path, tensor_path = _locate(path)
+    config_path, tensor_path = locate(path)
     header = read_header(tensor_path)
     if header is not None:
         _check_published(tensor_path, header)
-        return Checkpoint(tensor_path, attention or header["config"].get("attention"), None)
+        own = header["config"].get("attention", PublishedConfig.attention)
+        return Checkpoint(tensor_path, attention or own, None)
     settings = {} if config_path is None else _read_settings(config_path)
     named = settings.get("attention_map")
     if attention is None and named is None:
@@ -123,7 +125,7 @@ def find_checkpoint(path, attention: str | None = None) -> Checkpoint:
             WeightsWarning,
             stacklevel=3,
         )
-    return Checkpoint(tensor_path, attention or named, settings)
+    return Checkpoint(tensor_path, str(attention or named), settings)
 
 
 def read_checkpoint(checkpoint: Checkpoint) -> PublishedNetwork:
@@ -136,6 +138,7 @@ def read_checkpoint(checkpoint: Checkpoint) -> PublishedNetwork:
     """
     if checkpoint.settings is None:
         network, _ = build_network(checkpoint.tensors)
+        assert isinstance(network, PublishedNetwork)
         return with_attention(network, checkpoint.attention)
     sizes = {ours: checkpoint.settings[name] for ours, name in _SIZES.items() if name in checkpoint.settings}
     try:
@@ -169,8 +172,14 @@ def _our_name(name: str) -> str:
     return name
 
 
-def _locate(path) -> tuple[Path | None, Path]:
-    """The configuration (None where there is none) and the tensors that `path` stands for."""
+def locate(path: str | os.PathLike | None) -> tuple[Path | None, Path]:
+    """The configuration (None where there is none) and the tensors that `path` stands for.
+
+    Raises
+    ------
+    FileNotFoundError
+        Naming the files expected.
+    """
     config, tensors = FILES
     expected = (
         f"{_WHO}: expected weights= to be a folder with {config!r} and {tensors!r}, as FIM4Science publishes "
@@ -206,9 +215,9 @@ def _read_settings(path: Path) -> dict:
     return settings
 
 
-def _check_published(path, header: dict) -> None:
+def _check_published(path: Path, header: dict) -> None:
     if header["architecture"] != "published":
         raise ValueError(
             f"{_WHO}: expected the published network, got {str(path)!r}, whose architecture is "
-            f'{header["architecture"]!r}; load it as "fim-ode".'
+            f'{header["architecture"]!r}; load("fim-ode", weights=...) takes it.'
         )

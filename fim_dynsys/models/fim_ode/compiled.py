@@ -18,13 +18,14 @@ def smoothed(t: Tensor, x: Tensor, mask: Tensor, config: AmortisedConfig) -> tup
     Takes times (B, K, L), states (B, K, L, d) and mask (B, K, L), padding at the end.
     """
     (b, k, n, d), levels = x.shape, len(config.widths) + 1
-    t, x, counts = t.numpy(), x.numpy(), mask.sum(-1).tolist()
+    times, values, counts = t.numpy(), x.numpy(), mask.sum(-1).tolist()
     states, slopes = np.zeros((2, b, levels, k, n, d))
     for i, j in np.ndindex(b, k):
         if count := counts[i][j]:
-            fits = smoothing_bank(t[i, j, :count], x[i, j, :count], config.widths)
+            fits = smoothing_bank(times[i, j, :count], values[i, j, :count], config.widths)
             states[i, :, j, :count], slopes[i, :, j, :count] = fits
-    return tuple(torch.from_numpy(part.reshape(b, levels, k * n, d)) for part in (states, slopes))
+    shape = (b, levels, k * n, d)
+    return torch.from_numpy(states.reshape(shape)), torch.from_numpy(slopes.reshape(shape))
 
 
 def regression(config: AmortisedConfig) -> Callable[..., Regression]:
@@ -36,10 +37,13 @@ def regression(config: AmortisedConfig) -> Callable[..., Regression]:
         dictionary = Dictionary.polynomial(raw.shape[-1], config.degree)
         counts, seen = mask.sum(-1).tolist(), mask.flatten(1).numpy()
         parts = [part.numpy() for part in (time.flatten(1), raw, path, velocity, rows)]
-        found = [
-            normal_forms(dictionary, *(part[i][seen[i]] for part in parts), counts[i], config.n_segments)
-            for i in range(len(seen))
-        ]
+        found = []
+        for i, kept in enumerate(seen):
+            times, samples, states, slopes, weights = (part[i][kept] for part in parts)
+            segments = config.n_segments
+            found.append(
+                normal_forms(dictionary, times, samples, states, slopes, weights, counts[i], segments)
+            )
         power, grams, moments = (torch.from_numpy(np.stack(part)) for part in zip(*found, strict=True))
         return Regression(power, grams, moments[..., None])
 

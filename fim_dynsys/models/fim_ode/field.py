@@ -1,12 +1,14 @@
 """The field that a network infers and decodes point by point, in float64."""
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from numpy.typing import ArrayLike
+from torch import Tensor, nn
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.models.fim_ode.published import (
@@ -52,12 +54,13 @@ class Decoder:
         Type of the copy.
     """
 
-    def __init__(self, network: PublishedNetwork, dtype: torch.dtype = torch.float64):
+    def __init__(self, network: PublishedNetwork, dtype: torch.dtype = torch.float64) -> None:
         self.config = network.config
-        self._origin = network.field_head[0].weight.dtype
+        self._origin = network.field_head[0].get_parameter("weight").dtype
 
-        def frozen(module) -> tuple[Tensor, Tensor]:
-            return tuple(p.detach().to(dtype, copy=True) for p in (module.weight, module.bias))
+        def frozen(module: nn.Module) -> tuple[Tensor, Tensor]:
+            weight, bias = module.get_parameter("weight"), module.get_parameter("bias")
+            return weight.detach().to(dtype, copy=True), bias.detach().to(dtype, copy=True)
 
         self._embedding = tuple(frozen(network.query_embedding[i]) for i in (0, 2))
         self._layers = tuple(
@@ -84,18 +87,18 @@ class Decoder:
         moved = object.__new__(Decoder)
         moved.config, moved._origin = self.config, self._origin
 
-        def move(part):
+        def move(part: Any) -> Any:
             return part.to(device=device, dtype=dtype) if isinstance(part, Tensor) else tuple(map(move, part))
 
         moved._embedding, moved._head = move(self._embedding), move(self._head)
         moved._layers = tuple(_Layer(*move(layer)) for layer in self._layers)
         return moved
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         """Weights in the network's own type, half the size where that is float32, and as exact."""
         return {"kept": vars(self.to(self._origin)), "dtype": self.dtype}
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state["kept"])
         vars(self).update(vars(self.to(state["dtype"])))
 
@@ -157,11 +160,11 @@ def _layer_norm(h: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return centred * torch.rsqrt(centred.square().mean(-1, keepdim=True) + NORM_EPS) * weight + bias
 
 
-def _with_gradients(method):
+def _with_gradients(method: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     """Run with gradients whatever mode the caller is in."""
 
     @functools.wraps(method)
-    def run(*args):
+    def run(*args: Any) -> np.ndarray:
         with torch.inference_mode(False), torch.enable_grad():
             return method(*args)
 
@@ -176,7 +179,7 @@ class DecodedField(VectorField):
     the encoder's type. Jacobians and directional derivatives are exact derivatives of the network by reverse
     passes. The query embedding contains a ReLU: the field is continuous, its Jacobian piecewise so.
 
-    Made by `FIMODE.infer`; picklable, weights included.
+    Made by `PublishedFIMODE.infer`; picklable, weights included.
 
     Parameters
     ----------
@@ -192,7 +195,15 @@ class DecodedField(VectorField):
         As for `VectorField`.
     """
 
-    def __init__(self, decoder: Decoder, summaries: tuple[Summary, ...], mean, std, rate: float, **kwargs):
+    def __init__(
+        self,
+        decoder: Decoder,
+        summaries: tuple[Summary, ...],
+        mean: Tensor,
+        std: Tensor,
+        rate: float,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(len(mean), **kwargs)
         self._decoder = decoder
         self._summaries = summaries
@@ -211,7 +222,7 @@ class DecodedField(VectorField):
         """Device the field is decoded on."""
         return self._decoder.device
 
-    def to(self, precision: str | None = None, device=None) -> "DecodedField":
+    def to(self, precision: str | None = None, device: torch.device | str | None = None) -> "DecodedField":
         """The same field decoded otherwise; points go in and come out as float64 numpy arrays all the same.
 
         Parameters
@@ -229,12 +240,7 @@ class DecodedField(VectorField):
         """
         dtype = None if precision is None else parse_precision("DecodedField.to", precision)
         decoder = self._decoder.to(dtype, device)
-        summaries = tuple(
-            type(summary)(
-                *(None if part is None else part.to(device=device, dtype=dtype) for part in summary)
-            )
-            for summary in self._summaries
-        )
+        summaries = tuple(s.each(lambda part: part.to(device=device, dtype=dtype)) for s in self._summaries)
         return DecodedField(
             decoder,
             summaries,
@@ -250,14 +256,14 @@ class DecodedField(VectorField):
         return _decoded(self._decoder, self._summaries, self._mean, self._std, self._rate, x)
 
     @classmethod
-    def stack(cls, fields):
+    def stack(cls, fields: Sequence["DecodedField"]) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """As `VectorField.stack`; one pass through the decoder for all rows where fields share theirs."""
         fields = tuple(fields)
         if len({(id(f._decoder), f.dim, f._summaries[0][0].shape) for f in fields}) != 1:
             return super().stack(fields)
         return _StackedRows(fields)
 
-    def _rhs(self, x):
+    def _rhs(self, x: np.ndarray) -> np.ndarray:
         out = np.empty_like(x)
         with torch.inference_mode():
             for rows in _chunks(len(x), _ROWS):
@@ -265,7 +271,7 @@ class DecodedField(VectorField):
         return out
 
     @_with_gradients
-    def _jac(self, x):
+    def _jac(self, x: np.ndarray) -> np.ndarray:
         """By d reverse passes over all rows at once, which do not influence one another."""
         out = np.empty((*x.shape, self.dim))
         for rows in _chunks(len(x), _JACOBIAN_ROWS):
@@ -277,7 +283,7 @@ class DecodedField(VectorField):
         return out
 
     @_with_gradients
-    def _directional(self, x, directions):
+    def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
         """Derivatives along s_k at 0 of f(x + sum s_k v_k), one reverse pass per order and component."""
         out = np.empty_like(x)
         for rows in _chunks(len(x), _DIRECTIONAL_ROWS):
@@ -300,7 +306,7 @@ class DecodedField(VectorField):
 class _StackedRows:
     """Rows of many decoded fields in one pass: each row meets the summaries of its own context."""
 
-    def __init__(self, fields):
+    def __init__(self, fields: tuple[DecodedField, ...]) -> None:
         first = fields[0]
         self._decoder, self._single = first._decoder, fields
         self._summaries = tuple(
@@ -314,7 +320,7 @@ class _StackedRows:
         )
         self._rate = self._mean.new_tensor([[f._rate] for f in fields])
 
-    def __call__(self, x, which):
+    def __call__(self, x: np.ndarray, which: np.ndarray) -> np.ndarray:
         which = np.asarray(which)
         if len(which) and (which == which[0]).all():
             return self._single[which[0]]._rhs(x)
@@ -324,18 +330,25 @@ class _StackedRows:
                 out[rows] = self._rows(x[rows], which[rows])
         return out
 
-    def _rows(self, x, which):
+    def _rows(self, x: np.ndarray, which: np.ndarray) -> np.ndarray:
         index = torch.tensor(which, device=self._mean.device)
-        summaries = tuple(
-            type(summary)(*(None if part is None else part[index] for part in summary))
-            for summary in self._summaries
-        )
+        summaries = tuple(summary.each(lambda part: part[index]) for summary in self._summaries)
         points = torch.tensor(x, dtype=torch.float64, device=self._mean.device)
         units = (self._mean[index], self._std[index], self._rate[index])
         return _decoded(self._decoder, summaries, *units, points).cpu().numpy()
 
 
-def make_fields(decoder: Decoder, encoding: Encoding, dims, units, options) -> list[DecodedField]:
+def _member(i: int, part: Tensor) -> Tensor:
+    return part[i].clone()
+
+
+def make_fields(
+    decoder: Decoder,
+    encoding: Encoding,
+    dims: Sequence[int],
+    units: Sequence[ArrayLike],
+    options: Sequence[dict[str, Any]],
+) -> list[DecodedField]:
     """Fields of an encoded batch of contexts.
 
     Parameters
@@ -359,9 +372,7 @@ def make_fields(decoder: Decoder, encoding: Encoding, dims, units, options) -> l
     normalisation = encoding.normalisation
     fields = []
     for i, (d, unit, option) in enumerate(zip(dims, units, options, strict=True)):
-        summaries = tuple(
-            type(layer)(*(None if part is None else part[i].clone() for part in layer)) for layer in layers
-        )
+        summaries = tuple(layer.each(functools.partial(_member, i)) for layer in layers)
         unit = torch.as_tensor(unit, dtype=torch.float64, device=normalisation.mean.device)
         mean, std = normalisation.mean[i, :d] * unit, normalisation.std[i, :d] * unit
         fields.append(DecodedField(decoder, summaries, mean, std, normalisation.rate[i].item(), **option))
@@ -375,12 +386,19 @@ def parse_precision(who: str, precision: str) -> torch.dtype:
     return PRECISIONS[precision]
 
 
-def _decoded(decoder: Decoder, summaries, mean: Tensor, std: Tensor, rate, x: Tensor) -> Tensor:
+def _decoded(
+    decoder: Decoder,
+    summaries: tuple[Summary, ...],
+    mean: Tensor,
+    std: Tensor,
+    rate: float | Tensor,
+    x: Tensor,
+) -> Tensor:
     """Field at states in the units of the data; mean, std and rate are shared or given per row."""
     dim = x.shape[-1]
     z = F.pad((x - mean) / std, (0, decoder.config.max_dim - dim)).to(decoder.dtype)
     return decoder(z, summaries)[:, :dim].double() * (std * rate)
 
 
-def _chunks(n: int, size: int):
+def _chunks(n: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, n)) for start in range(0, n, size))

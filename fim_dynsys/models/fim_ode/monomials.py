@@ -22,7 +22,9 @@ def factored_monomials(exponents: Tensor) -> list[tuple[int, int, int]]:
 class MonomialTable(nn.Module):
     """Monomials of a polynomial dictionary as products of a lower monomial and one coordinate."""
 
-    def __init__(self, dim: int, degree: int):
+    exponents: Tensor  # (m, d)
+
+    def __init__(self, dim: int, degree: int) -> None:
         super().__init__()
         exponents = torch.tensor(Dictionary.polynomial(dim, degree).exponents.tolist())
         self.orders = range(1, degree + 1)

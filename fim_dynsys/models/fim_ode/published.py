@@ -1,6 +1,7 @@
 """The network of the FIM-ODE paper: trajectories in, vector field and training weight out."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,7 +49,7 @@ class PublishedConfig:
     attention: str = "softmax-gnot"
     dropout: float = 0.1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.attention not in ATTENTION_MAPS:
             raise ValueError(
                 f"PublishedConfig: expected attention to be one of {ATTENTION_MAPS}, got {self.attention!r}; "
@@ -74,6 +75,10 @@ class Summary(NamedTuple):
 
     matrix: Tensor
     weight: Tensor | None
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Summary":
+        """The summary with its parts changed alike."""
+        return Summary(change(self.matrix), None if self.weight is None else change(self.weight))
 
 
 class Encoding(NamedTuple):
@@ -216,6 +221,7 @@ class PublishedNetwork(nn.Module):
         normalisation, transitions = normalise(t, self._padded(x), mask)
         h = self.embedding(transitions)
         for block in self.encoder:
+            assert isinstance(block, Block)
             h = block(h, block.attention.summarise(h, transitions.mask))
         tokens = h * transitions.mask[..., None]
         return Encoding(tokens, transitions.mask, normalisation)
@@ -253,6 +259,7 @@ class PublishedNetwork(nn.Module):
     @staticmethod
     def _attend(blocks: nn.ModuleList, encoding: Encoding, h: Tensor) -> Tensor:
         for block in blocks:
+            assert isinstance(block, Block)
             h = block(h, block.attention.summarise(encoding.tokens, encoding.mask))
         return h
 

@@ -6,7 +6,10 @@ import importlib
 import json
 import os
 import tempfile
+from collections.abc import Mapping
+from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,13 +31,13 @@ ARCHITECTURES = {
 
 
 def save_weights(
-    path,
+    path: str | os.PathLike,
     network: nn.Module,
     architecture: str,
-    config,
+    config: Any,
     max_dim: int,
-    extra_metadata=None,
-    dtype=torch.float16,
+    extra_metadata: Mapping[str, Any] | None = None,
+    dtype: torch.dtype = torch.float16,
     selector: dict | None = None,
 ) -> Path:
     """Write a network to a safetensors file whose header says what it is.
@@ -80,7 +83,7 @@ def save_weights(
     return _write(path, header, tensors)
 
 
-def _write(path, header: dict, tensors: dict[str, Tensor]) -> Path:
+def _write(path: str | os.PathLike, header: dict, tensors: dict[str, Tensor]) -> Path:
     path = Path(path)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
     os.close(handle)
@@ -93,7 +96,7 @@ def _write(path, header: dict, tensors: dict[str, Tensor]) -> Path:
     return path
 
 
-def read_weights(path) -> tuple[dict, dict[str, Tensor]]:
+def read_weights(path: str | os.PathLike) -> tuple[dict, dict[str, Tensor]]:
     """Header and tensors of a weights file in our format, as stored.
 
     Returns
@@ -119,7 +122,7 @@ def read_weights(path) -> tuple[dict, dict[str, Tensor]]:
     return header, read_safetensors(path)[1]
 
 
-def read_header(path) -> dict | None:
+def read_header(path: str | os.PathLike) -> dict | None:
     """Header of a weights file in our format, None for a safetensors file of another origin.
 
     Raises
@@ -131,7 +134,7 @@ def read_header(path) -> dict | None:
     return _parse_header(path, metadata[HEADER_KEY]) if HEADER_KEY in metadata else None
 
 
-def build_network(path) -> tuple[nn.Module, dict]:
+def build_network(path: str | os.PathLike) -> tuple[nn.Module, dict]:
     """Network of a weights file in our format, in evaluation mode and float32 on the CPU, and its header.
 
     Raises
@@ -160,7 +163,7 @@ def build_network(path) -> tuple[nn.Module, dict]:
     return network.eval(), header
 
 
-def read_part(path, prefix: str) -> dict[str, np.ndarray]:
+def read_part(path: str | os.PathLike, prefix: str) -> dict[str, np.ndarray]:
     """Arrays in float64 of what a weights file in our format holds under a prefix; empty if nothing.
 
     Raises
@@ -172,7 +175,13 @@ def read_part(path, prefix: str) -> dict[str, np.ndarray]:
     return {n.removeprefix(prefix): t.double().numpy() for n, t in tensors.items() if n.startswith(prefix)}
 
 
-def write_part(source, path, prefix: str, arrays: dict[str, np.ndarray], extra_metadata: dict) -> Path:
+def write_part(
+    source: str | os.PathLike,
+    path: str | os.PathLike,
+    prefix: str,
+    arrays: dict[str, np.ndarray],
+    extra_metadata: dict,
+) -> Path:
     """Write a copy of a weights file with float32 arrays under a prefix, replacing what was there.
 
     Parameters
@@ -203,7 +212,7 @@ def write_part(source, path, prefix: str, arrays: dict[str, np.ndarray], extra_m
     return _write(path, header, tensors)
 
 
-def save_selector(path, tensors: dict[str, Tensor], about: dict) -> Path:
+def save_selector(path: str | os.PathLike, tensors: dict[str, Tensor], about: dict) -> Path:
     """Write a `Selector` of its own, float16, with what JSON can say about it; replaced in one step.
 
     Raises
@@ -215,7 +224,7 @@ def save_selector(path, tensors: dict[str, Tensor], about: dict) -> Path:
     return _write(path, {"format_version": FORMAT_VERSION, "selector": about}, tensors)
 
 
-def read_selector(path) -> dict[str, np.ndarray]:
+def read_selector(path: str | os.PathLike) -> dict[str, np.ndarray]:
     """Arrays in float64 of a file written by `save_selector`.
 
     Raises
@@ -226,7 +235,7 @@ def read_selector(path) -> dict[str, np.ndarray]:
     return {name: tensor.double().numpy() for name, tensor in read_safetensors(path)[1].items()}
 
 
-def weights_version(path) -> str:
+def weights_version(path: str | os.PathLike) -> str:
     """First 8 hexadecimal digits of the file's sha256."""
     with _opened(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:8]
@@ -252,7 +261,7 @@ def shipped(name: str) -> Path:
 # --- reading ---------------------------------------------------------------------------------------------
 
 
-def _opened(path):
+def _opened(path: str | os.PathLike) -> BufferedReader:
     try:
         return open(path, "rb")
     except IsADirectoryError as error:
@@ -263,7 +272,7 @@ def _opened(path):
         ) from error
 
 
-def read_safetensors(path, tensors: bool = True) -> tuple[dict, dict[str, Tensor]]:
+def read_safetensors(path: str | os.PathLike, tensors: bool = True) -> tuple[dict, dict[str, Tensor]]:
     """Metadata and tensors (none if `tensors` is False) of a safetensors file of any origin.
 
     Raises
@@ -292,7 +301,7 @@ def read_safetensors(path, tensors: bool = True) -> tuple[dict, dict[str, Tensor
         ) from error
 
 
-def _parse_header(path, text: str) -> dict:
+def _parse_header(path: str | os.PathLike, text: str) -> dict:
     required = {"format_version", "architecture", "config", "max_dim", "extra"}
     try:
         header = json.loads(text)
@@ -324,7 +333,7 @@ def _classes(architecture: str) -> tuple[type, type]:
     return getattr(loaded, config), getattr(loaded, network)
 
 
-def _tuples(value):
+def _tuples(value: Any) -> Any:
     """JSON's lists back to the tuples that frozen configurations hold."""
     if isinstance(value, dict):
         return {key: _tuples(item) for key, item in value.items()}
@@ -344,7 +353,7 @@ def _stored(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return stored
 
 
-def load_strictly(who: str, path, network: nn.Module, tensors: dict[str, Tensor]) -> None:
+def load_strictly(who: str, path: str | os.PathLike, network: nn.Module, tensors: dict[str, Tensor]) -> None:
     """Fill `network` with `tensors`; ValueError unless names and shapes agree exactly and all are finite."""
     expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     got = {name: tuple(tensor.shape) for name, tensor in tensors.items()}

@@ -6,12 +6,10 @@ import torch
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.fim_ode import compiled
-from fim_dynsys.models.fim_ode.amortised import (
-    AmortisedConfig,
-    AmortisedNetwork,
-    smoothing_bank,
-)
+from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, AmortisedNetwork
+from fim_dynsys.models.fim_ode.bank import smoothing_bank
 from fim_dynsys.models.fim_ode.monomials import MonomialTable
+from fim_dynsys.models.fim_ode.ridge import ridge_solve
 from fim_dynsys.regression import smoothing
 
 
@@ -178,14 +176,12 @@ def test_query_batch_does_not_matter(network: AmortisedNetwork) -> None:
 
 def test_solve_equals_the_regression_it_stands_for(network: AmortisedNetwork) -> None:
     """With one form, one level and a flat precision the solve is numpy's ridge regression."""
-    from fim_dynsys.models.fim_ode.amortised import _ridge_solve
-
     rng = np.random.default_rng(11)
     left, right = rng.standard_normal((40, 6)), rng.standard_normal(40)
     precision = np.exp(rng.standard_normal(6))
     expected = np.linalg.solve(left.T @ left + np.diag(precision), left.T @ right)
     gram, moment = torch.tensor(left.T @ left)[None, None], torch.tensor(left.T @ right)[None, None, :, None]
-    solution, variance = _ridge_solve(gram, moment, torch.tensor(np.log(precision))[None, None])
+    solution, variance = ridge_solve(gram, moment, torch.tensor(np.log(precision))[None, None])
     np.testing.assert_allclose(solution[0, 0], expected, rtol=1e-10)
     covariance = np.linalg.inv(left.T @ left + np.diag(precision))
     np.testing.assert_allclose(variance[0, 0], np.diag(covariance), rtol=1e-10)

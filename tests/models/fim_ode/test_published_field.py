@@ -13,10 +13,11 @@ from torch.utils.flop_counter import FlopCounterMode
 import fim_dynsys
 from fim_dynsys.errors import DataWarning, WeightsWarning
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.models.fim_ode import estimator
-from fim_dynsys.models.fim_ode.estimator import FIMODE, fim_ode_published
+from fim_dynsys.models.fim_ode import operators
+from fim_dynsys.models.fim_ode.decoded import PublishedFIMODE, fim_ode_published
 from fim_dynsys.models.fim_ode.field import DecodedField, Decoder, make_fields
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
+from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.testing import check_field, check_model
 from fim_dynsys.trajectories import Trajectories
 
@@ -67,19 +68,19 @@ def test_cached_equals_uncached(network, weights, dim):
     """Through summaries and plain tensor functions, or through the modules and all tokens."""
     c = context(d=dim)
     x = queries(c)
-    field = FIMODE(weights=weights, precision="float64").infer(c)
+    field = PublishedFIMODE(weights=weights, precision="float64").infer(c)
     t, states, mask = (torch.tensor(a)[None] for a in c.padded())
     double = random_network(network.config.attention).double()
     with torch.no_grad():
         encoding = double.encode(t, states, mask.all(-1))
         expected = double.decode(encoding, torch.tensor(x)[None])[0].numpy()
     close(field(x), expected, 1e-10)
-    close(FIMODE(weights=weights).infer(c)(x), expected, 1e-5)
+    close(PublishedFIMODE(weights=weights).infer(c)(x), expected, 1e-5)
 
 
 def test_contract(weights):
     c = context(k=2)
-    field = FIMODE(weights=weights).infer(c)
+    field = PublishedFIMODE(weights=weights).infer(c)
     check_field(field, _away_from_kinks(field, queries(c, 200))[:16])
     assert field.scale(c.box().centre) is None
     assert field.context is c
@@ -99,7 +100,7 @@ def _away_from_kinks(field, x, distance=0.01):
 
 def test_jacobian_against_differences(weights):
     c = context(d=3)
-    field = FIMODE(weights=weights).infer(c)
+    field = PublishedFIMODE(weights=weights).infer(c)
     x = _away_from_kinks(field, queries(c, 200), 1e-3)
     step = 1e-5 * c.box().size  # central differences: h^2 and eps/h are both near 1e-10
     columns = [
@@ -113,7 +114,7 @@ def test_jacobian_against_differences(weights):
 
 def test_directional_derivatives(weights):
     c = context()
-    field = FIMODE(weights=weights).infer(c)
+    field = PublishedFIMODE(weights=weights).infer(c)
     x = _away_from_kinks(field, queries(c, 200), 1e-2)[:20]
     rng = np.random.default_rng(3)
     u, v, w = (rng.normal(size=x.shape) * c.box().size for _ in range(3))
@@ -130,7 +131,7 @@ def test_directional_derivatives(weights):
 
 def test_any_number_of_points_in_any_mode(weights):
     c = context()
-    field = FIMODE(weights=weights).infer(c)
+    field = PublishedFIMODE(weights=weights).infer(c)
     x = queries(c, 600)  # more than one chunk, of each kind
     some = [0, 128, 255, 256, 599]
     close(field(x)[some], np.stack([field(x[i]) for i in some]), 1e-12)
@@ -139,7 +140,7 @@ def test_any_number_of_points_in_any_mode(weights):
     assert field.jacobian(x[:0]).shape == (0, 2, 2)
     for mode in (torch.inference_mode, torch.no_grad):
         with mode():
-            again = FIMODE(weights=weights).infer(c)
+            again = PublishedFIMODE(weights=weights).infer(c)
             close(again.jacobian(x[:3]), jacobian[:3], 1e-12)
             close(again.directional(x[:3], x[:3]), field.directional(x[:3], x[:3]), 1e-12)
         close(again.jacobian(x[:3]), jacobian[:3], 1e-12)
@@ -148,7 +149,7 @@ def test_any_number_of_points_in_any_mode(weights):
 
 def test_float32_is_a_named_choice(weights):
     c = context()
-    field = FIMODE(weights=weights).infer(c)
+    field = PublishedFIMODE(weights=weights).infer(c)
     x = queries(c)
     low = field.to("float32")
     assert (field.precision, low.precision) == ("float64", "float32")
@@ -163,7 +164,7 @@ def test_float32_is_a_named_choice(weights):
 def test_pickling_needs_no_weights_file(network, tmp_path):
     file = saved(network, tmp_path)
     c = context()
-    field = FIMODE(weights=file).infer(c)
+    field = PublishedFIMODE(weights=file).infer(c)
     content = pickle.dumps(field)
     assert len(content) < file.stat().st_size  # float32, as the weights came, though decoding is in float64
     file.unlink()
@@ -176,7 +177,7 @@ def test_pickling_needs_no_weights_file(network, tmp_path):
 
 
 def test_stacked_fields(weights):
-    model = FIMODE(weights=weights)
+    model = PublishedFIMODE(weights=weights)
     contexts = [context(seed=s, k=1 + s % 3) for s in range(5)]
     fields = model.infer_many(contexts)
     x = queries(contexts[0], 300)
@@ -190,7 +191,7 @@ def test_stacked_fields(weights):
 
 
 def test_tensor_to_tensor_with_gradients(weights):
-    field = FIMODE(weights=weights).infer(context())
+    field = PublishedFIMODE(weights=weights).infer(context())
     x = torch.tensor(queries(field.context, 3), requires_grad=True)
     f = field.decode(x)
     np.testing.assert_allclose(f.detach().numpy(), field(x.detach().numpy()), rtol=1e-12)
@@ -205,7 +206,7 @@ def test_tensor_to_tensor_with_gradients(weights):
 class TestInvariance:
     @pytest.fixture
     def model(self, weights, precision):
-        return FIMODE(weights=weights, precision=precision)
+        return PublishedFIMODE(weights=weights, precision=precision)
 
     def test_order_of_trajectories(self, model, tolerance):
         c = context()
@@ -289,7 +290,7 @@ def test_loading_by_name(network, tmp_path):
         model = fim_dynsys.load("fim-ode-published", weights=str(folder))
     assert [w.category for w in caught] == [WeightsWarning] * (attention == "softmax")
     x, t = observations()
-    own = FIMODE(weights=saved(network, tmp_path), attention=attention).fit(x, t)
+    own = PublishedFIMODE(weights=saved(network, tmp_path), attention=attention).fit(x, t)
     np.testing.assert_array_equal(model.fit(x, t).predict(x[0]), own.predict(x[0]))
     assert model.name == own.name == "fim-ode-published"
     assert model.field_.fit_info.report["attention"] == attention
@@ -298,6 +299,20 @@ def test_loading_by_name(network, tmp_path):
         fim_dynsys.load("fim-ode-published")
     with pytest.raises(FileNotFoundError, match=r"'config\.json' and 'model\.safetensors'.*absent"):
         fim_dynsys.load("fim-ode-published", weights=tmp_path / "absent")
+
+
+def test_each_name_says_which_weights_it_takes(gnot_weights, network, tmp_path):
+    with pytest.raises(ValueError, match=r'published network; load\("fim-ode-published", weights=.*takes it'):
+        fim_dynsys.load("fim-ode", weights=gnot_weights)
+    folder = authors_folder(network, tmp_path / "checkpoint")
+    with pytest.raises(ValueError, match=r'published network; load\("fim-ode-published", weights=.*takes it'):
+        fim_dynsys.load("fim-ode", weights=folder)
+    with pytest.raises(ValueError, match=r"'amortised'; load\(\"fim-ode\", weights=.*takes it"):
+        fim_dynsys.load("fim-ode-published", weights=shipped("fim-ode"))
+    with pytest.raises(TypeError, match="attention"):
+        fim_dynsys.load("fim-ode", attention="softmax")
+    with pytest.raises(TypeError, match="refine"):
+        fim_dynsys.load("fim-ode-published", weights=gnot_weights, refine=False)
 
 
 def test_saved_models_refer_to_their_weights(gnot_weights, tmp_path):
@@ -312,47 +327,53 @@ def test_saved_models_refer_to_their_weights(gnot_weights, tmp_path):
 
 
 def test_models_share_one_network(gnot_weights, tmp_path, monkeypatch):
-    monkeypatch.setattr(estimator, "_networks", type(estimator._networks)())
-    model = FIMODE(weights=gnot_weights)
+    monkeypatch.setattr(operators, "_networks", type(operators._networks)())
+    model = PublishedFIMODE(weights=gnot_weights)
     copy = tmp_path / "copy.safetensors"
     copy.write_bytes(gnot_weights.read_bytes())
     assert clone(model).operator is model.operator
-    assert FIMODE(weights=copy).operator is model.operator  # the content counts, not the place
-    assert FIMODE(weights=copy, attention="softmax").operator is not model.operator
+    assert PublishedFIMODE(weights=copy).operator is model.operator  # the content counts, not the place
+    assert PublishedFIMODE(weights=copy, attention="softmax").operator is not model.operator
     assert pickle.loads(pickle.dumps(model)).operator is model.operator
     for seed in range(1, 6):
         folder = tmp_path / str(seed)
         folder.mkdir()
-        _ = FIMODE(weights=saved(random_network(seed=seed), folder)).operator
-    assert len(estimator._networks) == 4
+        _ = PublishedFIMODE(weights=saved(random_network(seed=seed), folder)).operator
+    assert len(operators._networks) == 4
 
 
 def test_bad_input(gnot_weights):
-    model = FIMODE(weights=gnot_weights)
+    model = PublishedFIMODE(weights=gnot_weights)
     x, t = observations()
-    with pytest.raises(ValueError, match=r"FIMODE: expected at most 3 states, got 4; .*PCAReduction"):
+    with pytest.raises(
+        ValueError, match=r"PublishedFIMODE: expected at most 3 states, got 4; .*PCAReduction"
+    ):
         model.fit(np.random.default_rng(0).normal(size=(20, 4)), 0.1)
     with pytest.raises(
-        ValueError, match=r"FIMODE: expected at most 3 states, which .* got 4; .*PCAReduction"
+        ValueError, match=r"PublishedFIMODE: expected at most 3 states, which .* got 4; .*PCAReduction"
     ):
         model.infer(Trajectories.from_arrays(np.random.default_rng(0).normal(size=(20, 4)), 0.1))
-    with pytest.raises(ValueError, match=r"FIMODE: expected at least 4 .* got 3"):
+    with pytest.raises(ValueError, match=r"PublishedFIMODE: expected at least 4 .* got 3"):
         model.infer(Trajectories.from_arrays(x[0][:3], t[0][:3]))
-    with pytest.raises(ValueError, match=r"FIMODE: .* two of them in one trajectory, got 5 in 5"):
+    with pytest.raises(ValueError, match=r"PublishedFIMODE: .* two of them in one trajectory, got 5 in 5"):
         model.infer(Trajectories.from_arrays([v[None] for v in x[0][:5]], [[0.0]] * 5))
-    with pytest.raises(ValueError, match=r"FIMODE: expected precision 'float32' or 'float64', got 'half'"):
-        FIMODE(weights=gnot_weights, precision="half").fit(x, t)
-    with pytest.raises(ValueError, match=r"FIMODE: expected a torch device that is there .* got 'no-such'"):
-        FIMODE(weights=gnot_weights, device="no-such").fit(x, t)
+    with pytest.raises(
+        ValueError, match=r"fim-ode-published: expected precision 'float32' or 'float64', got 'half'"
+    ):
+        PublishedFIMODE(weights=gnot_weights, precision="half").fit(x, t)
+    with pytest.raises(
+        ValueError, match=r"fim-ode-published: expected a torch device that is there .* got 'no-such'"
+    ):
+        PublishedFIMODE(weights=gnot_weights, device="no-such").fit(x, t)
     with pytest.raises(ValueError, match=r"expected attention to be one of .* got 'elu'"):
-        FIMODE(weights=gnot_weights, attention="elu").fit(x, t)
+        PublishedFIMODE(weights=gnot_weights, attention="elu").fit(x, t)
     assert not hasattr(model, "field_")
 
 
 def test_a_constant_state_is_warned_about_and_works(gnot_weights):
     x, t = observations(k=1)
     x[0][:, 1] = 3.0
-    model = FIMODE(weights=gnot_weights)
+    model = PublishedFIMODE(weights=gnot_weights)
     with pytest.warns(DataWarning, match="constant over all observations: x1"):
         model.fit(x, t)
     f = model.predict(x[0])
@@ -395,7 +416,7 @@ def _operations(call):
 
 def test_simulation_of_many_fields(gnot_weights):
     """All members in one batch give what each gives alone."""
-    model = FIMODE(weights=gnot_weights)
+    model = PublishedFIMODE(weights=gnot_weights)
     fields = model.infer_many([context(seed=s) for s in range(3)])
     starts = np.array([c.arrays()[0][1][0] for c in (f.context for f in fields)])
     t = np.linspace(0, 1, 5)

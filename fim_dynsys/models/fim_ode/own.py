@@ -1,0 +1,259 @@
+"""Our operator as a model: weights and observations in, polynomial fields out."""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.posterior import PosteriorField
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.fim_ode.batching import PretrainedModel, padded_batch, power_units
+from fim_dynsys.models.fim_ode.calibration import Evidence
+from fim_dynsys.models.fim_ode.card import read_card
+from fim_dynsys.models.fim_ode.choice import consider
+from fim_dynsys.models.fim_ode.compiled import regression, smoothed
+from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
+from fim_dynsys.models.fim_ode.weights import shipped
+from fim_dynsys.trajectories import Trajectories
+
+DEFAULT_WEIGHTS = "fim-ode"
+
+
+class FIMODE(PretrainedModel):
+    """Our pretrained operator, which reads the vector field off the observations in one pass.
+
+    What is inferred is a polynomial field in closed form, with a posterior where the weights hold one. The
+    operator's opinion is also the start of a short search: structures that it and a few sparse regressions
+    suggest are fitted to the trajectories themselves, and a small network, trained like the operator on known
+    systems, chooses among all of them; `field_.fit_info.report` says which one won. Contexts may hold any
+    number of trajectories, ragged and irregularly sampled; samples with a missing coordinate are dropped with
+    a warning. Results do not depend on the order of trajectories, nor on units or the origin of time.
+
+    Weights are read when first needed. A process keeps the last few, keyed by their hash, and models share
+    them; a saved or pickled model holds the path only.
+
+    Parameters
+    ----------
+    weights : path-like, optional
+        A weights file, such as one exported by ``python -m training.pretrain``. Default: the weights that are
+        part of the package.
+    device : str
+        Where contexts are encoded, as torch names it.
+    refine : bool
+        Whether to search round the operator's opinion; False gives its own field, ten times faster.
+    """
+
+    name = "fim-ode"
+
+    def __init__(
+        self, weights: str | os.PathLike | None = None, device: str = "cpu", refine: bool = True
+    ) -> None:
+        self.weights = weights
+        self.device = device
+        self.refine = refine
+
+    @property
+    def operator(self) -> OwnOperator:
+        """The network, read at first use."""
+        path = str(shipped(DEFAULT_WEIGHTS)) if self.weights is None else os.fspath(self.weights)
+        return own_operator(path, str(self.device))
+
+    @property
+    def version(self) -> str:
+        """First 8 hexadecimal digits of the weights' sha256."""
+        return self.operator.version
+
+    @property
+    def max_dim(self) -> int:
+        """Largest dimension of the states that the weights take."""
+        return self.operator.max_dim
+
+    @property
+    def degree(self) -> int:
+        """Largest total degree of the operator's monomials."""
+        return self.operator.network.config.degree
+
+    def infer_batch(
+        self, complete: Sequence[Trajectories], contexts: Sequence[Trajectories]
+    ) -> list[DictionaryField]:
+        """Fields of contexts of one dimension, with a posterior where the weights hold one."""
+        known, calibration = self._with_evidence(complete, contexts), self.operator.calibration
+        if calibration is None:
+            return [field for field, _ in known]
+        return [PosteriorField.of(f, partial(calibration.roots, evidence=e)) for f, e in known]
+
+    def infer_with_evidence(self, contexts: Sequence[Trajectories]) -> list[tuple[DictionaryField, Evidence]]:
+        """Fields without their posterior, and what it is read off; see `training.calibrate`.
+
+        Parameters
+        ----------
+        contexts : sequence of Trajectories
+            Of any number, length and dimension.
+
+        Returns
+        -------
+        list of (DictionaryField, Evidence)
+
+        Raises
+        ------
+        ValueError
+            As `infer_many`.
+        """
+        return self._in_batches(self._with_evidence, contexts)
+
+    def _with_evidence(
+        self, complete: Sequence[Trajectories], contexts: Sequence[Trajectories]
+    ) -> list[tuple[DictionaryField, Evidence]]:
+        operator = self.operator
+        pairs = []
+        said = _answers(operator, complete)
+        for answer, samples, context in zip(said, complete, contexts, strict=True):
+            report: dict[str, Any] = {"operator": self.name, "weights": operator.version}
+            found = None
+            if self.refine:
+                found = consider(samples, answer.dictionary, answer.solves, answer.variances)
+            if found is None:
+                info = FitInfo(report=report)
+                field = DictionaryField(answer.dictionary, answer.solves[-1], context=context, fit_info=info)
+                others = answer.solves
+            else:
+                best, choice = found.choose(operator.selector)
+                field = best.field(found.observations, answer.dictionary, context, report | choice)
+                others = found.coefficients
+            evidence = Evidence.of(
+                field,
+                others,
+                answer.solves,
+                answer.variances,
+                answer.information,
+                searched=found is not None,
+            )
+            pairs.append((field, evidence))
+        return pairs
+
+    def opinions(self, contexts: Sequence[Trajectories]) -> list[tuple[np.ndarray, np.ndarray]]:
+        """What the operator says of the coefficients of some contexts of one dimension.
+
+        Parameters
+        ----------
+        contexts : sequence of Trajectories
+            Samples with a missing coordinate are dropped.
+
+        Returns
+        -------
+        list of (solves (S, m, d), variances (m, d))
+            Successive estimates for the terms of ``Dictionary.polynomial(d, degree)``, and posterior
+            variances of the last, in the units of the data.
+
+        Raises
+        ------
+        ValueError
+            As `infer_many`.
+        """
+        said = _answers(self.operator, self._complete(contexts))
+        return [(answer.solves, answer.variances) for answer in said]
+
+    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
+        """Fields drawn from the posterior of the coefficients; where there is none, a context bootstrap.
+
+        Parameters
+        ----------
+        n : int
+            Number of members.
+        seed : int
+            Equal seeds give equal members.
+
+        Returns
+        -------
+        EnsembleField
+        """
+        field = self._fitted_field()
+        return field.draws(n, seed) if isinstance(field, PosteriorField) else super().ensemble(n, seed)
+
+    def card(self) -> str:
+        """Model card of the weights, in Markdown: what they are, how they were made, what was measured.
+
+        Raises
+        ------
+        ValueError
+            For weights that the package's card does not describe.
+        """
+        return read_card(self.version)
+
+
+def fim_ode(weights: str | os.PathLike | None = None, device: str = "cpu", refine: bool = True) -> FIMODE:
+    """Our pretrained operator; its weights are part of the package. See `FIMODE`.
+
+    Returns
+    -------
+    FIMODE
+        Not yet fitted; the weights have been read.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If the file does not hold our operator's weights.
+    """
+    model = FIMODE(weights, device, refine)
+    _ = model.operator  # wrong weights are an error now, not at the first fit
+    return model
+
+
+class _Answer(NamedTuple):
+    """What our operator says of one context, in the units of the data."""
+
+    solves: np.ndarray  # (S, m, d) coefficients, the last are its best
+    variances: np.ndarray  # (m, d) posterior variances of the last
+    information: np.ndarray  # (d, m, m) what the data say of them
+    dictionary: Dictionary  # the terms
+
+
+def _answers(operator: OwnOperator, complete: Sequence[Trajectories]) -> list[_Answer]:
+    """What our operator says of contexts of one dimension; scaled by powers of two on the way.
+
+    Raises
+    ------
+    ValueError
+        Where those are not ordinary floating-point numbers.
+    """
+    dim = complete[0].dim
+    units = [power_units(context) for context in complete]
+    t, x, mask = padded_batch(complete, units, dim, next(operator.network.parameters()).device)
+    spans = t.amax((1, 2))
+    paces = torch.exp2(torch.floor(torch.log2(torch.where(spans > 0, spans, 1.0))))
+    t = t / paces[:, None, None]
+    network = operator.network
+    config = network.config
+    bank, regress = None, None  # torch does it all: for other devices
+    if t.device.type == "cpu":
+        bank, regress = smoothed(t, x, mask, config), regression(config)
+    estimate = network.infer_coefficients(t, x, mask, bank, regress)
+    dictionary = Dictionary.polynomial(dim, config.degree)
+    exponents = dictionary.exponents
+    said = []
+    parts = zip(*(part.cpu().numpy() for part in (*estimate, paces)), units, strict=True)
+    for solves, variances, information, scale, pace, unit in parts:
+        with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+            factor = unit / np.prod(unit**exponents, axis=1, keepdims=True) / pace
+            own = factor.T
+            answer = _Answer(
+                solves * factor,
+                variances * factor**2,
+                information / (own[:, :, None] * own[:, None]),
+                dictionary.rescaled(solves[-1], scale * unit)[0],
+            )
+        if not np.isfinite(answer.solves).all():
+            raise ValueError(
+                "fim-ode: expected states and times in which the coefficients are ordinary floating-point "
+                f"numbers, got states of size {unit} over times of size {pace}; change their units."
+            )
+        said.append(answer)
+    return said
