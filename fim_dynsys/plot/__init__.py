@@ -20,7 +20,7 @@ _PUBLIC = {
 __all__ = [*_PUBLIC]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'fim_dynsys.plot' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"fim_dynsys.plot.{_PUBLIC[name]}"), name)
@@ -28,5 +28,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_PUBLIC})

@@ -3,8 +3,8 @@
 import numpy as np
 from matplotlib.colors import BoundaryNorm, ListedColormap
 
-from fim_dynsys.analyze.basin import BasinLabel, Basins
-from fim_dynsys.analyze.capture import AttractorKind
+from fim_dynsys.analyze.phase_space.basin import BasinLabel, Basins
+from fim_dynsys.analyze.phase_space.capture import AttractorKind
 from fim_dynsys.plot import flow, style
 from fim_dynsys.plot.canvas import Drawing
 from fim_dynsys.plot.space import Space

@@ -4,8 +4,8 @@ from itertools import product
 
 import numpy as np
 
-from fim_dynsys.analyze.branches import BifurcationKind, Branch, BranchKind
-from fim_dynsys.analyze.diagrams import DataBifurcations, MeasuredBifurcation
+from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, Branch, BranchKind
+from fim_dynsys.analyze.bifurcation.measured import DataBifurcations, MeasuredBifurcation
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
 from fim_dynsys.plot.labels import place_label

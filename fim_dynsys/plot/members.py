@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.patches import Ellipse
 from scipy.special import chdtri
 
-from fim_dynsys.analyze.kinds import Kind
+from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.analyze.members import Group, MemberResults
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing

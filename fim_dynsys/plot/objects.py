@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fim_dynsys.analyze.kinds import Kind
-from fim_dynsys.analyze.periodic import CycleKind
+from fim_dynsys.analyze.cycles.periodic import CycleKind
+from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing
 from fim_dynsys.plot.space import Space

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from fim_dynsys.analyze.equilibria import FixedPoints
+from fim_dynsys.analyze.cycles.periodic import LimitCycles
+from fim_dynsys.analyze.cycles.sections import PoincareSection
+from fim_dynsys.analyze.equilibria.points import FixedPoints
 from fim_dynsys.analyze.exponents import LyapunovSpectrum
-from fim_dynsys.analyze.periodic import LimitCycles
 from fim_dynsys.analyze.results import cell
-from fim_dynsys.analyze.sections import PoincareSection
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
 from fim_dynsys.plot.space import chosen_states

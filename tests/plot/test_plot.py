@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 
 import fim_dynsys
 from fim_dynsys import CallableField, Region, Trajectories, analyze, plot, systems
-from fim_dynsys.analyze.kinds import Kind
-from fim_dynsys.analyze.periodic import CycleKind
+from fim_dynsys.analyze.cycles.periodic import CycleKind
+from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.analyze.results import Result
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import FieldFamily

@@ -6,8 +6,8 @@ from enum import StrEnum
 import numpy as np
 from contourpy import LineType, contour_generator
 
-from fim_dynsys.analyze.crossings import asymptotes, turns, untangled
-from fim_dynsys.analyze.newton import Meter
+from fim_dynsys.analyze.equilibria.newton import Meter
+from fim_dynsys.analyze.phase_space.crossings import asymptotes, turns, untangled
 from fim_dynsys.analyze.results import (
     Effort,
     Result,

@@ -6,8 +6,8 @@ from itertools import product
 
 import numpy as np
 
-from fim_dynsys.analyze.newton import Meter
-from fim_dynsys.analyze.topology import degree
+from fim_dynsys.analyze.equilibria.newton import Meter
+from fim_dynsys.analyze.equilibria.topology import degree
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 

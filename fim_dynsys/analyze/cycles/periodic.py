@@ -5,9 +5,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
-from fim_dynsys.analyze.returns import fly, hermite, near_return
-from fim_dynsys.analyze.shooting import (
+from fim_dynsys.analyze.cycles.returns import fly, hermite, near_return
+from fim_dynsys.analyze.cycles.shooting import (
     Floquet,
     Orbit,
     correct_orbit,
@@ -16,6 +15,7 @@ from fim_dynsys.analyze.shooting import (
     shooting_matrix,
     trace_orbit,
 )
+from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
 from fim_dynsys.analyze.tangent import CountedField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.solution import integrate

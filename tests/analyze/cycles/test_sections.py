@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fim_dynsys import CallableField, Trajectories, systems
-from fim_dynsys.analyze.sections import poincare
+from fim_dynsys.analyze.cycles.sections import poincare
 from fim_dynsys.simulation.problem import Status
 
 

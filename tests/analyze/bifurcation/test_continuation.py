@@ -5,9 +5,9 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from fim_dynsys import systems
-from fim_dynsys.analyze.arclength import continuation
-from fim_dynsys.analyze.branches import BifurcationKind, BranchKind
-from fim_dynsys.analyze.tracing import BranchEnd
+from fim_dynsys.analyze.bifurcation.arclength import continuation
+from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, BranchKind
+from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.family import FieldFamily

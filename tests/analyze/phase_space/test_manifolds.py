@@ -5,8 +5,8 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from fim_dynsys import CallableField, Trajectories, systems
-from fim_dynsys.analyze.equilibria import fixed_points
-from fim_dynsys.analyze.invariant import ManifoldEnd, manifolds
+from fim_dynsys.analyze.equilibria.points import fixed_points
+from fim_dynsys.analyze.phase_space.invariant import ManifoldEnd, manifolds
 
 
 @pytest.mark.parametrize("power", [2, 3])

@@ -6,7 +6,7 @@ import xarray as xr
 
 from fim_dynsys import systems
 from fim_dynsys.analyze import nullclines
-from fim_dynsys.analyze.nullcline import NullclineStatus
+from fim_dynsys.analyze.phase_space.nullcline import NullclineStatus
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import Trajectories

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fim_dynsys.analyze.branches import BranchKind
-from fim_dynsys.analyze.equilibria import fixed_points
+from fim_dynsys.analyze.bifurcation.branches import BranchKind
+from fim_dynsys.analyze.cycles.periodic import limit_cycles
+from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.matching import assigned
-from fim_dynsys.analyze.periodic import limit_cycles
 
 _FARTHEST = 0.25  # share of the region's diagonal that an object may move from one value to the next
 _LONGEST_GAP = 2  # values at which an object may be missed before another one is taken to begin

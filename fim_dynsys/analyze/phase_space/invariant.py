@@ -5,8 +5,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from fim_dynsys.analyze.equilibria import FixedPoints, fixed_points
-from fim_dynsys.analyze.kinds import Kind
+from fim_dynsys.analyze.equilibria.kinds import Kind
+from fim_dynsys.analyze.equilibria.points import FixedPoints, fixed_points
 from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
 from fim_dynsys.analyze.tangent import CountedField
 from fim_dynsys.fields.base import VectorField

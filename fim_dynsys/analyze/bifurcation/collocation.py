@@ -6,8 +6,8 @@ from math import comb
 
 import numpy as np
 
-from fim_dynsys.analyze.branches import Bifurcation, BifurcationKind, Branch, BranchKind
-from fim_dynsys.analyze.tracing import BranchEnd, Jumped, Linear, Point, Problem, trace
+from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind, Branch, BranchKind
+from fim_dynsys.analyze.bifurcation.tracing import BranchEnd, Jumped, Linear, Point, Problem, trace
 
 _DEGREE = 4  # of the piecewise polynomials; errors at the mesh points fall as h^8
 _INTERVALS = 30

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fim_dynsys import CallableField, Region, Trajectories, systems
-from fim_dynsys.analyze import shooting
-from fim_dynsys.analyze.periodic import CycleKind, CycleStatus, limit_cycles
-from fim_dynsys.analyze.shooting import correct_orbit, floquet, product_eigenvalues, refined
+from fim_dynsys.analyze.cycles import shooting
+from fim_dynsys.analyze.cycles.periodic import CycleKind, CycleStatus, limit_cycles
+from fim_dynsys.analyze.cycles.shooting import correct_orbit, floquet, product_eigenvalues, refined
 from fim_dynsys.simulation.solution import integrate
 
 

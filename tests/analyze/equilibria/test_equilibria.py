@@ -6,8 +6,8 @@ import xarray as xr
 
 from fim_dynsys import systems
 from fim_dynsys.analyze import FixedPoints, IndexCheck, Kind, PointStatus, fixed_points
-from fim_dynsys.analyze.kinds import classify, eigen, eigenvalue_errors
-from fim_dynsys.analyze.topology import degree
+from fim_dynsys.analyze.equilibria.kinds import classify, eigen, eigenvalue_errors
+from fim_dynsys.analyze.equilibria.topology import degree
 from fim_dynsys.fields.affine import AffineField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.regions import Region
@@ -261,13 +261,13 @@ def test_zeros_out_of_reach_of_the_seeds_are_found_by_the_index(monkeypatch):
     def f(x):
         return (x - zero) / (1e-4 + ((x - zero) ** 2).sum(1, keepdims=True))
 
-    one = "fim_dynsys.analyze.equilibria.starting_points"
+    one = "fim_dynsys.analyze.equilibria.points.starting_points"
     monkeypatch.setattr(one, lambda meter, region, n_seeds, seed: region.sobol(1))
-    monkeypatch.setattr("fim_dynsys.analyze.equilibria._ROUNDS", 0)
+    monkeypatch.setattr("fim_dynsys.analyze.equilibria.points._ROUNDS", 0)
     missed = found(f, [(-2, 2)] * 2)
     assert (len(missed), missed.index_check) == (0, IndexCheck.MISMATCH)
     assert (missed.balance.boundary, missed.balance.found) == (1, 0)
-    monkeypatch.setattr("fim_dynsys.analyze.equilibria._ROUNDS", 1)
+    monkeypatch.setattr("fim_dynsys.analyze.equilibria.points._ROUNDS", 1)
     result = found(f, [(-2, 2)] * 2)
     np.testing.assert_allclose(result.x, [zero], atol=1e-9)
     assert result.index_check is IndexCheck.BALANCED

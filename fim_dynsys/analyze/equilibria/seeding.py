@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 
-from fim_dynsys.analyze.newton import Meter
+from fim_dynsys.analyze.equilibria.newton import Meter
 from fim_dynsys.regions import Region
 
 # Cells along a side of the grid on which signs are looked at, and how often those that qualify are halved.

@@ -5,18 +5,24 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from fim_dynsys.analyze.branches import Bifurcation, BifurcationKind, Branch, BranchKind, Continuation
-from fim_dynsys.analyze.collocation import follow_cycles
-from fim_dynsys.analyze.equations import Equations
-from fim_dynsys.analyze.normal_forms import (
+from fim_dynsys.analyze.bifurcation.branches import (
+    Bifurcation,
+    BifurcationKind,
+    Branch,
+    BranchKind,
+    Continuation,
+)
+from fim_dynsys.analyze.bifurcation.collocation import follow_cycles
+from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.analyze.bifurcation.normal_forms import (
     crossing_tangent,
     first_lyapunov_coefficient,
     solve_branch_point,
     solve_fold,
     solve_hopf,
 )
+from fim_dynsys.analyze.bifurcation.tracing import BranchEnd, Jumped, Linear, Point, Problem, corrected, trace
 from fim_dynsys.analyze.results import Effort, resolve_region
-from fim_dynsys.analyze.tracing import BranchEnd, Jumped, Linear, Point, Problem, corrected, trace
 from fim_dynsys.fields.family import FieldFamily
 
 EXACT = 1e-8

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fim_dynsys import CallableField, Trajectories, systems
-from fim_dynsys.analyze.basin import BasinLabel, basins
-from fim_dynsys.analyze.capture import AttractorKind
+from fim_dynsys.analyze.phase_space.basin import BasinLabel, basins
+from fim_dynsys.analyze.phase_space.capture import AttractorKind
 
 
 def bent(x):

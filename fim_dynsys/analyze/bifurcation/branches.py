@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.results import Result
-from fim_dynsys.analyze.tracing import BranchEnd
 
 
 class BifurcationKind(enum.StrEnum):

@@ -5,9 +5,10 @@ from enum import StrEnum
 
 import numpy as np
 
-from fim_dynsys.analyze.balance import Balance, Checker, IndexCheck
-from fim_dynsys.analyze.kinds import Kind, classify, eigen, eigenvalue_errors
-from fim_dynsys.analyze.newton import ROOT_RESIDUAL, Meter, Refined, minima, refine
+from fim_dynsys.analyze.equilibria.balance import Balance, Checker, IndexCheck
+from fim_dynsys.analyze.equilibria.kinds import Kind, classify, eigen, eigenvalue_errors
+from fim_dynsys.analyze.equilibria.newton import ROOT_RESIDUAL, Meter, Refined, minima, refine
+from fim_dynsys.analyze.equilibria.seeding import starting_points
 from fim_dynsys.analyze.results import (
     Effort,
     Result,
@@ -17,7 +18,6 @@ from fim_dynsys.analyze.results import (
     unwrap,
     with_steps,
 )
-from fim_dynsys.analyze.seeding import starting_points
 from fim_dynsys.regions import Region
 
 # Iterates may go this far beyond the region, as a share of its size; zeros there serve the index check.

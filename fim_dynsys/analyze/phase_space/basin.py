@@ -5,15 +5,15 @@ from enum import IntEnum
 
 import numpy as np
 
-from fim_dynsys.analyze.capture import (
+from fim_dynsys.analyze.cycles.periodic import search_cycles
+from fim_dynsys.analyze.equilibria.points import fixed_points
+from fim_dynsys.analyze.phase_space.capture import (
     Attractor,
     AttractorKind,
     Sink,
     Tube,
     recurrent_sets,
 )
-from fim_dynsys.analyze.equilibria import fixed_points
-from fim_dynsys.analyze.periodic import search_cycles
 from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
 from fim_dynsys.analyze.tangent import CountedField
 from fim_dynsys.regions import Region

@@ -5,12 +5,18 @@ from dataclasses import dataclass, fields
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from fim_dynsys.analyze.arclength import EXACT, follow
-from fim_dynsys.analyze.branches import Bifurcation, BifurcationKind, Branch, BranchKind, Continuation
-from fim_dynsys.analyze.equations import ROOT, Equations
-from fim_dynsys.analyze.normal_forms import solve_branch_point, solve_fold, solve_hopf
+from fim_dynsys.analyze.bifurcation.arclength import EXACT, follow
+from fim_dynsys.analyze.bifurcation.branches import (
+    Bifurcation,
+    BifurcationKind,
+    Branch,
+    BranchKind,
+    Continuation,
+)
+from fim_dynsys.analyze.bifurcation.equations import ROOT, Equations
+from fim_dynsys.analyze.bifurcation.normal_forms import solve_branch_point, solve_fold, solve_hopf
+from fim_dynsys.analyze.bifurcation.tracks import Track, follow_objects
 from fim_dynsys.analyze.results import WIDENED, Result, resolve_region
-from fim_dynsys.analyze.tracks import Track, follow_objects
 from fim_dynsys.fields.family import FieldFamily, PooledFamily
 
 _CODIMENSION_ONE = (BifurcationKind.FOLD, BifurcationKind.HOPF, BifurcationKind.BRANCH_POINT)
