@@ -1,6 +1,7 @@
 """From a vector field to its dynamics: functions of a field and a region, results with their evidence."""
 
 import importlib
+from typing import Any
 
 # Public names by the file that holds them, each imported when first asked for.
 _HOLDS = {
@@ -27,7 +28,7 @@ _PUBLIC = {name: file for file, names in _HOLDS.items() for name in names}
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'fim_dynsys.analyze' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"fim_dynsys.analyze.{_PUBLIC[name]}"), name)

@@ -1,16 +1,27 @@
 """ensemble: one analysis for every member of an ensemble of fields, and what its results agree on."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import chdtri
 
 from fim_dynsys.analyze.matching import assigned
-from fim_dynsys.analyze.results import WIDENED, Effort, Result, labels, resolve_region
+from fim_dynsys.analyze.results import (
+    WIDENED,
+    Effort,
+    RegionLike,
+    Result,
+    Table,
+    Variables,
+    labels,
+    resolve_region,
+)
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.regions import Region
 
 _FARTHEST = (
     0.2  # distance from the mean of its group, in units of the region, at which an object is another one
@@ -56,7 +67,7 @@ class Group:
         deviation = self.x - self.mean
         return (self.weights[:, None] * deviation).T @ deviation
 
-    def ellipse(self, level=0.9):
+    def ellipse(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Ellipse that holds the position with a probability, if positions are normally distributed.
 
         Parameters
@@ -90,6 +101,8 @@ class MemberResults(Result):
         Objects, most probable first; empty where results hold none (such as Lyapunov exponents).
     """
 
+    drawn_by = "fim_dynsys.plot.members:member_objects"
+
     results: tuple
     weights: np.ndarray
     groups: tuple[Group, ...]
@@ -104,7 +117,7 @@ class MemberResults(Result):
         """Mean positions of the objects, (g, d)."""
         return np.array([group.mean for group in self.groups]).reshape(-1, len(self.state_names))
 
-    def collect(self, name) -> np.ndarray:
+    def collect(self, name: str) -> np.ndarray:
         """One attribute of all results as an array, members first.
 
         Parameters
@@ -126,7 +139,7 @@ class MemberResults(Result):
             )
         return np.stack(values)
 
-    def _rows(self):
+    def _rows(self) -> Table:
         columns = ["existence", "kinds", *self.state_names, "standard deviations", "support"]
         rows = [
             [
@@ -140,10 +153,10 @@ class MemberResults(Result):
         ]
         return columns, rows
 
-    def _headline(self):
+    def _headline(self) -> str:
         return f"{len(self.groups)} objects in {len(self.results)} members"
 
-    def _variables(self):
+    def _variables(self) -> Variables:
         names = list(dict.fromkeys(str(kind) for group in self.groups for kind in group.kinds))
         shares = np.zeros((len(self.groups), len(names)))
         position = np.full((len(self.groups), len(self.results), len(self.state_names)), np.nan)
@@ -161,7 +174,12 @@ class MemberResults(Result):
         }
 
 
-def ensemble(function, fields, region=None, **options) -> MemberResults:
+def ensemble(
+    function: Callable[..., Any],
+    fields: EnsembleField | Sequence[VectorField],
+    region: RegionLike | None = None,
+    **options: Any,
+) -> MemberResults:
     """Run an analysis for each member of an ensemble and match what the results hold.
 
     Objects (fixed points, cycles) of different members are the same where an assignment of least total
@@ -219,7 +237,7 @@ def ensemble(function, fields, region=None, **options) -> MemberResults:
 _COUNTED = ("seeds", "iterations", "points", "budget")
 
 
-def _members(fields):
+def _members(fields: EnsembleField | Sequence[VectorField]) -> EnsembleField:
     if isinstance(fields, EnsembleField):
         return fields
     if not isinstance(fields, Sequence) or not all(isinstance(field, VectorField) for field in fields):
@@ -230,7 +248,7 @@ def _members(fields):
     return EnsembleField(fields)
 
 
-def _common_region(members, region):
+def _common_region(members: EnsembleField, region: RegionLike | None) -> Region:
     if region is None and all(field.context is not None for field in members):
         region = members[0].context.box()
         for field in members[1:]:
@@ -252,7 +270,7 @@ class _Objects:
     support: np.ndarray
 
 
-def _objects(result, region):
+def _objects(result: object, region: Region) -> _Objects | None:
     """Objects of a result with kinds, at points or round orbits; None where it is of another sort."""
     if not all(hasattr(result, name) for name in ("x", "kind", "support")):
         return None
@@ -268,7 +286,7 @@ def _objects(result, region):
     return _Objects(features, x, np.asarray(result.kind, dtype=object), np.asarray(result.support))
 
 
-def _groups(results, weights, region):
+def _groups(results: Sequence[object], weights: np.ndarray, region: Region) -> tuple[Group, ...]:
     found = [_objects(result, region) for result in results]
     if any(objects is None for objects in found):
         return ()
@@ -291,7 +309,7 @@ def _groups(results, weights, region):
     return tuple(sorted(groups, key=lambda group: -group.existence))
 
 
-def _matched(features):
+def _matched(features: Sequence[np.ndarray]) -> np.ndarray:
     """Number of the group of each object, all members' objects in a row.
 
     Each member's objects are assigned to the groups' means; what is left over begins groups of its own. The

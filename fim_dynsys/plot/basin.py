@@ -1,13 +1,16 @@
 """Basins of attraction: an image with the attractors on top, and what it does not say hatched."""
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap
 
 from fim_dynsys.analyze.phase_space.basin import BasinLabel, Basins
 from fim_dynsys.analyze.phase_space.capture import AttractorKind
 from fim_dynsys.plot import flow, style
 from fim_dynsys.plot.canvas import Drawing
-from fim_dynsys.plot.space import Space
+from fim_dynsys.plot.flow import Grid
+from fim_dynsys.plot.space import Space, States
 
 # From light to dark, so that neighbours differ in grey too; numbers tell more attractors than colours apart.
 _COLORS = ("#f5e6b8", "#a8d0e6", "#e8a978", "#7fb08a", "#b483b0", "#5b7db1")
@@ -19,7 +22,7 @@ _SPECIAL = {
 _BELOW = 0.5 * style.FLOW
 
 
-def basin_image(result: Basins, ax=None, *, states=None) -> Drawing:
+def basin_image(result: Basins, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Which attractor each state leads to, with the attractors and their numbers on top.
 
     Hatched where the trajectory passes through what the data do not back. The legend gives each basin's
@@ -62,7 +65,9 @@ def basin_image(result: Basins, ax=None, *, states=None) -> Drawing:
     return space.drawing(artists)
 
 
-def _oriented(result: Basins, states):
+def _oriented(
+    result: Basins, states: tuple[int, ...]
+) -> tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray]:
     """Axes and images with rows along y; a line of states becomes a band between heights -1 and 1."""
     if len(states) == 1:
         height = np.array([-1.0, 1.0])
@@ -72,7 +77,7 @@ def _oriented(result: Basins, states):
     return axes, *((v.T if turned else v) for v in (result.labels, result.support))
 
 
-def _image(ax, grid, labels):
+def _image(ax: Axes, grid: Grid, labels: np.ndarray) -> Artist:
     n = max(labels.max() + 1, 1)
     special = [_SPECIAL[label][0] for label in sorted(BasinLabel)]
     colors = ListedColormap([*special, *(_COLORS[i % len(_COLORS)] for i in range(n))])
@@ -81,7 +86,7 @@ def _image(ax, grid, labels):
     return ax.pcolormesh(*grid, labels, **look)
 
 
-def _hatches(ax, grid, labels) -> list:
+def _hatches(ax: Axes, grid: Grid, labels: np.ndarray) -> list:
     found = []
     for label, (_, hatch, _) in _SPECIAL.items():
         if hatch and (labels == label).any():
@@ -111,7 +116,7 @@ def _attractors(space: Space, result: Basins) -> dict:
     return {"attractors": marks, "numbers": numbers}
 
 
-def _name(ax, result: Basins, labels) -> None:
+def _name(ax: Axes, result: Basins, labels: np.ndarray) -> None:
     """Empty polygons that carry the legend: images have no entries of their own."""
     for label in [*range(len(result.attractors)), *BasinLabel]:
         if label >= 0:

@@ -3,8 +3,17 @@
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+
+AxesLike = Axes | Sequence[Axes] | np.ndarray
+"""One of the axes, or several."""
+Look = dict[str, Any]
+"""Keywords of matplotlib that say what an artist looks like."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -23,12 +32,12 @@ class Drawing:
     artists: Mapping[str, tuple]
 
     @property
-    def ax(self):
+    def ax(self) -> Axes:
         """The first of the axes."""
         return self.axes[0]
 
     @property
-    def figure(self):
+    def figure(self) -> Figure:
         """The figure that the axes belong to."""
         return self.axes[0].get_figure(root=True)
 
@@ -44,7 +53,7 @@ class Drawing:
 
         plt.close(self.figure)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         counts = ", ".join(f"{len(artists)} {name}" for name, artists in self.artists.items())
         return f"Drawing({len(self.axes)} axes: {counts})"
 
@@ -58,7 +67,14 @@ def merged(drawings: Sequence[Drawing]) -> Drawing:
     return Drawing(tuple(dict.fromkeys(ax for drawing in drawings for ax in drawing.axes)), artists)
 
 
-def new_axes(rows=1, columns=1, *, size=(7.0, 4.4), three_d=False, **kwargs) -> tuple:
+def new_axes(
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    size: tuple[float, float] = (7.0, 4.4),
+    three_d: bool = False,
+    **kwargs: Any,
+) -> tuple:
     """Axes of a new figure, in reading order.
 
     Parameters
@@ -86,7 +102,7 @@ def new_axes(rows=1, columns=1, *, size=(7.0, 4.4), three_d=False, **kwargs) -> 
     return tuple(axes.ravel())
 
 
-def given_axes(ax, n: int, who: str) -> tuple:
+def given_axes(ax: AxesLike, n: int, who: str) -> tuple:
     """The n panels that the user passed as one Axes, a list or an array of them.
 
     Raises
@@ -102,12 +118,12 @@ def given_axes(ax, n: int, who: str) -> tuple:
     return axes
 
 
-def is_three_d(ax) -> bool:
+def is_three_d(ax: Axes) -> bool:
     """Whether axes are three-dimensional."""
     return getattr(ax, "name", "") == "3d"
 
 
-def add_legend(axes: Sequence):
+def add_legend(axes: Sequence) -> Legend | None:
     """A legend of all labelled artists on the axes of one figure, each label once, to the right of them all.
 
     Parameters
@@ -130,7 +146,7 @@ def add_legend(axes: Sequence):
     return figure.legend(handles, labels, loc="outside right upper", fontsize="small", handlelength=2.8)
 
 
-def label_axes(ax, names: Sequence[str], units: Mapping[str, str]) -> None:
+def label_axes(ax: Axes, names: Sequence[str], units: Mapping[str, str]) -> None:
     """Names with units on the two or three axes."""
     for name, which in zip(names, "xyz", strict=False):
         ax.set(**{f"{which}label": with_unit(name, units)})

@@ -1,10 +1,18 @@
 """Bifurcation diagrams: branches solid where stable and dashed where not, bifurcations labelled."""
 
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
+from matplotlib.axes import Axes
 
-from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, Branch, BranchKind
+from fim_dynsys.analyze.bifurcation.branches import (
+    Bifurcation,
+    BifurcationKind,
+    Branch,
+    BranchKind,
+    Continuation,
+)
 from fim_dynsys.analyze.bifurcation.measured import DataBifurcations, MeasuredBifurcation
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
@@ -14,7 +22,9 @@ from fim_dynsys.plot.space import chosen_states
 _CIRCLES = 15  # along a branch of cycles
 
 
-def bifurcation_diagram(result, ax=None, *, state=0) -> Drawing:
+def bifurcation_diagram(
+    result: Continuation | DataBifurcations, ax: Axes | None = None, *, state: int | str = 0
+) -> Drawing:
     """One state over the parameter: solid where stable, dashed where not, grey where not backed by data.
 
     Cycles are drawn by their smallest and largest value, with filled circles where stable and open ones
@@ -62,7 +72,7 @@ def bifurcation_diagram(result, ax=None, *, state=0) -> Drawing:
     return Drawing((ax,), {name: tuple(found) for name, found in artists.items() if found})
 
 
-def _all_events(result) -> list:
+def _all_events(result: Continuation | DataBifurcations) -> list:
     """Bifurcations to mark: those of data in place of the same kinds of their continuation."""
     if not isinstance(result, DataBifurcations):
         return list(result.bifurcations)
@@ -70,7 +80,7 @@ def _all_events(result) -> list:
     return [*result.bifurcations, *(e for e in result.continuation.bifurcations if e.kind not in kinds)]
 
 
-def _tracks(ax, result: DataBifurcations, state: int) -> list:
+def _tracks(ax: Axes, result: DataBifurcations, state: int) -> list:
     """What was found at the measured values themselves."""
     artists = []
     for track in result.tracks:
@@ -86,13 +96,13 @@ def _tracks(ax, result: DataBifurcations, state: int) -> list:
     return artists
 
 
-def _ticks(ax, result: DataBifurcations) -> list:
+def _ticks(ax: Axes, result: DataBifurcations) -> list:
     look = {"linestyle": "", "marker": "|", "markersize": 9, "color": style.VERMILLION}
     place = {"transform": ax.get_xaxis_transform(), "zorder": style.DATA, "label": "measured values"}
     return ax.plot(result.values, np.full(len(result.values), 0.02), **look, **place)
 
 
-def _intervals(ax, result: DataBifurcations, state: int) -> list:
+def _intervals(ax: Axes, result: DataBifurcations, state: int) -> list:
     artists = []
     for event in result.bifurcations:
         if event.interval is not None:
@@ -105,7 +115,7 @@ def _intervals(ax, result: DataBifurcations, state: int) -> list:
     return artists
 
 
-def _branch(ax, branch: Branch, state: int) -> list:
+def _branch(ax: Axes, branch: Branch, state: int) -> list:
     cycles = branch.kind is BranchKind.CYCLES
     low, high = branch.low[:, state], branch.high[:, state]
     artists = []
@@ -124,7 +134,7 @@ def _branch(ax, branch: Branch, state: int) -> list:
     return artists
 
 
-def _stretches(branch: Branch):
+def _stretches(branch: Branch) -> Iterator[tuple[slice, bool, bool]]:
     """Rows of each stretch of a branch with one stability and one support, neighbours sharing a point.
 
     A piece between two points has the stability of the second: a bifurcation counts with the point before.
@@ -137,13 +147,13 @@ def _stretches(branch: Branch):
             yield slice(first, last + 1), bool(stable[first]), bool(backed[first])
 
 
-def _densified(path, n=16):
+def _densified(path: np.ndarray, n: int = 16) -> np.ndarray:
     """A polyline with n points on each of its pieces."""
     share = np.linspace(0.0, 1.0, n)[:, None, None]
     return ((1.0 - share) * path[:-1] + share * path[1:]).reshape(-1, 2)
 
 
-def _events(ax, events, state: int, curves) -> dict:
+def _events(ax: Axes, events: Sequence[Bifurcation], state: int, curves: np.ndarray) -> dict:
     """Marks and labels of the bifurcations, each label where it covers least."""
     marks, texts, taken = [], [], []
     for event in events:

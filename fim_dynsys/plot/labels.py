@@ -1,6 +1,11 @@
 """Labels beside points, where they cover least."""
 
+from typing import Any
+
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.text import Annotation
+from numpy.typing import ArrayLike
 
 from fim_dynsys.plot import style
 
@@ -10,7 +15,9 @@ _FREE = 7.0  # points between a label and anything else, where there is room
 _CORNERS = ((0, 0), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
-def place_label(ax, text: str, at, curves, taken: list, **look):
+def place_label(
+    ax: Axes, text: str, at: ArrayLike, curves: np.ndarray, taken: list, **look: Any
+) -> Annotation:
     """A text beside a point, on the side farthest from curves and from labels already placed.
 
     Parameters

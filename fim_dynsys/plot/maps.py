@@ -1,14 +1,19 @@
 """Maps over a plane of states: two fields side by side and their difference, uncertainty, support."""
 
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.contour import ContourSet
 
-from fim_dynsys.analyze.results import labels, resolve_region, unwrap
+from fim_dynsys.analyze.results import FieldLike, RegionLike, labels, resolve_region, unwrap
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.plot import flow, style
-from fim_dynsys.plot.canvas import Drawing, given_axes, label_axes, new_axes
+from fim_dynsys.plot.canvas import AxesLike, Drawing, given_axes, label_axes, new_axes
+from fim_dynsys.plot.flow import Grid
 from fim_dynsys.plot.objects import observations
 from fim_dynsys.regions import Region
 
@@ -16,7 +21,9 @@ _LEVELS = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])
 _PALETTE = "cividis"  # lightness grows evenly, in grey too
 
 
-def compare_fields(field, reference, *, region=None, ax=None) -> Drawing:
+def compare_fields(
+    field: FieldLike, reference: FieldLike, *, region: RegionLike | None = None, ax: AxesLike | None = None
+) -> Drawing:
     """Two planar fields side by side, and how far apart they are.
 
     The third panel shows |f - g| relative to the root mean square of the reference's |g| in the region,
@@ -66,7 +73,9 @@ def compare_fields(field, reference, *, region=None, ax=None) -> Drawing:
     return _finished(axes, artists, region, field)
 
 
-def uncertainty_map(field, *, region=None, ax=None) -> Drawing:
+def uncertainty_map(
+    field: FieldLike | EnsembleField, *, region: RegionLike | None = None, ax: Axes | None = None
+) -> Drawing:
     """How uncertain a planar field is: its standard deviation relative to its speed scale.
 
     Hatched is what the data do not back; for an ensemble, the data of its members on average.
@@ -112,7 +121,7 @@ def uncertainty_map(field, *, region=None, ax=None) -> Drawing:
     return _finished(axes, artists, region, first)
 
 
-def support_map(field, *, region=None, ax=None) -> Drawing:
+def support_map(field: FieldLike, *, region: RegionLike | None = None, ax: Axes | None = None) -> Drawing:
     """How well the data back a planar field: its support, with the edge at 0.5, and the data.
 
     Parameters
@@ -154,7 +163,7 @@ def _check_planar(field: VectorField, who: str) -> None:
         raise ValueError(f"{who}: expected a field of two states, got {field.dim} ({field!r}).")
 
 
-def _spread(ensemble, points):
+def _spread(ensemble: EnsembleField, points: np.ndarray) -> np.ndarray:
     """Weighted standard deviation of the members' velocities at points ``(n, n, 2)``."""
     velocity = np.stack([member(points) for member in ensemble])
     weights = ensemble.weights[:, None, None, None]
@@ -162,7 +171,7 @@ def _spread(ensemble, points):
     return np.sqrt(np.sum(weights * (velocity - mean) ** 2, axis=0))
 
 
-def _levels(ax, grid, values, label):
+def _levels(ax: Axes, grid: Grid, values: np.ndarray, label: str) -> ContourSet:
     """Filled contours on a logarithmic scale of fixed levels, so that pictures compare."""
     from matplotlib.colors import BoundaryNorm
 
@@ -175,7 +184,9 @@ def _levels(ax, grid, values, label):
     return image
 
 
-def _finished(axes, artists, region: Region, field) -> Drawing:
+def _finished(
+    axes: tuple[Axes, ...], artists: Mapping[str, Sequence[Artist]], region: Region, field: VectorField
+) -> Drawing:
     names, units = labels(field).values()
     for panel in axes:
         panel.set(xlim=(region.low[0], region.high[0]), ylim=(region.low[1], region.high[1]))

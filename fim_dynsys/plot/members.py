@@ -1,6 +1,7 @@
 """What an ensemble agrees on: each object in every member, where it lies on average, and how surely."""
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse
 from scipy.special import chdtri
 
@@ -10,12 +11,12 @@ from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing
 from fim_dynsys.plot.labels import place_label
 from fim_dynsys.plot.objects import marks
-from fim_dynsys.plot.space import Space
+from fim_dynsys.plot.space import Space, States
 
 _LEVEL = 0.9
 
 
-def member_objects(result: MemberResults, ax=None, *, states=None) -> Drawing:
+def member_objects(result: MemberResults, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Objects of an ensemble: dots for members, or thin orbits; a mark and a 90 % ellipse for each group.
 
     Beside each stands the probability that it exists; the mark is that of the most probable kind. The
@@ -114,7 +115,7 @@ def _probabilities(space: Space, result: MemberResults) -> list:
     return texts
 
 
-def _place(group: Group, result: MemberResults):
+def _place(group: Group, result: MemberResults) -> np.ndarray:
     """Where the label of an object belongs: a fixed point itself, the first point of a member's orbit."""
     first = result.results[group.member[0]]
     if not hasattr(first, "orbits"):

@@ -1,12 +1,19 @@
 """What lies in state space: fixed points, nullclines, cycles, manifolds, sections and observations."""
 
-import numpy as np
+from collections.abc import Iterator
 
-from fim_dynsys.analyze.cycles.periodic import CycleKind
+import numpy as np
+from matplotlib.axes import Axes
+
+from fim_dynsys.analyze.cycles.periodic import CycleKind, LimitCycles
+from fim_dynsys.analyze.cycles.sections import PoincareSection
 from fim_dynsys.analyze.equilibria.kinds import Kind
+from fim_dynsys.analyze.equilibria.points import FixedPoints
+from fim_dynsys.analyze.phase_space.invariant import Manifolds
+from fim_dynsys.analyze.phase_space.nullcline import Nullclines
 from fim_dynsys.plot import style
-from fim_dynsys.plot.canvas import Drawing
-from fim_dynsys.plot.space import Space
+from fim_dynsys.plot.canvas import Drawing, Look
+from fim_dynsys.plot.space import Space, States
 from fim_dynsys.trajectories import Trajectories
 
 NOT_BACKED = " (not backed)"
@@ -21,7 +28,7 @@ _CYCLES = {
 }
 
 
-def fixed_points(result, ax=None, *, states=None) -> Drawing:
+def fixed_points(result: FixedPoints, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Fixed points: filled where stable, open where unstable, half-filled saddles.
 
     Squares where the flow turns round them, circles where it does not, a ring with a dot for centres, a
@@ -39,12 +46,12 @@ def fixed_points(result, ax=None, *, states=None) -> Drawing:
     return space.drawing({"fixed points": artists})
 
 
-def _order(look):
+def _order(look: tuple[Kind, bool]) -> tuple[int, bool]:
     kind, firm = look
     return list(Kind).index(kind), not firm
 
 
-def marks(space: Space, points, kind: Kind, firm: bool) -> list:
+def marks(space: Space, points: np.ndarray, kind: Kind, firm: bool) -> list:
     """Marks of fixed points of one kind, the first of them labelled; whole even at the edge of the axes."""
     looks = style.fixed_point(kind.name, style.BLACK if firm else style.GREY)
     # A mark on the frame is drawn whole; one beyond it must not appear at all. Layouts cannot measure artists
@@ -60,7 +67,7 @@ def marks(space: Space, points, kind: Kind, firm: bool) -> list:
     return artists
 
 
-def nullclines(result, ax=None, *, states=None) -> Drawing:
+def nullclines(result: Nullclines, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Nullclines: a colour and dash pattern for each state, a line for each branch, thin where not backed."""
     states = result.states if states is None else states
     space = Space.opened(ax, states, result.state_names, result.units, "nullclines")
@@ -81,7 +88,7 @@ def nullclines(result, ax=None, *, states=None) -> Drawing:
     return space.drawing({"nullclines": artists})
 
 
-def limit_cycles(result, ax=None, *, states=None) -> Drawing:
+def limit_cycles(result: LimitCycles, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Periodic orbits: stable ones solid, others dashed, an arrow along each; grey if not backed all round.
 
     Thin are orbits of saddle type, which may be many, and those of families round a centre.
@@ -101,13 +108,13 @@ def limit_cycles(result, ax=None, *, states=None) -> Drawing:
     return space.drawing({"cycles": artists, "cycle arrows": arrows})
 
 
-def _cycle_name(kind, period, periods) -> str:
+def _cycle_name(kind: CycleKind, period: float, periods: np.ndarray) -> str:
     if len(periods) <= _NAMED:
         return f"{kind.value} cycle, T = {period:.4g}"
     return f"{len(periods)} {kind.value} cycles, T = {periods.min():.4g} to {periods.max():.4g}"
 
 
-def manifolds(result, ax=None, *, states=None) -> Drawing:
+def manifolds(result: Manifolds, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Branches of invariant manifolds: stable ones solid, unstable ones dashed, arrows along the flow.
 
     Grey where not backed by data. On axes of its own the fixed points are drawn too.
@@ -133,7 +140,7 @@ def manifolds(result, ax=None, *, states=None) -> Drawing:
     return space.drawing(found)
 
 
-def _by_support(path, support):
+def _by_support(path: np.ndarray, support: np.ndarray) -> Iterator[tuple[bool, np.ndarray]]:
     """The path where it is backed by data, and where it is not, the rest of each NaN."""
     backed = support >= style.SUPPORTED
     loose = ~backed
@@ -144,7 +151,7 @@ def _by_support(path, support):
             yield firm, np.where(rows[:, None], path, np.nan)
 
 
-def arrow(space: Space, path, color) -> list:
+def arrow(space: Space, path: np.ndarray, color: str) -> list:
     """An arrow head half way along a path, in its direction; none on three-dimensional axes."""
     path = path[space.inside(path)]
     if len(space.states) != 2 or len(path) < 3:
@@ -157,7 +164,7 @@ def arrow(space: Space, path, color) -> list:
     return [space.ax.annotate("", head, tail, arrowprops=look, zorder=style.CURVES)]
 
 
-def section(result, ax=None, *, states=None) -> Drawing:
+def section(result: PoincareSection, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Points of a Poincare section, in the states that run most along its plane; grey where not backed."""
     if ax is None and states is None and len(result.state_names) > 2:
         states = np.sort(np.argsort(np.abs(result.normal), stable=True)[:2])
@@ -172,7 +179,7 @@ def section(result, ax=None, *, states=None) -> Drawing:
     return space.drawing({"section": artists})
 
 
-def paths(trajectories: Trajectories, ax=None, *, states=None) -> Drawing:
+def paths(trajectories: Trajectories, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Trajectories in state space: dots where observed, lines where simulated; ticks for a single state."""
     if "status" not in trajectories.coords:
         return observations(trajectories, ax, states=states)
@@ -180,13 +187,17 @@ def paths(trajectories: Trajectories, ax=None, *, states=None) -> Drawing:
     return _trajectories(trajectories, ax, states, "simulated", look)
 
 
-def observations(trajectories: Trajectories, ax=None, *, states=None) -> Drawing:
+def observations(
+    trajectories: Trajectories, ax: Axes | None = None, *, states: States | None = None
+) -> Drawing:
     """Trajectories in state space as dots, or as ticks for a single state."""
     look = {"color": style.VERMILLION, "linestyle": "", "marker": ".", "markersize": 4, "label": "data"}
     return _trajectories(trajectories, ax, states, "data", look)
 
 
-def _trajectories(trajectories, ax, states, name, look) -> Drawing:
+def _trajectories(
+    trajectories: Trajectories, ax: Axes | None, states: States | None, name: str, look: Look
+) -> Drawing:
     space = Space.opened(ax, states, trajectories.state_names, trajectories.units, name)
     if len(space.states) == 1:
         look = look | {"linestyle": "", "marker": "|", "markersize": 12}

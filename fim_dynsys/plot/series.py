@@ -1,11 +1,15 @@
 """Time series: observations, simulations and the bands of ensembles, one panel for each state."""
 
-import numpy as np
+from collections.abc import Iterator
 
-from fim_dynsys.analyze.results import unwrap
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from fim_dynsys.analyze.results import FieldLike, unwrap
 from fim_dynsys.plot import style
-from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
-from fim_dynsys.plot.space import chosen_states
+from fim_dynsys.plot.canvas import AxesLike, Drawing, add_legend, given_axes, new_axes, with_unit
+from fim_dynsys.plot.space import States, chosen_states
 from fim_dynsys.simulation.problem import FAILURES, Status
 from fim_dynsys.trajectories import Trajectories
 
@@ -13,7 +17,15 @@ _BANDS = ((0.05, 0.95, 0.18), (0.25, 0.75, 0.3))
 _ENOUGH = 0.9  # share of members that must have a value for a band to be drawn
 
 
-def time_series(data=None, simulated=None, ensemble=None, *, ax=None, states=None, field=None) -> Drawing:
+def time_series(
+    data: Trajectories | None = None,
+    simulated: Trajectories | None = None,
+    ensemble: Trajectories | None = None,
+    *,
+    ax: AxesLike | None = None,
+    states: States | None = None,
+    field: FieldLike | None = None,
+) -> Drawing:
     """States against time: observations as marks, simulations as lines, ensembles as bands.
 
     A simulation that failed ends in a cross with its status. Bands hold the middle 50 % and 90 % of the
@@ -80,14 +92,16 @@ def _suffix(k: int, n: int) -> str:
     return f" {k}" if n > 1 else ""
 
 
-def _marks(ax, data, state):
+def _marks(ax: Axes, data: Trajectories, state: int) -> Iterator[tuple[str, Artist]]:
     for k, (t, x) in enumerate(data.arrays()):
         look = _look(k, "color", "marker") | {"linestyle": "", "markersize": 3.5, "fillstyle": "none"}
         label = f"observed{_suffix(k, len(data))}"
         yield "data", ax.plot(t, x[:, state], **look, zorder=style.DATA, label=label)[0]
 
 
-def _lines(ax, simulated, state, field):
+def _lines(
+    ax: Axes, simulated: Trajectories, state: int, field: FieldLike | None
+) -> Iterator[tuple[str, Artist]]:
     for k, (t, x) in enumerate(simulated.arrays()):
         look = _look(k, "color", "linestyle")
         label = f"simulated{_suffix(k, len(simulated))}"
@@ -105,7 +119,7 @@ def _lines(ax, simulated, state, field):
             yield "stopped", _stop(ax, t, x[:, state], Status(simulated.status[k]))
 
 
-def _with_neighbours(mask):
+def _with_neighbours(mask: np.ndarray) -> np.ndarray:
     """The mask widened by one on each side, so that two stretches of a line meet."""
     wide = mask.copy()
     wide[1:] |= mask[:-1]
@@ -113,14 +127,14 @@ def _with_neighbours(mask):
     return wide
 
 
-def _stop(ax, t, x, status):
+def _stop(ax: Axes, t: np.ndarray, x: np.ndarray, status: Status) -> Artist:
     last = np.flatnonzero(np.isfinite(x))[-1]
     look = {"color": style.BLACK, "marker": "x", "markersize": 7, "linestyle": "", "zorder": style.POINTS}
     label = f"stopped: {status.name.lower().replace('_', ' ')}"
     return ax.plot(t[last], x[last], **look, label=label)[0]
 
 
-def _bands(ax, ensemble, state):
+def _bands(ax: Axes, ensemble: Trajectories, state: int) -> Iterator[tuple[str, Artist]]:
     if "member" not in ensemble.coords:
         raise ValueError(
             f"time_series: expected trajectories with a coordinate 'member' as ensemble, got "

@@ -1,6 +1,7 @@
 """Spectra and maps: eigenvalues, Floquet multipliers, Lyapunov exponents as they converge, returns."""
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from fim_dynsys.analyze.cycles.periodic import LimitCycles
 from fim_dynsys.analyze.cycles.sections import PoincareSection
@@ -8,14 +9,14 @@ from fim_dynsys.analyze.equilibria.points import FixedPoints
 from fim_dynsys.analyze.exponents import LyapunovSpectrum
 from fim_dynsys.analyze.results import cell
 from fim_dynsys.plot import style
-from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
+from fim_dynsys.plot.canvas import AxesLike, Drawing, add_legend, given_axes, new_axes, with_unit
 from fim_dynsys.plot.space import chosen_states
 
 # Modulus of a multiplier from which the plane is logarithmic outside the unit circle.
 _FARTHEST = 4.0
 
 
-def spectrum(result, ax=None) -> Drawing:
+def spectrum(result: FixedPoints | LimitCycles, ax: Axes | None = None) -> Drawing:
     """Eigenvalues of fixed points with the line Re = 0, or Floquet multipliers with the unit circle.
 
     Marks are filled where the eigenvalue (or multiplier) is stable and open where it is not; there is one
@@ -54,7 +55,7 @@ def spectrum(result, ax=None) -> Drawing:
     return Drawing((ax,), {name: tuple(found) for name, found in artists.items() if len(found)})
 
 
-def _eigenvalues(ax, result) -> dict:
+def _eigenvalues(ax: Axes, result: FixedPoints) -> dict:
     values, errors = [], []
     negligible = 1e-9 * result.region.size
     for k, (x, kind, eigenvalues) in enumerate(zip(result.x, result.kind, result.eigenvalues, strict=True)):
@@ -70,7 +71,7 @@ def _eigenvalues(ax, result) -> dict:
     return {"values": values, "errors": errors, "border": (border,)}
 
 
-def _multipliers(ax, result) -> dict:
+def _multipliers(ax: Axes, result: LimitCycles) -> dict:
     angle = np.linspace(0.0, 2.0 * np.pi, 361)
     border = ax.plot(np.cos(angle), np.sin(angle), color=style.BLACK, linewidth=1.0, zorder=style.FLOW)
     trivial, values, largest = [], [], 1.0
@@ -89,7 +90,7 @@ def _multipliers(ax, result) -> dict:
     return {"values": values, "trivial": trivial, "border": border}
 
 
-def _marks(ax, k, values, stable, label) -> list:
+def _marks(ax: Axes, k: int, values: np.ndarray, stable: np.ndarray, label: str) -> list:
     look = {key: style.SERIES[k % len(style.SERIES)][key] for key in ("color", "marker")}
     artists = []
     for chosen, face in ((stable, look["color"]), (~stable, "white")):
@@ -100,7 +101,7 @@ def _marks(ax, k, values, stable, label) -> list:
     return artists
 
 
-def lyapunov_convergence(result: LyapunovSpectrum, ax=None) -> Drawing:
+def lyapunov_convergence(result: LyapunovSpectrum, ax: AxesLike | None = None) -> Drawing:
     """Running estimates of the Lyapunov exponents, one panel for each, with final values and 95 % intervals.
 
     Parameters
@@ -131,7 +132,7 @@ def lyapunov_convergence(result: LyapunovSpectrum, ax=None) -> Drawing:
     return Drawing(axes, {name: tuple(found) for name, found in artists.items()})
 
 
-def return_map(result: PoincareSection, coordinate=0, ax=None) -> Drawing:
+def return_map(result: PoincareSection, coordinate: int | str = 0, ax: Axes | None = None) -> Drawing:
     """Each crossing of a section against the one before, in one state, with the diagonal.
 
     Parameters

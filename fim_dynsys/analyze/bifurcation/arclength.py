@@ -1,8 +1,10 @@
 """continuation: equilibria of a family over its parameter, their bifurcations and the cycles born there."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
 from fim_dynsys.analyze.bifurcation.branches import (
@@ -22,8 +24,9 @@ from fim_dynsys.analyze.bifurcation.normal_forms import (
     solve_hopf,
 )
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd, Jumped, Linear, Point, Problem, corrected, trace
-from fim_dynsys.analyze.results import Effort, resolve_region
+from fim_dynsys.analyze.results import Effort, RegionLike, resolve_region
 from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.regions import Region
 
 EXACT = 1e-8
 """Largest scaled imperfection of a branch point that is called one."""
@@ -33,7 +36,15 @@ _NEAR = 0.1  # share of a branch's median distance |Re lambda| below which a min
 
 
 def continuation(
-    family, x0, p_range, region=None, *, p0=None, cycles=True, max_points=500, budget=10_000_000
+    family: FieldFamily,
+    x0: ArrayLike,
+    p_range: tuple[float, float],
+    region: RegionLike | None = None,
+    *,
+    p0: ArrayLike | None = None,
+    cycles: bool = True,
+    max_points: int = 500,
+    budget: int = 10_000_000,
 ) -> Continuation:
     """Follow equilibria of a family over its parameter, round folds and through branch points.
 
@@ -83,7 +94,13 @@ def continuation(
     return follow(equations, roots, cycles, max_points, budget)
 
 
-def follow(equations, roots, cycles=True, max_points=500, budget=10_000_000) -> Continuation:
+def follow(
+    equations: Equations,
+    roots: Sequence[np.ndarray],
+    cycles: bool = True,
+    max_points: int = 500,
+    budget: int = 10_000_000,
+) -> Continuation:
     """Follow the branches through known equilibria; see `continuation`.
 
     Parameters
@@ -136,21 +153,21 @@ class _Curve(Problem):
     located_to = 1e-4
     may_close = True
 
-    def __init__(self, equations):
+    def __init__(self, equations: Equations) -> None:
         self.equations = equations
         self.metric = np.ones(equations.family.dim + 1)
 
-    def linearise(self, u, row):
+    def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
         f, matrix = self.equations.values(u), self.equations.matrix(u)
         bordered = np.vstack([matrix, row])
 
-        def newton(c):
+        def newton(c: float) -> np.ndarray:
             try:
                 return np.linalg.solve(bordered, np.append(-f, c))
             except np.linalg.LinAlgError:
                 return np.full(len(u), np.nan)
 
-        def null():
+        def null() -> np.ndarray:
             try:
                 return np.linalg.solve(bordered, np.append(np.zeros(len(f)), 1.0))
             except np.linalg.LinAlgError:
@@ -159,12 +176,12 @@ class _Curve(Problem):
 
         return Linear(newton, null, lambda: np.linalg.slogdet(bordered)[0], (f, matrix[:, :-1]))
 
-    def start(self, u, tangent):
+    def start(self, u: np.ndarray, tangent: np.ndarray) -> Point:
         """A root as the first point of a trace."""
         tangent = tangent / np.linalg.norm(tangent)
         return self.observe(u, tangent, self.linearise(u, tangent))
 
-    def observe(self, u, tangent, linear):
+    def observe(self, u: np.ndarray, tangent: np.ndarray, linear: Linear) -> Point:
         f, jac = linear.info
         values = np.linalg.eigvals(jac)
         info = _Info(
@@ -176,18 +193,20 @@ class _Curve(Problem):
             tests["hopf"] = float(np.prod(pairs / np.abs(values).max()).real)
         return Point(u, tangent, tests, info)
 
-    def margins(self, point):
+    def margins(self, point: Point) -> dict[BranchEnd, float]:
         _, p = self.equations.unscaled(point.u[:-1], point.u[-1])
         return {
             BranchEnd.P_RANGE: self.equations.room_in_range(p),
             BranchEnd.REGION: self.equations.room_in_region(point.u[:-1]),
         }
 
-    def suspicious(self, before, after):
+    def suspicious(self, before: Point, after: Point) -> bool:
         change = abs(after.info.n_unstable - before.info.n_unstable)
         return change > 1 and not before.tests["hopf"] * after.tests["hopf"] < 0
 
-    def identify(self, changed, before, located, fine):
+    def identify(
+        self, changed: set[str], before: Point, located: Point, fine: bool
+    ) -> list[tuple[Point, Bifurcation]]:
         near = 10 * np.linalg.norm(located.u - before.u) + 1e-3
         try:
             if "branch" in changed:
@@ -203,17 +222,17 @@ class _Curve(Problem):
         distance = np.abs(located.info.eigenvalues.real).min() * self.equations.time
         return [self._event(located, before, located.u, BifurcationKind.DEGENERATE, distance)]
 
-    def _branch_point(self, located, before, near):
+    def _branch_point(self, located: Point, before: Point, near: float) -> tuple[Point, Bifurcation]:
         u, residual = solve_branch_point(self.equations, located.u)
         _demand(residual < EXACT and np.linalg.norm(u - located.u) < near)
         return self._event(located, before, u, BifurcationKind.BRANCH_POINT, residual)
 
-    def _fold(self, located, before, near):
+    def _fold(self, located: Point, before: Point, near: float) -> tuple[Point, Bifurcation]:
         u, residual = solve_fold(self.equations, located.u)
         _demand(np.linalg.norm(u - located.u) < near)
         return self._event(located, before, u, BifurcationKind.FOLD, residual)
 
-    def _hopf(self, located, before, near):
+    def _hopf(self, located: Point, before: Point, near: float) -> list[tuple[Point, Bifurcation]]:
         values = located.info.eigenvalues * self.equations.time
         sums = np.abs(np.add.outer(values, values)) + np.diag(np.full(len(values), np.inf))
         i, j = np.unravel_index(np.argmin(sums), sums.shape)
@@ -237,7 +256,15 @@ class _Curve(Problem):
             )
         ]
 
-    def _event(self, located, before, u, kind, residual, **more):
+    def _event(
+        self,
+        located: Point,
+        before: Point,
+        u: np.ndarray,
+        kind: BifurcationKind,
+        residual: float,
+        **more: float,
+    ) -> tuple[Point, Bifurcation]:
         row = self.metric * before.tangent
         exact = self.observe(u, located.tangent, self.linearise(u, row))
         x, p = self.equations.unscaled(u[:-1], u[-1])
@@ -247,7 +274,7 @@ class _Curve(Problem):
         return replace(exact, info=info), event
 
 
-def _demand(condition):
+def _demand(condition: bool) -> None:
     if not condition:
         raise FloatingPointError("converged elsewhere")
 
@@ -255,7 +282,7 @@ def _demand(condition):
 class _Explorer:
     """Follows branches of equilibria from starts and from the branch points on the way."""
 
-    def __init__(self, equations, max_points, budget):
+    def __init__(self, equations: Equations, max_points: int, budget: int) -> None:
         self.equations, self.curve = equations, _Curve(equations)
         self.max_points, self.budget = max_points, budget
         self.iterations = 0
@@ -263,12 +290,12 @@ class _Explorer:
         self.crossings = []  # [branch point's u, tangents followed there]
         self.curves = []
 
-    def spend(self, iterations):
+    def spend(self, iterations: int) -> bool:
         """Note Newton iterations; tells whether the budget allows more."""
         self.iterations += iterations
         return self.equations.points < self.budget
 
-    def explore(self, u):
+    def explore(self, u: np.ndarray) -> None:
         """Follow the branch through a root, and those that cross it."""
         if any(_lies_on(u, curve) for curve in self.curves):
             return
@@ -283,7 +310,7 @@ class _Explorer:
                 self._follow(u, across)
             done += 1
 
-    def _follow(self, u, tangent):
+    def _follow(self, u: np.ndarray, tangent: np.ndarray) -> None:
         ahead = trace(self.curve, self.curve.start(u, tangent), self.spend, self.max_points)
         points, events, end = ahead.points, ahead.events, ahead.end
         if end is not BranchEnd.CLOSED:
@@ -302,7 +329,7 @@ class _Explorer:
         self.curves.append(np.array([point.u for point in points]))
         self.branches.append(self._branch(points, [event for _, event in events], ends))
 
-    def _is_new(self, point, event):
+    def _is_new(self, point: Point, event: Bifurcation) -> bool:
         """Whether an event is no branch point known from another branch; its tangents are noted."""
         if event.kind is not BifurcationKind.BRANCH_POINT:
             return True
@@ -313,7 +340,9 @@ class _Explorer:
         self.crossings.append((point.u, [point.tangent]))
         return True
 
-    def _near_misses(self, points, events):
+    def _near_misses(
+        self, points: list[Point], events: list[tuple[int, Bifurcation]]
+    ) -> list[tuple[int, Bifurcation]]:
         """Minima of the distance |Re lambda| that are small and yet no bifurcation."""
         distance = np.array([_distance(point) for point in points])
         taken = {i for i, _ in events}
@@ -334,11 +363,11 @@ class _Explorer:
                 found.append((k, Bifurcation(kind, p, x, residual, point.info.eigenvalues, support)))
         return found
 
-    def _closest(self, before, middle, after):
+    def _closest(self, before: Point, middle: Point, after: Point) -> Point:
         """The point of least distance between two neighbours of a minimum."""
         reach = float(before.tangent @ (after.u - before.u))
 
-        def distance(sigma):
+        def distance(sigma: float) -> float:
             outcome = corrected(self.curve, before, sigma, self.spend)
             return np.inf if outcome is None else _distance(outcome[0])
 
@@ -346,7 +375,9 @@ class _Explorer:
         outcome = corrected(self.curve, before, best, self.spend)
         return middle if outcome is None or _distance(outcome[0]) > _distance(middle) else outcome[0]
 
-    def _branch(self, points, events, ends):
+    def _branch(
+        self, points: list[Point], events: list[Bifurcation], ends: tuple[BranchEnd, BranchEnd]
+    ) -> Branch:
         states = [self.equations.unscaled(point.u[:-1], point.u[-1]) for point in points]
         return Branch(
             kind=BranchKind.EQUILIBRIA,
@@ -361,16 +392,16 @@ class _Explorer:
         )
 
 
-def _distance(point):
+def _distance(point: Point) -> float:
     return float(np.abs(point.info.eigenvalues.real).min())
 
 
-def _parallel(a, b):
+def _parallel(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two directions span an angle of less than 15 degrees."""
     return abs(a @ b) > 0.966 * np.linalg.norm(a) * np.linalg.norm(b)
 
 
-def _lies_on(u, curve):
+def _lies_on(u: np.ndarray, curve: np.ndarray) -> bool:
     """Whether a point lies on a polyline, up to the sagitta of the steps."""
     start, way = curve[:-1], np.diff(curve, axis=0)
     square = np.maximum((way**2).sum(axis=1), 1e-300)
@@ -379,7 +410,13 @@ def _lies_on(u, curve):
     return bool((miss < 2e-3 * max(1.0, np.linalg.norm(u))).any())
 
 
-def _checked(family, x0, p_range, p0, region):
+def _checked(
+    family: FieldFamily,
+    x0: ArrayLike,
+    p_range: tuple[float, float],
+    p0: ArrayLike | None,
+    region: RegionLike | None,
+) -> tuple[np.ndarray, tuple[float, float], np.ndarray, Region | None]:
     if not isinstance(family, FieldFamily):
         raise TypeError(
             f"continuation: expected a FieldFamily, got {type(family).__name__}; make one with "

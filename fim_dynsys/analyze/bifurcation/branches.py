@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
-from fim_dynsys.analyze.results import Result
+from fim_dynsys.analyze.results import Result, Table, Variables
 
 
 class BifurcationKind(enum.StrEnum):
@@ -117,19 +117,19 @@ class Branch:
     orbits: tuple[np.ndarray, ...] | None = None
 
     @property
-    def low(self):
+    def low(self) -> np.ndarray:
         """Smallest value of each state, (n, d): the equilibrium itself, or over the cycle."""
         return self.x if self.orbits is None else np.array([orbit.min(axis=0) for orbit in self.orbits])
 
     @property
-    def high(self):
+    def high(self) -> np.ndarray:
         """Largest value of each state, (n, d)."""
         return self.x if self.orbits is None else np.array([orbit.max(axis=0) for orbit in self.orbits])
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.p)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return (
             f"Branch({self.kind.value}, {len(self)} points, p from {self.p.min():.5g} to {self.p.max():.5g}, "
             f"{len(self.bifurcations)} bifurcations, ends: {self.ends[0].value}; {self.ends[1].value})"
@@ -150,6 +150,8 @@ class Continuation(Result):
         Equilibria first, then cycles.
     """
 
+    drawn_by = "fim_dynsys.plot.diagrams:bifurcation_diagram"
+
     parameter: str
     p_range: tuple[float, float]
     branches: tuple[Branch, ...]
@@ -169,7 +171,7 @@ class Continuation(Result):
         """The branches of cycles."""
         return tuple(branch for branch in self.branches if branch.kind is BranchKind.CYCLES)
 
-    def _rows(self):
+    def _rows(self) -> Table:
         columns = ["branch", "kind", self.parameter, *self.state_names, "period", "l1", "residual", "support"]
         rows = [
             [i, b.kind, b.p, *b.x, b.period, b.lyapunov_coefficient, b.residual, b.support]
@@ -178,24 +180,24 @@ class Continuation(Result):
         ]
         return columns, rows
 
-    def _headline(self):
+    def _headline(self) -> str:
         low, high = self.p_range
         return (
             f"{len(self.bifurcations)} bifurcations on {len(self.branches)} branches, "
             f"{self.parameter} from {low:g} to {high:g}"
         )
 
-    def _notes(self):
+    def _notes(self) -> list[str]:
         return [f"branch {i}: {branch!r}" for i, branch in enumerate(self.branches)] + super()._notes()
 
-    def _variables(self):
+    def _variables(self) -> Variables:
         branches, d = self.branches, len(self.state_names)
         index = np.repeat(np.arange(len(branches)), [len(b) for b in branches])
         events = [(i, b) for i, branch in enumerate(branches) for b in branch.bifurcations]
         kinds = np.empty(len(events), dtype=object)
         kinds[:] = [b.kind for _, b in events]
 
-        def joined(name, shape=()):
+        def joined(name: str, shape: tuple[int, ...] = ()) -> np.ndarray:
             return np.concatenate([np.zeros((0, *shape)), *(getattr(b, name) for b in branches)])
 
         by_point, by_event = ("point",), ("bifurcation",)

@@ -1,5 +1,6 @@
 """Branches of cycles by orthogonal collocation, from Hopf points on, and the bifurcations on them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import comb
@@ -7,7 +8,17 @@ from math import comb
 import numpy as np
 
 from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind, Branch, BranchKind
-from fim_dynsys.analyze.bifurcation.tracing import BranchEnd, Jumped, Linear, Point, Problem, trace
+from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.analyze.bifurcation.tracing import (
+    BranchEnd,
+    Jumped,
+    Linear,
+    Point,
+    Problem,
+    Spend,
+    Trace,
+    trace,
+)
 
 _DEGREE = 4  # of the piecewise polynomials; errors at the mesh points fall as h^8
 _INTERVALS = 30
@@ -24,7 +35,9 @@ _UPRIGHT = 1e-10  # slope of the branch in p that is taken for none, as in famil
 _NEIGHBOUR = 0.05  # scaled distance in which two Hopf points are the same
 
 
-def follow_cycles(equations, branches, spend, max_points):
+def follow_cycles(
+    equations: Equations, branches: Sequence[Branch], spend: Spend, max_points: int
+) -> list[Branch]:
     """Branches of cycles from the Hopf points of branches of equilibria.
 
     Parameters
@@ -89,7 +102,7 @@ class _Cycles(Problem):
     located_to = 1e-10
     may_close = False
 
-    def __init__(self, equations, hopf):
+    def __init__(self, equations: Equations, hopf: Bifurcation) -> None:
         self.equations = equations
         self.d = equations.family.dim
         self.mesh = np.linspace(0.0, 1.0, _INTERVALS + 1)
@@ -105,7 +118,7 @@ class _Cycles(Problem):
         self.direction /= np.sqrt(self.product(self.direction, self.direction))
         self._refer_to(self.direction)
 
-    def start(self, hopf):
+    def start(self, hopf: Bifurcation) -> Point:
         """The Hopf point as a cycle of no size; equations are singular there, so nothing is tested."""
         multipliers = np.exp(hopf.eigenvalues * hopf.period)
         on_circle = np.argsort(np.abs(np.abs(multipliers) - 1.0))[:2]
@@ -117,23 +130,23 @@ class _Cycles(Problem):
         return Point(self.rest, self.direction, {}, info)
 
     @staticmethod
-    def _critical(jac, omega):
+    def _critical(jac: np.ndarray, omega: float) -> np.ndarray:
         values, vectors = np.linalg.eig(jac)
         return vectors[:, np.argmin(np.abs(values - 1j * omega))]
 
     # ---------------------------------------------------------------- representation
 
-    def _nodes(self):
+    def _nodes(self) -> np.ndarray:
         """Times of the N m independent nodes."""
         inner = np.arange(_DEGREE) / _DEGREE
         return (self.mesh[:-1, None] + np.diff(self.mesh)[:, None] * inner).ravel()
 
-    def _pieces(self, u):
+    def _pieces(self, u: np.ndarray) -> np.ndarray:
         """States at all nodes of each interval, both ends included, (N, m + 1, d)."""
         x = u[:-2].reshape(-1, _DEGREE, self.d)
         return np.concatenate([x, np.roll(x[:, :1], -1, axis=0)], axis=1)
 
-    def _refer_to(self, u):
+    def _refer_to(self, u: np.ndarray) -> None:
         """Fix the phase by the cycle u: the integral of <x, u'> is to stay what it is for x = u."""
         values, slopes, weights = _gauss()
         rates = np.einsum("ck,jkd->jcd", slopes, self._pieces(u))
@@ -145,18 +158,18 @@ class _Cycles(Problem):
         self.phase_value = float(self.phase @ u[:-2])
         self.shape = self._deviation(u)
 
-    def _deviation(self, u):
+    def _deviation(self, u: np.ndarray) -> np.ndarray:
         """States (N m, d) minus their mean over the nodes."""
         x = u[:-2].reshape(-1, self.d)
         return x - x.mean(axis=0)
 
-    def centre(self, u):
+    def centre(self, u: np.ndarray) -> np.ndarray:
         """Scaled mean state over the nodes, and the scaled parameter."""
         return np.append(u[:-2].reshape(-1, self.d).mean(axis=0), u[-1])
 
     # ---------------------------------------------------------------- linear algebra
 
-    def linearise(self, u, row):
+    def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
         """Condensed Newton matrix: interior nodes, then most left ends of intervals, are eliminated.
 
         What remains are the left ends of `_SEGMENTS` intervals, log T and p, as in multiple shooting.
@@ -181,18 +194,18 @@ class _Cycles(Problem):
         condensed[n:] = [border[:-1] for border in borders]
         phase_defect = float(self.phase @ u[:-2]) - self.phase_value
 
-        def newton(c):
+        def newton(c: float) -> np.ndarray:
             load = [-phase_defect - borders[0][-1], c - borders[1][-1]]
             reduced = np.linalg.solve(condensed, np.append(across[:, :, -1].ravel(), load))
             return self._expanded(reduced, inner, left, 1.0)
 
-        def null():
+        def null() -> np.ndarray:
             reduced = np.linalg.solve(condensed, np.append(np.zeros(n + 1), 1.0))
             return self._expanded(reduced, inner, left, 0.0)
 
         return Linear(newton, null, lambda: np.linalg.slogdet(condensed)[0], across[:, :, :d])
 
-    def _collocated(self, u):
+    def _collocated(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Residual (N, m d) at the Gauss points and its derivatives by nodes, log T and p."""
         equations, d = self.equations, self.d
         values, slopes, _ = _gauss()
@@ -217,7 +230,7 @@ class _Cycles(Problem):
             (-h * period * by_p).reshape(flat),
         )
 
-    def _condensed_row(self, border, inner, left):
+    def _condensed_row(self, border: np.ndarray, inner: np.ndarray, left: np.ndarray) -> np.ndarray:
         """A row over all unknowns as one over segment ends, log T and p, and what the residual adds."""
         d = self.d
         by_node = border[:-2].reshape(-1, _DEGREE, d)
@@ -229,7 +242,7 @@ class _Cycles(Problem):
         by_segment = np.einsum("sgi,sgia->sa", at_left, left)
         return np.concatenate([by_segment[:, :d].ravel(), by_segment[:, d:].sum(axis=0) + rest])
 
-    def _expanded(self, reduced, inner, left, load):
+    def _expanded(self, reduced: np.ndarray, inner: np.ndarray, left: np.ndarray, load: float) -> np.ndarray:
         """All unknowns from segment ends, log T and p; `load` is 1 with the residual and 0 without."""
         d = self.d
         rest = np.append(reduced[-2:], load)
@@ -242,7 +255,7 @@ class _Cycles(Problem):
 
     # ---------------------------------------------------------------- what a point is
 
-    def observe(self, u, tangent, linear):
+    def observe(self, u: np.ndarray, tangent: np.ndarray, linear: Linear) -> Point:
         multipliers, closeness = self._multipliers(linear.info)
         others = multipliers[1:]
         nodes = u[:-2].reshape(-1, self.d)
@@ -266,7 +279,7 @@ class _Cycles(Problem):
         return Point(u, tangent, tests, info)
 
     @staticmethod
-    def _multipliers(transfers):
+    def _multipliers(transfers: np.ndarray) -> tuple[np.ndarray, float]:
         """Multipliers (d,) from the transfer matrices (N, d, d), trivial one first, and |mu_trivial - 1|.
 
         In the plane they are 1 and the determinant, a product that loses no digits, whereas eigenvalues do
@@ -282,7 +295,7 @@ class _Cycles(Problem):
             return np.array([1.0, np.prod(np.linalg.det(transfers))]), closeness
         return np.concatenate([multipliers[order[:1]], np.delete(multipliers, order[0])]), closeness
 
-    def _defect(self, u):
+    def _defect(self, u: np.ndarray) -> float:
         """Largest defect of the differential equation midway between nodes, relative to the largest rate."""
         pieces, period = self._pieces(u), np.exp(u[-2])
         values, slopes = _midway()
@@ -291,7 +304,7 @@ class _Cycles(Problem):
         f = period * self.equations.field(states.reshape(-1, self.d), u[-1]).reshape(states.shape)
         return float(np.abs(rates - f).max() / np.abs(f).max())
 
-    def margins(self, point):
+    def margins(self, point: Point) -> dict[BranchEnd, float]:
         equations, u = self.equations, point.u
         nodes = u[:-2].reshape(-1, self.d)
         _, p = equations.unscaled(nodes, u[-1])
@@ -304,11 +317,13 @@ class _Cycles(Problem):
             BranchEnd.ACCURACY: self._reliability(point.info),
         }
 
-    def _reliability(self, info):
+    def _reliability(self, info: _Info) -> float:
         multiplier = 1.0 if self.d == 2 else 1.0 - info.closeness / _WORST_MULTIPLIER
         return min(1.0 - info.residual / _WORST_DEFECT, multiplier)
 
-    def identify(self, changed, before, located, fine):
+    def identify(
+        self, changed: set[str], before: Point, located: Point, fine: bool
+    ) -> list[tuple[Point, Bifurcation]]:
         kinds = []
         if "branch" in changed:
             if not fine:
@@ -324,14 +339,14 @@ class _Cycles(Problem):
         return [(replace(located, info=info), self._event(kind, located.info)) for kind in kinds]
 
     @staticmethod
-    def _is_torus(multipliers):
+    def _is_torus(multipliers: np.ndarray) -> bool:
         """Whether the pair with a product nearest to 1 is complex, not two reciprocal real numbers."""
         others = multipliers[1:]
         products = np.multiply.outer(others, others) + np.diag(np.full(len(others), np.inf))
         i, _ = np.unravel_index(np.argmin(np.abs(products - 1.0)), products.shape)
         return abs(others[i].imag) > 1e-6
 
-    def _event(self, kind, info):
+    def _event(self, kind: BifurcationKind, info: _Info) -> Bifurcation:
         orbit = info.orbit
         support = self.equations.support(orbit, info.p)
         x = orbit[np.argmax(orbit[:, 0])]
@@ -339,7 +354,7 @@ class _Cycles(Problem):
 
     # ---------------------------------------------------------------- mesh
 
-    def refreshed(self, point):
+    def refreshed(self, point: Point) -> Point:
         density = self._density(point.u)
         share = density * np.diff(self.mesh)
         finer = point.info.closeness > _FINE and len(share) < _MOST_INTERVALS
@@ -348,7 +363,7 @@ class _Cycles(Problem):
         self._refer_to(point.u)
         return point
 
-    def _density(self, u):
+    def _density(self, u: np.ndarray) -> np.ndarray:
         """Root of the (m + 1)-th derivative per interval, which mesh widths are to be inverse to."""
         h = np.diff(self.mesh)
         signs = [(-1.0) ** (_DEGREE - k) * comb(_DEGREE, k) for k in range(_DEGREE + 1)]
@@ -359,7 +374,7 @@ class _Cycles(Problem):
         # No interval grows beyond a few times the mean one, however straight the orbit is there.
         return density + _EVEN_PART * np.sum(density * h)
 
-    def _moved(self, point, share, n):
+    def _moved(self, point: Point, share: np.ndarray, n: int) -> Point:
         """The same cycle on a mesh of n intervals that spreads the error measure evenly."""
         heights = np.concatenate([[0.0], np.cumsum(share)])
         old, h = self.mesh, np.diff(self.mesh)
@@ -378,7 +393,7 @@ class _Cycles(Problem):
         return replace(point, u=u, tangent=tangent / np.sqrt(self.product(tangent, tangent)))
 
 
-def _branch(problem, traced):
+def _branch(problem: _Cycles, traced: Trace) -> Branch:
     infos = [point.info for point in traced.points]
     support = problem.equations.support
     return Branch(
@@ -396,7 +411,7 @@ def _branch(problem, traced):
     )
 
 
-def _composed(steps):
+def _composed(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Affine maps along segments, from those over single intervals.
 
     Parameters
@@ -425,20 +440,20 @@ def _composed(steps):
 # ---------------------------------------------------------------------- polynomials on one interval
 
 
-def _lagrange(s):
+def _lagrange(s: np.ndarray) -> np.ndarray:
     """Values (n, m + 1) at s in [0, 1] of the Lagrange polynomials of the nodes k / m."""
     return np.vander(np.atleast_1d(s), _DEGREE + 1, increasing=True) @ _lagrange_coefficients()
 
 
 @cache
-def _lagrange_coefficients():
+def _lagrange_coefficients() -> np.ndarray:
     """Monomial coefficients (power, node)."""
     nodes = np.arange(_DEGREE + 1) / _DEGREE
     return np.linalg.inv(np.vander(nodes, increasing=True))
 
 
 @cache
-def _gauss():
+def _gauss() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Values and slopes of the Lagrange polynomials at the Gauss points of [0, 1], and the weights there."""
     points, weights = np.polynomial.legendre.leggauss(_DEGREE)
     points = (points + 1.0) / 2.0
@@ -446,12 +461,12 @@ def _gauss():
 
 
 @cache
-def _midway():
+def _midway() -> tuple[np.ndarray, np.ndarray]:
     """Values and slopes of the Lagrange polynomials midway between the nodes."""
     points = (np.arange(_DEGREE) + 0.5) / _DEGREE
     return _lagrange(points), _lagrange_slopes(points)
 
 
-def _lagrange_slopes(s):
+def _lagrange_slopes(s: np.ndarray) -> np.ndarray:
     powers = np.arange(1, _DEGREE + 1)
     return (s[:, None] ** (powers - 1) * powers) @ _lagrange_coefficients()[1:]

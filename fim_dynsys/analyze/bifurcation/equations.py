@@ -1,6 +1,10 @@
 """f(x, p) = 0 in units in which lengths, the parameter range and time are of order one."""
 
 import numpy as np
+from numpy.typing import ArrayLike
+
+from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.regions import Region
 
 ROOT = 1e-9
 """Largest scaled field at what is called an equilibrium to start from."""
@@ -25,7 +29,13 @@ class Equations:
         At how many points the family has been evaluated.
     """
 
-    def __init__(self, family, p_range, region, starts=(1.0,)):
+    def __init__(
+        self,
+        family: FieldFamily,
+        p_range: tuple[float, float],
+        region: Region | None,
+        starts: ArrayLike = (1.0,),
+    ) -> None:
         self.family, self.region = family, region
         self.low, self.high = min(p_range), max(p_range)
         self.first, self.width = p_range[0], p_range[1] - p_range[0]
@@ -39,35 +49,35 @@ class Equations:
         self.time = 1.0 if family.scales is None else family.scales.time
         self.points = 0
 
-    def unscaled(self, x, p):
+    def unscaled(self, x: np.ndarray, p: float) -> tuple[np.ndarray, float]:
         """States (..., d) and parameter value of scaled ones."""
         value = self.first + self.width * float(p)
         # Located edges of the range may lie a rounding error outside.
         value = min(max(value, self.low), self.high) if self.room_in_range(value) > -_ROUNDING else value
         return self.centre + self.length * x, value
 
-    def scaled(self, x, p):
+    def scaled(self, x: np.ndarray, p: float) -> np.ndarray:
         """Scaled unknowns (d + 1,) of a state and a parameter value."""
         return np.append((x - self.centre) / self.length, (p - self.first) / self.width)
 
-    def values(self, u):
+    def values(self, u: np.ndarray) -> np.ndarray:
         """Scaled field (d,) at scaled unknowns (d + 1,)."""
         return self.field(u[None, :-1], u[-1])[0]
 
-    def jacobian(self, u):
+    def jacobian(self, u: np.ndarray) -> np.ndarray:
         """Scaled Jacobian (d, d) by the states."""
         x, p = self.unscaled(u[:-1], u[-1])
         self.points += 1
         return self.family.jacobian(x, p) * (self.time * self.length / self.length[:, None])
 
-    def matrix(self, u):
+    def matrix(self, u: np.ndarray) -> np.ndarray:
         """Scaled Jacobian with the derivative by p as last column, (d, d + 1)."""
         x, p = self.unscaled(u[:-1], u[-1])
         self.points += 1
         by_p = self.family.dp(x, p) * (self.time * self.width / self.length)
         return np.column_stack([self.jacobian(u), by_p])
 
-    def batch(self, x, p):
+    def batch(self, x: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Scaled field (n, d), Jacobian (n, d, d) and derivative by p (n, d) at scaled rows and one p."""
         x, p = self.unscaled(x, p)
         self.points += 3 * len(x)
@@ -79,22 +89,22 @@ class Equations:
             self.family.dp(x, p) * (rate * self.width),
         )
 
-    def field(self, x, p):
+    def field(self, x: np.ndarray, p: float) -> np.ndarray:
         """Scaled field (n, d) at scaled rows and one p."""
         x, p = self.unscaled(x, p)
         self.points += len(x)
         return self.family(x, p) * (self.time / self.length)
 
-    def room_in_range(self, p):
+    def room_in_range(self, p: float) -> float:
         """Distance of p from the nearer end of its range, as a share of it; negative outside."""
         return min(p - self.low, self.high - p) / (self.high - self.low)
 
-    def room_in_region(self, x):
+    def room_in_region(self, x: np.ndarray) -> float:
         """Distance of scaled states (..., d) from the nearest edge of the region; negative outside."""
         limit = _ESCAPE if self.region is None else 1.0
         return float(limit - np.abs(x).max())
 
-    def find_root(self, x, p):
+    def find_root(self, x: np.ndarray, p: float) -> tuple[np.ndarray, float]:
         """Scaled unknowns near x for one parameter value, by damped Newton steps, and |f| there."""
         u = self.scaled(x, p)
         f = self.values(u)
@@ -110,7 +120,7 @@ class Equations:
                 break
         return u, float(np.abs(f).max())
 
-    def root(self, x, p):
+    def root(self, x: np.ndarray, p: float) -> np.ndarray:
         """Scaled equilibrium near x for one parameter value.
 
         Raises
@@ -132,6 +142,6 @@ class Equations:
             )
         return u
 
-    def support(self, x, p):
+    def support(self, x: np.ndarray, p: float) -> float:
         """Least support of states (..., d)."""
         return float(np.min(self.family.support(x, p)))

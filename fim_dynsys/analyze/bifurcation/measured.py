@@ -1,6 +1,8 @@
 """bifurcations_from_data: the bifurcation diagram behind trajectories at several parameter values."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from typing import Protocol
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -16,12 +18,25 @@ from fim_dynsys.analyze.bifurcation.branches import (
 from fim_dynsys.analyze.bifurcation.equations import ROOT, Equations
 from fim_dynsys.analyze.bifurcation.normal_forms import solve_branch_point, solve_fold, solve_hopf
 from fim_dynsys.analyze.bifurcation.tracks import Track, follow_objects
-from fim_dynsys.analyze.results import WIDENED, Result, resolve_region
+from fim_dynsys.analyze.results import WIDENED, RegionLike, Result, Table, Variables, resolve_region
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily, PooledFamily
+from fim_dynsys.trajectories import Trajectories
 
 _CODIMENSION_ONE = (BifurcationKind.FOLD, BifurcationKind.HOPF, BifurcationKind.BRANCH_POINT)
 _FEWEST_VALUES = 4
 _FARTHEST = 0.5  # scaled distance between a member's bifurcation and that of all data
+
+
+_Guess = tuple[np.ndarray, float]  # of an equilibrium, and the parameter value
+
+
+class InfersFields(Protocol):
+    """A model that infers a field from each of several sets of trajectories."""
+
+    def infer_many(self, contexts: Sequence[Trajectories]) -> Sequence[VectorField]:
+        """One field for each."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +85,8 @@ class DataBifurcations(Result):
         Members of the ensemble behind them.
     """
 
+    drawn_by = "fim_dynsys.plot.diagrams:bifurcation_diagram"
+
     parameter: str
     values: np.ndarray
     fields: tuple
@@ -85,7 +102,7 @@ class DataBifurcations(Result):
         """Branches of the interpolated field; equilibria first, then cycles."""
         return self.continuation.branches
 
-    def _rows(self):
+    def _rows(self) -> Table:
         percent = f"{100 * self.level:g} % interval"
         columns = ["kind", self.parameter, percent, "share", *self.state_names, "period", "l1", "support"]
         rows = [
@@ -94,13 +111,13 @@ class DataBifurcations(Result):
         ]
         return columns, rows
 
-    def _headline(self):
+    def _headline(self) -> str:
         return (
             f"{len(self.bifurcations)} bifurcations between {len(self.values)} values of {self.parameter} "
             f"from {self.values[0]:g} to {self.values[-1]:g}"
         )
 
-    def _notes(self):
+    def _notes(self) -> list[str]:
         tracks = [
             f"track {i}: {track.kind.value}, found at {len(track)} of {len(self.values)} values, unstable "
             f"directions {_changes(track)}"
@@ -110,7 +127,7 @@ class DataBifurcations(Result):
         pooled = f"coefficients are polynomials of degree {self.family.degree} in {self.parameter}"
         return [*tracks, *branches, f"{pooled}; {self.n_members} members", *super()._notes()]
 
-    def _variables(self):
+    def _variables(self) -> Variables:
         branches = self.continuation._variables()
         points = {name: value for name, value in branches.items() if not name.startswith("bifurcation")}
         events, d = self.bifurcations, len(self.state_names)
@@ -123,7 +140,7 @@ class DataBifurcations(Result):
         by_event, by_object = ("bifurcation",), ("object",)
         index = np.repeat(np.arange(len(self.tracks)), [len(track) for track in self.tracks])
 
-        def joined(name, shape=()):
+        def joined(name: str, shape: tuple[int, ...] = ()) -> np.ndarray:
             return np.concatenate([np.zeros((0, *shape)), *(getattr(track, name) for track in self.tracks)])
 
         return {
@@ -144,7 +161,15 @@ class DataBifurcations(Result):
 
 
 def bifurcations_from_data(
-    model, trajectories, parameter="mu", region=None, *, cycles=True, n_members=100, level=0.9, seed=0
+    model: InfersFields,
+    trajectories: Trajectories,
+    parameter: str = "mu",
+    region: RegionLike | None = None,
+    *,
+    cycles: bool = True,
+    n_members: int = 100,
+    level: float = 0.9,
+    seed: int = 0,
 ) -> DataBifurcations:
     """Bifurcation diagram of trajectories measured at several values of a parameter.
 
@@ -214,7 +239,7 @@ def bifurcations_from_data(
     )
 
 
-def _check(model, n_members, level):
+def _check(model: object, n_members: int, level: float) -> None:
     name = getattr(model, "name", None) or type(model).__name__
     if not hasattr(model, "infer_many"):
         raise TypeError(
@@ -227,7 +252,7 @@ def _check(model, n_members, level):
         )
 
 
-def _by_value(trajectories, parameter):
+def _by_value(trajectories: Trajectories, parameter: str) -> tuple[np.ndarray, list[Trajectories]]:
     """The different parameter values, and the trajectories measured at each."""
     given = trajectories.coords.get(parameter)
     if given is None or given.dtype.kind not in "iuf" or not np.isfinite(given).all():
@@ -245,7 +270,7 @@ def _by_value(trajectories, parameter):
     return values, [trajectories[np.flatnonzero(given == value)] for value in values]
 
 
-def _guesses(tracks, values):
+def _guesses(tracks: Sequence[Track], values: np.ndarray) -> list[_Guess]:
     """Equilibria of single fields as (x, p), the most central values first."""
     middle = (values[0] + values[-1]) / 2.0
     equilibria = [track for track in tracks if track.kind is BranchKind.EQUILIBRIA]
@@ -253,7 +278,7 @@ def _guesses(tracks, values):
     return sorted(guesses, key=lambda guess: abs(guess[1] - middle))
 
 
-def _roots(equations, guesses):
+def _roots(equations: Equations, guesses: Sequence[_Guess]) -> list[np.ndarray]:
     """Equilibria of an interpolated field near guesses, for those guesses that lead to one."""
     roots = [equations.find_root(x, p) for x, p in guesses]
     return [u for u, residual in roots if residual < ROOT and equations.room_in_region(u[:-1]) >= 0]
@@ -262,18 +287,18 @@ def _roots(equations, guesses):
 class _Ensemble:
     """Fits to resampled parameter values, and where each has the bifurcations of the fit to all."""
 
-    def __init__(self, whole, members, guesses):
+    def __init__(self, whole: Equations, members: Iterable[FieldFamily], guesses: Sequence[_Guess]) -> None:
         self.whole, self.guesses = whole, guesses
         ends = (whole.low, whole.high)
         self.members = [Equations(member, ends, whole.region) for member in members]
         self.diagrams = {}
 
-    def positions(self, event):
+    def positions(self, event: Bifurcation) -> np.ndarray:
         """Parameter values (m,) of a bifurcation in the m members that have it."""
         found = [self._position(i, event) for i in range(len(self.members))]
         return np.array([p for p in found if p is not None])
 
-    def _position(self, i, event):
+    def _position(self, i: int, event: Bifurcation) -> float | None:
         """Parameter value in one member: by Newton's method from the whole, else among all of its events."""
         equations = self.members[i]
         start = self.whole.scaled(event.x, event.p)
@@ -287,7 +312,7 @@ class _Ensemble:
             return None
         return equations.unscaled(u[:-1], u[-1])[1]
 
-    def _nearest(self, i, event, start):
+    def _nearest(self, i: int, event: Bifurcation, start: np.ndarray) -> np.ndarray | None:
         """The nearest bifurcation of the same kind on the member's branches, if it is near."""
         equations = self.members[i]
         if i not in self.diagrams:
@@ -298,7 +323,7 @@ class _Ensemble:
         return min(near, key=lambda u: np.linalg.norm(u - start), default=None)
 
 
-def _solved(equations, event, u):
+def _solved(equations: Equations, event: Bifurcation, u: np.ndarray) -> np.ndarray | None:
     """The bifurcation of a family near u, (d + 1,); None if its branch point is not exact."""
     if event.kind is BifurcationKind.FOLD:
         return solve_fold(equations, u)[0]
@@ -312,7 +337,9 @@ def _solved(equations, event, u):
     return solve_hopf(equations, u, above[np.argmin(np.abs(above.real))])[0]
 
 
-def _measured(event, positions, family, level, n_members):
+def _measured(
+    event: Bifurcation, positions: np.ndarray, family: PooledFamily, level: float, n_members: int
+) -> MeasuredBifurcation:
     """The bifurcation with what the ensemble says of it."""
     share = len(positions) / n_members
     given = {field.name: getattr(event, field.name) for field in fields(event)}
@@ -320,7 +347,7 @@ def _measured(event, positions, family, level, n_members):
     return MeasuredBifurcation(**given, interval=interval, share=share, members=positions)
 
 
-def _interval(p, positions, family, level):
+def _interval(p: float, positions: np.ndarray, family: PooledFamily, level: float) -> tuple[float, float]:
     """Percentile interval, widened for the degrees of freedom that the polynomials take.
 
     Deviations from p grow by sqrt(K / (K - q - 1)), as residuals of a regression with q + 1 coefficients
@@ -337,7 +364,7 @@ def _interval(p, positions, family, level):
     return p - wider * max(p - low, 0.0), p + wider * max(high - p, 0.0)
 
 
-def _changes(track):
+def _changes(track: Track) -> str:
     """Numbers of unstable directions along a track, as text: "0 to 1.8, 2 from 2"."""
     starts = np.flatnonzero(np.diff(track.n_unstable, prepend=-1))
     ends = np.append(starts[1:], len(track)) - 1

@@ -1,12 +1,17 @@
 """Bifurcation points of equilibria solved for exactly, and the coefficients that tell their kinds apart."""
 
+from collections.abc import Callable
+
 import numpy as np
+
+from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.fields.base import VectorField
 
 _EPS = np.finfo(float).eps
 _MAX_ITERATIONS = 12
 
 
-def solve_fold(equations, u):
+def solve_fold(equations: Equations, u: np.ndarray) -> tuple[np.ndarray, float]:
     """Fold near u: f = 0, J v = 0, |v| = 1.
 
     Parameters
@@ -36,7 +41,7 @@ def solve_fold(equations, u):
     d = len(u) - 1
     guess = np.linalg.svd(equations.jacobian(u))[2][-1]
 
-    def system(z):
+    def system(z: np.ndarray) -> np.ndarray:
         u, v = z[: d + 1], z[d + 1 :]
         return np.concatenate([equations.values(u), equations.jacobian(u) @ v, [v @ guess - 1.0]])
 
@@ -44,7 +49,7 @@ def solve_fold(equations, u):
     return z[: d + 1], residual
 
 
-def solve_hopf(equations, u, eigenvalue):
+def solve_hopf(equations: Equations, u: np.ndarray, eigenvalue: complex) -> tuple[np.ndarray, float, float]:
     """Hopf point near u: f = 0, J q = i omega q, a normalisation of q.
 
     Parameters
@@ -75,7 +80,7 @@ def solve_hopf(equations, u, eigenvalue):
     q = vectors[:, np.argmin(abs(values - eigenvalue))]
     real, imaginary = q.real, q.imag
 
-    def system(z):
+    def system(z: np.ndarray) -> np.ndarray:
         u, a, b, w = z[: d + 1], z[d + 1 : 2 * d + 1], z[2 * d + 1 : 3 * d + 1], z[-1]
         jac = equations.jacobian(u)
         norms = [real @ a + imaginary @ b - 1.0, real @ b - imaginary @ a]
@@ -85,7 +90,7 @@ def solve_hopf(equations, u, eigenvalue):
     return z[: d + 1], float(z[-1]), residual
 
 
-def solve_branch_point(equations, u):
+def solve_branch_point(equations: Equations, u: np.ndarray) -> tuple[np.ndarray, float]:
     """Branch point near u: f + beta psi = 0, psi^T [J, f_p] = 0, |psi| = 1.
 
     An exact branch point has beta = 0; in a family that breaks it, beta is the size of the imperfection.
@@ -116,7 +121,7 @@ def solve_branch_point(equations, u):
     d = len(u) - 1
     guess = np.linalg.svd(equations.matrix(u).T)[2][-1]
 
-    def system(z):
+    def system(z: np.ndarray) -> np.ndarray:
         u, beta, psi = z[: d + 1], z[d + 1], z[d + 2 :]
         return np.concatenate(
             [equations.values(u) + beta * psi, psi @ equations.matrix(u), [psi @ guess - 1.0]]
@@ -126,7 +131,7 @@ def solve_branch_point(equations, u):
     return z[: d + 1], max(residual, abs(float(z[d + 1])))
 
 
-def crossing_tangent(equations, u, tangent):
+def crossing_tangent(equations: Equations, u: np.ndarray, tangent: np.ndarray) -> np.ndarray | None:
     """Direction of the other branch through a simple branch point.
 
     The two directions are the zeros of the quadratic form psi^T D^2 F on the null space of [J, f_p].
@@ -163,7 +168,7 @@ def crossing_tangent(equations, u, tangent):
     return min(directions, key=lambda v: abs(v @ tangent) / np.linalg.norm(tangent))
 
 
-def first_lyapunov_coefficient(field, x):
+def first_lyapunov_coefficient(field: VectorField, x: np.ndarray) -> float:
     """First Lyapunov coefficient of a Hopf point.
 
     Parameters
@@ -185,7 +190,7 @@ def first_lyapunov_coefficient(field, x):
     jac = field.jacobian(x)
     omega, q, adjoint = _critical_pair(jac)
 
-    def derivative(*directions):
+    def derivative(*directions: np.ndarray) -> np.ndarray:
         return field.directional(x, *directions)
 
     mean = np.linalg.solve(jac, derivative(q, q.conj()))
@@ -194,7 +199,7 @@ def first_lyapunov_coefficient(field, x):
     return float(np.real(adjoint.conj() @ total) / (2.0 * omega))
 
 
-def _critical_pair(jac):
+def _critical_pair(jac: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     """Frequency, eigenvector q of i omega with |q| = 1, and adjoint eigenvector with <adjoint, q> = 1."""
     values, vectors = np.linalg.eig(jac)
     above = np.flatnonzero(values.imag > 0)
@@ -205,7 +210,7 @@ def _critical_pair(jac):
     return omega, q, adjoint / np.conj(adjoint.conj() @ q)
 
 
-def _newton(system, z):
+def _newton(system: Callable[[np.ndarray], np.ndarray], z: np.ndarray) -> tuple[np.ndarray, float]:
     """Solve a square system by Newton's method with central differences; raises FloatingPointError."""
     previous = np.inf
     for _ in range(_MAX_ITERATIONS):

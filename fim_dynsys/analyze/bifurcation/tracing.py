@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
+Spend = Callable[[int], bool]
+"""``spend(n)`` notes n Newton iterations and tells whether the budget allows more."""
+
 _CONVERGED = 1e-11  # Newton step that is not taken any more
 _MAX_ITERATIONS = 8
 _SMALLEST_STEP = 1e-7
@@ -54,7 +57,7 @@ class Linear:
     sign: Callable
     info: Any
 
-    def orientation(self, tangent):
+    def orientation(self, tangent: np.ndarray) -> float:
         """Sign of the determinant when bordered by a multiple of `tangent` in the metric, not by the row."""
         return self.sign() if float(np.dot(self.null(), tangent)) > 0 else -self.sign()
 
@@ -99,19 +102,21 @@ class Problem(abc.ABC):
     may_close: bool
 
     @abc.abstractmethod
-    def linearise(self, u, row) -> Linear:
+    def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
         """Linearise at u, bordered by ``row`` (n,), which already contains the metric."""
 
     @abc.abstractmethod
-    def observe(self, u, tangent, linear) -> Point:
+    def observe(self, u: np.ndarray, tangent: np.ndarray, linear: Linear) -> Point:
         """Evaluate the test functions at a point of the curve."""
 
     @abc.abstractmethod
-    def margins(self, point) -> dict[BranchEnd, float]:
+    def margins(self, point: Point) -> dict[BranchEnd, float]:
         """How far a point is from each limit, negative beyond; what the curve may not cross."""
 
     @abc.abstractmethod
-    def identify(self, changed, before, located, fine):
+    def identify(
+        self, changed: set[str], before: Point, located: Point, fine: bool
+    ) -> list[tuple[Point, Any]]:
         """What happens at a located sign change.
 
         Parameters
@@ -136,15 +141,15 @@ class Problem(abc.ABC):
             If the sign change only shows that the step led to another branch.
         """
 
-    def suspicious(self, before, after) -> bool:
+    def suspicious(self, before: Point, after: Point) -> bool:
         """Whether more happened between two points than sign changes of test functions tell."""
         return False
 
-    def refreshed(self, point) -> Point:
+    def refreshed(self, point: Point) -> Point:
         """The same point after changes of the discretisation."""
         return point
 
-    def product(self, a, b) -> float:
+    def product(self, a: np.ndarray, b: np.ndarray) -> float:
         """Inner product in the problem's metric."""
         return float(np.dot(self.metric * a, b))
 
@@ -172,7 +177,7 @@ class Trace:
     end: BranchEnd = BranchEnd.BUDGET
 
 
-def trace(problem, start, spend, max_points) -> Trace:
+def trace(problem: Problem, start: Point, spend: Spend, max_points: int) -> Trace:
     """Follow a curve from one of its points until a limit, the start, or the end of the budget.
 
     The step is adapted so that the tangent turns by about 7 degrees, and halved where Newton's method does
@@ -196,7 +201,9 @@ def trace(problem, start, spend, max_points) -> Trace:
     return _Tracer(problem, spend, max_points).run(start)
 
 
-def corrected(problem, here, sigma, spend):
+def corrected(
+    problem: Problem, here: Point, sigma: float, spend: Callable[[int], object]
+) -> tuple[Point, int] | None:
     """Find the point of the curve at a distance along the tangent of another one.
 
     Parameters
@@ -235,7 +242,7 @@ def corrected(problem, here, sigma, spend):
     return None
 
 
-def _observed(problem, here, u, row):
+def _observed(problem: Problem, here: Point, u: np.ndarray, row: np.ndarray) -> Point:
     linear = problem.linearise(u, row)
     null = linear.null()
     tangent = null / np.sqrt(problem.product(null, null))
@@ -244,13 +251,13 @@ def _observed(problem, here, u, row):
 
 
 class _Tracer:
-    def __init__(self, problem, spend, max_points):
+    def __init__(self, problem: Problem, spend: Spend, max_points: int) -> None:
         self.problem = problem
         self.spend = spend
         self.max_points = max_points
         self.within_budget = True
 
-    def run(self, start):
+    def run(self, start: Point) -> Trace:
         result = Trace([start])
         here, step = start, _FIRST_STEP
         while len(result.points) < self.max_points and self.within_budget:
@@ -288,7 +295,7 @@ class _Tracer:
 
     # ---------------------------------------------------------------- one step
 
-    def _advance(self, here, step):
+    def _advance(self, here: Point, step: float) -> tuple[Point, int] | None:
         """The point at this arclength and the iterations it took; None if the step is too long."""
         outcome = self._at(here, step)
         if outcome is None:
@@ -300,13 +307,13 @@ class _Tracer:
             return None
         return there, iterations
 
-    def _at(self, here, sigma):
+    def _at(self, here: Point, sigma: float) -> tuple[Point, int] | None:
         return corrected(self.problem, here, sigma, self._spent)
 
-    def _spent(self, iterations):
+    def _spent(self, iterations: int) -> None:
         self.within_budget = self.spend(iterations)
 
-    def _next_step(self, step, here, there, iterations):
+    def _next_step(self, step: float, here: Point, there: Point, iterations: int) -> float:
         turn = np.arccos(np.clip(self.problem.product(here.tangent, there.tangent), -1.0, 1.0))
         factor = np.clip(_TURN / max(turn, 1e-6), 0.5, 1.5) * (0.7 if iterations > 4 else 1.0)
         size = np.sqrt(self.problem.product(there.u, there.u))
@@ -314,7 +321,7 @@ class _Tracer:
 
     # ---------------------------------------------------------------- events and ends
 
-    def _events(self, here, there, step):
+    def _events(self, here: Point, there: Point, step: float) -> list[tuple[Point, Any]]:
         """Events between two points, in order; Jumped where a sign change is none."""
         changed = {name for name, value in here.tests.items() if (value < 0) != (there.tests[name] < 0)}
         if not changed:
@@ -335,11 +342,11 @@ class _Tracer:
             found += self.problem.identify(same, here, point, fine=fine)
         return found
 
-    def _zero(self, here, there, reach, name, fine):
+    def _zero(self, here: Point, there: Point, reach: float, name: str, fine: bool) -> tuple[float, Point]:
         """Arclength from `here`, and point, where a test function vanishes; after a fine step, its end."""
         known = {0.0: here, reach: there}
 
-        def value(sigma):
+        def value(sigma: float) -> float:
             return self._known(here, known, sigma).tests[name]
 
         tolerance = self.problem.located_to * reach
@@ -351,7 +358,7 @@ class _Tracer:
             sigma = reach
         return sigma, self._known(here, known, sigma)
 
-    def _known(self, here, known, sigma):
+    def _known(self, here: Point, known: dict[float, Point], sigma: float) -> Point:
         if sigma not in known:
             outcome = self._at(here, sigma)
             if outcome is None:
@@ -359,7 +366,7 @@ class _Tracer:
             known[sigma] = outcome[0]
         return known[sigma]
 
-    def _limit(self, here, there):
+    def _limit(self, here: Point, there: Point) -> tuple[Point, BranchEnd] | None:
         """The point at which a limit is reached between two points, and which; None if none is."""
         before, after = self.problem.margins(here), self.problem.margins(there)
         crossed = [end for end, margin in after.items() if margin < 0]
@@ -370,7 +377,7 @@ class _Tracer:
         reach = self.problem.product(here.tangent, there.u - here.u)
         known = {0.0: here, reach: there}
 
-        def smallest(sigma):
+        def smallest(sigma: float) -> float:
             return min(self.problem.margins(self._known(here, known, sigma))[end] for end in crossed)
 
         try:
@@ -381,7 +388,7 @@ class _Tracer:
         margins = self.problem.margins(point)
         return point, min(crossed, key=lambda end: abs(margins[end]))
 
-    def _closes(self, here, there, start):
+    def _closes(self, here: Point, there: Point, start: Point) -> bool:
         """Whether the step from here to there passes the start in its direction of travel."""
         way = there.u - here.u
         length = self.problem.product(way, way)

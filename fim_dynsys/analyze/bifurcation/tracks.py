@@ -1,5 +1,6 @@
 """Equilibria and cycles of single fields, followed over the parameter values at which they were measured."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,8 @@ from fim_dynsys.analyze.bifurcation.branches import BranchKind
 from fim_dynsys.analyze.cycles.periodic import limit_cycles
 from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.matching import assigned
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regions import Region
 
 _FARTHEST = 0.25  # share of the region's diagonal that an object may move from one value to the next
 _LONGEST_GAP = 2  # values at which an object may be missed before another one is taken to begin
@@ -43,7 +46,7 @@ class Track:
     n_unstable: np.ndarray
     support: np.ndarray
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.p)
 
 
@@ -58,7 +61,7 @@ class _Found:
     support: float
 
 
-def follow_objects(p, fields, region, cycles):
+def follow_objects(p: np.ndarray, fields: Sequence[VectorField], region: Region, cycles: bool) -> list[Track]:
     """Objects found in each field, matched from each parameter value to the next.
 
     Parameters
@@ -83,7 +86,7 @@ def follow_objects(p, fields, region, cycles):
     return tracks
 
 
-def _equilibria(field, region):
+def _equilibria(field: VectorField, region: Region) -> list[_Found]:
     points = fixed_points(field, region)
     return [
         _Found(points.x[i], points.x[i], points.x[i], int((points.eigenvalues[i].real > 0).sum()), support)
@@ -92,7 +95,7 @@ def _equilibria(field, region):
     ]
 
 
-def _cycles(field, region):
+def _cycles(field: VectorField, region: Region) -> list[_Found]:
     cycles = limit_cycles(field, region)
     return [
         _Found(
@@ -106,7 +109,9 @@ def _cycles(field, region):
     ]
 
 
-def _tracks(kind, p, found, region):
+def _tracks(
+    kind: BranchKind, p: np.ndarray, found: Sequence[Sequence[_Found]], region: Region
+) -> list[Track]:
     """Chains of objects, each matched with those last seen at most `_LONGEST_GAP` values before."""
     chains = []
     limit = _FARTHEST * np.sqrt(2 * region.dim)
@@ -122,13 +127,13 @@ def _tracks(kind, p, found, region):
     return [_track(kind, p, chain) for chain in sorted(chains, key=len, reverse=True)]
 
 
-def _features(objects, region):
+def _features(objects: Sequence[_Found], region: Region) -> np.ndarray:
     """Extent of each object in units of the region, (n, 2 d)."""
     rows = [np.concatenate([(o.low - region.low), (o.high - region.low)]) for o in objects]
     return np.array(rows).reshape(-1, 2 * region.dim) / np.tile(region.size, 2)
 
 
-def _track(kind, p, chain):
+def _track(kind: BranchKind, p: np.ndarray, chain: Sequence[tuple[int, _Found]]) -> Track:
     index = np.array([k for k, _ in chain])
     columns = {
         name: np.array([getattr(entry, name) for _, entry in chain])

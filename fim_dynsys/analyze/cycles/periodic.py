@@ -1,11 +1,12 @@
 """Limit cycles: shooting from near returns of simulated trajectories, with Floquet multipliers and checks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 
-from fim_dynsys.analyze.cycles.returns import fly, hermite, near_return
+from fim_dynsys.analyze.cycles.returns import Flight, Return, fly, hermite, near_return
 from fim_dynsys.analyze.cycles.shooting import (
     Floquet,
     Orbit,
@@ -15,8 +16,19 @@ from fim_dynsys.analyze.cycles.shooting import (
     shooting_matrix,
     trace_orbit,
 )
-from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
+from fim_dynsys.analyze.results import (
+    Effort,
+    FieldLike,
+    RegionLike,
+    Result,
+    Table,
+    Variables,
+    labels,
+    resolve_region,
+    unwrap,
+)
 from fim_dynsys.analyze.tangent import CountedField
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.solution import integrate
 
@@ -103,6 +115,8 @@ class LimitCycles(Result):
         Where was searched.
     """
 
+    drawn_by = "fim_dynsys.plot.objects:limit_cycles"
+
     x: np.ndarray
     period: np.ndarray
     multipliers: np.ndarray
@@ -117,13 +131,13 @@ class LimitCycles(Result):
     status: np.ndarray
     region: Region
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.period)
 
-    def _headline(self):
+    def _headline(self) -> str:
         return f"{len(self)} periodic orbit{'' if len(self) == 1 else 's'} in {self.region}"
 
-    def _rows(self):
+    def _rows(self) -> Table:
         columns = ["period", "kind", "multipliers", "through", "closure", "|mu1 - 1|", "Liouville", "support"]
         values = zip(
             self.period,
@@ -139,7 +153,7 @@ class LimitCycles(Result):
         )
         return [*columns, "status"], [list(row) for row in values]
 
-    def _notes(self):
+    def _notes(self) -> list[str]:
         notes = super()._notes()
         if (self.kind == CycleKind.CENTRE).any():
             notes.append(
@@ -147,7 +161,7 @@ class LimitCycles(Result):
             )
         return notes
 
-    def _variables(self):
+    def _variables(self) -> Variables:
         n, d = self.x.shape
         orbits = np.array(self.orbits).reshape(n, _SAMPLES + 1, d)
         variables = {
@@ -165,7 +179,13 @@ class LimitCycles(Result):
         }
 
 
-def limit_cycles(field, region=None, n_seeds=64, budget=5_000_000, seed=0):
+def limit_cycles(
+    field: FieldLike,
+    region: RegionLike | None = None,
+    n_seeds: int = 64,
+    budget: int = 5_000_000,
+    seed: int = 0,
+) -> LimitCycles:
     """Search a region for periodic orbits.
 
     Trajectories are simulated from Sobol points over windows of growing length, in the plane backwards in
@@ -208,7 +228,14 @@ def limit_cycles(field, region=None, n_seeds=64, budget=5_000_000, seed=0):
     return search_cycles(field, resolve_region(field, region, "limit_cycles"), n_seeds, budget, seed)
 
 
-def search_cycles(field, region, n_seeds, budget, seed=0, closest_in_space=_CLOSEST_IN_SPACE):
+def search_cycles(
+    field: VectorField,
+    region: Region,
+    n_seeds: int,
+    budget: int,
+    seed: int = 0,
+    closest_in_space: float = _CLOSEST_IN_SPACE,
+) -> LimitCycles:
     """As `limit_cycles`, with one more option.
 
     Parameters
@@ -253,7 +280,7 @@ class _Cycle:
 class _Search:
     """What has been found so far, and what it took."""
 
-    def __init__(self, field, region, budget, closest):
+    def __init__(self, field: CountedField, region: Region, budget: int, closest: float) -> None:
         self.field, self.region, self.budget = field, region, budget
         self.length = field.scales.length
         self.box = region.widened(_MARGIN)
@@ -263,7 +290,7 @@ class _Search:
         self.failures = 0
         self.exhausted = False
 
-    def run(self, x, direction):
+    def run(self, x: np.ndarray, direction: int) -> None:
         """Follow states through windows of growing length and correct every new return."""
         needed = np.full(len(x), self.closest)
         window = _FIRST_WINDOW * self.field.scales.time
@@ -280,11 +307,11 @@ class _Search:
             x, needed = flight.x[going, -1], needed[going]
             window *= 2
 
-    def _affords(self):
+    def _affords(self) -> bool:
         self.exhausted |= self.field.points >= self.budget
         return not self.exhausted
 
-    def _follow(self, flight, i, direction, needed):
+    def _follow(self, flight: Flight, i: int, direction: int, needed: float) -> tuple[bool, float]:
         """Whether trajectory i is worth following further, and how closely it must return next time."""
         end = flight.x[i, -1]
         distances = [_distance(cycle, end, self.length) for cycle in self.found]
@@ -307,17 +334,17 @@ class _Search:
         self.failures += 1
         return going, _BETTER * back.gap
 
-    def _listed(self, kind):
+    def _listed(self, kind: CycleKind) -> int:
         return sum(cycle.kind is kind for cycle in self.found)
 
-    def _approaches(self, back, distances):
+    def _approaches(self, back: Return, distances: Sequence[float]) -> bool:
         """Whether a return may well be one to a known orbit: it is about as close as it is to itself."""
         return any(
             distance < 3 * back.gap * back.size and abs(back.period - cycle.orbit.period) < 0.1 * back.period
             for distance, cycle in zip(distances, self.found, strict=True)
         )
 
-    def _correct(self, back, direction):
+    def _correct(self, back: Return, direction: int) -> Orbit | None:
         t = direction * np.linspace(0.0, back.period, _NODES + 1)
         x = integrate([self.field], back.x[None], t, rtol=1e-6).x[0]
         nodes = x[:-1] if direction > 0 else x[:0:-1]
@@ -329,11 +356,11 @@ class _Search:
             return None
         return orbit
 
-    def _counted(self, orbit):
+    def _counted(self, orbit: Orbit) -> Orbit:
         self.iterations += orbit.iterations
         return orbit
 
-    def _keep(self, orbit):
+    def _keep(self, orbit: Orbit) -> None:
         orbit = self._once_round(orbit)
         samples = trace_orbit(self.field, orbit, _SAMPLES)
         size = _size(samples, self.length)
@@ -349,7 +376,7 @@ class _Search:
         known = floquet(self.field, orbit)
         self.found.append(_Cycle(orbit, known, samples, size, self._kind(orbit, known, size)))
 
-    def _once_round(self, orbit):
+    def _once_round(self, orbit: Orbit) -> Orbit:
         """The same orbit with its least period, where Newton's method went round several times."""
         samples = trace_orbit(self.field, orbit, _SAMPLES)
         for k in range(8, 1, -1):
@@ -361,7 +388,7 @@ class _Search:
                 return shorter
         return orbit
 
-    def _kind(self, orbit, known, size):
+    def _kind(self, orbit: Orbit, known: Floquet, size: float) -> CycleKind:
         logs = known.log_moduli[1:]
         # Newton's last step tells how well the orbit is known: poorly where it is degenerate.
         if (np.abs(logs) < max(_NEUTRAL, _SENSITIVITY * orbit.step)).any():
@@ -370,7 +397,7 @@ class _Search:
             return CycleKind.STABLE
         return CycleKind.UNSTABLE if (logs > 0).all() else CycleKind.SADDLE
 
-    def _has_neighbours(self, orbit, size):
+    def _has_neighbours(self, orbit: Orbit, size: float) -> bool:
         """Whether closed orbits lie on both sides along the null vector of the shooting equations."""
         normal = self.field(orbit.nodes[0]) / self.length
         matrix = shooting_matrix(orbit.shot, normal / np.linalg.norm(normal), self.length)
@@ -393,12 +420,12 @@ class _Search:
         return True
 
 
-def _size(x, length):
+def _size(x: np.ndarray, length: np.ndarray) -> float:
     """Largest extent of points along any state, in length scales."""
     return float((np.ptp(x, axis=0) / length).max())
 
 
-def _distance(cycle, x, length):
+def _distance(cycle: _Cycle, x: np.ndarray, length: np.ndarray) -> float:
     """Distance of a point from an orbit's samples across the flow, in length scales."""
     away = (cycle.samples - x) / length
     i = int(np.argmin(np.sum(away**2, axis=1)))
@@ -407,7 +434,7 @@ def _distance(cycle, x, length):
     return float(np.linalg.norm(away[i] - (away[i] @ along) * along))
 
 
-def _resampled(field, samples, period, phase):
+def _resampled(field: VectorField, samples: np.ndarray, period: float, phase: np.ndarray) -> np.ndarray:
     """States at phases in [0, 1] of an orbit, by cubics between its samples."""
     step = period / _SAMPLES
     place = np.minimum((phase * _SAMPLES).astype(int), _SAMPLES - 1)
@@ -416,7 +443,7 @@ def _resampled(field, samples, period, phase):
     return hermite((phase * _SAMPLES - place)[:, None], *ends, *slopes)
 
 
-def _result(field, region, found, effort):
+def _result(field: VectorField, region: Region, found: Sequence[_Cycle], effort: Effort) -> LimitCycles:
     found = sorted(found, key=lambda cycle: (cycle.kind is not CycleKind.STABLE, cycle.orbit.period))
     d = field.dim
     support = np.array([field.support(cycle.samples).min() for cycle in found])

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
@@ -22,7 +24,7 @@ class Flight(NamedTuple):
     step: float  # time between samples, positive
     out_of_steps: bool
 
-    def path_length(self, i, length):
+    def path_length(self, i: int, length: np.ndarray) -> float:
         """Length of the path of trajectory i, as a multiple of its largest extent along a state."""
         speed = np.linalg.norm(self.velocity[i] / length, axis=1)
         return float(speed.sum() * self.step / (np.ptp(self.x[i], axis=0) / length).max())
@@ -37,7 +39,9 @@ class Return(NamedTuple):
     size: float  # largest distance from the end during the loop, in length scales
 
 
-def fly(field, x, direction, window, box, max_steps):
+def fly(
+    field: VectorField, x: np.ndarray, direction: int, window: float, box: Region, max_steps: int
+) -> Flight:
     """Integrate states for one window of time, forwards (direction 1) or backwards (-1).
 
     Parameters
@@ -75,7 +79,9 @@ def fly(field, x, direction, window, box, max_steps):
     )
 
 
-def near_return(x, velocity, step, length, closest):
+def near_return(
+    x: np.ndarray, velocity: np.ndarray, step: float, length: np.ndarray, closest: float
+) -> Return | None:
     """The latest return of one trajectory to its end, or None.
 
     A return crosses the hyperplane through the end normal to the flow in the flow's direction, at most
@@ -117,13 +123,13 @@ def near_return(x, velocity, step, length, closest):
     return Return(crossing[i] * length, float(period), float(gap[i]), float(size[i]))
 
 
-def hermite(theta, x0, x1, v0, v1):
+def hermite(theta: np.ndarray, x0: np.ndarray, x1: np.ndarray, v0: np.ndarray, v1: np.ndarray) -> np.ndarray:
     """Cubic through values x0, x1 with slopes v0, v1 per unit of theta, at theta in [0, 1]."""
     rest = 1.0 - theta
     return rest**2 * ((1 + 2 * theta) * x0 + theta * v0) + theta**2 * ((1 + 2 * rest) * x1 - rest * v1)
 
 
-def _hermite_root(h0, h1, s0, s1):
+def _hermite_root(h0: np.ndarray, h1: np.ndarray, s0: np.ndarray, s1: np.ndarray) -> np.ndarray:
     """Where the cubics rise through zero, by bisection: h0 < 0 <= h1."""
     low, high = np.zeros(len(h0)), np.ones(len(h0))
     for _ in range(40):

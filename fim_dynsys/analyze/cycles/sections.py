@@ -1,11 +1,14 @@
 """Poincare sections: where trajectories cross a hyperplane, located on the integrator's dense output."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fim_dynsys.analyze.results import Effort, Result, labels, unwrap
+from fim_dynsys.analyze.results import Effort, FieldLike, Result, Table, Variables, labels, unwrap
 from fim_dynsys.analyze.tangent import CountedField
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
@@ -38,6 +41,8 @@ class PoincareSection(Result):
         Its offset.
     """
 
+    drawn_by = "fim_dynsys.plot.objects:section"
+
     points: np.ndarray
     times: np.ndarray
     trajectory: np.ndarray
@@ -47,10 +52,10 @@ class PoincareSection(Result):
     normal: np.ndarray
     offset: float
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.times)
 
-    def returns(self, coordinate):
+    def returns(self, coordinate: int | str) -> np.ndarray:
         """Pairs of successive values of one coordinate, ``(m, 2)``: the return map.
 
         Parameters
@@ -66,7 +71,7 @@ class PoincareSection(Result):
         same = self.trajectory[1:] == self.trajectory[:-1]
         return np.stack([values[:-1], values[1:]], axis=1)[same]
 
-    def _headline(self):
+    def _headline(self) -> str:
         terms = " + ".join(
             f"{weight:.4g} {name}"
             for weight, name in zip(self.normal, self.state_names, strict=True)
@@ -74,7 +79,7 @@ class PoincareSection(Result):
         )
         return f"{len(self)} crossings of {terms} = {self.offset:.4g} by {len(self.status)} trajectories"
 
-    def _rows(self):
+    def _rows(self) -> Table:
         columns = ["trajectory", "status", "crossings", "first", "last", "worst residual", "least support"]
         rows = []
         for i, status in enumerate(self.status):
@@ -88,7 +93,7 @@ class PoincareSection(Result):
             rows.append([i, status, count, *ends])
         return columns, rows
 
-    def _variables(self):
+    def _variables(self) -> Variables:
         crossing = ("crossing",)
         return {
             "points": (("crossing", "state"), self.points),
@@ -103,8 +108,16 @@ class PoincareSection(Result):
 
 
 def poincare(
-    field, x0, plane, n=200, direction=1, transient=0.0, t_max=None, max_step=None, budget=20_000_000
-):
+    field: FieldLike,
+    x0: ArrayLike,
+    plane: tuple[int | str | ArrayLike, float],
+    n: int = 200,
+    direction: int = 1,
+    transient: float = 0.0,
+    t_max: float | None = None,
+    max_step: float | None = None,
+    budget: int = 20_000_000,
+) -> PoincareSection:
     """Collect the crossings of a hyperplane by the trajectories from given states.
 
     Parameters
@@ -184,15 +197,15 @@ def poincare(
 class _Crossing:
     """The event of crossing a hyperplane, which ends a trajectory after n occurrences."""
 
-    def __init__(self, normal, offset, direction, n):
+    def __init__(self, normal: np.ndarray, offset: float, direction: int, n: int) -> None:
         self.normal, self.offset = normal, offset
         self.direction, self.terminal = direction, n
 
-    def __call__(self, t, x):
+    def __call__(self, t: np.ndarray, x: np.ndarray) -> np.ndarray:
         return x @ self.normal - self.offset
 
 
-def _plane(plane, field):
+def _plane(plane: tuple[int | str | ArrayLike, float], field: VectorField) -> tuple[np.ndarray, float]:
     """Normal ``(d,)`` and offset of the hyperplane a user describes."""
     try:
         first, offset = plane
@@ -216,7 +229,7 @@ def _plane(plane, field):
     return normal, offset
 
 
-def _state(which, names, who):
+def _state(which: object, names: Sequence[str], who: str) -> int:
     """Number of a state given by number or name."""
     if isinstance(which, str) and which in names:
         return list(names).index(which)

@@ -1,10 +1,12 @@
 """Multiple shooting: one periodic orbit corrected by Newton's method, and its Floquet multipliers."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fim_dynsys.analyze.tangent import carry
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.solution import integrate
 
 RTOL = 1e-11
@@ -81,7 +83,7 @@ class Orbit:
     length: np.ndarray
 
     @property
-    def monodromy(self):
+    def monodromy(self) -> np.ndarray:
         """Derivative of the return of `x` by `x`, ``(d, d)``, in units of the state."""
         product = np.eye(len(self.x))
         for transition in self.shot.transition:
@@ -89,7 +91,9 @@ class Orbit:
         return product * (self.length[:, None] / self.length)
 
 
-def shoot(field, nodes, period, length, rtol=RTOL):
+def shoot(
+    field: VectorField, nodes: np.ndarray, period: float, length: np.ndarray, rtol: float = RTOL
+) -> Shot:
     """Carry every node of a closed chain for its share of the period.
 
     Parameters
@@ -121,7 +125,13 @@ def shoot(field, nodes, period, length, rtol=RTOL):
     )
 
 
-def correct_orbit(field, nodes, period, length=None, max_iterations=20):
+def correct_orbit(
+    field: VectorField,
+    nodes: np.ndarray,
+    period: float,
+    length: np.ndarray | None = None,
+    max_iterations: int = 20,
+) -> Orbit:
     """Correct an approximate periodic orbit by Newton's method on multiple shooting.
 
     Unknown are all nodes and the period; the first node stays in the hyperplane through its first guess
@@ -170,11 +180,13 @@ def correct_orbit(field, nodes, period, length=None, max_iterations=20):
     return Orbit(nodes[0], period, nodes, residual, residual <= CLOSED, step, iterations, shot, length)
 
 
-def _worst(shot, length):
+def _worst(shot: Shot, length: np.ndarray) -> float:
     return np.inf if shot.failed else float(np.abs(shot.defect / length).max())
 
 
-def _damped_step(field, nodes, period, shot, normal, length):
+def _damped_step(
+    field: VectorField, nodes: np.ndarray, period: float, shot: Shot, normal: np.ndarray, length: np.ndarray
+) -> tuple[np.ndarray, float, Shot] | None:
     """The full Newton step or the longest of its halves that leaves a smaller defect; None if none does."""
     step, change = _newton_step(shot, normal, period, length)
     for _ in range(_HALVINGS):
@@ -187,7 +199,7 @@ def _damped_step(field, nodes, period, shot, normal, length):
     return None
 
 
-def refined(field, orbit):
+def refined(field: VectorField, orbit: Orbit) -> Orbit:
     """The same orbit on so many nodes that no segment contracts beyond what its transition can tell.
 
     Parameters
@@ -208,11 +220,11 @@ def refined(field, orbit):
     return orbit
 
 
-def _flattest(shot):
+def _flattest(shot: Shot) -> float:
     return np.linalg.svd(shot.transition, compute_uv=False).min()
 
 
-def shooting_matrix(shot, normal, length):
+def shooting_matrix(shot: Shot, normal: np.ndarray, length: np.ndarray) -> np.ndarray:
     """Derivative of all defects and of the phase condition by all nodes and the period, scaled by length.
 
     Parameters
@@ -240,7 +252,9 @@ def shooting_matrix(shot, normal, length):
     return matrix
 
 
-def _newton_step(shot, normal, period, length):
+def _newton_step(
+    shot: Shot, normal: np.ndarray, period: float, length: np.ndarray
+) -> tuple[np.ndarray, float]:
     """Changes of the nodes ``(m, d)`` and of the period."""
     m, d = shot.defect.shape
     # Time per segment is measured in whole periods, so that its column is as large as the others.
@@ -276,7 +290,7 @@ class Floquet:
     liouville_error: float
 
 
-def floquet(field, orbit):
+def floquet(field: VectorField, orbit: Orbit) -> Floquet:
     """Floquet multipliers of a corrected orbit, with two checks.
 
     At each node the flow's direction is split off, which leaves the multiplier 1; the others are eigenvalues
@@ -319,7 +333,7 @@ _SWEEPS = 30
 _SPLIT = 1e-12
 
 
-def product_eigenvalues(factors):
+def product_eigenvalues(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of the product of square matrices, the last factor leftmost, without multiplying them.
 
     Parameters
@@ -348,7 +362,7 @@ def product_eigenvalues(factors):
     return values, logs
 
 
-def _blocks(turn):
+def _blocks(turn: np.ndarray) -> Iterator[slice]:
     """Runs of indices that the sweeps have not separated: what is left below the diagonal tells."""
     n, first = len(turn), 0
     for i in range(1, n + 1):
@@ -357,7 +371,9 @@ def _blocks(turn):
             first = i
 
 
-def _block_eigenvalues(turn, triangles, block):
+def _block_eigenvalues(
+    turn: np.ndarray, triangles: Sequence[np.ndarray], block: slice
+) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues of a diagonal block of ``turn @ product of triangles``, and the logs of their moduli."""
     product, shift = np.eye(block.stop - block.start), 0.0
     for triangle in triangles:
@@ -372,7 +388,7 @@ def _block_eigenvalues(turn, triangles, block):
     return values * np.exp(shift), logs
 
 
-def trace_orbit(field, orbit, n):
+def trace_orbit(field: VectorField, orbit: Orbit, n: int) -> np.ndarray:
     """States at `n` + 1 equal intervals of time once round, the last one close to the first.
 
     Every segment is integrated from its own node, so that an unstable orbit is traced as well as another.

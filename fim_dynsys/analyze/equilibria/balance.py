@@ -1,5 +1,6 @@
 """Whether zeros were missed: their indices against the degree of the field on the region's boundary."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
@@ -68,7 +69,7 @@ class Checker:
         Units of state and field.
     """
 
-    def __init__(self, meter: Meter, region: Region, scales: Scales):
+    def __init__(self, meter: Meter, region: Region, scales: Scales) -> None:
         self.meter, self.region, self.scales = meter, region, scales
 
     def balance(self, x: np.ndarray, index: np.ndarray) -> Balance:
@@ -93,7 +94,7 @@ class Checker:
             return self._not_run("the budget is used up")
         return self._not_run("the field vanishes or is not finite on the boundary")
 
-    def _not_run(self, reason):
+    def _not_run(self, reason: str) -> Balance:
         return Balance(IndexCheck.NOT_RUN, None, None, self.region, reason)
 
     def degree(self, box: Region) -> int | None:
@@ -103,7 +104,7 @@ class Checker:
         except _Unaffordable:
             return None
 
-    def _affordable(self, x):
+    def _affordable(self, x: np.ndarray) -> np.ndarray:
         if not self.meter.affords(len(x)):
             raise _Unaffordable
         return self.meter.rhs(x) / self.scales.speed
@@ -132,7 +133,7 @@ class Checker:
                 break
         return np.concatenate(points) if points else np.empty((0, box.dim))
 
-    def _contradicts(self, box, x, index):
+    def _contradicts(self, box: Region, x: np.ndarray, index: np.ndarray) -> bool:
         inside = index[box.contains(x)].sum()
         return self.degree(box) != inside
 
@@ -141,7 +142,7 @@ class _Unaffordable(Exception):
     """The budget does not reach for the next points of the boundary."""
 
 
-def _distance_to_boundary(x, box):
+def _distance_to_boundary(x: np.ndarray, box: Region) -> float:
     """Smallest distance of points to the boundary, as a share of the size."""
     if not len(x):
         return np.inf
@@ -151,7 +152,7 @@ def _distance_to_boundary(x, box):
     return float(np.where(inside > 0, inside, outside).min())
 
 
-def _halves(box):
+def _halves(box: Region) -> Iterator[Region]:
     cut = box.low + _CUT * box.size
     for part in product((False, True), repeat=box.dim):
         upper = np.array(part)

@@ -111,7 +111,9 @@ def eigenvalue_errors(field: VectorField, x: np.ndarray, scales: Scales) -> np.n
     )
 
 
-def _through_shift(field, x, jac, change, spread):
+def _through_shift(
+    field: VectorField, x: np.ndarray, jac: np.ndarray, change: np.ndarray, spread: np.ndarray
+) -> np.ndarray:
     """d lambda_k / d f_m * spread_m by the shift of the zero, (n, k, m)."""
     d = x.shape[1]
     basis = np.eye(d)
@@ -149,7 +151,7 @@ def classify(values: np.ndarray, errors: np.ndarray | None, singular: np.ndarray
     return out
 
 
-def _kind(values, errors, singular, rate):
+def _kind(values: np.ndarray, errors: np.ndarray, singular: bool, rate: float) -> Kind:
     real, modulus = values.real, np.abs(values)
     if ((np.abs(real) <= _SIGMAS * errors.real) & (errors.real > 0)).any():
         return Kind.INDETERMINATE

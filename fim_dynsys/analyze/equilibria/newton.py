@@ -43,7 +43,7 @@ class Meter:
         Largest number of points, values and Jacobians together.
     """
 
-    def __init__(self, field: VectorField, budget: int):
+    def __init__(self, field: VectorField, budget: int) -> None:
         self.field = field
         self.budget = budget
         self.points = 0
@@ -103,7 +103,7 @@ class Refined:
         exact = (self.residual <= ROOT_RESIDUAL) & (self.step <= _ROOT_STEP)
         return exact | ((self.residual <= _NOISY_RESIDUAL) & (self.step <= _NOISY_STEP))
 
-    def __getitem__(self, rows) -> "Refined":
+    def __getitem__(self, rows: np.ndarray) -> "Refined":
         values = (self.x, self.residual, self.step, self.slope, self.origin)
         return Refined(*(value[rows] for value in values), self.iterations, self.non_finite)
 
@@ -150,7 +150,16 @@ def refine(meter: Meter, x: np.ndarray, scales: Scales, box: Region, max_iterati
 class _Rows:
     """The state of the iteration: points, values, decomposed Jacobians, damping."""
 
-    def __init__(self, meter, x, f, origin, non_finite, scales, box):
+    def __init__(
+        self,
+        meter: Meter,
+        x: np.ndarray,
+        f: np.ndarray,
+        origin: np.ndarray,
+        non_finite: int,
+        scales: Scales,
+        box: Region,
+    ) -> None:
         n, d = x.shape
         self.origin, self.non_finite = origin, non_finite
         self.meter, self.scales, self.box = meter, scales, box
@@ -163,14 +172,14 @@ class _Rows:
         self.earlier = np.einsum("nd,nd->n", f, f)
 
     @classmethod
-    def start(cls, meter, x, scales, box):
+    def start(cls, meter: Meter, x: np.ndarray, scales: Scales, box: Region) -> "_Rows":
         x = np.clip(x, box.low, box.high)
         x = x[: max(0, meter.budget - meter.points)] if not meter.affords(len(x)) else x
         f = meter.rhs(x) / scales.speed
         finite = (np.abs(f) < _HUGE).all(axis=1)
         return cls(meter, x[finite], f[finite], np.flatnonzero(finite), int((~finite).sum()), scales, box)
 
-    def decompose(self, rows):
+    def decompose(self, rows: np.ndarray) -> None:
         rows = rows[self.moved[rows]]
         if not len(rows):
             return
@@ -182,7 +191,7 @@ class _Rows:
         self.u[rows], self.s[rows], self.vt[rows] = np.linalg.svd(jac[finite])
         self.moved[rows] = False
 
-    def advance(self):
+    def advance(self) -> None:
         self.decompose(np.flatnonzero(self.active))
         rows = np.flatnonzero(self.active)
         f, s = self.f[rows], self.s[rows]
@@ -207,18 +216,18 @@ class _Rows:
         self.x[rows], self.f[rows], self.moved[rows] = trial, f_trial, True
         self.active[rows[(f_trial == 0).all(axis=1)]] = False
 
-    def give_up(self):
+    def give_up(self) -> None:
         now = np.einsum("nd,nd->n", self.f, self.f)
         self.active &= now <= _PROGRESS * self.earlier
         self.earlier = now
 
-    def _adapt(self, rows, better, gain):
+    def _adapt(self, rows: np.ndarray, better: np.ndarray, gain: np.ndarray) -> None:
         gain = np.clip(np.where(better, gain, 0.0), 0.0, 1.0)
         down = np.maximum(0.1, 1.0 - (2.0 * gain - 1.0) ** 3)
         self.damping[rows] *= np.where(better, down, self.growth[rows])
         self.growth[rows] = np.where(better, 2.0, 2.0 * self.growth[rows])
 
-    def ended(self, iterations):
+    def ended(self, iterations: int) -> Refined:
         stale = np.flatnonzero(self.moved)
         self.decompose(stale[: self.meter.budget - self.meter.points] if stale.size else stale)
         keep = self.known & ~self.moved
@@ -275,7 +284,7 @@ def minima(meter: Meter, x: np.ndarray, scales: Scales) -> np.ndarray:
     return x[settled]
 
 
-def _second_order(meter, x, scales):
+def _second_order(meter: Meter, x: np.ndarray, scales: Scales) -> tuple[np.ndarray, np.ndarray]:
     """Gradient (n, d) and second derivatives (n, d, d) of |f|^2 / 2 in units of the scales."""
     n, d = x.shape
     shifts = _DIFFERENCE * np.concatenate([np.zeros((1, d)), np.eye(d), -np.eye(d)])

@@ -11,13 +11,18 @@ from fim_dynsys.analyze.equilibria.newton import ROOT_RESIDUAL, Meter, Refined, 
 from fim_dynsys.analyze.equilibria.seeding import starting_points
 from fim_dynsys.analyze.results import (
     Effort,
+    FieldLike,
+    RegionLike,
     Result,
+    Table,
+    Variables,
     labels,
     resolve_region,
     scales_within,
     unwrap,
     with_steps,
 )
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 
 # Iterates may go this far beyond the region, as a share of its size; zeros there serve the index check.
@@ -81,6 +86,8 @@ class FixedPoints(Result):
         Starting points at which the field was not finite.
     """
 
+    drawn_by = "fim_dynsys.plot.objects:fixed_points"
+
     x: np.ndarray
     eigenvalues: np.ndarray
     eigenvalue_errors: np.ndarray | None
@@ -103,10 +110,10 @@ class FixedPoints(Result):
         """Which points are zeros of the field rather than slow points, (n,) of bool."""
         return np.array([status is not PointStatus.MINIMUM for status in self.status], dtype=bool)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.x)
 
-    def _rows(self):
+    def _rows(self) -> Table:
         columns = [*self.state_names, "kind", "eigenvalues", "residual", "support", "index", "status"]
         rows = zip(
             np.where(np.abs(self.x) > 1e-12 * self.region.size, self.x, 0.0),
@@ -120,13 +127,13 @@ class FixedPoints(Result):
         )
         return columns, [[*x, *rest] for x, *rest in rows]
 
-    def _spectra(self):
+    def _spectra(self) -> list:
         if self.eigenvalue_errors is None:
             return list(self.eigenvalues)
         pairs = zip(self.eigenvalues, self.eigenvalue_errors, strict=True)
         return [", ".join(f"{v:.4g} ± {e.real:.2g}" for v, e in zip(*pair, strict=True)) for pair in pairs]
 
-    def _headline(self):
+    def _headline(self) -> str:
         counts = {status: sum(status is s for s in self.status) for status in PointStatus}
         isolated = counts[PointStatus.ISOLATED] + counts[PointStatus.ON_EDGE]
         slow, shown = counts[PointStatus.MINIMUM], counts[PointStatus.NOT_ISOLATED]
@@ -137,7 +144,7 @@ class FixedPoints(Result):
         parts += [f"{outside} of all outside the data's support"] if outside else []
         return f"{', '.join(parts)} in {self.region}"
 
-    def _notes(self):
+    def _notes(self) -> list[str]:
         balance = self.balance
         text = f"index check {balance.check}"
         if balance.check is IndexCheck.NOT_RUN:
@@ -147,7 +154,7 @@ class FixedPoints(Result):
         lost = [f"the field was not finite at {self.non_finite} of the seeds"] if self.non_finite else []
         return [text, *lost, str(self.effort)]
 
-    def _variables(self):
+    def _variables(self) -> Variables:
         point = ("fixed_point",)
         errors = {} if self.eigenvalue_errors is None else {"eigenvalue_error": self.eigenvalue_errors}
         by_mode = {"eigenvalue": self.eigenvalues, **errors}
@@ -160,7 +167,15 @@ class FixedPoints(Result):
         }
 
 
-def fixed_points(field, region=None, *, n_seeds=None, budget=200_000, slow=0.05, seed=0) -> FixedPoints:
+def fixed_points(
+    field: FieldLike,
+    region: RegionLike | None = None,
+    *,
+    n_seeds: int | None = None,
+    budget: int = 200_000,
+    slow: float = 0.05,
+    seed: int = 0,
+) -> FixedPoints:
     """Find the fixed points of a field in a region.
 
     Damped Newton iterations run at once from scrambled Sobol points, observed states, and (in one to three
@@ -225,7 +240,7 @@ def fixed_points(field, region=None, *, n_seeds=None, budget=200_000, slow=0.05,
 class _Search:
     """The zeros and minima known so far, in a region and a little beyond it."""
 
-    def __init__(self, field, region, budget):
+    def __init__(self, field: VectorField, region: Region, budget: int) -> None:
         self.given = field
         self.scales = scales_within(field, region)
         self.field, self.region = with_steps(field, self.scales), region
@@ -239,7 +254,7 @@ class _Search:
         self.index = np.empty(0)
         self.isolated = np.empty(0, dtype=bool)
 
-    def run(self, n_seeds, seed):
+    def run(self, n_seeds: int | None, seed: int) -> None:
         self.refine(starting_points(self.meter, self.region, n_seeds, seed))
         self.balance = self.checker.balance(self.roots.x, self.measure())
         for attempt in range(_ROUNDS):
@@ -250,7 +265,7 @@ class _Search:
             self.refine(np.concatenate([starts, more]))
             self.balance = self.checker.balance(self.roots.x, self.measure())
 
-    def refine(self, starts):
+    def refine(self, starts: np.ndarray) -> None:
         """Add what is reached from more starting points."""
         self.seeds += len(starts)
         ended = refine(self.meter, starts, self.scales, self.around)
@@ -259,7 +274,7 @@ class _Search:
         self.roots = self._distinct(_joined(self.roots, ended[ended.is_root]))
         self.stalled = _joined(self.stalled, ended[~ended.is_root & self.region.contains(ended.x)])
 
-    def _distinct(self, roots):
+    def _distinct(self, roots: Refined) -> Refined:
         """One of each group of zeros that lie within their own errors, that of least residual."""
         z = roots.x / self.scales.length
         kept = np.empty(0, dtype=int)
@@ -274,14 +289,14 @@ class _Search:
             kept = np.append(kept, i)
         return roots[kept]
 
-    def _vanishes_between(self, x, others):
+    def _vanishes_between(self, x: np.ndarray, others: np.ndarray) -> bool:
         """Whether f is as good as zero halfway to another zero of higher order: then the two are one."""
         if not len(others) or not self.meter.affords(len(others)):
             return False
         residual = np.linalg.norm(self.meter.rhs((x + others) / 2) / self.scales.speed, axis=1)
         return bool((residual <= ROOT_RESIDUAL).any())
 
-    def measure(self):
+    def measure(self) -> np.ndarray:
         """Indices of the zeros; those that are not isolated have none."""
         x = self.roots.x
         self.index, self.isolated = np.full(len(x), np.nan), np.ones(len(x), dtype=bool)
@@ -297,7 +312,7 @@ class _Search:
             self.index[i] = self.checker.local_index(x[i], np.delete(x, i, axis=0)) if alone else np.nan
         return self.index
 
-    def _are_isolated(self, x, jac):
+    def _are_isolated(self, x: np.ndarray, jac: np.ndarray) -> np.ndarray:
         """Whether Newton's method returns to each zero from both sides along its direction of least slope."""
         flat = np.linalg.svd(jac)[2][:, -1] * self.scales.length
         starts = np.concatenate([x + _PROBE * flat, x - _PROBE * flat])
@@ -308,7 +323,7 @@ class _Search:
         alone[came_from[back.is_root & (moved > _PROBE / 2)]] = False
         return alone
 
-    def slow_points(self, slow):
+    def slow_points(self, slow: float) -> tuple[np.ndarray, np.ndarray]:
         """Strict minima of |f| in the region, up to `slow`, and |f| there."""
         starts = self.stalled[self.stalled.residual <= 2.0 * slow]
         starts = starts.x[self._apart(starts.x, starts.residual, _PROBE)][:_MOST_MINIMA]
@@ -322,7 +337,7 @@ class _Search:
         genuine = gaps.min(axis=1, initial=np.inf) > _PROBE
         return x[genuine], residual[genuine]
 
-    def _apart(self, x, residual, distance):
+    def _apart(self, x: np.ndarray, residual: np.ndarray, distance: float) -> np.ndarray:
         """Indices of points, by rising residual, that keep a distance in lengths."""
         kept = np.empty(0, dtype=int)
         z = x / self.scales.length
@@ -331,7 +346,7 @@ class _Search:
                 kept = np.append(kept, i)
         return kept
 
-    def result(self, slow):
+    def result(self, slow: float) -> FixedPoints:
         roots, status = self._inside()
         still, speed = self.slow_points(slow)
         x = np.concatenate([self.roots.x[roots], still])
@@ -366,7 +381,7 @@ class _Search:
             **labels(self.given),
         )
 
-    def _inside(self):
+    def _inside(self) -> tuple[np.ndarray, list[PointStatus]]:
         """Which zeros lie in the closed region, a few of each continuum, and their statuses."""
         unit = (self.roots.x - self.region.low) / self.region.size
         outside = np.maximum(-unit, unit - 1.0).max(axis=1, initial=-np.inf)
@@ -379,7 +394,7 @@ class _Search:
         return np.concatenate([isolated, spread]), status + [PointStatus.NOT_ISOLATED] * len(spread)
 
 
-def _joined(a, b):
+def _joined(a: Refined, b: Refined) -> Refined:
     parts = [
         np.concatenate([getattr(a, name), getattr(b, name)])
         for name in ("x", "residual", "step", "slope", "origin")
@@ -387,7 +402,7 @@ def _joined(a, b):
     return Refined(*parts, max(a.iterations, b.iterations))
 
 
-def _spaced(unit):
+def _spaced(unit: np.ndarray) -> np.ndarray:
     """Indices of a few points of the unit cube that keep their distance, in order of their coordinates."""
     kept = []
     for i in np.lexsort(unit.T):

@@ -6,6 +6,7 @@ import numpy as np
 
 from fim_dynsys.analyze.equilibria.newton import Meter
 from fim_dynsys.regions import Region
+from fim_dynsys.trajectories import Trajectories
 
 # Cells along a side of the grid on which signs are looked at, and how often those that qualify are halved.
 # From four dimensions on a grid is too coarse to tell, or too large.
@@ -38,7 +39,7 @@ def starting_points(meter: Meter, region: Region, n_seeds: int | None, seed: int
     return np.concatenate([even, _observed(meter.field.context, region), candidate_cells(meter, region)])
 
 
-def _observed(context, region):
+def _observed(context: Trajectories | None, region: Region) -> np.ndarray:
     if context is None:
         return np.empty((0, region.dim))
     x = np.asarray(context.x).reshape(-1, region.dim)
@@ -83,7 +84,7 @@ def candidate_cells(meter: Meter, region: Region) -> np.ndarray:
     return np.clip(low + size / 2, region.low, region.high)
 
 
-def _qualifying(f, d):
+def _qualifying(f: np.ndarray, d: int) -> tuple[np.ndarray, np.ndarray]:
     """Indices (m, d) of grid cells in which all components may vanish, and their slack (m, d)."""
     curved = sum(_bend(f, axis) for axis in range(d)) / 8.0
     least, most, bend = f, f, curved
@@ -98,7 +99,7 @@ def _qualifying(f, d):
     return chosen.astype(float), bend[tuple(chosen.T)]
 
 
-def _bend(f, axis):
+def _bend(f: np.ndarray, axis: int) -> np.ndarray:
     """Second differences along an axis; at its ends those next to them, where f is not finite 0."""
     with np.errstate(invalid="ignore"):
         second = np.abs(np.diff(f, n=2, axis=axis))
@@ -108,7 +109,9 @@ def _bend(f, axis):
     )
 
 
-def _halved(meter, low, slack, size):
+def _halved(
+    meter: Meter, low: np.ndarray, slack: np.ndarray, size: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Those of the 2^d halves of each cell that qualify, by their lower corners, and their slack."""
     d = low.shape[1]
     lattice = np.array(list(product(range(3), repeat=d)))

@@ -49,22 +49,22 @@ def degree(rhs: Callable[[np.ndarray], np.ndarray], box: Region) -> int | None:
 class _Directions:
     """Unit vectors of f at points given in the unit cube."""
 
-    def __init__(self, rhs, box):
+    def __init__(self, rhs: Callable[[np.ndarray], np.ndarray], box: Region) -> None:
         self.rhs, self.box = rhs, box
 
-    def __call__(self, unit):
+    def __call__(self, unit: np.ndarray) -> np.ndarray:
         f = self.rhs(self.box.low * (1 - unit) + self.box.high * unit)
         with np.errstate(invalid="ignore", divide="ignore"):  # NaN where f vanishes, is infinite or NaN
             f = f / np.abs(f).max(axis=1, keepdims=True)  # huge values have a norm only after that
             return f / np.linalg.norm(f, axis=1, keepdims=True)
 
 
-def _on_interval(directions):
+def _on_interval(directions: _Directions) -> int | None:
     low, high = directions(np.array([[0.0], [1.0]]))[:, 0]
     return int(high - low) // 2 if np.isfinite(high - low) else None
 
 
-def _winding(directions):
+def _winding(directions: _Directions) -> int | None:
     """Turns of f along the perimeter, sampled more where f turns quickly and at last twice as densely."""
     t = 4.0 * np.arange(_FIRST_ARC) / _FIRST_ARC
     angle = _angles(directions, t)
@@ -84,7 +84,7 @@ def _winding(directions):
         t, angle = np.insert(t, position, between), np.insert(angle, position, _angles(directions, between))
 
 
-def _angles(directions, t):
+def _angles(directions: _Directions, t: np.ndarray) -> np.ndarray:
     side, along = np.divmod(t % 4.0, 1)
     zero, one = np.zeros_like(t), np.ones_like(t)
     x = np.choose(side.astype(int), [along, one, 1 - along, zero])
@@ -93,7 +93,7 @@ def _angles(directions, t):
     return np.arctan2(f[:, 1], f[:, 0])
 
 
-def _solid_degree(directions):
+def _solid_degree(directions: _Directions) -> int | None:
     """Solid angle that f sweeps over the triangulated surface of the cube, by 4 pi."""
     vertices, triangles = _cube_surface(_FIRST_SIDE)
     f = directions(vertices)
@@ -121,13 +121,13 @@ def _solid_degree(directions):
         triangles = _split(triangles, middle[which].T)
 
 
-def _solid_angles(a, b, c):
+def _solid_angles(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     volume = np.einsum("ni,ni->n", a, np.cross(b, c))
     ab, bc, ca = (np.einsum("ni,ni->n", p, q) for p, q in ((a, b), (b, c), (c, a)))
     return 2.0 * np.arctan2(volume, 1.0 + ab + bc + ca)
 
 
-def _cube_surface(n):
+def _cube_surface(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Vertices (m, 3) of the unit cube's surface and outward triangles (k, 3), n squares along an edge."""
     i, j = (index.ravel() for index in np.meshgrid(np.arange(n), np.arange(n), indexing="ij"))
     corners = [np.stack([i + a, j + b], axis=1) for a, b in ((0, 0), (1, 0), (1, 1), (0, 1))]
@@ -144,7 +144,7 @@ def _cube_surface(n):
     return points / n, index.reshape(-1, 3)
 
 
-def _split(triangles, middles):
+def _split(triangles: np.ndarray, middles: np.ndarray) -> np.ndarray:
     """Triangles after bisecting the edges (ab, bc, ca) that have a midpoint; neighbours stay conforming."""
     count = (middles >= 0).sum(axis=1)
     # Turned so that with one midpoint it is on ab, with two they are on ab and bc.

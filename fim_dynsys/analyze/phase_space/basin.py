@@ -1,9 +1,11 @@
 """Basins of attraction: where the trajectories from a grid and from a random sample of states end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.cycles.periodic import search_cycles
 from fim_dynsys.analyze.equilibria.points import fixed_points
@@ -11,11 +13,23 @@ from fim_dynsys.analyze.phase_space.capture import (
     Attractor,
     AttractorKind,
     Sink,
+    Trap,
     Tube,
     recurrent_sets,
 )
-from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
+from fim_dynsys.analyze.results import (
+    Effort,
+    FieldLike,
+    RegionLike,
+    Result,
+    Table,
+    Variables,
+    labels,
+    resolve_region,
+    unwrap,
+)
 from fim_dynsys.analyze.tangent import CountedField
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
@@ -82,6 +96,8 @@ class Basins(Result):
         The region.
     """
 
+    drawn_by = "fim_dynsys.plot.basin:basin_image"
+
     labels: np.ndarray
     axes: tuple
     coordinates: tuple
@@ -93,10 +109,10 @@ class Basins(Result):
     n_sample: int
     region: Region
 
-    def _headline(self):
+    def _headline(self) -> str:
         return f"Basins of {len(self.attractors)} attractors in {self.region}"
 
-    def _rows(self):
+    def _rows(self) -> Table:
         columns = ["label", "ends", "at", "support", "share", "+-", "of image", "of it supported"]
         rows = []
         for i, attractor in enumerate(self.attractors):
@@ -106,12 +122,12 @@ class Basins(Result):
                 rows.append([int(label), label, "", "", *self._shares(label)])
         return columns, rows
 
-    def _shares(self, label):
+    def _shares(self, label: int) -> list:
         own = self.labels == label
         backed = f"{np.mean(self.support[own] >= _SUPPORTED):.0%}" if own.any() else ""
         return [self.fractions[label], self.errors[label], f"{own.mean():.1%}", backed]
 
-    def _variables(self):
+    def _variables(self) -> Variables:
         names = tuple(f"axis{i}" for i in range(len(self.axes)))
         points = np.concatenate([a.points for a in self.attractors] or [np.empty((0, len(self.at)))])
         counts = [len(a.points) for a in self.attractors]
@@ -133,17 +149,17 @@ class Basins(Result):
 
 
 def basins(
-    field,
-    region=None,
-    resolution=200,
-    coordinates=None,
-    at=None,
-    n_sample=1024,
-    t_max=None,
-    stay_supported=False,
-    budget=500_000_000,
-    seed=0,
-):
+    field: FieldLike,
+    region: RegionLike | None = None,
+    resolution: int = 200,
+    coordinates: Sequence[int | str] | None = None,
+    at: ArrayLike | None = None,
+    n_sample: int = 1024,
+    t_max: float | None = None,
+    stay_supported: bool = False,
+    budget: int = 500_000_000,
+    seed: int = 0,
+) -> Basins:
     """Label the states of a grid, and a Sobol sample of the region, by the attractor they lead to.
 
     Attractors are the stable fixed points and cycles found in the region, and sets to which the trajectories
@@ -227,7 +243,9 @@ def basins(
     )
 
 
-def _section(field, region, coordinates, at):
+def _section(
+    field: VectorField, region: Region, coordinates: Sequence[int | str] | None, at: ArrayLike | None
+) -> tuple[tuple[int, ...], np.ndarray]:
     names = list(field.state_names)
     given = tuple(range(min(2, field.dim))) if coordinates is None else tuple(coordinates)
     numbers = tuple(names.index(c) if isinstance(c, str) and c in names else c for c in given)
@@ -246,7 +264,15 @@ def _section(field, region, coordinates, at):
 class _Run:
     """Attractors known so far, and the labelling of states by them."""
 
-    def __init__(self, field, region, t_max, stay_supported, budget, n_rows):
+    def __init__(
+        self,
+        field: VectorField,
+        region: Region,
+        t_max: float | None,
+        stay_supported: bool,
+        budget: int,
+        n_rows: int,
+    ) -> None:
         from tqdm import tqdm
 
         self.field = CountedField(field, region)
@@ -260,7 +286,7 @@ class _Run:
         self.t_max = max(_LONGEST * self.unit, _LONGEST_TURNS * slowest) if t_max is None else float(t_max)
         self.bar = tqdm(total=n_rows, disable=None, unit="states", leave=False)
 
-    def _find_attractors(self):
+    def _find_attractors(self) -> float:
         """Set traps for the stable fixed points and cycles; returns the longest period."""
         field, region = self.field.inner, self.region
         points = fixed_points(field, region)
@@ -278,16 +304,16 @@ class _Run:
             self._add(AttractorKind.CYCLE, orbit, tube)
         return cycles.period[cycles.stable].max(initial=0.0)
 
-    def _add(self, kind, points, trap):
+    def _add(self, kind: AttractorKind, points: np.ndarray, trap: Trap) -> None:
         self.attractors.append(Attractor(kind, points, float(self.field.support(points).min())))
         self.traps.append(trap)
 
-    def label(self, x, explore=False):
+    def label(self, x: np.ndarray, explore: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Labels and smallest supports (n,) of states ``(n, d)``; with `explore`, new sets are sought."""
         parts = [self._label_block(x[i : i + _BLOCK], explore) for i in range(0, len(x), _BLOCK)]
         return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
 
-    def _label_block(self, x, explore):
+    def _label_block(self, x: np.ndarray, explore: bool) -> tuple[np.ndarray, np.ndarray]:
         found = np.full(len(x), BasinLabel.UNDECIDED, dtype=np.int64)
         support = np.ones(len(x))
         rows = np.arange(len(x))
@@ -308,11 +334,11 @@ class _Run:
         self.bar.update(len(rows))
         return found, support
 
-    def _affords(self):
+    def _affords(self) -> bool:
         self.exhausted |= self.field.points >= self.budget
         return not self.exhausted
 
-    def _fly(self, x, window):
+    def _fly(self, x: np.ndarray, window: float) -> tuple[np.ndarray, np.ndarray]:
         """Samples ``(n, s, d)`` of one window, and whether each trajectory can be followed further."""
         steps = max(10, (self.budget - self.field.points) // (_STAGES * len(x)))
         t = np.linspace(0.0, window, _SAMPLES + 1)
@@ -322,7 +348,9 @@ class _Run:
         path = np.where(np.isfinite(solution.x), solution.x, solution.x_stop[:, None])[:, 1:]
         return path, solution.status == Status.SUCCESS
 
-    def _arrived(self, path, window, rows, found, support):
+    def _arrived(
+        self, path: np.ndarray, window: float, rows: np.ndarray, found: np.ndarray, support: np.ndarray
+    ) -> np.ndarray:
         """Write down the labels of trajectories that have ended; tells which go on."""
         if self.has_data:
             support[rows] = np.minimum(support[rows], self.field.support(path).min(axis=1))
@@ -336,7 +364,7 @@ class _Run:
         found[rows] = label
         return label == BasinLabel.UNDECIDED
 
-    def _explore(self, x):
+    def _explore(self, x: np.ndarray) -> None:
         """Add the recurrent sets of some trajectories that have arrived nowhere."""
         some = x[:: max(1, len(x) // _RECURRENT_ROWS)]
         for window in _RECURRENT_WINDOWS:

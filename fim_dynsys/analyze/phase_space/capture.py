@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import solve_continuous_lyapunov
 from scipy.spatial import cKDTree
+
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regions import Region
 
 _DIRECTIONS = 128  # per dimension
 _SHELLS = 24
@@ -52,6 +56,14 @@ class Attractor:
     support: float
 
 
+class Trap(Protocol):
+    """Where trajectories stay."""
+
+    def holds(self, path: np.ndarray) -> np.ndarray:
+        """Which of the paths ``(n, s, d)`` have arrived, (n,) of bool."""
+        ...
+
+
 class Sink:
     """An ellipsoid round a stable fixed point that sampled trajectories only enter.
 
@@ -71,7 +83,7 @@ class Sink:
         The ellipsoid is not larger than this box.
     """
 
-    def __init__(self, field, x, others, region):
+    def __init__(self, field: VectorField, x: np.ndarray, others: np.ndarray, region: Region) -> None:
         self.x, self.length = x, field.scales.length
         d = len(x)
         jac = field.jacobian(x) * (self.length / self.length[:, None])
@@ -94,11 +106,11 @@ class Sink:
                 break
         self.radius *= _SAFETY
 
-    def _height(self, x):
+    def _height(self, x: np.ndarray) -> np.ndarray:
         """Square root of the Lyapunov function at states ``(n, d)``, (n,)."""
         return np.linalg.norm((x - self.x) / self.length @ self.root, axis=1)
 
-    def holds(self, path):
+    def holds(self, path: np.ndarray) -> np.ndarray:
         """Which of the paths ``(n, s, d)`` end inside, (n,) of bool."""
         return self._height(path[:, -1]) < self.radius
 
@@ -116,7 +128,7 @@ class Tube:
         Unit of each state.
     """
 
-    def __init__(self, points, others, length):
+    def __init__(self, points: np.ndarray, others: np.ndarray, length: np.ndarray) -> None:
         self.length = length
         points = _evenly_spaced(points / length, _TUBE_POINTS)
         self.tree = cKDTree(points)
@@ -126,7 +138,7 @@ class Tube:
         # Points of the tube may be so far from the next of the cycle's points.
         self.reach = np.hypot(self.radius, np.linalg.norm(points[1] - points[0]) / 2)
 
-    def holds(self, path):
+    def holds(self, path: np.ndarray) -> np.ndarray:
         """Which of the paths ``(n, s, d)`` end inside, (n,) of bool."""
         distance, _ = self.tree.query(path[:, -1] / self.length, distance_upper_bound=self.reach)
         return np.isfinite(distance)
@@ -143,16 +155,16 @@ class Cells:
         Numbers of cells, in any shape and order.
     """
 
-    def __init__(self, region, visited):
+    def __init__(self, region: Region, visited: np.ndarray) -> None:
         self.region, self.visited = region, np.unique(visited)
 
-    def holds(self, path):
+    def holds(self, path: np.ndarray) -> np.ndarray:
         """Which of the paths ``(n, s, d)`` run inside, (n,) of bool."""
         inside = np.isin(cell_numbers(self.region, path), self.visited)
         return inside.mean(axis=1) >= _INSIDE
 
 
-def cell_numbers(region, x):
+def cell_numbers(region: Region, x: np.ndarray) -> np.ndarray:
     """Numbers of the cells that states ``(..., d)`` lie in, up to two sizes beyond the region."""
     d = x.shape[-1]
     cells = _CELLS.get(d, _CELLS_IN_MANY_DIMENSIONS)
@@ -160,7 +172,9 @@ def cell_numbers(region, x):
     return place.astype(np.int64) @ (5 * cells + 1) ** np.arange(d, dtype=np.int64)
 
 
-def recurrent_sets(field, region, paths):
+def recurrent_sets(
+    field: VectorField, region: Region, paths: np.ndarray
+) -> tuple[list[tuple[np.ndarray, Cells]], int]:
     """Group trajectories that keep coming back to the same cells, and contract volumes as they go.
 
     Parameters
@@ -194,25 +208,25 @@ def recurrent_sets(field, region, paths):
     return sets, len(back) - len(attracted)
 
 
-def _comes_back(numbers):
+def _comes_back(numbers: np.ndarray) -> bool:
     """Whether both halves of a trajectory visit the same cells, and enough of them."""
     early, late = np.array_split(numbers, 2)
     enough = len(np.unique(late)) >= _FEWEST_CELLS
     return enough and min(np.isin(late, early).mean(), np.isin(early, late).mean()) >= _REVISITED
 
 
-def _contracts(field, path):
+def _contracts(field: VectorField, path: np.ndarray) -> bool:
     """Whether volumes shrink on average along a trajectory: in a family of closed orbits they do not."""
     divergence = np.trace(field.jacobian(path), axis1=1, axis2=2)
     return divergence.mean() * field.scales.time < -_CONTRACTION
 
 
-def _overlap(a, b):
+def _overlap(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two trajectories share cells for at least half of the time."""
     return max(np.isin(a, b).mean(), np.isin(b, a).mean()) >= _SHARED
 
 
-def _evenly_spaced(points, n):
+def _evenly_spaced(points: np.ndarray, n: int) -> np.ndarray:
     """Points ``(n, d)`` evenly spaced along the chain of given ones."""
     place = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1)))
     wanted = np.linspace(0.0, place[-1], n)

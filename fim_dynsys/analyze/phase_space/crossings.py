@@ -1,12 +1,19 @@
 """Curves that cross: lines drawn by signs bend away from a crossing, these go through it."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
+
+Crossing = tuple[np.ndarray, np.ndarray]
+"""Where two lines cross, (2,), and the rays (4, 2) along which they leave: 0 and 1 opposite, 2 and 3."""
+
+_End = tuple[int, bool]  # which piece, and whether its last point or its first
 
 # Within so many cells of a crossing lines are replaced by straight ones through it.
 _CLEARANCE = 2.5
 
 
-def turns(line):
+def turns(line: np.ndarray) -> np.ndarray:
     """Angle (m,) between the segments before and after each point of a line (m, 2); 0 at open ends."""
     steps = np.diff(line, axis=0)
     angle = np.arctan2(steps[:, 1], steps[:, 0])
@@ -16,7 +23,7 @@ def turns(line):
     return turn
 
 
-def asymptotes(h):
+def asymptotes(h: np.ndarray) -> np.ndarray:
     """The four rays (4, 2), opposite ones in turn, along which a saddle's quadratic form h vanishes."""
     (low, high), axes = np.linalg.eigh(h)
     u = axes @ [np.sqrt(high), np.sqrt(-low)]
@@ -25,7 +32,7 @@ def asymptotes(h):
     return rays / np.linalg.norm(rays, axis=1, keepdims=True)
 
 
-def untangled(lines, crossings):
+def untangled(lines: Sequence[np.ndarray], crossings: Sequence[Crossing]) -> Sequence[np.ndarray]:
     """Lines that go straight on at crossings.
 
     Parameters
@@ -56,7 +63,9 @@ def untangled(lines, crossings):
     return _chained(pieces, open_ends, points)
 
 
-def _outside(line, points, radius):
+def _outside(
+    line: np.ndarray, points: np.ndarray, radius: np.ndarray
+) -> list[tuple[np.ndarray, int | None, int | None]]:
     """Parts of a line outside all discs, each with the discs (or None) that it comes from and goes to."""
     distance = np.linalg.norm(line[:, None] - points, axis=2) / radius
     disc = np.where(distance.min(axis=1) < 1, distance.argmin(axis=1), -1)
@@ -75,7 +84,9 @@ def _outside(line, points, radius):
     return parts
 
 
-def _chained(pieces, open_ends, points):
+def _chained(
+    pieces: Sequence[np.ndarray], open_ends: Mapping[tuple[int, int], _End], points: np.ndarray
+) -> list[np.ndarray]:
     """Pieces connected through the crossings, from the ray that each ends on to the opposite one."""
     through = {
         end: (open_ends.get((crossing, ray ^ 1)), points[crossing])

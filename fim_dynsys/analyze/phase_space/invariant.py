@@ -1,5 +1,6 @@
 """Stable and unstable manifolds of saddles: branches along single real eigenvalues, even in arclength."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -7,9 +8,20 @@ import numpy as np
 
 from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.analyze.equilibria.points import FixedPoints, fixed_points
-from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
+from fim_dynsys.analyze.results import (
+    Effort,
+    FieldLike,
+    RegionLike,
+    Result,
+    Table,
+    Variables,
+    labels,
+    resolve_region,
+    unwrap,
+)
 from fim_dynsys.analyze.tangent import CountedField
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
@@ -87,22 +99,24 @@ class Manifolds(Result):
         Manifolds of more than one dimension, or along complex eigenvalues, that were left out.
     """
 
+    drawn_by = "fim_dynsys.plot.objects:manifolds"
+
     branches: tuple
     fixed_points: FixedPoints
     skipped: int
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.branches)
 
     @property
-    def separatrices(self):
+    def separatrices(self) -> tuple[ManifoldBranch, ...]:
         """The stable branches, which in the plane separate basins of attraction."""
         return tuple(branch for branch in self.branches if branch.stable)
 
-    def _headline(self):
+    def _headline(self) -> str:
         return f"{len(self)} branches of manifolds of saddles in {self.fixed_points.region}"
 
-    def _rows(self):
+    def _rows(self) -> Table:
         columns = ["saddle", "manifold", "eigenvalue", "ends", "at", "points", "residual", "supported"]
         rows = [
             [
@@ -119,11 +133,11 @@ class Manifolds(Result):
         ]
         return columns, rows
 
-    def _notes(self):
+    def _notes(self) -> list[str]:
         left_out = f"{self.skipped} manifolds of more than one dimension were left out"
         return [*([left_out] if self.skipped else []), *super()._notes()]
 
-    def _variables(self):
+    def _variables(self) -> Variables:
         n, d = len(self), len(self.state_names)
         longest = max((len(branch.path) for branch in self.branches), default=0)
         path = np.full((n, longest, d), np.nan)
@@ -146,7 +160,14 @@ class Manifolds(Result):
         }
 
 
-def manifolds(field, region=None, found=None, spacing=None, longest=None, budget=2_000_000):
+def manifolds(
+    field: FieldLike,
+    region: RegionLike | None = None,
+    found: FixedPoints | None = None,
+    spacing: float | None = None,
+    longest: float | None = None,
+    budget: int = 2_000_000,
+) -> Manifolds:
     """Trace the stable and unstable manifolds of saddles as curves.
 
     A manifold is a curve where the saddle has a single eigenvalue on that side, which is then real: in the
@@ -230,7 +251,7 @@ class _Launch:
     residual: float
 
 
-def _launches(field, found):
+def _launches(field: VectorField, found: FixedPoints) -> tuple[list[_Launch], int]:
     """The starts of all branches, and how many manifolds are no curves."""
     launches, skipped = [], 0
     saddles = [i for i, kind in enumerate(found.kind) if kind in (Kind.SADDLE, Kind.SADDLE_FOCUS)]
@@ -247,7 +268,9 @@ def _launches(field, found):
     return launches, skipped
 
 
-def _launch_pair(field, x, origin, stable, eigenvalue, vector):
+def _launch_pair(
+    field: VectorField, x: np.ndarray, origin: int, stable: bool, eigenvalue: float, vector: np.ndarray
+) -> Iterator[_Launch]:
     """Both starts on the expansion ``x + s v + s^2 w`` with (2 lambda - J) w = D^2 f [v, v] / 2."""
     length = field.scales.length
     vector = vector / np.linalg.norm(vector / length)
@@ -268,13 +291,13 @@ def _launch_pair(field, x, origin, stable, eigenvalue, vector):
 class _UnitSpeed(VectorField):
     """A field at unit speed in lengths, or slower where it is itself close to rest; backwards if asked."""
 
-    def __init__(self, field, backwards):
+    def __init__(self, field: VectorField, backwards: bool) -> None:
         super().__init__(field.dim, scales=field.scales)
         self._field = field
         self._sign = -1.0 if backwards else 1.0
         self._rest = _REST / field.scales.time
 
-    def _rhs(self, x):
+    def _rhs(self, x: np.ndarray) -> np.ndarray:
         f = self._field._rhs(x)
         speed = np.linalg.norm(f / self.scales.length, axis=1, keepdims=True)
         return self._sign * f / np.sqrt(speed**2 + self._rest**2)
@@ -285,10 +308,10 @@ class _ComesToRest:
 
     direction = -1
 
-    def __init__(self, field):
+    def __init__(self, field: VectorField) -> None:
         self.field, self.rest = field, _REST / field.scales.time
 
-    def __call__(self, t, x):
+    def __call__(self, t: np.ndarray, x: np.ndarray) -> np.ndarray:
         return np.linalg.norm(self.field(x) / self.field.scales.length, axis=1) - self.rest
 
 
@@ -297,14 +320,21 @@ class _Leaves:
 
     direction = -1
 
-    def __init__(self, box):
+    def __init__(self, box: Region) -> None:
         self.box = box
 
-    def __call__(self, t, x):
+    def __call__(self, t: np.ndarray, x: np.ndarray) -> np.ndarray:
         return np.minimum(x - self.box.low, self.box.high - x).min(axis=1)
 
 
-def _traced(field, launches, found, region, t, steps):
+def _traced(
+    field: VectorField,
+    launches: Sequence[_Launch],
+    found: FixedPoints,
+    region: Region,
+    t: np.ndarray,
+    steps: int,
+) -> tuple[list[ManifoldBranch], bool]:
     """Branches of one kind, and whether any ran out of steps."""
     stable = launches[0].stable
     solution = integrate(
@@ -339,7 +369,9 @@ def _traced(field, launches, found, region, t, steps):
     return branches, bool((solution.status == Status.MAX_STEPS).any())
 
 
-def _end(field, status, event, x, found):
+def _end(
+    field: VectorField, status: int, event: int | None, x: np.ndarray, found: FixedPoints
+) -> tuple[ManifoldEnd, int]:
     """Why a branch ended at x, and the fixed point it tends to or -1."""
     if status == Status.SUCCESS:
         return ManifoldEnd.LENGTH, -1

@@ -1,22 +1,29 @@
 """Nullclines: the curves of a plane on which one state stands still, each branch a line of its own."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
 from contourpy import LineType, contour_generator
+from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.equilibria.newton import Meter
-from fim_dynsys.analyze.phase_space.crossings import asymptotes, turns, untangled
+from fim_dynsys.analyze.phase_space.crossings import Crossing, asymptotes, turns, untangled
 from fim_dynsys.analyze.results import (
     Effort,
+    FieldLike,
+    RegionLike,
     Result,
+    Table,
+    Variables,
     labels,
     resolve_region,
     scales_within,
     unwrap,
     with_steps,
 )
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 
 # Where the grid's first node lies before the region, in cells: no node falls on its edge or on its axes of
@@ -64,6 +71,8 @@ class Nullclines(Result):
         Box whose section is shown.
     """
 
+    drawn_by = "fim_dynsys.plot.objects:nullclines"
+
     branches: list[list[np.ndarray]]
     residual: list[list[float]]
     support: list[list[np.ndarray]]
@@ -73,7 +82,7 @@ class Nullclines(Result):
     at: np.ndarray | None
     region: Region
 
-    def _each(self):
+    def _each(self) -> Iterator[tuple[str, np.ndarray, float, np.ndarray, NullclineStatus]]:
         """State, line, residual, support and status of each branch."""
         for parts in zip(
             self.state_names, self.branches, self.residual, self.support, self.status, strict=True
@@ -82,7 +91,7 @@ class Nullclines(Result):
             for branch in zip(*lists, strict=True):
                 yield name, *branch
 
-    def _rows(self):
+    def _rows(self) -> Table:
         columns = ["d/dt = 0", "points", "from", "to", "status", "residual", "supported share"]
         pair = [self.state_names.index(name) for name in self.states]
         rows = [
@@ -91,7 +100,7 @@ class Nullclines(Result):
         ]
         return columns, rows
 
-    def _headline(self):
+    def _headline(self) -> str:
         lines = ", ".join(
             f"{len(b)} of {name}" for name, b in zip(self.state_names, self.branches, strict=True)
         )
@@ -102,11 +111,11 @@ class Nullclines(Result):
         )
         return f"Nullclines ({lines}) in the plane of {' and '.join(self.states)}{where}, {self.region}"
 
-    def _notes(self):
+    def _notes(self) -> list[str]:
         still = [name for name, zero in zip(self.state_names, self.vanishing, strict=True) if zero]
         return [f"{name} stands still everywhere" for name in still] + [str(self.effort)]
 
-    def _variables(self):
+    def _variables(self) -> Variables:
         each = list(self._each())
         sizes = [len(line) for _, line, *_ in each]
         empty = np.empty((0, len(self.state_names)))
@@ -120,7 +129,15 @@ class Nullclines(Result):
         }
 
 
-def nullclines(field, region=None, *, states=None, at=None, resolution=128, budget=200_000) -> Nullclines:
+def nullclines(
+    field: FieldLike,
+    region: RegionLike | None = None,
+    *,
+    states: Sequence[int | str] | None = None,
+    at: ArrayLike | None = None,
+    resolution: int = 128,
+    budget: int = 200_000,
+) -> Nullclines:
     """Find the curves in a plane on which the rate of change of one state vanishes.
 
     Sign changes on a grid give the lines, Newton's method puts their points onto the zeros, and where two
@@ -186,7 +203,7 @@ def nullclines(field, region=None, *, states=None, at=None, resolution=128, budg
     )
 
 
-def _residual(field, line, k, speed):
+def _residual(field: VectorField, line: np.ndarray, k: int, speed: float) -> float:
     return float(np.abs(field(line)[:, k]).max() / speed)
 
 
@@ -200,7 +217,9 @@ class _Plane:
     size: np.ndarray
 
     @classmethod
-    def given(cls, field, region, states, at):
+    def given(
+        cls, field: VectorField, region: Region, states: Sequence[int | str] | None, at: ArrayLike | None
+    ) -> "_Plane":
         names = field.state_names
         if field.dim == 2 and states is None:
             states = names
@@ -218,12 +237,12 @@ class _Plane:
         index = list(pair)
         return cls(pair, at, region.low[index], region.size[index])
 
-    def embed(self, points):
+    def embed(self, points: np.ndarray) -> np.ndarray:
         x = np.tile(self.at, (len(points), 1))
         x[:, list(self.pair)] = points
         return x
 
-    def status(self, line, resolution):
+    def status(self, line: np.ndarray, resolution: int) -> NullclineStatus:
         if len(line) > 2 and np.array_equal(line[0], line[-1]):
             return NullclineStatus.CLOSED
         ends = (line[[0, -1]] - self.low) / self.size
@@ -234,18 +253,18 @@ class _Plane:
 class _Curve:
     """The zero set of one component in a plane, in units of the grid's cells."""
 
-    def __init__(self, meter, plane, k, resolution, speed):
+    def __init__(self, meter: Meter, plane: _Plane, k: int, resolution: int, speed: float) -> None:
         self.meter, self.plane, self.k, self.speed = meter, plane, k, speed
         self.cell = plane.size / resolution
 
-    def lines(self, axes, values):
+    def lines(self, axes: Sequence[np.ndarray], values: np.ndarray) -> list[np.ndarray]:
         z = np.ma.masked_invalid(values)
         contours = contour_generator(*axes, z, line_type=LineType.Separate).lines(0.0)
         pieces = [piece / self.cell for line in contours for piece in self.polished(line)]
         whole = untangled(pieces, self.crossings(pieces))
         return [part for line in whole for part in self.clipped(line * self.cell)]
 
-    def crossings(self, lines):
+    def crossings(self, lines: Sequence[np.ndarray]) -> list[Crossing]:
         """Points (in cells) at which two branches cross, with the two directions they have there.
 
         The component and its gradient vanish there. Sought by Newton's method on the gradient from the points
@@ -275,7 +294,7 @@ class _Curve:
                 found.append((point, asymptotes(h)))
         return found
 
-    def _second_order(self, x):
+    def _second_order(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Gradient (n, 2) and second derivatives (n, 2, 2) of the component, by cells."""
         whole = self.plane.embed(x * self.cell)
         axes = np.zeros((2, whole.shape[1]))
@@ -285,7 +304,7 @@ class _Curve:
         self.meter.points += 2 * len(x)
         return gradient, np.moveaxis(np.array(second), 2, 0)
 
-    def polished(self, line):
+    def polished(self, line: np.ndarray) -> list[np.ndarray]:
         """Points moved onto the zero set, and the line cut where there is none: at a pole, at a jump."""
         closed = len(line) > 2 and np.array_equal(line[0], line[-1])
         x, start = line.copy(), line
@@ -310,7 +329,7 @@ class _Curve:
         runs = np.split(np.arange(len(x)), np.flatnonzero(np.diff(good)) + 1)
         return [_without_repeats(x[run]) for run in runs if good[run[0]] and len(run) > 1]
 
-    def clipped(self, line):
+    def clipped(self, line: np.ndarray) -> list[np.ndarray]:
         """The parts of a line inside the region, with ends on its boundary."""
         low, high = self.plane.low, self.plane.low + self.plane.size
         slack = 1e-9 * self.plane.size
@@ -329,7 +348,7 @@ class _Curve:
                 parts.append(_without_repeats(np.array([*before, *line[run], *after])))
         return [part for part in parts if len(part) > 1]
 
-    def crossing(self, inside, outside):
+    def crossing(self, inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
         """Where the zero set leaves the region between two points: on the face, by bisection along it."""
         low, high = self.plane.low, self.plane.low + self.plane.size
         step = outside - inside
@@ -342,7 +361,7 @@ class _Curve:
         point[axis] = high[axis] if step[axis] > 0 else low[axis]
         return self.on_face(point, axis)
 
-    def on_face(self, point, axis):
+    def on_face(self, point: np.ndarray, axis: int) -> np.ndarray:
         """A point moved along a face onto the zero set by Newton's method; left where that leads too far."""
         other = 1 - axis
         x = point.copy()
@@ -359,7 +378,7 @@ class _Curve:
         return np.clip(x, self.plane.low, self.plane.low + self.plane.size) if near else point
 
 
-def _without_repeats(line):
+def _without_repeats(line: np.ndarray) -> np.ndarray:
     """A line without points that coincide with their predecessor."""
     keep = np.concatenate([[True], (np.diff(line, axis=0) != 0).any(axis=1)])
     return line[keep]
