@@ -6,34 +6,33 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.analyze.results import Effort, FieldLike, Result, Table, Variables, labels, unwrap
+from fim_dynsys.analyze.results import SUPPORTED, Effort, FieldLike, Result, Table, Variables, labels, unwrap
 from fim_dynsys.analyze.tangent import CountedField, carry
 from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import FAILURES, Status
 from fim_dynsys.simulation.solution import integrate
 
-_RTOL = 1e-6
-_TRANSIENT = 100.0  # in the orbit's own units of time
-_SPACING = 2.0  # between the starts of neighbouring pieces
-_LONGEST_SEGMENT = 3.0
+_RTOL = 1e-6  # of the exponents in the end: `_Estimate` adds it to their errors
+_TRANSIENT = 100.0  # in the orbit's own units of time: what attracts at a tenth of its rate has lost e^-10
+_SPACING = 2.0  # between the starts of neighbouring pieces, in the same
+_LONGEST_SEGMENT = 3.0  # in the same: support is looked at between segments only
 # Tangent vectors may part by so many powers of e within a segment: at tolerance 1e-6 the shortest is then
 # still known to some per cent in the worst piece, and far better in the others.
 _SPREAD = 10.0
-_PILOT = 16
-_FEWEST_SEGMENTS = 40
-_FEWEST_IN_ANY_CASE = (
-    16  # whatever the budget: half of them may be left out, and `_BLOCKS` blocks need two each
-)
+_PILOT = 16  # segments that find their own length, which at most doubles from one to the next: 65,000 times
+_FEWEST_SEGMENTS = 40  # ten to a block before errors are believed
+# Whatever the budget: half of them may be left out, and `_BLOCKS` blocks need two each.
+_FEWEST_IN_ANY_CASE = 16
 # The start of each piece in which its tangent vectors find their directions: a tenth of it, or so many units
 # of time, but never more than half of it.
 _DISCARDED = 0.1
 _ALIGNED = 50.0
-_TAPERED = 0.4
-_BLOCKS = 4
+_TAPERED = 0.4  # share of the time on both flanks together; the other six tenths count in full
+_BLOCKS = 4  # the fewest whose scatter says something: Student's t with three degrees of freedom
 _DEPENDENT = 2.0  # blocks that vary so much more than independent pieces would show that these are not
 _NORMAL, _STUDENT = 1.96, 3.18  # 97.5 % quantiles: for many pieces, for `_BLOCKS` blocks
-_SIGNIFICANT = 2.5  # standard errors
+_SIGNIFICANT = 2.5  # standard errors: one in eighty by chance
 # What is left of an error that falls like 1 / t or a little more slowly, as a multiple of the change from the
 # mean to its last half.
 _DRIFT = 5.0
@@ -94,9 +93,9 @@ class LyapunovSpectrum(Result):
             "error": (("mode",), self.error),
             "running": (("step", "mode"), self.running),
             "times": (("step",), self.times),
-            "divergence": ((), self.divergence),
-            "duration": ((), self.duration),
-            "supported": ((), self.supported),
+            "divergence": ((), np.array(self.divergence)),
+            "duration": ((), np.array(self.duration)),
+            "supported": ((), np.array(self.supported)),
             "status": ((), np.array(self.status, dtype=object)),
         }
 
@@ -258,9 +257,14 @@ class _Estimate:
         n, d = x.shape
         self.field, self.x, self.length, self.unit = field, x, length, unit
         self.vectors = np.broadcast_to(np.eye(d), (n, d, d))
-        self.growth, self.divergence, self.supported = [], [], []
+        self._forget()
         self.segment = self._choose_segment()
-        self.growth.clear(), self.divergence.clear(), self.supported.clear()
+        self._forget()
+
+    def _forget(self) -> None:
+        self.growth: list[np.ndarray] = []  # (n, d) of each segment
+        self.divergence: list[np.ndarray] = []  # (n,)
+        self.supported: list[float] = []
 
     def _choose_segment(self) -> float:
         """Duration over which the tangent vectors part by `_SPREAD` at most."""
@@ -286,7 +290,7 @@ class _Estimate:
         self.growth.append(growth)
         self.divergence.append(end.divergence)
         if self.field.inner.context is not None:
-            self.supported.append(np.mean(self.field.support(self.x) >= 0.5))
+            self.supported.append(np.mean(self.field.support(self.x) >= SUPPORTED))
 
     def run(self, precision: float, budget: int) -> None:
         """Add segments until the errors are small enough or the budget is spent."""

@@ -1,9 +1,9 @@
 """ensemble: one analysis for every member of an ensemble of fields, and what its results agree on."""
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import chdtri
@@ -23,10 +23,9 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.regions import Region
 
-_FARTHEST = (
-    0.2  # distance from the mean of its group, in units of the region, at which an object is another one
-)
-_PASSES = 3
+# Distance from the mean of its group, in units of the region, at which an object is another one.
+_FARTHEST = 0.2
+_PASSES = 3  # as in k-means from a good start: the first finds the groups, the others settle their means
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,16 +224,16 @@ def ensemble(
     return MemberResults(
         **labels(first),
         effort=Effort(
-            *(sum(getattr(effort, name) for effort in efforts) for name in _COUNTED),
-            any(effort.exhausted for effort in efforts),
+            seeds=sum(effort.seeds for effort in efforts),
+            iterations=sum(effort.iterations for effort in efforts),
+            points=sum(effort.points for effort in efforts),
+            budget=sum(effort.budget for effort in efforts),
+            exhausted=any(effort.exhausted for effort in efforts),
         ),
         results=results,
         weights=np.array(members.weights),
         groups=_groups(results, np.asarray(members.weights), region),
     )
-
-
-_COUNTED = ("seeds", "iterations", "points", "budget")
 
 
 def _members(fields: EnsembleField | Sequence[VectorField]) -> EnsembleField:
@@ -249,15 +248,29 @@ def _members(fields: EnsembleField | Sequence[VectorField]) -> EnsembleField:
 
 
 def _common_region(members: EnsembleField, region: RegionLike | None) -> Region:
-    if region is None and all(field.context is not None for field in members):
-        region = members[0].context.box()
-        for field in members[1:]:
-            region = region.union(field.context.box())
-        region = region.widened(WIDENED)
+    contexts = [field.context for field in members if field.context is not None]
+    if region is None and len(contexts) == len(members):
+        region = reduce(Region.union, [context.box() for context in contexts]).widened(WIDENED)
     return resolve_region(members[0], region, "ensemble")
 
 
 # ---------------------------------------------------------------------- objects and groups
+
+
+@runtime_checkable
+class _HasObjects(Protocol):
+    """A result with objects that have a position, a kind and a support."""
+
+    x: np.ndarray
+    kind: np.ndarray
+    support: np.ndarray
+
+
+@runtime_checkable
+class _HasOrbits(_HasObjects, Protocol):
+    """One whose objects are orbits."""
+
+    orbits: Sequence[np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,11 +285,11 @@ class _Objects:
 
 def _objects(result: object, region: Region) -> _Objects | None:
     """Objects of a result with kinds, at points or round orbits; None where it is of another sort."""
-    if not all(hasattr(result, name) for name in ("x", "kind", "support")):
+    if not isinstance(result, _HasObjects):
         return None
     x = np.asarray(result.x).reshape(-1, region.dim)
     features = (x - region.low) / region.size
-    if hasattr(result, "orbits"):
+    if isinstance(result, _HasOrbits):
         low = np.array([orbit.min(axis=0) for orbit in result.orbits]).reshape(-1, region.dim)
         high = np.array([orbit.max(axis=0) for orbit in result.orbits]).reshape(-1, region.dim)
         x = (low + high) / 2.0
@@ -287,8 +300,8 @@ def _objects(result: object, region: Region) -> _Objects | None:
 
 
 def _groups(results: Sequence[object], weights: np.ndarray, region: Region) -> tuple[Group, ...]:
-    found = [_objects(result, region) for result in results]
-    if any(objects is None for objects in found):
+    found = [objects for result in results if (objects := _objects(result, region)) is not None]
+    if len(found) < len(results):
         return ()
     label = _matched([objects.features for objects in found])
     member = np.repeat(np.arange(len(found)), [len(objects.x) for objects in found])
@@ -299,13 +312,12 @@ def _groups(results: Sequence[object], weights: np.ndarray, region: Region) -> t
     for rows in (label == number for number in np.unique(label)):
         own = weights[member[rows]]
         share = own / own.sum()
-        counts = Counter()
+        shares: dict[object, float] = {}
         for name, part in zip(kind[rows], share, strict=True):
-            counts[name] += float(part)
+            shares[name] = shares.get(name, 0.0) + float(part)
+        kinds = dict(sorted(shares.items(), key=lambda item: -item[1]))
         mean_support = float(share @ support[rows].astype(float))
-        groups.append(
-            Group(float(own.sum()), dict(counts.most_common()), x[rows], member[rows], share, mean_support)
-        )
+        groups.append(Group(float(own.sum()), kinds, x[rows], member[rows], share, mean_support))
     return tuple(sorted(groups, key=lambda group: -group.existence))
 
 

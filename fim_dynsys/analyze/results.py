@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 import xarray as xr
@@ -27,7 +27,10 @@ Table = tuple[list[str], list[list]]
 Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
 """Dimension names and values of what a dataset holds."""
 
-_SCALE_POINTS = 64
+SUPPORTED = 0.5
+"""Support from which the data back a point, see `VectorField.support`."""
+
+_SCALE_POINTS = 64  # a root mean square of so many is good to 10 %, and scales need no more
 _LARGEST_SPEED = 1e3  # times the median
 
 
@@ -170,15 +173,16 @@ class Result(abc.ABC):
         variables = {name: _storable(*given) for name, given in self._variables().items()}
         dims = {dim for names, _ in variables.values() for dim in names}
         coords = {"state": list(self.state_names), "part": ["real", "imag"]}
-        attrs = {f"effort_{name}": int(value) for name, value in vars(self.effort).items()}
+        attrs: dict[str, int | str] = {
+            f"effort_{name}": int(value) for name, value in vars(self.effort).items()
+        }
         if self.units:
             attrs["units"] = json.dumps(dict(self.units))
         attrs["result"] = type(self).__name__
         return xr.Dataset(variables, {dim: coords[dim] for dim in coords if dim in dims}, attrs)
 
 
-def _storable(dims: tuple[str, ...], values: object) -> tuple[tuple[str, ...], np.ndarray]:
-    values = np.asarray(values)
+def _storable(dims: tuple[str, ...], values: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
     if np.iscomplexobj(values):
         return (*dims, "part"), np.stack([values.real, values.imag], axis=-1)
     if values.dtype == object:
@@ -285,12 +289,12 @@ def resolve_region(field: VectorField, region: RegionLike | None, who: str) -> R
     """
     if region is None:
         return _default_region(field, who)
-    region = Region(region)
-    if region.dim != field.dim:
-        raise ValueError(f"{who}: expected a region of dimension {field.dim}, got {region.dim}: {region}.")
+    box = Region(cast(Any, region))  # takes more than it holds
+    if box.dim != field.dim:
+        raise ValueError(f"{who}: expected a region of dimension {field.dim}, got {box.dim}: {box}.")
     names = field.state_names
-    order = [region.names.index(name) for name in names] if set(region.names) == set(names) else slice(None)
-    return Region(region.low[order], region.high[order], names)
+    order = [box.names.index(name) for name in names] if set(box.names) == set(names) else slice(None)
+    return Region(box.low[order], box.high[order], names)
 
 
 def _default_region(field: VectorField, who: str) -> Region:

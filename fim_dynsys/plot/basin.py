@@ -8,9 +8,10 @@ from matplotlib.colors import BoundaryNorm, ListedColormap
 from fim_dynsys.analyze.phase_space.basin import BasinLabel, Basins
 from fim_dynsys.analyze.phase_space.capture import AttractorKind
 from fim_dynsys.plot import flow, style
-from fim_dynsys.plot.canvas import Drawing
+from fim_dynsys.plot.canvas import Drawing, pair
 from fim_dynsys.plot.flow import Grid
 from fim_dynsys.plot.space import Space, States
+from fim_dynsys.plot.style import Look
 
 # From light to dark, so that neighbours differ in grey too; numbers tell more attractors than colours apart.
 _COLORS = ("#f5e6b8", "#a8d0e6", "#e8a978", "#7fb08a", "#b483b0", "#5b7db1")
@@ -71,10 +72,10 @@ def _oriented(
     """Axes and images with rows along y; a line of states becomes a band between heights -1 and 1."""
     if len(states) == 1:
         height = np.array([-1.0, 1.0])
-        return (result.axes[0], height), *(np.tile(v, (2, 1)) for v in (result.labels, result.support))
-    turned = tuple(states) == tuple(result.coordinates)
-    axes = result.axes if turned else result.axes[::-1]
-    return axes, *((v.T if turned else v) for v in (result.labels, result.support))
+        return (result.axes[0], height), np.tile(result.labels, (2, 1)), np.tile(result.support, (2, 1))
+    if tuple(states) == tuple(result.coordinates):
+        return result.axes, result.labels.T, result.support.T
+    return result.axes[::-1], result.labels, result.support
 
 
 def _image(ax: Axes, grid: Grid, labels: np.ndarray) -> Artist:
@@ -82,7 +83,7 @@ def _image(ax: Axes, grid: Grid, labels: np.ndarray) -> Artist:
     special = [_SPECIAL[label][0] for label in sorted(BasinLabel)]
     colors = ListedColormap([*special, *(_COLORS[i % len(_COLORS)] for i in range(n))])
     norm = BoundaryNorm(np.arange(-len(special) - 0.5, n + 0.5), colors.N)
-    look = {"cmap": colors, "norm": norm, "shading": "nearest", "rasterized": True, "zorder": _BELOW}
+    look: Look = {"cmap": colors, "norm": norm, "shading": "nearest", "rasterized": True, "zorder": _BELOW}
     return ax.pcolormesh(*grid, labels, **look)
 
 
@@ -90,7 +91,7 @@ def _hatches(ax: Axes, grid: Grid, labels: np.ndarray) -> list:
     found = []
     for label, (_, hatch, _) in _SPECIAL.items():
         if hatch and (labels == label).any():
-            look = {"levels": [0.5, 1.5], "colors": "none", "hatches": [hatch], "zorder": _BELOW}
+            look: Look = {"levels": [0.5, 1.5], "colors": "none", "hatches": [hatch], "zorder": _BELOW}
             part = ax.contourf(*grid, (labels == label).astype(float), **look)
             part.set(edgecolor=style.PALE, linewidth=0.0)
             found.append(part)
@@ -101,7 +102,7 @@ def _attractors(space: Space, result: Basins) -> dict:
     marks, numbers = [], []
     for i, attractor in enumerate(result.attractors):
         ink = style.BLACK if attractor.support >= style.SUPPORTED else style.GREY
-        look = {"color": ink, "zorder": style.POINTS}
+        look: Look = {"color": ink, "zorder": style.POINTS}
         if attractor.kind is AttractorKind.FIXED_POINT:
             look |= {"marker": "o", "markersize": 8, "linestyle": ""}
         elif attractor.kind is AttractorKind.CYCLE:
@@ -109,9 +110,9 @@ def _attractors(space: Space, result: Basins) -> dict:
         else:
             look |= {"marker": ".", "markersize": 2, "linestyle": ""}
         marks += space.ax.plot(*space.coordinates(attractor.points), **look)
-        at = np.array(space.coordinates(attractor.points[:1]))[:, 0]
+        at = pair(np.array(space.coordinates(attractor.points[:1]))[:, 0])
         box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": ink}
-        place = {"textcoords": "offset points", "fontsize": "small", "bbox": box, "zorder": style.TEXT}
+        place: Look = {"textcoords": "offset points", "fontsize": "small", "bbox": box, "zorder": style.TEXT}
         numbers.append(space.ax.annotate(str(i), at, (9, 9), **place))
     return {"attractors": marks, "numbers": numbers}
 
@@ -127,5 +128,5 @@ def _name(ax: Axes, result: Basins, labels: np.ndarray) -> None:
         else:
             continue
         share = f"{result.fractions[label]:.1%} ± {result.errors[label]:.1%}"
-        look = {"facecolor": face, "hatch": hatch, "edgecolor": style.GREY, "linewidth": 0.5}
+        look: Look = {"facecolor": face, "hatch": hatch, "edgecolor": style.GREY, "linewidth": 0.5}
         ax.fill([], [], **look, label=f"{name}, {share}")

@@ -9,11 +9,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from numpy.typing import ArrayLike
 
 AxesLike = Axes | Sequence[Axes] | np.ndarray
 """One of the axes, or several."""
-Look = dict[str, Any]
-"""Keywords of matplotlib that say what an artist looks like."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,7 +27,7 @@ class Drawing:
         By what they show, such as ``"streamlines"`` or ``"fixed points"``.
     """
 
-    axes: tuple
+    axes: tuple[Axes, ...]
     artists: Mapping[str, tuple]
 
     @property
@@ -39,7 +38,7 @@ class Drawing:
     @property
     def figure(self) -> Figure:
         """The figure that the axes belong to."""
-        return self.axes[0].get_figure(root=True)
+        return root_figure(self.ax)
 
     def png(self, dpi: int = 100) -> bytes:
         """The figure as the bytes of a PNG file."""
@@ -58,9 +57,23 @@ class Drawing:
         return f"Drawing({len(self.axes)} axes: {counts})"
 
 
+def root_figure(ax: Axes) -> Figure:
+    """The whole figure that axes belong to."""
+    figure = ax.get_figure(root=True)
+    if figure is None:
+        raise ValueError("plot: expected axes of a figure, got axes that were removed from theirs.")
+    return figure
+
+
+def pair(point: ArrayLike) -> tuple[float, float]:
+    """A point of the plane as matplotlib takes it."""
+    x, y = np.asarray(point, dtype=float)
+    return float(x), float(y)
+
+
 def merged(drawings: Sequence[Drawing]) -> Drawing:
     """Several drawings as one, each panel and each kind of artist once."""
-    artists = {}
+    artists: dict[str, tuple] = {}
     for drawing in drawings:
         for name, found in drawing.artists.items():
             artists[name] = (*artists.get(name, ()), *found)
@@ -102,7 +115,7 @@ def new_axes(
     return tuple(axes.ravel())
 
 
-def given_axes(ax: AxesLike, n: int, who: str) -> tuple:
+def given_axes(ax: AxesLike, n: int, who: str) -> tuple[Axes, ...]:
     """The n panels that the user passed as one Axes, a list or an array of them.
 
     Raises
@@ -141,7 +154,7 @@ def add_legend(axes: Sequence) -> Legend | None:
     labels = list(dict.fromkeys(label for _, label in found))
     if not labels:
         return None
-    figure = axes[0].get_figure(root=True)
+    figure = root_figure(axes[0])
     handles = [first[label] for label in labels]
     return figure.legend(handles, labels, loc="outside right upper", fontsize="small", handlelength=2.8)
 

@@ -15,6 +15,7 @@ from fim_dynsys.plot import flow, style
 from fim_dynsys.plot.canvas import AxesLike, Drawing, given_axes, label_axes, new_axes
 from fim_dynsys.plot.flow import Grid
 from fim_dynsys.plot.objects import observations
+from fim_dynsys.plot.style import Look
 from fim_dynsys.regions import Region
 
 _LEVELS = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])
@@ -54,7 +55,7 @@ def compare_fields(
     _check_planar(reference, who)
     region = resolve_region(field, region, who)
     axes = given_axes(new_axes(1, 3, size=(4.2, 3.8)) if ax is None else ax, 3, who)
-    artists = {"streamlines": [], "arrows": [], "unsupported": []}
+    artists: dict[str, list] = {"streamlines": [], "arrows": [], "unsupported": []}
     for panel, one, title in zip(axes, (field, reference), ("field", "reference"), strict=False):
         parts = flow.stream(panel, one, region, (0, 1), who)
         artists["streamlines"].append(parts.lines)
@@ -151,10 +152,10 @@ def support_map(field: FieldLike, *, region: RegionLike | None = None, ax: Axes 
     (ax,) = axes
     grid, support = flow.projected_support(field, region, (0, 1))
     image = ax.contourf(*grid, support, levels=np.linspace(0.0, 1.0, 11), cmap=_PALETTE, zorder=style.FLOW)
-    ax.get_figure().colorbar(image, ax=ax, label="support")
+    ax.figure.colorbar(image, ax=ax, label="support")
     artists = {"support": [image], "unsupported": flow.veil(ax, grid, support, tint=False)}
     if field.context is not None:
-        artists["data"] = observations(field.context, ax).artists["data"]
+        artists["data"] = [*observations(field.context, ax).artists["data"]]
     return _finished(axes, artists, region, field)
 
 
@@ -177,9 +178,9 @@ def _levels(ax: Axes, grid: Grid, values: np.ndarray, label: str) -> ContourSet:
 
     norm = BoundaryNorm(_LEVELS, 256, extend="both")
     floor = np.maximum(values, _LEVELS[0] / 10)
-    look = {"norm": norm, "cmap": _PALETTE, "zorder": style.FLOW}
+    look: Look = {"norm": norm, "cmap": _PALETTE, "zorder": style.FLOW}
     image = ax.contourf(*grid, floor, levels=_LEVELS, extend="both", **look)
-    bar = ax.get_figure().colorbar(image, ax=ax, label=label, ticks=_LEVELS)
+    bar = ax.figure.colorbar(image, ax=ax, label=label, ticks=_LEVELS)
     bar.ax.set_yticklabels([f"{level:.0%}" for level in _LEVELS])
     return image
 

@@ -1,8 +1,9 @@
 """What lies in state space: fixed points, nullclines, cycles, manifolds, sections and observations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fim_dynsys.analyze.cycles.periodic import CycleKind, LimitCycles
@@ -12,14 +13,15 @@ from fim_dynsys.analyze.equilibria.points import FixedPoints
 from fim_dynsys.analyze.phase_space.invariant import Manifolds
 from fim_dynsys.analyze.phase_space.nullcline import Nullclines
 from fim_dynsys.plot import style
-from fim_dynsys.plot.canvas import Drawing, Look
+from fim_dynsys.plot.canvas import Drawing, pair
 from fim_dynsys.plot.space import Space, States
+from fim_dynsys.plot.style import Look
 from fim_dynsys.trajectories import Trajectories
 
 NOT_BACKED = " (not backed)"
 _RUG = 0.03  # height of ticks, as a share of the axes
 _NAMED = 3  # cycles of one kind, after which they share a label
-_CYCLES = {
+_CYCLES: dict[CycleKind, Look] = {
     CycleKind.STABLE: {"linestyle": style.SOLID, "linewidth": 2.4},
     CycleKind.UNSTABLE: {"linestyle": style.DASHED, "linewidth": 2.4},
     CycleKind.SADDLE: {"linestyle": style.DASHED, "linewidth": 1.0},
@@ -61,7 +63,7 @@ def marks(space: Space, points: np.ndarray, kind: Kind, firm: bool) -> list:
     for chosen, clip in ((inside, False), (~inside, True)):
         if chosen.any():
             where = space.coordinates(points[chosen])
-            common = {"linestyle": "", "zorder": style.POINTS, "clip_on": clip}
+            common: Look = {"linestyle": "", "zorder": style.POINTS, "clip_on": clip}
             artists += [space.ax.plot(*where, **look, **common)[0] for look in looks]
     artists[0].set_label(f"{kind.value}{NOT_BACKED if not firm else ''}")
     return artists
@@ -80,10 +82,10 @@ def nullclines(result: Nullclines, ax: Axes | None = None, *, states: States | N
     artists = []
     parts = zip(result.state_names, result.branches, result.support, strict=True)
     for i, (name, branches, supports) in enumerate(parts):
-        look = style.NULLCLINE[i % len(style.NULLCLINE)] | {"zorder": style.NULLCLINES}
+        look: Look = style.NULLCLINE[i % len(style.NULLCLINE)] | {"zorder": style.NULLCLINES}
         pieces = [p for pair in zip(branches, supports, strict=True) for p in _by_support(*pair)]
         for firm, stretch in sorted(pieces, key=lambda piece: not piece[0]):  # a legend shows the first
-            width = {"linewidth": 2.0 if firm else 1.0, "label": f"d{name}/dt = 0"}
+            width: Look = {"linewidth": 2.0 if firm else 1.0, "label": f"d{name}/dt = 0"}
             artists += space.ax.plot(*space.coordinates(stretch), **look | width)
     return space.drawing({"nullclines": artists})
 
@@ -102,7 +104,7 @@ def limit_cycles(result: LimitCycles, ax: Axes | None = None, *, states: States 
         color = style.PURPLE if backed[k] else style.GREY
         alike = (result.kind == kind) & (backed == backed[k])
         name = f"{_cycle_name(kind, result.period[k], result.period[alike])}{'' if backed[k] else NOT_BACKED}"
-        look = {"color": color, "zorder": style.CURVES} | _CYCLES[kind]
+        look: Look = {"color": color, "zorder": style.CURVES} | _CYCLES[kind]
         artists += space.ax.plot(*space.coordinates(orbit), **look, label=name)
         arrows += arrow(space, orbit, color)
     return space.drawing({"cycles": artists, "cycle arrows": arrows})
@@ -124,17 +126,17 @@ def manifolds(result: Manifolds, ax: Axes | None = None, *, states: States | Non
     artists, arrows = [], []
     for branch in result.branches:
         color = style.GREEN if branch.stable else style.BLUE
-        line = {"linestyle": style.SOLID if branch.stable else style.DASHED, "zorder": style.CURVES}
+        line: Look = {"linestyle": style.SOLID if branch.stable else style.DASHED, "zorder": style.CURVES}
         name = f"{'stable' if branch.stable else 'unstable'} manifold"
         path = branch.path
         if len(space.states) == 3:  # three-dimensional axes do not clip
             path = np.where(result.fixed_points.region.contains(path)[:, None], path, np.nan)
         for firm, stretch in _by_support(path, branch.support):
-            look = line | {"color": color if firm else style.GREY, "linewidth": 2.0 if firm else 1.0}
+            look: Look = line | {"color": color if firm else style.GREY, "linewidth": 2.0 if firm else 1.0}
             label = f"{name}{'' if firm else NOT_BACKED}"
             artists += space.ax.plot(*space.coordinates(stretch), **look, label=label)
         arrows += arrow(space, branch.path[::-1] if branch.stable else branch.path, color)
-    found = {"manifolds": artists, "manifold arrows": arrows}
+    found: dict[str, Sequence[Artist]] = {"manifolds": artists, "manifold arrows": arrows}
     if space.own:
         found |= fixed_points(result.fixed_points, space.ax, states=space.states).artists
     return space.drawing(found)
@@ -158,21 +160,21 @@ def arrow(space: Space, path: np.ndarray, color: str) -> list:
         return []
     middle = len(path) // 2
     back = max(middle - 1 - len(path) // 100, 0)
-    tail, head = (np.array(space.coordinates(path[i])) for i in (back, middle))
+    tail, head = (pair(space.coordinates(path[i])) for i in (back, middle))
     shape = "-|>,head_width=0.3,head_length=0.6"
-    look = {"arrowstyle": shape, "color": color, "mutation_scale": 18, "shrinkA": 0, "shrinkB": 0}
+    look: Look = {"arrowstyle": shape, "color": color, "mutation_scale": 18, "shrinkA": 0, "shrinkB": 0}
     return [space.ax.annotate("", head, tail, arrowprops=look, zorder=style.CURVES)]
 
 
 def section(result: PoincareSection, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Points of a Poincare section, in the states that run most along its plane; grey where not backed."""
     if ax is None and states is None and len(result.state_names) > 2:
-        states = np.sort(np.argsort(np.abs(result.normal), stable=True)[:2])
+        states = np.sort(np.argsort(np.abs(result.normal), stable=True)[:2]).tolist()
     space = Space.opened(ax, states, result.state_names, result.units, "poincare")
     artists = []
     for firm, rows in ((True, result.support >= style.SUPPORTED), (False, result.support < style.SUPPORTED)):
         if rows.any():
-            look = {"linestyle": "", "marker": ".", "markersize": 4, "zorder": style.DATA}
+            look: Look = {"linestyle": "", "marker": ".", "markersize": 4, "zorder": style.DATA}
             look |= {"color": style.BLUE if firm else style.GREY}
             where = space.coordinates(result.points[rows])
             artists += space.ax.plot(*where, **look, label=f"crossings{'' if firm else NOT_BACKED}")
@@ -183,7 +185,7 @@ def paths(trajectories: Trajectories, ax: Axes | None = None, *, states: States 
     """Trajectories in state space: dots where observed, lines where simulated; ticks for a single state."""
     if "status" not in trajectories.coords:
         return observations(trajectories, ax, states=states)
-    look = {"color": style.BLACK, "linewidth": 1.0, "label": "simulated"}
+    look: Look = {"color": style.BLACK, "linewidth": 1.0, "label": "simulated"}
     return _trajectories(trajectories, ax, states, "simulated", look)
 
 
@@ -191,7 +193,7 @@ def observations(
     trajectories: Trajectories, ax: Axes | None = None, *, states: States | None = None
 ) -> Drawing:
     """Trajectories in state space as dots, or as ticks for a single state."""
-    look = {"color": style.VERMILLION, "linestyle": "", "marker": ".", "markersize": 4, "label": "data"}
+    look: Look = {"color": style.VERMILLION, "linestyle": "", "marker": ".", "markersize": 4, "label": "data"}
     return _trajectories(trajectories, ax, states, "data", look)
 
 

@@ -23,6 +23,7 @@ from fim_dynsys.plot.canvas import (
 from fim_dynsys.plot.objects import observations
 from fim_dynsys.plot.results import draw
 from fim_dynsys.plot.space import States, chosen_states
+from fim_dynsys.plot.style import Look
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import Trajectories
 
@@ -121,7 +122,7 @@ def _space(ax: Axes, field: VectorField, region: Region, states: tuple[int, ...]
         getattr(ax, f"set_{which}lim")(region.low[i], region.high[i])
     if field.dim == 2:
         parts = flow.stream(ax, field, region, states, who)
-        artists = {"streamlines": (parts.lines,), "arrows": (parts.arrows,)}
+        artists: dict[str, tuple] = {"streamlines": (parts.lines,), "arrows": (parts.arrows,)}
     else:
         artists = {"paths": (flow.paths(ax, field, region, states),)}
     hidden = [] if len(states) == 3 else flow.veil(ax, *flow.projected_support(field, region, states))
@@ -160,7 +161,7 @@ def _arrows(ax: Axes, field: VectorField, region: Region) -> tuple[Artist, ...]:
     marks = []
     for marker, here in ((">", f > 0), ("<", f < 0)):
         if here.any():
-            look = {"linestyle": "", "color": style.GREY, "markersize": 6, "zorder": style.CURVES}
+            look: Look = {"linestyle": "", "color": style.GREY, "markersize": 6, "zorder": style.CURVES}
             marks += ax.plot(x[here, 0], np.zeros(here.sum()), marker=marker, **look)
     return tuple(marks)
 

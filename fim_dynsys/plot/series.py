@@ -10,6 +10,7 @@ from fim_dynsys.analyze.results import FieldLike, unwrap
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import AxesLike, Drawing, add_legend, given_axes, new_axes, with_unit
 from fim_dynsys.plot.space import States, chosen_states
+from fim_dynsys.plot.style import Look
 from fim_dynsys.simulation.problem import FAILURES, Status
 from fim_dynsys.trajectories import Trajectories
 
@@ -68,8 +69,10 @@ def time_series(
         raise ValueError(f"{who}: expected one number of states, got {[one.dim for one in given]}.")
     shown = tuple(range(len(names))) if states is None else chosen_states(states, names, who, len(names))
     own = ax is None
-    axes = given_axes(new_axes(len(shown), size=(8.0, 2.2), sharex=True) if own else ax, len(shown), who)
-    artists = {}
+    axes = given_axes(
+        new_axes(len(shown), size=(8.0, 2.2), sharex=True) if ax is None else ax, len(shown), who
+    )
+    artists: dict[str, list[Artist]] = {}
     for panel, state in zip(axes, shown, strict=True):
         for part, draw_part in ((ensemble, _bands), (simulated, _lines), (data, _marks)):
             if part is not None:
@@ -82,7 +85,7 @@ def time_series(
     return Drawing(axes, {name: tuple(found) for name, found in artists.items()})
 
 
-def _look(k: int, *keys: str) -> dict:
+def _look(k: int, *keys: str) -> Look:
     """Of the k-th trajectory."""
     look = style.SERIES[k % len(style.SERIES)]
     return {key: look[key] for key in keys}
@@ -94,7 +97,7 @@ def _suffix(k: int, n: int) -> str:
 
 def _marks(ax: Axes, data: Trajectories, state: int) -> Iterator[tuple[str, Artist]]:
     for k, (t, x) in enumerate(data.arrays()):
-        look = _look(k, "color", "marker") | {"linestyle": "", "markersize": 3.5, "fillstyle": "none"}
+        look: Look = _look(k, "color", "marker") | {"linestyle": "", "markersize": 3.5, "fillstyle": "none"}
         label = f"observed{_suffix(k, len(data))}"
         yield "data", ax.plot(t, x[:, state], **look, zorder=style.DATA, label=label)[0]
 
@@ -111,7 +114,12 @@ def _lines(
             backed = ~(support < style.SUPPORTED)
             if not backed.all():
                 loose = np.where(_with_neighbours(~backed), x[:, state], np.nan)
-                thin = {"color": look["color"], "linestyle": ":", "linewidth": 1.0, "zorder": style.CURVES}
+                thin: Look = {
+                    "color": look["color"],
+                    "linestyle": ":",
+                    "linewidth": 1.0,
+                    "zorder": style.CURVES,
+                }
                 yield "unsupported", ax.plot(t, loose, **thin, label="not backed by data")[0]
         firm = np.where(backed, x[:, state], np.nan)
         yield "simulated", ax.plot(t, firm, **look, linewidth=1.6, zorder=style.CURVES, label=label)[0]
@@ -129,9 +137,15 @@ def _with_neighbours(mask: np.ndarray) -> np.ndarray:
 
 def _stop(ax: Axes, t: np.ndarray, x: np.ndarray, status: Status) -> Artist:
     last = np.flatnonzero(np.isfinite(x))[-1]
-    look = {"color": style.BLACK, "marker": "x", "markersize": 7, "linestyle": "", "zorder": style.POINTS}
+    look: Look = {
+        "color": style.BLACK,
+        "marker": "x",
+        "markersize": 7,
+        "linestyle": "",
+        "zorder": style.POINTS,
+    }
     label = f"stopped: {status.name.lower().replace('_', ' ')}"
-    return ax.plot(t[last], x[last], **look, label=label)[0]
+    return ax.plot(t[last], x[last], **look, zorder=style.POINTS, label=label)[0]
 
 
 def _bands(ax: Axes, ensemble: Trajectories, state: int) -> Iterator[tuple[str, Artist]]:
@@ -149,7 +163,7 @@ def _bands(ax: Axes, ensemble: Trajectories, state: int) -> Iterator[tuple[str, 
         for low, high, alpha in _BANDS:
             ends = np.nanquantile(x, (low, high), axis=0)
             label = f"{high - low:.0%} of members{_suffix(k, n)}"
-            look = color | {"alpha": alpha, "linewidth": 0.0, "zorder": style.FLOW}
+            look: Look = color | {"alpha": alpha, "linewidth": 0.0, "zorder": style.FLOW}
             yield "bands", ax.fill_between(t, *ends, **look, label=label)
         look = _look(k, "color", "linestyle") | {"linewidth": 1.2, "zorder": style.CURVES}
         yield "median", ax.plot(t, np.nanmedian(x, axis=0), **look, label=f"median{_suffix(k, n)}")[0]

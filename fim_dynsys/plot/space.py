@@ -61,7 +61,7 @@ class Space:
             For a state that is not there, or more or fewer than the axes take.
         """
         own = ax is None
-        if own:
+        if ax is None:
             chosen = chosen_states(states, names, who, default=min(len(names), 3))
             (ax,) = new_axes(three_d=len(chosen) == 3)
         else:

@@ -31,6 +31,7 @@ from fim_dynsys.regions import Region
 EXACT = 1e-8
 """Largest scaled imperfection of a branch point that is called one."""
 
+# Solved for from two branches, a branch point differs by its imperfection at most, `EXACT`.
 _SAME_POINT = 1e-5
 _NEAR = 0.1  # share of a branch's median distance |Re lambda| below which a minimum is a near miss
 
@@ -207,7 +208,7 @@ class _Curve(Problem):
     def identify(
         self, changed: set[str], before: Point, located: Point, fine: bool
     ) -> list[tuple[Point, Bifurcation]]:
-        near = 10 * np.linalg.norm(located.u - before.u) + 1e-3
+        near = 10 * float(np.linalg.norm(located.u - before.u)) + 1e-3
         try:
             if "branch" in changed:
                 return [self._branch_point(located, before, near)]
@@ -274,7 +275,7 @@ class _Curve(Problem):
         return replace(exact, info=info), event
 
 
-def _demand(condition: bool) -> None:
+def _demand(condition: bool | np.bool_) -> None:
     if not condition:
         raise FloatingPointError("converged elsewhere")
 
@@ -286,9 +287,10 @@ class _Explorer:
         self.equations, self.curve = equations, _Curve(equations)
         self.max_points, self.budget = max_points, budget
         self.iterations = 0
-        self.branches = []
-        self.crossings = []  # [branch point's u, tangents followed there]
-        self.curves = []
+        self.branches: list[Branch] = []
+        # Branch points, each with the tangents followed there.
+        self.crossings: list[tuple[np.ndarray, list[np.ndarray]]] = []
+        self.curves: list[np.ndarray] = []
 
     def spend(self, iterations: int) -> bool:
         """Note Newton iterations; tells whether the budget allows more."""
@@ -313,6 +315,7 @@ class _Explorer:
     def _follow(self, u: np.ndarray, tangent: np.ndarray) -> None:
         ahead = trace(self.curve, self.curve.start(u, tangent), self.spend, self.max_points)
         points, events, end = ahead.points, ahead.events, ahead.end
+        ends = end, end
         if end is not BranchEnd.CLOSED:
             behind = trace(self.curve, self.curve.start(u, -tangent), self.spend, self.max_points)
             shift = len(behind.points) - 1
@@ -322,8 +325,6 @@ class _Explorer:
             turned = [replace(point, tangent=-point.tangent) for point in behind.points[:0:-1]]
             points = turned + points
             ends = behind.end, end
-        else:
-            ends = end, end
         events = [(i, event) for i, event in events if self._is_new(points[i], event)]
         events = sorted(events + self._near_misses(points, events), key=lambda entry: entry[0])
         self.curves.append(np.array([point.u for point in points]))
@@ -334,7 +335,7 @@ class _Explorer:
         if event.kind is not BifurcationKind.BRANCH_POINT:
             return True
         for u, tangents in self.crossings:
-            if np.linalg.norm(u - point.u) < _SAME_POINT * max(1.0, np.linalg.norm(u)):
+            if np.linalg.norm(u - point.u) < _SAME_POINT * max(1.0, float(np.linalg.norm(u))):
                 tangents.append(point.tangent)
                 return False
         self.crossings.append((point.u, [point.tangent]))
@@ -407,7 +408,7 @@ def _lies_on(u: np.ndarray, curve: np.ndarray) -> bool:
     square = np.maximum((way**2).sum(axis=1), 1e-300)
     share = np.clip(((u - start) * way).sum(axis=1) / square, 0.0, 1.0)
     miss = np.linalg.norm(u - start - share[:, None] * way, axis=1)
-    return bool((miss < 2e-3 * max(1.0, np.linalg.norm(u))).any())
+    return bool((miss < 2e-3 * max(1.0, float(np.linalg.norm(u)))).any())
 
 
 def _checked(

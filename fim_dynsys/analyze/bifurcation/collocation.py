@@ -21,9 +21,9 @@ from fim_dynsys.analyze.bifurcation.tracing import (
 )
 
 _DEGREE = 4  # of the piecewise polynomials; errors at the mesh points fall as h^8
-_INTERVALS = 30
-_SEGMENTS = 15
-_MOST_INTERVALS = 120
+_INTERVALS = 30  # to begin with; doubled where the trivial multiplier asks for it
+_SEGMENTS = 15  # what the condensed matrix keeps; divides the number of intervals
+_MOST_INTERVALS = 120  # two doublings: errors at the mesh points are then 1 / 65,536 of the first
 _FINE = 1e-7  # |mu_trivial - 1| above which the mesh is refined
 _WORST_DEFECT = 1e-2  # at which a branch is given up
 _WORST_MULTIPLIER = 1e-3  # |mu_trivial - 1| at which a branch of three or more states is given up
@@ -64,7 +64,8 @@ def follow_cycles(
     Problems, SIAM 1995, sections 5.6 (condensation) and 9.2 (meshes).
     """
     hopf_points = [b for branch in branches for b in branch.bifurcations if b.kind is BifurcationKind.HOPF]
-    followed, done = [], []
+    followed: list[Branch] = []
+    done: list[np.ndarray] = []
     for hopf in hopf_points:
         place = equations.scaled(hopf.x, hopf.p)
         if any(np.linalg.norm(place - other) < _NEIGHBOUR for other in done):
@@ -103,6 +104,7 @@ class _Cycles(Problem):
     may_close = False
 
     def __init__(self, equations: Equations, hopf: Bifurcation) -> None:
+        assert hopf.period is not None  # Hopf points have that of the cycles born
         self.equations = equations
         self.d = equations.family.dim
         self.mesh = np.linspace(0.0, 1.0, _INTERVALS + 1)
@@ -120,6 +122,7 @@ class _Cycles(Problem):
 
     def start(self, hopf: Bifurcation) -> Point:
         """The Hopf point as a cycle of no size; equations are singular there, so nothing is tested."""
+        assert hopf.period is not None
         multipliers = np.exp(hopf.eigenvalues * hopf.period)
         on_circle = np.argsort(np.abs(np.abs(multipliers) - 1.0))[:2]
         others = np.delete(multipliers, on_circle)

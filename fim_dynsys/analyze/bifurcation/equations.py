@@ -9,8 +9,8 @@ from fim_dynsys.regions import Region
 ROOT = 1e-9
 """Largest scaled field at what is called an equilibrium to start from."""
 
-_NEWTON_STEPS = 60
-_ROUNDING = 1e-12
+_NEWTON_STEPS = 60  # a double root, halved in distance a step, is then at rounding
+_ROUNDING = 1e-12  # of the range of the parameter
 _ESCAPE = 1e6  # multiple of the length scale beyond which a branch without a region is given up
 
 

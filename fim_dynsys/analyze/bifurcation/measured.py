@@ -1,7 +1,7 @@
 """bifurcations_from_data: the bifurcation diagram behind trajectories at several parameter values."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Protocol
 
 import numpy as np
@@ -24,7 +24,7 @@ from fim_dynsys.fields.family import FieldFamily, PooledFamily
 from fim_dynsys.trajectories import Trajectories
 
 _CODIMENSION_ONE = (BifurcationKind.FOLD, BifurcationKind.HOPF, BifurcationKind.BRANCH_POINT)
-_FEWEST_VALUES = 4
+_FEWEST_VALUES = 4  # a parabola with one degree of freedom left, by which intervals are widened
 _FARTHEST = 0.5  # scaled distance between a member's bifurcation and that of all data
 
 
@@ -56,7 +56,7 @@ class MeasuredBifurcation(Bifurcation):
 
     interval: tuple[float, float] | None = None
     share: float = 0.0
-    members: np.ndarray | None = None
+    members: np.ndarray = field(default_factory=lambda: np.empty(0))
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -291,7 +291,7 @@ class _Ensemble:
         self.whole, self.guesses = whole, guesses
         ends = (whole.low, whole.high)
         self.members = [Equations(member, ends, whole.region) for member in members]
-        self.diagrams = {}
+        self.diagrams: dict[int, tuple[Bifurcation, ...]] = {}
 
     def positions(self, event: Bifurcation) -> np.ndarray:
         """Parameter values (m,) of a bifurcation in the m members that have it."""

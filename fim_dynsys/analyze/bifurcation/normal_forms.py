@@ -8,7 +8,7 @@ from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.fields.base import VectorField
 
 _EPS = np.finfo(float).eps
-_MAX_ITERATIONS = 12
+_MAX_ITERATIONS = 12  # from a located sign change some four are enough; more mean that it leads elsewhere
 
 
 def solve_fold(equations: Equations, u: np.ndarray) -> tuple[np.ndarray, float]:

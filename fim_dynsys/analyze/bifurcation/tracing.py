@@ -13,9 +13,9 @@ Spend = Callable[[int], bool]
 """``spend(n)`` notes n Newton iterations and tells whether the budget allows more."""
 
 _CONVERGED = 1e-11  # Newton step that is not taken any more
-_MAX_ITERATIONS = 8
-_SMALLEST_STEP = 1e-7
-_LARGEST_STEP = 0.04
+_MAX_ITERATIONS = 8  # quadratic from a good guess; a step that takes more is better halved
+_SMALLEST_STEP = 1e-7  # 10,000 times the convergence: below it, tangents are rounding
+_LARGEST_STEP = 0.04  # a range, which is 1 wide, has then 25 points or more
 _FIRST_STEP = 0.01
 _SHORT_STEP = 1e-4  # below it, what cannot be told apart is reported as it is
 _TURN = 0.12  # radians that the tangent is meant to turn in a step: a half circle takes 26 steps

@@ -113,7 +113,7 @@ def _tracks(
     kind: BranchKind, p: np.ndarray, found: Sequence[Sequence[_Found]], region: Region
 ) -> list[Track]:
     """Chains of objects, each matched with those last seen at most `_LONGEST_GAP` values before."""
-    chains = []
+    chains: list[list[tuple[int, _Found]]] = []
     limit = _FARTHEST * np.sqrt(2 * region.dim)
     for k, objects in enumerate(found):
         alive = [chain for chain in chains if k - chain[-1][0] <= _LONGEST_GAP + 1]

@@ -17,6 +17,7 @@ from fim_dynsys.analyze.cycles.shooting import (
     trace_orbit,
 )
 from fim_dynsys.analyze.results import (
+    SUPPORTED,
     Effort,
     FieldLike,
     RegionLike,
@@ -32,10 +33,10 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.solution import integrate
 
-_NODES = 16
-_SAMPLES = 512
+_NODES = 16  # of a guess; where a segment contracts too much `refined` doubles them
+_SAMPLES = 512  # a multiple of the nodes: orbits look smooth, cubics between samples are good to 1e-9
 _FIRST_WINDOW = 25.0  # time scales; doubled from round to round
-_ROUNDS = 12
+_ROUNDS = 12  # windows up to 4,000 times the first: the budget or the length of the path ends it before
 _LONGEST_PATH = 150.0  # a trajectory so many times as long as its extent, some 60 loops, has had its chance
 _MARGIN = 1.0  # a trajectory may leave the region by this share of its size on each side, and come back
 # A return nearer than this share of the loop's size is worth a correction. In the plane nothing else can come
@@ -44,16 +45,15 @@ _CLOSEST = {2: 0.1}
 _CLOSEST_IN_SPACE = 0.03
 _BETTER = 0.1  # after a failure, a trajectory must return so much closer before it is tried again
 _FAILURES, _CLOSEST_THEN = 10, 1e-3  # after so many failures in all, any trajectory must
-_SMALLEST = 1e-4  # in length scales
+_SMALLEST = 1e-4  # in length scales: smaller loops are those of a focus that has not come to rest
 _SAME = 1e-3  # distance of equal orbits, relative to their size
-_SAME_PERIOD = 1e-5
+_SAME_PERIOD = 1e-5  # orbits are closed to 1e-8, their periods known a little worse
 _NEUTRAL = 1e-5  # |log |mu|| below this is the unit circle
 _SENSITIVITY = 1e3  # change of |log |mu|| per change of the orbit, a generous bound
 _NULL = 1e-7  # singular value, relative to the largest, that marks a closed neighbour
 _SIDESTEP = 0.02  # distance of the neighbour that is tried, relative to the orbit's size
 _MEMBERS = 5  # orbits of families that are listed
 _SADDLES = 8  # orbits of saddle type after which no more are sought
-_SUPPORTED = 0.5
 
 
 class CycleKind(StrEnum):
@@ -285,7 +285,7 @@ class _Search:
         self.length = field.scales.length
         self.box = region.widened(_MARGIN)
         self.closest = closest
-        self.found = []
+        self.found: list[_Cycle] = []
         self.iterations = 0
         self.failures = 0
         self.exhausted = False
@@ -452,7 +452,7 @@ def _result(field: VectorField, region: Region, found: Sequence[_Cycle], effort:
         if not region.contains(cycle.samples).all():
             status[i] = CycleStatus.LEAVES_REGION
         else:
-            supported = support[i] >= _SUPPORTED
+            supported = support[i] >= SUPPORTED
             status[i] = CycleStatus.SUPPORTED if supported else CycleStatus.UNSUPPORTED
     kind = np.array([cycle.kind for cycle in found], dtype=object)
     return LimitCycles(

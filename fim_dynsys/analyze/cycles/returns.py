@@ -9,10 +9,11 @@ from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
-_SAMPLES_PER_UNIT = 10
-_MOST_SAMPLES = 4000
-_SCOUT_RTOL = 1e-6
-_ESCAPE = 100.0  # multiples of the length scale; what goes further out is outside any box of interest too
+_SAMPLES_PER_UNIT = 10  # of the time scale: some sixty a turn, cubics between them find crossings to 1e-6
+_MOST_SAMPLES = 4000  # a tenth of a MB per trajectory, and still some sixty of the longest paths' loops
+_SCOUT_RTOL = 1e-6  # a guess for Newton's method needs no more
+ESCAPE = 100.0
+"""Multiples of the length scale; what goes further out is outside any box of interest too."""
 
 
 class Flight(NamedTuple):
@@ -65,7 +66,7 @@ def fly(
     """
     n_samples = min(_MOST_SAMPLES, int(np.ceil(_SAMPLES_PER_UNIT * window / field.scales.time)))
     t = direction * np.linspace(0.0, window, n_samples + 1)
-    solution = integrate([field], x, t, rtol=_SCOUT_RTOL, escape=_ESCAPE, max_steps=max_steps)
+    solution = integrate([field], x, t, rtol=_SCOUT_RTOL, escape=ESCAPE, max_steps=max_steps)
     rows = np.flatnonzero(solution.status == Status.SUCCESS)
     rows = rows[box.contains(solution.x[rows]).all(axis=1)]
     velocity = direction * field(solution.x[rows])

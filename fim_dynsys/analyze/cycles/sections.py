@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.results import Effort, FieldLike, Result, Table, Variables, labels, unwrap
-from fim_dynsys.analyze.tangent import CountedField
+from fim_dynsys.analyze.tangent import STAGES, CountedField
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
-_RTOL = 1e-9
-_LONGEST = 10_000.0  # time scales
-_STAGES = 12  # field evaluations per step
+_RTOL = 1e-9  # crossings are results, not guesses
+_LONGEST = 10_000.0  # time scales: 200 crossings of a loop that takes fifty of them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -103,7 +102,7 @@ class PoincareSection(Result):
             "support": (crossing, self.support),
             "status": (("trajectory_number",), self.status.astype(object)),
             "normal": (("state",), self.normal),
-            "offset": ((), self.offset),
+            "offset": ((), np.array(self.offset)),
         }
 
 
@@ -165,7 +164,7 @@ def poincare(
     options = {
         "rtol": _RTOL,
         "max_step": unit if max_step is None else max_step,
-        "max_steps": max(1, budget // (_STAGES * len(x0))),
+        "max_steps": max(1, budget // (STAGES * len(x0))),
     }
     status, start = np.full(len(x0), Status.SUCCESS), x0
     if transient > 0:

@@ -13,11 +13,11 @@ RTOL = 1e-11
 """Relative tolerance of every integration behind a corrected orbit."""
 CLOSED = 1e-8
 """Largest defect of an accepted orbit, relative to the length scale."""
-_STAGNATION = 0.5
-_HALVINGS = 6
+_STAGNATION = 0.5  # a closed orbit whose defect is not halved has reached what the integration leaves
+_HALVINGS = 6  # a step of a 64th that does not help points nowhere
 _STRETCH = 4.0  # a step that changes the period more than this is none: near a fixed point it knows no bounds
 _FLATTEST = 1e-5  # a transition known to 1e-11 still has its smallest singular value to six digits
-_MOST_NODES = 512
+_MOST_NODES = 512  # in the plane the shooting matrix is then 1,025 squared
 _SMALLEST_SINGULAR = 1e-9  # below it, relative, an orbit has a neighbour that is closed too
 
 
@@ -329,8 +329,8 @@ def floquet(field: VectorField, orbit: Orbit) -> Floquet:
     )
 
 
-_SWEEPS = 30
-_SPLIT = 1e-12
+_SWEEPS = 30  # moduli of ratio 0.4 are then told apart to rounding, closer ones stay in one block
+_SPLIT = 1e-12  # below the diagonal, of entries up to 1: beneath what the integration leaves
 
 
 def product_eigenvalues(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

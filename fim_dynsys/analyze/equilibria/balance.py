@@ -14,12 +14,16 @@ from fim_dynsys.regions import Region
 
 # The boundary may not pass through a zero: it is moved where one is closer than this share of the size.
 _TOO_CLOSE = 1e-4
+# Shares of the size by which the boundary is moved, out before in, each four times the one before: a zero
+# that is too close for one is not for the next.
 _MARGINS = (0.0, 1e-3, 4e-3, 1.6e-2, -1e-3, -4e-3, -1.6e-2)
 # A search for what was missed halves the box this often: to 1/64 of a side, 1/16 in three dimensions.
 _HALVINGS = {1: 12, 2: 6, 3: 4}
-_SEEDS_PER_BOX = 12
+_SEEDS_PER_BOX = 12  # and with more boxes than that per dimension the whole region is in doubt, not parts
 # Not exactly half, so that symmetric fields do not have their zeros on the cut.
 _CUT = 0.4871
+# Half the side of the box round a zero of higher order, in lengths: far beyond where rounding decides the
+# sign of f (1e-5 for third order), and small against what else there is.
 _LOCAL = 1e-3
 
 

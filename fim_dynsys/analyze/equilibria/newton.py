@@ -1,6 +1,6 @@
 """Zeros and minima of |f| from many starting points at once, and the counting of what that costs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -67,6 +67,10 @@ class Meter:
             return self.field.jacobian(x)
 
 
+REFINED_ROWS = ("x", "residual", "step", "slope", "origin")
+"""What `Refined` holds for each starting point."""
+
+
 @dataclass(frozen=True, eq=False)
 class Refined:
     """Where the starting points ended; lengths and residuals in units of the scales.
@@ -104,8 +108,7 @@ class Refined:
         return exact | ((self.residual <= _NOISY_RESIDUAL) & (self.step <= _NOISY_STEP))
 
     def __getitem__(self, rows: np.ndarray) -> "Refined":
-        values = (self.x, self.residual, self.step, self.slope, self.origin)
-        return Refined(*(value[rows] for value in values), self.iterations, self.non_finite)
+        return replace(self, **{name: getattr(self, name)[rows] for name in REFINED_ROWS})
 
 
 def refine(meter: Meter, x: np.ndarray, scales: Scales, box: Region, max_iterations: int = 60) -> Refined:

@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
 from fim_dynsys.analyze.equilibria.balance import Balance, Checker, IndexCheck
 from fim_dynsys.analyze.equilibria.kinds import Kind, classify, eigen, eigenvalue_errors
-from fim_dynsys.analyze.equilibria.newton import ROOT_RESIDUAL, Meter, Refined, minima, refine
+from fim_dynsys.analyze.equilibria.newton import REFINED_ROWS, ROOT_RESIDUAL, Meter, Refined, minima, refine
 from fim_dynsys.analyze.equilibria.seeding import starting_points
 from fim_dynsys.analyze.results import (
+    SUPPORTED,
     Effort,
     FieldLike,
     RegionLike,
@@ -27,17 +29,22 @@ from fim_dynsys.regions import Region
 
 # Iterates may go this far beyond the region, as a share of its size; zeros there serve the index check.
 _BEYOND = 0.1
-_ROUNDING = 1e-8  # a zero is known to about this share of the region where it is of second order
-_EDGE = 1e-6
+_ROUNDING = 1e-8  # a zero is known to about this share of the region where it is of second order: sqrt(eps)
+_EDGE = 1e-6  # a zero so near the boundary may be on either side of it: a hundred times that share
+# Zeros of second order end as far apart as they are known, 1e-8 of a length; simple ones at 1e-15. Of higher
+# order the step still to go tells how far: it shrinks by a constant factor a round, (1 - 1/p) for order p, so
+# that up to ten such steps remain for p <= 10, and never more than a hundredth of a length.
 _MERGED = 1e-6
+_STEPS_LEFT, _LONGEST_STEP = 10.0, 1e-3
 # Where the Jacobian is so nearly singular, the index is not the sign of its determinant but measured.
 _SINGULAR = 1e-6
 # Along a direction without slope, an isolated zero attracts from this distance, one among many does not.
 _PROBE = 1e-2
+# A continuum of zeros is shown, not sampled: a few points that a table holds, well apart in the region.
 _SPACING = 0.1
 _MOST_REPRESENTATIVES = 16
-_MOST_MINIMA = 64
-_ROUNDS = 4
+_MOST_MINIMA = 64  # polishing costs some 8 (4 d + 2) points each: in the plane 5,000 of the budget in all
+_ROUNDS = 4  # each with four times the starts of the one before, 64 to 4,096
 
 
 class PointStatus(StrEnum):
@@ -137,7 +144,7 @@ class FixedPoints(Result):
         counts = {status: sum(status is s for s in self.status) for status in PointStatus}
         isolated = counts[PointStatus.ISOLATED] + counts[PointStatus.ON_EDGE]
         slow, shown = counts[PointStatus.MINIMUM], counts[PointStatus.NOT_ISOLATED]
-        outside = int((self.support < 0.5).sum())
+        outside = int((self.support < SUPPORTED).sum())
         parts = [f"{isolated} fixed point{'s' * (isolated != 1)}"]
         parts += [f"a continuum of zeros ({shown} shown)"] if shown else []
         parts += [f"{slow} slow point{'s' * (slow != 1)}"] if slow else []
@@ -249,7 +256,7 @@ class _Search:
         self.checker = Checker(self.meter, region, self.scales)
         self.seeds = self.iterations = self.non_finite = 0
         d = field.dim
-        self.roots = Refined(np.empty((0, d)), *(np.empty(0) for _ in range(3)), np.empty(0, dtype=int))
+        self.roots = Refined(np.empty((0, d)), np.empty(0), np.empty(0), np.empty(0), np.empty(0, dtype=int))
         self.stalled = self.roots
         self.index = np.empty(0)
         self.isolated = np.empty(0, dtype=bool)
@@ -280,7 +287,7 @@ class _Search:
         kept = np.empty(0, dtype=int)
         for i in np.argsort(roots.residual, kind="stable"):
             gap = np.linalg.norm(z[kept] - z[i], axis=1)
-            same = gap <= _MERGED + 10.0 * np.minimum(1e-3, roots.step[kept] + roots.step[i])
+            same = gap <= _MERGED + _STEPS_LEFT * np.minimum(_LONGEST_STEP, roots.step[kept] + roots.step[i])
             flat = kept[(gap <= _PROBE / 2) & (roots.slope[kept] <= _SINGULAR)]
             if same.any() or (
                 roots.slope[i] <= _SINGULAR and self._vanishes_between(roots.x[i], roots.x[flat])
@@ -347,15 +354,15 @@ class _Search:
         return kept
 
     def result(self, slow: float) -> FixedPoints:
-        roots, status = self._inside()
+        roots, how = self._inside()
         still, speed = self.slow_points(slow)
         x = np.concatenate([self.roots.x[roots], still])
         residual = np.concatenate([self.roots.residual[roots], speed])
-        status = np.array([*status, *[PointStatus.MINIMUM] * len(still)], dtype=object)
+        status = np.array([*how, *[PointStatus.MINIMUM] * len(still)], dtype=object)
         index = np.concatenate([self.index[roots], np.full(len(still), np.nan)])
         support = self.given.support(x)
         minimum = np.array([s is PointStatus.MINIMUM for s in status], dtype=bool)
-        order = np.lexsort((*(x / self.scales.length).round(6).T[::-1], support < 0.5, minimum))
+        order = np.lexsort((*(x / self.scales.length).round(6).T[::-1], support < SUPPORTED, minimum))
         x, residual, status, index = x[order], residual[order], status[order], index[order]
         jac = self.field.jacobian(x)
         values, _, _ = eigen(jac, self.scales.length)
@@ -395,16 +402,14 @@ class _Search:
 
 
 def _joined(a: Refined, b: Refined) -> Refined:
-    parts = [
-        np.concatenate([getattr(a, name), getattr(b, name)])
-        for name in ("x", "residual", "step", "slope", "origin")
-    ]
-    return Refined(*parts, max(a.iterations, b.iterations))
+    both = ((name, getattr(a, name), getattr(b, name)) for name in REFINED_ROWS)
+    rows: dict[str, Any] = {name: np.concatenate(pair) for name, *pair in both}
+    return Refined(**rows, iterations=max(a.iterations, b.iterations))
 
 
 def _spaced(unit: np.ndarray) -> np.ndarray:
     """Indices of a few points of the unit cube that keep their distance, in order of their coordinates."""
-    kept = []
+    kept: list[int] = []
     for i in np.lexsort(unit.T):
         if len(kept) < _MOST_REPRESENTATIVES and all(
             np.abs(unit[i] - unit[k]).max() > _SPACING for k in kept

@@ -9,11 +9,12 @@ from fim_dynsys.regions import Region
 # Neighbouring samples whose directions differ by more than this (radians) get another between them: half a
 # turn could not be told from half a turn the other way.
 _LARGEST_TURN = 0.6
+# Samples to begin with; finer ones follow where f turns. A whole turn between two of these goes unnoticed.
 _FIRST_ARC = 128
 _FIRST_SIDE = 6
 # Neighbours at this share of an edge that still differ have a zero of the field between them.
 _SHORTEST = 1e-9
-_MOST_VERTICES = 40_000
+_MOST_VERTICES = 40_000  # a fifth of the default budget of `fixed_points`
 
 
 def degree(rhs: Callable[[np.ndarray], np.ndarray], box: Region) -> int | None:

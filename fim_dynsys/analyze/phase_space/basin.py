@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.cycles.periodic import search_cycles
+from fim_dynsys.analyze.cycles.returns import ESCAPE
 from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.phase_space.capture import (
     Attractor,
@@ -18,6 +19,7 @@ from fim_dynsys.analyze.phase_space.capture import (
     recurrent_sets,
 )
 from fim_dynsys.analyze.results import (
+    SUPPORTED,
     Effort,
     FieldLike,
     RegionLike,
@@ -28,20 +30,17 @@ from fim_dynsys.analyze.results import (
     resolve_region,
     unwrap,
 )
-from fim_dynsys.analyze.tangent import CountedField
+from fim_dynsys.analyze.tangent import STAGES, CountedField
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
-_RTOL = 1e-6
-_STAGES = 12
-_ESCAPE = 100.0
+_RTOL = 1e-6  # labels change at the boundaries alone, by far less than a pixel
 _MARGIN = 1.0  # a trajectory may leave the region by this share of its size on each side, and come back
-_WINDOW = 4.0  # time scales; longer from window to window
-_GROWTH = 1.5
-_LONGEST_WINDOW = 50.0
-_LONGEST = 500.0  # time scales
+# Time scales. Short at first, as most trajectories are soon in a trap; long later, as each start costs steps.
+_WINDOW, _GROWTH, _LONGEST_WINDOW = 4.0, 1.5, 50.0
+_LONGEST = 500.0  # time scales: what contracts at a hundredth of the field's rate has lost e^-5
 _LONGEST_TURNS = 20.0  # periods of the slowest cycle, if that is longer
 _SAMPLES = 8  # of a window
 _LASTING = 20.0  # time scales that a trajectory must stay in a recurrent set's cells
@@ -52,7 +51,6 @@ _RECURRENT_SAMPLES = 10  # per time scale
 _RECURRENT_ROWS = 32
 # Stable cycles alone are wanted, to which trajectories come as close as one likes.
 _CYCLE_SEEDS, _CYCLE_BUDGET, _CYCLE_GAP = 32, 1_000_000, 1e-3
-_SUPPORTED = 0.5
 
 
 class BasinLabel(IntEnum):
@@ -124,7 +122,7 @@ class Basins(Result):
 
     def _shares(self, label: int) -> list:
         own = self.labels == label
-        backed = f"{np.mean(self.support[own] >= _SUPPORTED):.0%}" if own.any() else ""
+        backed = f"{np.mean(self.support[own] >= SUPPORTED):.0%}" if own.any() else ""
         return [self.fractions[label], self.errors[label], f"{own.mean():.1%}", backed]
 
     def _variables(self) -> Variables:
@@ -281,7 +279,8 @@ class _Run:
         self.stay_supported, self.budget = stay_supported, budget
         self.has_data = field.context is not None
         self.exhausted = False
-        self.attractors, self.traps = [], []
+        self.attractors: list[Attractor] = []
+        self.traps: list[Trap] = []
         slowest = self._find_attractors()
         self.t_max = max(_LONGEST * self.unit, _LONGEST_TURNS * slowest) if t_max is None else float(t_max)
         self.bar = tqdm(total=n_rows, disable=None, unit="states", leave=False)
@@ -311,7 +310,8 @@ class _Run:
     def label(self, x: np.ndarray, explore: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Labels and smallest supports (n,) of states ``(n, d)``; with `explore`, new sets are sought."""
         parts = [self._label_block(x[i : i + _BLOCK], explore) for i in range(0, len(x), _BLOCK)]
-        return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
+        found, support = zip(*parts, strict=True)
+        return np.concatenate(found), np.concatenate(support)
 
     def _label_block(self, x: np.ndarray, explore: bool) -> tuple[np.ndarray, np.ndarray]:
         found = np.full(len(x), BasinLabel.UNDECIDED, dtype=np.int64)
@@ -340,9 +340,9 @@ class _Run:
 
     def _fly(self, x: np.ndarray, window: float) -> tuple[np.ndarray, np.ndarray]:
         """Samples ``(n, s, d)`` of one window, and whether each trajectory can be followed further."""
-        steps = max(10, (self.budget - self.field.points) // (_STAGES * len(x)))
+        steps = max(10, (self.budget - self.field.points) // (STAGES * len(x)))
         t = np.linspace(0.0, window, _SAMPLES + 1)
-        solution = integrate([self.field], x, t, rtol=_RTOL, escape=_ESCAPE, max_steps=steps)
+        solution = integrate([self.field], x, t, rtol=_RTOL, escape=ESCAPE, max_steps=steps)
         self.exhausted |= bool((solution.status == Status.MAX_STEPS).any())
         # Where one could not be followed, its last state stands for the rest.
         path = np.where(np.isfinite(solution.x), solution.x, solution.x_stop[:, None])[:, 1:]
@@ -360,7 +360,7 @@ class _Run:
                 label[(label == BasinLabel.UNDECIDED) & trap.holds(path)] = number
         label[~self.box.contains(path[:, -1])] = BasinLabel.LEFT_REGION
         if self.stay_supported:
-            label[support[rows] < _SUPPORTED] = BasinLabel.LEFT_SUPPORT
+            label[support[rows] < SUPPORTED] = BasinLabel.LEFT_SUPPORT
         found[rows] = label
         return label == BasinLabel.UNDECIDED
 
@@ -369,8 +369,8 @@ class _Run:
         some = x[:: max(1, len(x) // _RECURRENT_ROWS)]
         for window in _RECURRENT_WINDOWS:
             t = np.linspace(0.0, window * self.unit, int(_RECURRENT_SAMPLES * window) + 1)
-            solution = integrate([self.field], some, t, rtol=_RTOL, escape=_ESCAPE)
-            open_ = self.box.contains(solution.x).all(axis=1)
+            solution = integrate([self.field], some, t, rtol=_RTOL, escape=ESCAPE)
+            open_ = np.asarray(self.box.contains(solution.x).all(axis=1))
             for trap in self.traps:
                 open_[open_] &= ~trap.holds(solution.x[open_])
             sets, closed = recurrent_sets(self.field, self.region, solution.x[open_])

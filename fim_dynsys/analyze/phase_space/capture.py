@@ -11,21 +11,21 @@ from scipy.spatial import cKDTree
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 
-_DIRECTIONS = 128  # per dimension
-_SHELLS = 24
+_DIRECTIONS = 128  # per dimension: in the plane one for each 1.4 degrees on average
+_SHELLS = 24  # from 1e-4 of the widest radius on, each 1.5 times the one before
 _SAFETY = 0.7  # of the radius up to which the sampled field points inwards
 _TUBE = 0.02  # of a cycle's size
 _ALOOF = 0.1  # of its distance from the nearest other object
-_TUBE_POINTS = 2000
+_TUBE_POINTS = 2000  # a loop is three sizes long: spaced by 0.0016 of it, a twelfth of the tube's radius
 # Cells per side of the region: few enough that some thousand samples visit most cells of an attractor twice.
 _CELLS = {1: 1000, 2: 40, 3: 20}
 _CELLS_IN_MANY_DIMENSIONS = 10
-_FEWEST_CELLS = 8
+_FEWEST_CELLS = 8  # fewer are those of a trajectory that goes to rest
 _REVISITED = 0.9  # share of the visits in either half of the time that go to cells visited in the other
 _CONTRACTION = 1e-3  # least mean contraction of volumes, per time scale, on what attracts
 _INSIDE = 0.8  # share of a window's samples in cells of a recurrent set: a few cells are never visited before
-_SHARED = 0.5
-_KEPT = 1000
+_SHARED = 0.5  # share of the visits of one trajectory to cells of the other, in the same set
+_KEPT = 1000  # points of a set at least: a picture shows its shape
 
 
 class AttractorKind(StrEnum):
@@ -196,7 +196,7 @@ def recurrent_sets(
     numbers = cell_numbers(region, paths)
     back = [i for i in range(len(paths)) if _comes_back(numbers[i])]
     attracted = [i for i in back if _contracts(field, paths[i])]
-    groups = []
+    groups: list[list[int]] = []
     for i in attracted:
         kin = [group for group in groups if any(_overlap(numbers[i], numbers[j]) for j in group)]
         groups = [group for group in groups if group not in kin]

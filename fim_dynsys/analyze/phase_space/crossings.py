@@ -51,7 +51,8 @@ def untangled(lines: Sequence[np.ndarray], crossings: Sequence[Crossing]) -> Seq
     points = np.array([point for point, _ in crossings])
     gaps = np.linalg.norm(points[:, None] - points, axis=2) + np.diag(np.full(len(points), np.inf))
     radius = np.minimum(_CLEARANCE, 0.4 * gaps.min(axis=1))
-    pieces, open_ends = [], {}
+    pieces: list[np.ndarray] = []
+    open_ends: dict[tuple[int, int], _End] = {}
     for line in lines:
         for piece, before, after in _outside(line, points, radius):
             for last, crossing in ((False, before), (True, after)):
@@ -97,15 +98,14 @@ def _chained(
         (i, last)
         for i in range(len(pieces))
         for last in (False, True)
-        if through.get((i, last), (None,))[0] is None
+        if through.get((i, last), (None, None))[0] is None
     ]
     for start in [*free, *((i, False) for i in range(len(pieces)))]:
         if start[0] not in unused:
             continue
-        parts, end = (
-            [through[start][1][None]] if start in through and through[start][0] is None else [],
-            start,
-        )
+        begins_here = start in through and through[start][0] is None
+        parts = [through[start][1][None]] if begins_here else []
+        end: _End | None = start
         while end is not None and end[0] in unused:
             i, last = end
             unused.remove(i)

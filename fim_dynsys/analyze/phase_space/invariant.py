@@ -9,6 +9,7 @@ import numpy as np
 from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.analyze.equilibria.points import FixedPoints, fixed_points
 from fim_dynsys.analyze.results import (
+    SUPPORTED,
     Effort,
     FieldLike,
     RegionLike,
@@ -19,21 +20,19 @@ from fim_dynsys.analyze.results import (
     resolve_region,
     unwrap,
 )
-from fim_dynsys.analyze.tangent import CountedField
+from fim_dynsys.analyze.tangent import STAGES, CountedField
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
-_RTOL = 1e-9
+_RTOL = 1e-9  # the cube of `_LAUNCH`: as good as the start
 _LAUNCH = 1e-3  # distance from the saddle in length scales; the expansion leaves an error of its cube
 _REST = 1e-4  # a branch has arrived where the field is slower than this, in length per time scale
 _NEAR = 1e-2  # then it ends at a fixed point that lies so close, in length scales
 _SPACING = 1 / 200  # of the region's diagonal
-_LONGEST = 20.0
-_MARGIN = 0.5
-_SUPPORTED = 0.5
-_STAGES = 12
+_LONGEST = 20.0  # diagonals: a branch that winds round a cycle shows some ten turns
+_MARGIN = 0.5  # of the region's size: a branch may leave it and come back
 
 
 class ManifoldEnd(StrEnum):
@@ -127,7 +126,7 @@ class Manifolds(Result):
                 branch.path[-1],
                 len(branch.path),
                 branch.residual,
-                f"{np.mean(branch.support >= _SUPPORTED):.0%}",
+                f"{np.mean(branch.support >= SUPPORTED):.0%}",
             ]
             for branch in self.branches
         ]
@@ -223,8 +222,9 @@ def manifolds(
     launches, skipped = _launches(counted, found)
     # Rounding must not leave a last multiple of the spacing that is the end once more.
     t = np.append(np.arange(0.0, longest * (1.0 - 1e-9), spacing), longest)
-    steps = max(1, budget // (_STAGES * max(1, len(launches))))
-    branches, exhausted = [], False
+    steps = max(1, budget // (STAGES * max(1, len(launches))))
+    branches: list[ManifoldBranch] = []
+    exhausted = False
     for stable in (True, False):
         rows = [launch for launch in launches if launch.stable is stable]
         if rows:
@@ -253,7 +253,8 @@ class _Launch:
 
 def _launches(field: VectorField, found: FixedPoints) -> tuple[list[_Launch], int]:
     """The starts of all branches, and how many manifolds are no curves."""
-    launches, skipped = [], 0
+    launches: list[_Launch] = []
+    skipped = 0
     saddles = [i for i, kind in enumerate(found.kind) if kind in (Kind.SADDLE, Kind.SADDLE_FOCUS)]
     for i in saddles:
         values, vectors = np.linalg.eig(field.jacobian(found.x[i]))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import cast
 
 import numpy as np
 from contourpy import LineType, contour_generator
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.analyze.equilibria.newton import Meter
 from fim_dynsys.analyze.phase_space.crossings import Crossing, asymptotes, turns, untangled
 from fim_dynsys.analyze.results import (
+    SUPPORTED,
     Effort,
     FieldLike,
     RegionLike,
@@ -29,8 +31,8 @@ from fim_dynsys.regions import Region
 # Where the grid's first node lies before the region, in cells: no node falls on its edge or on its axes of
 # symmetry, where fields tend to vanish exactly and signs would say nothing.
 _OFFSET = 0.4119
-_ROUNDS = 6
-_POLISHED = 1e-9
+_ROUNDS = 6  # from within a cell Newton's method takes four to rounding
+_POLISHED = 1e-9  # of the speed, as of a zero of the whole field (`newton.ROOT_RESIDUAL`)
 # Where a line turns by more than this (radians) from one cell to the next, a crossing is looked for, no
 # further than so many cells away.
 _CORNER = 0.4
@@ -95,7 +97,7 @@ class Nullclines(Result):
         columns = ["d/dt = 0", "points", "from", "to", "status", "residual", "supported share"]
         pair = [self.state_names.index(name) for name in self.states]
         rows = [
-            [name, len(line), line[0, pair], line[-1, pair], status, residual, np.mean(support >= 0.5)]
+            [name, len(line), line[0, pair], line[-1, pair], status, residual, np.mean(support >= SUPPORTED)]
             for name, line, residual, support, status in self._each()
         ]
         return columns, rows
@@ -226,16 +228,17 @@ class _Plane:
         if field.dim < 2 or states is None or len(states) != 2 or (field.dim > 2 and at is None):
             raise ValueError(
                 "nullclines: expected a field of two states, or states=(name, name) and at=point that give a "
-                f"plane of a larger one, got {field.dim} states, states={states} and at={at}."
+                f"plane of a larger one, got {field.dim} states, states={states} and at={at!r}."
             )
-        pair = tuple(names.index(s) if s in names else s for s in states)
-        if pair[0] == pair[1] or not all(isinstance(i, int) and 0 <= i < field.dim for i in pair):
+        pair = [names.index(s) if isinstance(s, str) and s in names else s for s in states]
+        first, second = (i if isinstance(i, int) and 0 <= i < field.dim else None for i in pair)
+        if first is None or second is None or first == second:
             raise ValueError(f"nullclines: expected two different states among {names}, got {states}.")
-        at = np.array(region.centre if at is None else at, dtype=float)
-        if at.shape != (field.dim,) or not np.isfinite(at).all():
-            raise ValueError(f"nullclines: expected at of shape ({field.dim},), finite, got {at}.")
-        index = list(pair)
-        return cls(pair, at, region.low[index], region.size[index])
+        held = np.array(region.centre if at is None else at, dtype=float)
+        if held.shape != (field.dim,) or not np.isfinite(held).all():
+            raise ValueError(f"nullclines: expected at of shape ({field.dim},), finite, got {held}.")
+        index = [first, second]
+        return cls((first, second), held, region.low[index], region.size[index])
 
     def embed(self, points: np.ndarray) -> np.ndarray:
         x = np.tile(self.at, (len(points), 1))
@@ -259,8 +262,9 @@ class _Curve:
 
     def lines(self, axes: Sequence[np.ndarray], values: np.ndarray) -> list[np.ndarray]:
         z = np.ma.masked_invalid(values)
-        contours = contour_generator(*axes, z, line_type=LineType.Separate).lines(0.0)
-        pieces = [piece / self.cell for line in contours for piece in self.polished(line)]
+        contours = contour_generator(axes[0], axes[1], z, line_type=LineType.Separate).lines(0.0)
+        drawn = cast(list[np.ndarray], contours)  # what lines are with `LineType.Separate`
+        pieces = [piece / self.cell for line in drawn for piece in self.polished(line)]
         whole = untangled(pieces, self.crossings(pieces))
         return [part for line in whole for part in self.clipped(line * self.cell)]
 
@@ -284,7 +288,7 @@ class _Curve:
             near = np.linalg.norm(x + step - start, axis=1) < _REACH
             x, start, curvature = (x + step)[near], start[near], curvature[regular][near]
         f = self.meter.rhs(self.plane.embed(x * self.cell))[:, self.k]
-        found = []
+        found: list[Crossing] = []
         for point, h in zip(
             x[np.abs(f) <= _POLISHED * self.speed],
             curvature[np.abs(f) <= _POLISHED * self.speed],
