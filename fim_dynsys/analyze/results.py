@@ -86,8 +86,8 @@ class Result(abc.ABC):
     Attributes
     ----------
     drawn_by : str or callable, of the class
-        What `plot` calls, ``f(result, ax, **kwargs)``: as ``"module:function"`` where importing it here would
-        load matplotlib. None for a kind that has no picture.
+        What `plot` calls, ``f(result, ax, **kwargs)``: a method, or ``"module:function"`` where importing that
+        would load matplotlib. None for a kind that has no picture.
     state_names : tuple of str
         Names of the d states.
     units : dict

@@ -145,12 +145,18 @@ def manifolds(result: Manifolds, ax: Axes | None = None, *, states: States | Non
 def _by_support(path: np.ndarray, support: np.ndarray) -> Iterator[tuple[bool, np.ndarray]]:
     """The path where it is backed by data, and where it is not, the rest of each NaN."""
     backed = support >= style.SUPPORTED
-    loose = ~backed
-    loose[1:] |= ~backed[:-1]  # neighbouring stretches share a point
-    loose[:-1] |= ~backed[1:]
+    loose = with_neighbours(~backed)  # neighbouring stretches share a point
     for firm, rows in ((True, backed), (False, loose)):
         if rows.any():
             yield firm, np.where(rows[:, None], path, np.nan)
+
+
+def with_neighbours(mask: np.ndarray) -> np.ndarray:
+    """The mask widened by one on each side, so that two stretches of a line meet."""
+    wide = mask.copy()
+    wide[1:] |= mask[:-1]
+    wide[:-1] |= mask[1:]
+    return wide
 
 
 def arrow(space: Space, path: np.ndarray, color: str) -> list:

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from fim_dynsys.analyze.results import FieldLike, unwrap
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import AxesLike, Drawing, add_legend, given_axes, new_axes, with_unit
+from fim_dynsys.plot.objects import with_neighbours
 from fim_dynsys.plot.space import States, chosen_states
 from fim_dynsys.plot.style import Look
 from fim_dynsys.simulation.problem import FAILURES, Status
@@ -113,7 +114,7 @@ def _lines(
             support = unwrap(field, "time_series").support(x)
             backed = ~(support < style.SUPPORTED)
             if not backed.all():
-                loose = np.where(_with_neighbours(~backed), x[:, state], np.nan)
+                loose = np.where(with_neighbours(~backed), x[:, state], np.nan)
                 thin: Look = {
                     "color": look["color"],
                     "linestyle": ":",
@@ -125,14 +126,6 @@ def _lines(
         yield "simulated", ax.plot(t, firm, **look, linewidth=1.6, zorder=style.CURVES, label=label)[0]
         if "status" in simulated.coords and simulated.status[k] in FAILURES:
             yield "stopped", _stop(ax, t, x[:, state], Status(simulated.status[k]))
-
-
-def _with_neighbours(mask: np.ndarray) -> np.ndarray:
-    """The mask widened by one on each side, so that two stretches of a line meet."""
-    wide = mask.copy()
-    wide[1:] |= mask[:-1]
-    wide[:-1] |= mask[1:]
-    return wide
 
 
 def _stop(ax: Axes, t: np.ndarray, x: np.ndarray, status: Status) -> Artist:
