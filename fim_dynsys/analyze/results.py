@@ -86,7 +86,7 @@ class Result(abc.ABC):
     Attributes
     ----------
     drawn_by : str or callable, of the class
-        What `plot` calls, ``f(result, ax, **kwargs)``: a method, or ``"module:function"`` where importing that
+        What `plot` calls, ``f(result, ax, **kwargs)``: a method, or ``"module:function"`` where importing it
         would load matplotlib. None for a kind that has no picture.
     state_names : tuple of str
         Names of the d states.

@@ -100,7 +100,7 @@ def test_a_kind_of_one_s_own_names_what_draws_it():
     drawing = drawn.plot()
     np.testing.assert_array_equal(drawing.artists["things"][0].get_xydata(), drawn.x)
     drawing.close()
-    with pytest.raises(TypeError, match="draw: expected .* drawn_by, got Things"):
+    with pytest.raises(TypeError, match=r"draw: expected .* drawn_by, got Things"):
         things().plot()
 
 
