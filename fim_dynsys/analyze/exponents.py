@@ -290,7 +290,7 @@ class _Estimate:
         self.growth.append(growth)
         self.divergence.append(end.divergence)
         if self.field.inner.context is not None:
-            self.supported.append(np.mean(self.field.support(self.x) >= SUPPORTED))
+            self.supported.append(float(np.mean(self.field.support(self.x) >= SUPPORTED)))
 
     def run(self, precision: float, budget: int) -> None:
         """Add segments until the errors are small enough or the budget is spent."""

@@ -70,7 +70,12 @@ class TangentField(VectorField):
         super().__init__(d + d * k + 1)
         self._field, self._k, self._d = field, k, d
         self._change = length / length[:, None]
-        self._length = np.concatenate([length, np.ones(d * k + 1)])
+        self._units = np.concatenate([length, np.ones(d * k + 1)])
+
+    @property
+    def length_scale(self) -> np.ndarray:
+        """Units of the states and, for the tangent vectors and the divergence, ones."""
+        return self._units
 
     def _rhs(self, z: np.ndarray) -> np.ndarray:
         d, k = self._d, self._k

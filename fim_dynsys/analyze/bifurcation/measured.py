@@ -214,7 +214,9 @@ def bifurcations_from_data(
     values, contexts = _by_value(trajectories, parameter)
     inferred = model.infer_many(contexts)
     family = FieldFamily.from_fields(values, inferred, "polynomial", parameter)
-    region = family.region.widened(WIDENED) if region is None else region
+    assert isinstance(family, PooledFamily)  # what polynomials make
+    if region is None and family.region is not None:
+        region = family.region.widened(WIDENED)
     region = resolve_region(inferred[0], region, "bifurcations_from_data")
     tracks = follow_objects(values, inferred, region, cycles)
     guesses = _guesses(tracks, values)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -161,7 +162,7 @@ def poincare(
             f"{direction}, {n}, {transient}, {t_max}."
         )
     counted, unit = CountedField(field), field.scales.time
-    options = {
+    options: dict[str, Any] = {
         "rtol": _RTOL,
         "max_step": unit if max_step is None else max_step,
         "max_steps": max(1, budget // (STAGES * len(x0))),

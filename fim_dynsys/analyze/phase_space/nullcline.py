@@ -197,7 +197,7 @@ def nullclines(
         support=[[field.support(line) for line in own] for own in whole],
         status=[[plane.status(line, resolution) for line in own] for own in lines],
         vanishing=[bool((values[:, :, k] == 0).all()) for k in range(field.dim)],
-        states=tuple(field.state_names[i] for i in plane.pair),
+        states=(field.state_names[plane.pair[0]], field.state_names[plane.pair[1]]),
         at=None if field.dim == 2 else plane.at,
         region=region,
         effort=Effort(nodes[:, :, 0].size, _ROUNDS, meter.points, budget, meter.exhausted),
