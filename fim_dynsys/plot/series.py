@@ -115,12 +115,7 @@ def _lines(
             backed = ~(support < style.SUPPORTED)
             if not backed.all():
                 loose = np.where(with_neighbours(~backed), x[:, state], np.nan)
-                thin: Look = {
-                    "color": look["color"],
-                    "linestyle": ":",
-                    "linewidth": 1.0,
-                    "zorder": style.CURVES,
-                }
+                thin = _look(k, "color") | {"linestyle": ":", "linewidth": 1.0, "zorder": style.CURVES}
                 yield "unsupported", ax.plot(t, loose, **thin, label="not backed by data")[0]
         firm = np.where(backed, x[:, state], np.nan)
         yield "simulated", ax.plot(t, firm, **look, linewidth=1.6, zorder=style.CURVES, label=label)[0]
@@ -130,13 +125,7 @@ def _lines(
 
 def _stop(ax: Axes, t: np.ndarray, x: np.ndarray, status: Status) -> Artist:
     last = np.flatnonzero(np.isfinite(x))[-1]
-    look: Look = {
-        "color": style.BLACK,
-        "marker": "x",
-        "markersize": 7,
-        "linestyle": "",
-        "zorder": style.POINTS,
-    }
+    look: Look = {"color": style.BLACK, "marker": "x", "markersize": 7, "linestyle": ""}
     label = f"stopped: {status.name.lower().replace('_', ' ')}"
     return ax.plot(t[last], x[last], **look, zorder=style.POINTS, label=label)[0]
 
