@@ -13,10 +13,10 @@ import numpy as np
 from tqdm import tqdm
 
 from fim_dynsys import plot
-from fim_dynsys.analyze.equilibria import fixed_points
-from fim_dynsys.analyze.invariant import manifolds
-from fim_dynsys.analyze.nullcline import nullclines
-from fim_dynsys.analyze.periodic import limit_cycles
+from fim_dynsys.analyze.cycles.periodic import limit_cycles
+from fim_dynsys.analyze.equilibria.points import fixed_points
+from fim_dynsys.analyze.phase_space.invariant import manifolds
+from fim_dynsys.analyze.phase_space.nullcline import nullclines
 from fim_dynsys.analyze.results import Result, cell, resolve_region, unwrap
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.metrics import r2_score

@@ -11,7 +11,7 @@ from benchmarks.analysis.parts import Figure, Part
 from benchmarks.harness import ModelRow
 from fim_dynsys import CallableField, simulate, systems
 from fim_dynsys.analyze import BasinLabel, basins
-from fim_dynsys.analyze.basin import Basins
+from fim_dynsys.analyze.phase_space.basin import Basins
 from fim_dynsys.corruption import add_noise
 from fim_dynsys.fields.base import VectorField
 

@@ -1,56 +1,34 @@
 """From a vector field to its dynamics: functions of a field and a region, results with their evidence."""
 
 import importlib
+from typing import Any
 
-# Public names and the files that hold them, each imported when first asked for.
-_PUBLIC = {
-    "Attractor": "capture",
-    "AttractorKind": "capture",
-    "BasinLabel": "basin",
-    "Basins": "basin",
-    "Bifurcation": "branches",
-    "BifurcationKind": "branches",
-    "Branch": "branches",
-    "BranchEnd": "tracing",
-    "BranchKind": "branches",
-    "Continuation": "branches",
-    "CycleKind": "periodic",
-    "CycleStatus": "periodic",
-    "DataBifurcations": "diagrams",
-    "Effort": "results",
-    "FixedPoints": "equilibria",
-    "Group": "members",
-    "IndexCheck": "balance",
-    "Kind": "kinds",
-    "LimitCycles": "periodic",
-    "LyapunovSpectrum": "exponents",
-    "ManifoldBranch": "invariant",
-    "ManifoldEnd": "invariant",
-    "Manifolds": "invariant",
-    "MeasuredBifurcation": "diagrams",
-    "MemberResults": "members",
-    "NullclineStatus": "nullcline",
-    "Nullclines": "nullcline",
-    "PoincareSection": "sections",
-    "PointStatus": "equilibria",
-    "Result": "results",
-    "Track": "tracks",
-    "basins": "basin",
-    "bifurcations_from_data": "diagrams",
-    "continuation": "arclength",
-    "ensemble": "members",
-    "fixed_points": "equilibria",
-    "limit_cycles": "periodic",
-    "lyapunov": "exponents",
-    "manifolds": "invariant",
-    "nullclines": "nullcline",
-    "poincare": "sections",
+# Public names by the file that holds them, each imported when first asked for.
+_HOLDS = {
+    "bifurcation.arclength": ("continuation",),
+    "bifurcation.branches": ("Bifurcation", "BifurcationKind", "Branch", "BranchKind", "Continuation"),
+    "bifurcation.measured": ("DataBifurcations", "MeasuredBifurcation", "bifurcations_from_data"),
+    "bifurcation.tracing": ("BranchEnd",),
+    "bifurcation.tracks": ("Track",),
+    "cycles.periodic": ("CycleKind", "CycleStatus", "LimitCycles", "limit_cycles"),
+    "cycles.sections": ("PoincareSection", "poincare"),
+    "equilibria.balance": ("IndexCheck",),
+    "equilibria.kinds": ("Kind",),
+    "equilibria.points": ("FixedPoints", "PointStatus", "fixed_points"),
+    "exponents": ("LyapunovSpectrum", "lyapunov"),
+    "members": ("Group", "MemberResults", "ensemble"),
+    "phase_space.basin": ("BasinLabel", "Basins", "basins"),
+    "phase_space.capture": ("Attractor", "AttractorKind"),
+    "phase_space.invariant": ("ManifoldBranch", "ManifoldEnd", "Manifolds", "manifolds"),
+    "phase_space.nullcline": ("NullclineStatus", "Nullclines", "nullclines"),
+    "results": ("Effort", "Result"),
 }
+_PUBLIC = {name: file for file, names in _HOLDS.items() for name in names}
 
-__all__ = [*_PUBLIC]
+__all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'fim_dynsys.analyze' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"fim_dynsys.analyze.{_PUBLIC[name]}"), name)
@@ -58,5 +36,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_PUBLIC})

@@ -4,34 +4,35 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from fim_dynsys.analyze.results import Effort, Result, labels, unwrap
+from fim_dynsys.analyze.results import SUPPORTED, Effort, FieldLike, Result, Table, Variables, labels, unwrap
 from fim_dynsys.analyze.tangent import CountedField, carry
 from fim_dynsys.errors import SimulationWarning
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import FAILURES, Status
 from fim_dynsys.simulation.solution import integrate
 
-_RTOL = 1e-6
-_TRANSIENT = 100.0  # in the orbit's own units of time
-_SPACING = 2.0  # between the starts of neighbouring pieces
-_LONGEST_SEGMENT = 3.0
+_RTOL = 1e-6  # of the exponents in the end: `_Estimate` adds it to their errors
+_TRANSIENT = 100.0  # in the orbit's own units of time: what attracts at a tenth of its rate has lost e^-10
+_SPACING = 2.0  # between the starts of neighbouring pieces, in the same
+_LONGEST_SEGMENT = 3.0  # in the same: support is looked at between segments only
 # Tangent vectors may part by so many powers of e within a segment: at tolerance 1e-6 the shortest is then
 # still known to some per cent in the worst piece, and far better in the others.
 _SPREAD = 10.0
-_PILOT = 16
-_FEWEST_SEGMENTS = 40
-_FEWEST_IN_ANY_CASE = (
-    16  # whatever the budget: half of them may be left out, and `_BLOCKS` blocks need two each
-)
+_PILOT = 16  # segments that find their own length, which at most doubles from one to the next: 65,000 times
+_FEWEST_SEGMENTS = 40  # ten to a block before errors are believed
+# Whatever the budget: half of them may be left out, and `_BLOCKS` blocks need two each.
+_FEWEST_IN_ANY_CASE = 16
 # The start of each piece in which its tangent vectors find their directions: a tenth of it, or so many units
 # of time, but never more than half of it.
 _DISCARDED = 0.1
 _ALIGNED = 50.0
-_TAPERED = 0.4
-_BLOCKS = 4
+_TAPERED = 0.4  # share of the time on both flanks together; the other six tenths count in full
+_BLOCKS = 4  # the fewest whose scatter says something: Student's t with three degrees of freedom
 _DEPENDENT = 2.0  # blocks that vary so much more than independent pieces would show that these are not
 _NORMAL, _STUDENT = 1.96, 3.18  # 97.5 % quantiles: for many pieces, for `_BLOCKS` blocks
-_SIGNIFICANT = 2.5  # standard errors
+_SIGNIFICANT = 2.5  # standard errors: one in eighty by chance
 # What is left of an error that falls like 1 / t or a little more slowly, as a multiple of the change from the
 # mean to its last half.
 _DRIFT = 5.0
@@ -63,6 +64,8 @@ class LyapunovSpectrum(Result):
         ``SUCCESS``, or how the integration of the orbit failed.
     """
 
+    drawn_by = "fim_dynsys.plot.spectra:lyapunov_convergence"
+
     exponents: np.ndarray
     error: np.ndarray
     running: np.ndarray
@@ -73,31 +76,38 @@ class LyapunovSpectrum(Result):
     supported: float
     status: Status
 
-    def _headline(self):
+    def _headline(self) -> str:
         return f"Lyapunov exponents from {self.duration:.5g} units of time ({self.status.name.lower()})"
 
-    def _rows(self):
+    def _rows(self) -> Table:
         rows = zip(self.exponents, self.error, strict=True)
         return ["exponent", "+- (95 %)"], [list(row) for row in rows]
 
-    def _notes(self):
+    def _notes(self) -> list[str]:
         check = f"sum less mean divergence {self.sum_error:.2g}; in the data's support {self.supported:.0%}"
         return [check, *super()._notes()]
 
-    def _variables(self):
+    def _variables(self) -> Variables:
         return {
             "exponents": (("mode",), self.exponents),
             "error": (("mode",), self.error),
             "running": (("step", "mode"), self.running),
             "times": (("step",), self.times),
-            "divergence": ((), self.divergence),
-            "duration": ((), self.duration),
-            "supported": ((), self.supported),
+            "divergence": ((), np.array(self.divergence)),
+            "duration": ((), np.array(self.duration)),
+            "supported": ((), np.array(self.supported)),
             "status": ((), np.array(self.status, dtype=object)),
         }
 
 
-def lyapunov(field, x0, n_pieces=256, precision=1e-4, budget=25_000_000, transient=None):
+def lyapunov(
+    field: FieldLike,
+    x0: ArrayLike,
+    n_pieces: int = 256,
+    precision: float = 1e-4,
+    budget: int = 25_000_000,
+    transient: float | None = None,
+) -> LyapunovSpectrum:
     """Estimate all Lyapunov exponents of the orbit through a state.
 
     After a transient, states along the orbit become the starts of pieces that are continued side by side,
@@ -165,12 +175,14 @@ def lyapunov(field, x0, n_pieces=256, precision=1e-4, budget=25_000_000, transie
 class _Failure(Exception):
     """The integration of the orbit or of a piece of it failed."""
 
-    def __init__(self, status):
+    def __init__(self, status: int) -> None:
         super().__init__(status)
         self.status = Status(int(status))
 
 
-def _checked(field, x0, n_pieces, precision, budget, transient):
+def _checked(
+    field: VectorField, x0: ArrayLike, n_pieces: int, precision: float, budget: int, transient: float | None
+) -> np.ndarray:
     x0 = np.asarray(x0, dtype=float)
     if x0.shape != (field.dim,) or not np.isfinite(x0).all():
         raise ValueError(f"lyapunov: expected one finite state of shape ({field.dim},), got {x0}.")
@@ -185,7 +197,9 @@ def _checked(field, x0, n_pieces, precision, budget, transient):
 # -------------------------------------------------------------------- the orbit
 
 
-def _pieces(field, x0, n_pieces, transient):
+def _pieces(
+    field: CountedField, x0: np.ndarray, n_pieces: int, transient: float | None
+) -> tuple[np.ndarray, np.ndarray, float]:
     """Starts ``(n, d)`` of the pieces, the unit of each state ``(d,)``, and the orbit's own unit of time."""
     x, unit = _own_unit(field, x0)
     if transient is None:
@@ -200,7 +214,7 @@ def _pieces(field, x0, n_pieces, transient):
     return states, length, unit
 
 
-def _own_unit(field, x0):
+def _own_unit(field: VectorField, x0: np.ndarray) -> tuple[np.ndarray, float]:
     """A state further on, and the time in which the orbit moves by its own size."""
     fastest = _fastest_rate(field, x0[None])
     window = 10.0 / fastest if fastest > 0 else 1.0
@@ -217,7 +231,7 @@ def _own_unit(field, x0):
     return x0, unit
 
 
-def _fastest_rate(field, x):
+def _fastest_rate(field: VectorField, x: np.ndarray) -> float:
     """Largest norm of the Jacobian at rows of states, with states in units of their length scales."""
     length = field.scales.length
     jac = field.jacobian(x) * (length / length[:, None])
@@ -226,7 +240,7 @@ def _fastest_rate(field, x):
     return float(np.linalg.norm(jac, axis=(1, 2)).max())
 
 
-def _follow(field, x0, t):
+def _follow(field: VectorField, x0: np.ndarray, t: np.ndarray) -> np.ndarray:
     solution = integrate([field], x0[None], t, rtol=_RTOL)
     if solution.status[0] in FAILURES:
         raise _Failure(solution.status[0])
@@ -239,15 +253,20 @@ def _follow(field, x0, t):
 class _Estimate:
     """Pieces under way, and the growth of their tangent vectors segment by segment."""
 
-    def __init__(self, field, x, length, unit):
+    def __init__(self, field: CountedField, x: np.ndarray, length: np.ndarray, unit: float) -> None:
         n, d = x.shape
         self.field, self.x, self.length, self.unit = field, x, length, unit
         self.vectors = np.broadcast_to(np.eye(d), (n, d, d))
-        self.growth, self.divergence, self.supported = [], [], []
+        self._forget()
         self.segment = self._choose_segment()
-        self.growth.clear(), self.divergence.clear(), self.supported.clear()
+        self._forget()
 
-    def _choose_segment(self):
+    def _forget(self) -> None:
+        self.growth: list[np.ndarray] = []  # (n, d) of each segment
+        self.divergence: list[np.ndarray] = []  # (n,)
+        self.supported: list[float] = []
+
+    def _choose_segment(self) -> float:
         """Duration over which the tangent vectors part by `_SPREAD` at most."""
         longest = _LONGEST_SEGMENT * self.unit
         fastest = _fastest_rate(self.field, self.x)
@@ -258,7 +277,7 @@ class _Estimate:
             duration = min(duration, longest) * np.clip(_SPREAD / max(spread, 1e-9), 0.5, 2.0)
         return min(duration, longest)
 
-    def _advance(self, duration):
+    def _advance(self, duration: float) -> None:
         end = carry(self.field, self.x, self.vectors, duration, self.length, _RTOL)
         if end.failed.any():
             raise _Failure(end.status[end.failed][0])
@@ -271,9 +290,9 @@ class _Estimate:
         self.growth.append(growth)
         self.divergence.append(end.divergence)
         if self.field.inner.context is not None:
-            self.supported.append(np.mean(self.field.support(self.x) >= 0.5))
+            self.supported.append(float(np.mean(self.field.support(self.x) >= SUPPORTED)))
 
-    def run(self, precision, budget):
+    def run(self, precision: float, budget: int) -> None:
         """Add segments until the errors are small enough or the budget is spent."""
         from tqdm import tqdm
 
@@ -291,7 +310,7 @@ class _Estimate:
                     return
                 check = int(1.2 * check)
 
-    def _evaluate(self):
+    def _evaluate(self) -> None:
         """Exponents and errors from the segments so far."""
         growth = np.array(self.growth) / self.segment
         aligned = min(0.5, max(_DISCARDED, _ALIGNED * self.unit / (len(growth) * self.segment)))
@@ -306,7 +325,7 @@ class _Estimate:
         systematic = abs(self.sum_error) + _RTOL * np.abs(self.exponents).max()
         self.error = np.maximum(_NORMAL * pieces, self._shared_error(kept, pieces)) + systematic
 
-    def _shared_error(self, kept, pieces):
+    def _shared_error(self, kept: np.ndarray, pieces: np.ndarray) -> np.ndarray:
         """Half widths for what the pieces have in common, 0 where they vary as if independent.
 
         Pieces that have not parted yet err together, and so does their mean from one block of time to the
@@ -323,7 +342,7 @@ class _Estimate:
         drifting = dependent | (drift > _SIGNIFICANT * pieces)
         return np.maximum(noise, np.where(drifting, _DRIFT * drift, 0.0))
 
-    def result(self, field, budget):
+    def result(self, field: VectorField, budget: int) -> LyapunovSpectrum:
         """The estimate as a result."""
         order = np.argsort(-self.exponents, kind="stable")
         growth = np.array(self.growth)[-self.n_kept :].mean(axis=1) / self.segment
@@ -344,7 +363,7 @@ class _Estimate:
         )
 
 
-def _taper(n):
+def _taper(n: int) -> np.ndarray:
     """Weights that add up to 1, with cosine flanks (Tukey's window)."""
     place = (np.arange(n) + 0.5) / n
     edge = np.minimum(place, 1.0 - place) / (_TAPERED / 2)
@@ -352,11 +371,11 @@ def _taper(n):
     return weight / weight.sum()
 
 
-def _effort(seeds, iterations, field, budget, exhausted):
+def _effort(seeds: int, iterations: int, field: CountedField, budget: int, exhausted: bool) -> Effort:
     return Effort(seeds, iterations, field.points, budget, exhausted)
 
 
-def _failed(field, status, effort):
+def _failed(field: VectorField, status: Status, effort: Effort) -> LyapunovSpectrum:
     nothing = np.full(field.dim, np.nan)
     return LyapunovSpectrum(
         exponents=nothing,

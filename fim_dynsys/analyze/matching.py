@@ -4,7 +4,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 
-def assigned(a, b, limit):
+def assigned(a: np.ndarray, b: np.ndarray, limit: float) -> list[tuple[int, int]]:
     """Match rows of `a` with rows of `b` so that the sum of distances is least.
 
     Parameters

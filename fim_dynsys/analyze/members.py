@@ -1,21 +1,31 @@
 """ensemble: one analysis for every member of an ensemble of fields, and what its results agree on."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import chdtri
 
 from fim_dynsys.analyze.matching import assigned
-from fim_dynsys.analyze.results import WIDENED, Effort, Result, labels, resolve_region
+from fim_dynsys.analyze.results import (
+    WIDENED,
+    Effort,
+    RegionLike,
+    Result,
+    Table,
+    Variables,
+    labels,
+    resolve_region,
+)
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.regions import Region
 
-_FARTHEST = (
-    0.2  # distance from the mean of its group, in units of the region, at which an object is another one
-)
-_PASSES = 3
+# Distance from the mean of its group, in units of the region, at which an object is another one.
+_FARTHEST = 0.2
+_PASSES = 3  # as in k-means from a good start: the first finds the groups, the others settle their means
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +66,7 @@ class Group:
         deviation = self.x - self.mean
         return (self.weights[:, None] * deviation).T @ deviation
 
-    def ellipse(self, level=0.9):
+    def ellipse(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Ellipse that holds the position with a probability, if positions are normally distributed.
 
         Parameters
@@ -90,6 +100,8 @@ class MemberResults(Result):
         Objects, most probable first; empty where results hold none (such as Lyapunov exponents).
     """
 
+    drawn_by = "fim_dynsys.plot.members:member_objects"
+
     results: tuple
     weights: np.ndarray
     groups: tuple[Group, ...]
@@ -104,7 +116,7 @@ class MemberResults(Result):
         """Mean positions of the objects, (g, d)."""
         return np.array([group.mean for group in self.groups]).reshape(-1, len(self.state_names))
 
-    def collect(self, name) -> np.ndarray:
+    def collect(self, name: str) -> np.ndarray:
         """One attribute of all results as an array, members first.
 
         Parameters
@@ -126,7 +138,7 @@ class MemberResults(Result):
             )
         return np.stack(values)
 
-    def _rows(self):
+    def _rows(self) -> Table:
         columns = ["existence", "kinds", *self.state_names, "standard deviations", "support"]
         rows = [
             [
@@ -140,10 +152,10 @@ class MemberResults(Result):
         ]
         return columns, rows
 
-    def _headline(self):
+    def _headline(self) -> str:
         return f"{len(self.groups)} objects in {len(self.results)} members"
 
-    def _variables(self):
+    def _variables(self) -> Variables:
         names = list(dict.fromkeys(str(kind) for group in self.groups for kind in group.kinds))
         shares = np.zeros((len(self.groups), len(names)))
         position = np.full((len(self.groups), len(self.results), len(self.state_names)), np.nan)
@@ -161,7 +173,12 @@ class MemberResults(Result):
         }
 
 
-def ensemble(function, fields, region=None, **options) -> MemberResults:
+def ensemble(
+    function: Callable[..., Any],
+    fields: EnsembleField | Sequence[VectorField],
+    region: RegionLike | None = None,
+    **options: Any,
+) -> MemberResults:
     """Run an analysis for each member of an ensemble and match what the results hold.
 
     Objects (fixed points, cycles) of different members are the same where an assignment of least total
@@ -207,8 +224,11 @@ def ensemble(function, fields, region=None, **options) -> MemberResults:
     return MemberResults(
         **labels(first),
         effort=Effort(
-            *(sum(getattr(effort, name) for effort in efforts) for name in _COUNTED),
-            any(effort.exhausted for effort in efforts),
+            seeds=sum(effort.seeds for effort in efforts),
+            iterations=sum(effort.iterations for effort in efforts),
+            points=sum(effort.points for effort in efforts),
+            budget=sum(effort.budget for effort in efforts),
+            exhausted=any(effort.exhausted for effort in efforts),
         ),
         results=results,
         weights=np.array(members.weights),
@@ -216,10 +236,7 @@ def ensemble(function, fields, region=None, **options) -> MemberResults:
     )
 
 
-_COUNTED = ("seeds", "iterations", "points", "budget")
-
-
-def _members(fields):
+def _members(fields: EnsembleField | Sequence[VectorField]) -> EnsembleField:
     if isinstance(fields, EnsembleField):
         return fields
     if not isinstance(fields, Sequence) or not all(isinstance(field, VectorField) for field in fields):
@@ -230,16 +247,30 @@ def _members(fields):
     return EnsembleField(fields)
 
 
-def _common_region(members, region):
-    if region is None and all(field.context is not None for field in members):
-        region = members[0].context.box()
-        for field in members[1:]:
-            region = region.union(field.context.box())
-        region = region.widened(WIDENED)
+def _common_region(members: EnsembleField, region: RegionLike | None) -> Region:
+    contexts = [field.context for field in members if field.context is not None]
+    if region is None and len(contexts) == len(members):
+        region = reduce(Region.union, [context.box() for context in contexts]).widened(WIDENED)
     return resolve_region(members[0], region, "ensemble")
 
 
 # ---------------------------------------------------------------------- objects and groups
+
+
+@runtime_checkable
+class _HasObjects(Protocol):
+    """A result with objects that have a position, a kind and a support."""
+
+    x: np.ndarray
+    kind: np.ndarray
+    support: np.ndarray
+
+
+@runtime_checkable
+class _HasOrbits(_HasObjects, Protocol):
+    """One whose objects are orbits."""
+
+    orbits: Sequence[np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,13 +283,13 @@ class _Objects:
     support: np.ndarray
 
 
-def _objects(result, region):
+def _objects(result: object, region: Region) -> _Objects | None:
     """Objects of a result with kinds, at points or round orbits; None where it is of another sort."""
-    if not all(hasattr(result, name) for name in ("x", "kind", "support")):
+    if not isinstance(result, _HasObjects):
         return None
     x = np.asarray(result.x).reshape(-1, region.dim)
     features = (x - region.low) / region.size
-    if hasattr(result, "orbits"):
+    if isinstance(result, _HasOrbits):
         low = np.array([orbit.min(axis=0) for orbit in result.orbits]).reshape(-1, region.dim)
         high = np.array([orbit.max(axis=0) for orbit in result.orbits]).reshape(-1, region.dim)
         x = (low + high) / 2.0
@@ -268,9 +299,9 @@ def _objects(result, region):
     return _Objects(features, x, np.asarray(result.kind, dtype=object), np.asarray(result.support))
 
 
-def _groups(results, weights, region):
-    found = [_objects(result, region) for result in results]
-    if any(objects is None for objects in found):
+def _groups(results: Sequence[object], weights: np.ndarray, region: Region) -> tuple[Group, ...]:
+    found = [objects for result in results if (objects := _objects(result, region)) is not None]
+    if len(found) < len(results):
         return ()
     label = _matched([objects.features for objects in found])
     member = np.repeat(np.arange(len(found)), [len(objects.x) for objects in found])
@@ -281,17 +312,16 @@ def _groups(results, weights, region):
     for rows in (label == number for number in np.unique(label)):
         own = weights[member[rows]]
         share = own / own.sum()
-        counts = Counter()
+        shares: dict[object, float] = {}
         for name, part in zip(kind[rows], share, strict=True):
-            counts[name] += float(part)
+            shares[name] = shares.get(name, 0.0) + float(part)
+        kinds = dict(sorted(shares.items(), key=lambda item: -item[1]))
         mean_support = float(share @ support[rows].astype(float))
-        groups.append(
-            Group(float(own.sum()), dict(counts.most_common()), x[rows], member[rows], share, mean_support)
-        )
+        groups.append(Group(float(own.sum()), kinds, x[rows], member[rows], share, mean_support))
     return tuple(sorted(groups, key=lambda group: -group.existence))
 
 
-def _matched(features):
+def _matched(features: Sequence[np.ndarray]) -> np.ndarray:
     """Number of the group of each object, all members' objects in a row.
 
     Each member's objects are assigned to the groups' means; what is left over begins groups of its own. The

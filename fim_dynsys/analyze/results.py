@@ -3,9 +3,10 @@
 import abc
 import enum
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any, ClassVar, Protocol, cast
 
 import numpy as np
 import xarray as xr
@@ -19,8 +20,28 @@ from fim_dynsys.regions import Region
 WIDENED = 0.1
 """How much a default region exceeds the data's box on each side, as a share of its size."""
 
-_SCALE_POINTS = 64
+RegionLike = Region | Mapping[str, tuple[float, float]] | Sequence[tuple[float, float]]
+"""What users may pass as a box."""
+Table = tuple[list[str], list[list]]
+"""Column names and rows of cells."""
+Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
+"""Dimension names and values of what a dataset holds."""
+
+SUPPORTED = 0.5
+"""Support from which the data back a point, see `VectorField.support`."""
+
+_SCALE_POINTS = 64  # a root mean square of so many is good to 10 %, and scales need no more
 _LARGEST_SPEED = 1e3  # times the median
+
+
+class FittedModel(Protocol):
+    """A model that has been fitted and holds the field it inferred."""
+
+    field_: VectorField
+
+
+FieldLike = VectorField | FittedModel
+"""What users may pass as a field."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +68,7 @@ class Effort:
     budget: int
     exhausted: bool
 
-    def __str__(self):
+    def __str__(self) -> str:
         stopped = ", exhausted" if self.exhausted else ""
         return (
             f"{self.seeds:,} seeds, {self.iterations:,} iterations, "
@@ -64,6 +85,9 @@ class Result(abc.ABC):
 
     Attributes
     ----------
+    drawn_by : str or callable, of the class
+        What `plot` calls, ``f(result, ax, **kwargs)``: a method, or ``"module:function"`` where importing it
+        would load matplotlib. None for a kind that has no picture.
     state_names : tuple of str
         Names of the d states.
     units : dict
@@ -71,6 +95,8 @@ class Result(abc.ABC):
     effort : Effort
         What the search spent.
     """
+
+    drawn_by: ClassVar[str | Callable[..., object] | None] = None
 
     state_names: tuple[str, ...]
     units: Mapping[str, str]
@@ -96,15 +122,15 @@ class Result(abc.ABC):
 
     # ---------------------------------------------------------------- display
 
-    def __str__(self):
+    def __str__(self) -> str:
         columns, rows = self._rows()
         table = aligned([columns, *([cell(value) for value in row] for row in rows)])
         return "\n".join([self._headline(), *(table if rows else []), *self._notes()])
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return str(self)
 
-    def _repr_html_(self):
+    def _repr_html_(self) -> str:
         columns, rows = self._rows()
         head = "".join(f"<th>{escape(name)}</th>" for name in columns)
         body = "".join(
@@ -113,7 +139,7 @@ class Result(abc.ABC):
         notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
         return f"<p><b>{escape(self._headline())}</b></p><table><tr>{head}</tr>{body}</table>{notes}"
 
-    def plot(self, ax=None, **kwargs):
+    def plot(self, ax: object = None, **kwargs: Any) -> Any:
         """Draw the result on matplotlib axes (new ones where `ax` is None); see `fim_dynsys.plot`.
 
         Parameters
@@ -134,7 +160,7 @@ class Result(abc.ABC):
 
     # ---------------------------------------------------------------- conversion
 
-    def to_xarray(self):
+    def to_xarray(self) -> xr.Dataset:
         """Convert to an xarray Dataset that netCDF can hold.
 
         Complex variables get a last dimension ``part`` (real, imag), statuses and kinds become text. The
@@ -147,15 +173,16 @@ class Result(abc.ABC):
         variables = {name: _storable(*given) for name, given in self._variables().items()}
         dims = {dim for names, _ in variables.values() for dim in names}
         coords = {"state": list(self.state_names), "part": ["real", "imag"]}
-        attrs = {f"effort_{name}": int(value) for name, value in vars(self.effort).items()}
+        attrs: dict[str, int | str] = {
+            f"effort_{name}": int(value) for name, value in vars(self.effort).items()
+        }
         if self.units:
             attrs["units"] = json.dumps(dict(self.units))
         attrs["result"] = type(self).__name__
         return xr.Dataset(variables, {dim: coords[dim] for dim in coords if dim in dims}, attrs)
 
 
-def _storable(dims, values):
-    values = np.asarray(values)
+def _storable(dims: tuple[str, ...], values: np.ndarray) -> tuple[tuple[str, ...], np.ndarray]:
     if np.iscomplexobj(values):
         return (*dims, "part"), np.stack([values.real, values.imag], axis=-1)
     if values.dtype == object:
@@ -167,7 +194,7 @@ def _storable(dims, values):
 # ---------------------------------------------------------------------- text
 
 
-def cell(value) -> str:
+def cell(value: object) -> str:
     """One value as the text of a table cell: five digits, ``a+bi``, ``(a, b)``, an Enum's text."""
     if isinstance(value, enum.Enum):
         return value.value if isinstance(value.value, str) else value.name.lower().replace("_", " ")
@@ -192,7 +219,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 # ---------------------------------------------------------------------- what analyses are given
 
 
-def unwrap(field, who: str) -> VectorField:
+def unwrap(field: object, who: str) -> VectorField:
     """The vector field behind an argument: itself, or the ``field_`` of a fitted model.
 
     Parameters
@@ -237,7 +264,7 @@ def unwrap(field, who: str) -> VectorField:
     raise TypeError(f"{who}: expected a VectorField or a fitted model, got {type(field).__name__}.")
 
 
-def resolve_region(field: VectorField, region, who: str) -> Region:
+def resolve_region(field: VectorField, region: RegionLike | None, who: str) -> Region:
     """The box to work in, with the field's state names.
 
     Parameters
@@ -262,15 +289,15 @@ def resolve_region(field: VectorField, region, who: str) -> Region:
     """
     if region is None:
         return _default_region(field, who)
-    region = Region(region)
-    if region.dim != field.dim:
-        raise ValueError(f"{who}: expected a region of dimension {field.dim}, got {region.dim}: {region}.")
+    box = Region(cast(Any, region))  # takes more than it holds
+    if box.dim != field.dim:
+        raise ValueError(f"{who}: expected a region of dimension {field.dim}, got {box.dim}: {box}.")
     names = field.state_names
-    order = [region.names.index(name) for name in names] if set(region.names) == set(names) else slice(None)
-    return Region(region.low[order], region.high[order], names)
+    order = [box.names.index(name) for name in names] if set(box.names) == set(names) else slice(None)
+    return Region(box.low[order], box.high[order], names)
 
 
-def _default_region(field, who):
+def _default_region(field: VectorField, who: str) -> Region:
     if field.context is not None:
         box = field.context.box().widened(WIDENED)
     elif field.region is not None:
@@ -336,7 +363,7 @@ def with_steps(field: VectorField, scales: Scales) -> VectorField:
     return CallableField(field, field.dim, state_names=field.state_names, scales=scales)
 
 
-def _speeds(f):
+def _speeds(f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Root mean square of |f| (n, d) for each state, bounded, and the bound (infinite for zeros alone)."""
     largest = f.max(axis=0)
     rms = largest * np.sqrt(np.mean((f / np.where(largest > 0, largest, 1.0)) ** 2, axis=0))

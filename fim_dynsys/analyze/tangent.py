@@ -1,13 +1,19 @@
 """Fields that analyses integrate in place of the given one: counted, or with tangent vectors."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from fim_dynsys.analyze.results import scales_within
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regions import Region
+from fim_dynsys.simulation.pairs import PAIRS
 from fim_dynsys.simulation.problem import FAILURES
 from fim_dynsys.simulation.solution import integrate
+
+STAGES = PAIRS["dop853"].n_stages
+"""Field evaluations of a step of the integrator that analyses use."""
 
 
 class CountedField(VectorField):
@@ -21,25 +27,25 @@ class CountedField(VectorField):
         Where it is analysed; gives scales of its own, see `scales_within`.
     """
 
-    def __init__(self, inner, region=None):
+    def __init__(self, inner: VectorField, region: Region | None = None) -> None:
         scales = inner.scales if region is None else scales_within(inner, region)
         super().__init__(inner.dim, state_names=inner.state_names, scales=scales)
         self.inner = inner
         self.points = 0
 
-    def _rhs(self, x):
+    def _rhs(self, x: np.ndarray) -> np.ndarray:
         self.points += len(x)
         return self.inner._rhs(x)
 
-    def _jac(self, x):
+    def _jac(self, x: np.ndarray) -> np.ndarray:
         self.points += len(x)
         return self.inner._jac(x)
 
-    def _directional(self, x, directions):
+    def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
         self.points += len(x)
         return self.inner._directional(x, directions)
 
-    def _support(self, x):
+    def _support(self, x: np.ndarray) -> np.ndarray:
         return self.inner._support(x)
 
 
@@ -59,14 +65,19 @@ class TangentField(VectorField):
         Unit of each state.
     """
 
-    def __init__(self, field, k, length):
+    def __init__(self, field: VectorField, k: int, length: np.ndarray) -> None:
         d = field.dim
         super().__init__(d + d * k + 1)
         self._field, self._k, self._d = field, k, d
         self._change = length / length[:, None]
-        self._length = np.concatenate([length, np.ones(d * k + 1)])
+        self._units = np.concatenate([length, np.ones(d * k + 1)])
 
-    def _rhs(self, z):
+    @property
+    def length_scale(self) -> np.ndarray:
+        """Units of the states and, for the tangent vectors and the divergence, ones."""
+        return self._units
+
+    def _rhs(self, z: np.ndarray) -> np.ndarray:
         d, k = self._d, self._k
         x = np.ascontiguousarray(z[:, :d])
         jac = self._field._jac(x)
@@ -88,7 +99,14 @@ class Carried(NamedTuple):
     status: np.ndarray  # (n,)
 
 
-def carry(field, x, vectors, duration, length, rtol):
+def carry(
+    field: VectorField,
+    x: np.ndarray,
+    vectors: np.ndarray,
+    duration: float | np.ndarray,
+    length: np.ndarray,
+    rtol: float,
+) -> Carried:
     """Carry states ``(n, d)`` and tangent vectors ``(n, d, k)`` along the flow.
 
     Parameters

@@ -1,6 +1,7 @@
 """Pictures of data, fields and results: each function takes axes, or makes them, and returns its artists."""
 
 import importlib
+from typing import Any
 
 # Public names and the files that hold them, each imported when first asked for.
 _PUBLIC = {
@@ -20,7 +21,7 @@ _PUBLIC = {
 __all__ = [*_PUBLIC]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'fim_dynsys.plot' has no attribute {name!r}")
     value = getattr(importlib.import_module(f"fim_dynsys.plot.{_PUBLIC[name]}"), name)
@@ -28,5 +29,5 @@ def __getattr__(name):
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted({*globals(), *_PUBLIC})

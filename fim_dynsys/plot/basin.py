@@ -1,13 +1,17 @@
 """Basins of attraction: an image with the attractors on top, and what it does not say hatched."""
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.colors import BoundaryNorm, ListedColormap
 
-from fim_dynsys.analyze.basin import BasinLabel, Basins
-from fim_dynsys.analyze.capture import AttractorKind
+from fim_dynsys.analyze.phase_space.basin import BasinLabel, Basins
+from fim_dynsys.analyze.phase_space.capture import AttractorKind
 from fim_dynsys.plot import flow, style
-from fim_dynsys.plot.canvas import Drawing
-from fim_dynsys.plot.space import Space
+from fim_dynsys.plot.canvas import Drawing, pair
+from fim_dynsys.plot.flow import Grid
+from fim_dynsys.plot.space import Space, States
+from fim_dynsys.plot.style import Look
 
 # From light to dark, so that neighbours differ in grey too; numbers tell more attractors than colours apart.
 _COLORS = ("#f5e6b8", "#a8d0e6", "#e8a978", "#7fb08a", "#b483b0", "#5b7db1")
@@ -19,7 +23,7 @@ _SPECIAL = {
 _BELOW = 0.5 * style.FLOW
 
 
-def basin_image(result: Basins, ax=None, *, states=None) -> Drawing:
+def basin_image(result: Basins, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Which attractor each state leads to, with the attractors and their numbers on top.
 
     Hatched where the trajectory passes through what the data do not back. The legend gives each basin's
@@ -62,30 +66,32 @@ def basin_image(result: Basins, ax=None, *, states=None) -> Drawing:
     return space.drawing(artists)
 
 
-def _oriented(result: Basins, states):
+def _oriented(
+    result: Basins, states: tuple[int, ...]
+) -> tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray]:
     """Axes and images with rows along y; a line of states becomes a band between heights -1 and 1."""
     if len(states) == 1:
         height = np.array([-1.0, 1.0])
-        return (result.axes[0], height), *(np.tile(v, (2, 1)) for v in (result.labels, result.support))
-    turned = tuple(states) == tuple(result.coordinates)
-    axes = result.axes if turned else result.axes[::-1]
-    return axes, *((v.T if turned else v) for v in (result.labels, result.support))
+        return (result.axes[0], height), np.tile(result.labels, (2, 1)), np.tile(result.support, (2, 1))
+    if tuple(states) == tuple(result.coordinates):
+        return result.axes, result.labels.T, result.support.T
+    return result.axes[::-1], result.labels, result.support
 
 
-def _image(ax, grid, labels):
+def _image(ax: Axes, grid: Grid, labels: np.ndarray) -> Artist:
     n = max(labels.max() + 1, 1)
     special = [_SPECIAL[label][0] for label in sorted(BasinLabel)]
     colors = ListedColormap([*special, *(_COLORS[i % len(_COLORS)] for i in range(n))])
     norm = BoundaryNorm(np.arange(-len(special) - 0.5, n + 0.5), colors.N)
-    look = {"cmap": colors, "norm": norm, "shading": "nearest", "rasterized": True, "zorder": _BELOW}
+    look: Look = {"cmap": colors, "norm": norm, "shading": "nearest", "rasterized": True, "zorder": _BELOW}
     return ax.pcolormesh(*grid, labels, **look)
 
 
-def _hatches(ax, grid, labels) -> list:
+def _hatches(ax: Axes, grid: Grid, labels: np.ndarray) -> list:
     found = []
     for label, (_, hatch, _) in _SPECIAL.items():
         if hatch and (labels == label).any():
-            look = {"levels": [0.5, 1.5], "colors": "none", "hatches": [hatch], "zorder": _BELOW}
+            look: Look = {"levels": [0.5, 1.5], "colors": "none", "hatches": [hatch], "zorder": _BELOW}
             part = ax.contourf(*grid, (labels == label).astype(float), **look)
             part.set(edgecolor=style.PALE, linewidth=0.0)
             found.append(part)
@@ -96,7 +102,7 @@ def _attractors(space: Space, result: Basins) -> dict:
     marks, numbers = [], []
     for i, attractor in enumerate(result.attractors):
         ink = style.BLACK if attractor.support >= style.SUPPORTED else style.GREY
-        look = {"color": ink, "zorder": style.POINTS}
+        look: Look = {"color": ink, "zorder": style.POINTS}
         if attractor.kind is AttractorKind.FIXED_POINT:
             look |= {"marker": "o", "markersize": 8, "linestyle": ""}
         elif attractor.kind is AttractorKind.CYCLE:
@@ -104,14 +110,14 @@ def _attractors(space: Space, result: Basins) -> dict:
         else:
             look |= {"marker": ".", "markersize": 2, "linestyle": ""}
         marks += space.ax.plot(*space.coordinates(attractor.points), **look)
-        at = np.array(space.coordinates(attractor.points[:1]))[:, 0]
+        at = pair(np.array(space.coordinates(attractor.points[:1]))[:, 0])
         box = {"boxstyle": "round,pad=0.2", "facecolor": "white", "edgecolor": ink}
-        place = {"textcoords": "offset points", "fontsize": "small", "bbox": box, "zorder": style.TEXT}
+        place: Look = {"textcoords": "offset points", "fontsize": "small", "bbox": box, "zorder": style.TEXT}
         numbers.append(space.ax.annotate(str(i), at, (9, 9), **place))
     return {"attractors": marks, "numbers": numbers}
 
 
-def _name(ax, result: Basins, labels) -> None:
+def _name(ax: Axes, result: Basins, labels: np.ndarray) -> None:
     """Empty polygons that carry the legend: images have no entries of their own."""
     for label in [*range(len(result.attractors)), *BasinLabel]:
         if label >= 0:
@@ -122,5 +128,5 @@ def _name(ax, result: Basins, labels) -> None:
         else:
             continue
         share = f"{result.fractions[label]:.1%} ± {result.errors[label]:.1%}"
-        look = {"facecolor": face, "hatch": hatch, "edgecolor": style.GREY, "linewidth": 0.5}
+        look: Look = {"facecolor": face, "hatch": hatch, "edgecolor": style.GREY, "linewidth": 0.5}
         ax.fill([], [], **look, label=f"{name}, {share}")

@@ -3,8 +3,16 @@
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.legend import Legend
+from numpy.typing import ArrayLike
+
+AxesLike = Axes | Sequence[Axes] | np.ndarray
+"""One of the axes, or several."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -19,18 +27,18 @@ class Drawing:
         By what they show, such as ``"streamlines"`` or ``"fixed points"``.
     """
 
-    axes: tuple
+    axes: tuple[Axes, ...]
     artists: Mapping[str, tuple]
 
     @property
-    def ax(self):
+    def ax(self) -> Axes:
         """The first of the axes."""
         return self.axes[0]
 
     @property
-    def figure(self):
+    def figure(self) -> Figure:
         """The figure that the axes belong to."""
-        return self.axes[0].get_figure(root=True)
+        return root_figure(self.ax)
 
     def png(self, dpi: int = 100) -> bytes:
         """The figure as the bytes of a PNG file."""
@@ -44,21 +52,42 @@ class Drawing:
 
         plt.close(self.figure)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         counts = ", ".join(f"{len(artists)} {name}" for name, artists in self.artists.items())
         return f"Drawing({len(self.axes)} axes: {counts})"
 
 
+def root_figure(ax: Axes) -> Figure:
+    """The whole figure that axes belong to."""
+    figure = ax.get_figure(root=True)
+    if figure is None:
+        raise ValueError("plot: expected axes of a figure, got axes that were removed from theirs.")
+    return figure
+
+
+def pair(point: ArrayLike) -> tuple[float, float]:
+    """A point of the plane as matplotlib takes it."""
+    x, y = np.asarray(point, dtype=float)
+    return float(x), float(y)
+
+
 def merged(drawings: Sequence[Drawing]) -> Drawing:
     """Several drawings as one, each panel and each kind of artist once."""
-    artists = {}
+    artists: dict[str, tuple] = {}
     for drawing in drawings:
         for name, found in drawing.artists.items():
             artists[name] = (*artists.get(name, ()), *found)
     return Drawing(tuple(dict.fromkeys(ax for drawing in drawings for ax in drawing.axes)), artists)
 
 
-def new_axes(rows=1, columns=1, *, size=(7.0, 4.4), three_d=False, **kwargs) -> tuple:
+def new_axes(
+    rows: int = 1,
+    columns: int = 1,
+    *,
+    size: tuple[float, float] = (7.0, 4.4),
+    three_d: bool = False,
+    **kwargs: Any,
+) -> tuple:
     """Axes of a new figure, in reading order.
 
     Parameters
@@ -86,7 +115,7 @@ def new_axes(rows=1, columns=1, *, size=(7.0, 4.4), three_d=False, **kwargs) -> 
     return tuple(axes.ravel())
 
 
-def given_axes(ax, n: int, who: str) -> tuple:
+def given_axes(ax: AxesLike, n: int, who: str) -> tuple[Axes, ...]:
     """The n panels that the user passed as one Axes, a list or an array of them.
 
     Raises
@@ -102,12 +131,12 @@ def given_axes(ax, n: int, who: str) -> tuple:
     return axes
 
 
-def is_three_d(ax) -> bool:
+def is_three_d(ax: Axes) -> bool:
     """Whether axes are three-dimensional."""
     return getattr(ax, "name", "") == "3d"
 
 
-def add_legend(axes: Sequence):
+def add_legend(axes: Sequence) -> Legend | None:
     """A legend of all labelled artists on the axes of one figure, each label once, to the right of them all.
 
     Parameters
@@ -125,12 +154,12 @@ def add_legend(axes: Sequence):
     labels = list(dict.fromkeys(label for _, label in found))
     if not labels:
         return None
-    figure = axes[0].get_figure(root=True)
+    figure = root_figure(axes[0])
     handles = [first[label] for label in labels]
     return figure.legend(handles, labels, loc="outside right upper", fontsize="small", handlelength=2.8)
 
 
-def label_axes(ax, names: Sequence[str], units: Mapping[str, str]) -> None:
+def label_axes(ax: Axes, names: Sequence[str], units: Mapping[str, str]) -> None:
     """Names with units on the two or three axes."""
     for name, which in zip(names, "xyz", strict=False):
         ax.set(**{f"{which}label": with_unit(name, units)})

@@ -1,20 +1,32 @@
 """Bifurcation diagrams: branches solid where stable and dashed where not, bifurcations labelled."""
 
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 
-from fim_dynsys.analyze.branches import BifurcationKind, Branch, BranchKind
-from fim_dynsys.analyze.diagrams import DataBifurcations, MeasuredBifurcation
+from fim_dynsys.analyze.bifurcation.branches import (
+    Bifurcation,
+    BifurcationKind,
+    Branch,
+    BranchKind,
+    Continuation,
+)
+from fim_dynsys.analyze.bifurcation.measured import DataBifurcations, MeasuredBifurcation
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
 from fim_dynsys.plot.labels import place_label
 from fim_dynsys.plot.space import chosen_states
+from fim_dynsys.plot.style import Look
 
 _CIRCLES = 15  # along a branch of cycles
 
 
-def bifurcation_diagram(result, ax=None, *, state=0) -> Drawing:
+def bifurcation_diagram(
+    result: Continuation | DataBifurcations, ax: Axes | None = None, *, state: int | str = 0
+) -> Drawing:
     """One state over the parameter: solid where stable, dashed where not, grey where not backed by data.
 
     Cycles are drawn by their smallest and largest value, with filled circles where stable and open ones
@@ -41,28 +53,28 @@ def bifurcation_diagram(result, ax=None, *, state=0) -> Drawing:
     who = "bifurcation_diagram"
     (state,) = chosen_states([state], result.state_names, who, 1)
     own = ax is None
-    (ax,) = given_axes(new_axes() if own else ax, 1, who)
-    measured = isinstance(result, DataBifurcations)
-    curves = result.continuation if measured else result
-    artists = {"equilibria": [], "cycles": []}
+    (ax,) = given_axes(new_axes() if ax is None else ax, 1, who)
+    measured = result if isinstance(result, DataBifurcations) else None
+    curves = result.continuation if isinstance(result, DataBifurcations) else result
+    artists: dict[str, list] = {"equilibria": [], "cycles": []}
     for branch in curves.branches:
         artists[branch.kind.value] += _branch(ax, branch, state)
-    if measured:
-        artists |= {"found": _tracks(ax, result, state), "values": _ticks(ax, result)}
+    if measured is not None:
+        artists |= {"found": _tracks(ax, measured, state), "values": _ticks(ax, measured)}
     ax.set_xlim(*curves.p_range)
     ax.set(xlabel=with_unit(result.parameter, result.units))
     ax.set_ylabel(with_unit(result.state_names[state], result.units))
     drawn = [*artists["equilibria"], *artists["cycles"]]
     lines = np.concatenate([np.empty((0, 2)), *(_densified(part.get_xydata()) for part in drawn)])
-    if measured:
-        artists["intervals"] = _intervals(ax, result, state)
+    if measured is not None:
+        artists["intervals"] = _intervals(ax, measured, state)
     artists |= _events(ax, _all_events(result), state, lines)
     if own:
         add_legend([ax])
     return Drawing((ax,), {name: tuple(found) for name, found in artists.items() if found})
 
 
-def _all_events(result) -> list:
+def _all_events(result: Continuation | DataBifurcations) -> list:
     """Bifurcations to mark: those of data in place of the same kinds of their continuation."""
     if not isinstance(result, DataBifurcations):
         return list(result.bifurcations)
@@ -70,7 +82,7 @@ def _all_events(result) -> list:
     return [*result.bifurcations, *(e for e in result.continuation.bifurcations if e.kind not in kinds)]
 
 
-def _tracks(ax, result: DataBifurcations, state: int) -> list:
+def _tracks(ax: Axes, result: DataBifurcations, state: int) -> list:
     """What was found at the measured values themselves."""
     artists = []
     for track in result.tracks:
@@ -79,25 +91,25 @@ def _tracks(ax, result: DataBifurcations, state: int) -> list:
         for stable, backed in product((True, False), repeat=2):
             rows = ((track.n_unstable == 0) == stable) & ((track.support >= style.SUPPORTED) == backed)
             color = (style.BLUE if cycles else style.BLACK) if backed else style.GREY
-            look = {"linestyle": "", "markersize": 5, "color": color, "zorder": style.DATA}
+            look: Look = {"linestyle": "", "markersize": 5, "color": color, "zorder": style.DATA}
             look |= {"markerfacecolor": color if stable else "white", "label": f"{track.kind.value} found"}
             for marker, values in ends if rows.any() else ():
                 artists += ax.plot(track.p[rows], values[rows, state], marker=marker, **look)
     return artists
 
 
-def _ticks(ax, result: DataBifurcations) -> list:
-    look = {"linestyle": "", "marker": "|", "markersize": 9, "color": style.VERMILLION}
-    place = {"transform": ax.get_xaxis_transform(), "zorder": style.DATA, "label": "measured values"}
+def _ticks(ax: Axes, result: DataBifurcations) -> list:
+    look: Look = {"linestyle": "", "marker": "|", "markersize": 9, "color": style.VERMILLION}
+    place: Look = {"transform": ax.get_xaxis_transform(), "zorder": style.DATA, "label": "measured values"}
     return ax.plot(result.values, np.full(len(result.values), 0.02), **look, **place)
 
 
-def _intervals(ax, result: DataBifurcations, state: int) -> list:
+def _intervals(ax: Axes, result: DataBifurcations, state: int) -> list:
     artists = []
     for event in result.bifurcations:
         if event.interval is not None:
             low, high = event.interval  # p itself need not lie in the middle, nor even inside
-            look = {"fmt": "none", "ecolor": style.VERMILLION, "elinewidth": 2.5, "capsize": 5}
+            look: Look = {"fmt": "none", "ecolor": style.VERMILLION, "elinewidth": 2.5, "capsize": 5}
             look |= {"zorder": style.TEXT, "label": f"{result.level:.0%} interval"}
             at = (0.5 * (low + high), event.x[state])
             bar = ax.errorbar(*at, xerr=0.5 * (high - low), **look)
@@ -105,12 +117,12 @@ def _intervals(ax, result: DataBifurcations, state: int) -> list:
     return artists
 
 
-def _branch(ax, branch: Branch, state: int) -> list:
+def _branch(ax: Axes, branch: Branch, state: int) -> list:
     cycles = branch.kind is BranchKind.CYCLES
     low, high = branch.low[:, state], branch.high[:, state]
     artists = []
     for rows, stable, backed in _stretches(branch):
-        look = {"linestyle": style.SOLID if stable else style.DASHED, "zorder": style.CURVES}
+        look: Look = {"linestyle": style.SOLID if stable else style.DASHED, "zorder": style.CURVES}
         look |= {"color": (style.BLUE if cycles else style.BLACK) if backed else style.GREY}
         look |= {"linewidth": (1.2 if cycles else 2.0) * (1.0 if backed else 0.6)}
         if cycles:
@@ -124,7 +136,7 @@ def _branch(ax, branch: Branch, state: int) -> list:
     return artists
 
 
-def _stretches(branch: Branch):
+def _stretches(branch: Branch) -> Iterator[tuple[slice, bool, bool]]:
     """Rows of each stretch of a branch with one stability and one support, neighbours sharing a point.
 
     A piece between two points has the stability of the second: a bifurcation counts with the point before.
@@ -137,19 +149,21 @@ def _stretches(branch: Branch):
             yield slice(first, last + 1), bool(stable[first]), bool(backed[first])
 
 
-def _densified(path, n=16):
+def _densified(path: np.ndarray, n: int = 16) -> np.ndarray:
     """A polyline with n points on each of its pieces."""
     share = np.linspace(0.0, 1.0, n)[:, None, None]
     return ((1.0 - share) * path[:-1] + share * path[1:]).reshape(-1, 2)
 
 
-def _events(ax, events, state: int, curves) -> dict:
+def _events(ax: Axes, events: Sequence[Bifurcation], state: int, curves: np.ndarray) -> dict:
     """Marks and labels of the bifurcations, each label where it covers least."""
-    marks, texts, taken = [], [], []
+    marks: list[Artist] = []
+    texts: list[Artist] = []
+    taken: list[np.ndarray] = []
     for event in events:
         at = (event.p, event.x[state])
         near_miss = event.kind is BifurcationKind.NEAR_MISS
-        look = {"marker": "x" if near_miss else "D", "markersize": 5, "linestyle": ""}
+        look: Look = {"marker": "x" if near_miss else "D", "markersize": 5, "linestyle": ""}
         look |= {"color": style.BLACK if event.support >= style.SUPPORTED else style.GREY}
         marks += ax.plot(*at, **look, zorder=style.POINTS)
         share = f" {event.share:.0%}" if isinstance(event, MeasuredBifurcation) else ""

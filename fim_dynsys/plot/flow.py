@@ -1,14 +1,23 @@
 """The flow behind a portrait: streamlines, short paths in projections, and what the data do not back."""
 
+from collections.abc import Sequence
+
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.streamplot import StreamplotSet
 from scipy.spatial import cKDTree
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.plot import style
+from fim_dynsys.plot.style import Look
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.solution import integrate
 
 UNSUPPORTED = "not backed by data"
+
+Grid = Sequence[np.ndarray]
+"""Evenly spaced values along x and along y."""
 
 _GRID = 41
 _FINE = 101  # the edge of the support has detail of the size of the spacing of the data
@@ -30,7 +39,7 @@ def planar_points(
     return axes, points[..., list(np.argsort(states))]
 
 
-def stream(ax, field: VectorField, region: Region, states: tuple[int, int], who: str):
+def stream(ax: Axes, field: VectorField, region: Region, states: tuple[int, ...], who: str) -> StreamplotSet:
     """Streamlines of a planar field, thicker where the flow is faster (on a logarithmic scale).
 
     Points where the field is not finite are left out.
@@ -47,18 +56,18 @@ def stream(ax, field: VectorField, region: Region, states: tuple[int, int], who:
         raise ValueError(f"{who}: expected a field that is finite somewhere in {region}, got none; move it.")
     speed = np.linalg.norm(velocity / region.size[list(states)], axis=-1)
     u, v = (np.ma.masked_where(~finite, velocity[..., i]) for i in range(2))
-    widths = {"linewidth": _widths(np.where(finite, speed, 0.0))}
-    return ax.streamplot(*axes, u, v, **style.STREAM | widths, density=1.1, arrowsize=0.8)
+    look: Look = style.STREAM | {"linewidth": _widths(np.where(finite, speed, 0.0))}
+    return ax.streamplot(axes[0], axes[1], u, v, **look, density=1.1, arrowsize=0.8)
 
 
-def _widths(speed, thin=0.4, thick=1.5):
+def _widths(speed: np.ndarray, thin: float = 0.4, thick: float = 1.5) -> np.ndarray:
     """Line widths from the speed in box sizes per time; three decades span the whole range."""
     top = speed.max()
     decades = np.log10(np.clip(speed / (top if top > 0 else 1.0), 1e-3, 1.0))
     return thin + (thick - thin) * (1.0 + decades / 3.0)
 
 
-def paths(ax, field: VectorField, region: Region, states: tuple[int, ...]):
+def paths(ax: Axes, field: VectorField, region: Region, states: tuple[int, ...]) -> Artist:
     """Short paths through a box of more than two states, seen along the others: they thicken onwards.
 
     The slope of a projected flow is not a function of the projected point, so that there are no
@@ -75,12 +84,12 @@ def paths(ax, field: VectorField, region: Region, states: tuple[int, ...]):
         from mpl_toolkits.mplot3d.art3d import Line3DCollection as Collection
     else:
         from matplotlib.collections import LineCollection as Collection
-    look = style.STREAM | {"color": style.PALE, "linewidth": widths[seen]}
+    look: Look = style.STREAM | {"color": style.PALE, "linewidth": widths[seen]}
     lines = Collection(pieces[seen], **look, capstyle="round")
     return ax.add_collection(lines)
 
 
-def veil(ax, grid, support, tint: bool = True) -> list:
+def veil(ax: Axes, grid: Grid, support: np.ndarray, tint: bool = True) -> list:
     """Hatched, with an edge, and paler where `tint`: where support is below one half.
 
     Parameters
@@ -99,7 +108,8 @@ def veil(ax, grid, support, tint: bool = True) -> list:
     """
     if (support >= style.SUPPORTED).all():
         return []
-    below, at = [-1.0, style.SUPPORTED], {"zorder": style.VEIL}
+    below = [-1.0, style.SUPPORTED]
+    at: Look = {"zorder": style.VEIL}
     face = style.TINT if tint else "none"
     pale = [ax.contourf(*grid, support, levels=below, colors=face, alpha=0.7, **at)] if tint else []
     hatch = ax.contourf(*grid, support, levels=below, colors="none", hatches=["//"], **at)
@@ -112,7 +122,7 @@ def veil(ax, grid, support, tint: bool = True) -> list:
 
 
 def projected_support(
-    field: VectorField, region: Region, states: tuple[int, int]
+    field: VectorField, region: Region, states: tuple[int, ...]
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Support on a grid over two states, the largest over the others: axes, and values ``(n, n)``.
 

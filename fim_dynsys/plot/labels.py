@@ -1,8 +1,15 @@
 """Labels beside points, where they cover least."""
 
+from typing import Any
+
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.text import Annotation
+from numpy.typing import ArrayLike
 
 from fim_dynsys.plot import style
+from fim_dynsys.plot.canvas import pair, root_figure
+from fim_dynsys.plot.style import Look
 
 _LETTER = 8.5  # size of labels in points
 _RADII = (4.0, 10.0, 18.0)  # distances of labels from their points
@@ -10,7 +17,9 @@ _FREE = 7.0  # points between a label and anything else, where there is room
 _CORNERS = ((0, 0), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
-def place_label(ax, text: str, at, curves, taken: list, **look):
+def place_label(
+    ax: Axes, text: str, at: ArrayLike, curves: np.ndarray, taken: list, **look: Any
+) -> Annotation:
     """A text beside a point, on the side farthest from curves and from labels already placed.
 
     Parameters
@@ -32,15 +41,15 @@ def place_label(ax, text: str, at, curves, taken: list, **look):
     -------
     Annotation
     """
-    scale = 72.0 / ax.get_figure(root=True).dpi
+    scale = 72.0 / root_figure(ax).dpi
     pixels = ax.transData.transform(np.concatenate([np.atleast_2d(at), curves])) * scale
     pixels = pixels[np.isfinite(pixels).all(axis=1)]
     centre, others = pixels[0], np.concatenate([pixels, np.reshape(taken, (-1, 2))])
-    frame = ax.get_window_extent().extents.reshape(2, 2) * scale
+    frame = np.reshape(ax.get_window_extent().extents, (2, 2)) * scale
     half = np.array([0.3 * len(text), 0.5]) * _LETTER
     angles = np.deg2rad(np.arange(45, 405, 45))
     directions = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-    best, best_gap = None, -np.inf
+    best, best_gap = np.zeros(2), -np.inf
     for radius in _RADII:
         for offset in directions * (half + radius):
             place = centre + offset
@@ -50,5 +59,5 @@ def place_label(ax, text: str, at, curves, taken: list, **look):
             if gap > best_gap + 1.0:  # a place farther off must be worth it
                 best, best_gap = offset, gap
     taken.extend(centre + best + half * np.array(corner) for corner in _CORNERS)
-    look = {"ha": "center", "va": "center", "fontsize": _LETTER, "zorder": style.TEXT} | look
-    return ax.annotate(text, at, best, textcoords="offset points", **look)
+    whole: Look = {"ha": "center", "va": "center", "fontsize": _LETTER, "zorder": style.TEXT} | look
+    return ax.annotate(text, pair(at), pair(best), textcoords="offset points", **whole)

@@ -1,22 +1,30 @@
 """Maps over a plane of states: two fields side by side and their difference, uncertainty, support."""
 
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.contour import ContourSet
 
-from fim_dynsys.analyze.results import labels, resolve_region, unwrap
+from fim_dynsys.analyze.results import FieldLike, RegionLike, labels, resolve_region, unwrap
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.plot import flow, style
-from fim_dynsys.plot.canvas import Drawing, given_axes, label_axes, new_axes
+from fim_dynsys.plot.canvas import AxesLike, Drawing, given_axes, label_axes, new_axes
+from fim_dynsys.plot.flow import Grid
 from fim_dynsys.plot.objects import observations
+from fim_dynsys.plot.style import Look
 from fim_dynsys.regions import Region
 
 _LEVELS = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])
 _PALETTE = "cividis"  # lightness grows evenly, in grey too
 
 
-def compare_fields(field, reference, *, region=None, ax=None) -> Drawing:
+def compare_fields(
+    field: FieldLike, reference: FieldLike, *, region: RegionLike | None = None, ax: AxesLike | None = None
+) -> Drawing:
     """Two planar fields side by side, and how far apart they are.
 
     The third panel shows |f - g| relative to the root mean square of the reference's |g| in the region,
@@ -47,7 +55,7 @@ def compare_fields(field, reference, *, region=None, ax=None) -> Drawing:
     _check_planar(reference, who)
     region = resolve_region(field, region, who)
     axes = given_axes(new_axes(1, 3, size=(4.2, 3.8)) if ax is None else ax, 3, who)
-    artists = {"streamlines": [], "arrows": [], "unsupported": []}
+    artists: dict[str, list] = {"streamlines": [], "arrows": [], "unsupported": []}
     for panel, one, title in zip(axes, (field, reference), ("field", "reference"), strict=False):
         parts = flow.stream(panel, one, region, (0, 1), who)
         artists["streamlines"].append(parts.lines)
@@ -66,7 +74,9 @@ def compare_fields(field, reference, *, region=None, ax=None) -> Drawing:
     return _finished(axes, artists, region, field)
 
 
-def uncertainty_map(field, *, region=None, ax=None) -> Drawing:
+def uncertainty_map(
+    field: FieldLike | EnsembleField, *, region: RegionLike | None = None, ax: Axes | None = None
+) -> Drawing:
     """How uncertain a planar field is: its standard deviation relative to its speed scale.
 
     Hatched is what the data do not back; for an ensemble, the data of its members on average.
@@ -112,7 +122,7 @@ def uncertainty_map(field, *, region=None, ax=None) -> Drawing:
     return _finished(axes, artists, region, first)
 
 
-def support_map(field, *, region=None, ax=None) -> Drawing:
+def support_map(field: FieldLike, *, region: RegionLike | None = None, ax: Axes | None = None) -> Drawing:
     """How well the data back a planar field: its support, with the edge at 0.5, and the data.
 
     Parameters
@@ -142,10 +152,10 @@ def support_map(field, *, region=None, ax=None) -> Drawing:
     (ax,) = axes
     grid, support = flow.projected_support(field, region, (0, 1))
     image = ax.contourf(*grid, support, levels=np.linspace(0.0, 1.0, 11), cmap=_PALETTE, zorder=style.FLOW)
-    ax.get_figure().colorbar(image, ax=ax, label="support")
+    ax.figure.colorbar(image, ax=ax, label="support")
     artists = {"support": [image], "unsupported": flow.veil(ax, grid, support, tint=False)}
     if field.context is not None:
-        artists["data"] = observations(field.context, ax).artists["data"]
+        artists["data"] = [*observations(field.context, ax).artists["data"]]
     return _finished(axes, artists, region, field)
 
 
@@ -154,7 +164,7 @@ def _check_planar(field: VectorField, who: str) -> None:
         raise ValueError(f"{who}: expected a field of two states, got {field.dim} ({field!r}).")
 
 
-def _spread(ensemble, points):
+def _spread(ensemble: EnsembleField, points: np.ndarray) -> np.ndarray:
     """Weighted standard deviation of the members' velocities at points ``(n, n, 2)``."""
     velocity = np.stack([member(points) for member in ensemble])
     weights = ensemble.weights[:, None, None, None]
@@ -162,20 +172,22 @@ def _spread(ensemble, points):
     return np.sqrt(np.sum(weights * (velocity - mean) ** 2, axis=0))
 
 
-def _levels(ax, grid, values, label):
+def _levels(ax: Axes, grid: Grid, values: np.ndarray, label: str) -> ContourSet:
     """Filled contours on a logarithmic scale of fixed levels, so that pictures compare."""
     from matplotlib.colors import BoundaryNorm
 
     norm = BoundaryNorm(_LEVELS, 256, extend="both")
     floor = np.maximum(values, _LEVELS[0] / 10)
-    look = {"norm": norm, "cmap": _PALETTE, "zorder": style.FLOW}
+    look: Look = {"norm": norm, "cmap": _PALETTE, "zorder": style.FLOW}
     image = ax.contourf(*grid, floor, levels=_LEVELS, extend="both", **look)
-    bar = ax.get_figure().colorbar(image, ax=ax, label=label, ticks=_LEVELS)
+    bar = ax.figure.colorbar(image, ax=ax, label=label, ticks=_LEVELS)
     bar.ax.set_yticklabels([f"{level:.0%}" for level in _LEVELS])
     return image
 
 
-def _finished(axes, artists, region: Region, field) -> Drawing:
+def _finished(
+    axes: tuple[Axes, ...], artists: Mapping[str, Sequence[Artist]], region: Region, field: VectorField
+) -> Drawing:
     names, units = labels(field).values()
     for panel in axes:
         panel.set(xlim=(region.low[0], region.high[0]), ylim=(region.low[1], region.high[1]))

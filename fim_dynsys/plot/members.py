@@ -1,21 +1,26 @@
 """What an ensemble agrees on: each object in every member, where it lies on average, and how surely."""
 
+from typing import Any
+
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.patches import Ellipse
 from scipy.special import chdtri
 
-from fim_dynsys.analyze.kinds import Kind
+from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.analyze.members import Group, MemberResults
 from fim_dynsys.plot import style
-from fim_dynsys.plot.canvas import Drawing
+from fim_dynsys.plot.canvas import Drawing, pair
 from fim_dynsys.plot.labels import place_label
 from fim_dynsys.plot.objects import marks
-from fim_dynsys.plot.space import Space
+from fim_dynsys.plot.space import Space, States
+from fim_dynsys.plot.style import Look
 
 _LEVEL = 0.9
 
 
-def member_objects(result: MemberResults, ax=None, *, states=None) -> Drawing:
+def member_objects(result: MemberResults, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Objects of an ensemble: dots for members, or thin orbits; a mark and a 90 % ellipse for each group.
 
     Beside each stands the probability that it exists; the mark is that of the most probable kind. The
@@ -64,14 +69,14 @@ def _ink(group: Group) -> str:
 
 
 def _orbits(space: Space, result: MemberResults) -> list:
-    look = {"color": style.PURPLE, "linewidth": 0.8, "alpha": 0.5, "zorder": style.CURVES}
+    look: Look = {"color": style.PURPLE, "linewidth": 0.8, "alpha": 0.5, "zorder": style.CURVES}
     orbits = [orbit for one in result.results for orbit in getattr(one, "orbits", [])]
     label = "cycles of the members"
     return [space.ax.plot(*space.coordinates(orbit), **look, label=label)[0] for orbit in orbits]
 
 
 def _dots(space: Space, group: Group) -> list:
-    look = {"linestyle": "", "marker": ".", "markersize": 4, "color": style.SKY, "zorder": style.CURVES}
+    look: Look = {"linestyle": "", "marker": ".", "markersize": 4, "color": style.SKY, "zorder": style.CURVES}
     return space.ax.plot(*space.coordinates(group.x), **look, label="members")
 
 
@@ -93,28 +98,30 @@ def _ellipse(space: Space, group: Group) -> list:
     label = f"{_LEVEL:.0%} of members"
     if len(states) == 1:
         ends = group.mean[states] + half * [-1.0, 1.0]
-        look = {"color": _ink(group), "linewidth": 3.0, "alpha": 0.5, "zorder": style.CURVES}
+        look: Look = {"color": _ink(group), "linewidth": 3.0, "alpha": 0.5, "zorder": style.CURVES}
         return space.ax.plot(ends, [0.0, 0.0], **look, label=label)
     angle = np.degrees(np.arctan2(axes[1, 1], axes[0, 1]))
-    look = {"fill": False, "edgecolor": _ink(group), "linewidth": 1.2, "zorder": style.CURVES}
-    size = {"width": 2.0 * half[1], "height": 2.0 * half[0], "angle": angle}
-    return [space.ax.add_patch(Ellipse(group.mean[states], **size, **look, label=label))]
+    edge: Look = {"fill": False, "edgecolor": _ink(group), "linewidth": 1.2, "zorder": style.CURVES}
+    size: Look = {"width": 2.0 * half[1], "height": 2.0 * half[0], "angle": angle}
+    return [space.ax.add_patch(Ellipse(pair(group.mean[states]), **size, **edge, label=label))]
 
 
 def _probabilities(space: Space, result: MemberResults) -> list:
-    texts, taken = [], []
+    texts: list[Artist] = []
+    taken: list[np.ndarray] = []
     places = [_place(group, result) for group in result.groups]
     others = np.stack(space.coordinates(np.array(places)), axis=-1)
     for group, at in zip(result.groups, others, strict=True):
         text = f"{group.existence:.0%}"
         if len(space.states) == 3:
-            texts.append(space.ax.text(*at, f"   {text}", fontsize="small", zorder=style.TEXT))
+            solid: Any = space.ax  # whose texts have a third coordinate
+            texts.append(solid.text(*at, f"   {text}", fontsize="small", zorder=style.TEXT))
         else:
             texts.append(place_label(space.ax, text, at, others, taken, color=_ink(group)))
     return texts
 
 
-def _place(group: Group, result: MemberResults):
+def _place(group: Group, result: MemberResults) -> np.ndarray:
     """Where the label of an object belongs: a fixed point itself, the first point of a member's orbit."""
     first = result.results[group.member[0]]
     if not hasattr(first, "orbits"):

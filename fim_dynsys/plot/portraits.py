@@ -1,21 +1,44 @@
 """Phase portraits: the flow of a field, its data, what the data do not back, and results on top."""
 
+from collections.abc import Sequence
 from itertools import combinations
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 
-from fim_dynsys.analyze.results import labels, resolve_region, unwrap
+from fim_dynsys.analyze.results import FieldLike, RegionLike, Result, labels, resolve_region, unwrap
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.plot import flow, style
-from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, is_three_d, label_axes, merged, new_axes
+from fim_dynsys.plot.canvas import (
+    AxesLike,
+    Drawing,
+    add_legend,
+    given_axes,
+    is_three_d,
+    label_axes,
+    merged,
+    new_axes,
+)
 from fim_dynsys.plot.objects import observations
 from fim_dynsys.plot.results import draw
-from fim_dynsys.plot.space import chosen_states
+from fim_dynsys.plot.space import States, chosen_states
+from fim_dynsys.plot.style import Look
+from fim_dynsys.regions import Region
+from fim_dynsys.trajectories import Trajectories
 
 _ARROWS = 17
 _CURVE = 401
 
 
-def phase_portrait(field, *results, region=None, ax=None, states=None, data=True) -> Drawing:
+def phase_portrait(
+    field: FieldLike,
+    *results: Result | Trajectories,
+    region: RegionLike | None = None,
+    ax: AxesLike | None = None,
+    states: States | None = None,
+    data: bool = True,
+) -> Drawing:
     """The flow of a field with results on top.
 
     One state: the curve f(x), arrows along the axis. Two: streamlines, thicker where the flow is faster.
@@ -67,7 +90,7 @@ def phase_portrait(field, *results, region=None, ax=None, states=None, data=True
     return merged(drawings)
 
 
-def _views(ax, states, field, who) -> list[tuple[int, ...]]:
+def _views(ax: AxesLike | None, states: States | None, field: VectorField, who: str) -> list[tuple[int, ...]]:
     """The states that each panel shows."""
     chosen = chosen_states(states, field.state_names, who, default=min(field.dim, 3))
     if len(chosen) < min(field.dim, 2):
@@ -76,7 +99,15 @@ def _views(ax, states, field, who) -> list[tuple[int, ...]]:
     return list(combinations(chosen, 2)) if len(chosen) == 3 and flat else [chosen]
 
 
-def _panel(ax, field, region, states, context, results, who) -> Drawing:
+def _panel(
+    ax: Axes,
+    field: VectorField,
+    region: Region,
+    states: tuple[int, ...],
+    context: Trajectories | None,
+    results: Sequence[Result | Trajectories],
+    who: str,
+) -> Drawing:
     artists = _line(ax, field, region, who) if field.dim == 1 else _space(ax, field, region, states, who)
     parts = [Drawing((ax,), artists)]
     parts += [] if context is None else [observations(context, ax, states=states)]
@@ -86,12 +117,12 @@ def _panel(ax, field, region, states, context, results, who) -> Drawing:
     return merged(parts)
 
 
-def _space(ax, field, region, states, who) -> dict:
+def _space(ax: Axes, field: VectorField, region: Region, states: tuple[int, ...], who: str) -> dict:
     for i, which in zip(states, "xyz", strict=False):
         getattr(ax, f"set_{which}lim")(region.low[i], region.high[i])
     if field.dim == 2:
         parts = flow.stream(ax, field, region, states, who)
-        artists = {"streamlines": (parts.lines,), "arrows": (parts.arrows,)}
+        artists: dict[str, tuple] = {"streamlines": (parts.lines,), "arrows": (parts.arrows,)}
     else:
         artists = {"paths": (flow.paths(ax, field, region, states),)}
     hidden = [] if len(states) == 3 else flow.veil(ax, *flow.projected_support(field, region, states))
@@ -101,7 +132,7 @@ def _space(ax, field, region, states, who) -> dict:
 # ---------------------------------------------------------------------- one state
 
 
-def _line(ax, field, region, who) -> dict:
+def _line(ax: Axes, field: VectorField, region: Region, who: str) -> dict:
     x = np.linspace(region.low[0], region.high[0], _CURVE)[:, None]
     f = field(x)[:, 0]
     if not np.isfinite(f).any():
@@ -123,19 +154,19 @@ def _line(ax, field, region, who) -> dict:
     return artists
 
 
-def _arrows(ax, field, region):
+def _arrows(ax: Axes, field: VectorField, region: Region) -> tuple[Artist, ...]:
     """Triangles along the axis that point where the flow goes."""
     x = np.linspace(region.low[0], region.high[0], _ARROWS + 2)[1:-1, None]
     f = field(x)[:, 0]
     marks = []
     for marker, here in ((">", f > 0), ("<", f < 0)):
         if here.any():
-            look = {"linestyle": "", "color": style.GREY, "markersize": 6, "zorder": style.CURVES}
+            look: Look = {"linestyle": "", "color": style.GREY, "markersize": 6, "zorder": style.CURVES}
             marks += ax.plot(x[here, 0], np.zeros(here.sum()), marker=marker, **look)
     return tuple(marks)
 
 
-def _hatched_spans(ax, x, where):
+def _hatched_spans(ax: Axes, x: np.ndarray, where: np.ndarray) -> Artist:
     return ax.fill_between(
         x,
         0.0,

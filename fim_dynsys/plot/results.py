@@ -1,32 +1,24 @@
 """The drawing of a result, whatever its kind."""
 
-import importlib
+import pkgutil
+from typing import Any
 
+from matplotlib.axes import Axes
+
+from fim_dynsys.analyze.results import Result
 from fim_dynsys.plot.canvas import Drawing
-
-# Kinds of results (and of other things that portraits show) and the functions that draw them.
-_DRAWN_BY = {
-    "Basins": ("basin", "basin_image"),
-    "Continuation": ("diagrams", "bifurcation_diagram"),
-    "DataBifurcations": ("diagrams", "bifurcation_diagram"),
-    "FixedPoints": ("objects", "fixed_points"),
-    "LimitCycles": ("objects", "limit_cycles"),
-    "LyapunovSpectrum": ("spectra", "lyapunov_convergence"),
-    "Manifolds": ("objects", "manifolds"),
-    "MemberResults": ("members", "member_objects"),
-    "Nullclines": ("objects", "nullclines"),
-    "PoincareSection": ("objects", "section"),
-    "Trajectories": ("objects", "paths"),
-}
+from fim_dynsys.plot.objects import paths
+from fim_dynsys.trajectories import Trajectories
 
 
-def draw(result, ax=None, **kwargs) -> Drawing:
+def draw(result: Result | Trajectories, ax: Axes | None = None, **kwargs: Any) -> Drawing:
     """Draw a result of `fim_dynsys.analyze`, or trajectories in state space.
 
     Parameters
     ----------
     result : Result or Trajectories
-        What to draw; ``result.plot(ax, **kwargs)`` is the same.
+        What to draw, by the function that its class names as ``drawn_by``; ``result.plot(ax, **kwargs)`` is
+        the same.
     ax : Axes, optional
         Where; default a new figure. New axes get labels and a legend, on given ones the artists carry
         labels for ``ax.legend()``.
@@ -43,8 +35,13 @@ def draw(result, ax=None, **kwargs) -> Drawing:
     TypeError
         For anything that has no drawing.
     """
-    for kind in type(result).__mro__:
-        if kind.__name__ in _DRAWN_BY and kind.__module__.split(".")[0] == "fim_dynsys":
-            file, function = _DRAWN_BY[kind.__name__]
-            return getattr(importlib.import_module(f"fim_dynsys.plot.{file}"), function)(result, ax, **kwargs)
-    raise TypeError(f"draw: expected one of {', '.join(sorted(_DRAWN_BY))}, got {type(result).__name__}.")
+    if isinstance(result, Trajectories):
+        return paths(result, ax, **kwargs)
+    drawn_by = getattr(type(result), "drawn_by", None)
+    if drawn_by is None:
+        raise TypeError(
+            "draw: expected Trajectories or a result whose class names what draws it as drawn_by, got "
+            f"{type(result).__name__}."
+        )
+    function = pkgutil.resolve_name(drawn_by) if isinstance(drawn_by, str) else drawn_by
+    return function(result, ax, **kwargs)

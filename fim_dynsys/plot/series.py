@@ -1,11 +1,17 @@
 """Time series: observations, simulations and the bands of ensembles, one panel for each state."""
 
-import numpy as np
+from collections.abc import Iterator
 
-from fim_dynsys.analyze.results import unwrap
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+
+from fim_dynsys.analyze.results import FieldLike, unwrap
 from fim_dynsys.plot import style
-from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
-from fim_dynsys.plot.space import chosen_states
+from fim_dynsys.plot.canvas import AxesLike, Drawing, add_legend, given_axes, new_axes, with_unit
+from fim_dynsys.plot.objects import with_neighbours
+from fim_dynsys.plot.space import States, chosen_states
+from fim_dynsys.plot.style import Look
 from fim_dynsys.simulation.problem import FAILURES, Status
 from fim_dynsys.trajectories import Trajectories
 
@@ -13,7 +19,15 @@ _BANDS = ((0.05, 0.95, 0.18), (0.25, 0.75, 0.3))
 _ENOUGH = 0.9  # share of members that must have a value for a band to be drawn
 
 
-def time_series(data=None, simulated=None, ensemble=None, *, ax=None, states=None, field=None) -> Drawing:
+def time_series(
+    data: Trajectories | None = None,
+    simulated: Trajectories | None = None,
+    ensemble: Trajectories | None = None,
+    *,
+    ax: AxesLike | None = None,
+    states: States | None = None,
+    field: FieldLike | None = None,
+) -> Drawing:
     """States against time: observations as marks, simulations as lines, ensembles as bands.
 
     A simulation that failed ends in a cross with its status. Bands hold the middle 50 % and 90 % of the
@@ -56,8 +70,10 @@ def time_series(data=None, simulated=None, ensemble=None, *, ax=None, states=Non
         raise ValueError(f"{who}: expected one number of states, got {[one.dim for one in given]}.")
     shown = tuple(range(len(names))) if states is None else chosen_states(states, names, who, len(names))
     own = ax is None
-    axes = given_axes(new_axes(len(shown), size=(8.0, 2.2), sharex=True) if own else ax, len(shown), who)
-    artists = {}
+    axes = given_axes(
+        new_axes(len(shown), size=(8.0, 2.2), sharex=True) if ax is None else ax, len(shown), who
+    )
+    artists: dict[str, list[Artist]] = {}
     for panel, state in zip(axes, shown, strict=True):
         for part, draw_part in ((ensemble, _bands), (simulated, _lines), (data, _marks)):
             if part is not None:
@@ -70,7 +86,7 @@ def time_series(data=None, simulated=None, ensemble=None, *, ax=None, states=Non
     return Drawing(axes, {name: tuple(found) for name, found in artists.items()})
 
 
-def _look(k: int, *keys: str) -> dict:
+def _look(k: int, *keys: str) -> Look:
     """Of the k-th trajectory."""
     look = style.SERIES[k % len(style.SERIES)]
     return {key: look[key] for key in keys}
@@ -80,14 +96,16 @@ def _suffix(k: int, n: int) -> str:
     return f" {k}" if n > 1 else ""
 
 
-def _marks(ax, data, state):
+def _marks(ax: Axes, data: Trajectories, state: int) -> Iterator[tuple[str, Artist]]:
     for k, (t, x) in enumerate(data.arrays()):
-        look = _look(k, "color", "marker") | {"linestyle": "", "markersize": 3.5, "fillstyle": "none"}
+        look: Look = _look(k, "color", "marker") | {"linestyle": "", "markersize": 3.5, "fillstyle": "none"}
         label = f"observed{_suffix(k, len(data))}"
         yield "data", ax.plot(t, x[:, state], **look, zorder=style.DATA, label=label)[0]
 
 
-def _lines(ax, simulated, state, field):
+def _lines(
+    ax: Axes, simulated: Trajectories, state: int, field: FieldLike | None
+) -> Iterator[tuple[str, Artist]]:
     for k, (t, x) in enumerate(simulated.arrays()):
         look = _look(k, "color", "linestyle")
         label = f"simulated{_suffix(k, len(simulated))}"
@@ -96,8 +114,8 @@ def _lines(ax, simulated, state, field):
             support = unwrap(field, "time_series").support(x)
             backed = ~(support < style.SUPPORTED)
             if not backed.all():
-                loose = np.where(_with_neighbours(~backed), x[:, state], np.nan)
-                thin = {"color": look["color"], "linestyle": ":", "linewidth": 1.0, "zorder": style.CURVES}
+                loose = np.where(with_neighbours(~backed), x[:, state], np.nan)
+                thin = _look(k, "color") | {"linestyle": ":", "linewidth": 1.0, "zorder": style.CURVES}
                 yield "unsupported", ax.plot(t, loose, **thin, label="not backed by data")[0]
         firm = np.where(backed, x[:, state], np.nan)
         yield "simulated", ax.plot(t, firm, **look, linewidth=1.6, zorder=style.CURVES, label=label)[0]
@@ -105,22 +123,14 @@ def _lines(ax, simulated, state, field):
             yield "stopped", _stop(ax, t, x[:, state], Status(simulated.status[k]))
 
 
-def _with_neighbours(mask):
-    """The mask widened by one on each side, so that two stretches of a line meet."""
-    wide = mask.copy()
-    wide[1:] |= mask[:-1]
-    wide[:-1] |= mask[1:]
-    return wide
-
-
-def _stop(ax, t, x, status):
+def _stop(ax: Axes, t: np.ndarray, x: np.ndarray, status: Status) -> Artist:
     last = np.flatnonzero(np.isfinite(x))[-1]
-    look = {"color": style.BLACK, "marker": "x", "markersize": 7, "linestyle": "", "zorder": style.POINTS}
+    look: Look = {"color": style.BLACK, "marker": "x", "markersize": 7, "linestyle": ""}
     label = f"stopped: {status.name.lower().replace('_', ' ')}"
-    return ax.plot(t[last], x[last], **look, label=label)[0]
+    return ax.plot(t[last], x[last], **look, zorder=style.POINTS, label=label)[0]
 
 
-def _bands(ax, ensemble, state):
+def _bands(ax: Axes, ensemble: Trajectories, state: int) -> Iterator[tuple[str, Artist]]:
     if "member" not in ensemble.coords:
         raise ValueError(
             f"time_series: expected trajectories with a coordinate 'member' as ensemble, got "
@@ -135,7 +145,7 @@ def _bands(ax, ensemble, state):
         for low, high, alpha in _BANDS:
             ends = np.nanquantile(x, (low, high), axis=0)
             label = f"{high - low:.0%} of members{_suffix(k, n)}"
-            look = color | {"alpha": alpha, "linewidth": 0.0, "zorder": style.FLOW}
+            look: Look = color | {"alpha": alpha, "linewidth": 0.0, "zorder": style.FLOW}
             yield "bands", ax.fill_between(t, *ends, **look, label=label)
         look = _look(k, "color", "linestyle") | {"linewidth": 1.2, "zorder": style.CURVES}
         yield "median", ax.plot(t, np.nanmedian(x, axis=0), **look, label=f"median{_suffix(k, n)}")[0]

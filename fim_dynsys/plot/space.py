@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, is_three_d, label_axes, new_axes
 from fim_dynsys.regions import Region
+
+States = int | str | Sequence[int | str]
+"""States to show, by number or name."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,14 +32,16 @@ class Space:
         Whether the axes were made for this drawing, which then labels them and adds a legend.
     """
 
-    ax: Any
+    ax: Axes
     states: tuple[int, ...]
     names: tuple[str, ...]
     units: Mapping[str, str]
     own: bool
 
     @classmethod
-    def opened(cls, ax, states, names: Sequence[str], units: Mapping[str, str], who: str) -> "Space":
+    def opened(
+        cls, ax: Axes | None, states: States | None, names: Sequence[str], units: Mapping[str, str], who: str
+    ) -> "Space":
         """Space on the given axes, or on new ones: flat up to two states, three-dimensional from there on.
 
         Parameters
@@ -55,7 +61,7 @@ class Space:
             For a state that is not there, or more or fewer than the axes take.
         """
         own = ax is None
-        if own:
+        if ax is None:
             chosen = chosen_states(states, names, who, default=min(len(names), 3))
             (ax,) = new_axes(three_d=len(chosen) == 3)
         else:
@@ -68,13 +74,13 @@ class Space:
             )
         return cls(ax, chosen, tuple(names), units, own)
 
-    def coordinates(self, points) -> list[np.ndarray]:
+    def coordinates(self, points: ArrayLike) -> list[np.ndarray]:
         """What matplotlib takes for points ``(..., d)``: one array ``(...)`` for each axis."""
         points = np.asarray(points, dtype=float)
         columns = [points[..., i] for i in self.states]
         return columns if len(columns) > 1 else [columns[0], np.zeros_like(columns[0])]
 
-    def inside(self, points) -> np.ndarray:
+    def inside(self, points: np.ndarray) -> np.ndarray:
         """Whether points ``(n, d)`` lie within the present limits of the axes, or on them, shape (n,)."""
         columns = self.coordinates(points)[: len(self.states)]
         limits = [sorted(getattr(self.ax, f"get_{which}lim")()) for which in "xyz"[: len(columns)]]
@@ -101,7 +107,7 @@ class Space:
         return Drawing((self.ax,), {name: tuple(found) for name, found in artists.items() if len(found)})
 
 
-def chosen_states(states, names: Sequence[str], who: str, default: int) -> tuple[int, ...]:
+def chosen_states(states: States | None, names: Sequence[str], who: str, default: int) -> tuple[int, ...]:
     """Numbers of the states that the user named, or the first ones.
 
     Raises

@@ -1,21 +1,23 @@
 """Spectra and maps: eigenvalues, Floquet multipliers, Lyapunov exponents as they converge, returns."""
 
 import numpy as np
+from matplotlib.axes import Axes
 
-from fim_dynsys.analyze.equilibria import FixedPoints
+from fim_dynsys.analyze.cycles.periodic import LimitCycles
+from fim_dynsys.analyze.cycles.sections import PoincareSection
+from fim_dynsys.analyze.equilibria.points import FixedPoints
 from fim_dynsys.analyze.exponents import LyapunovSpectrum
-from fim_dynsys.analyze.periodic import LimitCycles
 from fim_dynsys.analyze.results import cell
-from fim_dynsys.analyze.sections import PoincareSection
 from fim_dynsys.plot import style
-from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
+from fim_dynsys.plot.canvas import AxesLike, Drawing, add_legend, given_axes, new_axes, root_figure, with_unit
 from fim_dynsys.plot.space import chosen_states
+from fim_dynsys.plot.style import Look
 
 # Modulus of a multiplier from which the plane is logarithmic outside the unit circle.
 _FARTHEST = 4.0
 
 
-def spectrum(result, ax=None) -> Drawing:
+def spectrum(result: FixedPoints | LimitCycles, ax: Axes | None = None) -> Drawing:
     """Eigenvalues of fixed points with the line Re = 0, or Floquet multipliers with the unit circle.
 
     Marks are filled where the eigenvalue (or multiplier) is stable and open where it is not; there is one
@@ -43,18 +45,18 @@ def spectrum(result, ax=None) -> Drawing:
     if not isinstance(result, FixedPoints | LimitCycles):
         raise TypeError(f"spectrum: expected FixedPoints or LimitCycles, got {type(result).__name__}.")
     own = ax is None
-    (ax,) = given_axes(new_axes() if own else ax, 1, "spectrum")
+    (ax,) = given_axes(new_axes() if ax is None else ax, 1, "spectrum")
     artists = _eigenvalues(ax, result) if isinstance(result, FixedPoints) else _multipliers(ax, result)
     ax.axhline(0.0, color=style.PALE, linewidth=0.6, zorder=style.FLOW)
     if own:
         add_legend([ax])
-        ax.figure.get_layout_engine().execute(
-            ax.figure
-        )  # a square box takes more rounds than a drawing gives
+        figure = root_figure(ax)
+        if (engine := figure.get_layout_engine()) is not None:
+            engine.execute(figure)  # a square box takes more rounds than a drawing gives
     return Drawing((ax,), {name: tuple(found) for name, found in artists.items() if len(found)})
 
 
-def _eigenvalues(ax, result) -> dict:
+def _eigenvalues(ax: Axes, result: FixedPoints) -> dict:
     values, errors = [], []
     negligible = 1e-9 * result.region.size
     for k, (x, kind, eigenvalues) in enumerate(zip(result.x, result.kind, result.eigenvalues, strict=True)):
@@ -62,7 +64,13 @@ def _eigenvalues(ax, result) -> dict:
         values += _marks(ax, k, eigenvalues, eigenvalues.real < 0, label)
         if result.eigenvalue_errors is not None:
             sd = np.where(np.isfinite(result.eigenvalue_errors[k]), result.eigenvalue_errors[k], np.nan)
-            bars = {"xerr": sd.real, "yerr": sd.imag, "fmt": "none", "ecolor": style.GREY, "elinewidth": 1.0}
+            bars: Look = {
+                "xerr": sd.real,
+                "yerr": sd.imag,
+                "fmt": "none",
+                "ecolor": style.GREY,
+                "elinewidth": 1.0,
+            }
             errors.append(ax.errorbar(eigenvalues.real, eigenvalues.imag, **bars, zorder=style.DATA))
     border = ax.axvline(0.0, color=style.BLACK, linewidth=1.0, zorder=style.FLOW)
     ax.set(xlabel=r"Re $\lambda$", ylabel=r"Im $\lambda$")
@@ -70,7 +78,7 @@ def _eigenvalues(ax, result) -> dict:
     return {"values": values, "errors": errors, "border": (border,)}
 
 
-def _multipliers(ax, result) -> dict:
+def _multipliers(ax: Axes, result: LimitCycles) -> dict:
     angle = np.linspace(0.0, 2.0 * np.pi, 361)
     border = ax.plot(np.cos(angle), np.sin(angle), color=style.BLACK, linewidth=1.0, zorder=style.FLOW)
     trivial, values, largest = [], [], 1.0
@@ -89,18 +97,18 @@ def _multipliers(ax, result) -> dict:
     return {"values": values, "trivial": trivial, "border": border}
 
 
-def _marks(ax, k, values, stable, label) -> list:
-    look = {key: style.SERIES[k % len(style.SERIES)][key] for key in ("color", "marker")}
+def _marks(ax: Axes, k: int, values: np.ndarray, stable: np.ndarray, label: str) -> list:
+    look: Look = {key: style.SERIES[k % len(style.SERIES)][key] for key in ("color", "marker")}
     artists = []
     for chosen, face in ((stable, look["color"]), (~stable, "white")):
         if chosen.any():
-            mark = {"linestyle": "", "markersize": 7, "markerfacecolor": face, "zorder": style.POINTS}
+            mark: Look = {"linestyle": "", "markersize": 7, "markerfacecolor": face, "zorder": style.POINTS}
             artists += ax.plot(values[chosen].real, values[chosen].imag, **look, **mark)
     artists[0].set_label(label)
     return artists
 
 
-def lyapunov_convergence(result: LyapunovSpectrum, ax=None) -> Drawing:
+def lyapunov_convergence(result: LyapunovSpectrum, ax: AxesLike | None = None) -> Drawing:
     """Running estimates of the Lyapunov exponents, one panel for each, with final values and 95 % intervals.
 
     Parameters
@@ -118,12 +126,12 @@ def lyapunov_convergence(result: LyapunovSpectrum, ax=None) -> Drawing:
     d = len(result.exponents)
     panels = new_axes(d, size=(7.0, 2.0), sharex=True) if ax is None else ax
     axes = given_axes(panels, d, "lyapunov_convergence")
-    artists = {"running": [], "values": [], "bands": []}
+    artists: dict[str, list] = {"running": [], "values": [], "bands": []}
     for k, panel in enumerate(axes):
         value, error = result.exponents[k], result.error[k]
         artists["running"] += panel.plot(result.times, result.running[:, k], color=style.BLUE)
         artists["values"].append(panel.axhline(value, color=style.BLACK, linestyle="--"))
-        span = {"color": style.SKY, "alpha": 0.35, "linewidth": 0.0, "zorder": style.FLOW}
+        span: Look = {"color": style.SKY, "alpha": 0.35, "linewidth": 0.0, "zorder": style.FLOW}
         artists["bands"].append(panel.axhspan(value - error, value + error, **span))
         panel.set_title(f"{value:.4g} ± {error:.2g}", loc="right", fontsize="small")
         panel.set_ylabel(f"exponent {k + 1}")
@@ -131,7 +139,7 @@ def lyapunov_convergence(result: LyapunovSpectrum, ax=None) -> Drawing:
     return Drawing(axes, {name: tuple(found) for name, found in artists.items()})
 
 
-def return_map(result: PoincareSection, coordinate=0, ax=None) -> Drawing:
+def return_map(result: PoincareSection, coordinate: int | str = 0, ax: Axes | None = None) -> Drawing:
     """Each crossing of a section against the one before, in one state, with the diagonal.
 
     Parameters

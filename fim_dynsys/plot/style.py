@@ -1,5 +1,12 @@
 """What each thing looks like: colours safe for colour-blind eyes, marks and dashes that differ in grey."""
 
+from typing import Any
+
+from fim_dynsys.analyze.results import SUPPORTED as SUPPORTED
+
+Look = dict[str, Any]
+"""Keywords of matplotlib that say what an artist looks like."""
+
 # Okabe and Ito, Color Universal Design (2008), purple darkened: told apart by the common forms of colour
 # blindness. In grey they are too close to carry a meaning, so that every line style and marker differs too.
 BLACK, GREY, PALE, HATCH, TINT = "#000000", "#7f7f7f", "#b0b0b0", "#c4c4c4", "#ebebeb"
@@ -12,20 +19,17 @@ BLUE, SKY, GREEN, ORANGE, VERMILLION, PURPLE = (
     "#8e3b80",
 )
 
-SUPPORTED = 0.5
-"""Support from which the data back a point."""
-
 # Below to above.
 FLOW, VEIL, NULLCLINES, DATA, CURVES, POINTS, TEXT = 1.0, 1.3, 2.0, 2.2, 2.6, 4.0, 5.0
 
-STREAM = {"color": "#9a9a9a", "linewidth": 0.8, "zorder": FLOW}
+STREAM: Look = {"color": "#9a9a9a", "linewidth": 0.8, "zorder": FLOW}
 SOLID, DASHED = "-", (0, (4, 2))
-NULLCLINE = (
+NULLCLINE: tuple[Look, ...] = (
     {"color": SKY, "linestyle": "-."},
     {"color": ORANGE, "linestyle": (0, (1, 1))},
     {"color": GREEN, "linestyle": (0, (6, 1, 1, 1, 1, 1))},
 )
-SERIES = tuple(
+SERIES: tuple[Look, ...] = tuple(
     {"color": color, "marker": marker, "linestyle": line}
     for color, marker, line in zip(
         (VERMILLION, BLUE, GREEN, PURPLE, ORANGE, SKY),
@@ -46,13 +50,13 @@ _FIXED_POINTS = {
 }
 
 
-def fixed_point(kind: str, ink: str) -> list[dict]:
+def fixed_point(kind: str, ink: str) -> list[Look]:
     """Keywords of `plot` for each of the marks, one upon the other, of a fixed point of this kind."""
-    edge = {"markeredgecolor": ink, "markeredgewidth": 1.4}
-    ring = {"marker": "o", "markersize": 9, "markerfacecolor": "white"} | edge
+    edge: Look = {"markeredgecolor": ink, "markeredgewidth": 1.4}
+    ring: Look = {"marker": "o", "markersize": 9, "markerfacecolor": "white"} | edge
     if kind in _FIXED_POINTS:
         marker, filled = _FIXED_POINTS[kind]
-        face = {"markerfacecolor": "white" if filled == "none" else ink, "markerfacecoloralt": "white"}
+        face: Look = {"markerfacecolor": "white" if filled == "none" else ink, "markerfacecoloralt": "white"}
         whole = "left" if filled == "left" else "full"
         return [{"marker": marker, "markersize": 9, "fillstyle": whole} | face | edge]
     if kind == "CENTRE_LIKE":

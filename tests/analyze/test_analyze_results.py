@@ -14,6 +14,7 @@ from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, u
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.models.base import ModelKind, VectorFieldModel
+from fim_dynsys.plot.space import Space
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import Trajectories
 
@@ -87,6 +88,20 @@ def test_dataset_survives_netcdf(tmp_path):
     assert read.kind.values.tolist() == ["stable", "un<stable"]
     assert json.loads(read.attrs["units"]) == {"u": "mV"}
     assert (read.attrs["effort_points"], read.attrs["effort_exhausted"]) == (1234, 0)
+
+
+def test_a_kind_of_one_s_own_names_what_draws_it():
+    class Drawn(Things):
+        def drawn_by(self, ax=None, *, states=None):
+            space = Space.opened(ax, states, self.state_names, self.units, "things")
+            return space.drawing({"things": space.ax.plot(*space.coordinates(self.x), "x")})
+
+    drawn = Drawn(**vars(things()))
+    drawing = drawn.plot()
+    np.testing.assert_array_equal(drawing.artists["things"][0].get_xydata(), drawn.x)
+    drawing.close()
+    with pytest.raises(TypeError, match=r"draw: expected .* drawn_by, got Things"):
+        things().plot()
 
 
 def test_default_region_is_the_data_s_box_widened():

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fim_dynsys.analyze.equilibria import fixed_points
+from fim_dynsys.analyze.cycles.periodic import limit_cycles
+from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.matching import assigned
 from fim_dynsys.analyze.members import ensemble
-from fim_dynsys.analyze.periodic import limit_cycles
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.trajectories import Trajectories

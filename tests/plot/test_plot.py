@@ -1,7 +1,7 @@
 """Pictures: what is drawn where, in which style, on which axes; nothing global changes."""
 
 import dataclasses
-import importlib
+import pkgutil
 import warnings
 
 import matplotlib
@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 
 import fim_dynsys
 from fim_dynsys import CallableField, Region, Trajectories, analyze, plot, systems
-from fim_dynsys.analyze.kinds import Kind
-from fim_dynsys.analyze.periodic import CycleKind
+from fim_dynsys.analyze.cycles.periodic import CycleKind
+from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.analyze.results import Result
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import FieldFamily
-from fim_dynsys.plot import flow, results, style
+from fim_dynsys.plot import flow, style
 from fim_dynsys.plot.maps import _spread
 
 
@@ -81,10 +81,10 @@ def rotation(observed):
 
 def test_every_result_has_a_drawing():
     kinds = [getattr(analyze, name) for name in analyze.__all__]
-    kinds = {k.__name__ for k in kinds if isinstance(k, type) and issubclass(k, Result) and k is not Result}
-    assert kinds <= set(results._DRAWN_BY)
-    for file, function in results._DRAWN_BY.values():
-        assert callable(getattr(importlib.import_module(f"fim_dynsys.plot.{file}"), function))
+    kinds = [k for k in kinds if isinstance(k, type) and issubclass(k, Result) and k is not Result]
+    assert len(kinds) == 10
+    for kind in kinds:
+        assert callable(pkgutil.resolve_name(kind.drawn_by))
 
 
 def test_nothing_global_changes(competition, rotation):
@@ -119,7 +119,7 @@ def test_own_figures_have_labels_and_a_legend_beside_the_axes(competition):
 
 
 def test_what_cannot_be_drawn_is_refused(competition):
-    with pytest.raises(TypeError, match=r"draw: expected one of .*FixedPoints.*, got int"):
+    with pytest.raises(TypeError, match=r"draw: expected Trajectories or a result .*drawn_by.*, got int"):
         plot.draw(3)
     with pytest.raises(ValueError, match="fixed_points: expected 1 axes, got 2"):
         competition.plot(axes(2))

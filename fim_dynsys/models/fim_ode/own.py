@@ -124,7 +124,7 @@ class FIMODE(PretrainedModel):
                 others = answer.solves
             else:
                 best, choice = found.choose(operator.selector)
-                field = best.field(found.observations, answer.dictionary, context, report | choice)
+                field = best.field(found.search, context, report | choice)
                 others = found.coefficients
             evidence = Evidence.of(
                 field,

@@ -1,0 +1,448 @@
+"""continuation: equilibria of a family over its parameter, their bifurcations and the cycles born there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.optimize import minimize_scalar
+
+from fim_dynsys.analyze.bifurcation.branches import (
+    Bifurcation,
+    BifurcationKind,
+    Branch,
+    BranchKind,
+    Continuation,
+)
+from fim_dynsys.analyze.bifurcation.collocation import follow_cycles
+from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.analyze.bifurcation.normal_forms import (
+    crossing_tangent,
+    first_lyapunov_coefficient,
+    solve_branch_point,
+    solve_fold,
+    solve_hopf,
+)
+from fim_dynsys.analyze.bifurcation.tracing import BranchEnd, Jumped, Linear, Point, Problem, corrected, trace
+from fim_dynsys.analyze.results import Effort, RegionLike, resolve_region
+from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.regions import Region
+
+EXACT = 1e-8
+"""Largest scaled imperfection of a branch point that is called one."""
+
+# Solved for from two branches, a branch point differs by its imperfection at most, `EXACT`.
+_SAME_POINT = 1e-5
+_NEAR = 0.1  # share of a branch's median distance |Re lambda| below which a minimum is a near miss
+
+
+def continuation(
+    family: FieldFamily,
+    x0: ArrayLike,
+    p_range: tuple[float, float],
+    region: RegionLike | None = None,
+    *,
+    p0: ArrayLike | None = None,
+    cycles: bool = True,
+    max_points: int = 500,
+    budget: int = 10_000_000,
+) -> Continuation:
+    """Follow equilibria of a family over its parameter, round folds and through branch points.
+
+    The equilibrium near `x0` is followed in both directions by pseudo-arclength continuation with adaptive
+    steps. Folds, Hopf points and branch points are solved for exactly; at branch points the crossing branch
+    is followed too; from Hopf points the cycles born there. Branches that are not connected to the start are
+    not found: give one `x0` for each.
+
+    Parameters
+    ----------
+    family : FieldFamily
+        A smooth one.
+    x0 : array_like (d,) or (k, d)
+        Guesses of an equilibrium, one or several.
+    p_range : (float, float)
+        Range of the parameter; the start comes first.
+    region : Region, dict or sequence of pairs, optional
+        Box in which branches are followed; default the family's, else none.
+    p0 : float or array_like (k,), optional
+        Parameter value at which `x0` is a guess, one for all or one each; default the first of `p_range`.
+    cycles : bool
+        Whether to follow cycles from Hopf points.
+    max_points : int
+        Largest number of points of a branch and direction.
+    budget : int
+        Largest number of points at which the field is evaluated, in all.
+
+    Returns
+    -------
+    Continuation
+
+    Raises
+    ------
+    TypeError
+        If `family` is no FieldFamily.
+    ValueError
+        If the family is not smooth, the range is empty, or there is no equilibrium near `x0`.
+
+    References
+    ----------
+    H. B. Keller, Numerical solution of bifurcation and nonlinear eigenvalue problems, in P. Rabinowitz (ed.),
+    Applications of Bifurcation Theory, Academic Press 1977, section 4 (pseudo-arclength).
+    """
+    starts, p_range, p0, region = _checked(family, x0, p_range, p0, region)
+    equations = Equations(family, p_range, region, starts)
+    roots = [equations.root(start, p) for start, p in zip(starts, p0, strict=True)]
+    return follow(equations, roots, cycles, max_points, budget)
+
+
+def follow(
+    equations: Equations,
+    roots: Sequence[np.ndarray],
+    cycles: bool = True,
+    max_points: int = 500,
+    budget: int = 10_000_000,
+) -> Continuation:
+    """Follow the branches through known equilibria; see `continuation`.
+
+    Parameters
+    ----------
+    equations : Equations
+        The family, its range and region.
+    roots : sequence of ndarray (d + 1,)
+        Scaled equilibria; those on a branch already followed are left out.
+    cycles, max_points, budget
+        As for `continuation`.
+
+    Returns
+    -------
+    Continuation
+    """
+    explorer = _Explorer(equations, max_points, budget)
+    for root in roots:
+        explorer.explore(root)
+    branches = list(explorer.branches)
+    if cycles:
+        branches += follow_cycles(equations, branches, explorer.spend, max_points)
+    return Continuation(
+        state_names=equations.family.state_names,
+        units={},
+        effort=Effort(
+            seeds=len(roots),
+            iterations=explorer.iterations,
+            points=equations.points,
+            budget=budget,
+            exhausted=equations.points >= budget,
+        ),
+        parameter=equations.family.parameter,
+        p_range=(equations.low, equations.high),
+        branches=tuple(branches),
+    )
+
+
+@dataclass(frozen=True)
+class _Info:
+    """What is known of an equilibrium: eigenvalues (d,) in units of the field, instability, residual."""
+
+    eigenvalues: np.ndarray
+    n_unstable: int
+    residual: float
+
+
+class _Curve(Problem):
+    """The curve of equilibria, and the test functions on it."""
+
+    located_to = 1e-4
+    may_close = True
+
+    def __init__(self, equations: Equations) -> None:
+        self.equations = equations
+        self.metric = np.ones(equations.family.dim + 1)
+
+    def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
+        f, matrix = self.equations.values(u), self.equations.matrix(u)
+        bordered = np.vstack([matrix, row])
+
+        def newton(c: float) -> np.ndarray:
+            try:
+                return np.linalg.solve(bordered, np.append(-f, c))
+            except np.linalg.LinAlgError:
+                return np.full(len(u), np.nan)
+
+        def null() -> np.ndarray:
+            try:
+                return np.linalg.solve(bordered, np.append(np.zeros(len(f)), 1.0))
+            except np.linalg.LinAlgError:
+                # Exactly on a branch point: any of its directions will do.
+                return np.linalg.svd(matrix)[2][-1]
+
+        return Linear(newton, null, lambda: np.linalg.slogdet(bordered)[0], (f, matrix[:, :-1]))
+
+    def start(self, u: np.ndarray, tangent: np.ndarray) -> Point:
+        """A root as the first point of a trace."""
+        tangent = tangent / np.linalg.norm(tangent)
+        return self.observe(u, tangent, self.linearise(u, tangent))
+
+    def observe(self, u: np.ndarray, tangent: np.ndarray, linear: Linear) -> Point:
+        f, jac = linear.info
+        values = np.linalg.eigvals(jac)
+        info = _Info(
+            values / self.equations.time, int(np.count_nonzero(values.real > 0)), float(np.abs(f).max())
+        )
+        pairs = np.add.outer(values, values)[np.triu_indices(len(values), 1)]
+        tests = {"fold": tangent[-1], "branch": linear.orientation(tangent)}
+        if len(pairs):
+            tests["hopf"] = float(np.prod(pairs / np.abs(values).max()).real)
+        return Point(u, tangent, tests, info)
+
+    def margins(self, point: Point) -> dict[BranchEnd, float]:
+        _, p = self.equations.unscaled(point.u[:-1], point.u[-1])
+        return {
+            BranchEnd.P_RANGE: self.equations.room_in_range(p),
+            BranchEnd.REGION: self.equations.room_in_region(point.u[:-1]),
+        }
+
+    def suspicious(self, before: Point, after: Point) -> bool:
+        change = abs(after.info.n_unstable - before.info.n_unstable)
+        return change > 1 and not before.tests["hopf"] * after.tests["hopf"] < 0
+
+    def identify(
+        self, changed: set[str], before: Point, located: Point, fine: bool
+    ) -> list[tuple[Point, Bifurcation]]:
+        near = 10 * float(np.linalg.norm(located.u - before.u)) + 1e-3
+        try:
+            if "branch" in changed:
+                return [self._branch_point(located, before, near)]
+            found = [self._fold(located, before, near)] if "fold" in changed else []
+            if "hopf" in changed:
+                found += self._hopf(located, before, near)
+            if changed:
+                return found
+        except FloatingPointError:
+            if not fine:
+                raise Jumped from None
+        distance = np.abs(located.info.eigenvalues.real).min() * self.equations.time
+        return [self._event(located, before, located.u, BifurcationKind.DEGENERATE, distance)]
+
+    def _branch_point(self, located: Point, before: Point, near: float) -> tuple[Point, Bifurcation]:
+        u, residual = solve_branch_point(self.equations, located.u)
+        _demand(residual < EXACT and np.linalg.norm(u - located.u) < near)
+        return self._event(located, before, u, BifurcationKind.BRANCH_POINT, residual)
+
+    def _fold(self, located: Point, before: Point, near: float) -> tuple[Point, Bifurcation]:
+        u, residual = solve_fold(self.equations, located.u)
+        _demand(np.linalg.norm(u - located.u) < near)
+        return self._event(located, before, u, BifurcationKind.FOLD, residual)
+
+    def _hopf(self, located: Point, before: Point, near: float) -> list[tuple[Point, Bifurcation]]:
+        values = located.info.eigenvalues * self.equations.time
+        sums = np.abs(np.add.outer(values, values)) + np.diag(np.full(len(values), np.inf))
+        i, j = np.unravel_index(np.argmin(sums), sums.shape)
+        if abs(values[i].imag) < 1e-6 * np.abs(values).max():
+            # Two opposite real eigenvalues, a saddle, to which nothing happens; unless both vanish.
+            _demand(abs(values[i]) > 1e-2 * np.abs(before.info.eigenvalues).max() * self.equations.time)
+            return []
+        eigenvalue = values[i] if values[i].imag > 0 else values[j]
+        u, omega, residual = solve_hopf(self.equations, located.u, eigenvalue)
+        _demand(np.linalg.norm(u - located.u) < near)
+        x, p = self.equations.unscaled(u[:-1], u[-1])
+        return [
+            self._event(
+                located,
+                before,
+                u,
+                BifurcationKind.HOPF,
+                residual,
+                period=2.0 * np.pi / omega * self.equations.time,
+                lyapunov_coefficient=first_lyapunov_coefficient(self.equations.family.at(p), x),
+            )
+        ]
+
+    def _event(
+        self,
+        located: Point,
+        before: Point,
+        u: np.ndarray,
+        kind: BifurcationKind,
+        residual: float,
+        **more: float,
+    ) -> tuple[Point, Bifurcation]:
+        row = self.metric * before.tangent
+        exact = self.observe(u, located.tangent, self.linearise(u, row))
+        x, p = self.equations.unscaled(u[:-1], u[-1])
+        info = replace(exact.info, n_unstable=before.info.n_unstable)
+        support = self.equations.support(x, p)
+        event = Bifurcation(kind, p, x, float(residual), info.eigenvalues, support, **more)
+        return replace(exact, info=info), event
+
+
+def _demand(condition: bool | np.bool_) -> None:
+    if not condition:
+        raise FloatingPointError("converged elsewhere")
+
+
+class _Explorer:
+    """Follows branches of equilibria from starts and from the branch points on the way."""
+
+    def __init__(self, equations: Equations, max_points: int, budget: int) -> None:
+        self.equations, self.curve = equations, _Curve(equations)
+        self.max_points, self.budget = max_points, budget
+        self.iterations = 0
+        self.branches: list[Branch] = []
+        # Branch points, each with the tangents followed there.
+        self.crossings: list[tuple[np.ndarray, list[np.ndarray]]] = []
+        self.curves: list[np.ndarray] = []
+
+    def spend(self, iterations: int) -> bool:
+        """Note Newton iterations; tells whether the budget allows more."""
+        self.iterations += iterations
+        return self.equations.points < self.budget
+
+    def explore(self, u: np.ndarray) -> None:
+        """Follow the branch through a root, and those that cross it."""
+        if any(_lies_on(u, curve) for curve in self.curves):
+            return
+        tangent = np.linalg.svd(self.equations.matrix(u))[2][-1]
+        done = len(self.crossings)
+        self._follow(u, tangent if tangent[-1] >= 0 else -tangent)
+        while done < len(self.crossings):
+            u, tangents = self.crossings[done]
+            across = crossing_tangent(self.equations, u, tangents[0])
+            if across is not None and not any(_parallel(across, known) for known in tangents):
+                tangents.append(across)
+                self._follow(u, across)
+            done += 1
+
+    def _follow(self, u: np.ndarray, tangent: np.ndarray) -> None:
+        ahead = trace(self.curve, self.curve.start(u, tangent), self.spend, self.max_points)
+        points, events, end = ahead.points, ahead.events, ahead.end
+        ends = end, end
+        if end is not BranchEnd.CLOSED:
+            behind = trace(self.curve, self.curve.start(u, -tangent), self.spend, self.max_points)
+            shift = len(behind.points) - 1
+            events = [(shift - i, event) for i, event in reversed(behind.events)] + [
+                (shift + i, event) for i, event in events
+            ]
+            turned = [replace(point, tangent=-point.tangent) for point in behind.points[:0:-1]]
+            points = turned + points
+            ends = behind.end, end
+        events = [(i, event) for i, event in events if self._is_new(points[i], event)]
+        events = sorted(events + self._near_misses(points, events), key=lambda entry: entry[0])
+        self.curves.append(np.array([point.u for point in points]))
+        self.branches.append(self._branch(points, [event for _, event in events], ends))
+
+    def _is_new(self, point: Point, event: Bifurcation) -> bool:
+        """Whether an event is no branch point known from another branch; its tangents are noted."""
+        if event.kind is not BifurcationKind.BRANCH_POINT:
+            return True
+        for u, tangents in self.crossings:
+            if np.linalg.norm(u - point.u) < _SAME_POINT * max(1.0, float(np.linalg.norm(u))):
+                tangents.append(point.tangent)
+                return False
+        self.crossings.append((point.u, [point.tangent]))
+        return True
+
+    def _near_misses(
+        self, points: list[Point], events: list[tuple[int, Bifurcation]]
+    ) -> list[tuple[int, Bifurcation]]:
+        """Minima of the distance |Re lambda| that are small and yet no bifurcation."""
+        distance = np.array([_distance(point) for point in points])
+        taken = {i for i, _ in events}
+        found = []
+        for k in range(1, len(points) - 1):
+            around = points[k - 1 : k + 2]
+            steady = len({point.info.n_unstable for point in around}) == 1
+            if (
+                distance[k] < min(distance[k - 1], distance[k + 1], _NEAR * np.median(distance))
+                and steady
+                and not taken & {k - 1, k, k + 1}
+            ):
+                point = self._closest(*around)
+                x, p = self.equations.unscaled(point.u[:-1], point.u[-1])
+                support = self.equations.support(x, p)
+                residual = _distance(point) * self.equations.time
+                kind = BifurcationKind.NEAR_MISS
+                found.append((k, Bifurcation(kind, p, x, residual, point.info.eigenvalues, support)))
+        return found
+
+    def _closest(self, before: Point, middle: Point, after: Point) -> Point:
+        """The point of least distance between two neighbours of a minimum."""
+        reach = float(before.tangent @ (after.u - before.u))
+
+        def distance(sigma: float) -> float:
+            outcome = corrected(self.curve, before, sigma, self.spend)
+            return np.inf if outcome is None else _distance(outcome[0])
+
+        best = minimize_scalar(distance, bounds=(0.0, reach), method="bounded").x
+        outcome = corrected(self.curve, before, best, self.spend)
+        return middle if outcome is None or _distance(outcome[0]) > _distance(middle) else outcome[0]
+
+    def _branch(
+        self, points: list[Point], events: list[Bifurcation], ends: tuple[BranchEnd, BranchEnd]
+    ) -> Branch:
+        states = [self.equations.unscaled(point.u[:-1], point.u[-1]) for point in points]
+        return Branch(
+            kind=BranchKind.EQUILIBRIA,
+            p=np.array([p for _, p in states]),
+            x=np.array([x for x, _ in states]),
+            n_unstable=np.array([point.info.n_unstable for point in points]),
+            eigenvalues=np.array([point.info.eigenvalues for point in points]).astype(complex),
+            residual=np.array([point.info.residual for point in points]),
+            support=np.array([self.equations.support(x, p) for x, p in states]),
+            bifurcations=tuple(events),
+            ends=ends,
+        )
+
+
+def _distance(point: Point) -> float:
+    return float(np.abs(point.info.eigenvalues.real).min())
+
+
+def _parallel(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two directions span an angle of less than 15 degrees."""
+    return abs(a @ b) > 0.966 * np.linalg.norm(a) * np.linalg.norm(b)
+
+
+def _lies_on(u: np.ndarray, curve: np.ndarray) -> bool:
+    """Whether a point lies on a polyline, up to the sagitta of the steps."""
+    start, way = curve[:-1], np.diff(curve, axis=0)
+    square = np.maximum((way**2).sum(axis=1), 1e-300)
+    share = np.clip(((u - start) * way).sum(axis=1) / square, 0.0, 1.0)
+    miss = np.linalg.norm(u - start - share[:, None] * way, axis=1)
+    return bool((miss < 2e-3 * max(1.0, float(np.linalg.norm(u)))).any())
+
+
+def _checked(
+    family: FieldFamily,
+    x0: ArrayLike,
+    p_range: tuple[float, float],
+    p0: ArrayLike | None,
+    region: RegionLike | None,
+) -> tuple[np.ndarray, tuple[float, float], np.ndarray, Region | None]:
+    if not isinstance(family, FieldFamily):
+        raise TypeError(
+            f"continuation: expected a FieldFamily, got {type(family).__name__}; make one with "
+            "FieldFamily.from_callable or FieldFamily.from_fields."
+        )
+    if not family.smooth:
+        raise ValueError(
+            f"continuation: expected a family that is smooth in {family.parameter}, got one without "
+            "interpolation; pass interpolate='spline' to FieldFamily.from_fields, or use "
+            "bifurcations_from_data."
+        )
+    starts = np.atleast_2d(np.asarray(x0, dtype=float))
+    if starts.ndim != 2 or starts.shape[1] != family.dim or not np.isfinite(starts).all():
+        raise ValueError(
+            f"continuation: expected finite x0 of shape ({family.dim},) or (k, {family.dim}), got {x0!r}."
+        )
+    ends = np.asarray(p_range, dtype=float)
+    if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] == ends[1]:
+        raise ValueError(f"continuation: expected p_range as two different numbers, got {p_range!r}.")
+    p0 = np.asarray(ends[0] if p0 is None else p0, dtype=float)
+    if p0.shape not in ((), (len(starts),)) or not ((p0 >= ends.min()) & (p0 <= ends.max())).all():
+        raise ValueError(
+            f"continuation: expected p0 inside {tuple(ends.tolist())}, one or {len(starts)}, got "
+            f"{p0.tolist()}."
+        )
+    p0 = np.broadcast_to(p0, len(starts))
+    region = family.region if region is None else resolve_region(family.at(ends[0]), region, "continuation")
+    return starts, (float(ends[0]), float(ends[1])), p0, region

@@ -1,0 +1,219 @@
+"""Branches of equilibria and cycles over a parameter, and the bifurcations on them."""
+
+import enum
+from dataclasses import dataclass
+
+import numpy as np
+
+from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
+from fim_dynsys.analyze.results import Result, Table, Variables
+
+
+class BifurcationKind(enum.StrEnum):
+    """What happens at a point of a branch; values are the customary labels."""
+
+    FOLD = "LP"
+    """Two equilibria meet and vanish (limit point, saddle-node)."""
+    HOPF = "HB"
+    """A pair of eigenvalues crosses the imaginary axis; a cycle is born."""
+    BRANCH_POINT = "BP"
+    """Branches cross (transcritical, pitchfork)."""
+    NEAR_MISS = "NM"
+    """An eigenvalue comes close to zero, or a pair to the axis, and turns back: an imperfect branch point,
+    or a bifurcation that a slightly different field would have."""
+    DEGENERATE = "DB"
+    """Several eigenvalues cross at once; which bifurcation this is depends on symmetries."""
+    CYCLE_FOLD = "LPC"
+    """Two cycles meet and vanish (fold, limit point of cycles)."""
+    PERIOD_DOUBLING = "PD"
+    """A multiplier passes -1; a cycle of twice the period is born."""
+    NEIMARK_SACKER = "NS"
+    """A pair of multipliers crosses the unit circle; a torus is born."""
+
+
+class BranchKind(enum.StrEnum):
+    """What a branch consists of."""
+
+    EQUILIBRIA = "equilibria"
+    CYCLES = "cycles"
+
+
+@dataclass(frozen=True, eq=False)
+class Bifurcation:
+    """A located bifurcation.
+
+    Attributes
+    ----------
+    kind : BifurcationKind
+    p : float
+        Parameter value.
+    x : ndarray (d,)
+        Equilibrium; for cycles the point of the cycle where the first state is largest.
+    residual : float
+        How well the defining equations hold, in units of the field's length and time scales (largest entry);
+        for cycles |mu_trivial - 1|, for a near miss the smallest distance |Re lambda| itself.
+    eigenvalues : ndarray (d,) complex
+        Of the Jacobian; of the monodromy matrix for cycles (multipliers).
+    support : float
+        How well data back the field there.
+    period : float or None
+        Of the cycle; at a Hopf point that of the cycles born.
+    lyapunov_coefficient : float or None
+        First Lyapunov coefficient of a Hopf point: negative where the cycles born are stable on the centre
+        manifold (supercritical), positive where they are unstable (subcritical).
+    """
+
+    kind: BifurcationKind
+    p: float
+    x: np.ndarray
+    residual: float
+    eigenvalues: np.ndarray
+    support: float
+    period: float | None = None
+    lyapunov_coefficient: float | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Branch:
+    """A connected curve of equilibria or cycles, as n points in order along it.
+
+    Attributes
+    ----------
+    kind : BranchKind
+    p : ndarray (n,)
+        Parameter values; they turn round at folds.
+    x : ndarray (n, d)
+        Equilibria; for cycles the points where the first state is largest.
+    n_unstable : ndarray (n,) of int
+        Number of unstable directions: eigenvalues with positive real part, multipliers outside the unit
+        circle. At a located bifurcation, that of the point before.
+    eigenvalues : ndarray (n, d) complex
+        Of the Jacobian; for cycles Floquet multipliers, the trivial one among them.
+    residual : ndarray (n,)
+        Field at the equilibrium in units of the length and time scales (largest entry); for cycles
+        |mu_trivial - 1|, which also measures the discretisation.
+    support : ndarray (n,)
+        How well data back the field there; for cycles the least along the cycle.
+    bifurcations : tuple of Bifurcation
+        In order along the branch; their points are among those of the branch.
+    ends : (BranchEnd, BranchEnd)
+        Why the branch ends at its first and its last point.
+    period : ndarray (n,) or None
+        Periods of cycles.
+    orbits : tuple of n arrays (k, d), or None
+        Each cycle's states over one period, first state repeated at the end.
+    """
+
+    kind: BranchKind
+    p: np.ndarray
+    x: np.ndarray
+    n_unstable: np.ndarray
+    eigenvalues: np.ndarray
+    residual: np.ndarray
+    support: np.ndarray
+    bifurcations: tuple[Bifurcation, ...]
+    ends: tuple[BranchEnd, BranchEnd]
+    period: np.ndarray | None = None
+    orbits: tuple[np.ndarray, ...] | None = None
+
+    @property
+    def low(self) -> np.ndarray:
+        """Smallest value of each state, (n, d): the equilibrium itself, or over the cycle."""
+        return self.x if self.orbits is None else np.array([orbit.min(axis=0) for orbit in self.orbits])
+
+    @property
+    def high(self) -> np.ndarray:
+        """Largest value of each state, (n, d)."""
+        return self.x if self.orbits is None else np.array([orbit.max(axis=0) for orbit in self.orbits])
+
+    def __len__(self) -> int:
+        return len(self.p)
+
+    def __repr__(self) -> str:
+        return (
+            f"Branch({self.kind.value}, {len(self)} points, p from {self.p.min():.5g} to {self.p.max():.5g}, "
+            f"{len(self.bifurcations)} bifurcations, ends: {self.ends[0].value}; {self.ends[1].value})"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Continuation(Result):
+    """Branches of a family over a range of its parameter; made by `continuation`.
+
+    Attributes
+    ----------
+    parameter : str
+        Name of the parameter.
+    p_range : (float, float)
+        Range that was followed.
+    branches : tuple of Branch
+        Equilibria first, then cycles.
+    """
+
+    drawn_by = "fim_dynsys.plot.diagrams:bifurcation_diagram"
+
+    parameter: str
+    p_range: tuple[float, float]
+    branches: tuple[Branch, ...]
+
+    @property
+    def bifurcations(self) -> tuple[Bifurcation, ...]:
+        """Those of all branches, in order."""
+        return tuple(event for branch in self.branches for event in branch.bifurcations)
+
+    @property
+    def equilibria(self) -> tuple[Branch, ...]:
+        """The branches of equilibria."""
+        return tuple(branch for branch in self.branches if branch.kind is BranchKind.EQUILIBRIA)
+
+    @property
+    def cycles(self) -> tuple[Branch, ...]:
+        """The branches of cycles."""
+        return tuple(branch for branch in self.branches if branch.kind is BranchKind.CYCLES)
+
+    def _rows(self) -> Table:
+        columns = ["branch", "kind", self.parameter, *self.state_names, "period", "l1", "residual", "support"]
+        rows = [
+            [i, b.kind, b.p, *b.x, b.period, b.lyapunov_coefficient, b.residual, b.support]
+            for i, branch in enumerate(self.branches)
+            for b in branch.bifurcations
+        ]
+        return columns, rows
+
+    def _headline(self) -> str:
+        low, high = self.p_range
+        return (
+            f"{len(self.bifurcations)} bifurcations on {len(self.branches)} branches, "
+            f"{self.parameter} from {low:g} to {high:g}"
+        )
+
+    def _notes(self) -> list[str]:
+        return [f"branch {i}: {branch!r}" for i, branch in enumerate(self.branches)] + super()._notes()
+
+    def _variables(self) -> Variables:
+        branches, d = self.branches, len(self.state_names)
+        index = np.repeat(np.arange(len(branches)), [len(b) for b in branches])
+        events = [(i, b) for i, branch in enumerate(branches) for b in branch.bifurcations]
+        kinds = np.empty(len(events), dtype=object)
+        kinds[:] = [b.kind for _, b in events]
+
+        def joined(name: str, shape: tuple[int, ...] = ()) -> np.ndarray:
+            return np.concatenate([np.zeros((0, *shape)), *(getattr(b, name) for b in branches)])
+
+        by_point, by_event = ("point",), ("bifurcation",)
+        return {
+            "branch": (by_point, index),
+            "p": (by_point, joined("p")),
+            "x": (("point", "state"), joined("x", (d,))),
+            "low": (("point", "state"), joined("low", (d,))),
+            "high": (("point", "state"), joined("high", (d,))),
+            "n_unstable": (by_point, joined("n_unstable").astype(int)),
+            "eigenvalues": (("point", "eigenvalue"), joined("eigenvalues", (d,)).astype(complex)),
+            "residual": (by_point, joined("residual")),
+            "support": (by_point, joined("support")),
+            "bifurcation_branch": (by_event, np.array([i for i, _ in events], dtype=int)),
+            "bifurcation_kind": (by_event, kinds),
+            "bifurcation_p": (by_event, np.array([b.p for _, b in events], dtype=float)),
+            "bifurcation_x": (("bifurcation", "state"), np.array([b.x for _, b in events]).reshape(-1, d)),
+            "bifurcation_residual": (by_event, np.array([b.residual for _, b in events], dtype=float)),
+        }

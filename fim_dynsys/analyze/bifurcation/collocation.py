@@ -1,0 +1,475 @@
+"""Branches of cycles by orthogonal collocation, from Hopf points on, and the bifurcations on them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from math import comb
+
+import numpy as np
+
+from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind, Branch, BranchKind
+from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.analyze.bifurcation.tracing import (
+    BranchEnd,
+    Jumped,
+    Linear,
+    Point,
+    Problem,
+    Spend,
+    Trace,
+    trace,
+)
+
+_DEGREE = 4  # of the piecewise polynomials; errors at the mesh points fall as h^8
+_INTERVALS = 30  # to begin with; doubled where the trivial multiplier asks for it
+_SEGMENTS = 15  # what the condensed matrix keeps; divides the number of intervals
+_MOST_INTERVALS = 120  # two doublings: errors at the mesh points are then 1 / 65,536 of the first
+_FINE = 1e-7  # |mu_trivial - 1| above which the mesh is refined
+_WORST_DEFECT = 1e-2  # at which a branch is given up
+_WORST_MULTIPLIER = 1e-3  # |mu_trivial - 1| at which a branch of three or more states is given up
+_LONGEST = 50.0  # multiple of the first period at which a cycle is taken to approach a homoclinic one
+_UNEVEN = 2.0  # largest ratio of an interval's error measure to the mean before the mesh is adapted
+_EVEN_PART = 0.2  # of the mesh density
+_SMALLEST = 1e-4  # scaled amplitude at which a branch has come back to an equilibrium
+_UPRIGHT = 1e-10  # slope of the branch in p that is taken for none, as in families of a centre
+_NEIGHBOUR = 0.05  # scaled distance in which two Hopf points are the same
+
+
+def follow_cycles(
+    equations: Equations, branches: Sequence[Branch], spend: Spend, max_points: int
+) -> list[Branch]:
+    """Branches of cycles from the Hopf points of branches of equilibria.
+
+    Parameters
+    ----------
+    equations : Equations
+        The family and its units.
+    branches : list of Branch
+        Of equilibria.
+    spend : callable
+        ``spend(n) -> bool`` notes Newton iterations and tells whether the budget allows more.
+    max_points : int
+        Largest number of points of a branch.
+
+    Returns
+    -------
+    list of Branch
+        One per Hopf point, or one per two where a branch leads from one to another.
+
+    References
+    ----------
+    E. J. Doedel, H. B. Keller, J. P. Kernevez, Numerical analysis and control of bifurcation problems (II):
+    bifurcation in infinite dimensions, Int. J. Bifurcation and Chaos 1 (1991) 745, sections 2-4 (collocation,
+    phase condition); U. Ascher, R. M. M. Mattheij, R. D. Russell, Numerical Solution of Boundary Value
+    Problems, SIAM 1995, sections 5.6 (condensation) and 9.2 (meshes).
+    """
+    hopf_points = [b for branch in branches for b in branch.bifurcations if b.kind is BifurcationKind.HOPF]
+    followed: list[Branch] = []
+    done: list[np.ndarray] = []
+    for hopf in hopf_points:
+        place = equations.scaled(hopf.x, hopf.p)
+        if any(np.linalg.norm(place - other) < _NEIGHBOUR for other in done):
+            continue
+        problem = _Cycles(equations, hopf)
+        traced = trace(problem, problem.start(hopf), spend, max_points)
+        if traced.end is BranchEnd.HOPF:
+            done.append(problem.centre(traced.points[-1].u))
+        followed.append(_branch(problem, traced))
+    return followed
+
+
+@dataclass(frozen=True)
+class _Info:
+    """A cycle in units of the field, and how well it is resolved.
+
+    ``residual`` is the defect between collocation points, ``closeness`` |mu_trivial - 1|.
+    """
+
+    multipliers: np.ndarray
+    n_unstable: int
+    residual: float
+    closeness: float
+    orbit: np.ndarray
+    period: float
+    p: float
+
+
+class _Cycles(Problem):
+    """Cycles x(tau), period T and parameter, tau in [0, 1], as piecewise polynomials.
+
+    Unknowns are the scaled states at N m nodes, log T and the scaled parameter.
+    """
+
+    located_to = 1e-10
+    may_close = False
+
+    def __init__(self, equations: Equations, hopf: Bifurcation) -> None:
+        assert hopf.period is not None  # Hopf points have that of the cycles born
+        self.equations = equations
+        self.d = equations.family.dim
+        self.mesh = np.linspace(0.0, 1.0, _INTERVALS + 1)
+        start = equations.scaled(hopf.x, hopf.p)
+        angle = 2.0 * np.pi * self._nodes()
+        q = self._critical(equations.jacobian(start), 2.0 * np.pi * equations.time / hopf.period)
+        circle = np.real(q * np.exp(1j * angle)[:, None])
+        self.metric = np.append(np.full(circle.size, 1.0 / len(circle)), [1.0, 1.0])
+        log_period = np.log(hopf.period / equations.time)
+        self.longest = log_period + np.log(_LONGEST)
+        self.rest = np.concatenate([np.tile(start[:-1], len(circle)), [log_period, start[-1]]])
+        self.direction = np.concatenate([circle.ravel(), [0.0, 0.0]])
+        self.direction /= np.sqrt(self.product(self.direction, self.direction))
+        self._refer_to(self.direction)
+
+    def start(self, hopf: Bifurcation) -> Point:
+        """The Hopf point as a cycle of no size; equations are singular there, so nothing is tested."""
+        assert hopf.period is not None
+        multipliers = np.exp(hopf.eigenvalues * hopf.period)
+        on_circle = np.argsort(np.abs(np.abs(multipliers) - 1.0))[:2]
+        others = np.delete(multipliers, on_circle)
+        orbit = np.tile(hopf.x, (len(self._nodes()) + 1, 1))
+        info = _Info(
+            multipliers, int(np.count_nonzero(np.abs(others) > 1.0)), 0.0, 0.0, orbit, hopf.period, hopf.p
+        )
+        return Point(self.rest, self.direction, {}, info)
+
+    @staticmethod
+    def _critical(jac: np.ndarray, omega: float) -> np.ndarray:
+        values, vectors = np.linalg.eig(jac)
+        return vectors[:, np.argmin(np.abs(values - 1j * omega))]
+
+    # ---------------------------------------------------------------- representation
+
+    def _nodes(self) -> np.ndarray:
+        """Times of the N m independent nodes."""
+        inner = np.arange(_DEGREE) / _DEGREE
+        return (self.mesh[:-1, None] + np.diff(self.mesh)[:, None] * inner).ravel()
+
+    def _pieces(self, u: np.ndarray) -> np.ndarray:
+        """States at all nodes of each interval, both ends included, (N, m + 1, d)."""
+        x = u[:-2].reshape(-1, _DEGREE, self.d)
+        return np.concatenate([x, np.roll(x[:, :1], -1, axis=0)], axis=1)
+
+    def _refer_to(self, u: np.ndarray) -> None:
+        """Fix the phase by the cycle u: the integral of <x, u'> is to stay what it is for x = u."""
+        values, slopes, weights = _gauss()
+        rates = np.einsum("ck,jkd->jcd", slopes, self._pieces(u))
+        # The interval's length cancels: slopes are by its own time, weights by the whole.
+        by_node = np.einsum("c,ck,jcd->jkd", weights, values, rates)
+        row = by_node[:, :-1].copy()
+        row[:, 0] += np.roll(by_node[:, -1], 1, axis=0)
+        self.phase = row.ravel()
+        self.phase_value = float(self.phase @ u[:-2])
+        self.shape = self._deviation(u)
+
+    def _deviation(self, u: np.ndarray) -> np.ndarray:
+        """States (N m, d) minus their mean over the nodes."""
+        x = u[:-2].reshape(-1, self.d)
+        return x - x.mean(axis=0)
+
+    def centre(self, u: np.ndarray) -> np.ndarray:
+        """Scaled mean state over the nodes, and the scaled parameter."""
+        return np.append(u[:-2].reshape(-1, self.d).mean(axis=0), u[-1])
+
+    # ---------------------------------------------------------------- linear algebra
+
+    def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
+        """Condensed Newton matrix: interior nodes, then most left ends of intervals, are eliminated.
+
+        What remains are the left ends of `_SEGMENTS` intervals, log T and p, as in multiple shooting.
+        """
+        d = self.d
+        residual, by_left, by_inner, by_period, by_p = self._collocated(u)
+        right = np.concatenate(
+            [by_left, by_period[:, :, None], by_p[:, :, None], residual[:, :, None]], axis=2
+        )
+        inner = -np.linalg.solve(by_inner, right)  # inner nodes = inner @ (left end, log T, p, 1)
+        left, across = _composed(inner[:, -d:].reshape(_SEGMENTS, -1, d, d + 3))
+        borders = [
+            self._condensed_row(border, inner, left) for border in (np.append(self.phase, [0.0, 0.0]), row)
+        ]
+        n = _SEGMENTS * d
+        condensed = np.zeros((n + 2, n + 2))
+        blocks = condensed[:n, :n].reshape(_SEGMENTS, d, _SEGMENTS, d)
+        index = np.arange(_SEGMENTS)
+        blocks[index, :, (index + 1) % _SEGMENTS] = np.eye(d)
+        blocks[index, :, index] -= across[:, :, :d]
+        condensed[:n, -2:] = -across[:, :, d : d + 2].reshape(n, 2)
+        condensed[n:] = [border[:-1] for border in borders]
+        phase_defect = float(self.phase @ u[:-2]) - self.phase_value
+
+        def newton(c: float) -> np.ndarray:
+            load = [-phase_defect - borders[0][-1], c - borders[1][-1]]
+            reduced = np.linalg.solve(condensed, np.append(across[:, :, -1].ravel(), load))
+            return self._expanded(reduced, inner, left, 1.0)
+
+        def null() -> np.ndarray:
+            reduced = np.linalg.solve(condensed, np.append(np.zeros(n + 1), 1.0))
+            return self._expanded(reduced, inner, left, 0.0)
+
+        return Linear(newton, null, lambda: np.linalg.slogdet(condensed)[0], across[:, :, :d])
+
+    def _collocated(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Residual (N, m d) at the Gauss points and its derivatives by nodes, log T and p."""
+        equations, d = self.equations, self.d
+        values, slopes, _ = _gauss()
+        pieces = self._pieces(u)
+        n = len(pieces)
+        period = np.exp(u[-2])
+        states = np.einsum("ck,jkd->jcd", values, pieces)
+        f, jac, by_p = equations.batch(states.reshape(-1, d), u[-1])
+        f, by_p = f.reshape(n, _DEGREE, d), by_p.reshape(n, _DEGREE, d)
+        jac = jac.reshape(n, _DEGREE, d, d)
+        h = np.diff(self.mesh)[:, None, None]
+        residual = np.einsum("ck,jkd->jcd", slopes, pieces) - h * period * f
+        derivative = -(h[..., None, None] * period) * np.einsum("ck,jcab->jcakb", values, jac)
+        derivative += np.einsum("ck,ab->cakb", slopes, np.eye(d))
+        blocks = derivative.reshape(n, _DEGREE * d, _DEGREE + 1, d)
+        flat = (n, _DEGREE * d)
+        return (
+            residual.reshape(flat),
+            blocks[:, :, 0],
+            blocks[:, :, 1:].reshape(n, _DEGREE * d, _DEGREE * d),
+            (-h * period * f).reshape(flat),
+            (-h * period * by_p).reshape(flat),
+        )
+
+    def _condensed_row(self, border: np.ndarray, inner: np.ndarray, left: np.ndarray) -> np.ndarray:
+        """A row over all unknowns as one over segment ends, log T and p, and what the residual adds."""
+        d = self.d
+        by_node = border[:-2].reshape(-1, _DEGREE, d)
+        # Inner nodes of an interval: its nodes 1..m-1; node m is the next interval's left end.
+        by_inner = by_node[:, 1:].reshape(len(by_node), -1)
+        by_left = np.einsum("ji,jia->ja", by_inner, inner[:, : (_DEGREE - 1) * d])
+        rest = by_left[:, d:].sum(axis=0) + np.append(border[-2:], 0.0)
+        at_left = (by_node[:, 0] + by_left[:, :d]).reshape(_SEGMENTS, -1, d)
+        by_segment = np.einsum("sgi,sgia->sa", at_left, left)
+        return np.concatenate([by_segment[:, :d].ravel(), by_segment[:, d:].sum(axis=0) + rest])
+
+    def _expanded(self, reduced: np.ndarray, inner: np.ndarray, left: np.ndarray, load: float) -> np.ndarray:
+        """All unknowns from segment ends, log T and p; `load` is 1 with the residual and 0 without."""
+        d = self.d
+        rest = np.append(reduced[-2:], load)
+        ends = reduced[:-2].reshape(_SEGMENTS, d)
+        lefts = (np.einsum("sgia,sa->sgi", left[..., :d], ends) + left[..., d:] @ rest).reshape(-1, d)
+        inside = inner[:, : (_DEGREE - 1) * d]
+        inners = np.einsum("jia,ja->ji", inside[:, :, :d], lefts) + inside[:, :, d:] @ rest
+        states = np.concatenate([lefts[:, None], inners.reshape(-1, _DEGREE - 1, d)], axis=1)
+        return np.concatenate([states.ravel(), reduced[-2:]])
+
+    # ---------------------------------------------------------------- what a point is
+
+    def observe(self, u: np.ndarray, tangent: np.ndarray, linear: Linear) -> Point:
+        multipliers, closeness = self._multipliers(linear.info)
+        others = multipliers[1:]
+        nodes = u[:-2].reshape(-1, self.d)
+        orbit, p = self.equations.unscaled(np.vstack([nodes, nodes[:1]]), u[-1])
+        info = _Info(
+            multipliers,
+            int(np.count_nonzero(np.abs(others) > 1.0)),
+            self._defect(u),
+            closeness,
+            orbit,
+            float(np.exp(u[-2]) * self.equations.time),
+            p,
+        )
+        slope = tangent[-1] if abs(tangent[-1]) > _UPRIGHT else 0.0
+        tests = {"fold": slope, "branch": linear.orientation(self.metric * tangent)}
+        if len(others):
+            tests["doubling"] = float(np.prod(1.0 + others).real)
+        if len(others) > 1:
+            pairs = np.multiply.outer(others, others)[np.triu_indices(len(others), 1)]
+            tests["torus"] = float(np.prod(1.0 - pairs).real)
+        return Point(u, tangent, tests, info)
+
+    @staticmethod
+    def _multipliers(transfers: np.ndarray) -> tuple[np.ndarray, float]:
+        """Multipliers (d,) from the transfer matrices (N, d, d), trivial one first, and |mu_trivial - 1|.
+
+        In the plane they are 1 and the determinant, a product that loses no digits, whereas eigenvalues do
+        where the flow expands and contracts strongly on the way (canards).
+        """
+        monodromy = np.eye(transfers.shape[1])
+        for step in transfers:
+            monodromy = step @ monodromy
+        multipliers = np.linalg.eigvals(monodromy)
+        order = np.argsort(np.abs(multipliers - 1.0))
+        closeness = float(np.abs(multipliers[order[0]] - 1.0))
+        if len(multipliers) == 2:
+            return np.array([1.0, np.prod(np.linalg.det(transfers))]), closeness
+        return np.concatenate([multipliers[order[:1]], np.delete(multipliers, order[0])]), closeness
+
+    def _defect(self, u: np.ndarray) -> float:
+        """Largest defect of the differential equation midway between nodes, relative to the largest rate."""
+        pieces, period = self._pieces(u), np.exp(u[-2])
+        values, slopes = _midway()
+        states = np.einsum("ck,jkd->jcd", values, pieces)
+        rates = np.einsum("ck,jkd->jcd", slopes, pieces) / np.diff(self.mesh)[:, None, None]
+        f = period * self.equations.field(states.reshape(-1, self.d), u[-1]).reshape(states.shape)
+        return float(np.abs(rates - f).max() / np.abs(f).max())
+
+    def margins(self, point: Point) -> dict[BranchEnd, float]:
+        equations, u = self.equations, point.u
+        nodes = u[:-2].reshape(-1, self.d)
+        _, p = equations.unscaled(nodes, u[-1])
+        overlap = np.sum(self._deviation(u) * self.shape) / np.sqrt(np.sum(self.shape**2) * len(nodes))
+        return {
+            BranchEnd.P_RANGE: equations.room_in_range(p),
+            BranchEnd.REGION: equations.room_in_region(nodes),
+            BranchEnd.PERIOD: self.longest - u[-2],
+            BranchEnd.HOPF: float(overlap) - _SMALLEST,
+            BranchEnd.ACCURACY: self._reliability(point.info),
+        }
+
+    def _reliability(self, info: _Info) -> float:
+        multiplier = 1.0 if self.d == 2 else 1.0 - info.closeness / _WORST_MULTIPLIER
+        return min(1.0 - info.residual / _WORST_DEFECT, multiplier)
+
+    def identify(
+        self, changed: set[str], before: Point, located: Point, fine: bool
+    ) -> list[tuple[Point, Bifurcation]]:
+        kinds = []
+        if "branch" in changed:
+            if not fine:
+                raise Jumped
+            kinds.append(BifurcationKind.BRANCH_POINT)
+        elif "fold" in changed:
+            kinds.append(BifurcationKind.CYCLE_FOLD)
+        if "doubling" in changed:
+            kinds.append(BifurcationKind.PERIOD_DOUBLING)
+        if "torus" in changed and self._is_torus(located.info.multipliers):
+            kinds.append(BifurcationKind.NEIMARK_SACKER)
+        info = replace(located.info, n_unstable=before.info.n_unstable)
+        return [(replace(located, info=info), self._event(kind, located.info)) for kind in kinds]
+
+    @staticmethod
+    def _is_torus(multipliers: np.ndarray) -> bool:
+        """Whether the pair with a product nearest to 1 is complex, not two reciprocal real numbers."""
+        others = multipliers[1:]
+        products = np.multiply.outer(others, others) + np.diag(np.full(len(others), np.inf))
+        i, _ = np.unravel_index(np.argmin(np.abs(products - 1.0)), products.shape)
+        return abs(others[i].imag) > 1e-6
+
+    def _event(self, kind: BifurcationKind, info: _Info) -> Bifurcation:
+        orbit = info.orbit
+        support = self.equations.support(orbit, info.p)
+        x = orbit[np.argmax(orbit[:, 0])]
+        return Bifurcation(kind, info.p, x, info.residual, info.multipliers, support, period=info.period)
+
+    # ---------------------------------------------------------------- mesh
+
+    def refreshed(self, point: Point) -> Point:
+        density = self._density(point.u)
+        share = density * np.diff(self.mesh)
+        finer = point.info.closeness > _FINE and len(share) < _MOST_INTERVALS
+        if finer or share.max() > _UNEVEN * share.mean():
+            point = self._moved(point, share, len(share) * (2 if finer else 1))
+        self._refer_to(point.u)
+        return point
+
+    def _density(self, u: np.ndarray) -> np.ndarray:
+        """Root of the (m + 1)-th derivative per interval, which mesh widths are to be inverse to."""
+        h = np.diff(self.mesh)
+        signs = [(-1.0) ** (_DEGREE - k) * comb(_DEGREE, k) for k in range(_DEGREE + 1)]
+        highest = np.einsum("k,jkd->jd", signs, self._pieces(u)) * (_DEGREE / h[:, None]) ** _DEGREE
+        distance = (h + np.roll(h, -1)) / 2.0
+        jumps = np.linalg.norm(np.roll(highest, -1, axis=0) - highest, axis=1) / distance
+        density = ((jumps + np.roll(jumps, 1)) / 2.0) ** (1.0 / (_DEGREE + 1))
+        # No interval grows beyond a few times the mean one, however straight the orbit is there.
+        return density + _EVEN_PART * np.sum(density * h)
+
+    def _moved(self, point: Point, share: np.ndarray, n: int) -> Point:
+        """The same cycle on a mesh of n intervals that spreads the error measure evenly."""
+        heights = np.concatenate([[0.0], np.cumsum(share)])
+        old, h = self.mesh, np.diff(self.mesh)
+        pieces, tangents = self._pieces(point.u), self._pieces(point.tangent)
+        self.mesh = np.interp(np.linspace(0.0, heights[-1], n + 1), heights, old)
+        self.mesh[0], self.mesh[-1] = 0.0, 1.0
+        self.metric = np.append(np.full(n * _DEGREE * self.d, 1.0 / (n * _DEGREE)), [1.0, 1.0])
+        times = self._nodes()
+        interval = np.clip(np.searchsorted(old, times, side="right") - 1, 0, len(h) - 1)
+        basis = _lagrange((times - old[interval]) / h[interval])
+        states, directions = (
+            np.einsum("nk,nkd->nd", basis, part[interval]).ravel() for part in (pieces, tangents)
+        )
+        u = np.concatenate([states, point.u[-2:]])
+        tangent = np.concatenate([directions, point.tangent[-2:]])
+        return replace(point, u=u, tangent=tangent / np.sqrt(self.product(tangent, tangent)))
+
+
+def _branch(problem: _Cycles, traced: Trace) -> Branch:
+    infos = [point.info for point in traced.points]
+    support = problem.equations.support
+    return Branch(
+        kind=BranchKind.CYCLES,
+        p=np.array([info.p for info in infos]),
+        x=np.array([info.orbit[np.argmax(info.orbit[:, 0])] for info in infos]),
+        n_unstable=np.array([info.n_unstable for info in infos]),
+        eigenvalues=np.array([info.multipliers for info in infos]).astype(complex),
+        residual=np.array([info.residual for info in infos]),
+        support=np.array([support(info.orbit, info.p) for info in infos]),
+        bifurcations=tuple(event for _, event in traced.events),
+        ends=(BranchEnd.HOPF, traced.end),
+        period=np.array([info.period for info in infos]),
+        orbits=tuple(info.orbit for info in infos),
+    )
+
+
+def _composed(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Affine maps along segments, from those over single intervals.
+
+    Parameters
+    ----------
+    steps : ndarray (segments, g, d, d + 3)
+        ``next = step @ (x, log T, p, 1)`` over each of a segment's g intervals.
+
+    Returns
+    -------
+    left : ndarray (segments, g, d, d + 3)
+        Maps from the segment's first point to the left end of each interval.
+    across : ndarray (segments, d, d + 3)
+        Maps over whole segments.
+    """
+    d = steps.shape[2]
+    here = np.zeros((len(steps), d, d + 3))
+    here[:, :, :d] = np.eye(d)
+    left = np.empty_like(steps)
+    for k in range(steps.shape[1]):
+        left[:, k] = here
+        here = steps[:, k, :, :d] @ here
+        here[:, :, d:] += steps[:, k, :, d:]
+    return left, here
+
+
+# ---------------------------------------------------------------------- polynomials on one interval
+
+
+def _lagrange(s: np.ndarray) -> np.ndarray:
+    """Values (n, m + 1) at s in [0, 1] of the Lagrange polynomials of the nodes k / m."""
+    return np.vander(np.atleast_1d(s), _DEGREE + 1, increasing=True) @ _lagrange_coefficients()
+
+
+@cache
+def _lagrange_coefficients() -> np.ndarray:
+    """Monomial coefficients (power, node)."""
+    nodes = np.arange(_DEGREE + 1) / _DEGREE
+    return np.linalg.inv(np.vander(nodes, increasing=True))
+
+
+@cache
+def _gauss() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Values and slopes of the Lagrange polynomials at the Gauss points of [0, 1], and the weights there."""
+    points, weights = np.polynomial.legendre.leggauss(_DEGREE)
+    points = (points + 1.0) / 2.0
+    return _lagrange(points), _lagrange_slopes(points), weights / 2.0
+
+
+@cache
+def _midway() -> tuple[np.ndarray, np.ndarray]:
+    """Values and slopes of the Lagrange polynomials midway between the nodes."""
+    points = (np.arange(_DEGREE) + 0.5) / _DEGREE
+    return _lagrange(points), _lagrange_slopes(points)
+
+
+def _lagrange_slopes(s: np.ndarray) -> np.ndarray:
+    powers = np.arange(1, _DEGREE + 1)
+    return (s[:, None] ** (powers - 1) * powers) @ _lagrange_coefficients()[1:]

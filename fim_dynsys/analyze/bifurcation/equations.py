@@ -1,0 +1,147 @@
+"""f(x, p) = 0 in units in which lengths, the parameter range and time are of order one."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.regions import Region
+
+ROOT = 1e-9
+"""Largest scaled field at what is called an equilibrium to start from."""
+
+_NEWTON_STEPS = 60  # a double root, halved in distance a step, is then at rounding
+_ROUNDING = 1e-12  # of the range of the parameter
+_ESCAPE = 1e6  # multiple of the length scale beyond which a branch without a region is given up
+
+
+class Equations:
+    """f(x, p) = 0 in units of the branch: lengths, the parameter range, and a time scale.
+
+    Attributes
+    ----------
+    centre, length : ndarray (d,)
+        x = centre + length * scaled x.
+    width, first : float
+        p = first + width * scaled p.
+    time : float
+        What one unit of scaled time is.
+    points : int
+        At how many points the family has been evaluated.
+    """
+
+    def __init__(
+        self,
+        family: FieldFamily,
+        p_range: tuple[float, float],
+        region: Region | None,
+        starts: ArrayLike = (1.0,),
+    ) -> None:
+        self.family, self.region = family, region
+        self.low, self.high = min(p_range), max(p_range)
+        self.first, self.width = p_range[0], p_range[1] - p_range[0]
+        self.centre = np.zeros(family.dim) if region is None else region.centre
+        if region is not None:
+            self.length = region.size / 2.0
+        elif family.scales is not None:
+            self.length = family.scales.length
+        else:
+            self.length = np.full(family.dim, max(1.0, np.abs(starts).max()))
+        self.time = 1.0 if family.scales is None else family.scales.time
+        self.points = 0
+
+    def unscaled(self, x: np.ndarray, p: float) -> tuple[np.ndarray, float]:
+        """States (..., d) and parameter value of scaled ones."""
+        value = self.first + self.width * float(p)
+        # Located edges of the range may lie a rounding error outside.
+        value = min(max(value, self.low), self.high) if self.room_in_range(value) > -_ROUNDING else value
+        return self.centre + self.length * x, value
+
+    def scaled(self, x: np.ndarray, p: float) -> np.ndarray:
+        """Scaled unknowns (d + 1,) of a state and a parameter value."""
+        return np.append((x - self.centre) / self.length, (p - self.first) / self.width)
+
+    def values(self, u: np.ndarray) -> np.ndarray:
+        """Scaled field (d,) at scaled unknowns (d + 1,)."""
+        return self.field(u[None, :-1], u[-1])[0]
+
+    def jacobian(self, u: np.ndarray) -> np.ndarray:
+        """Scaled Jacobian (d, d) by the states."""
+        x, p = self.unscaled(u[:-1], u[-1])
+        self.points += 1
+        return self.family.jacobian(x, p) * (self.time * self.length / self.length[:, None])
+
+    def matrix(self, u: np.ndarray) -> np.ndarray:
+        """Scaled Jacobian with the derivative by p as last column, (d, d + 1)."""
+        x, p = self.unscaled(u[:-1], u[-1])
+        self.points += 1
+        by_p = self.family.dp(x, p) * (self.time * self.width / self.length)
+        return np.column_stack([self.jacobian(u), by_p])
+
+    def batch(self, x: np.ndarray, p: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Scaled field (n, d), Jacobian (n, d, d) and derivative by p (n, d) at scaled rows and one p."""
+        x, p = self.unscaled(x, p)
+        self.points += 3 * len(x)
+        field = self.family.at(p)
+        rate = self.time / self.length
+        return (
+            field(x) * rate,
+            field.jacobian(x) * (rate[:, None] * self.length),
+            self.family.dp(x, p) * (rate * self.width),
+        )
+
+    def field(self, x: np.ndarray, p: float) -> np.ndarray:
+        """Scaled field (n, d) at scaled rows and one p."""
+        x, p = self.unscaled(x, p)
+        self.points += len(x)
+        return self.family(x, p) * (self.time / self.length)
+
+    def room_in_range(self, p: float) -> float:
+        """Distance of p from the nearer end of its range, as a share of it; negative outside."""
+        return min(p - self.low, self.high - p) / (self.high - self.low)
+
+    def room_in_region(self, x: np.ndarray) -> float:
+        """Distance of scaled states (..., d) from the nearest edge of the region; negative outside."""
+        limit = _ESCAPE if self.region is None else 1.0
+        return float(limit - np.abs(x).max())
+
+    def find_root(self, x: np.ndarray, p: float) -> tuple[np.ndarray, float]:
+        """Scaled unknowns near x for one parameter value, by damped Newton steps, and |f| there."""
+        u = self.scaled(x, p)
+        f = self.values(u)
+        for _ in range(_NEWTON_STEPS):
+            step = np.append(-np.linalg.lstsq(self.jacobian(u), f, rcond=None)[0], 0.0)
+            share, size = 1.0, np.linalg.norm(f)
+            f = self.values(u + step)
+            while share > 1e-6 and not np.linalg.norm(f) <= (1.0 - share / 4.0) * size:
+                share /= 2.0
+                f = self.values(u + share * step)
+            u = u + share * step
+            if np.abs(share * step).max() < 1e-12 * max(1.0, np.abs(u).max()):
+                break
+        return u, float(np.abs(f).max())
+
+    def root(self, x: np.ndarray, p: float) -> np.ndarray:
+        """Scaled equilibrium near x for one parameter value.
+
+        Raises
+        ------
+        ValueError
+            If none is found, or outside the region only.
+        """
+        u, residual = self.find_root(x, p)
+        if not residual < ROOT:
+            raise ValueError(
+                f"continuation: expected x0 near an equilibrium at {self.family.parameter} = {p:g}, found "
+                f"none from {np.asarray(x).tolist()} (|f| is left at {residual:.2g} of its scale); "
+                "pass p0 and a guess at it, for example from fixed_points(family.at(p0))."
+            )
+        if self.room_in_region(u[:-1]) < 0:
+            raise ValueError(
+                f"continuation: expected x0 near an equilibrium inside {self.region}, got one at "
+                f"{self.unscaled(u[:-1], p)[0].tolist()}; pass a larger region or another x0."
+            )
+        return u
+
+    def support(self, x: np.ndarray, p: float) -> float:
+        """Least support of states (..., d)."""
+        return float(np.min(self.family.support(x, p)))

@@ -1,0 +1,376 @@
+"""bifurcations_from_data: the bifurcation diagram behind trajectories at several parameter values."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Protocol
+
+import numpy as np
+from scipy.special import ndtri, stdtrit
+
+from fim_dynsys.analyze.bifurcation.arclength import EXACT, follow
+from fim_dynsys.analyze.bifurcation.branches import (
+    Bifurcation,
+    BifurcationKind,
+    Branch,
+    BranchKind,
+    Continuation,
+)
+from fim_dynsys.analyze.bifurcation.equations import ROOT, Equations
+from fim_dynsys.analyze.bifurcation.normal_forms import solve_branch_point, solve_fold, solve_hopf
+from fim_dynsys.analyze.bifurcation.tracks import Track, follow_objects
+from fim_dynsys.analyze.results import WIDENED, RegionLike, Result, Table, Variables, resolve_region
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.family import FieldFamily, PooledFamily
+from fim_dynsys.trajectories import Trajectories
+
+_CODIMENSION_ONE = (BifurcationKind.FOLD, BifurcationKind.HOPF, BifurcationKind.BRANCH_POINT)
+_FEWEST_VALUES = 4  # a parabola with one degree of freedom left, by which intervals are widened
+_FARTHEST = 0.5  # scaled distance between a member's bifurcation and that of all data
+
+
+_Guess = tuple[np.ndarray, float]  # of an equilibrium, and the parameter value
+
+
+class InfersFields(Protocol):
+    """A model that infers a field from each of several sets of trajectories."""
+
+    def infer_many(self, contexts: Sequence[Trajectories]) -> Sequence[VectorField]:
+        """One field for each."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredBifurcation(Bifurcation):
+    """A bifurcation of the fields that were inferred from data.
+
+    Attributes
+    ----------
+    interval : (float, float) or None
+        Interval of the parameter value, at the level of the result; None where fewer than two members of the
+        ensemble have the bifurcation.
+    share : float
+        Share of the members in which it exists.
+    members : ndarray (m,)
+        Its parameter value in each of those.
+    """
+
+    interval: tuple[float, float] | None = None
+    share: float = 0.0
+    members: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class DataBifurcations(Result):
+    """Bifurcation diagram of data; made by `bifurcations_from_data`.
+
+    Attributes
+    ----------
+    parameter : str
+        Name of the parameter.
+    values : ndarray (K,)
+        Its measured values.
+    fields : tuple of K VectorField
+        The field inferred at each.
+    tracks : tuple of Track
+        Equilibria and cycles of those fields, matched from value to value.
+    family : PooledFamily
+        The field interpolated in the parameter.
+    continuation : Continuation
+        Its branches.
+    bifurcations : tuple of MeasuredBifurcation
+        Its folds, Hopf points and branch points, best supported first.
+    level : float
+        Probability that the intervals are meant to have.
+    n_members : int
+        Members of the ensemble behind them.
+    """
+
+    drawn_by = "fim_dynsys.plot.diagrams:bifurcation_diagram"
+
+    parameter: str
+    values: np.ndarray
+    fields: tuple
+    tracks: tuple[Track, ...]
+    family: PooledFamily
+    continuation: Continuation
+    bifurcations: tuple[MeasuredBifurcation, ...]
+    level: float
+    n_members: int
+
+    @property
+    def branches(self) -> tuple[Branch, ...]:
+        """Branches of the interpolated field; equilibria first, then cycles."""
+        return self.continuation.branches
+
+    def _rows(self) -> Table:
+        percent = f"{100 * self.level:g} % interval"
+        columns = ["kind", self.parameter, percent, "share", *self.state_names, "period", "l1", "support"]
+        rows = [
+            [b.kind, b.p, b.interval, b.share, *b.x, b.period, b.lyapunov_coefficient, b.support]
+            for b in self.bifurcations
+        ]
+        return columns, rows
+
+    def _headline(self) -> str:
+        return (
+            f"{len(self.bifurcations)} bifurcations between {len(self.values)} values of {self.parameter} "
+            f"from {self.values[0]:g} to {self.values[-1]:g}"
+        )
+
+    def _notes(self) -> list[str]:
+        tracks = [
+            f"track {i}: {track.kind.value}, found at {len(track)} of {len(self.values)} values, unstable "
+            f"directions {_changes(track)}"
+            for i, track in enumerate(self.tracks)
+        ]
+        branches = [f"branch {i}: {branch!r}" for i, branch in enumerate(self.branches)]
+        pooled = f"coefficients are polynomials of degree {self.family.degree} in {self.parameter}"
+        return [*tracks, *branches, f"{pooled}; {self.n_members} members", *super()._notes()]
+
+    def _variables(self) -> Variables:
+        branches = self.continuation._variables()
+        points = {name: value for name, value in branches.items() if not name.startswith("bifurcation")}
+        events, d = self.bifurcations, len(self.state_names)
+        members = np.full((len(events), self.n_members), np.nan)
+        for row, event in zip(members, events, strict=True):
+            row[: len(event.members)] = event.members
+        kinds = np.empty(len(events), dtype=object)
+        kinds[:] = [event.kind for event in events]
+        ends = [(np.nan, np.nan) if event.interval is None else event.interval for event in events]
+        by_event, by_object = ("bifurcation",), ("object",)
+        index = np.repeat(np.arange(len(self.tracks)), [len(track) for track in self.tracks])
+
+        def joined(name: str, shape: tuple[int, ...] = ()) -> np.ndarray:
+            return np.concatenate([np.zeros((0, *shape)), *(getattr(track, name) for track in self.tracks)])
+
+        return {
+            **points,
+            "values": (("value",), self.values),
+            "track": (by_object, index),
+            "track_p": (by_object, joined("p")),
+            **{f"track_{name}": (("object", "state"), joined(name, (d,))) for name in ("x", "low", "high")},
+            "track_n_unstable": (by_object, joined("n_unstable").astype(int)),
+            "track_support": (by_object, joined("support")),
+            "bifurcation_kind": (by_event, kinds),
+            "bifurcation_p": (by_event, np.array([event.p for event in events], dtype=float)),
+            "bifurcation_interval": (("bifurcation", "end"), np.array(ends, dtype=float).reshape(-1, 2)),
+            "bifurcation_share": (by_event, np.array([event.share for event in events], dtype=float)),
+            "bifurcation_x": (("bifurcation", "state"), np.array([e.x for e in events]).reshape(-1, d)),
+            "bifurcation_members": (("bifurcation", "member"), members),
+        }
+
+
+def bifurcations_from_data(
+    model: InfersFields,
+    trajectories: Trajectories,
+    parameter: str = "mu",
+    region: RegionLike | None = None,
+    *,
+    cycles: bool = True,
+    n_members: int = 100,
+    level: float = 0.9,
+    seed: int = 0,
+) -> DataBifurcations:
+    """Bifurcation diagram of trajectories measured at several values of a parameter.
+
+    One field is inferred per value. Its equilibria and cycles are found and matched from value to value,
+    which assumes nothing about the values between. Then polynomials in the parameter are fitted to all fields
+    (see `FieldFamily.from_fields`, ``interpolate="polynomial"``) and continued between the measured values,
+    which locates bifurcations. Intervals come from an ensemble of such fits to resampled parameter values:
+    they cover the scatter of inference from one value to the next and the choice of the degree, but no error
+    that all fields share.
+
+    Parameters
+    ----------
+    model : VectorFieldModel
+        Infers the fields; need not be fitted.
+    trajectories : Trajectories
+        With a numeric coordinate `parameter`, at least four different values.
+    parameter : str
+        Name of that coordinate.
+    region : Region, dict or pairs, optional
+        Where to search; default the box of all data widened by 10 % on each side.
+    cycles : bool
+        Whether to search and follow cycles.
+    n_members : int
+        Size of the ensemble.
+    level : float
+        Probability that the intervals are meant to have.
+    seed : int
+        Of the resampling.
+
+    Returns
+    -------
+    DataBifurcations
+
+    Raises
+    ------
+    TypeError
+        If the model infers no field.
+    ValueError
+        If the coordinate is missing or not numeric, or takes fewer than four values.
+    """
+    _check(model, n_members, level)
+    values, contexts = _by_value(trajectories, parameter)
+    inferred = model.infer_many(contexts)
+    family = FieldFamily.from_fields(values, inferred, "polynomial", parameter)
+    assert isinstance(family, PooledFamily)  # what polynomials make
+    if region is None and family.region is not None:
+        region = family.region.widened(WIDENED)
+    region = resolve_region(inferred[0], region, "bifurcations_from_data")
+    tracks = follow_objects(values, inferred, region, cycles)
+    guesses = _guesses(tracks, values)
+    equations = Equations(family, (values[0], values[-1]), region)
+    found = follow(equations, _roots(equations, guesses), cycles)
+    ensemble = _Ensemble(equations, family.bootstrap(n_members, seed), guesses)
+    located = [event for event in found.bifurcations if event.kind in _CODIMENSION_ONE]
+    measured = [_measured(event, ensemble.positions(event), family, level, n_members) for event in located]
+    return DataBifurcations(
+        state_names=family.state_names,
+        units=trajectories.units,
+        effort=found.effort,
+        parameter=parameter,
+        values=values,
+        fields=tuple(inferred),
+        tracks=tuple(tracks),
+        family=family,
+        continuation=found,
+        bifurcations=tuple(sorted(measured, key=lambda event: (-event.support, -event.share))),
+        level=level,
+        n_members=n_members,
+    )
+
+
+def _check(model: object, n_members: int, level: float) -> None:
+    name = getattr(model, "name", None) or type(model).__name__
+    if not hasattr(model, "infer_many"):
+        raise TypeError(
+            f"bifurcations_from_data: expected a model that infers vector fields (infer_many), got {name!r}; "
+            "what has no field in the space of the observations has no equilibria to follow there."
+        )
+    if n_members < 2 or not 0 < level < 1:
+        raise ValueError(
+            f"bifurcations_from_data: expected n_members >= 2 and 0 < level < 1, got {n_members}, {level}."
+        )
+
+
+def _by_value(trajectories: Trajectories, parameter: str) -> tuple[np.ndarray, list[Trajectories]]:
+    """The different parameter values, and the trajectories measured at each."""
+    given = trajectories.coords.get(parameter)
+    if given is None or given.dtype.kind not in "iuf" or not np.isfinite(given).all():
+        raise ValueError(
+            f"bifurcations_from_data: expected finite numbers as coordinate {parameter!r} of trajectories, "
+            f"got coordinates {sorted(trajectories.coords)}; pass coords={{'{parameter}': [...]}} with the "
+            "data."
+        )
+    values = np.unique(given.astype(float))
+    if len(values) < _FEWEST_VALUES:
+        raise ValueError(
+            f"bifurcations_from_data: expected at least {_FEWEST_VALUES} values of {parameter}, got "
+            f"{values.tolist()}; measure at more."
+        )
+    return values, [trajectories[np.flatnonzero(given == value)] for value in values]
+
+
+def _guesses(tracks: Sequence[Track], values: np.ndarray) -> list[_Guess]:
+    """Equilibria of single fields as (x, p), the most central values first."""
+    middle = (values[0] + values[-1]) / 2.0
+    equilibria = [track for track in tracks if track.kind is BranchKind.EQUILIBRIA]
+    guesses = [(x, p) for track in equilibria for x, p in zip(track.x, track.p, strict=True)]
+    return sorted(guesses, key=lambda guess: abs(guess[1] - middle))
+
+
+def _roots(equations: Equations, guesses: Sequence[_Guess]) -> list[np.ndarray]:
+    """Equilibria of an interpolated field near guesses, for those guesses that lead to one."""
+    roots = [equations.find_root(x, p) for x, p in guesses]
+    return [u for u, residual in roots if residual < ROOT and equations.room_in_region(u[:-1]) >= 0]
+
+
+class _Ensemble:
+    """Fits to resampled parameter values, and where each has the bifurcations of the fit to all."""
+
+    def __init__(self, whole: Equations, members: Iterable[FieldFamily], guesses: Sequence[_Guess]) -> None:
+        self.whole, self.guesses = whole, guesses
+        ends = (whole.low, whole.high)
+        self.members = [Equations(member, ends, whole.region) for member in members]
+        self.diagrams: dict[int, tuple[Bifurcation, ...]] = {}
+
+    def positions(self, event: Bifurcation) -> np.ndarray:
+        """Parameter values (m,) of a bifurcation in the m members that have it."""
+        found = [self._position(i, event) for i in range(len(self.members))]
+        return np.array([p for p in found if p is not None])
+
+    def _position(self, i: int, event: Bifurcation) -> float | None:
+        """Parameter value in one member: by Newton's method from the whole, else among all of its events."""
+        equations = self.members[i]
+        start = self.whole.scaled(event.x, event.p)
+        try:
+            u = _solved(equations, event, start)
+        except FloatingPointError:
+            u = None
+        if u is None or np.linalg.norm(u - start) > _FARTHEST:
+            u = self._nearest(i, event, start)
+        if u is None or equations.room_in_region(u[:-1]) < 0 or not 0 <= u[-1] <= 1:
+            return None
+        return equations.unscaled(u[:-1], u[-1])[1]
+
+    def _nearest(self, i: int, event: Bifurcation, start: np.ndarray) -> np.ndarray | None:
+        """The nearest bifurcation of the same kind on the member's branches, if it is near."""
+        equations = self.members[i]
+        if i not in self.diagrams:
+            found = follow(equations, _roots(equations, self.guesses), cycles=False)
+            self.diagrams[i] = found.bifurcations
+        same = [equations.scaled(b.x, b.p) for b in self.diagrams[i] if b.kind is event.kind]
+        near = [u for u in same if np.linalg.norm(u - start) <= _FARTHEST]
+        return min(near, key=lambda u: np.linalg.norm(u - start), default=None)
+
+
+def _solved(equations: Equations, event: Bifurcation, u: np.ndarray) -> np.ndarray | None:
+    """The bifurcation of a family near u, (d + 1,); None if its branch point is not exact."""
+    if event.kind is BifurcationKind.FOLD:
+        return solve_fold(equations, u)[0]
+    if event.kind is BifurcationKind.BRANCH_POINT:
+        solved, residual = solve_branch_point(equations, u)
+        return solved if residual < EXACT else None
+    values = np.linalg.eigvals(equations.jacobian(u))
+    above = values[values.imag > 0]
+    if not len(above):
+        return None
+    return solve_hopf(equations, u, above[np.argmin(np.abs(above.real))])[0]
+
+
+def _measured(
+    event: Bifurcation, positions: np.ndarray, family: PooledFamily, level: float, n_members: int
+) -> MeasuredBifurcation:
+    """The bifurcation with what the ensemble says of it."""
+    share = len(positions) / n_members
+    given = {field.name: getattr(event, field.name) for field in fields(event)}
+    interval = _interval(event.p, positions, family, level) if len(positions) > 1 else None
+    return MeasuredBifurcation(**given, interval=interval, share=share, members=positions)
+
+
+def _interval(p: float, positions: np.ndarray, family: PooledFamily, level: float) -> tuple[float, float]:
+    """Percentile interval, widened for the degrees of freedom that the polynomials take.
+
+    Deviations from p grow by sqrt(K / (K - q - 1)), as residuals of a regression with q + 1 coefficients
+    are too small by that, and by the ratio of the quantiles of Student's t and the normal distribution.
+
+    References
+    ----------
+    A. C. Davison, D. V. Hinkley, Bootstrap Methods and their Application, Cambridge 1997, section 6.2.
+    """
+    free = len(family.p) - family.degree - 1
+    tail = (1.0 + level) / 2.0
+    wider = np.sqrt(len(family.p) / free) * stdtrit(free, tail) / ndtri(tail)
+    low, high = np.quantile(positions, [1.0 - tail, tail])
+    return p - wider * max(p - low, 0.0), p + wider * max(high - p, 0.0)
+
+
+def _changes(track: Track) -> str:
+    """Numbers of unstable directions along a track, as text: "0 to 1.8, 2 from 2"."""
+    starts = np.flatnonzero(np.diff(track.n_unstable, prepend=-1))
+    ends = np.append(starts[1:], len(track)) - 1
+    return ", ".join(
+        f"{track.n_unstable[i]} from {track.p[i]:g} to {track.p[j]:g}"
+        for i, j in zip(starts, ends, strict=True)
+    )

@@ -1,0 +1,232 @@
+"""Bifurcation points of equilibria solved for exactly, and the coefficients that tell their kinds apart."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.fields.base import VectorField
+
+_EPS = np.finfo(float).eps
+_MAX_ITERATIONS = 12  # from a located sign change some four are enough; more mean that it leads elsewhere
+
+
+def solve_fold(equations: Equations, u: np.ndarray) -> tuple[np.ndarray, float]:
+    """Fold near u: f = 0, J v = 0, |v| = 1.
+
+    Parameters
+    ----------
+    equations : object
+        ``values(u) -> (d,)`` and ``jacobian(u) -> (d, d)`` by the states, for u = (x, p) (d + 1,), scaled to
+        order one.
+    u : ndarray (d + 1,)
+        Guess.
+
+    Returns
+    -------
+    u : ndarray (d + 1,)
+    residual : float
+        Largest entry of the equations.
+
+    Raises
+    ------
+    FloatingPointError
+        If Newton's method does not converge.
+
+    References
+    ----------
+    G. Moore, A. Spence, The calculation of turning points of nonlinear equations, SIAM J. Numer. Anal. 17
+    (1980) 567, eq. 2.1.
+    """
+    d = len(u) - 1
+    guess = np.linalg.svd(equations.jacobian(u))[2][-1]
+
+    def system(z: np.ndarray) -> np.ndarray:
+        u, v = z[: d + 1], z[d + 1 :]
+        return np.concatenate([equations.values(u), equations.jacobian(u) @ v, [v @ guess - 1.0]])
+
+    z, residual = _newton(system, np.concatenate([u, guess]))
+    return z[: d + 1], residual
+
+
+def solve_hopf(equations: Equations, u: np.ndarray, eigenvalue: complex) -> tuple[np.ndarray, float, float]:
+    """Hopf point near u: f = 0, J q = i omega q, a normalisation of q.
+
+    Parameters
+    ----------
+    equations, u
+        As for `solve_fold`.
+    eigenvalue : complex
+        Of the Jacobian at u: the one of the pair with positive imaginary part.
+
+    Returns
+    -------
+    u : ndarray (d + 1,)
+    omega : float
+        Imaginary part in scaled time, positive.
+    residual : float
+
+    Raises
+    ------
+    FloatingPointError
+        If Newton's method does not converge.
+
+    References
+    ----------
+    Yu. A. Kuznetsov, Elements of Applied Bifurcation Theory, 3rd ed., Springer 2004, eq. 10.86.
+    """
+    d = len(u) - 1
+    values, vectors = np.linalg.eig(equations.jacobian(u))
+    q = vectors[:, np.argmin(abs(values - eigenvalue))]
+    real, imaginary = q.real, q.imag
+
+    def system(z: np.ndarray) -> np.ndarray:
+        u, a, b, w = z[: d + 1], z[d + 1 : 2 * d + 1], z[2 * d + 1 : 3 * d + 1], z[-1]
+        jac = equations.jacobian(u)
+        norms = [real @ a + imaginary @ b - 1.0, real @ b - imaginary @ a]
+        return np.concatenate([equations.values(u), jac @ a + w * b, jac @ b - w * a, norms])
+
+    z, residual = _newton(system, np.concatenate([u, real, imaginary, [eigenvalue.imag]]))
+    return z[: d + 1], float(z[-1]), residual
+
+
+def solve_branch_point(equations: Equations, u: np.ndarray) -> tuple[np.ndarray, float]:
+    """Branch point near u: f + beta psi = 0, psi^T [J, f_p] = 0, |psi| = 1.
+
+    An exact branch point has beta = 0; in a family that breaks it, beta is the size of the imperfection.
+
+    Parameters
+    ----------
+    equations : object
+        As for `solve_fold`, and ``matrix(u) -> (d, d + 1)``, the Jacobian with the derivative by p.
+    u : ndarray (d + 1,)
+        Guess.
+
+    Returns
+    -------
+    u : ndarray (d + 1,)
+    residual : float
+        Largest of |beta| and the entries of the equations.
+
+    Raises
+    ------
+    FloatingPointError
+        If Newton's method does not converge.
+
+    References
+    ----------
+    A. Griewank, G. W. Reddien, Characterization and computation of generalized turning points, SIAM J.
+    Numer. Anal. 21 (1984) 176, section 2.
+    """
+    d = len(u) - 1
+    guess = np.linalg.svd(equations.matrix(u).T)[2][-1]
+
+    def system(z: np.ndarray) -> np.ndarray:
+        u, beta, psi = z[: d + 1], z[d + 1], z[d + 2 :]
+        return np.concatenate(
+            [equations.values(u) + beta * psi, psi @ equations.matrix(u), [psi @ guess - 1.0]]
+        )
+
+    z, residual = _newton(system, np.concatenate([u, [0.0], guess]))
+    return z[: d + 1], max(residual, abs(float(z[d + 1])))
+
+
+def crossing_tangent(equations: Equations, u: np.ndarray, tangent: np.ndarray) -> np.ndarray | None:
+    """Direction of the other branch through a simple branch point.
+
+    The two directions are the zeros of the quadratic form psi^T D^2 F on the null space of [J, f_p].
+
+    Parameters
+    ----------
+    equations, u
+        As for `solve_branch_point`; u is the branch point.
+    tangent : ndarray (d + 1,)
+        Direction of the known branch.
+
+    Returns
+    -------
+    ndarray (d + 1,) or None
+        None where the form is definite: no other branch crosses.
+
+    References
+    ----------
+    H. B. Keller, Lectures on Numerical Methods in Bifurcation Problems, Springer 1987, section 5.26.
+    """
+    left, _, right = np.linalg.svd(equations.matrix(u))
+    psi, null = left[:, -1], right[-2:]
+    h = _EPS ** (1 / 3)
+    form = np.empty((2, 2))
+    for j in range(2):
+        change = equations.matrix(u + h * null[j]) - equations.matrix(u - h * null[j])
+        form[:, j] = null @ (psi @ change) / (2.0 * h)
+    values, axes = np.linalg.eigh((form + form.T) / 2.0)
+    if not values[0] < 0 < values[1]:
+        return None
+    along = axes @ np.array([np.sqrt(values[1]), np.sqrt(-values[0])])
+    across = axes @ np.array([np.sqrt(values[1]), -np.sqrt(-values[0])])
+    directions = [v @ null / np.linalg.norm(v) for v in (along, across)]
+    return min(directions, key=lambda v: abs(v @ tangent) / np.linalg.norm(tangent))
+
+
+def first_lyapunov_coefficient(field: VectorField, x: np.ndarray) -> float:
+    """First Lyapunov coefficient of a Hopf point.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field at the critical parameter.
+    x : ndarray (d,)
+        The equilibrium; the eigenvalues nearest the imaginary axis are taken as the critical pair.
+
+    Returns
+    -------
+    float
+        For an eigenvector of Euclidean length 1, in units of 1 / (state^2 time) over the frequency.
+
+    References
+    ----------
+    Yu. A. Kuznetsov, Elements of Applied Bifurcation Theory, 3rd ed., Springer 2004, eq. 5.39.
+    """
+    jac = field.jacobian(x)
+    omega, q, adjoint = _critical_pair(jac)
+
+    def derivative(*directions: np.ndarray) -> np.ndarray:
+        return field.directional(x, *directions)
+
+    mean = np.linalg.solve(jac, derivative(q, q.conj()))
+    second = np.linalg.solve(2j * omega * np.eye(len(x)) - jac, derivative(q, q))
+    total = derivative(q, q, q.conj()) - 2.0 * derivative(q, mean) + derivative(q.conj(), second)
+    return float(np.real(adjoint.conj() @ total) / (2.0 * omega))
+
+
+def _critical_pair(jac: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """Frequency, eigenvector q of i omega with |q| = 1, and adjoint eigenvector with <adjoint, q> = 1."""
+    values, vectors = np.linalg.eig(jac)
+    above = np.flatnonzero(values.imag > 0)
+    critical = above[np.argmin(abs(values[above].real))]
+    omega, q = values[critical].imag, vectors[:, critical]
+    left_values, left = np.linalg.eig(jac.T)
+    adjoint = left[:, np.argmin(abs(left_values + 1j * omega))]
+    return omega, q, adjoint / np.conj(adjoint.conj() @ q)
+
+
+def _newton(system: Callable[[np.ndarray], np.ndarray], z: np.ndarray) -> tuple[np.ndarray, float]:
+    """Solve a square system by Newton's method with central differences; raises FloatingPointError."""
+    previous = np.inf
+    for _ in range(_MAX_ITERATIONS):
+        h = _EPS ** (1 / 3) * np.maximum(1.0, np.abs(z))
+        changes = [system(z + step) - system(z - step) for step in np.diag(h)]
+        value = system(z)
+        try:
+            delta = np.linalg.solve(np.stack(changes, axis=1) / (2.0 * h), -value)
+        except np.linalg.LinAlgError as error:
+            raise FloatingPointError("singular") from error
+        z = z + delta
+        size = np.abs(delta).max() / max(1.0, np.abs(z).max())
+        # Differences leave the matrix with an error of 1e-10: below 1e-9 steps no longer shrink by much.
+        if size < 1e-13 or (size < 1e-9 and size > 0.1 * previous):
+            return z, float(np.abs(system(z)).max())
+        if not np.isfinite(size):
+            break
+        previous = size
+    raise FloatingPointError("not converged")

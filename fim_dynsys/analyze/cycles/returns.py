@@ -1,0 +1,140 @@
+"""Near returns of simulated trajectories to themselves: guesses of periodic orbits."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regions import Region
+from fim_dynsys.simulation.problem import Status
+from fim_dynsys.simulation.solution import integrate
+
+_SAMPLES_PER_UNIT = 10  # of the time scale: some sixty a turn, cubics between them find crossings to 1e-6
+_MOST_SAMPLES = 4000  # a tenth of a MB per trajectory, and still some sixty of the longest paths' loops
+_SCOUT_RTOL = 1e-6  # a guess for Newton's method needs no more
+ESCAPE = 100.0
+"""Multiples of the length scale; what goes further out is outside any box of interest too."""
+
+
+class Flight(NamedTuple):
+    """Trajectories over one window of time, those that stayed in the box and still move."""
+
+    rows: np.ndarray  # (k,), which of the starts
+    x: np.ndarray  # (k, m, d)
+    velocity: np.ndarray  # (k, m, d), along the direction of travel
+    step: float  # time between samples, positive
+    out_of_steps: bool
+
+    def path_length(self, i: int, length: np.ndarray) -> float:
+        """Length of the path of trajectory i, as a multiple of its largest extent along a state."""
+        speed = np.linalg.norm(self.velocity[i] / length, axis=1)
+        return float(speed.sum() * self.step / (np.ptp(self.x[i], axis=0) / length).max())
+
+
+class Return(NamedTuple):
+    """A trajectory's latest near return to where it ended."""
+
+    x: np.ndarray  # (d,), where it crossed the section through its end
+    period: float
+    gap: float  # distance from the end, relative to the size of the loop
+    size: float  # largest distance from the end during the loop, in length scales
+
+
+def fly(
+    field: VectorField, x: np.ndarray, direction: int, window: float, box: Region, max_steps: int
+) -> Flight:
+    """Integrate states for one window of time, forwards (direction 1) or backwards (-1).
+
+    Parameters
+    ----------
+    field : VectorField
+        The field.
+    x : ndarray (n, d)
+        Starts.
+    direction : {1, -1}
+        Direction of time.
+    window : float
+        Duration, positive.
+    box : Region
+        A trajectory that is sampled outside is given up.
+    max_steps : int
+        Steps a trajectory may take.
+
+    Returns
+    -------
+    Flight
+    """
+    n_samples = min(_MOST_SAMPLES, int(np.ceil(_SAMPLES_PER_UNIT * window / field.scales.time)))
+    t = direction * np.linspace(0.0, window, n_samples + 1)
+    solution = integrate([field], x, t, rtol=_SCOUT_RTOL, escape=ESCAPE, max_steps=max_steps)
+    rows = np.flatnonzero(solution.status == Status.SUCCESS)
+    rows = rows[box.contains(solution.x[rows]).all(axis=1)]
+    velocity = direction * field(solution.x[rows])
+    moving = np.linalg.norm(velocity[:, -1] / field.scales.speed, axis=1) > 10 * _SCOUT_RTOL
+    return Flight(
+        rows[moving],
+        solution.x[rows[moving]],
+        velocity[moving],
+        window / n_samples,
+        bool((solution.status == Status.MAX_STEPS).any()),
+    )
+
+
+def near_return(
+    x: np.ndarray, velocity: np.ndarray, step: float, length: np.ndarray, closest: float
+) -> Return | None:
+    """The latest return of one trajectory to its end, or None.
+
+    A return crosses the hyperplane through the end normal to the flow in the flow's direction, at most
+    `closest` times the size of the loop away from the end.
+
+    Parameters
+    ----------
+    x, velocity : ndarray (m, d)
+        Samples of one trajectory and its rate of change along them.
+    step : float
+        Time between samples.
+    length : ndarray (d,)
+        Unit of each state.
+    closest : float
+        Largest relative gap.
+
+    Returns
+    -------
+    Return or None
+    """
+    scaled, speed = x / length, velocity / length
+    end = scaled[-1]
+    away = np.linalg.norm(scaled - end, axis=1)
+    normal = speed[-1] / np.linalg.norm(speed[-1])
+    height, slope = (scaled - end) @ normal, speed @ normal * step
+    before = np.flatnonzero((height[:-2] < 0) & (height[1:-1] >= 0))
+    if not len(before):
+        return None
+    theta = _hermite_root(height[before], height[before + 1], slope[before], slope[before + 1])
+    ends = (scaled[before], scaled[before + 1], step * speed[before], step * speed[before + 1])
+    crossing = hermite(theta[:, None], *ends)
+    size = np.maximum.accumulate(away[::-1])[::-1][before]
+    gap = np.linalg.norm(crossing - end, axis=1) / size
+    near = np.flatnonzero(gap <= closest)
+    if not len(near):
+        return None
+    i = near[-1]
+    period = (len(x) - 1 - before[i] - theta[i]) * step
+    return Return(crossing[i] * length, float(period), float(gap[i]), float(size[i]))
+
+
+def hermite(theta: np.ndarray, x0: np.ndarray, x1: np.ndarray, v0: np.ndarray, v1: np.ndarray) -> np.ndarray:
+    """Cubic through values x0, x1 with slopes v0, v1 per unit of theta, at theta in [0, 1]."""
+    rest = 1.0 - theta
+    return rest**2 * ((1 + 2 * theta) * x0 + theta * v0) + theta**2 * ((1 + 2 * rest) * x1 - rest * v1)
+
+
+def _hermite_root(h0: np.ndarray, h1: np.ndarray, s0: np.ndarray, s1: np.ndarray) -> np.ndarray:
+    """Where the cubics rise through zero, by bisection: h0 < 0 <= h1."""
+    low, high = np.zeros(len(h0)), np.ones(len(h0))
+    for _ in range(40):
+        middle = (low + high) / 2
+        below = hermite(middle, h0, h1, s0, s1) < 0
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return high

@@ -1,0 +1,412 @@
+"""Multiple shooting: one periodic orbit corrected by Newton's method, and its Floquet multipliers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fim_dynsys.analyze.tangent import carry
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.simulation.solution import integrate
+
+RTOL = 1e-11
+"""Relative tolerance of every integration behind a corrected orbit."""
+CLOSED = 1e-8
+"""Largest defect of an accepted orbit, relative to the length scale."""
+_STAGNATION = 0.5  # a closed orbit whose defect is not halved has reached what the integration leaves
+_HALVINGS = 6  # a step of a 64th that does not help points nowhere
+_STRETCH = 4.0  # a step that changes the period more than this is none: near a fixed point it knows no bounds
+_FLATTEST = 1e-5  # a transition known to 1e-11 still has its smallest singular value to six digits
+_MOST_NODES = 512  # in the plane the shooting matrix is then 1,025 squared
+_SMALLEST_SINGULAR = 1e-9  # below it, relative, an orbit has a neighbour that is closed too
+
+
+@dataclass(frozen=True, eq=False)
+class Shot:
+    """One pass along the segments of an approximate periodic orbit.
+
+    Attributes
+    ----------
+    defect : ndarray (m, d)
+        End of each segment less the next node, in units of the state.
+    transition : ndarray (m, d, d)
+        Derivative of the end of each segment by its start, with both in units of the length scale.
+    velocity : ndarray (m, d)
+        Field at the end of each segment.
+    divergence : float
+        Integral of the field's divergence along all segments.
+    failed : bool
+        Whether a segment could not be integrated.
+    """
+
+    defect: np.ndarray
+    transition: np.ndarray
+    velocity: np.ndarray
+    divergence: float
+    failed: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Orbit:
+    """A periodic orbit as a chain of nodes at equal intervals of time.
+
+    Attributes
+    ----------
+    x : ndarray (d,)
+        The first node.
+    period : float
+        Period, positive.
+    nodes : ndarray (m, d)
+        States at times 0, period / m, ..., period (m - 1) / m.
+    residual : float
+        Largest defect between segments, relative to the length scale.
+    converged : bool
+        Whether the residual is at most `CLOSED`.
+    step : float
+        Largest change that the last iteration made to a node, relative to the length scale.
+    iterations : int
+        Newton iterations.
+    shot : Shot
+        The last pass, linearised about these nodes.
+    length : ndarray (d,)
+        The length scale.
+    """
+
+    x: np.ndarray
+    period: float
+    nodes: np.ndarray
+    residual: float
+    converged: bool
+    step: float
+    iterations: int
+    shot: Shot
+    length: np.ndarray
+
+    @property
+    def monodromy(self) -> np.ndarray:
+        """Derivative of the return of `x` by `x`, ``(d, d)``, in units of the state."""
+        product = np.eye(len(self.x))
+        for transition in self.shot.transition:
+            product = transition @ product
+        return product * (self.length[:, None] / self.length)
+
+
+def shoot(
+    field: VectorField, nodes: np.ndarray, period: float, length: np.ndarray, rtol: float = RTOL
+) -> Shot:
+    """Carry every node of a closed chain for its share of the period.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field.
+    nodes : ndarray (m, d)
+        States at equal intervals of time.
+    period : float
+        Time once round.
+    length : ndarray (d,)
+        Unit of each state.
+    rtol : float
+        Relative tolerance of the integration.
+
+    Returns
+    -------
+    Shot
+    """
+    m, d = nodes.shape
+    start = np.broadcast_to(np.eye(d), (m, d, d))
+    end = carry(field, nodes, start, period / m, length, rtol)
+    return Shot(
+        end.x - np.roll(nodes, -1, axis=0),
+        end.vectors,
+        field(end.x),
+        float(end.divergence.sum()),
+        bool(end.failed.any() or not np.isfinite(end.vectors).all()),
+    )
+
+
+def correct_orbit(
+    field: VectorField,
+    nodes: np.ndarray,
+    period: float,
+    length: np.ndarray | None = None,
+    max_iterations: int = 20,
+) -> Orbit:
+    """Correct an approximate periodic orbit by Newton's method on multiple shooting.
+
+    Unknown are all nodes and the period; the first node stays in the hyperplane through its first guess
+    normal to the flow. Where the orbit is one of a family, the correction of least norm is taken, so that
+    the nearest member is found.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field.
+    nodes : ndarray (m, d)
+        Guess at equal intervals of time. One node is single shooting; with more of them, stiff and strongly
+        unstable orbits are no harder than others.
+    period : float
+        Guess of the period, positive.
+    length : ndarray (d,), optional
+        Unit of each state, to which tolerances are relative; default the field's length scale.
+    max_iterations : int
+        Largest number of iterations.
+
+    Returns
+    -------
+    Orbit
+        The last of the iterates, each closer than the one before; check `converged`.
+
+    References
+    ----------
+    R. Seydel: Practical Bifurcation and Stability Analysis, 3rd ed., Springer 2010, sections 7.1 to 7.5.
+    """
+    length = field.scales.length if length is None else length
+    nodes, period = np.array(nodes, dtype=float), float(period)
+    normal = field(nodes[0]) / length
+    normal /= np.linalg.norm(normal)
+    shot = shoot(field, nodes, period, length)
+    residual, step, iterations = _worst(shot, length), np.inf, 0
+    while np.isfinite(residual) and iterations < max_iterations:
+        iterations += 1
+        better = _damped_step(field, nodes, period, shot, normal, length)
+        if better is None:
+            break
+        step = float(np.abs((better[0] - nodes) / length).max())
+        nodes, period, shot = better
+        before, residual = residual, _worst(shot, length)
+        if residual <= CLOSED and residual >= _STAGNATION * before:
+            break
+    return Orbit(nodes[0], period, nodes, residual, residual <= CLOSED, step, iterations, shot, length)
+
+
+def _worst(shot: Shot, length: np.ndarray) -> float:
+    return np.inf if shot.failed else float(np.abs(shot.defect / length).max())
+
+
+def _damped_step(
+    field: VectorField, nodes: np.ndarray, period: float, shot: Shot, normal: np.ndarray, length: np.ndarray
+) -> tuple[np.ndarray, float, Shot] | None:
+    """The full Newton step or the longest of its halves that leaves a smaller defect; None if none does."""
+    step, change = _newton_step(shot, normal, period, length)
+    for _ in range(_HALVINGS):
+        trial, time = nodes + step, period + change
+        if np.isfinite(trial).all() and period / _STRETCH < time < period * _STRETCH:
+            better = shoot(field, trial, time, length)
+            if _worst(better, length) < _worst(shot, length):
+                return trial, time, better
+        step, change = step / 2, change / 2
+    return None
+
+
+def refined(field: VectorField, orbit: Orbit) -> Orbit:
+    """The same orbit on so many nodes that no segment contracts beyond what its transition can tell.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field.
+    orbit : Orbit
+        From `correct_orbit`.
+
+    Returns
+    -------
+    Orbit
+    """
+    while len(orbit.nodes) < _MOST_NODES and orbit.converged and _flattest(orbit.shot) < _FLATTEST:
+        nodes = trace_orbit(field, orbit, 2 * len(orbit.nodes))[:-1]
+        finer = correct_orbit(field, nodes, orbit.period, orbit.length, max_iterations=3)
+        orbit = replace(finer, iterations=orbit.iterations + finer.iterations)
+    return orbit
+
+
+def _flattest(shot: Shot) -> float:
+    return np.linalg.svd(shot.transition, compute_uv=False).min()
+
+
+def shooting_matrix(shot: Shot, normal: np.ndarray, length: np.ndarray) -> np.ndarray:
+    """Derivative of all defects and of the phase condition by all nodes and the period, scaled by length.
+
+    Parameters
+    ----------
+    shot : Shot
+        The pass to linearise.
+    normal : ndarray (d,)
+        Unit normal of the hyperplane that holds the first node, in units of length.
+    length : ndarray (d,)
+        Unit of each state.
+
+    Returns
+    -------
+    ndarray (m d + 1, m d + 1)
+        Rows: defects segment by segment, phase; columns: nodes one by one, time per segment.
+    """
+    m, d, _ = shot.transition.shape
+    matrix = np.zeros((m * d + 1, m * d + 1))
+    for k in range(m):
+        rows, after = slice(k * d, (k + 1) * d), (k + 1) % m
+        matrix[rows, k * d : (k + 1) * d] += shot.transition[k]
+        matrix[rows, after * d : (after + 1) * d] -= np.eye(d)
+        matrix[rows, -1] = shot.velocity[k] / length
+    matrix[-1, :d] = normal
+    return matrix
+
+
+def _newton_step(
+    shot: Shot, normal: np.ndarray, period: float, length: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """Changes of the nodes ``(m, d)`` and of the period."""
+    m, d = shot.defect.shape
+    # Time per segment is measured in whole periods, so that its column is as large as the others.
+    matrix = shooting_matrix(shot, normal, length)
+    matrix[:, -1] *= period
+    right = np.append(-(shot.defect / length).ravel(), 0.0)
+    solution = np.linalg.lstsq(matrix, right, rcond=_SMALLEST_SINGULAR)[0]
+    return solution[:-1].reshape(m, d) * length, solution[-1] * period * m
+
+
+# -------------------------------------------------------------------- Floquet multipliers
+
+
+@dataclass(frozen=True, eq=False)
+class Floquet:
+    """Floquet multipliers of a periodic orbit.
+
+    Attributes
+    ----------
+    multipliers : ndarray (d,) complex
+        Trivial one first, then by falling modulus; 0 where one is too small for a floating point number.
+    log_moduli : ndarray (d,)
+        Their logarithms of modulus, finite all the same.
+    trivial_error : float
+        |mu - 1| of the multiplier that should be 1.
+    liouville_error : float
+        Difference between the sum of the logarithms and the integral of the divergence over a period.
+    """
+
+    multipliers: np.ndarray
+    log_moduli: np.ndarray
+    trivial_error: float
+    liouville_error: float
+
+
+def floquet(field: VectorField, orbit: Orbit) -> Floquet:
+    """Floquet multipliers of a corrected orbit, with two checks.
+
+    At each node the flow's direction is split off, which leaves the multiplier 1; the others are eigenvalues
+    of the product of the transversal blocks, found by repeated QR decompositions along the orbit, so that
+    the smallest is as accurate, relative to itself, as the largest.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field.
+    orbit : Orbit
+        From `correct_orbit`.
+
+    Returns
+    -------
+    Floquet
+
+    References
+    ----------
+    K. Lust: Improved numerical Floquet multipliers, Int. J. Bifurcation and Chaos 11 (2001) 2389.
+    """
+    flow = field(orbit.nodes) / orbit.length
+    speed = np.linalg.norm(flow, axis=1)
+    bases = np.linalg.qr(flow[:, :, None], mode="complete").Q
+    bases[:, :, 0] = flow / speed[:, None]
+    moved = np.swapaxes(np.roll(bases, -1, axis=0), 1, 2) @ orbit.shot.transition @ bases
+    along = np.sum(np.log(np.abs(moved[:, 0, 0])))
+    values, logs = product_eigenvalues(moved[:, 1:, 1:])
+    order = np.argsort(-logs, kind="stable")
+    log_moduli = np.concatenate([[along], logs[order]])
+    return Floquet(
+        np.concatenate([[np.exp(along)], values[order]]),
+        log_moduli,
+        float(abs(np.expm1(along))),
+        float(abs(log_moduli.sum() - orbit.shot.divergence)),
+    )
+
+
+_SWEEPS = 30  # moduli of ratio 0.4 are then told apart to rounding, closer ones stay in one block
+_SPLIT = 1e-12  # below the diagonal, of entries up to 1: beneath what the integration leaves
+
+
+def product_eigenvalues(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of the product of square matrices, the last factor leftmost, without multiplying them.
+
+    Parameters
+    ----------
+    factors : ndarray (m, n, n)
+        Applied in this order.
+
+    Returns
+    -------
+    values : ndarray (n,) complex
+        Eigenvalues, 0 where they underflow.
+    log_moduli : ndarray (n,)
+        Logarithms of their moduli.
+    """
+    n = factors.shape[1]
+    basis = np.eye(n)
+    for _ in range(_SWEEPS):
+        start, triangles = basis, []
+        for factor in factors:
+            basis, triangle = np.linalg.qr(factor @ basis)
+            triangles.append(triangle)
+    turn = start.T @ basis
+    values, logs = np.zeros(n, dtype=complex), np.full(n, -np.inf)
+    for block in _blocks(turn):
+        values[block], logs[block] = _block_eigenvalues(turn, triangles, block)
+    return values, logs
+
+
+def _blocks(turn: np.ndarray) -> Iterator[slice]:
+    """Runs of indices that the sweeps have not separated: what is left below the diagonal tells."""
+    n, first = len(turn), 0
+    for i in range(1, n + 1):
+        if i == n or np.abs(turn[i:, :i]).max() < _SPLIT:
+            yield slice(first, i)
+            first = i
+
+
+def _block_eigenvalues(
+    turn: np.ndarray, triangles: Sequence[np.ndarray], block: slice
+) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of a diagonal block of ``turn @ product of triangles``, and the logs of their moduli."""
+    product, shift = np.eye(block.stop - block.start), 0.0
+    for triangle in triangles:
+        product = triangle[block, block] @ product
+        size = np.abs(product).max()
+        if not size > 0:
+            return np.zeros(len(product)), np.full(len(product), -np.inf)
+        product, shift = product / size, shift + np.log(size)
+    values = np.linalg.eigvals(turn[block, block] @ product)
+    with np.errstate(divide="ignore"):
+        logs = np.log(np.abs(values)) + shift
+    return values * np.exp(shift), logs
+
+
+def trace_orbit(field: VectorField, orbit: Orbit, n: int) -> np.ndarray:
+    """States at `n` + 1 equal intervals of time once round, the last one close to the first.
+
+    Every segment is integrated from its own node, so that an unstable orbit is traced as well as another.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field.
+    orbit : Orbit
+        From `correct_orbit`.
+    n : int
+        Number of intervals, a multiple of the number of nodes.
+
+    Returns
+    -------
+    ndarray (n + 1, d)
+    """
+    m, d = orbit.nodes.shape
+    share = np.linspace(0.0, orbit.period / m, n // m + 1)
+    x = integrate([field], orbit.nodes, share, rtol=RTOL, atol=RTOL * orbit.length).x
+    return np.concatenate([x[:, :-1].reshape(-1, d), x[-1:, -1]])

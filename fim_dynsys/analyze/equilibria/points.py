@@ -1,0 +1,418 @@
+"""Fixed points of a vector field in a region: zeros, slow points, kinds, and a check that none was missed."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from fim_dynsys.analyze.equilibria.balance import Balance, Checker, IndexCheck
+from fim_dynsys.analyze.equilibria.kinds import Kind, classify, eigen, eigenvalue_errors
+from fim_dynsys.analyze.equilibria.newton import REFINED_ROWS, ROOT_RESIDUAL, Meter, Refined, minima, refine
+from fim_dynsys.analyze.equilibria.seeding import starting_points
+from fim_dynsys.analyze.results import (
+    SUPPORTED,
+    Effort,
+    FieldLike,
+    RegionLike,
+    Result,
+    Table,
+    Variables,
+    labels,
+    resolve_region,
+    scales_within,
+    unwrap,
+    with_steps,
+)
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regions import Region
+
+# Iterates may go this far beyond the region, as a share of its size; zeros there serve the index check.
+_BEYOND = 0.1
+_ROUNDING = 1e-8  # a zero is known to about this share of the region where it is of second order: sqrt(eps)
+_EDGE = 1e-6  # a zero so near the boundary may be on either side of it: a hundred times that share
+# Zeros of second order end as far apart as they are known, 1e-8 of a length; simple ones at 1e-15. Of higher
+# order the step still to go tells how far: it shrinks by a constant factor a round, (1 - 1/p) for order p, so
+# that up to ten such steps remain for p <= 10, and never more than a hundredth of a length.
+_MERGED = 1e-6
+_STEPS_LEFT, _LONGEST_STEP = 10.0, 1e-3
+# Where the Jacobian is so nearly singular, the index is not the sign of its determinant but measured.
+_SINGULAR = 1e-6
+# Along a direction without slope, an isolated zero attracts from this distance, one among many does not.
+_PROBE = 1e-2
+# A continuum of zeros is shown, not sampled: a few points that a table holds, well apart in the region.
+_SPACING = 0.1
+_MOST_REPRESENTATIVES = 16
+_MOST_MINIMA = 64  # polishing costs some 8 (4 d + 2) points each: in the plane 5,000 of the budget in all
+_ROUNDS = 4  # each with four times the starts of the one before, 64 to 4,096
+
+
+class PointStatus(StrEnum):
+    """How a fixed point was established."""
+
+    ISOLATED = "isolated"
+    """A zero with no other nearby."""
+    NOT_ISOLATED = "not isolated"
+    """One of a continuum of zeros, of which a few are listed."""
+    ON_EDGE = "on the edge"
+    """An isolated zero on the boundary of the region."""
+    MINIMUM = "minimum"
+    """No zero: a local minimum of |f|."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FixedPoints(Result):
+    """Fixed points found in a region: zeros first, supported ones before others, then by coordinates.
+
+    Attributes
+    ----------
+    x : ndarray (n, d)
+        Positions.
+    eigenvalues : ndarray (n, d) of complex
+        Of the Jacobian, by falling real part.
+    eigenvalue_errors : ndarray (n, d) of complex, or None
+        First-order standard errors of their real and imaginary parts; None for a field without a spread.
+    kind : ndarray (n,) of Kind
+        What they are.
+    status : ndarray (n,) of PointStatus
+        How they were established.
+    residual : ndarray (n,)
+        |f| in units of the field's speed.
+    support : ndarray (n,)
+        Support by the data, see `VectorField.support`.
+    index : ndarray (n,)
+        Topological index: the sign of det J, for zeros of higher order the degree round them; NaN where
+        unknown and for slow points.
+    index_check : IndexCheck
+        Whether the indices add up to the degree on the boundary; a mismatch means that zeros were missed.
+    balance : Balance
+        The two sums, and the box they refer to.
+    region : Region
+        Where they were sought.
+    non_finite : int
+        Starting points at which the field was not finite.
+    """
+
+    drawn_by = "fim_dynsys.plot.objects:fixed_points"
+
+    x: np.ndarray
+    eigenvalues: np.ndarray
+    eigenvalue_errors: np.ndarray | None
+    kind: np.ndarray
+    status: np.ndarray
+    residual: np.ndarray
+    support: np.ndarray
+    index: np.ndarray
+    balance: Balance
+    region: Region
+    non_finite: int
+
+    @property
+    def index_check(self) -> IndexCheck:
+        """Whether the indices of the zeros add up to the degree on the boundary."""
+        return self.balance.check
+
+    @property
+    def is_root(self) -> np.ndarray:
+        """Which points are zeros of the field rather than slow points, (n,) of bool."""
+        return np.array([status is not PointStatus.MINIMUM for status in self.status], dtype=bool)
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def _rows(self) -> Table:
+        columns = [*self.state_names, "kind", "eigenvalues", "residual", "support", "index", "status"]
+        rows = zip(
+            np.where(np.abs(self.x) > 1e-12 * self.region.size, self.x, 0.0),
+            self.kind,
+            self._spectra(),
+            self.residual,
+            self.support,
+            self.index,
+            self.status,
+            strict=True,
+        )
+        return columns, [[*x, *rest] for x, *rest in rows]
+
+    def _spectra(self) -> list:
+        if self.eigenvalue_errors is None:
+            return list(self.eigenvalues)
+        pairs = zip(self.eigenvalues, self.eigenvalue_errors, strict=True)
+        return [", ".join(f"{v:.4g} ± {e.real:.2g}" for v, e in zip(*pair, strict=True)) for pair in pairs]
+
+    def _headline(self) -> str:
+        counts = {status: sum(status is s for s in self.status) for status in PointStatus}
+        isolated = counts[PointStatus.ISOLATED] + counts[PointStatus.ON_EDGE]
+        slow, shown = counts[PointStatus.MINIMUM], counts[PointStatus.NOT_ISOLATED]
+        outside = int((self.support < SUPPORTED).sum())
+        parts = [f"{isolated} fixed point{'s' * (isolated != 1)}"]
+        parts += [f"a continuum of zeros ({shown} shown)"] if shown else []
+        parts += [f"{slow} slow point{'s' * (slow != 1)}"] if slow else []
+        parts += [f"{outside} of all outside the data's support"] if outside else []
+        return f"{', '.join(parts)} in {self.region}"
+
+    def _notes(self) -> list[str]:
+        balance = self.balance
+        text = f"index check {balance.check}"
+        if balance.check is IndexCheck.NOT_RUN:
+            text += f": {balance.reason}"
+        else:
+            text += f": {balance.boundary} on the boundary, {balance.found} found"
+        lost = [f"the field was not finite at {self.non_finite} of the seeds"] if self.non_finite else []
+        return [text, *lost, str(self.effort)]
+
+    def _variables(self) -> Variables:
+        point = ("fixed_point",)
+        errors = {} if self.eigenvalue_errors is None else {"eigenvalue_error": self.eigenvalue_errors}
+        by_mode = {"eigenvalue": self.eigenvalues, **errors}
+        by_point = {name: getattr(self, name) for name in ("kind", "status", "residual", "support", "index")}
+        return {
+            "x": (("fixed_point", "state"), self.x),
+            **{name: (("fixed_point", "mode"), value) for name, value in by_mode.items()},
+            **{name: (point, value) for name, value in by_point.items()},
+            "index_check": ((), np.array(self.index_check.value)),
+        }
+
+
+def fixed_points(
+    field: FieldLike,
+    region: RegionLike | None = None,
+    *,
+    n_seeds: int | None = None,
+    budget: int = 200_000,
+    slow: float = 0.05,
+    seed: int = 0,
+) -> FixedPoints:
+    """Find the fixed points of a field in a region.
+
+    Damped Newton iterations run at once from scrambled Sobol points, observed states, and (in one to three
+    dimensions) every small cell in which all components of the field may vanish. The zeros are merged and
+    their topological indices compared with the degree of the field on the region's boundary; where the two
+    differ, the parts of the region that contradict are searched again. A pair of zeros with opposite indices
+    can be missed without a mismatch, and from four dimensions on there is no check.
+
+    Parameters
+    ----------
+    field : VectorField or fitted model
+        What to analyse.
+    region : Region, dict or pairs, optional
+        Where to search; default the box of the field's data widened by 10 % on each side. Its boundary
+        belongs to it.
+    n_seeds : int, optional
+        Number of Sobol points; default 64 per dimension, from four dimensions on 256.
+    budget : int
+        Largest number of points at which the field or its Jacobian is evaluated.
+    slow : float
+        Minima of |f| that are no zeros count as slow points up to this share of the field's speed; 0 for
+        none.
+    seed : int
+        Of the Sobol points.
+
+    Returns
+    -------
+    FixedPoints
+
+    Raises
+    ------
+    TypeError, ValueError
+        For something that has no field, a model that is not fitted, a region that does not fit, or none where
+        the field has no data.
+
+    References
+    ----------
+    Golub and Sussillo, J. Open Source Softw. 3 (2018) 1003: slow points and zeros of learned fields.
+    Strogatz, Nonlinear Dynamics and Chaos, section 6.8: index theory.
+
+    Examples
+    --------
+    >>> from fim_dynsys import CallableField
+    >>> logistic = CallableField(lambda x: x * (1 - x), dim=1)
+    >>> found = fixed_points(logistic, [(-0.5, 2.0)])
+    >>> found.x.round(12).ravel().tolist(), [kind.value for kind in found.kind]
+    ([0.0, 1.0], ['unstable node', 'stable node'])
+    """
+    field = unwrap(field, "fixed_points")
+    region = resolve_region(field, region, "fixed_points")
+    given = {"n_seeds": 1 if n_seeds is None else n_seeds, "budget": budget}
+    for name, value in given.items():
+        if value < 1:
+            raise ValueError(f"fixed_points: expected {name} >= 1, got {value}.")
+    if slow < 0:
+        raise ValueError(f"fixed_points: expected slow >= 0, a share of the field's speed, got {slow}.")
+    search = _Search(field, region, budget)
+    search.run(n_seeds, seed)
+    return search.result(slow)
+
+
+class _Search:
+    """The zeros and minima known so far, in a region and a little beyond it."""
+
+    def __init__(self, field: VectorField, region: Region, budget: int) -> None:
+        self.given = field
+        self.scales = scales_within(field, region)
+        self.field, self.region = with_steps(field, self.scales), region
+        self.meter = Meter(self.field, budget)
+        self.around = region.widened(_BEYOND)
+        self.checker = Checker(self.meter, region, self.scales)
+        self.seeds = self.iterations = self.non_finite = 0
+        d = field.dim
+        self.roots = Refined(np.empty((0, d)), np.empty(0), np.empty(0), np.empty(0), np.empty(0, dtype=int))
+        self.stalled = self.roots
+        self.index = np.empty(0)
+        self.isolated = np.empty(0, dtype=bool)
+
+    def run(self, n_seeds: int | None, seed: int) -> None:
+        self.refine(starting_points(self.meter, self.region, n_seeds, seed))
+        self.balance = self.checker.balance(self.roots.x, self.measure())
+        for attempt in range(_ROUNDS):
+            if self.balance.check is not IndexCheck.MISMATCH or self.meter.exhausted:
+                break
+            starts = self.checker.where_missed(self.balance.box, self.roots.x, self.index, seed + 1 + attempt)
+            more = self.region.sobol(4 ** (attempt + 1) * 16, seed + 1 + attempt)
+            self.refine(np.concatenate([starts, more]))
+            self.balance = self.checker.balance(self.roots.x, self.measure())
+
+    def refine(self, starts: np.ndarray) -> None:
+        """Add what is reached from more starting points."""
+        self.seeds += len(starts)
+        ended = refine(self.meter, starts, self.scales, self.around)
+        self.non_finite += ended.non_finite
+        self.iterations += ended.iterations
+        self.roots = self._distinct(_joined(self.roots, ended[ended.is_root]))
+        self.stalled = _joined(self.stalled, ended[~ended.is_root & self.region.contains(ended.x)])
+
+    def _distinct(self, roots: Refined) -> Refined:
+        """One of each group of zeros that lie within their own errors, that of least residual."""
+        z = roots.x / self.scales.length
+        kept = np.empty(0, dtype=int)
+        for i in np.argsort(roots.residual, kind="stable"):
+            gap = np.linalg.norm(z[kept] - z[i], axis=1)
+            same = gap <= _MERGED + _STEPS_LEFT * np.minimum(_LONGEST_STEP, roots.step[kept] + roots.step[i])
+            flat = kept[(gap <= _PROBE / 2) & (roots.slope[kept] <= _SINGULAR)]
+            if same.any() or (
+                roots.slope[i] <= _SINGULAR and self._vanishes_between(roots.x[i], roots.x[flat])
+            ):
+                continue
+            kept = np.append(kept, i)
+        return roots[kept]
+
+    def _vanishes_between(self, x: np.ndarray, others: np.ndarray) -> bool:
+        """Whether f is as good as zero halfway to another zero of higher order: then the two are one."""
+        if not len(others) or not self.meter.affords(len(others)):
+            return False
+        residual = np.linalg.norm(self.meter.rhs((x + others) / 2) / self.scales.speed, axis=1)
+        return bool((residual <= ROOT_RESIDUAL).any())
+
+    def measure(self) -> np.ndarray:
+        """Indices of the zeros; those that are not isolated have none."""
+        x = self.roots.x
+        self.index, self.isolated = np.full(len(x), np.nan), np.ones(len(x), dtype=bool)
+        if not len(x) or not self.meter.affords(len(x)):
+            return self.index
+        jac = self.meter.jacobian(x) * (self.scales.length / self.scales.speed[:, None])
+        self.index = np.linalg.slogdet(jac)[0]
+        singular = np.flatnonzero(self.roots.slope <= _SINGULAR)
+        if len(singular):
+            self.isolated[singular] = self._are_isolated(x[singular], jac[singular])
+        for i in singular:
+            alone = self.isolated[i]
+            self.index[i] = self.checker.local_index(x[i], np.delete(x, i, axis=0)) if alone else np.nan
+        return self.index
+
+    def _are_isolated(self, x: np.ndarray, jac: np.ndarray) -> np.ndarray:
+        """Whether Newton's method returns to each zero from both sides along its direction of least slope."""
+        flat = np.linalg.svd(jac)[2][:, -1] * self.scales.length
+        starts = np.concatenate([x + _PROBE * flat, x - _PROBE * flat])
+        back = refine(self.meter, starts, self.scales, self.around)
+        came_from = back.origin % len(x)
+        moved = np.linalg.norm((back.x - x[came_from]) / self.scales.length, axis=1)
+        alone = np.ones(len(x), dtype=bool)
+        alone[came_from[back.is_root & (moved > _PROBE / 2)]] = False
+        return alone
+
+    def slow_points(self, slow: float) -> tuple[np.ndarray, np.ndarray]:
+        """Strict minima of |f| in the region, up to `slow`, and |f| there."""
+        starts = self.stalled[self.stalled.residual <= 2.0 * slow]
+        starts = starts.x[self._apart(starts.x, starts.residual, _PROBE)][:_MOST_MINIMA]
+        x = minima(self.meter, starts, self.scales)
+        x = x[self.region.contains(x)]
+        x = x[: max(0, self.meter.budget - self.meter.points)]
+        residual = np.linalg.norm(self.meter.rhs(x) / self.scales.speed, axis=1)
+        x, residual = x[residual <= slow], residual[residual <= slow]
+        x, residual = (values[self._apart(x, residual, _PROBE / 10)] for values in (x, residual))
+        gaps = np.linalg.norm((x[:, None] - self.roots.x) / self.scales.length, axis=2)
+        genuine = gaps.min(axis=1, initial=np.inf) > _PROBE
+        return x[genuine], residual[genuine]
+
+    def _apart(self, x: np.ndarray, residual: np.ndarray, distance: float) -> np.ndarray:
+        """Indices of points, by rising residual, that keep a distance in lengths."""
+        kept = np.empty(0, dtype=int)
+        z = x / self.scales.length
+        for i in np.argsort(residual, kind="stable"):
+            if not (np.linalg.norm(z[kept] - z[i], axis=1) <= distance).any():
+                kept = np.append(kept, i)
+        return kept
+
+    def result(self, slow: float) -> FixedPoints:
+        roots, how = self._inside()
+        still, speed = self.slow_points(slow)
+        x = np.concatenate([self.roots.x[roots], still])
+        residual = np.concatenate([self.roots.residual[roots], speed])
+        status = np.array([*how, *[PointStatus.MINIMUM] * len(still)], dtype=object)
+        index = np.concatenate([self.index[roots], np.full(len(still), np.nan)])
+        support = self.given.support(x)
+        minimum = np.array([s is PointStatus.MINIMUM for s in status], dtype=bool)
+        order = np.lexsort((*(x / self.scales.length).round(6).T[::-1], support < SUPPORTED, minimum))
+        x, residual, status, index = x[order], residual[order], status[order], index[order]
+        jac = self.field.jacobian(x)
+        values, _, _ = eigen(jac, self.scales.length)
+        errors = eigenvalue_errors(self.given, x, self.scales)
+        singular = np.concatenate([self.roots.slope[roots] <= _SINGULAR, np.zeros(len(still), dtype=bool)])
+        kind = classify(values, errors, singular[order], 1.0 / self.scales.time)
+        kind[minimum[order]] = Kind.SLOW
+        return FixedPoints(
+            x=x,
+            eigenvalues=values,
+            eigenvalue_errors=errors,
+            kind=kind,
+            status=status,
+            residual=residual,
+            support=support[order],
+            index=index,
+            balance=self.balance,
+            region=self.region,
+            non_finite=self.non_finite,
+            effort=Effort(
+                self.seeds, self.iterations, self.meter.points, self.meter.budget, self.meter.exhausted
+            ),
+            **labels(self.given),
+        )
+
+    def _inside(self) -> tuple[np.ndarray, list[PointStatus]]:
+        """Which zeros lie in the closed region, a few of each continuum, and their statuses."""
+        unit = (self.roots.x - self.region.low) / self.region.size
+        outside = np.maximum(-unit, unit - 1.0).max(axis=1, initial=-np.inf)
+        inside = np.flatnonzero(outside <= _ROUNDING)
+        isolated = inside[self.isolated[inside]]
+        many = inside[~self.isolated[inside]]
+        spread = many[_spaced(unit[many])]
+        on_edge = np.abs(outside[isolated]) <= _EDGE
+        status = [PointStatus.ON_EDGE if edge else PointStatus.ISOLATED for edge in on_edge]
+        return np.concatenate([isolated, spread]), status + [PointStatus.NOT_ISOLATED] * len(spread)
+
+
+def _joined(a: Refined, b: Refined) -> Refined:
+    both = ((name, getattr(a, name), getattr(b, name)) for name in REFINED_ROWS)
+    rows: dict[str, Any] = {name: np.concatenate(pair) for name, *pair in both}
+    return Refined(**rows, iterations=max(a.iterations, b.iterations))
+
+
+def _spaced(unit: np.ndarray) -> np.ndarray:
+    """Indices of a few points of the unit cube that keep their distance, in order of their coordinates."""
+    kept: list[int] = []
+    for i in np.lexsort(unit.T):
+        if len(kept) < _MOST_REPRESENTATIVES and all(
+            np.abs(unit[i] - unit[k]).max() > _SPACING for k in kept
+        ):
+            kept.append(i)
+    return np.array(kept, dtype=int)

@@ -1,0 +1,1 @@
+"""Curves and sets of state space: nullclines, invariant manifolds, basins of attraction."""

@@ -1,0 +1,383 @@
+"""Basins of attraction: where the trajectories from a grid and from a random sample of states end."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fim_dynsys.analyze.cycles.periodic import search_cycles
+from fim_dynsys.analyze.cycles.returns import ESCAPE
+from fim_dynsys.analyze.equilibria.points import fixed_points
+from fim_dynsys.analyze.phase_space.capture import (
+    Attractor,
+    AttractorKind,
+    Sink,
+    Trap,
+    Tube,
+    recurrent_sets,
+)
+from fim_dynsys.analyze.results import (
+    SUPPORTED,
+    Effort,
+    FieldLike,
+    RegionLike,
+    Result,
+    Table,
+    Variables,
+    labels,
+    resolve_region,
+    unwrap,
+)
+from fim_dynsys.analyze.tangent import STAGES, CountedField
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regions import Region
+from fim_dynsys.simulation.problem import Status
+from fim_dynsys.simulation.solution import integrate
+
+_RTOL = 1e-6  # labels change at the boundaries alone, by far less than a pixel
+_MARGIN = 1.0  # a trajectory may leave the region by this share of its size on each side, and come back
+# Time scales. Short at first, as most trajectories are soon in a trap; long later, as each start costs steps.
+_WINDOW, _GROWTH, _LONGEST_WINDOW = 4.0, 1.5, 50.0
+_LONGEST = 500.0  # time scales: what contracts at a hundredth of the field's rate has lost e^-5
+_LONGEST_TURNS = 20.0  # periods of the slowest cycle, if that is longer
+_SAMPLES = 8  # of a window
+_LASTING = 20.0  # time scales that a trajectory must stay in a recurrent set's cells
+_BLOCK = 4096  # rows integrated together: their stages fit the processor's cache
+_RECURRENT_AFTER = 100.0  # time scales
+_RECURRENT_WINDOWS = (200.0, 1000.0)  # the second only where the first shows nothing, as on a slow torus
+_RECURRENT_SAMPLES = 10  # per time scale
+_RECURRENT_ROWS = 32
+# Stable cycles alone are wanted, to which trajectories come as close as one likes.
+_CYCLE_SEEDS, _CYCLE_BUDGET, _CYCLE_GAP = 32, 1_000_000, 1e-3
+
+
+class BasinLabel(IntEnum):
+    """What a label below zero says of a trajectory; the others are numbers of attractors."""
+
+    LEFT_REGION = -1
+    """It went further from the region than the region's own size."""
+    LEFT_SUPPORT = -2
+    """It came where no data back the field, and staying where they do was asked for."""
+    UNDECIDED = -3
+    """It reached no known attractor in the time allowed, or could not be followed."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Basins(Result):
+    """Basins of attraction on a plane section of a region.
+
+    Attributes
+    ----------
+    labels : ndarray (n, n) or (n,) of int
+        Number of the attractor that each grid point leads to, or a `BasinLabel`; the first axis is that of
+        the first coordinate.
+    axes : tuple of ndarray (n,)
+        Values of the coordinates.
+    coordinates : tuple of int
+        Numbers of the states that vary.
+    at : ndarray (d,)
+        Values of the others.
+    attractors : tuple of Attractor
+        What the labels count.
+    support : ndarray, as labels
+        Smallest support sampled along each trajectory.
+    fractions : ndarray (k + 3,)
+        Share of the region's volume that leads to each attractor, and then to the three special labels, so
+        that ``fractions[label]`` is right for these too.
+    errors : ndarray (k + 3,)
+        Binomial standard errors of the shares, never zero.
+    n_sample : int
+        Number of states behind the shares.
+    region : Region
+        The region.
+    """
+
+    drawn_by = "fim_dynsys.plot.basin:basin_image"
+
+    labels: np.ndarray
+    axes: tuple
+    coordinates: tuple
+    at: np.ndarray
+    attractors: tuple
+    support: np.ndarray
+    fractions: np.ndarray
+    errors: np.ndarray
+    n_sample: int
+    region: Region
+
+    def _headline(self) -> str:
+        return f"Basins of {len(self.attractors)} attractors in {self.region}"
+
+    def _rows(self) -> Table:
+        columns = ["label", "ends", "at", "support", "share", "+-", "of image", "of it supported"]
+        rows = []
+        for i, attractor in enumerate(self.attractors):
+            rows.append([i, attractor.kind, attractor.points[0], attractor.support, *self._shares(i)])
+        for label in BasinLabel:
+            if self.fractions[label] or (self.labels == label).any():
+                rows.append([int(label), label, "", "", *self._shares(label)])
+        return columns, rows
+
+    def _shares(self, label: int) -> list:
+        own = self.labels == label
+        backed = f"{np.mean(self.support[own] >= SUPPORTED):.0%}" if own.any() else ""
+        return [self.fractions[label], self.errors[label], f"{own.mean():.1%}", backed]
+
+    def _variables(self) -> Variables:
+        names = tuple(f"axis{i}" for i in range(len(self.axes)))
+        points = np.concatenate([a.points for a in self.attractors] or [np.empty((0, len(self.at)))])
+        counts = [len(a.points) for a in self.attractors]
+        outcome = [*range(len(counts)), *sorted(BasinLabel)]
+        return {
+            "label": (names, self.labels),
+            "support": (names, self.support),
+            **{name: ((name,), axis) for name, axis in zip(names, self.axes, strict=True)},
+            "coordinates": (("plane",), np.array(self.coordinates)),
+            "at": (("state",), self.at),
+            "attractor_point": (("point", "state"), points),
+            "attractor_of_point": (("point",), np.repeat(np.arange(len(counts)), counts)),
+            "attractor_kind": (("attractor",), np.array([a.kind for a in self.attractors], dtype=object)),
+            "attractor_support": (("attractor",), np.array([a.support for a in self.attractors])),
+            "outcome": (("outcome",), np.array(outcome, dtype=int)),
+            "fraction": (("outcome",), self.fractions),
+            "fraction_error": (("outcome",), self.errors),
+        }
+
+
+def basins(
+    field: FieldLike,
+    region: RegionLike | None = None,
+    resolution: int = 200,
+    coordinates: Sequence[int | str] | None = None,
+    at: ArrayLike | None = None,
+    n_sample: int = 1024,
+    t_max: float | None = None,
+    stay_supported: bool = False,
+    budget: int = 500_000_000,
+    seed: int = 0,
+) -> Basins:
+    """Label the states of a grid, and a Sobol sample of the region, by the attractor they lead to.
+
+    Attractors are the stable fixed points and cycles found in the region, and sets to which the trajectories
+    of the sample that reach none of these keep coming back (told by the cells they visit). A trajectory has
+    arrived once it is in a sink's trapping ellipsoid, in a thin tube round a cycle, or stays in a recurrent
+    set's cells; it is given up when it has left the region by more than its size. Labels follow the field
+    wherever it leads; `support` says how far data back them.
+
+    Parameters
+    ----------
+    field : VectorField or fitted model
+        The field under analysis.
+    region : Region, dict or pairs, optional
+        Where to look; default the data's box widened by 10 % on each side.
+    resolution : int
+        Grid points along each coordinate.
+    coordinates : pair of int or str, optional
+        States that vary over the image; default the first two (the only one on the line).
+    at : array_like (d,), optional
+        Values of the other states; default the centre of the region.
+    n_sample : int
+        Number of states of the sample, a power of two for best balance.
+    t_max : float, optional
+        Time after which a trajectory is undecided; default 500 time scales of the field, or 20 periods of
+        its slowest cycle if that is longer.
+    stay_supported : bool
+        Whether to end trajectories, with a label of their own, where no data back the field (support below
+        0.5, sampled eight times a window).
+    budget : int
+        Number of field evaluations after which what is left is undecided.
+    seed : int
+        Seed of the Sobol sequences.
+
+    Returns
+    -------
+    Basins
+
+    Raises
+    ------
+    ValueError
+        If there is no region, or an option does not fit.
+    TypeError
+        If `field` has no vector field in the space of the observations.
+
+    References
+    ----------
+    G. Datseris, A. Wagemakers: Effortless estimation of basins of attraction, Chaos 32 (2022) 023104, for
+    the recurrence of cells.
+    """
+    field = unwrap(field, "basins")
+    region = resolve_region(field, region, "basins")
+    coordinates, at = _section(field, region, coordinates, at)
+    if resolution < 2 or n_sample < 1 or budget < 1 or not (t_max is None or t_max > 0):
+        raise ValueError(
+            "basins: expected resolution >= 2, n_sample >= 1 and a positive budget and t_max, got "
+            f"{resolution}, {n_sample}, {budget}, {t_max}."
+        )
+    axes = tuple(np.linspace(region.low[i], region.high[i], resolution) for i in coordinates)
+    grid = np.tile(at, (resolution ** len(axes), 1))
+    grid[:, coordinates] = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    run = _Run(field, region, t_max, stay_supported, budget, n_sample + len(grid))
+    sampled, _ = run.label(region.sobol(n_sample, seed), explore=True)
+    painted, support = run.label(grid)
+    run.bar.close()
+    counts = np.array([np.sum(sampled == label) for label in [*range(len(run.attractors)), -3, -2, -1]])
+    # One imagined success and failure each keep the error of a share of 0 or 1 from being 0.
+    smoothed = (counts + 1) / (n_sample + 2)
+    return Basins(
+        labels=painted.reshape((resolution,) * len(axes)),
+        axes=axes,
+        coordinates=coordinates,
+        at=at,
+        attractors=tuple(run.attractors),
+        support=support.reshape((resolution,) * len(axes)),
+        fractions=counts / n_sample,
+        errors=np.sqrt(smoothed * (1 - smoothed) / (n_sample + 2)),
+        n_sample=n_sample,
+        region=region,
+        effort=Effort(n_sample + len(grid), 0, run.field.points, budget, run.exhausted),
+        **labels(field),
+    )
+
+
+def _section(
+    field: VectorField, region: Region, coordinates: Sequence[int | str] | None, at: ArrayLike | None
+) -> tuple[tuple[int, ...], np.ndarray]:
+    names = list(field.state_names)
+    given = tuple(range(min(2, field.dim))) if coordinates is None else tuple(coordinates)
+    numbers = tuple(names.index(c) if isinstance(c, str) and c in names else c for c in given)
+    valid = all(isinstance(c, int | np.integer) and 0 <= c < field.dim for c in numbers)
+    if not valid or len(set(numbers)) != min(2, field.dim):
+        raise ValueError(
+            f"basins: expected {min(2, field.dim)} different states among {names} or their numbers as "
+            f"coordinates, got {given}."
+        )
+    at = region.centre if at is None else np.array(at, dtype=float)
+    if at.shape != (field.dim,) or not np.isfinite(at).all():
+        raise ValueError(f"basins: expected one finite value per state as `at`, got {at}.")
+    return tuple(int(c) for c in numbers), at
+
+
+class _Run:
+    """Attractors known so far, and the labelling of states by them."""
+
+    def __init__(
+        self,
+        field: VectorField,
+        region: Region,
+        t_max: float | None,
+        stay_supported: bool,
+        budget: int,
+        n_rows: int,
+    ) -> None:
+        from tqdm import tqdm
+
+        self.field = CountedField(field, region)
+        self.region, self.box = region, region.widened(_MARGIN)
+        self.unit = self.field.scales.time
+        self.stay_supported, self.budget = stay_supported, budget
+        self.has_data = field.context is not None
+        self.exhausted = False
+        self.attractors: list[Attractor] = []
+        self.traps: list[Trap] = []
+        slowest = self._find_attractors()
+        self.t_max = max(_LONGEST * self.unit, _LONGEST_TURNS * slowest) if t_max is None else float(t_max)
+        self.bar = tqdm(total=n_rows, disable=None, unit="states", leave=False)
+
+    def _find_attractors(self) -> float:
+        """Set traps for the stable fixed points and cycles; returns the longest period."""
+        field, region = self.field.inner, self.region
+        points = fixed_points(field, region)
+        cycles = search_cycles(field, region, _CYCLE_SEEDS, _CYCLE_BUDGET, closest_in_space=_CYCLE_GAP)
+        self.field.points += points.effort.points + cycles.effort.points
+        roots = points.x[points.is_root]
+        attracting = np.array([values.real.max() < 0 for values in points.eigenvalues[points.is_root]], bool)
+        for i in np.flatnonzero(attracting):
+            sink = Sink(self.field, roots[i], np.delete(roots, i, axis=0), region)
+            self._add(AttractorKind.FIXED_POINT, roots[i : i + 1], sink)
+        for i in np.flatnonzero(cycles.stable):
+            others = [roots, *(orbit for j, orbit in enumerate(cycles.orbits) if j != i)]
+            orbit = cycles.orbits[i]
+            tube = Tube(orbit, np.concatenate(others), self.field.scales.length)
+            self._add(AttractorKind.CYCLE, orbit, tube)
+        return cycles.period[cycles.stable].max(initial=0.0)
+
+    def _add(self, kind: AttractorKind, points: np.ndarray, trap: Trap) -> None:
+        self.attractors.append(Attractor(kind, points, float(self.field.support(points).min())))
+        self.traps.append(trap)
+
+    def label(self, x: np.ndarray, explore: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Labels and smallest supports (n,) of states ``(n, d)``; with `explore`, new sets are sought."""
+        parts = [self._label_block(x[i : i + _BLOCK], explore) for i in range(0, len(x), _BLOCK)]
+        found, support = zip(*parts, strict=True)
+        return np.concatenate(found), np.concatenate(support)
+
+    def _label_block(self, x: np.ndarray, explore: bool) -> tuple[np.ndarray, np.ndarray]:
+        found = np.full(len(x), BasinLabel.UNDECIDED, dtype=np.int64)
+        support = np.ones(len(x))
+        rows = np.arange(len(x))
+        path, going = x[:, None], np.ones(len(x), dtype=bool)
+        elapsed, window = 0.0, _WINDOW * self.unit
+        while True:
+            going &= self._arrived(path, window, rows, found, support)
+            rows, x = rows[going], path[going, -1]
+            self.bar.update(np.count_nonzero(~going))
+            if not len(rows) or elapsed >= self.t_max or not self._affords():
+                break
+            if explore and elapsed >= _RECURRENT_AFTER * self.unit:
+                self._explore(x)
+                explore = False
+            path, going = self._fly(x, window)
+            elapsed += window
+            window = min(_GROWTH * window, _LONGEST_WINDOW * self.unit)
+        self.bar.update(len(rows))
+        return found, support
+
+    def _affords(self) -> bool:
+        self.exhausted |= self.field.points >= self.budget
+        return not self.exhausted
+
+    def _fly(self, x: np.ndarray, window: float) -> tuple[np.ndarray, np.ndarray]:
+        """Samples ``(n, s, d)`` of one window, and whether each trajectory can be followed further."""
+        steps = max(10, (self.budget - self.field.points) // (STAGES * len(x)))
+        t = np.linspace(0.0, window, _SAMPLES + 1)
+        solution = integrate([self.field], x, t, rtol=_RTOL, escape=ESCAPE, max_steps=steps)
+        self.exhausted |= bool((solution.status == Status.MAX_STEPS).any())
+        # Where one could not be followed, its last state stands for the rest.
+        path = np.where(np.isfinite(solution.x), solution.x, solution.x_stop[:, None])[:, 1:]
+        return path, solution.status == Status.SUCCESS
+
+    def _arrived(
+        self, path: np.ndarray, window: float, rows: np.ndarray, found: np.ndarray, support: np.ndarray
+    ) -> np.ndarray:
+        """Write down the labels of trajectories that have ended; tells which go on."""
+        if self.has_data:
+            support[rows] = np.minimum(support[rows], self.field.support(path).min(axis=1))
+        label = np.full(len(rows), BasinLabel.UNDECIDED, dtype=np.int64)
+        for number, (attractor, trap) in enumerate(zip(self.attractors, self.traps, strict=True)):
+            if attractor.kind is not AttractorKind.RECURRENT or window >= _LASTING * self.unit:
+                label[(label == BasinLabel.UNDECIDED) & trap.holds(path)] = number
+        label[~self.box.contains(path[:, -1])] = BasinLabel.LEFT_REGION
+        if self.stay_supported:
+            label[support[rows] < SUPPORTED] = BasinLabel.LEFT_SUPPORT
+        found[rows] = label
+        return label == BasinLabel.UNDECIDED
+
+    def _explore(self, x: np.ndarray) -> None:
+        """Add the recurrent sets of some trajectories that have arrived nowhere."""
+        some = x[:: max(1, len(x) // _RECURRENT_ROWS)]
+        for window in _RECURRENT_WINDOWS:
+            t = np.linspace(0.0, window * self.unit, int(_RECURRENT_SAMPLES * window) + 1)
+            solution = integrate([self.field], some, t, rtol=_RTOL, escape=ESCAPE)
+            open_ = np.asarray(self.box.contains(solution.x).all(axis=1))
+            for trap in self.traps:
+                open_[open_] &= ~trap.holds(solution.x[open_])
+            sets, closed = recurrent_sets(self.field, self.region, solution.x[open_])
+            for points, cells in sets:
+                self._add(AttractorKind.RECURRENT, points, cells)
+            if closed == len(some):
+                # None contracts: they go round in families of closed orbits, however long one waits.
+                self.t_max = min(self.t_max, _RECURRENT_AFTER * self.unit)
+            if sets or closed or not open_.any():
+                return

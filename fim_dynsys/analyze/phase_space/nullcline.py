@@ -1,0 +1,388 @@
+"""Nullclines: the curves of a plane on which one state stands still, each branch a line of its own."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import cast
+
+import numpy as np
+from contourpy import LineType, contour_generator
+from numpy.typing import ArrayLike
+
+from fim_dynsys.analyze.equilibria.newton import Meter
+from fim_dynsys.analyze.phase_space.crossings import Crossing, asymptotes, turns, untangled
+from fim_dynsys.analyze.results import (
+    SUPPORTED,
+    Effort,
+    FieldLike,
+    RegionLike,
+    Result,
+    Table,
+    Variables,
+    labels,
+    resolve_region,
+    scales_within,
+    unwrap,
+    with_steps,
+)
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regions import Region
+
+# Where the grid's first node lies before the region, in cells: no node falls on its edge or on its axes of
+# symmetry, where fields tend to vanish exactly and signs would say nothing.
+_OFFSET = 0.4119
+_ROUNDS = 6  # from within a cell Newton's method takes four to rounding
+_POLISHED = 1e-9  # of the speed, as of a zero of the whole field (`newton.ROOT_RESIDUAL`)
+# Where a line turns by more than this (radians) from one cell to the next, a crossing is looked for, no
+# further than so many cells away.
+_CORNER = 0.4
+_REACH = 3.0
+
+
+class NullclineStatus(StrEnum):
+    """How a branch ends."""
+
+    CLOSED = "closed"
+    TO_EDGE = "to the edge"
+    """Both ends lie on the boundary of the region."""
+    INSIDE = "ends inside"
+    """An end lies in the region: the field is not defined beyond, or the branch meets another one."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Nullclines(Result):
+    """Nullclines of each state in a plane.
+
+    Attributes
+    ----------
+    branches : list of list of ndarray (m, d)
+        For each state, the polylines on which its rate of change vanishes.
+    residual : list of list of float
+        The largest rate along each, in units of its speed.
+    support : list of list of ndarray (m,)
+        Support by the data along each.
+    status : list of list of NullclineStatus
+        How each ends.
+    vanishing : list of bool
+        Whether a state stands still everywhere in the plane; it then has no lines.
+    states : tuple of str
+        The two states that span the plane.
+    at : ndarray (d,) or None
+        Where the plane lies in the other states; None in two dimensions.
+    region : Region
+        Box whose section is shown.
+    """
+
+    drawn_by = "fim_dynsys.plot.objects:nullclines"
+
+    branches: list[list[np.ndarray]]
+    residual: list[list[float]]
+    support: list[list[np.ndarray]]
+    status: list[list[NullclineStatus]]
+    vanishing: list[bool]
+    states: tuple[str, str]
+    at: np.ndarray | None
+    region: Region
+
+    def _each(self) -> Iterator[tuple[str, np.ndarray, float, np.ndarray, NullclineStatus]]:
+        """State, line, residual, support and status of each branch."""
+        for parts in zip(
+            self.state_names, self.branches, self.residual, self.support, self.status, strict=True
+        ):
+            name, *lists = parts
+            for branch in zip(*lists, strict=True):
+                yield name, *branch
+
+    def _rows(self) -> Table:
+        columns = ["d/dt = 0", "points", "from", "to", "status", "residual", "supported share"]
+        pair = [self.state_names.index(name) for name in self.states]
+        rows = [
+            [name, len(line), line[0, pair], line[-1, pair], status, residual, np.mean(support >= SUPPORTED)]
+            for name, line, residual, support, status in self._each()
+        ]
+        return columns, rows
+
+    def _headline(self) -> str:
+        lines = ", ".join(
+            f"{len(b)} of {name}" for name, b in zip(self.state_names, self.branches, strict=True)
+        )
+        where = (
+            ""
+            if self.at is None
+            else f" through {dict(zip(self.state_names, self.at.tolist(), strict=True))}"
+        )
+        return f"Nullclines ({lines}) in the plane of {' and '.join(self.states)}{where}, {self.region}"
+
+    def _notes(self) -> list[str]:
+        still = [name for name, zero in zip(self.state_names, self.vanishing, strict=True) if zero]
+        return [f"{name} stands still everywhere" for name in still] + [str(self.effort)]
+
+    def _variables(self) -> Variables:
+        each = list(self._each())
+        sizes = [len(line) for _, line, *_ in each]
+        empty = np.empty((0, len(self.state_names)))
+        of = np.array([self.state_names.index(name) for name, *_ in each], dtype=int)
+        point = ("point",)
+        return {
+            "x": (("point", "state"), np.concatenate([empty, *(line for _, line, *_ in each)])),
+            "branch": (point, np.repeat(np.arange(len(each)), sizes)),
+            "of_state": (point, np.repeat(of, sizes)),
+            "support": (point, np.concatenate([np.empty(0), *(s for *_, s, _ in each)])),
+        }
+
+
+def nullclines(
+    field: FieldLike,
+    region: RegionLike | None = None,
+    *,
+    states: Sequence[int | str] | None = None,
+    at: ArrayLike | None = None,
+    resolution: int = 128,
+    budget: int = 200_000,
+) -> Nullclines:
+    """Find the curves in a plane on which the rate of change of one state vanishes.
+
+    Sign changes on a grid give the lines, Newton's method puts their points onto the zeros, and where two
+    branches cross each goes on straight. A curve along which a rate only touches zero changes no sign and is
+    not found, nor is a closed one smaller than a cell.
+
+    Parameters
+    ----------
+    field : VectorField or fitted model
+        What to analyse; of two states or more.
+    region : Region, dict or pairs, optional
+        Where; default the box of the field's data widened by 10 % on each side.
+    states : pair of str or int, optional
+        The states that span the plane; needed from three dimensions on.
+    at : array_like (d,), optional
+        A point of the plane; needed from three dimensions on. Its values of `states` do not matter.
+    resolution : int
+        Cells of the grid along each side.
+    budget : int
+        Largest number of points at which the field or its Jacobian is evaluated.
+
+    Returns
+    -------
+    Nullclines
+
+    Raises
+    ------
+    TypeError, ValueError
+        For something that has no field, a region that does not fit, a plane that is not given or unknown, or
+        a budget that does not reach for the grid.
+    """
+    field = unwrap(field, "nullclines")
+    region = resolve_region(field, region, "nullclines")
+    plane = _Plane.given(field, region, states, at)
+    if resolution < 2 or budget < (resolution + 2) ** 2:
+        raise ValueError(
+            f"nullclines: expected resolution >= 2 and a budget of at least (resolution + 2)^2 points, got "
+            f"{resolution} and {budget}."
+        )
+    scales = scales_within(field, region)
+    meter, speed = Meter(with_steps(field, scales), budget), scales.speed
+    axes = [
+        low + (np.arange(resolution + 2) - _OFFSET) * h
+        for low, h in zip(plane.low, plane.size / resolution, strict=True)
+    ]
+    nodes = np.stack(np.meshgrid(*axes), axis=-1)
+    values = meter.rhs(plane.embed(nodes.reshape(-1, 2))).reshape(*nodes.shape[:2], -1)
+    lines = [
+        _Curve(meter, plane, k, resolution, speed[k]).lines(axes, values[:, :, k]) for k in range(field.dim)
+    ]
+    whole = [[plane.embed(line) for line in of_state] for of_state in lines]
+    return Nullclines(
+        branches=whole,
+        residual=[[_residual(field, line, k, speed[k]) for line in own] for k, own in enumerate(whole)],
+        support=[[field.support(line) for line in own] for own in whole],
+        status=[[plane.status(line, resolution) for line in own] for own in lines],
+        vanishing=[bool((values[:, :, k] == 0).all()) for k in range(field.dim)],
+        states=(field.state_names[plane.pair[0]], field.state_names[plane.pair[1]]),
+        at=None if field.dim == 2 else plane.at,
+        region=region,
+        effort=Effort(nodes[:, :, 0].size, _ROUNDS, meter.points, budget, meter.exhausted),
+        **labels(field),
+    )
+
+
+def _residual(field: VectorField, line: np.ndarray, k: int, speed: float) -> float:
+    return float(np.abs(field(line)[:, k]).max() / speed)
+
+
+@dataclass(frozen=True, eq=False)
+class _Plane:
+    """Two states spanned, the others held."""
+
+    pair: tuple[int, int]
+    at: np.ndarray
+    low: np.ndarray
+    size: np.ndarray
+
+    @classmethod
+    def given(
+        cls, field: VectorField, region: Region, states: Sequence[int | str] | None, at: ArrayLike | None
+    ) -> "_Plane":
+        names = field.state_names
+        if field.dim == 2 and states is None:
+            states = names
+        if field.dim < 2 or states is None or len(states) != 2 or (field.dim > 2 and at is None):
+            raise ValueError(
+                "nullclines: expected a field of two states, or states=(name, name) and at=point that give a "
+                f"plane of a larger one, got {field.dim} states, states={states} and at={at!r}."
+            )
+        pair = [names.index(s) if isinstance(s, str) and s in names else s for s in states]
+        first, second = (i if isinstance(i, int) and 0 <= i < field.dim else None for i in pair)
+        if first is None or second is None or first == second:
+            raise ValueError(f"nullclines: expected two different states among {names}, got {states}.")
+        held = np.array(region.centre if at is None else at, dtype=float)
+        if held.shape != (field.dim,) or not np.isfinite(held).all():
+            raise ValueError(f"nullclines: expected at of shape ({field.dim},), finite, got {held}.")
+        index = [first, second]
+        return cls((first, second), held, region.low[index], region.size[index])
+
+    def embed(self, points: np.ndarray) -> np.ndarray:
+        x = np.tile(self.at, (len(points), 1))
+        x[:, list(self.pair)] = points
+        return x
+
+    def status(self, line: np.ndarray, resolution: int) -> NullclineStatus:
+        if len(line) > 2 and np.array_equal(line[0], line[-1]):
+            return NullclineStatus.CLOSED
+        ends = (line[[0, -1]] - self.low) / self.size
+        at_edge = np.minimum(ends, 1 - ends).min(axis=1) < 1e-6
+        return NullclineStatus.TO_EDGE if at_edge.all() else NullclineStatus.INSIDE
+
+
+class _Curve:
+    """The zero set of one component in a plane, in units of the grid's cells."""
+
+    def __init__(self, meter: Meter, plane: _Plane, k: int, resolution: int, speed: float) -> None:
+        self.meter, self.plane, self.k, self.speed = meter, plane, k, speed
+        self.cell = plane.size / resolution
+
+    def lines(self, axes: Sequence[np.ndarray], values: np.ndarray) -> list[np.ndarray]:
+        z = np.ma.masked_invalid(values)
+        contours = contour_generator(axes[0], axes[1], z, line_type=LineType.Separate).lines(0.0)
+        drawn = cast(list[np.ndarray], contours)  # what lines are with `LineType.Separate`
+        pieces = [piece / self.cell for line in drawn for piece in self.polished(line)]
+        whole = untangled(pieces, self.crossings(pieces))
+        return [part for line in whole for part in self.clipped(line * self.cell)]
+
+    def crossings(self, lines: Sequence[np.ndarray]) -> list[Crossing]:
+        """Points (in cells) at which two branches cross, with the two directions they have there.
+
+        The component and its gradient vanish there. Sought by Newton's method on the gradient from the points
+        at which a line turns sharply, since lines drawn by signs alone bend away from a crossing.
+        """
+        corners = [line[turns(line) > _CORNER] for line in lines if len(line) > 2]
+        x = np.concatenate([np.empty((0, 2)), *corners])
+        start = x
+        for _ in range(_ROUNDS):
+            if not len(x) or not self.meter.affords(3 * len(x)):
+                return []
+            gradient, curvature = self._second_order(x)
+            regular = np.isfinite(curvature).all(axis=(1, 2)) & np.isfinite(gradient).all(axis=1)
+            regular[regular] &= np.linalg.det(curvature[regular]) < 0  # else no two lines meet
+            x, start = x[regular], start[regular]
+            step = -np.linalg.solve(curvature[regular], gradient[regular][:, :, None])[:, :, 0]
+            near = np.linalg.norm(x + step - start, axis=1) < _REACH
+            x, start, curvature = (x + step)[near], start[near], curvature[regular][near]
+        f = self.meter.rhs(self.plane.embed(x * self.cell))[:, self.k]
+        found: list[Crossing] = []
+        for point, h in zip(
+            x[np.abs(f) <= _POLISHED * self.speed],
+            curvature[np.abs(f) <= _POLISHED * self.speed],
+            strict=True,
+        ):
+            if not any(np.linalg.norm(point - other) < 0.1 for other, _ in found):
+                found.append((point, asymptotes(h)))
+        return found
+
+    def _second_order(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient (n, 2) and second derivatives (n, 2, 2) of the component, by cells."""
+        whole = self.plane.embed(x * self.cell)
+        axes = np.zeros((2, whole.shape[1]))
+        axes[[0, 1], list(self.plane.pair)] = self.cell
+        gradient = self.meter.jacobian(whole)[:, self.k] @ axes.T
+        second = [[self.meter.field.directional(whole, u, v)[:, self.k] for u in axes] for v in axes]
+        self.meter.points += 2 * len(x)
+        return gradient, np.moveaxis(np.array(second), 2, 0)
+
+    def polished(self, line: np.ndarray) -> list[np.ndarray]:
+        """Points moved onto the zero set, and the line cut where there is none: at a pole, at a jump."""
+        closed = len(line) > 2 and np.array_equal(line[0], line[-1])
+        x, start = line.copy(), line
+        for _ in range(_ROUNDS):
+            if not self.meter.affords(2 * len(x)):
+                break
+            whole = self.plane.embed(x)
+            f = self.meter.rhs(whole)[:, self.k]
+            slope = self.meter.jacobian(whole)[:, self.k][:, list(self.plane.pair)] * self.cell
+            with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+                move = -(f / (slope**2).sum(axis=1))[:, None] * slope * self.cell
+            x = np.where(f[:, None] == 0, x, x + move)
+            if not np.abs(move / self.cell).max(initial=0.0) > 1e-12:
+                break
+        moved = np.linalg.norm((x - start) / self.cell, axis=1)
+        with np.errstate(invalid="ignore"):
+            f = np.abs(self.meter.field(self.plane.embed(x))[:, self.k])
+            good = (moved < 1.5) & (f <= _POLISHED * self.speed)
+        if good.all():
+            x[-1] = x[0] if closed else x[-1]
+            return [_without_repeats(x)]
+        runs = np.split(np.arange(len(x)), np.flatnonzero(np.diff(good)) + 1)
+        return [_without_repeats(x[run]) for run in runs if good[run[0]] and len(run) > 1]
+
+    def clipped(self, line: np.ndarray) -> list[np.ndarray]:
+        """The parts of a line inside the region, with ends on its boundary."""
+        low, high = self.plane.low, self.plane.low + self.plane.size
+        slack = 1e-9 * self.plane.size
+        inside = ((line >= low - slack) & (line <= high + slack)).all(axis=1)
+        if inside.all():
+            return [line] if len(line) > 1 else []
+        if np.array_equal(line[0], line[-1]):
+            first = int(np.argmin(inside))  # a closed line is opened where it is outside
+            line = np.concatenate([line[first:-1], line[: first + 1]])
+            inside = np.concatenate([inside[first:-1], inside[: first + 1]])
+        parts = []
+        for run in np.split(np.arange(len(line)), np.flatnonzero(np.diff(inside)) + 1):
+            if inside[run[0]]:
+                before = [self.crossing(line[run[0]], line[run[0] - 1])] if run[0] > 0 else []
+                after = [self.crossing(line[run[-1]], line[run[-1] + 1])] if run[-1] + 1 < len(line) else []
+                parts.append(_without_repeats(np.array([*before, *line[run], *after])))
+        return [part for part in parts if len(part) > 1]
+
+    def crossing(self, inside: np.ndarray, outside: np.ndarray) -> np.ndarray:
+        """Where the zero set leaves the region between two points: on the face, by bisection along it."""
+        low, high = self.plane.low, self.plane.low + self.plane.size
+        step = outside - inside
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(
+                step > 0, (high - inside) / step, np.where(step < 0, (low - inside) / step, np.inf)
+            )
+        axis = int(np.argmin(share))
+        point = inside + np.clip(share[axis], 0.0, 1.0) * step
+        point[axis] = high[axis] if step[axis] > 0 else low[axis]
+        return self.on_face(point, axis)
+
+    def on_face(self, point: np.ndarray, axis: int) -> np.ndarray:
+        """A point moved along a face onto the zero set by Newton's method; left where that leads too far."""
+        other = 1 - axis
+        x = point.copy()
+        for _ in range(_ROUNDS):
+            if not self.meter.affords(2):
+                return point
+            whole = self.plane.embed(x[None])
+            f = self.meter.rhs(whole)[0, self.k]
+            slope = self.meter.jacobian(whole)[0, self.k, self.plane.pair[other]]
+            if f == 0 or slope == 0:
+                break
+            x[other] -= f / slope
+        near = abs(x[other] - point[other]) < self.cell[other]
+        return np.clip(x, self.plane.low, self.plane.low + self.plane.size) if near else point
+
+
+def _without_repeats(line: np.ndarray) -> np.ndarray:
+    """A line without points that coincide with their predecessor."""
+    keep = np.concatenate([[True], (np.diff(line, axis=0) != 0).any(axis=1)])
+    return line[keep]

@@ -1,0 +1,332 @@
+"""Continuation against closed forms: folds, Hopf and branch points, cycles and what happens to them."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from fim_dynsys import systems
+from fim_dynsys.analyze.bifurcation.arclength import continuation
+from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, BranchKind
+from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.fields.terms import Dictionary
+
+FOLD, HOPF = BifurcationKind.FOLD, BifurcationKind.HOPF
+
+
+def fitzhugh_nagumo(x, j):
+    v, w = x.T
+    return np.column_stack([v - v**3 / 3 - w + j, 0.08 * (v + 0.7 - 0.8 * w)])
+
+
+def lorenz(s, rho):
+    x, y, z = s.T
+    return np.column_stack([10 * (y - x), x * (rho - z) - y, x * y - 8 / 3 * z])
+
+
+def roessler(s, a):
+    x, y, z = s.T
+    return np.column_stack([-y - z, x + a * y, 0.2 + z * (x - 5.7)])
+
+
+def planar(rate, w=1):
+    """r' = r rate(r^2, p), theta' = w."""
+
+    def f(x, p):
+        a, b = x.T
+        g = rate(a**2 + b**2, p)
+        return np.column_stack([g * a - w * b, g * b + w * a])
+
+    return FieldFamily.from_callable(f, 2, "mu")
+
+
+def found(result, *kinds):
+    return sorted((b for b in result.bifurcations if b.kind in kinds), key=lambda b: b.p)
+
+
+# ---------------------------------------------------------------------- folds
+
+
+def test_saddle_node():
+    result = continuation(FieldFamily.from_callable(lambda x, p: p + x**2, 1, "r"), [-1.4], (-2, 1))
+    (fold,) = result.bifurcations
+    assert fold.kind is FOLD and fold.p == pytest.approx(0, abs=1e-10) and fold.residual < 1e-12
+    (branch,) = result.branches
+    assert np.abs(branch.p + branch.x[:, 0] ** 2).max() < 1e-12
+    assert branch.ends == (BranchEnd.P_RANGE, BranchEnd.P_RANGE) and branch.p[[0, -1]].tolist() == [-2, -2]
+    upper = branch.x[:, 0] > 1e-9
+    assert (branch.n_unstable[upper] == 1).all() and (branch.n_unstable[~upper] == 0).all()
+    assert branch.eigenvalues[:, 0].real == pytest.approx(2 * branch.x[:, 0], abs=1e-9)
+
+
+def test_folds_of_the_cusp():
+    for r in (0.05, 1.0, 3.0):
+        truth = 2 * r / 3 * np.sqrt(r / 3)
+        family = FieldFamily.from_callable(lambda x, h, r=r: h + r * x - x**3, 1, "h")
+        folds = found(continuation(family, [-2], (-8, 8)), FOLD)
+        assert [b.p for b in folds] == pytest.approx([-truth, truth], abs=1e-8)
+
+
+def test_pitchfork_and_transcritical_branches_are_switched_to():
+    pitchfork = continuation(FieldFamily.from_callable(lambda x, r: r * x - x**3, 1, "r"), [0], (-1, 1))
+    assert [b.kind for b in pitchfork.bifurcations] == [BifurcationKind.BRANCH_POINT]
+    assert pitchfork.bifurcations[0].p == pytest.approx(0, abs=1e-10)
+    first, second = pitchfork.branches
+    assert np.abs(first.x).max() < 1e-12
+    assert np.abs(second.p - second.x[:, 0] ** 2).max() < 1e-12
+    assert second.x[[0, -1], 0] == pytest.approx([-1, 1]) or second.x[[0, -1], 0] == pytest.approx([1, -1])
+    assert (second.n_unstable[np.abs(second.x[:, 0]) > 1e-6] == 0).all()
+    crossing = continuation(FieldFamily.from_callable(lambda x, r: r * x - x**2, 1, "r"), [0], (-1, 1))
+    assert len(crossing.branches) == 2 and crossing.bifurcations[0].p == pytest.approx(0, abs=1e-10)
+    assert np.abs(crossing.branches[1].x[:, 0] - crossing.branches[1].p).max() < 1e-12
+
+
+@pytest.mark.parametrize("h", [1e-3, 1e-6])
+def test_broken_pitchfork_is_a_near_miss_and_a_fold(h):
+    """x' = h + r x - x^3 has no branch point; on x > 0 the eigenvalue -2 x^2 - h / x has a maximum."""
+    family = FieldFamily.from_callable(lambda x, r: h + r * x - x**3, 1, "r")
+    (branch,) = continuation(family, [0], (-1, 1)).branches
+    assert (branch.n_unstable == 0).all() and branch.x[-1, 0] > 0.9
+    (miss,) = branch.bifurcations
+    x = (h / 4) ** (1 / 3)
+    assert miss.kind is BifurcationKind.NEAR_MISS
+    assert miss.residual == pytest.approx(2 * x**2 + h / x, rel=1e-6)
+    assert miss.x[0] == pytest.approx(x, rel=1e-2)
+    other = continuation(family, [-1], (1, -1))
+    assert [b.p for b in found(other, FOLD)] == pytest.approx([3 * (h / 2) ** (2 / 3)], abs=1e-8)
+
+
+def test_closed_branch():
+    loop = FieldFamily.from_callable(lambda x, p: 0.25 - p**2 - (x - 3) ** 2, 1, "p")
+    result = continuation(loop, [3.5], (-1, 1), p0=0.0)
+    (branch,) = result.branches
+    assert branch.ends == (BranchEnd.CLOSED, BranchEnd.CLOSED)
+    assert branch.p[0] == branch.p[-1] and branch.x[0] == branch.x[-1]
+    assert [b.p for b in found(result, FOLD)] == pytest.approx([-0.5, 0.5], abs=1e-10)
+
+
+def test_region_ends_a_branch_on_its_edge():
+    family = FieldFamily.from_callable(lambda x, p: p - x, 1, "p")
+    (branch,) = continuation(family, [0], (0, 10), region=[(-1, 2.5)]).branches
+    assert branch.ends == (BranchEnd.P_RANGE, BranchEnd.REGION)
+    assert branch.p[-1] == pytest.approx(2.5, abs=1e-10)
+
+
+def test_units_do_not_matter():
+    """A cusp in states of size 1e-3 at 300 and a parameter of size 1e-6."""
+    region = [(300 - 2e-3, 300 + 2e-3)]
+
+    def f(x, p):
+        z = (x - 300) * 1e3
+        return 1e-3 * (p * 1e6 + z - z**3)
+
+    family = FieldFamily.from_callable(f, 1, "p", region=region, parameter_scale=1e-6)
+    result = continuation(family, [300 - 1.3e-3], (-1e-6, 1e-6))
+    truth = 2 / 3 / np.sqrt(3) * 1e-6
+    assert [b.p for b in found(result, FOLD)] == pytest.approx([-truth, truth], rel=1e-8)
+
+
+# ---------------------------------------------------------------------- Hopf points
+
+
+def test_hopf_points_of_fitzhugh_nagumo():
+    truth = systems.get("fitzhugh_nagumo").truth("J_hopf")
+    result = continuation(
+        FieldFamily.from_callable(fitzhugh_nagumo, 2, "J"), [-1.2, -0.6], (0, 2), cycles=False
+    )
+    hopf = found(result, HOPF)
+    assert [b.p for b in hopf] == pytest.approx(truth, abs=1e-8)
+    assert all(b.lyapunov_coefficient > 0 for b in hopf)  # subcritical at e = 0.08, hence canards
+    assert max(abs(b.eigenvalues.real).max() for b in hopf) < 1e-8
+
+
+def test_lorenz():
+    system = systems.get("lorenz")
+    result = continuation(FieldFamily.from_callable(lorenz, 3, "rho"), [0, 0, 0], (0.5, 30), cycles=False)
+    (pitchfork,) = found(result, BifurcationKind.BRANCH_POINT)
+    assert pitchfork.p == pytest.approx(1, abs=1e-8)
+    hopf = found(result, HOPF)
+    assert [b.p for b in hopf] == pytest.approx([float(system.truth("rho_hopf"))] * 2, abs=1e-8)
+    assert all(b.lyapunov_coefficient > 0 for b in hopf)  # subcritical
+    origin, wings = result.branches
+    assert origin.n_unstable[[0, -1]].tolist() == [0, 1]
+    assert wings.n_unstable[[0, len(wings) // 2, -1]].tolist() == [2, 0, 2]
+
+
+def test_first_lyapunov_coefficient_is_that_of_the_amplitude():
+    """|z|^2 = -Re(dlambda/dB) (B - B*) / (omega l1) for x = x* + 2 Re(z q) with |q| = 1."""
+    for a in (1.0, 1.6):
+
+        def f(x, b, a=a):
+            u, v = x.T
+            return np.column_stack([a + u**2 * v - (b + 1) * u, b * u - u**2 * v])
+
+        result = continuation(FieldFamily.from_callable(f, 2, "B"), [a, 1.0 / a], (1.0, 2.05 + a**2))
+        (hopf,) = found(result, HOPF)
+        assert hopf.p == pytest.approx(1 + a**2, abs=1e-8)
+        assert hopf.period == pytest.approx(2 * np.pi / a, rel=1e-8)
+        assert hopf.lyapunov_coefficient < 0
+        q = np.array(
+            [1j * a - a**2 - 0.0, 1 + a**2]
+        )  # null vector of J - i a, J = [[a^2, a^2], [-1 - a^2, -a^2]]
+        q = np.array([a**2, 1j * a - a**2]) / np.linalg.norm([a**2, 1j * a - a**2])
+        (cycles,) = result.cycles
+        k = np.argmax(cycles.p > hopf.p + 1e-3)
+        squared = 0.5 * (cycles.p[k] - hopf.p) / (-a * hopf.lyapunov_coefficient)
+        width = 4 * np.sqrt(squared) * np.abs(q)
+        assert cycles.high[k] - cycles.low[k] == pytest.approx(width, rel=0.03)
+
+
+def test_hopf_normal_form_and_its_cycles():
+    """r' = r (mu - r^2), theta' = w: l1 = -2 / w, radius sqrt(mu), multiplier exp(-4 pi mu / w)."""
+    result = continuation(planar(lambda s, p: p - s, w=2), [0, 0], (-1, 1))
+    (hopf,) = found(result, HOPF)
+    assert hopf.p == pytest.approx(0, abs=1e-8)
+    assert hopf.lyapunov_coefficient == pytest.approx(-1, abs=1e-7)
+    (cycles,) = result.cycles
+    assert cycles.kind is BranchKind.CYCLES and cycles.ends == (BranchEnd.HOPF, BranchEnd.P_RANGE)
+    assert cycles.period == pytest.approx(np.pi, rel=1e-8)
+    radius = np.linalg.norm(np.concatenate(cycles.orbits[1:]), axis=1)
+    assert radius == pytest.approx(np.sqrt(np.repeat(cycles.p[1:], 121)), abs=1e-7)
+    assert cycles.eigenvalues[:, 1].real == pytest.approx(np.exp(-2 * np.pi * cycles.p), abs=1e-6)
+    assert (cycles.n_unstable == 0).all() and cycles.p[-1] == pytest.approx(1, abs=1e-12)
+
+
+def test_neutral_saddles_and_double_zeros_are_told_from_hopf_points():
+    saddle = FieldFamily.from_callable(lambda x, p: x * np.array([1.0, p]), 2)
+    assert continuation(saddle, [0, 0], (-2, -0.5)).bifurcations == ()
+    double = FieldFamily.from_callable(lambda x, p: p * x - x**3, 2)
+    kinds = [b.kind for b in continuation(double, [0, 0], (-1, 1)).bifurcations]
+    assert kinds == [BifurcationKind.DEGENERATE]
+
+
+# ---------------------------------------------------------------------- cycles
+
+
+def test_fold_of_cycles():
+    """r' = r (mu + r^2 - r^4): subcritical at 0, cycles fold at mu = -1/4, r^2 = 1/2."""
+    result = continuation(planar(lambda s, p: p + s - s**2), [0, 0], (-1, 1))
+    (hopf,) = found(result, HOPF)
+    assert hopf.lyapunov_coefficient == pytest.approx(2, rel=1e-6)
+    (fold,) = found(result, BifurcationKind.CYCLE_FOLD)
+    assert fold.p == pytest.approx(-0.25, abs=1e-8)
+    assert np.linalg.norm(fold.x) == pytest.approx(np.sqrt(0.5), abs=1e-7)
+    (cycles,) = result.cycles
+    assert cycles.n_unstable[[5, -1]].tolist() == [1, 0]
+
+
+def test_torus_bifurcation():
+    """r' = r (p - z), z' = r^2 - z + z^2 / 2: the cycle r^2 = p - p^2 / 2 meets a torus at p = 1."""
+
+    def f(x, p):
+        a, b, z = x.T
+        return np.column_stack([(p - z) * a - 3 * b, (p - z) * b + 3 * a, a**2 + b**2 - z + z**2 / 2])
+
+    result = continuation(FieldFamily.from_callable(f, 3), [0, 0, 0], (-0.5, 1.4))
+    (torus,) = found(result, BifurcationKind.NEIMARK_SACKER)
+    assert torus.p == pytest.approx(1, abs=1e-8)
+    assert torus.period == pytest.approx(2 * np.pi / 3, rel=1e-8)
+    assert sorted(np.abs(np.angle(torus.eigenvalues)))[1:] == pytest.approx([2 * np.pi / 3] * 2, rel=1e-5)
+
+
+def test_period_doubling_of_roessler_agrees_with_shooting():
+    family = FieldFamily.from_callable(roessler, 3, "a")
+    result = continuation(family, [0, 0, 0], (-0.1, 0.15))
+    (doubling,) = found(result, BifurcationKind.PERIOD_DOUBLING)
+    field = family.at(doubling.p)
+
+    def variational(t, z):
+        m = z[3:].reshape(3, 3)
+        return np.concatenate([field(z[:3]), (field.jacobian(z[:3]) @ m).ravel()])
+
+    start = np.concatenate([doubling.x, np.eye(3).ravel()])
+    end = solve_ivp(variational, (0, doubling.period), start, method="DOP853", rtol=1e-11, atol=1e-12).y[
+        :, -1
+    ]
+    assert end[:3] == pytest.approx(doubling.x, abs=1e-6)
+    multipliers = np.sort(np.linalg.eigvals(end[3:].reshape(3, 3)).real)
+    assert multipliers == pytest.approx([-1, 0, 1], abs=1e-5)
+
+
+def test_cycles_grow_into_a_homoclinic_orbit():
+    """Strogatz, Nonlinear Dynamics and Chaos, example 8.4.1: homoclinic at mu = -0.8645."""
+
+    def f(x, mu):
+        a, b = x.T
+        return np.column_stack([b, mu * b + a - a**2 + a * b])
+
+    (cycles,) = continuation(FieldFamily.from_callable(f, 2, "mu"), [1, 0], (-1.2, -0.5)).cycles
+    assert cycles.ends[1] is BranchEnd.PERIOD
+    assert cycles.p[-1] == pytest.approx(-0.8645, abs=1e-4)
+    assert (np.diff(cycles.period) > 0).all() and cycles.period[-1] > 300
+    assert np.linalg.norm(cycles.orbits[-1], axis=1).min() < 1e-6  # the saddle at the origin
+
+
+def test_predator_prey_with_allee_effect_ends_near_a_heteroclinic_loop():
+    """x' = x (x - a)(1 - x) - x y, y' = y (x - d): Hopf at d = (1 + a) / 2; cycles reach two saddles."""
+
+    def f(x, d):
+        prey, predator = x.T
+        return np.column_stack([prey * (prey - 0.2) * (1 - prey) - prey * predator, predator * (prey - d)])
+
+    result = continuation(FieldFamily.from_callable(f, 2, "d"), [0.7, 0.15], (0.7, 0.4))
+    (hopf,) = found(result, HOPF)
+    assert hopf.p == pytest.approx(0.6, abs=1e-8) and hopf.lyapunov_coefficient < 0
+    (cycles,) = result.cycles
+    assert cycles.ends[1] in (BranchEnd.PERIOD, BranchEnd.ACCURACY, BranchEnd.STEP)
+    assert cycles.period[-1] > 10 * cycles.period[0]
+    assert 0.53 < cycles.p[-1] < 0.545
+    assert np.linalg.norm(cycles.orbits[-1] - [1, 0], axis=1).min() < 1e-3
+
+
+# ---------------------------------------------------------------------- families of fields, results, misuse
+
+
+def test_family_interpolated_between_fields():
+    """FitzHugh-Nagumo is linear in J, so a spline between nine fields has the same Hopf points."""
+    dictionary = Dictionary(np.array([[0, 0], [1, 0], [0, 1], [3, 0]]))
+    values = np.linspace(0, 2, 9)
+    fields = [
+        DictionaryField(dictionary, np.array([[j, 0.056], [1, 0.08], [-1, -0.064], [-1 / 3, 0]]))
+        for j in values
+    ]
+    family = FieldFamily.from_fields(values, fields, parameter="J")
+    hopf = found(continuation(family, [-1.2, -0.6], (0, 2), cycles=False), HOPF)
+    assert [b.p for b in hopf] == pytest.approx(systems.get("fitzhugh_nagumo").truth("J_hopf"), abs=1e-8)
+
+
+def test_result_prints_and_converts():
+    family = FieldFamily.from_callable(lambda x, p: p + x - x**3, 1, "h", state_names=["x"])
+    result = continuation(family, [-1.5], (-1, 1))
+    assert "LP" in str(result) and "0.3849" in str(result) and "<table>" in result._repr_html_()
+    data = result.to_xarray()
+    assert data.bifurcation_kind.values.tolist() == ["LP", "LP"]
+    assert data.sizes["point"] == len(result.branches[0])
+    assert np.array_equal(data.x[:, 0], result.branches[0].x[:, 0])
+    assert result.effort.points <= result.effort.budget and not result.effort.exhausted
+
+
+def test_budget_ends_a_search():
+    result = continuation(FieldFamily.from_callable(lambda x, p: p - x, 1), [0], (0, 1), budget=10)
+    assert result.effort.exhausted and result.branches[0].ends[1] is BranchEnd.BUDGET
+
+
+def test_misuse_is_named():
+    family = FieldFamily.from_callable(lambda x, p: p + x**2, 1, "mu")
+    discrete = FieldFamily.from_fields([0, 1], [CallableField(lambda x: -x, 1)] * 2, None, "mu")
+    with pytest.raises(ValueError, match="smooth in mu, got one without interpolation"):
+        continuation(discrete, [0], (0, 1))
+    with pytest.raises(TypeError, match="expected a FieldFamily, got CallableField"):
+        continuation(CallableField(lambda x: -x, 1), [0], (0, 1))
+    with pytest.raises(ValueError, match="near an equilibrium at mu = 1, found none"):
+        continuation(family, [0.3], (1, 2))
+    with pytest.raises(ValueError, match="two different numbers"):
+        continuation(family, [0], (1, 1))
+    with pytest.raises(ValueError, match="finite x0 of shape"):
+        continuation(family, [0, 0], (-1, 1))
+    with pytest.raises(ValueError, match="p0 inside"):
+        continuation(family, [0], (-1, 1), p0=3)
+    with pytest.raises(ValueError, match="equilibrium inside"):
+        continuation(family, [-1], (-1, 1), region=[(5, 6)])

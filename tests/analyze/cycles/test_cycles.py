@@ -1,0 +1,207 @@
+"""Periodic orbits: known periods and multipliers, unstable and stiff ones, families."""
+
+import numpy as np
+import pytest
+
+from fim_dynsys import CallableField, Region, Trajectories, systems
+from fim_dynsys.analyze.cycles import shooting
+from fim_dynsys.analyze.cycles.periodic import CycleKind, CycleStatus, limit_cycles
+from fim_dynsys.analyze.cycles.shooting import correct_orbit, floquet, product_eigenvalues, refined
+from fim_dynsys.simulation.solution import integrate
+
+
+def orbit_near(field, x0, period, nodes=16):
+    """Correct what the field does in one guessed period after a transient."""
+    x = integrate([field], np.array([x0], dtype=float), np.array([0.0, 50.0])).x_stop
+    guess = integrate([field], x, np.linspace(0, period, nodes + 1), rtol=1e-6).x[0, :-1]
+    return correct_orbit(field, guess, period)
+
+
+# ---------------------------------------------------------------------- one orbit
+
+
+@pytest.mark.parametrize("nodes", [4, 16])
+def test_hopf_normal_form_is_corrected_to_its_closed_form(nodes):
+    system = systems.get("hopf")
+    orbit = orbit_near(system.field(), [0.5, 0.0], 3.3, nodes)
+    assert orbit.converged and orbit.residual < 1e-12
+    assert orbit.period == pytest.approx(np.pi, abs=1e-9)
+    assert np.hypot(*orbit.nodes.T) == pytest.approx(np.full(nodes, np.sqrt(0.5)), abs=1e-10)
+    multipliers = np.sort(np.linalg.eigvals(orbit.monodromy).real)
+    assert multipliers == pytest.approx([np.exp(-np.pi), 1.0], abs=1e-8)
+
+
+@pytest.mark.parametrize(("mu", "period"), [(5.0, 11.6122306677), (10.0, 19.0783695669)])
+def test_relaxation_oscillations(mu, period):
+    """The multiplier of Van der Pol's cycle falls to 1e-136: far below what one monodromy matrix holds."""
+    field = systems.get("van_der_pol").with_parameters(mu=mu).field()
+    orbit = refined(field, orbit_near(field, [2.0, 0.0], 0.999 * period))
+    assert orbit.period == pytest.approx(period, abs=1e-9)
+    known = floquet(field, orbit)
+    assert known.trivial_error < 1e-9
+    assert known.liouville_error < 1e-6 * abs(known.log_moduli.sum())
+    assert known.log_moduli[1] < -80
+
+
+def test_no_step_stretches_the_period_without_bounds(monkeypatch):
+    """Near a stable node the Newton step of the period may be 1e7: such a shot would take hours."""
+    shot, periods = shooting.shoot, []
+
+    def recorded(field, nodes, period, *rest):
+        periods.append(period)
+        return shot(field, nodes, period, *rest)
+
+    monkeypatch.setattr(shooting, "shoot", recorded)
+    monkeypatch.setattr(shooting, "_newton_step", lambda shot, normal, period, length: (0.0, 1e7))
+    field = systems.get("hopf").field()
+    orbit = correct_orbit(field, [[0.7, 0.0], [-0.7, 0.0]], 3.1)
+    assert not orbit.converged
+    assert max(periods) <= 4 * 3.1
+
+
+def test_eigenvalues_of_a_product_keep_their_relative_accuracy():
+    """Against the exact product, built from one eigenbasis: real, tiny, and a complex pair."""
+    rng = np.random.default_rng(0)
+    basis = rng.standard_normal((4, 4))
+    angle = np.array([[np.cos(0.7), -np.sin(0.7)], [np.sin(0.7), np.cos(0.7)]])
+    core = np.zeros((4, 4))
+    core[0, 0], core[1:3, 1:3], core[3, 3] = 2.0, 0.5 * angle, -1e-3
+    factor = basis @ core @ np.linalg.inv(basis)
+    values, logs = product_eigenvalues(np.array([factor] * 20))
+    expected = np.array([2.0**20, 0.5**20 * np.exp(14j), 0.5**20 * np.exp(-14j), 1e-60])
+    order, known = np.argsort(-logs, kind="stable"), np.argsort(-np.abs(expected), kind="stable")
+    assert logs[order] == pytest.approx(np.log(np.abs(expected[known])), rel=1e-8)
+    assert np.sort_complex(values[order][1:3] * 2**20) == pytest.approx(
+        np.sort_complex(expected[1:3] * 2**20)
+    )
+    assert values[order][[0, 3]] == pytest.approx(expected[[0, 3]], rel=1e-8)
+
+
+# ---------------------------------------------------------------------- the search
+
+
+def rings(x):
+    """r' = r (1 - r^2) (4 - r^2), angle' = 2: a stable circle inside an unstable one."""
+    square = np.sum(x**2, axis=1, keepdims=True)
+    return x * (1 - square) * (4 - square) + 2 * np.stack([-x[:, 1], x[:, 0]], axis=1)
+
+
+def test_nested_cycles_in_closed_form():
+    """Slopes of the radial part: -6 at r = 1, 24 at r = 2; one turn takes pi."""
+    cycles = limit_cycles(CallableField(rings, 2), [(-3, 3), (-3, 3)])
+    assert cycles.kind.tolist() == [CycleKind.STABLE, CycleKind.UNSTABLE]
+    assert cycles.stable.tolist() == [True, False]
+    assert cycles.period == pytest.approx([np.pi, np.pi], abs=1e-9)
+    assert np.linalg.norm(cycles.x, axis=1) == pytest.approx([1, 2], abs=1e-9)
+    assert cycles.multipliers[:, 1].real == pytest.approx(np.exp([-6 * np.pi, 24 * np.pi]), rel=1e-7)
+    assert cycles.log_moduli[:, 1] == pytest.approx([-6 * np.pi, 24 * np.pi], abs=1e-7)
+    assert (cycles.trivial_error < 1e-9).all() and (cycles.liouville_error < 1e-7).all()
+    assert (cycles.residual < 1e-10).all()
+    for orbit, radius in zip(cycles.orbits, (1, 2), strict=True):
+        assert np.linalg.norm(orbit, axis=1) == pytest.approx(np.full(513, radius), abs=1e-9)
+
+
+@pytest.mark.parametrize("name", ["van_der_pol", "brusselator", "hopf", "fitzhugh_nagumo"])
+def test_catalogue(name):
+    system = systems.get(name)
+    cycles = limit_cycles(system.field())
+    assert len(cycles) == 1 and cycles.stable[0]
+    assert cycles.period[0] == pytest.approx(
+        float(system.truth("period")), abs=1e-9 + system.truths["period"].error
+    )
+    if "cycle_multiplier" in system.truths:
+        error = system.truths["cycle_multiplier"].error
+        assert cycles.multipliers[0, 1] == pytest.approx(system.truth("cycle_multiplier"), abs=1e-9 + error)
+    assert cycles.liouville_error[0] < 1e-8 and not cycles.effort.exhausted
+
+
+def test_stiff_cycle_is_found_though_its_region_suggests_faster_motion():
+    field = systems.get("van_der_pol").with_parameters(mu=10.0).field()
+    cycles = limit_cycles(field, [(-3, 3), (-16, 16)])
+    assert cycles.period == pytest.approx([19.0783695669], abs=1e-9)
+    assert np.isfinite(cycles.log_moduli).all() and cycles.log_moduli[0, 1] < -300
+    assert cycles.liouville_error[0] < 1e-9 * 300 * 1e3
+
+
+def test_families_of_closed_orbits_are_not_limit_cycles():
+    """Pendulum: the period follows from the amplitude A as 4 K(sin^2(A / 2)), all multipliers are 1."""
+    from scipy.special import ellipk
+
+    cycles = limit_cycles(systems.get("pendulum").field())
+    assert set(cycles.kind) == {CycleKind.CENTRE} and not cycles.stable.any()
+    assert cycles.multipliers == pytest.approx(np.ones((len(cycles), 2)), abs=1e-8)
+    energy = cycles.x[:, 1] ** 2 / 2 - np.cos(cycles.x[:, 0])
+    assert cycles.period == pytest.approx(4 * ellipk((1 + energy) / 2), abs=1e-8)
+    assert "families" in str(cycles)
+
+
+def test_a_cycle_on_which_two_cycles_meet_is_degenerate():
+    def field(x):
+        square = np.sum(x**2, axis=1, keepdims=True)
+        return x * (1 - square) ** 2 + np.stack([-x[:, 1], x[:, 0]], axis=1)
+
+    cycles = limit_cycles(CallableField(field, 2), [(-2, 2), (-2, 2)], n_seeds=4)
+    assert cycles.kind.tolist() == [CycleKind.DEGENERATE]
+    assert np.linalg.norm(cycles.x, axis=1) == pytest.approx([1], abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["damped_oscillator", "competition", "double_well"])
+def test_no_cycles_where_there_are_none(name):
+    assert len(limit_cycles(systems.get(name).field(), n_seeds=32)) == 0
+
+
+def test_period_doubling_of_roessler():
+    """Period two at c = 3.5: the doubled orbit is stable, the single one a saddle with multiplier < -1."""
+    field = systems.get("roessler").with_parameters(c=3.5).field()
+    cycles = limit_cycles(field)
+    assert cycles.stable.tolist() == [True, False]
+    single, double = cycles.multipliers[1, 1].real, cycles.multipliers[0, 1].real
+    assert single < -1 and abs(double) < 1
+    assert cycles.period[0] / cycles.period[1] == pytest.approx(2, abs=0.05)
+
+
+def test_shortest_orbit_of_lorenz():
+    """Period and place of the orbit AB: Viswanath, Nonlinearity 16 (2003) 1035, section 4."""
+    field = systems.get("lorenz").field()
+    start = np.array([[-13.764, -19.579, 27.0]])
+    guess = integrate([field], start, np.linspace(0, 1.56, 17), rtol=1e-6).x[0, :-1]
+    orbit = correct_orbit(field, guess, 1.56)
+    assert orbit.period == pytest.approx(1.558652210716, abs=1e-10)
+    known = floquet(field, orbit)
+    assert known.multipliers[1] > 1 > known.multipliers[2] > 0
+    assert known.liouville_error < 1e-9
+
+
+def test_what_is_said_of_an_orbit():
+    """Data round a quarter of the circle support the other three quarters not; a box may cut the orbit."""
+    field = systems.get("hopf").field()
+    angle = np.linspace(0, np.pi / 2, 40)
+    arc = np.sqrt(0.5) * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    known = CallableField(field, 2, context=Trajectories.from_arrays(arc, angle / 2))
+    cycles = limit_cycles(known, [(-1, 1), (-1, 1)], n_seeds=8)
+    assert cycles.support[0] < 1e-6 and cycles.status[0] is CycleStatus.UNSUPPORTED
+    cut = limit_cycles(field, [(0, 1), (-1, 1)], n_seeds=8)
+    assert cut.status[0] is CycleStatus.LEAVES_REGION
+    assert limit_cycles(field, [(-1, 1), (-1, 1)], n_seeds=8).status[0] is CycleStatus.SUPPORTED
+    assert len(limit_cycles(field, [(2, 3), (2, 3)], n_seeds=8)) == 0
+
+
+def test_result():
+    cycles = limit_cycles(systems.get("hopf").field(), Region([(-1, 1), (-1, 1)]), n_seeds=8)
+    assert "stable" in str(cycles) and "3.1416" in cycles._repr_html_()
+    stored = cycles.to_xarray()
+    assert stored["orbits"].shape == (1, 513, 2) and stored["multipliers"].dims == ("cycle", "mode", "part")
+    empty = limit_cycles(systems.get("logistic").field())
+    assert len(empty) == 0 and empty.multipliers.shape == (0, 1) and len(empty.to_xarray()["period"]) == 0
+
+
+def test_budget_ends_the_search_and_says_so():
+    cycles = limit_cycles(systems.get("lorenz").field(), n_seeds=16, budget=20_000)
+    assert cycles.effort.exhausted and cycles.effort.points < 100_000
+
+
+def test_fields_that_blow_up_do_not_hang():
+    field = CallableField(lambda x: x**3, 2)
+    assert len(limit_cycles(field, [(-2, 2), (-2, 2)], n_seeds=16)) == 0
+    nowhere = CallableField(lambda x: np.full_like(x, np.nan), 2)
+    assert len(limit_cycles(nowhere, [(-2, 2), (-2, 2)], n_seeds=16)) == 0

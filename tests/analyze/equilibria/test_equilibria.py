@@ -1,0 +1,393 @@
+"""Fixed points: textbook truths, zeros of higher order, continua, edges, holes, dimensions, the index."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from fim_dynsys import systems
+from fim_dynsys.analyze import FixedPoints, IndexCheck, Kind, PointStatus, fixed_points
+from fim_dynsys.analyze.equilibria.kinds import classify, eigen, eigenvalue_errors
+from fim_dynsys.analyze.equilibria.topology import degree
+from fim_dynsys.fields.affine import AffineField
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.regions import Region
+from fim_dynsys.trajectories import Trajectories
+
+KNOWN = [system.name for system in systems.oracle() if "equilibria" in system.truths]
+
+
+def found(f, region, **options) -> FixedPoints:
+    """Fixed points of a function of (n, d) in a box, with Jacobians by differences."""
+    box = Region(region)
+    return fixed_points(CallableField(f, box.dim), box, **options)
+
+
+def roots(result) -> np.ndarray:
+    return result.x[result.is_root]
+
+
+# ---------------------------------------------------------------------- textbook systems
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_closed_form_equilibria_all_and_none_extra(name):
+    """1e-8: Newton's method ends at rounding, and the truths are exact formulas."""
+    system = systems.get(name)
+    true = system.truth("equilibria").real
+    inside = system.region.contains(true)
+    true = true[inside]
+    result = fixed_points(system.field())
+    assert result.x.shape == true.shape
+    nearest = np.abs(result.x[:, None] - true).max(axis=2).argmin(axis=0)
+    assert sorted(nearest) == list(range(len(true)))
+    np.testing.assert_allclose(result.x[nearest], true, atol=1e-8)
+    assert (result.residual < 1e-9).all()
+    assert result.index_check == "balanced"
+    if "eigenvalues" in system.truths:
+        expected = system.truth("eigenvalues").astype(complex)[inside]
+        for mine, theirs in zip(result.eigenvalues[nearest], expected, strict=True):
+            ordered = theirs[np.lexsort((-theirs.imag, -theirs.real))]
+            np.testing.assert_allclose(mine, ordered, atol=1e-8)
+
+
+def test_kinds_of_the_competition_model():
+    result = fixed_points(systems.get("competition").field())
+    assert sorted(kind.value for kind in result.kind) == [
+        "saddle",
+        "stable node",
+        "stable node",
+        "unstable node",
+    ]
+    assert sorted(result.index) == [-1.0, 1.0, 1.0, 1.0]
+
+
+def test_van_der_pol_by_its_parameter():
+    """Trace mu and determinant 1: node beyond mu = 2, focus below, centre at 0."""
+    for mu, kind in ((3.0, Kind.UNSTABLE_NODE), (1.0, Kind.UNSTABLE_FOCUS), (0.0, Kind.CENTRE_LIKE)):
+        result = found(
+            lambda x, mu=mu: np.stack([x[:, 1], mu * (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], 1),
+            [(-3, 3)] * 2,
+        )
+        assert list(result.kind) == [kind]
+        root = np.emath.sqrt(mu**2 - 4)
+        np.testing.assert_allclose(result.eigenvalues[0], [(mu + root) / 2, (mu - root) / 2], atol=1e-8)
+
+
+def test_pendulum_saddles_on_the_edge_and_a_centre():
+    result = found(lambda x: np.stack([x[:, 1], -np.sin(x[:, 0])], 1), [(-np.pi, np.pi), (-2, 2)])
+    np.testing.assert_allclose(result.x, [[-np.pi, 0], [0, 0], [np.pi, 0]], atol=1e-8)
+    assert list(result.kind) == [Kind.SADDLE, Kind.CENTRE_LIKE, Kind.SADDLE]
+    assert [s is PointStatus.ON_EDGE for s in result.status] == [True, False, True]
+    assert (result.balance.boundary, result.balance.found) == (-1, -1)
+
+
+# ---------------------------------------------------------------------- degenerate cases
+
+
+@pytest.mark.parametrize(("power", "index"), [(2, 0), (3, 1), (4, 0), (5, 1)])
+def test_zero_of_higher_order_on_the_line(power, index):
+    result = found(lambda x: x**power, [(-1, 1.3)])
+    assert list(result.kind) == [Kind.DEGENERATE]
+    assert (result.index.tolist(), result.index_check) == ([index], IndexCheck.BALANCED)
+    # |x|^power is all there is to find a zero by: 1e-4 of a length gives 1e-20 for the fifth power
+    assert abs(result.x[0, 0]) < 1e-4
+
+
+def test_zero_of_index_two_in_the_plane():
+    result = found(
+        lambda x: np.stack([x[:, 0] ** 2 - x[:, 1] ** 2, 2 * x[:, 0] * x[:, 1]], 1), [(-1, 1.1)] * 2
+    )
+    np.testing.assert_allclose(result.x, [[0, 0]], atol=1e-8)
+    assert (result.index[0], result.index_check) == (2, IndexCheck.BALANCED)
+
+
+@pytest.mark.parametrize(("height", "slow"), [(1e-6, 1), (1e-2, 1), (1.0, 0)])
+def test_ghost_of_a_fold_is_a_slow_point(height, slow):
+    """x^2 + h is slowest, with rate h, at 0; relative to the typical speed of 0.6 the last is not slow."""
+    result = found(lambda x: x**2 + height, [(-1, 1.3)])
+    assert list(result.kind) == [Kind.SLOW] * slow
+    assert not result.is_root.any()
+    np.testing.assert_allclose(result.x, np.zeros((slow, 1)), atol=1e-5)
+    assert result.index_check == "balanced"
+
+
+@pytest.mark.parametrize("gap", [1e-2, 1e-4])
+def test_pairs_near_a_fold_are_told_apart(gap):
+    result = found(lambda x: np.stack([x[:, 1] - x[:, 0] ** 2, x[:, 1] - gap**2], 1), [(-1, 1.1)] * 2)
+    np.testing.assert_allclose(result.x, [[-gap, gap**2], [gap, gap**2]], atol=1e-10)
+
+
+def test_lines_of_fixed_points_are_no_isolated_ones():
+    result = found(lambda x: (x[:, :1] - x[:, 1:]) * [1.0, 2.0], [(-1, 1.3)] * 2)
+    assert {status for status in result.status} == {PointStatus.NOT_ISOLATED}
+    assert np.ptp(result.x[:, 0]) > 1.8
+    np.testing.assert_allclose(result.x[:, 0], result.x[:, 1], atol=1e-10)
+    assert result.index_check is IndexCheck.NOT_RUN
+    circle = found(lambda x: x * (1 - (x**2).sum(1, keepdims=True)), [(-2, 2)] * 2)
+    alone = np.array([status is PointStatus.ISOLATED for status in circle.status])
+    np.testing.assert_allclose(circle.x[alone], [[0, 0]], atol=1e-12)
+    np.testing.assert_allclose(np.linalg.norm(circle.x[~alone], axis=1), 1, atol=1e-10)
+
+
+def test_zero_and_constant_fields():
+    still = found(np.zeros_like, [(-1, 1.3)] * 2)
+    assert 1 < len(still) <= 16
+    assert {status for status in still.status} == {PointStatus.NOT_ISOLATED}
+    assert "a continuum of zeros" in str(still)
+    drift = found(lambda x: np.ones_like(x), [(-1, 1.3)] * 2)
+    assert (len(drift), drift.index_check) == (0, IndexCheck.BALANCED)
+    assert drift.to_xarray().x.shape == (0, 2)
+
+
+def test_no_fixed_point_in_a_bounded_flow():
+    result = found(lambda x: np.stack([1 + x[:, 1] ** 2, -x[:, 1]], 1), [(-2, 2)] * 2)
+    assert (len(result), result.balance.boundary) == (0, 0)
+
+
+def test_fields_with_holes():
+    half = found(lambda x: np.stack([np.sqrt(x[:, 0]) - 1, -x[:, 1]], 1), [(-2, 2)] * 2)
+    np.testing.assert_allclose(half.x, [[1, 0]], atol=1e-10)
+    assert half.index_check is IndexCheck.NOT_RUN
+    assert half.non_finite > 0
+    nowhere = found(lambda x: x * np.nan, [(-2, 2)] * 2)
+    assert (len(nowhere), nowhere.index_check) == (0, IndexCheck.NOT_RUN)
+    assert f"not finite at {nowhere.effort.seeds} of the seeds" in str(nowhere)
+
+
+def test_a_pole_is_a_mismatch_and_no_zero():
+    result = found(lambda x: 1 / x, [(-1, 1)])
+    assert (len(result), result.index_check) == (0, IndexCheck.MISMATCH)
+
+
+def test_flat_tails_are_no_zeros():
+    result = found(lambda x: x * np.exp(-(x**2)), [(-10, 10)])
+    np.testing.assert_allclose(roots(result), [[0]], atol=1e-12)
+
+
+def test_corners_belong_to_the_region():
+    result = found(lambda x: x * (1 - x), [(0, 1)] * 2)
+    assert {tuple(x) for x in result.x.round(9) + 0.0} == {(0, 0), (0, 1), (1, 0), (1, 1)}
+    assert {status for status in result.status} == {PointStatus.ON_EDGE}
+    assert result.index_check == "balanced"
+
+
+# ---------------------------------------------------------------------- many dimensions, units
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 4, 7, 10])
+def test_every_dimension(dim):
+    """Coordinates on their own, the last three with zeros -1, 0 and 1: 3^k zeros in a rotated frame."""
+    rotation = np.linalg.qr(np.random.default_rng(dim).normal(size=(dim, dim)))[0]
+    cubic = np.arange(dim) >= dim - 3
+
+    def f(x):
+        y = x @ rotation
+        return np.where(cubic, y - y**3, -y - 0.1 * y**3) @ rotation.T
+
+    def jac(x):
+        y = x @ rotation
+        return (rotation * np.where(cubic, 1 - 3 * y**2, -1 - 0.3 * y**2)[:, None]) @ rotation.T
+
+    result = fixed_points(CallableField(f, dim, jac=jac), [(-2, 2)] * dim)
+    assert len(result) == 3 ** min(dim, 3)
+    y = result.x @ rotation
+    np.testing.assert_allclose(y, y.round(), atol=1e-9)
+    assert result.index_check is (IndexCheck.BALANCED if dim < 4 else IndexCheck.NOT_RUN)
+    stable = [kind.stable for kind in result.kind]
+    assert sum(stable) == 2 ** min(dim, 3)
+
+
+def test_units_do_not_matter():
+    inner = systems.get("competition").field()
+    outer = AffineField(inner, scale=[1e6, 1e-9], shift=[3e6, 0.0], time_unit=1e4)
+    a, b = fixed_points(inner), fixed_points(outer)
+    np.testing.assert_allclose((b.x - [3e6, 0]) / [1e6, 1e-9], a.x, atol=1e-9)
+    np.testing.assert_allclose(b.eigenvalues * 1e4, a.eigenvalues, rtol=1e-8)
+    assert list(a.kind) == list(b.kind)
+
+
+# ---------------------------------------------------------------------- the index check
+
+
+def test_stiff_kinds():
+    """Real parts far below the largest rate, but not zero: 0.05 beside 1000, -0.1 beside -1e6."""
+    fast = found(
+        lambda x: np.stack([1e6 * (x[:, 1] - x[:, 0] ** 3), 0.1 * x[:, 1] - x[:, 0]], 1), [(-2, 2)] * 2
+    )
+    assert list(fast.kind) == [Kind.UNSTABLE_FOCUS]
+    np.testing.assert_allclose(fast.eigenvalues[0].real, 0.05, rtol=1e-6)
+    slow = found(lambda x: np.stack([-1e6 * (x[:, 0] - x[:, 1]), -0.1 * x[:, 1]], 1), [(-2, 2)] * 2)
+    assert list(slow.kind) == [Kind.STABLE_NODE]
+
+
+@pytest.mark.parametrize("size", [1e-9, 1.0, 1e9])
+def test_size_of_the_region_sets_the_steps_of_jacobians_by_differences(size):
+    """Without data, a region or a Jacobian of its own, a field knows nothing of its units."""
+    result = found(lambda x: np.sin(x / size), [(-size, 4 * size)])
+    np.testing.assert_allclose(result.x.ravel() / size, [0, np.pi], atol=1e-9)
+    np.testing.assert_allclose(result.eigenvalues.real.ravel() * size, [1, -1], rtol=1e-9)
+
+
+def test_huge_values_elsewhere_do_not_blur_zeros():
+    result = found(
+        lambda x: np.stack([np.expm1(50 * x[:, 0]), np.expm1(-3 * x[:, 1])], 1), [(-5, 20), (-5, 5)]
+    )
+    np.testing.assert_allclose(result.x, [[0, 0]], atol=1e-12)
+    assert result.non_finite > 0
+
+
+def test_degree_of_powers():
+    def power(n):
+        def f(x):
+            z = (x[:, 0] + 1j * x[:, 1]) if n > 0 else (x[:, 0] - 1j * x[:, 1])
+            z = z ** abs(n)
+            return np.concatenate([np.stack([z.real, z.imag], 1), x[:, 2:]], axis=1)
+
+        return f
+
+    for n in (-4, -1, 1, 2, 6):
+        assert degree(power(n), Region([-2, -2], [2.5, 1.5])) == n
+        assert degree(power(n), Region([-2, -2, -1], [2.5, 1.5, 3])) == n
+        assert degree(power(n), Region([0.1, 0.1], [2, 2])) == 0
+    assert degree(lambda x: -x, Region([-1], [2])) == -1
+    assert degree(lambda x: x - 2, Region([-1], [2])) is None
+    assert degree(lambda x: x + 1, Region([-1] * 2, [1] * 2)) is None
+
+
+def test_zeros_out_of_reach_of_the_seeds_are_found_by_the_index(monkeypatch):
+    """Away from its zero this field falls off as 1/r, so that Newton's method flees; one seed cannot do."""
+    zero = np.array([0.7131, -0.4127])
+
+    def f(x):
+        return (x - zero) / (1e-4 + ((x - zero) ** 2).sum(1, keepdims=True))
+
+    one = "fim_dynsys.analyze.equilibria.points.starting_points"
+    monkeypatch.setattr(one, lambda meter, region, n_seeds, seed: region.sobol(1))
+    monkeypatch.setattr("fim_dynsys.analyze.equilibria.points._ROUNDS", 0)
+    missed = found(f, [(-2, 2)] * 2)
+    assert (len(missed), missed.index_check) == (0, IndexCheck.MISMATCH)
+    assert (missed.balance.boundary, missed.balance.found) == (1, 0)
+    monkeypatch.setattr("fim_dynsys.analyze.equilibria.points._ROUNDS", 1)
+    result = found(f, [(-2, 2)] * 2)
+    np.testing.assert_allclose(result.x, [zero], atol=1e-9)
+    assert result.index_check is IndexCheck.BALANCED
+
+
+def test_budget_is_kept_and_said_to_be_exhausted():
+    evaluated = []
+
+    def f(x):
+        evaluated.append(len(x))
+        return np.sin(20 * x)
+
+    field = CallableField(
+        f, 2, jac=lambda x: (evaluated.append(len(x)), 20 * np.cos(20 * x)[:, :, None] * np.eye(2))[1]
+    )
+    result = fixed_points(field, [(-3, 3)] * 2, budget=3000)
+    assert result.effort.points <= 3000
+    # besides the search: the region's scales, and Jacobians of what is reported
+    assert sum(evaluated) <= result.effort.points + 64 + 2 * len(result)
+    assert result.effort.exhausted
+    assert "exhausted" in str(result)
+
+
+# ---------------------------------------------------------------------- data, spread, display
+
+
+def data():
+    t = np.linspace(0, 6, 120)
+    return Trajectories.from_arrays(
+        np.stack([np.exp(-t), 0.5 * np.exp(-2 * t)], 1), t, state_names=["u", "v"]
+    )
+
+
+def bistable(x):
+    return np.stack([x[:, 0] * (x[:, 0] - 1) * (x[:, 0] + 1), -2 * x[:, 1]], 1)
+
+
+def test_support_is_told_and_supported_points_come_first():
+    field = CallableField(bistable, 2, context=data())
+    default = fixed_points(field)
+    assert default.region.low[0] > -0.2
+    wide = fixed_points(field, {"v": (-1, 1), "u": (-2, 2)})
+    np.testing.assert_allclose(wide.x, [[0, 0], [-1, 0], [1, 0]], atol=1e-10)
+    np.testing.assert_allclose(wide.support, field.support(wide.x), rtol=1e-12)
+    assert wide.support[0] > 0.5 > wide.support[1]
+    assert "2 of all outside the data's support" in str(wide)
+    assert len(str(wide).splitlines()) == 1 + 1 + 3 + 2
+
+
+def test_dataset_and_table(tmp_path):
+    result = fixed_points(systems.get("lorenz").field())
+    result.to_xarray().to_netcdf(tmp_path / "points.nc", engine="h5netcdf")
+    read = xr.load_dataset(tmp_path / "points.nc", engine="h5netcdf")
+    np.testing.assert_array_equal(read.eigenvalue.sel(part="imag"), result.eigenvalues.imag)
+    assert read.kind.values.tolist() == [kind.value for kind in result.kind]
+    assert read.index_check.item() == "balanced"
+    assert read.x.dims == ("fixed_point", "state")
+    assert "saddle-focus" in result._repr_html_()
+
+
+class SpreadField(CallableField):
+    """A field known up to a constant standard deviation."""
+
+    def scale(self, x):
+        return np.broadcast_to([0.02, 0.01], np.shape(x))
+
+
+def turning(x):
+    """Turn about a zero at the origin, with quadratic terms."""
+    return x @ np.array([[-0.3, 1.0], [-2.0, -0.1]]).T + 0.4 * x[:, :1] * x
+
+
+def random_error(rng, deviation, n_features=400):
+    """A draw of a Gaussian process with unit length scale, by random Fourier features."""
+    w, phase, a = (
+        rng.normal(size=(n_features, 2)),
+        rng.uniform(0, 2 * np.pi, n_features),
+        rng.normal(size=(n_features, 2)),
+    )
+    return lambda x: np.cos(x @ w.T + phase) @ a * np.sqrt(2 / n_features) * deviation
+
+
+def test_eigenvalue_errors_agree_with_drawn_fields():
+    """300 draws give a standard deviation to 4 %; second-order terms add some more."""
+    field = SpreadField(turning, 2, region=Region([-np.sqrt(3)] * 2, [np.sqrt(3)] * 2))  # lengths of 1
+    stated = eigenvalue_errors(field, np.zeros((1, 2)), field.scales)[0]
+    rng = np.random.default_rng(0)
+    drawn = []
+    for _ in range(300):
+        error = random_error(rng, [0.02, 0.01])
+        member = CallableField(lambda x, error=error: turning(x) + error(x), 2)
+        x = np.zeros((1, 2))
+        for _ in range(6):
+            x = x - np.linalg.solve(member.jacobian(x)[0], member(x)[0])
+        drawn.append(eigen(member.jacobian(x), np.ones(2))[0][0])
+    np.testing.assert_allclose(stated.real, np.std(np.real(drawn), axis=0), rtol=0.15)
+    np.testing.assert_allclose(stated.imag, np.std(np.imag(drawn), axis=0), rtol=0.15)
+
+
+def test_error_across_the_axis_leaves_the_kind_open():
+    values = np.array([[-0.1 + 1j, -0.1 - 1j]] * 2 + [[0j, -1.0 + 0j]] * 2)
+    errors = np.array([[0.04 + 0.1j] * 2, [0.06 + 0.1j] * 2, [0j, 0j], [0.1 + 0j, 0j]])
+    kinds = [Kind.STABLE_FOCUS, Kind.INDETERMINATE, Kind.DEGENERATE, Kind.INDETERMINATE]
+    assert list(classify(values, errors, np.array([False, False, True, True]), 1.0)) == kinds
+    unsure = fixed_points(SpreadField(lambda x: x * [-0.01, -1.0], 2, region=Region([-1, -1], [1, 1])))
+    assert list(unsure.kind) == [Kind.INDETERMINATE]
+    assert "±" in str(unsure)
+    assert unsure.to_xarray().eigenvalue_error.shape == (1, 2, 2)
+
+
+def test_misuse_is_refused_by_name():
+    field = CallableField(lambda x: -x, 1)
+    for options, text in (
+        ({"budget": 0}, "budget >= 1, got 0"),
+        ({"n_seeds": 0}, "n_seeds >= 1"),
+        ({"slow": -1.0}, "slow >= 0"),
+    ):
+        with pytest.raises(ValueError, match=f"^fixed_points: expected {text}"):
+            fixed_points(field, [(-1, 1)], **options)
+    with pytest.raises(ValueError, match=r"^fixed_points: expected a region"):
+        fixed_points(field)
+    with pytest.raises(ValueError, match=r"dimension 1, 2 or 3, got 4"):
+        degree(lambda x: x, Region([-1] * 4, [1] * 4))

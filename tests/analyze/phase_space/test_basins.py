@@ -1,0 +1,137 @@
+"""Basins with exactly known boundaries, cycles and chaos as attractors, special labels, shares."""
+
+import numpy as np
+import pytest
+
+from fim_dynsys import CallableField, Trajectories, systems
+from fim_dynsys.analyze.phase_space.basin import BasinLabel, basins
+from fim_dynsys.analyze.phase_space.capture import AttractorKind
+
+
+def bent(x):
+    """u' = u - u^3, v' = -v in x = u + v^2, y = v: sinks (-1, 0) and (1, 0), boundary x = y^2."""
+    u = x[:, 0] - x[:, 1] ** 2
+    return np.stack([u - u**3 - 2 * x[:, 1] ** 2, -x[:, 1]], axis=1)
+
+
+def rings(x):
+    """r' = r (1 - r^2) (4 - r^2), angle' = 2: what starts inside r = 2 ends on the unit circle."""
+    square = np.sum(x**2, axis=1, keepdims=True)
+    return x * (1 - square) * (4 - square) + 2 * np.stack([-x[:, 1], x[:, 0]], axis=1)
+
+
+def test_boundary_in_closed_form():
+    found = basins(CallableField(bent, 2), [(-2, 2), (-1, 1)], resolution=60)
+    positions = np.array([attractor.points[0] for attractor in found.attractors])
+    right = int(np.argmax(positions[:, 0]))
+    assert positions[[1 - right, right]] == pytest.approx(np.array([[-1, 0], [1, 0]]), abs=1e-9)
+    x, y = np.meshgrid(*found.axes, indexing="ij")
+    assert (found.labels == np.where(x > y**2, right, 1 - right)).all()
+    # The share of x > y^2 in the box is (4 - 2/3) / 8.
+    assert abs(found.fractions[right] - 5 / 12) < 2 * found.errors[right]
+    assert found.errors[right] == pytest.approx(np.sqrt(5 / 12 * 7 / 12 / 1024), rel=0.05)
+    assert found.fractions.sum() == pytest.approx(1)
+
+
+def test_cycle_and_what_escapes():
+    found = basins(CallableField(rings, 2), [(-3, 3), (-3, 3)], resolution=40)
+    assert [attractor.kind for attractor in found.attractors] == [AttractorKind.CYCLE]
+    inside = np.hypot(*np.meshgrid(*found.axes, indexing="ij")) < 2
+    assert (found.labels == np.where(inside, 0, BasinLabel.LEFT_REGION)).all()
+    assert abs(found.fractions[0] - np.pi * 4 / 36) < 2 * found.errors[0]
+    assert found.fractions[BasinLabel.LEFT_REGION] == pytest.approx(1 - found.fractions[0])
+
+
+def test_on_the_line():
+    """x' = x - x^3: the sign decides, and 0 itself goes nowhere."""
+    field = CallableField(lambda x: x - x**3, 1)
+    found = basins(field, [(-2, 2)], resolution=41, n_sample=64)
+    ends = [attractor.points[0, 0] for attractor in found.attractors]
+    assert found.labels.shape == (41,) and found.labels[20] == BasinLabel.UNDECIDED
+    reached = np.array([ends[label] for label in np.delete(found.labels, 20)])
+    assert reached == pytest.approx(np.sign(np.delete(found.axes[0], 20)), abs=1e-9)
+
+
+def test_section_of_a_system_in_space():
+    """The third state decides here; the image at fixed third state has one colour."""
+    field = CallableField(lambda x: np.stack([-x[:, 0], -x[:, 1], x[:, 2] - x[:, 2] ** 3], axis=1), 3)
+    region = [(-1, 1), (-1, 1), (-2, 2)]
+    up = basins(field, region, resolution=5, n_sample=64, at=[0, 0, 0.5])
+    assert len(set(up.labels.ravel())) == 1
+    assert up.attractors[up.labels[0, 0]].points[0] == pytest.approx([0, 0, 1], abs=1e-9)
+    side = basins(field, region, resolution=6, n_sample=64, coordinates=("x0", 2))
+    assert (side.labels[:, :3] != side.labels[:, 3:]).all() and side.coordinates == (0, 2)
+    assert np.abs(side.fractions[:2] - 0.5).max() < 0.1
+
+
+def test_chaotic_attractor_is_recognised_by_recurrence():
+    """Beyond the homoclinic explosion, everything in Lorenz's box ends on one chaotic set."""
+    found = basins(systems.get("lorenz").field(), resolution=6, n_sample=32)
+    assert [attractor.kind for attractor in found.attractors] == [AttractorKind.RECURRENT]
+    assert found.fractions[0] > 0.8 and np.mean(found.labels == 0) > 0.8
+    points = found.attractors[0].points
+    assert points[:, 2].min() > 0 and points[:, 2].max() < 50 and np.ptp(points[:, 0]) > 30
+
+
+def test_closed_orbits_attract_nothing():
+    found = basins(systems.get("harmonic_oscillator").field(), resolution=5, n_sample=32)
+    assert not found.attractors and (found.labels == BasinLabel.UNDECIDED).all()
+    assert found.fractions[BasinLabel.UNDECIDED] == 1 and found.errors.min() > 0
+
+
+def test_support_is_told_and_can_be_required():
+    """Data along y = 0 to the right: only what starts there stays where they back the field."""
+    t = np.linspace(0, 3, 80)
+    half = Trajectories.from_arrays(np.stack([1 + np.exp(-2 * t), 0.05 * np.exp(-t)], axis=1), t)
+    field = CallableField(bent, 2, context=half)
+    region = [(-2, 2), (-1, 1)]
+    free = basins(field, region, resolution=20, n_sample=64)
+    right = int(np.argmax([attractor.points[0, 0] for attractor in free.attractors]))
+    assert free.attractors[right].support > 0.5 and free.attractors[1 - right].support < 1e-6
+    assert (free.labels >= 0).all() and (free.support[free.labels == 1 - right] < 0.5).all()
+    bound = basins(field, region, resolution=20, n_sample=64, stay_supported=True)
+    assert set(bound.labels.ravel()) <= {right, BasinLabel.LEFT_SUPPORT}
+    assert (bound.labels == BasinLabel.LEFT_SUPPORT).mean() > 0.8
+    assert "left support" in str(bound)
+
+
+def test_budget_and_fields_that_end():
+    """What is out of budget is undecided; where the field is not defined, it cannot be followed."""
+    cut = basins(systems.get("double_well").field(), resolution=10, n_sample=32, budget=5_000)
+    assert cut.effort.exhausted and (cut.labels == BasinLabel.UNDECIDED).any()
+
+    def half(x):
+        return np.where(x > -0.5, -x, np.nan)
+
+    found = basins(CallableField(half, 1), [(-1, 1)], resolution=21, n_sample=16)
+    assert (found.labels[found.axes[0] < -0.5] == BasinLabel.UNDECIDED).all()
+    assert (found.labels[found.axes[0] > -0.5] == 0).all()
+
+
+def test_result():
+    found = basins(CallableField(bent, 2), [(-2, 2), (-1, 1)], resolution=8, n_sample=32)
+    assert "fixed point" in str(found) and "Basins of 2 attractors" in found._repr_html_()
+    stored = found.to_xarray()
+    assert stored["label"].dims == ("axis0", "axis1") and stored["outcome"].values.tolist() == [
+        0,
+        1,
+        -3,
+        -2,
+        -1,
+    ]
+    assert stored["fraction"].values.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"resolution": 1}, "resolution"),
+        ({"coordinates": (0, 0)}, "coordinates"),
+        ({"coordinates": ("x0", "q")}, "coordinates"),
+        ({"at": [0.0]}, "at"),
+        ({"t_max": 0.0}, "t_max"),
+    ],
+)
+def test_refusals(options, message):
+    with pytest.raises(ValueError, match=message):
+        basins(CallableField(bent, 2), [(-2, 2), (-1, 1)], **options)

@@ -1,0 +1,139 @@
+"""Nullclines: points on the zeros, a line for each branch, crossings, holes, poles, planes of larger ones."""
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from fim_dynsys import systems
+from fim_dynsys.analyze import nullclines
+from fim_dynsys.analyze.phase_space.nullcline import NullclineStatus
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.regions import Region
+from fim_dynsys.trajectories import Trajectories
+
+SQUARE = Region([-2, -2], [2, 2])
+
+
+def of(*components, region=SQUARE, **options):
+    """Nullclines of a planar field given by functions of x and y."""
+    field = CallableField(lambda p: np.stack([c(*p.T) + 0 * p[:, 0] for c in components], axis=1), 2)
+    return nullclines(field, region, **options)
+
+
+def test_van_der_pol():
+    """x' = v, v' = mu (1 - x^2) v - x: the axis, and v = x / (mu (1 - x^2)) in three branches."""
+    result = nullclines(systems.get("van_der_pol").field())
+    assert [len(lines) for lines in result.branches] == [1, 3]
+    mu = systems.get("van_der_pol").parameters["mu"]
+    for line in result.branches[1]:
+        np.testing.assert_allclose(mu * (1 - line[:, 0] ** 2) * line[:, 1], line[:, 0], atol=1e-12)
+        assert np.ptp(np.sign(1 - line[:, 0] ** 2)) == 0  # none crosses a pole
+    assert {status for own in result.status for status in own} == {NullclineStatus.TO_EDGE}
+    assert max(max(own) for own in result.residual) < 1e-12
+
+
+def test_branches_that_cross_go_straight_on():
+    """x (r - x - a y) and its like: an axis and a slanted line each, in one piece across the other."""
+    system = systems.get("competition")
+    result = nullclines(system.field())
+    assert [len(lines) for lines in result.branches] == [2, 2]
+    for k, lines in enumerate(result.branches):
+        straight = sorted(lines, key=lambda line: np.ptp(line[:, k]))
+        assert np.ptp(straight[0][:, k]) < 1e-12
+        for line in straight:
+            ends = np.abs(line[[0, -1]] - system.region.low), np.abs(line[[0, -1]] - system.region.high)
+            np.testing.assert_allclose(np.min(ends, axis=(0, 2)), 0, atol=1e-9)
+            direction = (line[-1] - line[0]) / np.linalg.norm(line[-1] - line[0])
+            along = (line - line[0]) @ direction
+            assert (np.diff(along) > 0).all()
+            np.testing.assert_allclose(line, line[0] + along[:, None] * direction, atol=1e-9)
+
+
+def test_three_lines_through_three_crossings():
+    result = of(lambda x, y: x * (y - 0.5) * (x + y - 1.2), lambda x, y: 1.0)
+    assert [len(lines) for lines in result.branches] == [3, 0]
+    lengths = sorted(np.linalg.norm(np.diff(line, axis=0), axis=1).sum() for line in result.branches[0])
+    np.testing.assert_allclose(lengths, [2.8 * np.sqrt(2), 4, 4], rtol=1e-6)
+
+
+def test_near_crossings_stay_apart():
+    result = of(lambda x, y: x * y - 1e-4, lambda x, y: x * y + 1e-4)
+    for sign, lines in zip((1, -1), result.branches, strict=True):
+        assert len(lines) == 2
+        for line in lines:
+            assert len({(a, b) for a, b in np.sign(line)}) == 1
+            assert np.sign(line).prod(axis=1)[0] == sign
+
+
+def test_a_circle_is_closed():
+    result = of(lambda x, y: x**2 + y**2 - 1, lambda x, y: y)
+    (line,) = result.branches[0]
+    assert result.status[0] == [NullclineStatus.CLOSED]
+    np.testing.assert_array_equal(line[0], line[-1])
+    np.testing.assert_allclose(np.hypot(*line.T), 1, atol=1e-12)
+    # chords of a 32nd fall short of the arc by their square over 24
+    np.testing.assert_allclose(np.linalg.norm(np.diff(line, axis=0), axis=1).sum(), 2 * np.pi, rtol=1e-4)
+
+
+def test_no_line_at_a_pole_or_beyond_the_domain():
+    result = of(lambda x, y: 1 / x, lambda x, y: np.sqrt(x) - y)
+    assert [len(lines) for lines in result.branches] == [0, 1]
+    (line,) = result.branches[1]
+    np.testing.assert_allclose(line[:, 1] ** 2, line[:, 0], atol=1e-10)
+    assert result.status[1] == [NullclineStatus.INSIDE]
+    assert line[:, 0].max() == 2.0
+
+
+def test_lines_on_the_edge_belong_to_the_region():
+    result = of(lambda x, y: x * (1 - y), lambda x, y: y + 2, region=Region([0, -2], [3, 2]))
+    assert [len(lines) for lines in result.branches] == [2, 1]
+    axis = min(result.branches[0], key=lambda line: np.ptp(line[:, 0]))
+    np.testing.assert_allclose(axis[:, 0], 0, atol=1e-9)
+    assert np.ptp(axis[:, 1]) > 3.9
+
+
+def test_a_state_that_stands_still():
+    result = of(lambda x, y: 0 * x, lambda x, y: x)
+    assert result.vanishing == [True, False]
+    assert "x0 stands still everywhere" in str(result)
+
+
+def test_plane_of_a_larger_field():
+    """Lorenz in the plane y = 2: x = 2, rho x - 2 - x z = 0, 2 x = beta z."""
+    system = systems.get("lorenz")
+    result = nullclines(system.field(), states=("x", "z"), at=[9.0, 2.0, 9.0])
+    assert (result.states, [len(lines) for lines in result.branches]) == (("x", "z"), [1, 2, 1])
+    for k, lines in enumerate(result.branches):
+        for line in lines:
+            np.testing.assert_allclose(line[:, 1], 2.0)
+            assert np.abs(system.rhs(line)[:, k]).max() < 1e-9
+    by_number = nullclines(system.field(), states=(0, 2), at=[9.0, 2.0, 9.0])
+    np.testing.assert_array_equal(by_number.branches[1][0], result.branches[1][0])
+
+
+def test_support_dataset_and_table(tmp_path):
+    t = np.linspace(0, 3, 60)
+    data = Trajectories.from_arrays(np.stack([np.cos(t), np.sin(t)], 1), t, state_names=["u", "v"])
+    field = CallableField(lambda p: np.stack([p[:, 1], -p[:, 0]], 1), 2, context=data)
+    result = nullclines(field, SQUARE)
+    (line,) = result.branches[1]
+    np.testing.assert_allclose(result.support[1][0], field.support(line), rtol=1e-12)
+    assert "1 of u, 1 of v" in str(result)
+    result.to_xarray().to_netcdf(tmp_path / "nullclines.nc", engine="h5netcdf")
+    read = xr.load_dataset(tmp_path / "nullclines.nc", engine="h5netcdf")
+    np.testing.assert_array_equal(read.x[read.of_state.values == 1], line)
+
+
+def test_misuse_is_refused_by_name():
+    lorenz = systems.get("lorenz").field()
+    for field, options, text in (
+        (lorenz, {}, "a field of two states"),
+        (lorenz, {"states": ("x", "z")}, "a field of two states"),
+        (lorenz, {"states": ("x", "w"), "at": [0, 0, 0]}, "two different states among"),
+        (lorenz, {"states": ("x", "x"), "at": [0, 0, 0]}, "two different states among"),
+        (lorenz, {"states": ("x", "y"), "at": [0, 0]}, r"at of shape \(3,\)"),
+        (systems.get("logistic").field(), {}, "a field of two states"),
+        (systems.get("van_der_pol").field(), {"budget": 100}, "a budget of at least"),
+    ):
+        with pytest.raises(ValueError, match=f"^nullclines: expected .*{text}"):
+            nullclines(field, **options)
