@@ -8,7 +8,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from benchmarks.analysis.parts import Figure, Part
-from benchmarks.harness import ModelRow
+from benchmarks.harness.rows import ModelRow, View
 from fim_dynsys import CallableField, simulate, systems
 from fim_dynsys.analyze import BasinLabel, basins
 from fim_dynsys.analyze.basin import Basins
@@ -87,7 +87,7 @@ def inferred(model: str, name: str) -> VectorField:
     starts = system.region.widened(-0.05).sobol(TRAJECTORIES, seed=1)
     clean = simulate(system.field(), starts, np.linspace(0, system.t_end, 100))
     context = add_noise(clean[np.flatnonzero(clean.status == 0)], NOISE, np.random.default_rng(0))
-    return ModelRow.resolve(model).infer(context)
+    return ModelRow.resolve(model).infer(View(context))
 
 
 def _timed(field: VectorField, region) -> tuple[Basins, float]:

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from benchmarks.harness.rows import View
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.models.auto import Auto
 from fim_dynsys.regression.observed import SPLINE, STEP_LIMIT
@@ -113,9 +114,9 @@ class HybridRow:
         """Version of `auto`."""
         return HybridAuto(self.kind).version
 
-    def infer(self, context: Trajectories) -> VectorField:
+    def infer(self, view: View) -> VectorField:
         """Return the model's choice for one context."""
-        return HybridAuto(self.kind).infer(context)
+        return HybridAuto(self.kind).infer(view.context)
 
     def candidates(self, context: Trajectories) -> list[VectorField]:
         """Return the fields that the model chooses among, its own choice first."""

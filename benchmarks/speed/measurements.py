@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 import fim_dynsys
-from benchmarks import harness
+from benchmarks.harness.trials import Problem, list_trials, observe
 from benchmarks.odebench import facts
 from benchmarks.speed.timing import Measurement, interleaved
 from fim_dynsys.corruption import add_noise
@@ -223,14 +223,14 @@ def _fim_ode_queries(repeats: int, contexts: dict[int, Trajectories]) -> list[Me
     return [*rows, Measurement(f"{OPINION}, alone / in a batch of 100, d=2", ratio, "x", rounds, note)]
 
 
-def latency(repeats: int, problems: Sequence[harness.Problem] | None = None) -> list[Measurement]:
+def latency(repeats: int, problems: Sequence[Problem] | None = None) -> list[Measurement]:
     """Time from a context of ODEBench to its field and 200 values of it: medians over the contexts."""
     problems = {problem.system: problem for problem in problems or facts.problems()}
     variants = {"fim-ode": fim_dynsys.load("fim-ode"), OPINION: fim_dynsys.load("fim-ode", refine=False)}
     rounds = max(1, repeats // 10)
     seconds: dict[tuple[str, str], list[float]] = {}
-    for trial in harness.list_trials(list(problems.values()), [(0.05, 0.0)], ["paper"], [SEED]):
-        data = harness.observe(problems[trial.system], trial)
+    for trial in list_trials(list(problems.values()), [(0.05, 0.0)], ["paper"], [SEED]):
+        data = observe(problems[trial.system], trial)
         functions = {
             name: (lambda data=data, model=model: model.infer(data)(data.x[0]))
             for name, model in variants.items()
