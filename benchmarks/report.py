@@ -125,7 +125,15 @@ def summarise(trials: pd.DataFrame, integrator: str, commit: str = "") -> pd.Dat
     return pd.DataFrame(rows).assign(integrator=integrator, commit=commit)
 
 
-def _summary_row(cell: pd.DataFrame, task: str, group: str, protocol, sigma, rho, model) -> dict[str, Any]:
+def _summary_row(
+    cell: pd.DataFrame,
+    task: str,
+    group: str,
+    protocol: str,
+    sigma: float | str,
+    rho: float | str,
+    model: str,
+) -> dict[str, Any]:
     seeds = sorted(cell["seed"].unique())
     row = {
         "protocol": protocol,
@@ -264,7 +272,9 @@ class Published:
         entries, mse = tuple(content["percent"]), tuple(content.get("mse", ()))
         return cls(content["citation"], settings, tuple(content["models"]), entries, mse)
 
-    def percent(self, model: str, task: str, sigma: float, rho: float, group="all", threshold=0.9) -> float:
+    def percent(
+        self, model: str, task: str, sigma: float, rho: float, group: str = "all", threshold: float = 0.9
+    ) -> float:
         """Return one published percentage, NaN where none was published."""
         wanted = {"model": model, "task": task, "group": group, "threshold": threshold}
         for entry in self.entries:
@@ -313,7 +323,9 @@ _GROUP_NAMES = {
 }
 
 
-def _percent_table(part, protocol: str, threshold: float, group: str, published: Published | None) -> str:
+def _percent_table(
+    part: pd.DataFrame, protocol: str, threshold: float, group: str, published: Published | None
+) -> str:
     part = part[part["group"] == group]
     if part.empty:
         return ""
@@ -463,7 +475,7 @@ def draw(summary: pd.DataFrame, path: Path, title: str, published: Published | N
     figure.savefig(path, dpi=140)
 
 
-def _panel(axis, own: pd.DataFrame, cells: list, published: Published | None, task: str) -> None:
+def _panel(axis: Any, own: pd.DataFrame, cells: list, published: Published | None, task: str) -> None:
     models = list(own["model"].unique())
     names = models + (list(published.models) if published else [])
     offsets = np.linspace(-0.3, 0.3, len(names)) if len(names) > 1 else np.zeros(1)

@@ -121,7 +121,7 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
     return out
 
 
-def _textbook_figures(rows):
+def _textbook_figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
     if not rows:
         return []
     wrong = [row["task"] for row in rows if row["found"] < row["true"] or row["extra"]]
@@ -133,7 +133,7 @@ def _textbook_figures(rows):
     ]
 
 
-def _cubic_figures(which, rows):
+def _cubic_figures(which: str, rows: Sequence[dict[str, Any]]) -> list[Figure]:
     if not rows:
         return []
     total = {name: sum(row[name] for row in rows) for name in COUNTS}

@@ -1,13 +1,15 @@
 """Hybrids of operator and sparse regression: the portfolio of `auto` with candidates of another kind."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from benchmarks.harness.rows import View
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.auto import Auto
 from fim_dynsys.regression.observed import SPLINE, STEP_LIMIT
 from fim_dynsys.regression.rollout import rollout
@@ -17,16 +19,18 @@ from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.pruning import compiled_maps, fit_samples, improve
 from fim_dynsys.trajectories import Trajectories
 
+Slopes = list[tuple[np.ndarray, np.ndarray]]
+"""States (n, d) and their slopes, of each trajectory."""
 STRUCTURES = 3
 """Regressed structures that are fitted to the trajectories."""
 
 
-def field_slopes(observations, dictionary, solve):
+def field_slopes(observations: Any, dictionary: Dictionary, solve: np.ndarray) -> Slopes:
     """Smoothed states, and the operator's field there as their slopes."""
     return [(states, dictionary.evaluate(states) @ solve) for states, _ in observations.splines]
 
 
-def smoothed_about(observations, dictionary, solve):
+def smoothed_about(observations: Any, dictionary: Dictionary, solve: np.ndarray) -> Slopes | None:
     """States smoothed about the operator's path: what it leaves of the samples is smoothed and added.
 
     None where its field leaves every bound on the way.
@@ -42,7 +46,9 @@ def smoothed_about(observations, dictionary, solve):
     return fits
 
 
-def regressed(smooth, observations, dictionary, opinion) -> list[Candidate]:
+def regressed(
+    smooth: Callable[..., Slopes | None], observations: Any, dictionary: Dictionary, opinion: Any
+) -> list[Candidate]:
     """Sparse regressions of what `smooth` gives; the best are fitted to the trajectories and pruned."""
     fits = smooth(observations, dictionary, opinion.solves[-1])
     if fits is None:
@@ -53,7 +59,7 @@ def regressed(smooth, observations, dictionary, opinion) -> list[Candidate]:
     return improve(about, dictionary, ranked, STRUCTURES)
 
 
-def fitted_about(observations, dictionary, opinion) -> list[Candidate]:
+def fitted_about(observations: Any, dictionary: Dictionary, opinion: Any) -> list[Candidate]:
     """All coefficients fitted to the trajectories; prior: the last solve with the operator's precision."""
     solve = opinion.solves[-1]
     (start,) = judge(observations, dictionary, [Candidate(solve, observations.start, "solve", SOLVE)])
@@ -79,11 +85,11 @@ KINDS = {
 class HybridAuto(Auto):
     """`auto` with candidates of one of `KINDS` in its portfolio."""
 
-    def __init__(self, kind, budget="full", seed=0):
+    def __init__(self, kind: str, budget: str = "full", seed: int = 0) -> None:
         super().__init__(budget, seed)
         self.kind = kind
 
-    def _search(self, trajectories):
+    def _search(self, trajectories: Trajectories) -> Portfolio:
         found = super()._search(trajectories)
         if found.opinion is None:
             return found

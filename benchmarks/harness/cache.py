@@ -74,7 +74,7 @@ class RowCache:
 
 def _identity(key: Any) -> tuple[str, Any]:
     """Name of the key's class and its fields."""
-    if not is_dataclass(key) or isinstance(key, type) or not type(key).__hash__:
+    if not is_dataclass(key) or isinstance(key, type) or type(key).__hash__ is None:
         raise TypeError(
             f"Cache: expected an instance of a frozen dataclass as key, got {key!r}; declare its class with "
             "@dataclass(frozen=True)."
