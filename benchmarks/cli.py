@@ -5,12 +5,13 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
-from benchmarks import harness, misses, report, time_curve
-from benchmarks.harness import Problem
+from benchmarks import misses, report, time_curve
+from benchmarks.harness.rows import ConstantRow, ModelRow, Row
+from benchmarks.harness.run import Integrator, run
+from benchmarks.harness.trials import PROTOCOLS, SETTINGS, TASKS, Problem, list_trials
 
 _PRETRAINED = ("fim-ode", "fim-ode-published")  # rows that --weights is for
 
@@ -28,23 +29,31 @@ class Benchmark:
     problems : callable
         Returns the systems, without their equations.
     truth_rows : dict
-        Rows that know the truth, by name; built on demand.
+        Rows that know the truth, by name, and others of the benchmark's own; built on demand.
     default_models, full_models : tuple of str
-        Rows of the default run and of ``--full``.
+        Rows of the default run and of ``--full``; empty: the same.
     published : callable, optional
         Returns figures to print beside ours.
     true_terms : callable, optional
         Returns the names of the terms of a system's right-hand sides, or None; compared with what was found.
+    tasks : tuple of str
+        What is predicted and scored, see `benchmarks.harness.trials.target`.
+    settings, full_settings : tuple of (float, float)
+        Noise level and dropped share, of the default run and of ``--full``. Recorded data have noise of their
+        own: they are run as they are.
     """
 
     name: str
     title: str
     problems: Callable[[], Sequence[Problem]]
-    truth_rows: dict[str, Callable[[], Any]]
+    truth_rows: dict[str, Callable[[], Row]]
     default_models: tuple[str, ...]
-    full_models: tuple[str, ...]
+    full_models: tuple[str, ...] = ()
     published: Callable[[], report.Published] | None = None
     true_terms: Callable[[str], list[list[str]] | None] | None = None
+    tasks: tuple[str, ...] = TASKS
+    settings: tuple[tuple[float, float], ...] = ((0.0, 0.0), (0.05, 0.5))
+    full_settings: tuple[tuple[float, float], ...] = SETTINGS
 
 
 def parser(benchmark: Benchmark) -> argparse.ArgumentParser:
@@ -72,11 +81,12 @@ def parser(benchmark: Benchmark) -> argparse.ArgumentParser:
         nargs="+",
         type=_setting,
         metavar="SIGMA,RHO",
-        help="noise level and dropped share; default: 0,0 0.05,0.5 (--full: all six)",
+        help=f"noise level and dropped share; default: {_settings_text(benchmark.settings)} "
+        f"(--full: {_settings_text(benchmark.full_settings)})",
     )
     add(
         "--protocol",
-        choices=(*harness.PROTOCOLS, "both"),
+        choices=(*PROTOCOLS, "both"),
         help="200 points as in the paper, or all; default: paper",
     )
     add("--seeds", nargs="+", type=int, metavar="N", help="noise seeds; default: 0 (--full: 0 1 2)")
@@ -91,8 +101,12 @@ def parser(benchmark: Benchmark) -> argparse.ArgumentParser:
         metavar="DIR",
         help="run nothing: report on the trials of these output folders together (default: of --out)",
     )
-    add("--full", action="store_true", help="six settings, both protocols, three seeds, all reference rows")
+    add("--full", action="store_true", help="all settings, both protocols, three seeds, all reference rows")
     return result
+
+
+def _settings_text(settings: Sequence[tuple[float, float]]) -> str:
+    return " ".join(f"{sigma:g},{rho:g}" for sigma, rho in settings)
 
 
 def _setting(text: str) -> tuple[float, float]:
@@ -115,7 +129,12 @@ def add_row_options(commands: argparse.ArgumentParser, models: Sequence[str], ou
     add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
 
 
-def rows_or_exit(commands: argparse.ArgumentParser, truth_rows, names, weights: str | None) -> list:
+def rows_or_exit(
+    commands: argparse.ArgumentParser,
+    truth_rows: dict[str, Callable[[], Row]],
+    names: Sequence[str],
+    weights: str | None,
+) -> list[Row]:
     """Return the rows of `build_rows`; what cannot be built ends the command with its usage."""
     try:
         return build_rows(truth_rows, list(dict.fromkeys(names)), weights)
@@ -123,17 +142,19 @@ def rows_or_exit(commands: argparse.ArgumentParser, truth_rows, names, weights: 
         commands.error(str(error))
 
 
-def build_rows(truth_rows: dict[str, Callable[[], Any]], names: Sequence[str], weights: str | None) -> list:
+def build_rows(
+    truth_rows: dict[str, Callable[[], Row]], names: Sequence[str], weights: str | None
+) -> list[Row]:
     """Return a row for each name; `weights` goes to the rows of pretrained models."""
-    rows = []
+    rows: list[Row] = []
     for name in names:
         if name == "constant":
-            rows.append(harness.ConstantRow())
+            rows.append(ConstantRow())
         elif name in truth_rows:
             rows.append(truth_rows[name]())
         else:
             own = weights is not None and name.partition(":")[0] in _PRETRAINED
-            rows.append(harness.ModelRow.resolve(name, **({"weights": str(weights)} if own else {})))
+            rows.append(ModelRow.resolve(name, **({"weights": str(weights)} if own else {})))
     return rows
 
 
@@ -150,22 +171,28 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     options = commands.parse_args(arguments)
     if options.render is not None:
         trials = report.merge_trials(options.render or [options.out], options.out)
-        write(benchmark, trials, options.out, str(harness.Integrator()))
+        write(benchmark, trials, options.out, str(Integrator()))
         return 0
     full = options.full
-    settings = options.settings or (harness.SETTINGS if full else ((0.0, 0.0), (0.05, 0.5)))
+    settings = options.settings or (benchmark.full_settings if full else benchmark.settings)
     protocol = options.protocol or ("both" if full else "paper")
     seeds = options.seeds or ([0, 1, 2] if full else [0])
-    names = options.models or (benchmark.full_models if full else benchmark.default_models)
+    names = options.models or (full and benchmark.full_models) or benchmark.default_models
     problems = limited(benchmark.problems(), options.limit)
     rows = rows_or_exit(commands, benchmark.truth_rows, names, options.weights)
-    trials = harness.list_trials(
-        problems, settings, harness.PROTOCOLS if protocol == "both" else (protocol,), seeds
-    )
-    integrator = harness.Integrator()
+    trials = list_trials(problems, settings, PROTOCOLS if protocol == "both" else (protocol,), seeds)
+    integrator = Integrator()
     try:
-        records = harness.run(
-            problems, rows, trials, options.out, integrator, options.workers, options.fresh, progress=True
+        records = run(
+            problems,
+            rows,
+            trials,
+            options.out,
+            integrator,
+            options.workers,
+            options.fresh,
+            progress=True,
+            tasks=benchmark.tasks,
         )
     except KeyboardInterrupt:
         print(
@@ -195,7 +222,7 @@ def write(benchmark: Benchmark, trials: pd.DataFrame, out: Path, integrator: str
         time_curve.draw_time(curve, out / "success_time.png", benchmark.title)
     detailed = report.format_tables(summary, gaps, trials, published, detailed=True)
     (out / "report.txt").write_text(
-        "\n\n".join(filter(None, (detailed, misses.format_misses(missed)))) + "\n"
+        "\n\n".join(filter(None, (detailed, misses.format_misses(missed, benchmark.tasks)))) + "\n"
     )
     print(report.format_tables(summary, gaps, trials, published))
     print(f"Written: {', '.join(str(path) for path in sorted(out.glob('*.*')))}", file=sys.stderr)

@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 import pandas as pd
 
-from benchmarks.harness import TASKS, Problem
-from benchmarks.report import REFERENCES, THRESHOLDS, align
+from benchmarks.harness.trials import TASKS, Problem
+from benchmarks.report import REFERENCES, THRESHOLDS, align, tasks_of
 
 REASONS = {
     "undetermined": "truth-fit (the true form fitted to the same data) misses it: chaos or too little data",
@@ -22,6 +22,8 @@ REASONS = {
 _CELL = ["protocol", "sigma", "rho"]
 _TRIAL = [*_CELL, "seed", "system", "ic"]
 _SMALLEST_SPREAD = 0.01
+OTHER_START = "generalisation"
+"""The one task that does not start where the context does."""
 
 
 def missed_trials(trials: pd.DataFrame, problems: Sequence[Problem]) -> pd.DataFrame:
@@ -33,11 +35,11 @@ def missed_trials(trials: pd.DataFrame, problems: Sequence[Problem]) -> pd.DataF
         problem = by_name[system]
         seen = problem.references[ic - 1]
         spread = np.sqrt(np.mean((seen - seen.mean(axis=0)) ** 2) / np.mean(seen**2))
-        start = problem.initial_states[2 - ic]
+        start = problem.starts[-ic]
         return float(spread), bool(((start < seen.min(axis=0)) | (start > seen.max(axis=0))).any())
 
     parts = []
-    for task in TASKS:
+    for task in tasks_of(trials):
         missed = trials[~(trials[f"r2_{task}"] > THRESHOLDS[0])]
         known = [facts(system, ic) for system, ic in zip(missed["system"], missed["ic"], strict=True)]
         spread, outside = np.array(known, dtype=float).reshape(-1, 2).T
@@ -45,7 +47,7 @@ def missed_trials(trials: pd.DataFrame, problems: Sequence[Problem]) -> pd.DataF
         holds = {
             "undetermined": pd.MultiIndex.from_frame(missed[_TRIAL]).isin(undetermined),
             "hardly moves": spread < np.maximum(missed["sigma"], _SMALLEST_SPREAD),
-            "starts outside": (outside == 1) & (task == TASKS[1]),
+            "starts outside": (outside == 1) & (task == OTHER_START),
             "not polynomial": missed["split_strict"] == "OOD",
             "wrong terms": missed["structure"] == 0,
             "constants": missed["structure"] == 1,
@@ -74,7 +76,7 @@ def missed_systems(missed: pd.DataFrame, trials: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*keys, "trials", "missed", "r2_median", "reason", *REASONS])
 
 
-def format_misses(missed: pd.DataFrame) -> str:
+def format_misses(missed: pd.DataFrame, tasks: Sequence[str] = TASKS) -> str:
     """Return tables of missed trials by model and reason with their systems, and what the reasons mean."""
     parts = []
     for protocol, part in missed.groupby("protocol", sort=False):
@@ -84,13 +86,17 @@ def format_misses(missed: pd.DataFrame) -> str:
             for reason in (*REASONS, "unknown"):
                 rows = own[own["reason"] == reason]
                 counts = rows.groupby(["sigma", "rho", "task"])["starts outside"].agg(["size", "sum"])
-                counts = counts.reindex([(*cell, task) for cell in cells for task in TASKS], fill_value=0)
-                numbers = zip(counts["size"][::2], counts["size"][1::2], counts["sum"][1::2], strict=True)
+                counts = counts.reindex([(*cell, task) for cell in cells for task in tasks], fill_value=0)
+                texts = [
+                    f"{n} ({outside})" if task == OTHER_START else f"{n}"
+                    for (*_, task), n, outside in counts.itertuples()
+                ]
+                cell_texts = [" / ".join(texts[i : i + len(tasks)]) for i in range(0, len(texts), len(tasks))]
                 systems = " ".join(sorted(rows["system"].unique(), key=lambda name: (len(name), name)))
-                cell_texts = (f"{own} / {other} ({outside})" for own, other, outside in numbers)
                 lines.append([model, reason, *cell_texts, systems])
         lines = [line for line in lines if line[-1]]
-        title = "Trials missed, reconstruction / generalisation (of these start outside), by first reason"
+        names = [f"{task} (of these start outside)" if task == OTHER_START else task for task in tasks]
+        title = f"Trials missed, {' / '.join(names)}, by first reason"
         parts.append(f"{title}, protocol {protocol}\n" + align(lines))
     if parts:
         parts.append("\n".join(f"{name}: {meaning}" for name, meaning in REASONS.items()))

@@ -5,7 +5,9 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from benchmarks.harness import TASKS, Integrator, Problem, Trial, score
+from benchmarks.harness.rows import View
+from benchmarks.harness.run import Integrator, score
+from benchmarks.harness.trials import TASKS, Problem, Trial
 from benchmarks.report import THRESHOLDS
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.trajectories import Trajectories
@@ -14,7 +16,9 @@ from fim_dynsys.trajectories import Trajectories
 class Chooser(Protocol):
     """A row whose model says what it chooses among."""
 
-    version: str
+    @property
+    def version(self) -> str:
+        """Version of the model."""
 
     def candidates(self, context: Trajectories) -> list[VectorField]:
         """Return the fields that the model chooses among, its own choice first."""
@@ -37,9 +41,10 @@ class OracleRow:
         """Version of the model."""
         return self.chooser.version
 
-    def infer(self, context: Trajectories, problem: Problem, trial: Trial) -> VectorField:
+    def infer(self, view: View) -> VectorField:
         """Return the best candidate by the true score, the model's own choice where it is as good."""
-        return max(self.chooser.candidates(context), key=lambda field: true_score(field, problem, trial))
+        fields = self.chooser.candidates(view.context)
+        return max(fields, key=lambda field: true_score(field, view.problem, view.trial))
 
 
 def true_score(field: VectorField, problem: Problem, trial: Trial) -> tuple[int, float]:

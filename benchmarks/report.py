@@ -4,7 +4,7 @@ import csv
 import math
 import subprocess
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.harness import TASKS, TRIAL_COLUMNS
+from benchmarks.harness.run import trial_columns
 
 THRESHOLDS = (0.9, 0.8)
 MSE_QUANTILES = (0.05, 0.5, 0.95)
@@ -24,10 +24,16 @@ REFERENCES = ("truth", "truth-fit", "oracle", "constant")
 _CELL = ["protocol", "sigma", "rho"]
 
 
+def tasks_of(columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the tasks whose outcomes are among the columns of a table of trials."""
+    return tuple(name.removeprefix("status_") for name in columns if name.startswith("status_"))
+
+
 def write_trials(records: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write one row per trial with the columns `TRIAL_COLUMNS`."""
+    """Write one row per trial with the `trial_columns` of its tasks."""
     with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, TRIAL_COLUMNS, extrasaction="ignore", lineterminator="\n")
+        columns = trial_columns(tasks_of(records[0]))
+        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
         writer.writerows({name: _text(value) for name, value in record.items()} for record in records)
 
@@ -48,7 +54,8 @@ def merge_trials(folders: Sequence[Path], out: Path) -> pd.DataFrame:
         [pd.read_csv(folder / "trials.csv", dtype=str, keep_default_na=False) for folder in folders]
     )
     trial = [*_CELL, "seed", "system", "ic", "model"]
-    frame = frame.drop_duplicates(trial, keep="last").reindex(columns=TRIAL_COLUMNS)
+    frame = frame.drop_duplicates(trial, keep="last")
+    frame = frame.reindex(columns=trial_columns(tasks_of(frame)))
     versions = frame.groupby("model")["version"].unique()
     mixed = {name: list(own) for name, own in versions.items() if len(own) > 1}
     if mixed:
@@ -62,14 +69,16 @@ def merge_trials(folders: Sequence[Path], out: Path) -> pd.DataFrame:
 
 def to_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return the records as a data frame."""
-    frame = pd.DataFrame(list(records), columns=[*TRIAL_COLUMNS, "message"])
+    columns = trial_columns(tasks_of(records[0] if records else ()))
+    frame = pd.DataFrame(list(records), columns=[*columns, "message"])
     return frame.assign(structure=pd.to_numeric(frame["structure"]))
 
 
 def read_trials(path: Path) -> pd.DataFrame:
     """Return what `to_frame` gave when `path` was written, without the messages of failures."""
     text = dict.fromkeys(("system", "version", "split_paper"), str)
-    frame = pd.read_csv(path, dtype=text).reindex(columns=TRIAL_COLUMNS)
+    frame = pd.read_csv(path, dtype=text)
+    frame = frame.reindex(columns=trial_columns(tasks_of(frame)))
     return frame.fillna({"split_paper": ""}).assign(message="")
 
 
@@ -106,17 +115,25 @@ def summarise(trials: pd.DataFrame, integrator: str, commit: str = "") -> pd.Dat
     ``percent_structure`` is of the ``n_structure`` trials of which it is known whether exactly the true terms
     were found.
     """
-    rows = []
+    rows, tasks = [], tasks_of(trials)
     for group, part in groups(trials):
         for (protocol, sigma, rho, model), cell in part.groupby([*_CELL, "model"], sort=False):
-            rows += [_summary_row(cell, task, group, protocol, sigma, rho, model) for task in TASKS]
+            rows += [_summary_row(cell, task, group, protocol, sigma, rho, model) for task in tasks]
         if trials[["sigma", "rho"]].drop_duplicates().shape[0] > 1:
             for (protocol, model), cell in part.groupby(["protocol", "model"], sort=False):
-                rows += [_summary_row(cell, task, group, protocol, "", "", model) for task in TASKS]
+                rows += [_summary_row(cell, task, group, protocol, "", "", model) for task in tasks]
     return pd.DataFrame(rows).assign(integrator=integrator, commit=commit)
 
 
-def _summary_row(cell: pd.DataFrame, task: str, group: str, protocol, sigma, rho, model) -> dict[str, Any]:
+def _summary_row(
+    cell: pd.DataFrame,
+    task: str,
+    group: str,
+    protocol: str,
+    sigma: float | str,
+    rho: float | str,
+    model: str,
+) -> dict[str, Any]:
     seeds = sorted(cell["seed"].unique())
     row = {
         "protocol": protocol,
@@ -193,7 +210,7 @@ def differences(trials: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
         pairs = contrasts + (others if group == "all" else [])
         for (protocol, sigma, rho), cell in part.groupby(_CELL, sort=False) if pairs else ():
             about = {"protocol": protocol, "sigma": sigma, "rho": rho, "group": group}
-            for task in TASKS:
+            for task in tasks_of(trials):
                 rows += [about | {"task": task} | row for row in _differences(cell, task, pairs, seed)]
     frame = pd.DataFrame(rows, columns=[*_CELL, "group", "task", *_DIFFERENCE])
     return frame.assign(p_holm=frame.groupby(["protocol", "group"])["p"].transform(holm))
@@ -255,7 +272,9 @@ class Published:
         entries, mse = tuple(content["percent"]), tuple(content.get("mse", ()))
         return cls(content["citation"], settings, tuple(content["models"]), entries, mse)
 
-    def percent(self, model: str, task: str, sigma: float, rho: float, group="all", threshold=0.9) -> float:
+    def percent(
+        self, model: str, task: str, sigma: float, rho: float, group: str = "all", threshold: float = 0.9
+    ) -> float:
         """Return one published percentage, NaN where none was published."""
         wanted = {"model": model, "task": task, "group": group, "threshold": threshold}
         for entry in self.entries:
@@ -304,27 +323,30 @@ _GROUP_NAMES = {
 }
 
 
-def _percent_table(part, protocol: str, threshold: float, group: str, published: Published | None) -> str:
+def _percent_table(
+    part: pd.DataFrame, protocol: str, threshold: float, group: str, published: Published | None
+) -> str:
     part = part[part["group"] == group]
     if part.empty:
         return ""
     column = f"{round(100 * threshold):03d}"
     cells = list(dict.fromkeys(zip(part["sigma"], part["rho"], strict=True)))
+    tasks = list(part["task"].unique())
     lines = [["model", "version", *(f"({sigma:g}, {rho:g})" for sigma, rho in cells)]]
     for model, own in part.groupby("model", sort=False):
         indexed = own.set_index(["sigma", "rho", "task"])
         line = [model, str(own["version"].iloc[0])]
         for cell in cells:
-            if (*cell, TASKS[0]) not in indexed.index:
+            if (*cell, tasks[0]) not in indexed.index:
                 line.append("-")
                 continue
-            values = [indexed.loc[(*cell, task), f"percent_r2_{column}"] for task in TASKS]
-            errors = [indexed.loc[(*cell, task), f"se_r2_{column}"] for task in TASKS]
+            values = [indexed.loc[(*cell, task), f"percent_r2_{column}"] for task in tasks]
+            errors = [indexed.loc[(*cell, task), f"se_r2_{column}"] for task in tasks]
             line.append(" / ".join(_with_error(v, e) for v, e in zip(values, errors, strict=True)))
         lines.append(line)
     for model in published.models if published else ():
         values = [
-            [published.percent(model, task, *cell, group, threshold) for task in TASKS] for cell in cells
+            [published.percent(model, task, *cell, group, threshold) for task in tasks] for cell in cells
         ]
         if np.isfinite(values).any():
             lines.append(
@@ -332,7 +354,7 @@ def _percent_table(part, protocol: str, threshold: float, group: str, published:
             )
     name = f"{_GROUP_NAMES.get(group, group)} (n = {part['n_systems'].max()})"
     title = (
-        f"Percent of trials with R2 > {threshold:g}, reconstruction / generalisation, {name}, "
+        f"Percent of trials with R2 > {threshold:g}, {' / '.join(tasks)}, {name}, "
         f"protocol {protocol}; columns (sigma, rho)"
     )
     return title + "\n" + align(lines)
@@ -363,7 +385,7 @@ def _mse_table(part: pd.DataFrame, published: Published | None) -> str:
 
 
 def _cost_table(part: pd.DataFrame, protocol: str) -> str:
-    own = part[(part["group"] == "all") & (part["task"] == TASKS[0])]
+    own = part[(part["group"] == "all") & (part["task"] == part["task"].iloc[0])]
     lines = [["model", "infer median", "infer mean", "infer max", "simulate mean"]]
     for model, rows in own.groupby("model", sort=False):
         seconds = [rows[f"infer_seconds_{name}"].mean() for name in ("median", "mean")]
@@ -373,7 +395,7 @@ def _cost_table(part: pd.DataFrame, protocol: str) -> str:
 
 
 def _structure_table(part: pd.DataFrame, protocol: str) -> str:
-    own = part[(part["group"] == "all") & (part["task"] == TASKS[0]) & (part["n_structure"] > 0)]
+    own = part[(part["group"] == "all") & (part["task"] == part["task"].iloc[0]) & (part["n_structure"] > 0)]
     if own.empty:
         return ""
     cells = list(dict.fromkeys(zip(own["sigma"], own["rho"], strict=True)))
@@ -409,7 +431,7 @@ def _difference(value: float, low: float, high: float, p: float) -> str:
 
 def _failures(trials: pd.DataFrame) -> str:
     lines = [["model", "task", "status", "trials", "first system", "message"]]
-    for task in TASKS:
+    for task in tasks_of(trials):
         failed = trials[trials[f"status_{task}"] != "SUCCESS"]
         for (model, status), rows in failed.groupby(["model", f"status_{task}"], sort=False):
             first = rows.iloc[0]
@@ -434,13 +456,13 @@ def draw(summary: pd.DataFrame, path: Path, title: str, published: Published | N
     from matplotlib.figure import Figure
 
     part = summary[(summary["sigma"] != "") & (summary["group"] == "all")]
-    protocols = list(dict.fromkeys(part["protocol"]))
+    protocols, tasks = list(part["protocol"].unique()), list(part["task"].unique())
     cells = list(dict.fromkeys(zip(part["sigma"], part["rho"], strict=True)))
     figure = Figure(figsize=(5 + 1.6 * len(cells), 0.8 + 3 * len(protocols)), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(len(protocols), 2, squeeze=False, sharey=True, sharex=True)
+    axes = figure.subplots(len(protocols), len(tasks), squeeze=False, sharey=True, sharex=True)
     for row, protocol in zip(axes, protocols, strict=True):
-        for axis, task in zip(row, TASKS, strict=True):
+        for axis, task in zip(row, tasks, strict=True):
             own = part[(part["protocol"] == protocol) & (part["task"] == task)]
             _panel(axis, own, cells, published if protocol == "paper" else None, task)
             axis.set_title(f"{task}, protocol {protocol}", fontsize=10)
@@ -453,7 +475,7 @@ def draw(summary: pd.DataFrame, path: Path, title: str, published: Published | N
     figure.savefig(path, dpi=140)
 
 
-def _panel(axis, own: pd.DataFrame, cells: list, published: Published | None, task: str) -> None:
+def _panel(axis: Any, own: pd.DataFrame, cells: list, published: Published | None, task: str) -> None:
     models = list(own["model"].unique())
     names = models + (list(published.models) if published else [])
     offsets = np.linspace(-0.3, 0.3, len(names)) if len(names) > 1 else np.zeros(1)

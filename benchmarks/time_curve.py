@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.harness import TASKS
-from benchmarks.report import REFERENCES, THRESHOLDS
+from benchmarks.report import REFERENCES, THRESHOLDS, tasks_of
 
 
 def success_time(trials: pd.DataFrame) -> pd.DataFrame:
@@ -22,7 +21,7 @@ def success_time(trials: pd.DataFrame) -> pd.DataFrame:
     for (protocol, model), part in models.groupby(["protocol", "model"], sort=False):
         about = {"protocol": protocol, "model": model, "version": part["version"].iloc[0]}
         seconds = part["infer_seconds"].median()
-        for task in TASKS:
+        for task in tasks_of(trials):
             success = 100.0 * (part[f"r2_{task}"] > THRESHOLDS[0])
             percent = success.groupby([part["sigma"], part["rho"]]).mean()
             rows.append(
@@ -39,13 +38,13 @@ def draw_time(curve: pd.DataFrame, path: Path, title: str) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    protocols = list(dict.fromkeys(curve["protocol"]))
+    protocols, tasks = list(curve["protocol"].unique()), list(curve["task"].unique())
     families = curve["model"].str.partition(":")[0]
     figure = Figure(figsize=(10, 0.8 + 3.4 * len(protocols)), layout="constrained")
     FigureCanvasAgg(figure)
-    axes = figure.subplots(len(protocols), 2, squeeze=False, sharex=True, sharey=True)
+    axes = figure.subplots(len(protocols), len(tasks), squeeze=False, sharex=True, sharey=True)
     for row, protocol in zip(axes, protocols, strict=True):
-        for axis, task in zip(row, TASKS, strict=True):
+        for axis, task in zip(row, tasks, strict=True):
             own = curve[(curve["protocol"] == protocol) & (curve["task"] == task)]
             for number, family in enumerate(families.unique()):
                 points = own[families[own.index] == family].sort_values("infer_seconds_median")

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.analysis.parts import Figure, Part
-from benchmarks.harness import Job, Trial, cached_outcomes
+from benchmarks.analysis.parts import Figure, Part, PartTask
+from benchmarks.harness.run import Job, cached_outcomes
 from benchmarks.report import align, source_commit
 
 # A part is the constant PART of its file; add yours here.
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measure(part: Part, out: Path, limit: int | None, workers: int, fresh: bool) -> list[dict[str, Any]]:
     """Return one row per task, from the cache in `out` where it holds the task already."""
     tasks = dict(list(part.tasks().items())[:limit])
-    jobs = [Job(Trial(task, 0, 0.0, 0.0, 0, part.name), "", (task,)) for task in tasks]
+    jobs = [Job(PartTask(part.name, task), "", (task,)) for task in tasks]
     outcomes = cached_outcomes(
         run_task, [part], jobs, out, "analysis", workers=workers, fresh=fresh, progress=True
     )

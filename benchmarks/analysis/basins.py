@@ -1,14 +1,14 @@
 """Basins: images against an exact boundary, images of inferred fields, and their cost against a loop."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
 from benchmarks.analysis.parts import Figure, Part
-from benchmarks.harness import ModelRow
+from benchmarks.harness.rows import ModelRow, View
 from fim_dynsys import CallableField, simulate, systems
 from fim_dynsys.analyze import BasinLabel, basins
 from fim_dynsys.analyze.phase_space.basin import Basins
@@ -44,7 +44,7 @@ def measure(kind: str, *arguments: Any) -> dict[str, Any]:
 def bent() -> dict[str, Any]:
     """u' = u - u^3, v' = -v in x = u + v^2, y = v: boundary x = y^2."""
 
-    def field(x):
+    def field(x: np.ndarray) -> np.ndarray:
         u = x[:, 0] - x[:, 1] ** 2
         return np.stack([u - u**3 - 2 * x[:, 1] ** 2, -x[:, 1]], axis=1)
 
@@ -59,7 +59,7 @@ def bent() -> dict[str, Any]:
 def rings() -> dict[str, Any]:
     """What starts inside r = 2 ends on the circle r = 1, all else escapes."""
 
-    def field(x):
+    def field(x: np.ndarray) -> np.ndarray:
         square = np.sum(x**2, axis=1, keepdims=True)
         return x * (1 - square) * (4 - square) + 2 * np.stack([-x[:, 1], x[:, 0]], axis=1)
 
@@ -87,10 +87,10 @@ def inferred(model: str, name: str) -> VectorField:
     starts = system.region.widened(-0.05).sobol(TRAJECTORIES, seed=1)
     clean = simulate(system.field(), starts, np.linspace(0, system.t_end, 100))
     context = add_noise(clean[np.flatnonzero(clean.status == 0)], NOISE, np.random.default_rng(0))
-    return ModelRow.resolve(model).infer(context)
+    return ModelRow.resolve(model).infer(View(context))
 
 
-def _timed(field: VectorField, region) -> tuple[Basins, float]:
+def _timed(field: VectorField, region: Sequence[tuple[float, float]] | None) -> tuple[Basins, float]:
     """The image, and the CPU seconds of the quicker of two calls."""
     seconds = []
     for _ in range(2):
@@ -114,10 +114,10 @@ def _loop(field: VectorField, found: Basins, seconds: float) -> dict[str, Any]:
     length, region = field.scales.length, found.region.widened(0.99)
     known = [attractor.points / length for attractor in found.attractors]
 
-    def distance(t, x):
+    def distance(t: float, x: np.ndarray) -> float:
         return min(np.linalg.norm(points - x / length, axis=1).min() for points in known) - NEAR
 
-    def outside(t, x):
+    def outside(t: float, x: np.ndarray) -> float:
         return float(np.minimum(x - region.low, region.high - x).min())
 
     distance.terminal = outside.terminal = True
@@ -134,7 +134,9 @@ def _loop(field: VectorField, found: Basins, seconds: float) -> dict[str, Any]:
     return {"loop_seconds": loop, "ratio": loop / seconds, "agreement": float(np.mean(agree))}
 
 
-def _end(field, x, events, length):
+def _end(
+    field: VectorField, x: np.ndarray, events: tuple[Callable[[float, np.ndarray], float], ...], length: float
+) -> np.ndarray:
     """Where `solve_ivp` leads; an event ends it, as arrival does a trajectory of the image."""
     options = {"method": "DOP853", "rtol": RTOL, "atol": RTOL * length, "events": events}
     return solve_ivp(field.ivp, (0, 500 * field.scales.time), x, **options).y[:, -1]

@@ -14,7 +14,7 @@ OF_EQUILIBRIA = ("LP", "HB", "BP", "DB")
 
 
 @dataclass(frozen=True)
-class Case:
+class Diagram:
     """A family, where to start, and the bifurcations that it has in the range.
 
     Attributes
@@ -37,26 +37,26 @@ class Case:
     cycles: tuple | None = ()
 
 
-def _columns(*rates):
+def _columns(*rates: np.ndarray) -> np.ndarray:
     return np.stack(np.broadcast_arrays(*rates), axis=1)
 
 
-def _brusselator(s, b):
+def _brusselator(s: np.ndarray, b: float) -> np.ndarray:
     x, y = s.T
     return _columns(1 + x**2 * y - (b + 1) * x, b * x - x**2 * y)
 
 
-def _fitzhugh_nagumo(s, j):
+def _fitzhugh_nagumo(s: np.ndarray, j: float) -> np.ndarray:
     v, w = s.T
     return _columns(v - v**3 / 3 - w + j, 0.08 * (v + 0.7 - 0.8 * w))
 
 
-def _lorenz(s, rho):
+def _lorenz(s: np.ndarray, rho: float) -> np.ndarray:
     x, y, z = s.T
     return _columns(10 * (y - x), x * (rho - z) - y, x * y - 8 / 3 * z)
 
 
-def _bautin(s, p):
+def _bautin(s: np.ndarray, p: float) -> np.ndarray:
     """r' = r (p + r^2 - r^4), theta' = 1."""
     x, y = s.T
     r2 = x**2 + y**2
@@ -64,56 +64,58 @@ def _bautin(s, p):
     return _columns(g * x - y, g * y + x)
 
 
-def _torus(s, p):
+def _torus(s: np.ndarray, p: float) -> np.ndarray:
     """r' = r (p - z), theta' = 3, z' = r^2 - z + z^2 / 2: in (r, z) a Hopf point at p = 1."""
     x, y, z = s.T
     return _columns((p - z) * x - 3 * y, (p - z) * y + 3 * x, x**2 + y**2 - z + z**2 / 2)
 
 
-def _hopf(s, mu):
+def _hopf(s: np.ndarray, mu: float) -> np.ndarray:
     x, y = s.T
     g = mu - x**2 - y**2
     return _columns(g * x - 2 * y, g * y + 2 * x)
 
 
-def _allee(s, d):
+def _allee(s: np.ndarray, d: float) -> np.ndarray:
     """Predator and prey with an Allee effect; the prey's rate x (x - 0.2)(1 - x) peaks at the Hopf point."""
     x, y = s.T
     return _columns(x * (x - 0.2) * (1 - x) - x * y, y * (x - d))
 
 
-def _roessler(s, a):
+def _roessler(s: np.ndarray, a: float) -> np.ndarray:
     x, y, z = s.T
     return _columns(-y - z, x + a * y, 0.2 + z * (x - 5.7))
 
 
-def _toggle(s, a):
+def _toggle(s: np.ndarray, a: float) -> np.ndarray:
     u, v = s.T
     return _columns(a / (1 + v**2) - u, a / (1 + u**2) - v)
 
 
-def cases() -> dict[str, Case]:
+def known_diagrams() -> dict[str, Diagram]:
     """Return the families by name."""
     fold = 2 / 3 / np.sqrt(3)
     hopf = systems.get("fitzhugh_nagumo").truth("J_hopf").tolist()
     rho = float(systems.get("lorenz").truth("rho_hopf"))
     return {
-        "saddle-node": Case(lambda x, r: r + x**2, (-1.4,), (-2, 1), (("LP", 0.0),)),
-        "transcritical": Case(lambda x, r: r * x - x**2, (0.0,), (-1, 1), (("BP", 0.0),)),
-        "pitchfork": Case(lambda x, r: r * x - x**3, (0.0,), (-1, 1), (("BP", 0.0),)),
-        "cusp": Case(lambda x, h: h + x - x**3, (-1.3,), (-1, 1), (("LP", -fold), ("LP", fold))),
-        "broken pitchfork": Case(
+        "saddle-node": Diagram(lambda x, r: r + x**2, (-1.4,), (-2, 1), (("LP", 0.0),)),
+        "transcritical": Diagram(lambda x, r: r * x - x**2, (0.0,), (-1, 1), (("BP", 0.0),)),
+        "pitchfork": Diagram(lambda x, r: r * x - x**3, (0.0,), (-1, 1), (("BP", 0.0),)),
+        "cusp": Diagram(lambda x, h: h + x - x**3, (-1.3,), (-1, 1), (("LP", -fold), ("LP", fold))),
+        "broken pitchfork": Diagram(
             lambda x, r: 1e-3 + r * x - x**3, (-1.0,), (1, -1), (("LP", 3 * (5e-4) ** (2 / 3)),)
         ),
-        "toggle switch": Case(_toggle, (0.5, 0.5), (0.6, 4), (("BP", 2.0),)),
-        "Hopf normal form": Case(_hopf, (0.0, 0.0), (-1, 1), (("HB", 0.0),)),
-        "Brusselator": Case(_brusselator, (1.0, 1.0), (1, 3), (("HB", 2.0),)),
-        "FitzHugh-Nagumo": Case(_fitzhugh_nagumo, (-1.2, -0.6), (0, 2), tuple(("HB", j) for j in hopf), None),
-        "Lorenz": Case(_lorenz, (0.0, 0.0, 0.0), (0.5, 30), (("BP", 1.0), ("HB", rho), ("HB", rho))),
-        "Bautin normal form": Case(_bautin, (0.0, 0.0), (-1, 1), (("HB", 0.0),), (("LPC", -0.25),)),
-        "torus normal form": Case(_torus, (0.0, 0.0, 0.0), (-0.5, 1.4), (("HB", 0.0),), (("NS", 1.0),)),
-        "predator-prey, Allee": Case(_allee, (0.7, 0.15), (0.7, 0.5), (("HB", 0.6),)),
-        "Roessler": Case(_roessler, (0.0, 0.0, 0.0), (-0.1, 0.15), (("HB", roessler_hopf()),), None),
+        "toggle switch": Diagram(_toggle, (0.5, 0.5), (0.6, 4), (("BP", 2.0),)),
+        "Hopf normal form": Diagram(_hopf, (0.0, 0.0), (-1, 1), (("HB", 0.0),)),
+        "Brusselator": Diagram(_brusselator, (1.0, 1.0), (1, 3), (("HB", 2.0),)),
+        "FitzHugh-Nagumo": Diagram(
+            _fitzhugh_nagumo, (-1.2, -0.6), (0, 2), tuple(("HB", j) for j in hopf), None
+        ),
+        "Lorenz": Diagram(_lorenz, (0.0, 0.0, 0.0), (0.5, 30), (("BP", 1.0), ("HB", rho), ("HB", rho))),
+        "Bautin normal form": Diagram(_bautin, (0.0, 0.0), (-1, 1), (("HB", 0.0),), (("LPC", -0.25),)),
+        "torus normal form": Diagram(_torus, (0.0, 0.0, 0.0), (-0.5, 1.4), (("HB", 0.0),), (("NS", 1.0),)),
+        "predator-prey, Allee": Diagram(_allee, (0.7, 0.15), (0.7, 0.5), (("HB", 0.6),)),
+        "Roessler": Diagram(_roessler, (0.0, 0.0, 0.0), (-0.1, 0.15), (("HB", roessler_hopf()),), None),
     }
 
 
@@ -124,7 +126,7 @@ def roessler_hopf() -> float:
     """
     from scipy.optimize import brentq
 
-    def defect(a):
+    def defect(a: float) -> float:
         x = (5.7 - np.sqrt(5.7**2 - 0.8 * a)) / 2
         jac = np.array([[0, -1, -1], [1, a, 0], [x / a, 0, x - 5.7]])
         minors = (np.trace(jac) ** 2 - np.trace(jac @ jac)) / 2
@@ -135,23 +137,23 @@ def roessler_hopf() -> float:
 
 def tasks() -> dict[str, tuple]:
     """One task per family."""
-    return {name: (name,) for name in cases()}
+    return {name: (name,) for name in known_diagrams()}
 
 
 def measure(name: str) -> dict[str, Any]:
     """Return counts and errors of one family's bifurcations and the CPU seconds with and without cycles."""
-    case = cases()[name]
-    family = FieldFamily.from_callable(case.fn, len(case.start))
+    known = known_diagrams()[name]
+    family = FieldFamily.from_callable(known.fn, len(known.start))
 
     def run(cycles: bool) -> Continuation:
-        return continuation(family, case.start, case.p_range, cycles=cycles)
+        return continuation(family, known.start, known.p_range, cycles=cycles)
 
     result = run(True)
     labels = [(b.kind.value, b.p) for b in result.bifurcations]
-    row = compare([found for found in labels if found[0] in OF_EQUILIBRIA], case.equilibria)
-    if case.cycles is not None:
+    row = compare([found for found in labels if found[0] in OF_EQUILIBRIA], known.equilibria)
+    if known.cycles is not None:
         of_cycles = [b for branch in result.cycles for b in branch.bifurcations]
-        against = compare([(b.kind.value, b.p) for b in of_cycles], case.cycles)
+        against = compare([(b.kind.value, b.p) for b in of_cycles], known.cycles)
         row |= {f"cycle_{key}": value for key, value in against.items()}
     row["points"] = sum(map(len, result.branches))
     row["seconds_equilibria"] = best_seconds(lambda: run(False))

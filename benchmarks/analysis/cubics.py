@@ -57,7 +57,7 @@ def lines_cubic(number: int) -> Cubic:
     return Cubic(rng.normal(size=(2, 2)) @ products, np.array(zeros))
 
 
-def _product(lines):
+def _product(lines: np.ndarray) -> np.ndarray:
     """Coefficients of the product of three lines a x + b y + c."""
     total = np.zeros((4, 4))
     total[0, 0] = 1.0
@@ -97,15 +97,15 @@ def complex_zeros(coefficients: np.ndarray) -> np.ndarray:
     return np.array(distinct).reshape(-1, 2)
 
 
-def _monomials(x):
+def _monomials(x: np.ndarray) -> np.ndarray:
     return np.stack([x[:, 0] ** i * x[:, 1] ** j for i, j in POWERS], axis=1)
 
 
-def _values(coefficients, x):
+def _values(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
     return _monomials(x) @ coefficients.T
 
 
-def _jacobian(coefficients, x):
+def _jacobian(coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
     by_x = np.stack([i * x[:, 0] ** max(i - 1, 0) * x[:, 1] ** j for i, j in POWERS], axis=1)
     by_y = np.stack([j * x[:, 0] ** i * x[:, 1] ** max(j - 1, 0) for i, j in POWERS], axis=1)
     return np.stack([by_x @ coefficients.T, by_y @ coefficients.T], axis=2)

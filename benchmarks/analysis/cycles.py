@@ -53,7 +53,7 @@ def van_der_pol(mu: float) -> dict[str, Any]:
 def _reference(field: VectorField, mu: float) -> tuple[float, float]:
     """Period and integral of the divergence by scipy's DOP853 and quadrature on its dense output."""
 
-    def turning(t, x):
+    def turning(t: float, x: np.ndarray) -> float:
         return x[1] if t > 0.1 else -1.0
 
     turning.terminal, turning.direction = True, -1
@@ -83,7 +83,7 @@ def catalogue(name: str) -> dict[str, Any]:
 def rings() -> dict[str, Any]:
     """Stable cycle r = 1 inside an unstable one r = 2: multipliers exp(-6 pi) and exp(24 pi)."""
 
-    def field(x):
+    def field(x: np.ndarray) -> np.ndarray:
         square = np.sum(x**2, axis=1, keepdims=True)
         return x * (1 - square) * (4 - square) + 2 * np.stack([-x[:, 1], x[:, 0]], axis=1)
 
@@ -132,7 +132,7 @@ _MEASURES = {
 }
 
 
-def _found(field: VectorField, region) -> tuple[Any, dict[str, Any]]:
+def _found(field: VectorField, region: Any) -> tuple[Any, dict[str, Any]]:
     """The result of the default call, and what every task reports of it."""
     start = time.process_time()
     found = limit_cycles(field, region)

@@ -21,7 +21,7 @@ LEVEL = 0.9
 
 
 @dataclass(frozen=True)
-class Case:
+class Observed:
     """A family with one bifurcation, and how it is measured.
 
     Attributes
@@ -49,21 +49,21 @@ class Case:
     truth: float
 
 
-def _brusselator(s, b):
+def _brusselator(s: np.ndarray, b: float) -> np.ndarray:
     x, y = s.T
     return np.stack([1 + x**2 * y - (b + 1) * x, b * x - x**2 * y], axis=1)
 
 
-def _switch(x, p):
+def _switch(x: np.ndarray, p: float) -> np.ndarray:
     """Two states and a threshold; the lower state vanishes in a saddle-node."""
     return p + x - x**3
 
 
 CASES = {
-    "Brusselator": Case(_brusselator, (1.2, 2.8), ((0.5, 1.5), (2.0, 3.0)), 20.0, 100, "HB", 2.0),
-    "Brusselator, one trajectory": Case(_brusselator, (1.2, 2.8), ((2.0, 3.0),), 20.0, 100, "HB", 2.0),
-    "switch": Case(_switch, (-0.2, 1.0), ((-1.6,), (1.6,)), 8.0, 60, "LP", 2 / 3 / np.sqrt(3)),
-    "switch, one trajectory": Case(_switch, (-0.2, 1.0), ((-1.6,),), 8.0, 60, "LP", 2 / 3 / np.sqrt(3)),
+    "Brusselator": Observed(_brusselator, (1.2, 2.8), ((0.5, 1.5), (2.0, 3.0)), 20.0, 100, "HB", 2.0),
+    "Brusselator, one trajectory": Observed(_brusselator, (1.2, 2.8), ((2.0, 3.0),), 20.0, 100, "HB", 2.0),
+    "switch": Observed(_switch, (-0.2, 1.0), ((-1.6,), (1.6,)), 8.0, 60, "LP", 2 / 3 / np.sqrt(3)),
+    "switch, one trajectory": Observed(_switch, (-0.2, 1.0), ((-1.6,),), 8.0, 60, "LP", 2 / 3 / np.sqrt(3)),
 }
 
 
@@ -117,7 +117,7 @@ def measure(name: str, model: str, seed: int) -> dict[str, Any]:
 
 
 @cache
-def _loaded(model: str):
+def _loaded(model: str) -> Any:
     return load(model)
 
 
@@ -140,11 +140,11 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
     return out
 
 
-def _mean(rows, name):
+def _mean(rows: Sequence[dict[str, Any]], name: str) -> float:
     return float(np.mean([row[name] for row in rows]))
 
 
-def _median(rows, name):
+def _median(rows: Sequence[dict[str, Any]], name: str) -> float:
     return float(np.median([row[name] for row in rows]))
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from benchmarks.analysis.cubics import BOX, lines_cubic, random_cubic
 from benchmarks.analysis.parts import Figure, Part, best_seconds
 from benchmarks.development.problems import problems
-from benchmarks.harness import ModelRow, Trial, observe
+from benchmarks.harness.rows import ModelRow, View
+from benchmarks.harness.trials import Trial, observe
 from fim_dynsys import systems
 from fim_dynsys.analyze import IndexCheck, fixed_points
 
@@ -93,7 +94,8 @@ def compare(x: np.ndarray, true: np.ndarray, anywhere: np.ndarray) -> dict[str, 
 def inferred(model: str, name: str) -> dict[str, Any]:
     """Return the CPU seconds of the default call on a field inferred from one noisy trajectory."""
     problem = next(p for p in problems() if p.system == name)
-    field = ModelRow.resolve(model).infer(observe(problem, Trial(name, 1, NOISE, 0.0, 0, "paper")))
+    context = observe(problem, Trial(name, 1, NOISE, 0.0, 0, "paper"))
+    field = ModelRow.resolve(model).infer(View(context))
     result = fixed_points(field)
     return {
         "seconds": best_seconds(lambda: fixed_points(field)),
@@ -119,7 +121,7 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
     return out
 
 
-def _textbook_figures(rows):
+def _textbook_figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
     if not rows:
         return []
     wrong = [row["task"] for row in rows if row["found"] < row["true"] or row["extra"]]
@@ -131,7 +133,7 @@ def _textbook_figures(rows):
     ]
 
 
-def _cubic_figures(which, rows):
+def _cubic_figures(which: str, rows: Sequence[dict[str, Any]]) -> list[Figure]:
     if not rows:
         return []
     total = {name: sum(row[name] for row in rows) for name in COUNTS}

@@ -138,7 +138,7 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
     return out
 
 
-def _lorenz_figures(row):
+def _lorenz_figures(row: dict[str, Any]) -> list[Figure]:
     third = float(systems.get("lorenz").truth("lyapunov")[2])
     off = abs(row["exponent"] - row["published"])
     note = f"{row['exponent']:.5f} +- {row['error']:.5f}"

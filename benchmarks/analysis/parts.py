@@ -46,6 +46,14 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class PartTask:
+    """Names one task of a part in the cache."""
+
+    part: str
+    task: str
+
+
+@dataclass(frozen=True)
 class Part:
     """One part of the benchmark, the constant ``PART`` of its file.
 

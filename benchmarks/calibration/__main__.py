@@ -2,19 +2,21 @@
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks import cli, harness, report
+from benchmarks import cli, report
 from benchmarks.calibration.bands import CAP, PERCENTS, evaluate
 from benchmarks.development import problems as development
-from benchmarks.harness import Integrator, Job, Problem
-from benchmarks.odebench import facts
-from benchmarks.odebench.reference_rows import TruthRow
+from benchmarks.harness.rows import Row
+from benchmarks.harness.run import Integrator, Job, cached_outcomes
+from benchmarks.harness.trials import Problem, Trial, data_digest, list_trials
+from benchmarks.odebench import facts, reference_rows
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.metrics import coverage, interval_score
 
 MODELS = ("auto", "fim-ode")
@@ -23,16 +25,16 @@ DEVELOPMENT, ODEBENCH = "development", "odebench"
 KINDS = ("raw", "recalibrated")
 
 
-def sources(limit: int | None) -> dict[str, tuple[list[Problem], Any]]:
-    """Return the systems of both splits, and the row that knows their true fields."""
+def sources(limit: int | None) -> dict[str, tuple[list[Problem], Callable[[Problem], VectorField]]]:
+    """Return the systems of both splits, and what knows their true fields."""
     return {
-        DEVELOPMENT: (cli.limited(development.problems(), limit), development.TruthRow()),
-        ODEBENCH: (cli.limited(facts.problems(), limit), TruthRow()),
+        DEVELOPMENT: (cli.limited(development.problems(), limit), development.true_field),
+        ODEBENCH: (cli.limited(facts.problems(), limit), reference_rows.true_field),
     }
 
 
 def run(
-    rows: Sequence,
+    rows: Sequence[Row],
     seeds: Sequence[int],
     limit: int | None,
     folder: Path,
@@ -42,23 +44,23 @@ def run(
 ) -> pd.DataFrame:
     """Return one record per source, trial, row and quantity; outcomes that `folder` holds are known."""
     integrator, records = Integrator(), []
-    for source, (problems, truth_row) in sources(limit).items():
+    for source, (problems, truth) in sources(limit).items():
         by_name = {problem.system: problem for problem in problems}
-        digests = {problem.system: harness.data_digest(problem) for problem in problems}
+        digests = {problem.system: data_digest(problem) for problem in problems}
         jobs = [
-            Job(t, digests[t.system], (by_name[t.system], t, truth_row, integrator))
-            for t in harness.list_trials(problems, SETTINGS, ("paper",), seeds)
+            Job(t, digests[t.system], (by_name[t.system], t, truth, integrator))
+            for t in list_trials(problems, SETTINGS, ("paper",), seeds)
         ]
-        outcomes = harness.cached_outcomes(
+        outcomes = cached_outcomes(
             evaluate, rows, jobs, folder, f"bands, {integrator}", workers, fresh=fresh, progress=progress
         )
         for job, of_rows in zip(jobs, outcomes, strict=True):
             for row, outcome in zip(rows, of_rows, strict=True):
-                records += _records(source, job.trial, by_name[job.trial.system].dim, row, outcome)
+                records += _records(source, job.key, by_name[job.key.system].dim, row, outcome)
     return pd.DataFrame(records)
 
 
-def _records(source: str, trial, dim: int, row, outcome: dict[str, Any]) -> list[dict[str, Any]]:
+def _records(source: str, trial: Trial, dim: int, row: Row, outcome: dict[str, Any]) -> list[dict[str, Any]]:
     about = {"source": source, "system": trial.system, "ic": trial.ic, "dim": dim, "sigma": trial.sigma}
     about |= {"seed": trial.seed, "model": row.name, "version": row.version}
     about |= {name: outcome[name] for name in ("status", "failed", "seconds", "message")}

@@ -1,16 +1,15 @@
 """Bands of one trial: where an ensemble's members, or a field's own deviation, say that the truth may lie."""
 
-import time
-import warnings
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
-from benchmarks import harness
-from benchmarks.harness import Integrator, Problem, Trial
+from benchmarks.harness.run import Integrator, attempt
+from benchmarks.harness.trials import Problem, Trial, observe, sample_index
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.simulation.solution import simulate
+from fim_dynsys.trajectories import Trajectories
 
 MEMBERS = 50
 POINTS = 40  # of each trajectory at which bands are compared
@@ -22,7 +21,20 @@ QUANTITIES = ("trajectory, own", "trajectory, other", "field, own", "field, othe
 STATED = ", stated"
 
 
-def evaluate(row, problem: Problem, trial: Trial, truth_row, integrator: Integrator) -> dict[str, Any]:
+class FittedRow(Protocol):
+    """A row that gives the model itself, fitted to a context, as `ModelRow` does."""
+
+    def fit(self, context: Trajectories) -> Any:
+        """Return the fitted model, which has ``field_`` and ``ensemble``."""
+
+
+def evaluate(
+    row: FittedRow,
+    problem: Problem,
+    trial: Trial,
+    truth: Callable[[Problem], VectorField],
+    integrator: Integrator,
+) -> dict[str, Any]:
     """Errors of the best estimate and half widths of the bands round it, along both trajectories of a system.
 
     A band is symmetric about the estimate: its half width is a quantile of the members' distances from it.
@@ -36,30 +48,30 @@ def evaluate(row, problem: Problem, trial: Trial, truth_row, integrator: Integra
         trajectory or in typical rates; ``status``, ``message``, ``failed`` (share of the members' paths that
         are not whole) and CPU ``seconds``.
     """
-    outcome: dict[str, Any] = {"status": "SUCCESS", "message": "", "failed": 1.0}
-    start = time.process_time()
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        try:
-            model = row.fit(harness.observe(problem, trial))
-            outcome |= _bands(model.field_, model.ensemble(MEMBERS), problem, trial, truth_row, integrator)
-        except Exception as error:
-            lost = {"error": [CAP] * POINTS * problem.dim}
-            lost |= {f"half{p}": [0.0] * POINTS * problem.dim for p in PERCENTS}
-            outcome |= dict.fromkeys(QUANTITIES, lost)
-            outcome |= {"status": type(error).__name__, "message": str(error)[:500]}
-    return outcome | {"seconds": time.process_time() - start}
+    tried = attempt(_bands, row, problem, trial, truth, integrator)
+    outcome: dict[str, Any] = {"status": tried.status, "message": tried.message, "failed": 1.0}
+    if tried.value is None:
+        lost = {"error": [CAP] * POINTS * problem.dim}
+        lost |= {f"half{p}": [0.0] * POINTS * problem.dim for p in PERCENTS}
+        outcome |= dict.fromkeys(QUANTITIES, lost)
+    return outcome | (tried.value or {}) | {"seconds": tried.seconds}
 
 
 def _bands(
-    field: VectorField, members: EnsembleField, problem: Problem, trial: Trial, truth_row, integrator
+    row: FittedRow,
+    problem: Problem,
+    trial: Trial,
+    true_field: Callable[[Problem], VectorField],
+    integrator: Integrator,
 ) -> dict[str, Any]:
-    index = harness.sample_index(len(problem.t), trial.protocol)
+    model = row.fit(observe(problem, trial))
+    field, members = model.field_, model.ensemble(MEMBERS)
+    index = sample_index(len(problem.t), trial.protocol)
     order = [trial.ic - 1, 2 - trial.ic]
     t, truths = problem.t[index], problem.references[order][:, index]
-    starts = problem.initial_states[order]
+    starts = problem.starts[order]
     thin = np.linspace(0, len(t) - 1, POINTS + 1).astype(int)[1:]  # without the start, which is given
-    estimates, status = integrator.solve(field, starts, t, float(np.abs(problem.references).max()))
+    estimates, status = integrator.solve(field, starts, t, problem.size)
     paths = simulate(
         [member for member in members for _ in starts],
         np.tile(starts, (len(members), 1)),
@@ -67,7 +79,7 @@ def _bands(
         rtol=MEMBER_RTOL,
         max_steps=MEMBER_STEPS,
     ).x.reshape(len(members), 2, len(t), -1)
-    rates = truth_row.infer(None, problem, trial)
+    rates = true_field(problem)
     result: dict[str, Any] = {"status": status[0].name}
     for k, place in enumerate(("own", "other")):
         truth, points = truths[k], truths[k][thin]

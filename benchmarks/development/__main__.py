@@ -6,27 +6,28 @@ the true score.
 """
 
 import sys
+from collections.abc import Callable
 from functools import partial
 
 from benchmarks import cli
 from benchmarks.development import hybrids
 from benchmarks.development.continuations import KINDS, ContinuedRow
-from benchmarks.development.problems import TruthRow, problems
-from benchmarks.harness import ModelRow
+from benchmarks.development.problems import problems, true_field
+from benchmarks.harness.rows import ModelRow, Row, TruthRow
 from benchmarks.oracle import OracleRow
 
 
-def _continued(kind):
+def _continued(kind: str) -> ContinuedRow:
     return ContinuedRow(ModelRow.resolve("fim-ode"), kind)
 
 
-def _oracle(kind):
+def _oracle(kind: str) -> OracleRow:
     row = hybrids.HybridRow(kind)
     return OracleRow(row, f"oracle of {row.name}")
 
 
-ROWS = (
-    {"truth": TruthRow, "oracle": lambda: OracleRow(ModelRow.resolve("auto"))}
+ROWS: dict[str, Callable[[], Row]] = (
+    {"truth": lambda: TruthRow(true_field), "oracle": lambda: OracleRow(ModelRow.resolve("auto"))}
     | {f"fim-ode-{kind}": partial(_continued, kind) for kind in KINDS}
     | {f"auto-hybrids-{kind}": partial(hybrids.HybridRow, kind) for kind in hybrids.KINDS}
     | {f"oracle-hybrids-{kind}": partial(_oracle, kind) for kind in hybrids.KINDS}
@@ -39,7 +40,6 @@ BENCHMARK = cli.Benchmark(
     problems=problems,
     truth_rows=ROWS,
     default_models=("fim-ode", "sindy", "sindy-strong", "truth", "constant"),
-    full_models=("fim-ode", "sindy", "sindy-strong", "truth", "constant"),
 )
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from benchmarks.harness import ModelRow
+from benchmarks.harness.rows import ModelRow, View
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.trajectories import Trajectories
@@ -55,6 +55,8 @@ class ContinuedRow:
         """Version of the model."""
         return self.model.version
 
-    def infer(self, context: Trajectories) -> VectorField:
+    def infer(self, view: View) -> VectorField:
         """Return the continued field for one context."""
-        return continued(self.model.infer(context), context, self.kind)
+        field = self.model.infer(view)
+        assert isinstance(field, VectorField)  # of the operator that is continued
+        return continued(field, view.context, self.kind)

@@ -1,30 +1,35 @@
 """Hybrids of operator and sparse regression: the portfolio of `auto` with candidates of another kind."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
+from benchmarks.harness.rows import View
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.models.auto import Auto
 from fim_dynsys.regression.observed import SPLINE
 from fim_dynsys.search.candidates import Candidate, judge, propose
-from fim_dynsys.search.pool import SOLVE
+from fim_dynsys.search.pool import SOLVE, Opinion
 from fim_dynsys.search.portfolio import Portfolio
+from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import compiled_maps, fit_samples, improve
 from fim_dynsys.trajectories import Trajectories
 
+Slopes = list[tuple[np.ndarray, np.ndarray]]
+"""States (n, d) and their slopes, of each trajectory."""
 STRUCTURES = 3
 """Regressed structures that are fitted to the trajectories."""
 
 
-def field_slopes(search, solve):
+def field_slopes(search: Search, solve: np.ndarray) -> Slopes:
     """Smoothed states, and the operator's field there as their slopes."""
     return [(states, search.dictionary.evaluate(states) @ solve) for states, _ in search.observations.splines]
 
 
-def smoothed_about(search, solve):
+def smoothed_about(search: Search, solve: np.ndarray) -> Slopes | None:
     """States smoothed about the operator's path: what it leaves of the samples is smoothed and added.
 
     None where its field leaves every bound on the way.
@@ -40,7 +45,7 @@ def smoothed_about(search, solve):
     return fits
 
 
-def regressed(smooth, search, opinion) -> list[Candidate]:
+def regressed(smooth: Callable[..., Slopes | None], search: Search, opinion: Opinion) -> list[Candidate]:
     """Sparse regressions of what `smooth` gives; the best are fitted to the trajectories and pruned."""
     fits = smooth(search, opinion.solves[-1])
     if fits is None:
@@ -50,7 +55,7 @@ def regressed(smooth, search, opinion) -> list[Candidate]:
     return improve(about, ranked, STRUCTURES)
 
 
-def fitted_about(search, opinion) -> list[Candidate]:
+def fitted_about(search: Search, opinion: Opinion) -> list[Candidate]:
     """All coefficients fitted to the trajectories; prior: the last solve with the operator's precision."""
     solve = opinion.solves[-1]
     (start,) = judge(search, [Candidate(solve, search.observations.start, "solve", SOLVE)])
@@ -76,11 +81,11 @@ KINDS = {
 class HybridAuto(Auto):
     """`auto` with candidates of one of `KINDS` in its portfolio."""
 
-    def __init__(self, kind, budget="full", seed=0):
+    def __init__(self, kind: str, budget: str = "full", seed: int = 0) -> None:
         super().__init__(budget, seed)
         self.kind = kind
 
-    def portfolio(self, trajectories):
+    def portfolio(self, trajectories: Trajectories) -> Portfolio:
         """Return the portfolio with these candidates beside the others."""
         found = super().portfolio(trajectories)
         if found.opinion is None:
@@ -110,9 +115,9 @@ class HybridRow:
         """Version of `auto`."""
         return HybridAuto(self.kind).version
 
-    def infer(self, context: Trajectories) -> VectorField:
+    def infer(self, view: View) -> VectorField:
         """Return the model's choice for one context."""
-        return HybridAuto(self.kind).infer(context)
+        return HybridAuto(self.kind).infer(view.context)
 
     def candidates(self, context: Trajectories) -> list[VectorField]:
         """Return the fields that the model chooses among, its own choice first."""

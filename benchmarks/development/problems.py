@@ -1,17 +1,14 @@
 """The development split of the catalogue as benchmark problems, with near-exact references."""
 
 import functools
-from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from benchmarks.harness import Problem, Trial
+from benchmarks.harness.trials import Problem
 from fim_dynsys import systems
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.systems import System
-from fim_dynsys.trajectories import Trajectories
 
 POINTS = 512
 RTOL = 1e-11
@@ -28,8 +25,6 @@ def _problem(system: System) -> Problem:
     starts = np.asarray(system.initial_states, dtype=np.float64)
     return Problem(
         system=system.name,
-        dim=system.dim,
-        split_paper="",
         split_strict="ID" if is_cubic(system) else "OOD",
         t=t,
         initial_states=starts,
@@ -73,14 +68,6 @@ def solution(system: System, start: np.ndarray, t: np.ndarray) -> np.ndarray:
     return result.y.T
 
 
-@dataclass(frozen=True)
-class TruthRow:
-    """The true field of a catalogue system."""
-
-    name: str = "truth"
-    version: str = "1"
-    sees_truth: ClassVar[bool] = True
-
-    def infer(self, context: Trajectories, problem: Problem, trial: Trial) -> VectorField:
-        """Return the true field of the trial's system."""
-        return systems.get(problem.system).field()
+def true_field(problem: Problem) -> VectorField:
+    """Return the true field of one of the development systems."""
+    return systems.get(problem.system).field()

@@ -126,7 +126,15 @@ def evaluate(task: Task, live_points: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(task, name, equations, data, priors, noise, live_points) -> dict[str, Any]:
+def _row(
+    task: Task,
+    name: str,
+    equations: list[str],
+    data: Trajectories,
+    priors: dict[str, Any],
+    noise: np.ndarray | None,
+    live_points: int,
+) -> dict[str, Any]:
     start = time.process_time()
     found = fim_dynsys.evidence(
         {name: equations}, data, priors, noise, live_points=live_points, seed=task.seed, progress=False

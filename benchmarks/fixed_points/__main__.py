@@ -4,11 +4,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from benchmarks import cli, report
 from benchmarks.fixed_points import learned, paper
+from benchmarks.harness.rows import Row
 
 MODELS = ("fim-ode", "sindy-strong")
 SETTINGS = ("learned", "paper")
@@ -47,9 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def write_learned(rows: Sequence, options: argparse.Namespace) -> None:
+def write_learned(rows: Sequence[Row], options: argparse.Namespace) -> None:
     """Run the setting ``learned``; write ``trials.csv``, ``points.csv`` and ``summary.csv``."""
-    chosen = learned.cases()[: None if options.limit is None else 2 * options.limit]
+    chosen = learned.known_regions()[: None if options.limit is None else 2 * options.limit]
     records = learned.run(
         rows, chosen, options.seeds, options.out, options.workers, options.fresh, progress=True
     )
@@ -57,12 +59,12 @@ def write_learned(rows: Sequence, options: argparse.Namespace) -> None:
     summary = learned.summarise(trials, points, report.source_commit(Path(__file__).parent))
     for name, table in (("trials", trials), ("points", points), ("summary", summary)):
         _save(table, options.out / f"{name}.csv")
-    systems = ", ".join(dict.fromkeys(case.problem.system for case in chosen))
+    systems = ", ".join(dict.fromkeys(known.problem.system for known in chosen))
     print(f"Fields inferred from one trajectory; ODEBench systems {systems}, both contexts\n")
     print(_text(summary, PRINTED), end="\n\n")
 
 
-def write_paper(rows: Sequence, out: Path) -> None:
+def write_paper(rows: Sequence[Row], out: Path) -> None:
     """Run the setting ``paper``; write ``paper.csv`` and ``paper.png``."""
     fields = paper.fields(rows)
     found = paper.search(fields)
@@ -83,7 +85,7 @@ def _text(table: pd.DataFrame, columns: Sequence[str]) -> str:
     return report.align([list(columns), *rows])
 
 
-def _cell(value) -> str:
+def _cell(value: Any) -> str:
     if isinstance(value, float):
         return "" if value != value else f"{value:.3g}"
     return str(value)

@@ -2,22 +2,21 @@
 
 import functools
 import hashlib
-import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks.harness import Job, Problem, Trial, cached_outcomes, data_digest, observe
-from benchmarks.odebench.equations import true_system
+from benchmarks.harness.rows import Row, View
+from benchmarks.harness.run import Job, attempt, cached_outcomes
+from benchmarks.harness.trials import Problem, Trial, data_digest, observe
 from benchmarks.odebench.facts import problems
-from benchmarks.odebench.reference_rows import field_of
+from benchmarks.odebench.reference_rows import true_field
 from fim_dynsys.analyze import FixedPoints, IndexCheck, Kind, PointStatus, fixed_points
-from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 
 VERSION = "2"
@@ -31,8 +30,8 @@ _TRUTH_SEEDS = 512
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
-    """One context: what is observed, and what is true in its region.
+class KnownRegion:
+    """What is true in the region of one context.
 
     Attributes
     ----------
@@ -53,79 +52,69 @@ class Case:
 
 
 @functools.cache
-def cases() -> tuple[Case, ...]:
+def known_regions() -> tuple[KnownRegion, ...]:
     """Return both contexts of ten planar systems.
 
     They are the first ten by id whose true fixed points, in the regions of both contexts, are all isolated,
     none of them degenerate, at least one, and complete by the index check. This reads the true equations.
     """
-    chosen: list[Case] = []
+    chosen: list[KnownRegion] = []
     for problem in (p for p in problems() if p.dim == 2):
-        both = [_case(problem, ic) for ic in (1, 2)]
-        if all(_is_clear(case.truth) for case in both):
+        both = [_known(problem, ic) for ic in (1, 2)]
+        if all(_is_clear(known.truth) for known in both):
             chosen += both
         if len(chosen) == 2 * SYSTEMS:
             break
     return tuple(chosen)
 
 
-def _case(problem, ic):
+def _known(problem: Problem, ic: int) -> KnownRegion:
     path = problem.references[ic - 1]
     region = Region(path.min(axis=0), path.max(axis=0)).widened(WIDENED)
     truth = fixed_points(true_field(problem), region, n_seeds=_TRUTH_SEEDS, slow=0.0)
-    return Case(problem, ic, region, truth)
+    return KnownRegion(problem, ic, region, truth)
 
 
-def _is_clear(truth):
+def _is_clear(truth: FixedPoints) -> bool:
     isolated = all(status is not PointStatus.NOT_ISOLATED for status in truth.status)
     regular = all(kind is not Kind.DEGENERATE for kind in truth.kind)
     return len(truth) > 0 and isolated and regular and truth.index_check is IndexCheck.BALANCED
 
 
-def true_field(problem: Problem) -> VectorField:
-    """Return the true field, to score by."""
-    system = true_system(problem.system)
-    return field_of(system, system.constants, problem.dim)
-
-
 # ---------------------------------------------------------------------- one trial
 
 
-def evaluate(row, case: Case, trial: Trial) -> dict[str, Any]:
+def evaluate(row: Row, known: KnownRegion, trial: Trial) -> dict[str, Any]:
     """Infer from the noisy context, search the region, and match what is found with the truth.
 
     An exception of the model is an outcome like another: nothing is found, and the status is its class.
     """
-    outcome: dict[str, Any] = {"status": "SUCCESS", "message": ""}
-    outcome |= {"infer_seconds": None, "search_seconds": None}
-    found = None
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        start = time.process_time()
-        try:
-            field = row.infer(observe(case.problem, trial))
-            outcome["infer_seconds"] = time.process_time() - start
-            start = time.process_time()
-            found = fixed_points(field, case.region)
-            outcome["search_seconds"] = time.process_time() - start
-        except Exception as error:
-            outcome |= {"status": type(error).__name__, "message": str(error)[:500]}
-    outcome["index_check"] = "" if found is None else str(found.index_check)
-    outcome["slow"] = 0 if found is None else int((~found.is_root).sum())
-    return outcome | {"points": matched(case, found)}
+    view = View.of(row, observe(known.problem, trial), known.problem, trial)
+    inferred = attempt(row.infer, view)
+    searched = inferred.then(fixed_points, known.region)
+    found = searched.value
+    return {
+        "status": searched.status,
+        "message": searched.message,
+        "infer_seconds": inferred.seconds if inferred.succeeded else None,
+        "search_seconds": searched.seconds if searched.succeeded else None,
+        "index_check": "" if found is None else str(found.index_check),
+        "slow": 0 if found is None else int((~found.is_root).sum()),
+        "points": matched(known, found),
+    }
 
 
-def matched(case: Case, found: FixedPoints | None) -> list[dict[str, Any]]:
+def matched(known: KnownRegion, found: FixedPoints | None) -> list[dict[str, Any]]:
     """Pair true with found zeros at least total distance; one dict per pair, and per zero without partner."""
     chosen = np.flatnonzero(found.is_root) if found is not None else np.empty(0, dtype=int)
-    x = found.x[chosen] if found is not None else np.empty((0, case.region.dim))
-    distance = np.linalg.norm((case.truth.x[:, None] - x) / case.region.size, axis=2)
+    x = found.x[chosen] if found is not None else np.empty((0, known.region.dim))
+    distance = np.linalg.norm((known.truth.x[:, None] - x) / known.region.size, axis=2)
     # What is too far costs the same however far it is, so that near pairs are never given up for it.
     pairs = zip(*linear_sum_assignment(np.minimum(distance, NEAR * (1 + 1e-9))), strict=True)
     partner = {int(i): int(j) for i, j in pairs if distance[i, j] <= NEAR}
     lines = []
-    for i, kind in enumerate(case.truth.kind):
-        line = {"true": case.truth.x[i].tolist(), "true_kind": str(kind)}
+    for i, kind in enumerate(known.truth.kind):
+        line = {"true": known.truth.x[i].tolist(), "true_kind": str(kind)}
         if i in partner:
             line |= {
                 "error": round(float(distance[i, partner[i]]), 12),
@@ -136,7 +125,7 @@ def matched(case: Case, found: FixedPoints | None) -> list[dict[str, Any]]:
     return lines + [_described(found, chosen[j]) for j in extra]
 
 
-def _described(found, j):
+def _described(found: FixedPoints, j: int) -> dict[str, Any]:
     return {
         "found": found.x[j].tolist(),
         "found_kind": str(found.kind[j]),
@@ -148,20 +137,28 @@ def _described(found, j):
 # ---------------------------------------------------------------------- the run
 
 
-def trials(chosen: Sequence[Case], seeds: Sequence[int]) -> list[tuple[Case, Trial]]:
+def trials(chosen: Sequence[KnownRegion], seeds: Sequence[int]) -> list[tuple[KnownRegion, Trial]]:
     """Return the trials; without noise there is one draw only."""
     return [
-        (case, Trial(case.problem.system, case.ic, sigma, 0.0, seed, "paper"))
+        (known, Trial(known.problem.system, known.ic, sigma, 0.0, seed, "paper"))
         for sigma in NOISE
         for seed in (seeds if sigma else seeds[:1])
-        for case in chosen
+        for known in chosen
     ]
 
 
-def run(rows, chosen, seeds, folder, workers=1, fresh=False, progress=False) -> list[dict[str, Any]]:
+def run(
+    rows: Sequence[Row],
+    chosen: Sequence[KnownRegion],
+    seeds: Sequence[int],
+    folder: Path,
+    workers: int = 1,
+    fresh: bool = False,
+    progress: bool = False,
+) -> list[dict[str, Any]]:
     """Return one record per trial and row; outcomes that `folder` holds are not computed again."""
     planned = trials(chosen, seeds)
-    jobs = [Job(trial, _digest(case), (case, trial)) for case, trial in planned]
+    jobs = [Job(trial, _digest(known), (known, trial)) for known, trial in planned]
     settings = f"fixed points {VERSION}, near {NEAR}"
     outcomes = cached_outcomes(evaluate, rows, jobs, folder, settings, workers, fresh, progress)
     return [
@@ -173,9 +170,9 @@ def run(rows, chosen, seeds, folder, workers=1, fresh=False, progress=False) -> 
     ]
 
 
-def _digest(case):
-    box = np.concatenate([case.region.low, case.region.high, case.truth.x.ravel().round(9)])
-    return data_digest(case.problem) + hashlib.sha256(box.tobytes()).hexdigest()[:8]
+def _digest(known: KnownRegion) -> str:
+    box = np.concatenate([known.region.low, known.region.high, known.truth.x.ravel().round(9)])
+    return data_digest(known.problem) + hashlib.sha256(box.tobytes()).hexdigest()[:8]
 
 
 LABELS = ("system", "ic", "sigma", "seed", "model", "version")
@@ -246,7 +243,7 @@ def summarise(table: pd.DataFrame, points: pd.DataFrame, commit: str = "") -> pd
     return pd.DataFrame(lines)
 
 
-def _of_points(points):
+def _of_points(points: pd.DataFrame) -> dict[str, Any]:
     true = points[points["true_kind"].notna()]
     both = true[true["error"].notna()]
     return {
@@ -259,5 +256,5 @@ def _of_points(points):
     }
 
 
-def _share(part, whole):
+def _share(part: int, whole: int) -> float:
     return float(part / whole) if whole else float("nan")

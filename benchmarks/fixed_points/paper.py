@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 
-from benchmarks.fixed_points.learned import true_field
-from benchmarks.harness import Integrator, Problem
+from benchmarks.harness.rows import Row, View
+from benchmarks.harness.run import Integrator
+from benchmarks.harness.trials import Problem
 from benchmarks.odebench.facts import problems
+from benchmarks.odebench.reference_rows import true_field
 from fim_dynsys import corruption
 from fim_dynsys.analyze import FixedPoints, fixed_points
 from fim_dynsys.fields.base import VectorField
@@ -45,13 +48,13 @@ def context(problem: Problem) -> Trajectories:
     return corruption.add_noise(clean, SIGMA, np.random.default_rng(SEED))
 
 
-def fields(rows: Sequence) -> Fields:
+def fields(rows: Sequence[Row]) -> Fields:
     """Return by system the true field and each row's inferred one."""
     out = {}
     for system in SYSTEMS:
         problem = problem_of(system)
         observed = context(problem)
-        out[system] = {"true": true_field(problem)} | {row.name: row.infer(observed) for row in rows}
+        out[system] = {"true": true_field(problem)} | {row.name: row.infer(View(observed)) for row in rows}
     return out
 
 
@@ -104,12 +107,11 @@ def draw(by_system: Fields, found: Found, path: Path) -> None:
     figure.savefig(path, dpi=80)
 
 
-def _trajectories(ax, problem, field, model):
+def _trajectories(ax: Axes, problem: Problem, field: VectorField, model: str) -> None:
     """The observations, and solutions from both initial states in the true and in the inferred field."""
     observed = context(problem)
     ax.plot(*np.asarray(observed.x)[0].T, "x", color="0.35", markersize=2.5, zorder=2.5, label="observed")
-    size = float(np.abs(problem.references).max())
-    states, _ = Integrator().solve(field, problem.initial_states, problem.t, size)
+    states, _ = Integrator().solve(field, problem.starts, problem.t, problem.size)
     for number, style in enumerate(("-", "--")):
         name = f"from initial state {number + 1}"
         true, inferred = problem.references[number].T, states[number].T

@@ -3,9 +3,9 @@
 import sys
 
 from benchmarks import cli, report
-from benchmarks.harness import ModelRow
+from benchmarks.harness.rows import ModelRow, TruthRow
 from benchmarks.odebench import equations, facts
-from benchmarks.odebench.reference_rows import TruthFitRow, TruthRow
+from benchmarks.odebench.reference_rows import TruthFitRow, true_field
 from benchmarks.oracle import OracleRow
 
 BENCHMARK = cli.Benchmark(
@@ -13,7 +13,7 @@ BENCHMARK = cli.Benchmark(
     title="ODEBench: 61 systems of dimension 1 to 3, two initial conditions each",
     problems=facts.problems,
     truth_rows={
-        "truth": TruthRow,
+        "truth": lambda: TruthRow(true_field),
         "truth-fit": TruthFitRow,
         "oracle": lambda: OracleRow(ModelRow.resolve("auto")),
     },

@@ -5,6 +5,7 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -40,7 +41,7 @@ class TrueSystem:
     jac_p: Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
-def parse(text: str):
+def parse(text: str) -> Any:
     """Return the sympy expression of `text`, which may use numbers, x0.., c0.., + - * / ** and `FUNCTIONS`.
 
     Raises
@@ -50,7 +51,7 @@ def parse(text: str):
     """
     import sympy
 
-    def build(node):
+    def build(node: ast.AST) -> Any:
         match node:
             case ast.Expression(body=body):
                 return build(body)
@@ -104,7 +105,9 @@ def true_terms(system: str) -> list[list[str]] | None:
     return [sorted(Dictionary(np.array(side.monoms())).names()) for side in sides]
 
 
-def _vectorised(matrix, x: list, c: list, shape: tuple[int, ...]):
+def _vectorised(
+    matrix: Any, x: list[Any], c: list[Any], shape: tuple[int, ...]
+) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
     import sympy
 
     compiled = sympy.lambdify([x, c], list(matrix), modules="numpy", cse=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.harness import Problem
+from benchmarks.harness.trials import Problem
 
 FOLDER = Path(__file__).parent
 T_END = 10.0
@@ -31,7 +31,6 @@ def problems() -> tuple[Problem, ...]:
 def _problem(entry: dict, references: np.ndarray) -> Problem:
     return Problem(
         system=str(entry["id"]),
-        dim=entry["dim"],
         split_paper=entry["split_paper"],
         split_strict=entry["split_strict"],
         t=np.linspace(0.0, T_END, references.shape[1]),

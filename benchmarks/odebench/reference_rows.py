@@ -1,11 +1,12 @@
-"""Rows that know the truth: the true field, and its constants fitted to the context."""
+"""What knows the truth: the true field, and the row that fits its constants to the context."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from benchmarks.harness import Problem, Trial, clean_context
+from benchmarks.harness.rows import View
+from benchmarks.harness.trials import Problem, Trial, clean_context
 from benchmarks.odebench.equations import TrueSystem, true_system
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
@@ -17,18 +18,10 @@ def field_of(system: TrueSystem, parameters: np.ndarray, dim: int) -> VectorFiel
     return CallableField(lambda x: system.rhs(x, parameters), dim, jac=lambda x: system.jac_x(x, parameters))
 
 
-@dataclass(frozen=True)
-class TruthRow:
-    """The true field: what the integrator and the stored references allow."""
-
-    name: str = "truth"
-    version: str = "1"
-    sees_truth: ClassVar[bool] = True
-
-    def infer(self, context: Trajectories, problem: Problem, trial: Trial) -> VectorField:
-        """Return the true field of the trial's system."""
-        system = true_system(problem.system)
-        return field_of(system, system.constants, problem.dim)
+def true_field(problem: Problem) -> VectorField:
+    """Return the true field of one of ODEBench's problems."""
+    system = true_system(problem.system)
+    return field_of(system, system.constants, problem.dim)
 
 
 @dataclass(frozen=True)
@@ -45,14 +38,15 @@ class TruthFitRow:
     seconds: float = 2.0
     sees_truth: ClassVar[bool] = True
 
-    def infer(self, context: Trajectories, problem: Problem, trial: Trial) -> VectorField:
+    def infer(self, view: View) -> VectorField:
         """Return the fitted field; the fitted start serves the fit alone."""
         from fim_dynsys.regression.refinement import fit_trajectory
 
+        context, problem, sigma = view.context, view.problem, view.trial.sigma
         system = true_system(problem.system)
         if len(system.constants) == 0:
             return field_of(system, system.constants, problem.dim)
-        clean = clean_states(context, problem, trial)
+        clean = clean_states(context, problem, view.trial)
         fitted = fit_trajectory(
             system.rhs,
             system.jac_x,
@@ -60,7 +54,7 @@ class TruthFitRow:
             system.constants,
             clean[:1],
             context,
-            weights=[noise_weights(clean, trial.sigma)],
+            weights=[noise_weights(clean, sigma)],
             segments=(5, 1),
             time_limit=self.seconds,
         )

@@ -2,73 +2,65 @@
 
 import argparse
 import sys
-import time
 import tomllib
-import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks import cli, harness, report
-from benchmarks.harness import Integrator, Job, Trial
+from benchmarks import cli, report
+from benchmarks.harness.rows import Row, TruthRow, View
+from benchmarks.harness.run import Integrator, Job, attempt, cached_outcomes
+from benchmarks.harness.trials import Trial
 from benchmarks.oscillators.tasks import FIRST_FRESH_SEED, FIXED_SEED, Oscillation, tasks
 from fim_dynsys import metrics
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.trajectories import Trajectories
 
 FRESH_DRAWS = 20
 MODELS = ("fim-ode", "sindy-strong", "truth", "constant")
 PUBLISHED = Path(__file__).with_name("published.toml")
 
 
-@dataclass(frozen=True)
-class TruthRow:
-    """The true field of a task."""
-
-    name: str = "truth"
-    version: str = "1"
-    sees_truth: ClassVar[bool] = True
-
-    def infer(self, context: Trajectories, task: Oscillation) -> VectorField:
-        """Return the true field."""
-        return task.field
+def true_field(task: Oscillation) -> VectorField:
+    """Return the true field of a task."""
+    return task.field
 
 
-def evaluate(row, task: Oscillation, seed: int, integrator: Integrator) -> dict[str, Any]:
+def evaluate(row: Row, task: Oscillation, seed: int, integrator: Integrator) -> dict[str, Any]:
     """Infer from one noise draw, integrate from the clean start and score at the targets.
 
     An exception of the model is an outcome like another: its error is infinite and its status the
     exception's class.
     """
-    context = task.context(seed)
     times = np.concatenate([[0.0], task.target_t])
-    outcome: dict[str, Any] = {"infer_seconds": float("nan"), "simulate_seconds": float("nan"), "message": ""}
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        start = time.process_time()
-        try:
-            inferred = row.infer(context, task) if row.sees_truth else row.infer(context)
-            outcome["infer_seconds"] = time.process_time() - start
-            start = time.process_time()
-            states, (status,) = integrator.solve(inferred, task.start[None], times, np.abs(task.x).max())
-            path, outcome["status"] = states[0, 1:], status.name
-        except Exception as error:
-            path, outcome["status"] = np.full_like(task.target_x, np.nan), type(error).__name__
-            outcome["message"] = str(error)[:500]
-        outcome["simulate_seconds"] = time.process_time() - start
-    outcome["mse"] = metrics.mse(task.target_x, path)
-    outcome["mse_noisy"] = float("nan")
-    if task.hidden is not None:
-        outcome["mse_noisy"] = metrics.mse(task.observations(seed)[task.hidden], path)
-    return outcome
+    size = np.abs(task.x).max()
+    inferred = attempt(row.infer, View.of(row, task.context(seed), task, seed))
+    predicted = inferred.then(integrator.predict, task.start[None], times, size)
+    path, status = np.full_like(task.target_x, np.nan), predicted.status
+    if predicted.value is not None:
+        states, (sign,) = predicted.value
+        path, status = states[0, 1:], sign.name
+    return {
+        "infer_seconds": inferred.seconds if inferred.succeeded else float("nan"),
+        "simulate_seconds": predicted.seconds,
+        "status": status,
+        "message": predicted.message,
+        "mse": metrics.mse(task.target_x, path),
+        "mse_noisy": float("nan")
+        if task.hidden is None
+        else metrics.mse(task.observations(seed)[task.hidden], path),
+    }
 
 
 def run(
-    rows: Sequence, seeds: Sequence[int], folder: Path, workers: int = 1, fresh: bool = False, progress=False
+    rows: Sequence[Row],
+    seeds: Sequence[int],
+    folder: Path,
+    workers: int = 1,
+    fresh: bool = False,
+    progress: bool = False,
 ) -> pd.DataFrame:
     """Return one record per task, noise seed and row; outcomes that `folder` holds are not computed again."""
     integrator = Integrator()
@@ -81,14 +73,12 @@ def run(
         for task in tasks()
         for seed in seeds
     ]
-    outcomes = harness.cached_outcomes(
-        evaluate, rows, jobs, folder, str(integrator), workers, fresh, progress
-    )
+    outcomes = cached_outcomes(evaluate, rows, jobs, folder, str(integrator), workers, fresh, progress)
     return pd.DataFrame(
         [
             {
-                "task": job.trial.system,
-                "seed": job.trial.seed,
+                "task": job.key.system,
+                "seed": job.key.seed,
                 "model": row.name,
                 "version": row.version,
                 **{key: outcome[key] for key in COLUMNS},
@@ -188,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
     add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
     options = parser.parse_args(arguments)
-    rows = cli.rows_or_exit(parser, {"truth": TruthRow}, options.models, options.weights)
+    rows = cli.rows_or_exit(parser, {"truth": lambda: TruthRow(true_field)}, options.models, options.weights)
     seeds = [FIXED_SEED, *range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + options.limit)]
     trials = run(rows, seeds, options.out, options.workers, options.fresh, progress=True)
     summary = summarise(trials, report.source_commit(Path(__file__).parent))

@@ -7,11 +7,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 import fim_dynsys
-from benchmarks import harness
+from benchmarks.harness.trials import Problem, list_trials, observe
 from benchmarks.odebench import facts
 from benchmarks.speed.timing import Measurement, interleaved
 from fim_dynsys.corruption import add_noise
@@ -92,7 +93,7 @@ def published_queries(repeats: int) -> list[Measurement]:
 _QUERY_NAMES = {"encode": "encode", "uncached": "one query, uncached", "cached": "one query, cached"}
 
 
-def _first_context(summary):
+def _first_context(summary: Any) -> Any:
     return type(summary)(*(None if part is None else part[0] for part in summary))
 
 
@@ -115,7 +116,7 @@ def published_field(repeats: int) -> list[Measurement]:
     ]
 
 
-def _published_field():
+def _published_field() -> Any:
     import torch
 
     from fim_dynsys.models.fim_ode.field import Decoder, make_fields
@@ -146,14 +147,14 @@ def batched_simulation(repeats: int, batch: int = BATCH) -> list[Measurement]:
     rtol, atol = 1e-7, 1e-9
     field = CallableField(van_der_pol, 2)
 
-    def plain(_, x):
+    def plain(_: float, x: np.ndarray) -> list[float]:
         return [x[1], (1 - x[0] ** 2) * x[1] - x[0]]
 
-    def loop(rhs):
+    def loop(rhs: Callable[[float, np.ndarray], Any]) -> np.ndarray:
         options = {"method": "DOP853", "t_eval": t, "rtol": rtol, "atol": atol}
         return np.stack([solve_ivp(rhs, (0, 20), start, **options).y.T for start in starts])
 
-    def together():
+    def together() -> np.ndarray:
         return simulate(field, starts, t, rtol=rtol, atol=atol).x
 
     gap = float(np.abs(together() - loop(plain)).max())
@@ -205,7 +206,7 @@ def _fim_ode_queries(repeats: int, contexts: dict[int, Trajectories]) -> list[Me
     model = fim_dynsys.load("fim-ode", refine=False)
     states = {dim: data.x[0] for dim, data in contexts.items()}
 
-    def both(dim):
+    def both(dim: int) -> np.ndarray:
         return model.infer(contexts[dim])(states[dim])
 
     field, longer, grid = model.infer(contexts[2]), model.infer(context(1, 4000)), _grid()
@@ -223,14 +224,14 @@ def _fim_ode_queries(repeats: int, contexts: dict[int, Trajectories]) -> list[Me
     return [*rows, Measurement(f"{OPINION}, alone / in a batch of 100, d=2", ratio, "x", rounds, note)]
 
 
-def latency(repeats: int, problems: Sequence[harness.Problem] | None = None) -> list[Measurement]:
+def latency(repeats: int, problems: Sequence[Problem] | None = None) -> list[Measurement]:
     """Time from a context of ODEBench to its field and 200 values of it: medians over the contexts."""
     problems = {problem.system: problem for problem in problems or facts.problems()}
     variants = {"fim-ode": fim_dynsys.load("fim-ode"), OPINION: fim_dynsys.load("fim-ode", refine=False)}
     rounds = max(1, repeats // 10)
     seconds: dict[tuple[str, str], list[float]] = {}
-    for trial in harness.list_trials(list(problems.values()), [(0.05, 0.0)], ["paper"], [SEED]):
-        data = harness.observe(problems[trial.system], trial)
+    for trial in list_trials(list(problems.values()), [(0.05, 0.0)], ["paper"], [SEED]):
+        data = observe(problems[trial.system], trial)
         functions = {
             name: (lambda data=data, model=model: model.infer(data)(data.x[0]))
             for name, model in variants.items()
@@ -251,7 +252,7 @@ def latency(repeats: int, problems: Sequence[harness.Problem] | None = None) -> 
     ]
 
 
-def _quietly(function):
+def _quietly(function: Callable[[], dict[str, float]]) -> dict[str, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function()
@@ -264,7 +265,7 @@ def _decay() -> Trajectories:
 
 
 def _lorenz() -> Trajectories:
-    def rhs(x):
+    def rhs(x: np.ndarray) -> np.ndarray:
         a, b, c = x.T
         return np.stack([10 * (b - a), a * (28 - c) - b, a * b - 8 / 3 * c], axis=1)
 

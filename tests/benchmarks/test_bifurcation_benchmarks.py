@@ -14,7 +14,7 @@ def test_found_missed_and_extra_bifurcations_are_counted():
 
 
 def test_starts_are_equilibria_and_truths_lie_in_the_range():
-    for case in continuation.cases().values():
+    for case in continuation.known_diagrams().values():
         x, low, high = np.array([case.start]), min(case.p_range), max(case.p_range)
         assert np.abs(case.fn(x, case.p_range[0])).max() < 1
         assert all(low < p < high for _, p in (*case.equilibria, *(case.cycles or ())))

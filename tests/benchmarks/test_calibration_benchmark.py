@@ -10,7 +10,8 @@ import pytest
 from benchmarks.calibration import __main__ as command
 from benchmarks.calibration import bands
 from benchmarks.calibration.bands import CAP, POINTS, evaluate
-from benchmarks.harness import Integrator, Problem, Trial
+from benchmarks.harness.run import Integrator
+from benchmarks.harness.trials import Problem, Trial
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
 
@@ -22,12 +23,11 @@ OFFSETS = np.linspace(-1.0, 1.0, 51)
 def decay() -> Problem:
     """x' = -x from two initial states."""
     starts = np.array([[2.0], [-1.0]])
-    return Problem("decay", 1, "", "ID", T, starts, starts[:, None, :] * np.exp(-T)[None, :, None])
+    return Problem("decay", T, starts[:, None, :] * np.exp(-T)[None, :, None], starts, split_strict="ID")
 
 
-class Truth:
-    def infer(self, context, problem, trial):
-        return CallableField(lambda x: -x, 1)
+def truth(problem):
+    return CallableField(lambda x: -x, 1)
 
 
 class Stated(CallableField):
@@ -63,7 +63,7 @@ class Row:
 
 
 def test_bands_are_quantiles_of_the_members_distances():
-    outcome = evaluate(Row(Model(OFFSETS)), decay(), TRIAL, Truth(), Integrator())
+    outcome = evaluate(Row(Model(OFFSETS)), decay(), TRIAL, truth, Integrator())
     size = decay().references[0].std()
     typical = np.mean(np.abs(decay().references[0][np.linspace(0, 80, POINTS + 1).astype(int)[1:]]))
     own = outcome["field, own"]
@@ -88,14 +88,14 @@ def test_members_that_leave_widen_the_band_to_its_cap():
             away = [CallableField(lambda x: 1.0 + x**2 * 40, 1)] * 3
             return EnsembleField([*super().ensemble(n), *away])
 
-    outcome = evaluate(Row(Exploding([0.0] * 7)), decay(), TRIAL, Truth(), Integrator())
+    outcome = evaluate(Row(Exploding([0.0] * 7)), decay(), TRIAL, truth, Integrator())
     assert outcome["failed"] == pytest.approx(0.3)
     assert outcome["trajectory, own"]["half90"][-1] == CAP
     assert outcome["trajectory, own"]["half50"][-1] < 1e-5  # members are solved to 1e-6
 
 
 def test_a_failing_model_covers_nothing():
-    outcome = evaluate(Row(None), decay(), TRIAL, Truth(), Integrator())
+    outcome = evaluate(Row(None), decay(), TRIAL, truth, Integrator())
     assert (outcome["status"], outcome["message"]) == ("LinAlgError", "singular matrix")
     for quantity in bands.QUANTITIES:
         assert outcome[quantity]["error"] == [CAP] * POINTS
@@ -138,7 +138,7 @@ def test_command_writes_its_tables_and_resumes(tmp_path, monkeypatch, capsys):
             calls.append(context)
             return super().fit(context)
 
-    problems = {command.DEVELOPMENT: ([decay()], Truth()), command.ODEBENCH: ([decay()], Truth())}
+    problems = {command.DEVELOPMENT: ([decay()], truth), command.ODEBENCH: ([decay()], truth)}
     monkeypatch.setattr(command, "sources", lambda limit: problems)
     monkeypatch.setattr(command.cli, "build_rows", lambda *_: [Counting(Model(OFFSETS[::10]))])
     options = ["--out", str(tmp_path), "--workers", "1"]

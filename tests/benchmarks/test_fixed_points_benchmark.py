@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks.fixed_points import __main__ as command
 from benchmarks.fixed_points import learned, paper
+from benchmarks.odebench.reference_rows import true_field
 from fim_dynsys.analyze import IndexCheck, Kind
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.regions import Region
@@ -21,9 +22,9 @@ def cases():
     """The first three systems."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(learned, "SYSTEMS", 3)
-        learned.cases.cache_clear()
-        yield learned.cases()
-    learned.cases.cache_clear()
+        learned.known_regions.cache_clear()
+        yield learned.known_regions()
+    learned.known_regions.cache_clear()
 
 
 def test_cases_follow_the_stated_rule(cases):
@@ -34,13 +35,13 @@ def test_cases_follow_the_stated_rule(cases):
         margin = (path.min(axis=0) - case.region.low) / case.region.size
         np.testing.assert_allclose(margin, 0.1 / 1.2, rtol=1e-9)
         assert case.truth.index_check is IndexCheck.BALANCED
-        assert np.abs(learned.true_field(case.problem)(case.truth.x)).max() < 1e-9
+        assert np.abs(true_field(case.problem)(case.truth.x)).max() < 1e-9
 
 
 @pytest.mark.parametrize("system", ["29", "31"])
 def test_degenerate_and_continuous_sets_are_left_out(system):
     """A dipole-like fixed point, and a line of them."""
-    assert not learned._is_clear(learned._case(paper.problem_of(system), 1).truth)
+    assert not learned._is_clear(learned._known(paper.problem_of(system), 1).truth)
 
 
 def points(x, kinds, support=None, slow=0):
@@ -96,7 +97,7 @@ class Row:
     version: str = "1"
     sees_truth: ClassVar[bool] = False
 
-    def infer(self, context):
+    def infer(self, view):
         if self.field is None:
             raise RuntimeError("no field")
         return self.field
@@ -149,7 +150,7 @@ def test_context_of_the_paper():
 def test_printed_true_rows_are_the_true_fixed_points():
     """To the three digits printed; class and largest real part too."""
     for system, _, x, stability, growth, _ in paper.published()["true"]:
-        field = learned.true_field(paper.problem_of(system))
+        field = true_field(paper.problem_of(system))
         assert np.abs(field(x)).max() < 5e-3
         values = np.linalg.eigvals(field.jacobian(x))
         assert abs(values.real.max() - growth) < 2e-3

@@ -9,14 +9,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks import cli, harness, misses, report, time_curve
+from benchmarks import cli, misses, report, time_curve
 from benchmarks.development import hybrids
 from benchmarks.development.continuations import KINDS, continued
-from benchmarks.harness import ConstantRow, Integrator, Problem, Trial
+from benchmarks.harness import rows
+from benchmarks.harness.rows import ConstantRow
+from benchmarks.harness.run import TRIAL_COLUMNS, Integrator, _record, evaluate, run
+from benchmarks.harness.trials import TASKS, Problem, Trial, list_trials, observe, sample_index
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.regression.observed import observe
+from fim_dynsys.regression.observed import observe as prepared
 from fim_dynsys.trajectories import Trajectories
 
 T = np.linspace(0.0, 4.0, 81)
@@ -28,7 +31,7 @@ def decay(name: str, polynomial: str = "ID") -> Problem:
     """x' = -rate x from two initial states, solved exactly."""
     starts = np.array([[2.0], [-1.0]])
     solutions = starts[:, None, :] * np.exp(-RATES[name] * T)[None, :, None]
-    return Problem(name, 1, "", polynomial, T, starts, solutions)
+    return Problem(name, T, solutions, starts, split_strict=polynomial)
 
 
 PROBLEMS = [decay("slow"), decay("fast", "OOD"), decay("mild")]
@@ -44,11 +47,11 @@ class ExactRow:
     calls: int = 0
     sees_truth: ClassVar[bool] = True
 
-    def infer(self, context, problem, trial):
+    def infer(self, view):
         self.calls += 1
         if self.calls == self.interrupt_at:
             raise KeyboardInterrupt
-        return CallableField(lambda x: -RATES[problem.system] * x, 1)
+        return CallableField(lambda x: -RATES[view.problem.system] * x, 1)
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,8 @@ class FunctionRow:
     version: str = "1"
     sees_truth: ClassVar[bool] = False
 
-    def infer(self, context):
-        return self.function(context)
+    def infer(self, view):
+        return self.function(view.context)
 
 
 def raise_error(_):
@@ -78,28 +81,28 @@ def same(a, b):
 
 
 def all_trials(seeds=(0, 1), protocols=("full",)):
-    return harness.list_trials(PROBLEMS, [(0.0, 0.0), (0.05, 0.5)], protocols, list(seeds))
+    return list_trials(PROBLEMS, [(0.0, 0.0), (0.05, 0.5)], protocols, list(seeds))
 
 
 # ------------------------------------------------------------------------------------------ observations
 
 
 def test_paper_grid_is_200_of_512_points():
-    index = harness.sample_index(512, "paper")
+    index = sample_index(512, "paper")
     assert len(index) == 200
     assert list(index[:5]) == [0, 2, 5, 7, 10]
     assert list(index[-2:]) == [508, 511]
-    assert np.array_equal(harness.sample_index(512, "full"), np.arange(512))
+    assert np.array_equal(sample_index(512, "full"), np.arange(512))
 
 
 def test_unknown_protocol_is_named():
     with pytest.raises(ValueError, match=r"Protocol: expected one of .*got 'both'"):
-        harness.sample_index(512, "both")
+        sample_index(512, "both")
 
 
 @pytest.mark.parametrize("rho, kept", [(0.0, 81), (0.5, 40), (0.3, 56)])
 def test_dropping_keeps_an_exact_count(rho, kept):
-    context = harness.observe(PROBLEMS[0], Trial("slow", 1, 0.05, rho, 3, "full"))
+    context = observe(PROBLEMS[0], Trial("slow", 1, 0.05, rho, 3, "full"))
     assert context.n_obs[0] == kept
     assert np.isin(context.t[0], T).all()
 
@@ -107,7 +110,7 @@ def test_dropping_keeps_an_exact_count(rho, kept):
 def test_noise_is_multiplicative_with_the_stated_level():
     problem = PROBLEMS[0]
     ratios = [
-        harness.observe(problem, Trial("slow", 1, 0.05, 0.0, seed, "full")).x[0] / problem.references[0]
+        observe(problem, Trial("slow", 1, 0.05, 0.0, seed, "full")).x[0] / problem.references[0]
         for seed in range(200)
     ]
     # 200 x 81 draws: the standard error of the standard deviation is 0.05 / sqrt(2 x 16200) = 2.8e-4
@@ -116,14 +119,14 @@ def test_noise_is_multiplicative_with_the_stated_level():
 
 
 def test_one_draw_per_trial_and_another_for_every_other_trial():
-    first = harness.observe(PROBLEMS[0], NOISY)
-    assert np.array_equal(first.x, harness.observe(PROBLEMS[0], NOISY).x)
+    first = observe(PROBLEMS[0], NOISY)
+    assert np.array_equal(first.x, observe(PROBLEMS[0], NOISY).x)
     for other in (
         Trial("slow", 1, 0.05, 0.5, 1, "full"),
         Trial("slow", 2, 0.05, 0.5, 0, "full"),
         Trial("slow", 1, 0.03, 0.5, 0, "full"),
     ):
-        assert not np.array_equal(first.t, harness.observe(PROBLEMS[0], other).t)
+        assert not np.array_equal(first.t, observe(PROBLEMS[0], other).t)
 
 
 def test_uncorrupted_setting_is_run_once():
@@ -137,7 +140,7 @@ def test_uncorrupted_setting_is_run_once():
 
 
 def test_the_true_field_scores_one_in_both_tasks():
-    outcome = harness.evaluate(ExactRow(), PROBLEMS[0], NOISY, Integrator())
+    outcome = evaluate(ExactRow(), PROBLEMS[0], NOISY, Integrator())
     assert outcome["r2_reconstruction"] == pytest.approx(1.0, abs=1e-9)
     assert outcome["r2_generalisation"] == pytest.approx(1.0, abs=1e-9)
     assert outcome["mse_reconstruction"] < 1e-12
@@ -147,9 +150,7 @@ def test_the_true_field_scores_one_in_both_tasks():
 def test_generalisation_starts_at_the_other_initial_condition():
     """The zero field's error is known in closed form for either start."""
     for ic in (1, 2):
-        outcome = harness.evaluate(
-            ConstantRow(), PROBLEMS[0], Trial("slow", ic, 0.0, 0.0, 0, "full"), Integrator()
-        )
+        outcome = evaluate(ConstantRow(), PROBLEMS[0], Trial("slow", ic, 0.0, 0.0, 0, "full"), Integrator())
         starts = {1: 2.0, 2: -1.0}
         lost = np.mean((1 - np.exp(-0.3 * T)) ** 2)
         assert outcome["mse_reconstruction"] == pytest.approx(starts[ic] ** 2 * lost, rel=1e-12)
@@ -157,7 +158,7 @@ def test_generalisation_starts_at_the_other_initial_condition():
 
 
 def test_a_model_that_raises_fails_with_the_class_as_status():
-    outcome = harness.evaluate(FunctionRow("bad", raise_error), PROBLEMS[0], NOISY, Integrator())
+    outcome = evaluate(FunctionRow("bad", raise_error), PROBLEMS[0], NOISY, Integrator())
     assert outcome["status_reconstruction"] == outcome["status_generalisation"] == "LinAlgError"
     assert math.isnan(outcome["r2_reconstruction"]) and outcome["mse_generalisation"] == math.inf
     assert outcome["message"] == "singular matrix"
@@ -165,14 +166,14 @@ def test_a_model_that_raises_fails_with_the_class_as_status():
 
 def test_a_field_that_raises_fails_too():
     row = FunctionRow("bad", lambda context: CallableField(raise_error, 1))
-    outcome = harness.evaluate(row, PROBLEMS[0], NOISY, Integrator())
+    outcome = evaluate(row, PROBLEMS[0], NOISY, Integrator())
     assert outcome["status_reconstruction"] == "LinAlgError"
 
 
 def test_divergence_in_one_task_leaves_the_other_standing():
     """x' = x^2 explodes from 2 before t = 4 and decays from -1."""
     row = FunctionRow("square", lambda context: CallableField(lambda x: x**2, 1))
-    outcome = harness.evaluate(row, PROBLEMS[0], NOISY, Integrator(max_steps=500))
+    outcome = evaluate(row, PROBLEMS[0], NOISY, Integrator(max_steps=500))
     assert outcome["status_reconstruction"] != "SUCCESS"
     assert outcome["mse_reconstruction"] == math.inf
     assert outcome["status_generalisation"] == "SUCCESS"
@@ -182,7 +183,7 @@ def test_divergence_in_one_task_leaves_the_other_standing():
 def test_a_stiff_field_is_tried_with_the_stiff_method():
     """Fast relaxation to 0.5: the explicit pair runs out of steps, LSODA does not."""
     row = FunctionRow("stiff", lambda context: CallableField(lambda x: -1e5 * (x - 0.5), 1))
-    outcome = harness.evaluate(row, PROBLEMS[0], NOISY, Integrator(max_steps=300))
+    outcome = evaluate(row, PROBLEMS[0], NOISY, Integrator(max_steps=300))
     assert outcome["status_reconstruction"] == "SUCCESS"
     expected = np.mean((PROBLEMS[0].references[0][1:] - 0.5) ** 2) * 80 / 81  # the start itself is exact
     assert outcome["mse_reconstruction"] == pytest.approx(expected, rel=1e-6)
@@ -199,63 +200,63 @@ def test_terms_of_a_field_are_those_with_a_coefficient():
 
 def test_resumed_run_equals_an_uninterrupted_one_and_repeats_nothing(tmp_path):
     trials = all_trials()
-    whole = harness.run(PROBLEMS, [ExactRow(), ConstantRow()], trials, tmp_path / "whole")
+    whole = run(PROBLEMS, [ExactRow(), ConstantRow()], trials, tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        harness.run(PROBLEMS, [ExactRow(interrupt_at=7), ConstantRow()], trials, tmp_path / "parts")
+        run(PROBLEMS, [ExactRow(interrupt_at=7), ConstantRow()], trials, tmp_path / "parts")
     row = ExactRow()
-    resumed = harness.run(PROBLEMS, [row, ConstantRow()], trials, tmp_path / "parts")
+    resumed = run(PROBLEMS, [row, ConstantRow()], trials, tmp_path / "parts")
     assert row.calls == len(trials) - 6
     assert same(whole, resumed)
 
 
 def test_a_torn_line_costs_its_trial_only(tmp_path):
     trials = all_trials()
-    first = harness.run(PROBLEMS, [ExactRow()], trials, tmp_path)
+    first = run(PROBLEMS, [ExactRow()], trials, tmp_path)
     (path,) = (tmp_path / "cache").iterdir()
     content = path.read_bytes()
     path.write_bytes(content[:-40])
     row = ExactRow()
-    assert same(first, harness.run(PROBLEMS, [row], trials, tmp_path))
+    assert same(first, run(PROBLEMS, [row], trials, tmp_path))
     assert row.calls == 1
     row = ExactRow()
-    harness.run(PROBLEMS, [row], trials, tmp_path)
+    run(PROBLEMS, [row], trials, tmp_path)
     assert row.calls == 0
 
 
 def test_outcomes_kept_before_terms_were_recorded_stay_of_use(tmp_path):
     trials = all_trials()
-    harness.run(PROBLEMS, [ConstantRow()], trials, tmp_path)
+    run(PROBLEMS, [ConstantRow()], trials, tmp_path)
     (path,) = (tmp_path / "cache").iterdir()
     path.write_text(path.read_text().replace('"terms": null, ', ""))
     assert "terms" not in path.read_text()
-    for record in harness.run(PROBLEMS, [ConstantRow()], trials, tmp_path):
+    for record in run(PROBLEMS, [ConstantRow()], trials, tmp_path):
         assert (record["terms"], report.compare_terms(record, [["x0"]])["structure"]) == (None, "")
 
 
 def test_fresh_another_version_and_other_data_are_computed_anew(tmp_path):
     trials = all_trials()
-    harness.run(PROBLEMS, [ExactRow()], trials, tmp_path)
+    run(PROBLEMS, [ExactRow()], trials, tmp_path)
     for row, options in ((ExactRow(), {"fresh": True}), (ExactRow(version="2"), {})):
-        harness.run(PROBLEMS, [row], trials, tmp_path, **options)
+        run(PROBLEMS, [row], trials, tmp_path, **options)
         assert row.calls == len(trials)
-    moved = Problem("slow", 1, "", "ID", T, PROBLEMS[0].initial_states, PROBLEMS[0].references + 1)
+    moved = Problem("slow", T, PROBLEMS[0].references + 1, PROBLEMS[0].initial_states, split_strict="ID")
     row = ExactRow()
-    harness.run([moved, *PROBLEMS[1:]], [row], trials, tmp_path)
+    run([moved, *PROBLEMS[1:]], [row], trials, tmp_path)
     assert row.calls == sum(trial.system == "slow" for trial in trials)
 
 
 def test_a_subset_of_systems_is_answered_from_the_cache(tmp_path):
-    harness.run(PROBLEMS, [ExactRow()], all_trials(), tmp_path)
+    run(PROBLEMS, [ExactRow()], all_trials(), tmp_path)
     row = ExactRow()
     part = [trial for trial in all_trials() if trial.system == "fast"]
-    assert len(harness.run(PROBLEMS[1:2], [row], part, tmp_path)) == len(part)
+    assert len(run(PROBLEMS[1:2], [row], part, tmp_path)) == len(part)
     assert row.calls == 0
 
 
 def test_outcomes_do_not_depend_on_the_number_of_workers(tmp_path):
     trials = all_trials(seeds=(0,))
-    one = harness.run(PROBLEMS, [ConstantRow()], trials, tmp_path / "1", workers=1)
-    two = harness.run(PROBLEMS, [ConstantRow()], trials, tmp_path / "2", workers=2)
+    one = run(PROBLEMS, [ConstantRow()], trials, tmp_path / "1", workers=1)
+    two = run(PROBLEMS, [ConstantRow()], trials, tmp_path / "2", workers=2)
     assert same(one, two)
 
 
@@ -264,7 +265,7 @@ def test_outcomes_do_not_depend_on_the_number_of_workers(tmp_path):
 
 def records_with(successes, seeds=(0, 1, 2)):
     """One model, one cell; successes[seed] lists R2 per (system, ic)."""
-    base = dict.fromkeys(harness.TRIAL_COLUMNS, 0.0) | {"message": "", "protocol": "paper", "version": "1"}
+    base = dict.fromkeys(TRIAL_COLUMNS, 0.0) | {"message": "", "protocol": "paper", "version": "1"}
     result = []
     for model, table in successes.items():
         for seed in seeds:
@@ -340,12 +341,12 @@ def test_contrasts_alone_are_tested_and_in_every_group():
 
 
 def test_a_missed_trial_has_the_first_reason_that_holds():
-    trials = harness.list_trials(PROBLEMS, [(0.0, 0.0)], ["full"], [0])
+    trials = list_trials(PROBLEMS, [(0.0, 0.0)], ["full"], [0])
     outcome = {"r2_reconstruction": 0.1, "r2_generalisation": 0.1} | {
-        f"status_{task}": "SUCCESS" for task in harness.TASKS
+        f"status_{task}": "SUCCESS" for task in TASKS
     }
     records = [
-        harness._record(
+        _record(
             row,
             problem,
             trial,
@@ -398,7 +399,7 @@ def test_command_line_writes_what_the_records_say(tmp_path, capsys):
     assert cli.main(benchmark, ["--workers", "1", "--out", str(tmp_path)]) == 0
     with (tmp_path / "trials.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert tuple(rows[0]) == harness.TRIAL_COLUMNS
+    assert tuple(rows[0]) == TRIAL_COLUMNS
     assert len(rows) == 3 * 2 * 2 * 2
     summary = pd.read_csv(tmp_path / "summary.csv")
     own = summary[(summary["group"] == "all") & (summary["model"] == "exact") & (summary["sigma"] == 0.05)]
@@ -479,11 +480,11 @@ def test_weights_go_to_fim_ode_alone(monkeypatch):
     class Model:
         version = "abcd1234"
 
-    monkeypatch.setattr(harness, "_load", lambda name, params: loaded.append((name, params)) or Model())
-    rows = cli.build_rows({}, ["fim-ode", "sindy:degree=3", "constant"], "w.safetensors")
+    monkeypatch.setattr(rows, "_load", lambda name, params: loaded.append((name, params)) or Model())
+    built = cli.build_rows({}, ["fim-ode", "sindy:degree=3", "constant"], "w.safetensors")
     assert loaded == [("fim-ode", (("weights", "w.safetensors"),)), ("sindy", (("degree", 3),))]
-    assert [row.name for row in rows] == ["fim-ode", "sindy:degree=3", "constant"]
-    assert rows[0].version == "abcd1234"
+    assert [row.name for row in built] == ["fim-ode", "sindy:degree=3", "constant"]
+    assert built[0].version == "abcd1234"
 
 
 def test_unknown_model_ends_the_command_with_its_name(capsys):
@@ -508,10 +509,10 @@ def test_bad_settings_are_refused(text, capsys):
 
 
 def test_options_of_a_row_are_literals_or_text():
-    assert harness._option("degree=(2, 3)") == ("degree", (2, 3))
-    assert harness._option("criterion=bic") == ("criterion", "bic")
+    assert rows._option("degree=(2, 3)") == ("degree", (2, 3))
+    assert rows._option("criterion=bic") == ("criterion", "bic")
     with pytest.raises(ValueError, match=r"expected key=value, got 'degree'"):
-        harness._option("degree")
+        rows._option("degree")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -557,6 +558,6 @@ def test_states_and_slopes_of_hybrids_are_near_the_truth(smooth):
 
 def test_states_are_smoothed_about_no_path_that_leaves():
     t = np.linspace(0.0, 4.0, 40)
-    observations = observe([(t, np.stack([np.cos(t), np.sin(t)], 1))])
+    observations = prepared([(t, np.stack([np.cos(t), np.sin(t)], 1))])
     dictionary = Dictionary.polynomial(2, 3)
     assert hybrids.smoothed_about(observations, dictionary, np.full((len(dictionary), 2), 50.0)) is None

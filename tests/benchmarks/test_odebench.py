@@ -5,13 +5,17 @@ import math
 import numpy as np
 import pytest
 
-from benchmarks import harness, report
-from benchmarks.harness import Integrator, ModelRow, Trial
+from benchmarks import report
+from benchmarks.harness import rows
+from benchmarks.harness.rows import ModelRow, TruthRow, View
+from benchmarks.harness.run import Integrator, evaluate, run
+from benchmarks.harness.trials import TASKS, Trial, list_trials, observe
 from benchmarks.odebench import __main__ as command
 from benchmarks.odebench import equations, facts
-from benchmarks.odebench.reference_rows import TruthFitRow, TruthRow, clean_states, noise_weights
+from benchmarks.odebench.reference_rows import TruthFitRow, clean_states, noise_weights, true_field
 from benchmarks.oracle import OracleRow
 from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.models.base import VectorFieldModel
 
 PROBLEMS = facts.problems()
 BY_ID = {problem.system: problem for problem in PROBLEMS}
@@ -92,8 +96,8 @@ def test_true_terms_are_those_of_the_polynomial_systems():
 
 
 def test_truth_passes_121_of_122(tmp_path):
-    trials = harness.list_trials(PROBLEMS, [(0.0, 0.0)], ["paper"], [0])
-    records = harness.run(PROBLEMS, [TruthRow()], trials, tmp_path)
+    trials = list_trials(PROBLEMS, [(0.0, 0.0)], ["paper"], [0])
+    records = run(PROBLEMS, [TruthRow(true_field)], trials, tmp_path)
     failed = {(r["system"], r["ic"]) for r in records if not r["r2_reconstruction"] > 0.9}
     assert len(records) == 122
     assert failed == {("55", 2)}
@@ -107,7 +111,7 @@ def test_models_see_the_context_alone(monkeypatch):
     def unreachable(*arguments):
         raise AssertionError("equations were read")
 
-    class Spy:
+    class Spy(VectorFieldModel):
         version = "1"
 
         def infer(self, *arguments):
@@ -117,13 +121,13 @@ def test_models_see_the_context_alone(monkeypatch):
 
     monkeypatch.setattr(facts, "system_facts", unreachable)
     monkeypatch.setattr(equations, "system_facts", unreachable)
-    monkeypatch.setattr(harness, "_load", lambda name, params: Spy())
+    monkeypatch.setattr(rows, "_load", lambda name, params: Spy())
     trial = Trial("27", 1, 0.05, 0.5, 0, "paper")
     row = ModelRow.resolve("spy")
-    assert harness.evaluate(row, BY_ID["27"], trial, Integrator())["status_reconstruction"] == "SUCCESS"
+    assert evaluate(row, BY_ID["27"], trial, Integrator())["status_reconstruction"] == "SUCCESS"
     equations.true_system.cache_clear()
     assert (
-        harness.evaluate(TruthRow(), BY_ID["27"], trial, Integrator())["status_reconstruction"]
+        evaluate(TruthRow(true_field), BY_ID["27"], trial, Integrator())["status_reconstruction"]
         == "AssertionError"
     )
 
@@ -141,16 +145,16 @@ def test_oracle_takes_the_best_candidate_by_the_true_score(monkeypatch):
             turns = [lambda x, c=c: np.stack([x[:, 1], -c * x[:, 0]], axis=1) for c in (0.9 * rate, rate)]
             return [CallableField(f, 2) for f in (np.zeros_like, turns[0], turns[1], lambda x: x**3)]
 
-    monkeypatch.setattr(harness, "_load", lambda name, params: Chooser())
+    monkeypatch.setattr(rows, "_load", lambda name, params: Chooser())
     row = OracleRow(ModelRow.resolve("chooser"))
-    outcome = harness.evaluate(row, problem, trial, Integrator())
+    outcome = evaluate(row, problem, trial, Integrator())
     assert (row.name, row.version, outcome["message"]) == ("oracle", "7", "")
     assert min(outcome["r2_reconstruction"], outcome["r2_generalisation"]) > 0.999999
 
 
 def test_noise_weights_follow_the_noise_law():
     trial = Trial("24", 1, 0.05, 0.5, 0, "paper")
-    context = harness.observe(BY_ID["24"], trial)
+    context = observe(BY_ID["24"], trial)
     clean = clean_states(context, BY_ID["24"], trial)
     residual = (context.x[0] - clean) * np.sqrt(noise_weights(clean, trial.sigma))
     assert residual.shape == (100, 2)
@@ -161,7 +165,8 @@ def test_noise_weights_follow_the_noise_law():
 def test_truth_fit_recovers_the_constants_of_clean_data():
     problem = BY_ID["27"]
     trial = Trial("27", 1, 0.0, 0.5, 0, "paper")
-    field = TruthFitRow().infer(harness.observe(problem, trial), problem, trial)
+    row = TruthFitRow()
+    field = row.infer(View.of(row, observe(problem, trial), problem, trial))
     system = equations.true_system("27")
     x = problem.references[1, ::40]
     assert np.allclose(field(x), system.rhs(x, system.constants), rtol=1e-3, atol=1e-3)
@@ -169,7 +174,7 @@ def test_truth_fit_recovers_the_constants_of_clean_data():
 
 def test_truth_fit_is_better_than_chance_under_noise():
     problem, trial = BY_ID["24"], Trial("24", 1, 0.05, 0.5, 0, "paper")
-    outcome = harness.evaluate(TruthFitRow(), problem, trial, Integrator())
+    outcome = evaluate(TruthFitRow(), problem, trial, Integrator())
     assert outcome["r2_reconstruction"] > 0.999
     assert outcome["r2_generalisation"] > 0.999
     assert outcome["infer_seconds"] < 2.5
@@ -190,7 +195,7 @@ def test_published_counts_are_consistent():
             )
             for cell in published.settings
         ]
-        for task in harness.TASKS
+        for task in TASKS
     }
     assert counts == {
         "reconstruction": [103, 98, 92, 101, 91, 88],

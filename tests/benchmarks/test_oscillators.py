@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.harness import ConstantRow, Integrator
+from benchmarks.harness.rows import ConstantRow, TruthRow
+from benchmarks.harness.run import Integrator
 from benchmarks.oscillators import __main__ as command
 from benchmarks.oscillators.tasks import FIXED_SEED, tasks
 
@@ -25,11 +26,11 @@ class CountingRow:
     version: str = "1"
     sees_truth: ClassVar[bool] = True
 
-    def infer(self, context, task):
-        self.calls.append(context)
+    def infer(self, view):
+        self.calls.append(view.context)
         if self.fails:
             raise np.linalg.LinAlgError("singular matrix")
-        return task.field
+        return view.problem.field
 
 
 # ------------------------------------------------------------------------------------------------ the data
@@ -79,7 +80,9 @@ def test_targets_lie_on_the_solution_that_is_observed():
 
 
 def test_the_true_field_is_exact_and_noisy_targets_cost_their_variance():
-    outcomes = [command.evaluate(command.TruthRow(), FHN, seed, Integrator()) for seed in range(1000, 1020)]
+    outcomes = [
+        command.evaluate(TruthRow(command.true_field), FHN, seed, Integrator()) for seed in range(1000, 1020)
+    ]
     assert max(outcome["mse"] for outcome in outcomes) < 1e-11
     # 480 noisy values: the standard error of their mean square is 6 %
     assert np.mean([outcome["mse_noisy"] for outcome in outcomes]) == pytest.approx(0.025, rel=0.25)

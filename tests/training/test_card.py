@@ -8,7 +8,8 @@ import pytest
 import torch
 
 import fim_dynsys
-from benchmarks.harness import SETTINGS, TASKS, TRIAL_COLUMNS
+from benchmarks.harness.run import TRIAL_COLUMNS
+from benchmarks.harness.trials import SETTINGS, TASKS
 from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, AmortisedNetwork
 from fim_dynsys.models.fim_ode.card import CARD, read_card, title
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, save_weights, shipped, write_part
