@@ -15,12 +15,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from training.generation import SAMPLING_STEP, Systems, generate
 from training.objective import PLACES, TRIVIAL_LOSS
-from training.prior import names
+from training.systems.generation import SAMPLING_STEP, Systems, generate
+from training.systems.priors import names
 
 DISTANCES = np.linspace(-0.5, 2.0, 26)  # in half widths of the box, negative inside
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 EXAMPLES = 4
 COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
 
@@ -92,7 +92,7 @@ def prior_figure(name: str, pools: dict[int, Systems]) -> Figure:
 
 
 def _draw_growth(axes: Axes, size: Tensor) -> None:
-    bands = np.quantile(size.numpy(), QUANTILES, axis=0)
+    bands = np.quantile(size.numpy(), LEVELS, axis=0)
     axes.fill_between(DISTANCES, bands[0], bands[4], alpha=0.2, label="90 %")
     axes.fill_between(DISTANCES, bands[1], bands[3], alpha=0.35, label="50 %", color="tab:blue")
     axes.plot(DISTANCES, bands[2], label="median")
@@ -143,8 +143,6 @@ def run_figure(folder: Path) -> Figure:
     left, middle, right = figure.subplots(1, 3)
     steps = log["step"]
     for key, label in (("loss", "weighted"), ("plain", "plain")):
-        if key not in log:  # runs before there was that column
-            continue
         (line,) = left.plot(steps, log[key], label=f"train, {label}", lw=1)
         left.plot(
             steps, log[f"validation {key}"], label=f"validation, {label}", color=line.get_color(), ls="--"

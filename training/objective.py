@@ -5,8 +5,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from training.corruption import Context
-from training.generation import Systems
+from training.systems.corruption import Context
+from training.systems.generation import Systems
 
 STEEPNESS = 10.0  # log(1 + 10 r): linear for errors below 10 %, logarithmic beyond, so no system dominates
 TRIVIAL_LOSS = float(torch.log1p(torch.tensor(STEEPNESS)))  # a field of zeros has relative error 1 everywhere

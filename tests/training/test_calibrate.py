@@ -9,7 +9,7 @@ from fim_dynsys.models.fim_ode.calibration import N_CONTEXT, N_TOKEN, Calibratio
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, read_header, read_part, shipped
 from tests.models.fim_ode.test_posterior import POINTS, observed
 from training import calibrate
-from training.bands import draw_points, typical_rate
+from training.calibration.bands import draw_points, typical_rate
 
 
 def synthetic(n=200, d=2, m=4, seed=0):

@@ -11,7 +11,7 @@ from scipy.integrate import solve_ivp
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.trajectories import Trajectories
-from training.bands import band_scores
+from training.calibration.bands import band_scores
 from training.evaluate import SETTINGS, Case, bands, development_cases, evaluate, held_out_cases, summarise
 
 

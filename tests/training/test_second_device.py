@@ -14,11 +14,11 @@ import fim_dynsys
 from training import generation, ranker, source
 from training import pretrain as pretraining
 from training.checkpoint import load_checkpoint, new_state, save_checkpoint
-from training.generation import Integration, generate, generate_fixed
+from training.systems.generation import Integration, generate, generate_fixed
 from training.preset import read_preset
 from training.pretrain import _trainee, pretrain, train_step, validate
 from training.processes import Processes
-from training.ranker import Data
+from training.choice.ranker import Data
 
 THERE, HERE = Processes(0, 1, DEVICE), Processes(0, 1, torch.device("cpu"))
 SMALL = {"batch": 4, "queries": 6, "device": "cpu", "compile": ""}

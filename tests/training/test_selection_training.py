@@ -16,9 +16,9 @@ from fim_dynsys.search.features import N_FEATURES
 from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES
 from fim_dynsys.search.selector import CLIP
 from training import selection
-from training.contexts import draw
+from training.choice.contexts import draw
 from training.evaluate import SETTINGS, development_cases
-from training.ranker import Data, Ranker, export, read_shards, report, selector_tensors, some, train, utility
+from training.choice.ranker import Data, Ranker, export, read_shards, report, selector_tensors, some, train, utility
 from training.selection import PRIORS, label, make_shard, operator_candidates, portfolio_candidates
 
 

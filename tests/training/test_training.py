@@ -16,8 +16,8 @@ from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwor
 from fim_dynsys.models.fim_ode.weights import build_network, read_weights
 from training import pretrain as pretraining
 from training.checkpoint import export, exported, load_checkpoint, new_state, save_checkpoint
-from training.corruption import Observation, observe
-from training.generation import cached
+from training.systems.corruption import Observation, observe
+from training.systems.generation import cached
 from training.learner import LEARNERS, Trainee, Weights
 from training.objective import TRIVIAL_LOSS, draw_queries, field_loss, relative_error
 from training.preset import Preset, learning_rate, read_preset

@@ -5,7 +5,7 @@ import torch
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, AmortisedNetwork
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
-from training.corruption import Observation, WideObservation, observe
+from training.systems.corruption import Observation, WideObservation, observe
 from training.preset import read_preset
 
 N = 600

@@ -10,10 +10,10 @@ from scipy.integrate import solve_ivp
 
 from fim_dynsys.fields.terms import Dictionary
 from training import chaos, generation, prior
-from training.chaos import ChaoticPrior, chaotic
-from training.families import LinearPrior, OscillatorPrior, PotentialPrior, SmoothPrior, TermsPrior, reframed
-from training.fields import FUNCTIONS, Fields, exponents, rates
-from training.generation import (
+from training.systems.chaos import ChaoticPrior, chaotic
+from training.systems.families import LinearPrior, OscillatorPrior, PotentialPrior, SmoothPrior, TermsPrior, reframed
+from training.systems.fields import FUNCTIONS, Fields, exponents, rates
+from training.systems.generation import (
     BOUND,
     EULER_STEPS,
     N_SAMPLES,
@@ -28,7 +28,7 @@ from training.generation import (
     spacing,
 )
 from training.preset import read_preset
-from training.prior import PolynomialPrior, components, exists, names, single
+from training.systems.priors import PolynomialPrior, components, exists, names, single
 from training.source import Stream, held_out
 
 FAMILIES = [n for n in names() if exists(n, 2) and components(n, 2, 10) == [(n, 10)]]

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from training import describe
-from training.corruption import OBSERVERS
+from training.systems.corruption import OBSERVERS
 from training.evaluate import development_cases, known_field
-from training.fields import Fields, Ridge
-from training.generation import Systems
+from training.systems.fields import Fields, Ridge
+from training.systems.generation import Systems
 from training.preset import read_preset
 from training.scaling import __main__ as scaling
 

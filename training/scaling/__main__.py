@@ -19,15 +19,15 @@ import numpy as np
 import fim_dynsys
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.weights import SELECTOR, read_part, shipped, weights_version, write_part
-from training.evaluate import Case, development_cases, evaluate, held_out_cases, summarise
+from training.evaluate import KnownSystem, development_systems, evaluate, held_out_systems, summarise
 from training.preset import read_preset
 from training.pretrain import pretrain
-from training.prior import exists
+from training.systems.priors import exists
 
 FOLDER = Path(__file__).parent
 STUDIES = ("designs", "priors")
-PRIORS = ("paper", "sparse")
-HELD_OUT = 60  # systems per prior and dimension
+HELD_OUT_PRIORS = ("paper", "sparse")
+N_HELD_OUT = 60  # systems per prior and dimension
 POOL = {1: 3000, 2: 6000, 3: 6000}  # systems of each dimension where a design names its priors
 AHEAD = (180.0, 720.0)  # minutes to extrapolate to
 SCORES = (
@@ -49,7 +49,7 @@ class Run:
     """One training: a design, its preset, minutes of one core, and the ways its weights are used.
 
     Where `priors` names shares of the systems to learn from, they replace the preset's; `observation`, a
-    name in `training.corruption.OBSERVERS`, what is seen of them.
+    name in `training.systems.corruption.OBSERVERS`, what is seen of them.
     """
 
     design: str
@@ -122,7 +122,7 @@ def model_for(weights: Path, options: dict) -> VectorFieldModel:
     return fim_dynsys.load("fim-ode", weights=str(weights), **options)
 
 
-def score(run: Run, weights: Path, use: str, cases: list[Case]) -> list[dict]:
+def score(run: Run, weights: Path, use: str, known: list[KnownSystem]) -> list[dict]:
     """Rows of one way to use the weights of a run."""
     log = _read(weights.with_name("log.csv"))[-1]
     about = {
@@ -134,7 +134,7 @@ def score(run: Run, weights: Path, use: str, cases: list[Case]) -> list[dict]:
         "seconds": log["seconds"],
         "version": weights_version(weights),
     }
-    lines = summarise(evaluate(model_for(weights, run.uses[use]), cases))
+    lines = summarise(evaluate(model_for(weights, run.uses[use]), known))
     return [about | {key: _short(line[key]) for key in SCORES} for line in lines]
 
 
@@ -207,17 +207,17 @@ def _write(path: Path, rows: list[dict]) -> None:
     aside.rename(path)
 
 
-def _cases(n: int, dims: Sequence[int], pools: Path) -> Iterator[Case]:
-    yield from (case for case in development_cases() if case.truth.dim in dims)
-    for prior in PRIORS:
+def _known_systems(n: int, dims: Sequence[int], pools: Path) -> Iterator[KnownSystem]:
+    yield from (system for system in development_systems() if system.truth.dim in dims)
+    for prior in HELD_OUT_PRIORS:
         for dim in dims:
-            yield from held_out_cases(prior, dim, n, pools)
+            yield from held_out_systems(prior, dim, n, pools)
 
 
 def study(runs: list[Run], folder: Path, out: Path, n: int, dims: Sequence[int]) -> None:
     """Train and score whatever is missing, a row at a time."""
     out.mkdir(parents=True, exist_ok=True)
-    cases: list[Case] = []
+    known: list[KnownSystem] = []
     for run in runs:
         done = {(r["design"], r["minutes"], int(r["seed"]), r["use"]) for r in _read(out / "accuracy.csv")}
         missing = [use for use in run.uses if (run.design, f"{run.minutes:g}", run.seed, use) not in done]
@@ -225,7 +225,7 @@ def study(runs: list[Run], folder: Path, out: Path, n: int, dims: Sequence[int])
             print(f"{run.name}: there already", flush=True)
             continue
         weights = trained(run, folder)
-        cases = cases or list(_cases(n, dims, folder.parent / "pools"))
+        known = known or list(_known_systems(n, dims, folder.parent / "pools"))
         others = [
             row
             for row in _read(out / "curves.csv")
@@ -233,7 +233,7 @@ def study(runs: list[Run], folder: Path, out: Path, n: int, dims: Sequence[int])
         ]
         _write(out / "curves.csv", others + curve(run, weights))
         for use in missing:
-            _write(out / "accuracy.csv", _read(out / "accuracy.csv") + score(run, weights, use, cases))
+            _write(out / "accuracy.csv", _read(out / "accuracy.csv") + score(run, weights, use, known))
             report(out)
 
 
@@ -256,7 +256,7 @@ def main() -> None:
     parser.add_argument("--designs", nargs="*", default=[], help="names in the study's file; default: all")
     parser.add_argument("--minutes", type=float, nargs="*", default=[], help="instead of the designs' own")
     parser.add_argument("--seeds", type=int, nargs="*", default=[0])
-    parser.add_argument("--n", type=int, default=HELD_OUT, help="held-out systems per prior and dimension")
+    parser.add_argument("--n", type=int, default=N_HELD_OUT, help="held-out systems per prior and dimension")
     parser.add_argument("--dims", type=int, nargs="*", default=[1, 2, 3])
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where trainings live")
     parser.add_argument("--out", type=Path, help="folder of the tables")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from training.families import Drawn, chance, uniform
-from training.fields import Fields, exponents, rates
+from training.systems.families import Drawn, chance, uniform
+from training.systems.fields import Fields, exponents, rates
 
 _STEP = 0.05
 _BOUND = 100.0
@@ -19,7 +19,7 @@ _SETTLED = 60  # time before a motion is looked at
 _OBSERVED = 60  # time over which each of two exponents is measured
 _APART = 1e-6
 _MOVES = 1e-2  # least standard deviation of every coordinate
-_CANDIDATES = 8000  # drawn at once, of which about three are chaotic in three dimensions
+_DRAWN = 8000  # at once, of which about three are chaotic in three dimensions
 _ROUNDS = 500
 
 
@@ -52,12 +52,12 @@ class ChaoticPrior(Drawn):
         for _ in range(_ROUNDS):
             if sum(map(len, found)) >= n:
                 break
-            flows = self._random(_CANDIDATES, dim, generator)
+            flows = self._random(_DRAWN, dim, generator)
             found.append(self._scaled(*chaotic(flows, self.exponent, generator), generator))
         else:
             raise RuntimeError(
                 f"ChaoticPrior: expected {n} chaotic flows in {dim} dimensions, found {sum(map(len, found))} "
-                f"among {_ROUNDS * _CANDIDATES} random ones; ask for fewer, or for three dimensions."
+                f"among {_ROUNDS * _DRAWN} random ones; ask for fewer, or for three dimensions."
             )
         return Fields(torch.cat(found)[:n])
 
