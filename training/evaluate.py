@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from tqdm.auto import tqdm
 
 import fim_dynsys
 from fim_dynsys.corruption import add_noise, drop
@@ -107,9 +108,8 @@ def evaluate_batch(
     sigma, rho = setting
     contexts = [observed(system, own, sigma, rho, seed, more) for system in systems for own in (0, 1)]
     fields = model.infer_many(contexts)
-    starts = np.repeat([system.states[:2, 0] for system in systems], 2, axis=0).reshape(
-        -1, systems[0].truth.dim
-    )
+    starts = np.repeat([system.states[:2, 0] for system in systems], 2, axis=0)
+    starts = starts.reshape(-1, starts.shape[-1])
     times = np.repeat([system.t for system in systems], 4, axis=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulationWarning)  # a divergence is a failure in the table
@@ -118,17 +118,10 @@ def evaluate_batch(
     rows = []
     for number, field in enumerate(fields):
         system, own = systems[number // 2], number % 2
-        fit = [
-            r2_score(truth, path)
-            for truth, path in zip(system.states[:2], paths[2 * number :][:2], strict=True)
-        ]
-        row = {
-            "source": system.source,
-            "dim": system.truth.dim,
-            "name": system.name,
-            "sigma": sigma,
-            "rho": rho,
-        }
+        pairs = zip(system.states[:2], paths[2 * number :][:2], strict=True)
+        fit = [r2_score(truth, path) for truth, path in pairs]
+        row: dict = {"source": system.source, "dim": system.truth.dim, "name": system.name}
+        row |= {"sigma": sigma, "rho": rho}
         row["reconstruction"] = bool(fit[own] > THRESHOLD)
         row["generalisation"] = bool(fit[1 - own] > THRESHOLD)
         row["error own"] = field_error(field, system.truth, system.states[own])
@@ -186,8 +179,6 @@ def summarise(rows: list[dict]) -> list[dict]:
 
 def evaluate(model: VectorFieldModel, systems: list[KnownSystem], seed: int = 0, more: int = 0) -> list[dict]:
     """All settings on all systems, in batches of one dimension; a progress bar on a terminal."""
-    from tqdm.auto import tqdm
-
     batches = []
     for dim in sorted({system.truth.dim for system in systems}):
         own = [system for system in systems if system.truth.dim == dim]

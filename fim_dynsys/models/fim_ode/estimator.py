@@ -165,7 +165,7 @@ class FIMODE(VectorFieldModel):
         return self._in_batches(self._amortised_fields if closed_form else _decoded_fields, contexts)
 
     def infer_with_evidence(self, contexts: Sequence[Trajectories]) -> list[tuple[DictionaryField, Evidence]]:
-        """Fields without their posterior, and what it is read off; see `training.calibrate`.
+        """Fields without their posterior, and what it is read off; see `training.calibration`.
 
         Parameters
         ----------
