@@ -129,7 +129,10 @@ def read_contexts(paths: Iterable[Path], width: int | None = None) -> LabelledCo
                     contexts.append([seen, file[f"{number}/labels"], file[f"{number}/prior"]])
     longest = max(len(f) for f, _, _ in contexts)
     values = torch.zeros(len(contexts), longest, contexts[0][0].shape[1])
-    labels, mask = torch.zeros(len(contexts), longest, 4), torch.zeros(len(contexts), longest, dtype=bool)
+    labels, mask = (
+        torch.zeros(len(contexts), longest, 4),
+        torch.zeros(len(contexts), longest, dtype=torch.bool),
+    )
     for i, (f, lab, _) in enumerate(contexts):
         values[i, : len(f)], labels[i, : len(f)] = torch.tensor(f), torch.tensor(lab)
         mask[i, : len(f)] = True

@@ -6,6 +6,7 @@ on the host, unlike the other families: a minute of one core for about fifty sys
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -63,7 +64,7 @@ class ChaoticPrior(Drawn):
 
     def _random(self, n: int, dim: int, generator: torch.Generator) -> Tensor:
         """Coefficients (n, m, dim), at least one in each equation."""
-        where = {"generator": generator, "device": generator.device}
+        where: dict[str, Any] = {"generator": generator, "device": generator.device}
         low = exponents(dim).sum(1) <= 2
         rank = torch.rand(n, dim, int(low.sum()), **where)
         first = torch.nn.functional.one_hot(rank.argmax(-1), rank.shape[-1])
@@ -108,7 +109,7 @@ def chaotic(flows: Tensor, exponent: float, generator: torch.Generator) -> tuple
         Times (k,) in which the state travels one standard deviation.
     """
     n, _, d = flows.shape
-    where = {"generator": generator, "device": generator.device, "dtype": torch.float64}
+    where: dict[str, Any] = {"generator": generator, "device": generator.device, "dtype": torch.float64}
     flows, x = flows.double(), 2.0 * torch.rand(d, 1, n, **where) - 1.0
     for _ in range(_SETTLED):
         x = _advanced(flows, x)[-1]

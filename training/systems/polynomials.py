@@ -6,6 +6,7 @@ that look more like textbooks: few terms per equation, low degrees first.
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,7 +36,7 @@ class PolynomialPrior(Drawn):
 
     def sample(self, n: int, dim: int, generator: torch.Generator) -> Tensor:
         """Coefficients (n, m, dim) of n systems."""
-        where = {"generator": generator, "device": generator.device}
+        where: dict[str, Any] = {"generator": generator, "device": generator.device}
         degree = exponents(dim).sum(1)
         n_degrees = torch.randint(1, MAX_DEGREE + 2, (n, dim), **where)
         degrees = _random_subset(n_degrees, MAX_DEGREE + 1, generator)
@@ -64,7 +65,7 @@ class SparsePrior(Drawn):
 
     def sample(self, n: int, dim: int, generator: torch.Generator) -> Tensor:
         """Coefficients (n, m, dim) of n systems."""
-        where = {"generator": generator, "device": generator.device}
+        where: dict[str, Any] = {"generator": generator, "device": generator.device}
         likely = _log_shares(dim, generator.device)
         noise = -torch.log(-torch.log(torch.rand(n, dim, len(likely), **where)))
         rank = (likely + noise).argsort(-1, descending=True).argsort(-1)
