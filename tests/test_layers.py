@@ -141,17 +141,19 @@ def test_analysis_knows_fields_only(module):
 # What the training loop may use, so that it runs where nothing else is installed.
 TRAINING = (
     "checkpoint",
-    "corruption",
-    "families",
-    "fields",
-    "generation",
     "learner",
     "objective",
     "preset",
     "pretrain",
-    "prior",
     "processes",
     "source",
+    "systems/chaos",
+    "systems/corruption",
+    "systems/families",
+    "systems/fields",
+    "systems/generation",
+    "systems/polynomials",
+    "systems/priors",
 )
 TRAINING_MAY = ("fim_dynsys.errors", "fim_dynsys.fields.terms", "fim_dynsys.models.fim_ode.")
 

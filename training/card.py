@@ -11,7 +11,7 @@ import json
 import re
 import string
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from pathlib import Path
 
@@ -22,11 +22,11 @@ from fim_dynsys.models.fim_ode.card import CARD, title
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS
 from fim_dynsys.models.fim_ode.own import DEFAULT_WEIGHTS, FIMODE
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, SELECTOR, read_weights, shipped
+from training.evaluate import THRESHOLD
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS, LOG, DOCS = ROOT / "benchmarks", ROOT / "training" / "LOG.md", ROOT / "docs" / "model_card.md"
 TEMPLATE = Path(__file__).with_name("card.md")
-THRESHOLD = 0.9
 TASKS = ("reconstruction", "generalisation")
 PROTOCOLS = {"paper": "200 points, as in the paper", "full": "512 points"}
 REFERENCES = {"truth-fit": "equations known, constants fitted"}
@@ -229,7 +229,7 @@ def _groups(trials: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     yield "all others", trials[trials["split_strict"] == "OOD"]
 
 
-def _ordered(cells) -> list[tuple[float, float]]:
+def _ordered(cells: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """Cells by the share dropped, then by noise."""
     return sorted(cells, key=lambda cell: cell[::-1])
 
@@ -256,7 +256,7 @@ def _protocol(trials: pd.DataFrame, protocol: str) -> str:
     )
 
 
-def _published(cells) -> list[str]:
+def _published(cells: list[tuple[float, float]]) -> list[str]:
     known = _facts("odebench/published.toml")
     settings = [tuple(pair) for pair in known["settings"]]
     rows = {

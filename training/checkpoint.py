@@ -1,8 +1,6 @@
 """What changes during a run: made, kept so that nothing is lost, restored, exported."""
 
-import itertools
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -27,12 +25,12 @@ class State:
     ----------
     network, average : nn.Module
         The weights and their running average, which is what gets exported.
-    optimisers : list of Optimizer
-        Together they hold every parameter of `network` once.
+    optimiser : Optimizer
+        Of all parameters of `network`.
     step, total : int
         Steps taken, and steps of the whole run (0 while unknown).
     restart : int
-        Step at which the optimisers started from nothing.
+        Step at which the optimiser started from nothing.
     seconds : float
         Time trained, over all commands.
     window : list of Tensor (WINDOW,)
@@ -41,25 +39,16 @@ class State:
 
     network: nn.Module
     average: nn.Module
-    optimisers: list[torch.optim.Optimizer]
+    optimiser: torch.optim.Optimizer
     step: int = 0
     total: int = 0
     restart: int = 0
     seconds: float = 0.0
     window: list[Tensor] = field(default_factory=list)
 
-    def states_of(self, parameter: Tensor) -> dict[str, Tensor]:
-        """What the optimisers keep of a parameter; a live dictionary."""
-        owner = next(o for o in self.optimisers if any(parameter is p for p in _parameters(o)))
-        return owner.state[parameter]
-
-
-def _parameters(optimiser: torch.optim.Optimizer) -> Iterable[Tensor]:
-    return itertools.chain.from_iterable(group["params"] for group in optimiser.param_groups)
-
 
 def new_state(preset: Preset, device: torch.device | str = "cpu") -> State:
-    """Fresh network, its average and the optimisers, from the preset's seed."""
+    """Fresh network, its average and the optimiser, from the preset's seed."""
     torch.manual_seed(preset.seed)
     build = LEARNERS[preset.architecture].network
     network, average = build(preset.network), build(preset.network)
@@ -69,26 +58,16 @@ def new_state(preset: Preset, device: torch.device | str = "cpu") -> State:
         print(f"started from {preset.initial}; fresh: {', '.join(fresh) or 'nothing'}", flush=True)
     average.load_state_dict(network.state_dict())
     network, average = network.to(device), average.to(device).eval().requires_grad_(False)
-    return State(network, average, _optimisers(preset, network))
+    return State(network, average, _adamw(preset, network))
 
 
-def _optimisers(preset: Preset, network: nn.Module) -> list[torch.optim.Optimizer]:
-    """AdamW for everything, or Muon for the matrices between layers and AdamW for the rest."""
-    matrices = [p for p in network.parameters() if p.ndim > 1]
-    vectors = [p for p in network.parameters() if p.ndim <= 1]
-    made: list[torch.optim.Optimizer] = []
-    if preset.optimiser == "muon":
-        hidden = [p for p in matrices if min(p.shape) >= 16]  # not those at inputs and outputs
-        made.append(
-            torch.optim.Muon(hidden, weight_decay=preset.weight_decay, adjust_lr_fn="match_rms_adamw")
-        )
-        matrices = [p for p in matrices if min(p.shape) < 16]
+def _adamw(preset: Preset, network: nn.Module) -> torch.optim.Optimizer:
+    """AdamW; only matrices decay."""
     groups = [
-        {"params": matrices, "weight_decay": preset.weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
+        {"params": [p for p in network.parameters() if p.ndim > 1], "weight_decay": preset.weight_decay},
+        {"params": [p for p in network.parameters() if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    made.append(torch.optim.AdamW(groups, lr=preset.learning_rate, betas=(0.9, 0.98)))
-    return made
+    return torch.optim.AdamW(groups, lr=preset.learning_rate, betas=(0.9, 0.98))
 
 
 # --- checkpoints ---
@@ -99,7 +78,7 @@ def save_checkpoint(path: Path, state: State) -> None:
     tensors = {f"network.{k}": v for k, v in state.network.state_dict().items()}
     tensors |= {f"average.{k}": v for k, v in state.average.state_dict().items()}
     for name, parameter in state.network.named_parameters():
-        for key, value in state.states_of(parameter).items():
+        for key, value in state.optimiser.state[parameter].items():
             tensors[f"optimiser.{key}.{name}"] = value
     if state.window:
         tensors["window"] = torch.stack(state.window)
@@ -132,7 +111,7 @@ def load_checkpoint(path: Path, state: State) -> None:
         kept.setdefault(name, {})[key] = value
     for name, parameter in state.network.named_parameters():
         # a step counter stays on the host, where AdamW reads it
-        state.states_of(parameter).update(
+        state.optimiser.state[parameter].update(
             {k: v if k == "step" else v.to(parameter.device) for k, v in kept.get(name, {}).items()}
         )
     device = next(state.network.parameters()).device

@@ -6,7 +6,6 @@ norm and learning rate of a run; `scaling` the curves of the scaling study.
 """
 
 import argparse
-import csv
 from pathlib import Path
 
 import numpy as np
@@ -15,14 +14,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from training.generation import SAMPLING_STEP, Systems, generate
 from training.objective import PLACES, TRIVIAL_LOSS
-from training.prior import names
+from training.scaling.tables import end_points, read_rows
+from training.systems.generation import SAMPLING_STEP, Systems, generate
+from training.systems.priors import names
 
 DISTANCES = np.linspace(-0.5, 2.0, 26)  # in half widths of the box, negative inside
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 EXAMPLES = 4
-COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown")
 
 
 # --- a prior's statistics ---
@@ -92,7 +91,7 @@ def prior_figure(name: str, pools: dict[int, Systems]) -> Figure:
 
 
 def _draw_growth(axes: Axes, size: Tensor) -> None:
-    bands = np.quantile(size.numpy(), QUANTILES, axis=0)
+    bands = np.quantile(size.numpy(), LEVELS, axis=0)
     axes.fill_between(DISTANCES, bands[0], bands[4], alpha=0.2, label="90 %")
     axes.fill_between(DISTANCES, bands[1], bands[3], alpha=0.35, label="50 %", color="tab:blue")
     axes.plot(DISTANCES, bands[2], label="median")
@@ -117,12 +116,12 @@ def _draw_examples(axes: Axes, systems: Systems) -> None:
     chosen = moving[torch.linspace(0, len(moving) - 1, EXAMPLES).long()]
     low, high = chosen.box()
     states = ((chosen.states - low[:, None, None]) / (high - low).clamp(min=1e-9)[:, None, None]).numpy()
-    for k, (own, colour) in enumerate(zip(states, COLOURS, strict=False)):
+    for k, own in enumerate(states):
         for path in own[:5]:
             if systems.dim == 1:
-                axes.plot(SAMPLING_STEP * np.arange(len(path)), path[:, 0] + 1.1 * k, color=colour, lw=0.8)
+                axes.plot(SAMPLING_STEP * np.arange(len(path)), path[:, 0] + 1.1 * k, color=f"C{k}", lw=0.8)
             else:
-                axes.plot(path[:, 0] + 1.1 * k, path[:, 1], color=colour, lw=0.8)
+                axes.plot(path[:, 0] + 1.1 * k, path[:, 1], color=f"C{k}", lw=0.8)
     axes.set_yticks([])
     axes.set_xlabel("time" if systems.dim == 1 else "first two coordinates, each example in its box")
 
@@ -131,8 +130,7 @@ def _draw_examples(axes: Axes, systems: Systems) -> None:
 
 
 def _columns(path: Path) -> dict[str, np.ndarray]:
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(path)
     return {key: np.array([float(row[key] or "nan") for row in rows]) for key in rows[0]}
 
 
@@ -143,8 +141,6 @@ def run_figure(folder: Path) -> Figure:
     left, middle, right = figure.subplots(1, 3)
     steps = log["step"]
     for key, label in (("loss", "weighted"), ("plain", "plain")):
-        if key not in log:  # runs before there was that column
-            continue
         (line,) = left.plot(steps, log[key], label=f"train, {label}", lw=1)
         left.plot(
             steps, log[f"validation {key}"], label=f"validation, {label}", color=line.get_color(), ls="--"
@@ -167,16 +163,13 @@ def run_figure(folder: Path) -> Figure:
 
 def scaling_figure(folder: Path) -> Figure:
     """End points of the scaling study with their power laws, and the losses on the way."""
-    from training.scaling.__main__ import end_points
-
-    with (folder / "accuracy.csv").open(newline="") as file:
-        points = end_points(csv.DictReader(file))
+    points = end_points(read_rows(folder / "accuracy.csv"))
     figure = Figure(figsize=(11, 3.6), layout="constrained")
     error, success, way = figure.subplots(1, 3)
-    for ((design, use), of_design), colour in zip(sorted(points.items()), COLOURS, strict=False):
+    for k, ((design, use), of_design) in enumerate(sorted(points.items())):
         minutes = np.array(list(of_design))
         values, shares = np.array(list(of_design.values())).T
-        label = f"{design}, {use}"
+        label, colour = f"{design}, {use}", f"C{k}"
         error.plot(minutes, values, "o", color=colour, label=label)
         success.plot(minutes, shares, "o-", color=colour, label=label)
         if len(minutes) > 1:
@@ -191,12 +184,11 @@ def scaling_figure(folder: Path) -> Figure:
 
 
 def _draw_way(axes: Axes, path: Path) -> None:
-    with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_rows(path)
     runs: dict[tuple[str, ...], list[dict]] = {}
     for row in rows:
         runs.setdefault((row["design"], row["minutes"], row["seed"]), []).append(row)
-    colour = dict(zip(sorted({key[0] for key in runs}), COLOURS, strict=False))
+    colour = {design: f"C{k}" for k, design in enumerate(sorted({key[0] for key in runs}))}
     for (design, minutes, _), own in sorted(runs.items()):
         x = [float(row["seconds"]) / 60 for row in own]
         y = [float(row["validation plain"]) for row in own]

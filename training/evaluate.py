@@ -19,9 +19,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from tqdm.auto import tqdm
 
 import fim_dynsys
-from fim_dynsys import systems
 from fim_dynsys.corruption import add_noise, drop
 from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.fields.base import VectorField
@@ -31,10 +31,11 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.metrics import field_error, r2_score
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.simulation.solution import simulate
+from fim_dynsys.systems import development
 from fim_dynsys.trajectories import Trajectories
-from training.bands import band_scores, draw_points, typical_rate
-from training.fields import MAX_DEGREE
-from training.generation import BOUND, N_SAMPLES, N_TRAJECTORIES, SAMPLING_STEP, Systems, cached
+from training.calibration.bands import band_scores, draw_points, typical_rate
+from training.systems.fields import MAX_DEGREE
+from training.systems.generation import BOUND, N_SAMPLES, N_TRAJECTORIES, SAMPLING_STEP, Systems, cached
 
 SETTINGS = ((0.0, 0.0), (0.05, 0.0), (0.05, 0.5))
 HELD_OUT_SEED = 900_000
@@ -45,18 +46,17 @@ BAND_POINTS = 24  # of each place
 
 
 @dataclass(frozen=True)
-class Case:
-    """A known system and two clean trajectories of it on one time grid, and further ones to observe."""
+class KnownSystem:
+    """A known system and clean trajectories of it on one time grid: two, and further ones to observe."""
 
     source: str
     name: str
     truth: VectorField
     t: np.ndarray
-    states: np.ndarray  # (2, n, d)
-    more: np.ndarray | None = None  # (k, n, d)
+    states: np.ndarray  # (2 + k, n, d)
 
 
-def held_out_cases(prior: str, dim: int, n: int, pools: Path) -> Iterator[Case]:
+def held_out_systems(prior: str, dim: int, n: int, pools: Path) -> Iterator[KnownSystem]:
     """Systems of a prior from a seed that no training pool uses, without those that hardly move.
 
     Pools are integrated as training is, some by Euler steps, which leaves half a percent of a standard
@@ -72,7 +72,7 @@ def held_out_cases(prior: str, dim: int, n: int, pools: Path) -> Iterator[Case]:
             warnings.simplefilter("ignore", SimulationWarning)  # left out below
             states = simulate(truth, starts, t, rtol=1e-9, escape=BOUND).x
         if np.isfinite(states).all() and states[:2].std(1).max(-1).min() > 1e-3:
-            yield Case(prior, f"{dim}d-{number}", truth, t, states[:2], states[2:])
+            yield KnownSystem(prior, f"{dim}d-{number}", truth, t, states)
 
 
 def known_field(pool: Systems, number: int) -> VectorField:
@@ -84,70 +84,77 @@ def known_field(pool: Systems, number: int) -> VectorField:
     return CallableField(lambda x: own(torch.from_numpy(x)[None])[0].numpy(), pool.dim)
 
 
-def development_cases() -> Iterator[Case]:
+def development_systems() -> Iterator[KnownSystem]:
     """The development split of `fim_dynsys.systems`, 200 samples over each system's span."""
-    for system in systems.development():
+    for system in development():
         t = np.linspace(0.0, system.t_end, N_SAMPLES)
         truth = system.field()
         clean = simulate(truth, np.asarray(system.initial_states), t, rtol=1e-9)
         kind = "polynomial" if system.polynomial else "other"
-        yield Case(f"development {kind}", system.name, truth, t, clean.x)
+        yield KnownSystem(f"development {kind}", system.name, truth, t, clean.x)
 
 
 def evaluate_batch(
-    model: VectorFieldModel, cases: list[Case], setting: tuple[float, float], seed: int, more: int = 0
+    model: VectorFieldModel,
+    systems: list[KnownSystem],
+    setting: tuple[float, float],
+    seed: int,
+    more: int = 0,
 ) -> list[dict]:
-    """Two rows per case, of one dimension: the field inferred from each of its two trajectories.
+    """Two rows per system, of one dimension: the field inferred from each of its two trajectories.
 
     So many more trajectories are observed beside each.
     """
     sigma, rho = setting
-    contexts = [observed(case, own, sigma, rho, seed, more) for case in cases for own in (0, 1)]
+    contexts = [observed(system, own, sigma, rho, seed, more) for system in systems for own in (0, 1)]
     fields = model.infer_many(contexts)
-    starts = np.repeat([case.states[:, 0] for case in cases], 2, axis=0).reshape(-1, cases[0].truth.dim)
-    times = np.repeat([case.t for case in cases], 4, axis=0)
+    starts = np.repeat([system.states[:2, 0] for system in systems], 2, axis=0)
+    starts = starts.reshape(-1, starts.shape[-1])
+    times = np.repeat([system.t for system in systems], 4, axis=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SimulationWarning)  # a divergence is a failure in the table
         both = [field for field in fields for _ in (0, 1)]
         paths = simulate(both, starts, times, rtol=1e-6, max_steps=MAX_STEPS).x
     rows = []
     for number, field in enumerate(fields):
-        case, own = cases[number // 2], number % 2
-        fit = [
-            r2_score(truth, path) for truth, path in zip(case.states, paths[2 * number :][:2], strict=True)
-        ]
-        row = {"source": case.source, "dim": case.truth.dim, "name": case.name, "sigma": sigma, "rho": rho}
+        system, own = systems[number // 2], number % 2
+        pairs = zip(system.states[:2], paths[2 * number :][:2], strict=True)
+        fit = [r2_score(truth, path) for truth, path in pairs]
+        row: dict = {"source": system.source, "dim": system.truth.dim, "name": system.name}
+        row |= {"sigma": sigma, "rho": rho}
         row["reconstruction"] = bool(fit[own] > THRESHOLD)
         row["generalisation"] = bool(fit[1 - own] > THRESHOLD)
-        row["error own"] = field_error(field, case.truth, case.states[own])
-        row["error other"] = field_error(field, case.truth, case.states[1 - own])
-        row["cosine other"] = field_error(field, case.truth, case.states[1 - own], kind="cosine")
-        row["bands"] = bands(field, case, own)
+        row["error own"] = field_error(field, system.truth, system.states[own])
+        row["error other"] = field_error(field, system.truth, system.states[1 - own])
+        row["cosine other"] = field_error(field, system.truth, system.states[1 - own], kind="cosine")
+        row["bands"] = bands(field, system, own)
         rows.append(row)
     return rows
 
 
-def bands(field: VectorField, case: Case, own: int) -> np.ndarray | None:
+def bands(field: VectorField, system: KnownSystem, own: int) -> np.ndarray | None:
     """Errors and deviations (2, n) of a field in typical rates; None where it states no deviation.
 
     Points of the box where the true field is not defined are left out.
     """
-    paths = case.states[[own, 1 - own]]
-    points = draw_points(paths, BAND_POINTS, np.random.default_rng([own, *case.name.encode()]))
+    paths = system.states[[own, 1 - own]]
+    points = draw_points(paths, BAND_POINTS, np.random.default_rng([own, *system.name.encode()]))
     with np.errstate(invalid="ignore", divide="ignore"):
-        points = points[np.isfinite(case.truth(points)).all(axis=1)]
+        points = points[np.isfinite(system.truth(points)).all(axis=1)]
     deviations = field.scale(points)
     if deviations is None:
         return None
-    truth, unit = case.truth(points), np.maximum(paths.std((0, 1)), np.finfo(float).tiny)
+    truth, unit = system.truth(points), np.maximum(paths.std((0, 1)), np.finfo(float).tiny)
     typical = typical_rate(truth, unit)
     return np.stack([(field(points) - truth) / typical, deviations / typical]).reshape(2, -1)
 
 
-def observed(case: Case, own: int, sigma: float, rho: float, seed: int, more: int = 0) -> Trajectories:
+def observed(
+    system: KnownSystem, own: int, sigma: float, rho: float, seed: int, more: int = 0
+) -> Trajectories:
     """What a model sees of one trajectory, and of so many more; the same for every model."""
-    rng = np.random.default_rng([seed, own, *case.name.encode()])
-    clean = Trajectories.from_arrays([case.states[own], *(case.more[:more] if more else ())], case.t)
+    rng = np.random.default_rng([seed, own, *system.name.encode()])
+    clean = Trajectories.from_arrays([system.states[own], *system.states[2 : 2 + more]], system.t)
     return drop(add_noise(clean, sigma, rng), rho, rng)
 
 
@@ -170,13 +177,11 @@ def summarise(rows: list[dict]) -> list[dict]:
     return table
 
 
-def evaluate(model: VectorFieldModel, cases: list[Case], seed: int = 0, more: int = 0) -> list[dict]:
-    """All settings on all cases, in batches of one dimension; a progress bar on a terminal."""
-    from tqdm.auto import tqdm
-
+def evaluate(model: VectorFieldModel, systems: list[KnownSystem], seed: int = 0, more: int = 0) -> list[dict]:
+    """All settings on all systems, in batches of one dimension; a progress bar on a terminal."""
     batches = []
-    for dim in sorted({case.truth.dim for case in cases}):
-        own = [case for case in cases if case.truth.dim == dim]
+    for dim in sorted({system.truth.dim for system in systems}):
+        own = [system for system in systems if system.truth.dim == dim]
         batches += [own[i : i + BATCH] for i in range(0, len(own), BATCH)]
     work = [(batch, setting) for setting in SETTINGS for batch in batches]
     bar = tqdm(work, desc="batches", disable=not sys.stderr.isatty(), leave=False)
@@ -205,14 +210,14 @@ def main() -> None:
     arguments = parser.parse_args()
     if not 1 <= arguments.trajectories <= N_TRAJECTORIES - 1:
         parser.error(f"expected --trajectories from 1 to {N_TRAJECTORIES - 1}, got {arguments.trajectories}")
-    cases = list(development_cases()) if arguments.trajectories == 1 else []
+    systems = list(development_systems()) if arguments.trajectories == 1 else []
     for prior in arguments.priors:
         for dim in arguments.dims:
-            cases += held_out_cases(prior, dim, arguments.n, arguments.pools)
+            systems += held_out_systems(prior, dim, arguments.n, arguments.pools)
     table = []
     for weights in arguments.weights:
         model = fim_dynsys.load(arguments.model, **({"weights": weights} if weights else {}))
-        lines = summarise(evaluate(model, cases, arguments.seed, arguments.trajectories - 1))
+        lines = summarise(evaluate(model, systems, arguments.seed, arguments.trajectories - 1))
         for line in lines:
             table.append({"model": arguments.model, "weights": weights or "shipped", **line})
         _show(str(weights or arguments.model), lines)

@@ -9,18 +9,18 @@ from torch import Tensor, nn
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, AmortisedNetwork
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
-from training.corruption import Context
 from training.objective import Queries, field_loss, relative_error
+from training.systems.corruption import Context
 
 
-class Weights(NamedTuple):
+class LossWeights(NamedTuple):
     """How much the places (3,), in float64, and an operator's earlier answers count in its loss."""
 
     places: Tensor
     early: float
 
 
-Loss = Callable[[nn.Module, Context, Queries, Weights], tuple[Tensor, Tensor]]
+Loss = Callable[[nn.Module, Context, Queries, LossWeights], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _flat(queries: Queries) -> Tensor:
 
 
 def regression_loss(
-    network: AmortisedNetwork, context: Context, queries: Queries, weights: Weights
+    network: AmortisedNetwork, context: Context, queries: Queries, weights: LossWeights
 ) -> tuple[Tensor, Tensor]:
     """Relative error of the last solve and, lightly, of the ones before."""
     encoding = network.encode(context.t, context.x, context.mask)
@@ -63,7 +63,7 @@ def regression_loss(
 
 
 def uncertainty_loss(
-    network: PublishedNetwork, context: Context, queries: Queries, weights: Weights
+    network: PublishedNetwork, context: Context, queries: Queries, weights: LossWeights
 ) -> tuple[Tensor, Tensor]:
     """Mean of e^-u |error| + u, the published objective.
 
@@ -92,7 +92,7 @@ LEARNERS = {
 class Trainee(nn.Module):
     """A network with its loss as one module, for processes to share and compilers to see whole."""
 
-    def __init__(self, learner: Learner, network: nn.Module, weights: Weights):
+    def __init__(self, learner: Learner, network: nn.Module, weights: LossWeights):
         super().__init__()
         self.network = network
         self._loss = learner.loss
@@ -101,4 +101,4 @@ class Trainee(nn.Module):
 
     def forward(self, context: Context, queries: Queries) -> tuple[Tensor, Tensor]:
         """Loss and relative errors (B, 3)."""
-        return self._loss(self.network, context, queries, Weights(self.places, self._early))
+        return self._loss(self.network, context, queries, LossWeights(self.places, self._early))

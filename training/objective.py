@@ -1,12 +1,12 @@
 """What pretraining minimises: the relative error of the inferred field on and off the observed path."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from training.corruption import Context
-from training.generation import Systems
+from training.systems.corruption import Context
+from training.systems.generation import Systems
 
 STEEPNESS = 10.0  # log(1 + 10 r): linear for errors below 10 %, logarithmic beyond, so no system dominates
 TRIVIAL_LOSS = float(torch.log1p(torch.tensor(STEEPNESS)))  # a field of zeros has relative error 1 everywhere
@@ -24,7 +24,7 @@ def draw_queries(systems: Systems, context: Context, n: int, generator: torch.Ge
     """n clean points of each place for every system of a batch, with the true field."""
     states = systems.states
     b, n_trajectories, n_samples, d = states.shape
-    where = {"generator": generator, "device": generator.device}
+    where: dict[str, Any] = {"generator": generator, "device": generator.device}
     rows = torch.arange(b, device=generator.device)[:, None]
 
     def on(trajectory: Tensor) -> Tensor:

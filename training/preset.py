@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedConfig
-from training.corruption import OBSERVERS, Observation, Observer
-from training.generation import N_SAMPLES
+from fim_dynsys.models.fim_ode.published import PublishedConfig
 from training.learner import LEARNERS
+from training.systems.corruption import OBSERVERS, Observation, Observer
+from training.systems.generation import N_SAMPLES
 
 PRESETS = Path(__file__).parent / "presets"
 CHOICES = {
     "architecture": tuple(LEARNERS),
     "generation": ("float32", "float64"),
     "precision": ("float32", "bfloat16"),
-    "optimiser": ("adamw", "muon"),
     "clock": ("wall", "cpu"),
     "compile": ("", "default", "reduce-overhead", "max-autotune"),
 }
@@ -31,7 +31,8 @@ class Preset:
     architecture, network
         A name in `training.learner.LEARNERS` and that operator's configuration.
     observation
-        What is seen of a system: a table of `training.corruption`, "paper" unless its key `like` says "wide".
+        What is seen of a system: a table of `training.systems.corruption`, "paper" unless its key `like` says
+        "wide".
     pools : tuple of (prior, dimension, number)
         Systems to train on. Kept in files and used throughout, unless `refresh` is set.
     refresh : int
@@ -46,7 +47,7 @@ class Preset:
         Weight of the loss on own path, other paths and box, and of an operator's earlier answers.
     steps, minutes, clock
         Length of the run; minutes of wall or CPU time become steps once, after timing some.
-    learning_rate, final_learning_rate, warmup, weight_decay, clip, ema, optimiser
+    learning_rate, final_learning_rate, warmup, weight_decay, clip, ema
         Cosine from the first rate to the final one after a linear warm-up over that share of the steps;
         norm at which gradients are clipped; decay of the averaged weights.
     initial
@@ -59,7 +60,7 @@ class Preset:
     """
 
     architecture: str = "amortised"
-    network: Any = field(default_factory=AmortisedConfig)
+    network: AmortisedConfig | PublishedConfig = field(default_factory=AmortisedConfig)
     observation: Observer = field(default_factory=Observation)
     pools: tuple[tuple[str, int, int], ...] = (("paper", 1, 64), ("paper", 2, 64), ("paper", 3, 64))
     refresh: int = 0
@@ -79,7 +80,6 @@ class Preset:
     weight_decay: float = 1e-4
     clip: float = 1.0
     ema: float = 0.998
-    optimiser: str = "adamw"
     seed: int = 0
     initial: str = ""
     validation: int = 64

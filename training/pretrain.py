@@ -19,13 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from training.checkpoint import State, export, exported, load_checkpoint, new_state, save_checkpoint
-from training.corruption import Context, observe, on_host
-from training.generation import Systems
-from training.learner import LEARNERS, Trainee, Weights
+from training.learner import LEARNERS, LossWeights, Trainee
 from training.objective import PLACES, TRIVIAL_LOSS, Queries, draw_queries, field_loss
 from training.preset import Preset, learning_rate, read_preset
 from training.processes import Processes, join, leave
 from training.source import Pools, Source, held_out, open_source
+from training.systems.corruption import Context, on_host
+from training.systems.generation import Systems
 
 RUNS = Path("runs")
 TIMED_STEPS = 20
@@ -51,15 +51,15 @@ def draw_batch(
 def _observed(
     preset: Preset, systems: Systems, generator: torch.Generator, share: slice = slice(None)
 ) -> tuple[Context, Queries]:
-    context = observe(systems.states, systems.step, preset.observation, generator)
+    context = preset.observation.observe(systems.states, systems.step, generator)
     queries = draw_queries(systems, context, preset.queries, generator)
     return Context(*(part[share] for part in context)), Queries(*(part[share] for part in queries))
 
 
-def loss_weights(preset: Preset, device: torch.device | str = "cpu") -> Weights:
+def loss_weights(preset: Preset, device: torch.device | str = "cpu") -> LossWeights:
     """How the loss weighs places and earlier answers."""
     places = torch.tensor(preset.place_weights, dtype=torch.float64, device=device)
-    return Weights(places, preset.early_weight)
+    return LossWeights(places, preset.early_weight)
 
 
 def train_step(
@@ -73,15 +73,13 @@ def train_step(
         processes.device.type, torch.bfloat16, enabled=preset.precision == "bfloat16", cache_enabled=False
     ):
         loss, errors = trainee(*batch)
-    for optimiser in state.optimisers:
-        optimiser.zero_grad(set_to_none=True)
+    state.optimiser.zero_grad(set_to_none=True)
     loss.backward()
     norm = nn.utils.clip_grad_norm_(state.network.parameters(), preset.clip)
     rate = learning_rate(preset, state.step, state.total, state.restart)
-    for optimiser in state.optimisers:
-        for group in optimiser.param_groups:
-            group["lr"] = rate
-        optimiser.step()
+    for group in state.optimiser.param_groups:
+        group["lr"] = rate
+    state.optimiser.step()
     decay = min(preset.ema, (1 + state.step) / (10 + state.step))
     with torch.no_grad():
         for mean, value in zip(state.average.parameters(), state.network.parameters(), strict=True):

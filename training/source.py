@@ -8,13 +8,13 @@ from pathlib import Path
 
 import torch
 
-from training.generation import Integration, Systems, cached, fingerprint, generate, generate_fixed
 from training.preset import Preset
-from training.prior import components
+from training.systems.generation import Integration, Systems, cached, fingerprint, generate, generate_fixed
+from training.systems.priors import components
 
-HELD_OUT = 500  # seeds of the validation pools, in thousands; no training pool has them
+_VALIDATION_SEED = 500  # of the validation pools, in thousands; no training pool has it
 _STREAM_SEED = 10**12  # seeds of streamed blocks start here, beyond those of pools
-_TRIAL = 2000  # candidates that estimate an acceptance rate
+_TRIAL = 2000  # systems drawn to estimate an acceptance rate
 
 Pools = dict[int, Systems]
 
@@ -39,7 +39,7 @@ def pools_by_dim(preset: Preset, folder: Path, seed_offset: int = 0) -> Pools:
 def held_out(preset: Preset, folder: Path) -> tuple[Pools, str]:
     """Validation systems per dimension, the same for every run with these priors, and their hash."""
     pools = tuple((prior, dim, preset.validation) for prior, dim, _ in preset.pools)
-    systems = pools_by_dim(replace(preset, pools=pools, seed=0), folder, HELD_OUT)
+    systems = pools_by_dim(replace(preset, pools=pools, seed=0), folder, _VALIDATION_SEED)
     return systems, "-".join(fingerprint(own) for _, own in sorted(systems.items()))
 
 
@@ -84,10 +84,11 @@ class Stream:
         self._preset, self._device = preset, device
         self._worker = ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(preset.threads,))
         self._waiting: dict[int, Future] = {}
-        self._number, self._block = -1, {}
+        self._number = -1
+        self._block: Pools = {}
         self._made, self._seconds, self._short = 0, 0.0, 0
         self._side = torch.cuda.Stream(device) if device.type == "cuda" else None
-        self._plan: list[tuple[str, int, int, int]] = []  # prior, dimension, number, candidates
+        self._plan: list[tuple[str, int, int, int]] = []  # prior, dimension, number, drawn
         if device.type != "cpu" if fixed is None else fixed:
             self._plan = self._worker.submit(self._planned).result()
 
@@ -141,11 +142,9 @@ class Stream:
     def _fixed(self, number: int) -> Pools:
         parts: dict[int, list[Systems]] = {}
         missing = []
-        for part, (name, dim, count, candidates) in enumerate(self._plan):
+        for part, (name, dim, count, drawn) in enumerate(self._plan):
             seed = self._seed(number, part)
-            made, found = generate_fixed(
-                name, dim, count, candidates, seed, self._device, settings(self._preset)
-            )
+            made, found = generate_fixed(name, dim, count, drawn, seed, self._device, settings(self._preset))
             parts.setdefault(dim, []).append(made)
             missing.append((count - found).clamp(min=0))
         block = {dim: Systems.join(own) for dim, own in parts.items()}
@@ -153,7 +152,7 @@ class Stream:
         return block
 
     def _planned(self) -> list[tuple[str, int, int, int]]:
-        """What to draw for a block: so many candidates that running short is a four-sigma event."""
+        """What to draw for a block: so many that running short is a four-sigma event."""
         plan = []
         for prior, dim, n in self._preset.pools:
             for name, count in components(prior, dim, n):

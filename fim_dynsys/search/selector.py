@@ -16,7 +16,7 @@ class Selector:
     Attributes
     ----------
     members : list of dict
-        Weights of networks whose logits are averaged, by the names in `training.ranker`.
+        Weights of networks whose logits are averaged, by the names in `training.choice.ranker`.
     centre, spread : array (F,)
         By which features are standardised.
     """

@@ -15,7 +15,7 @@ from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 from fim_dynsys.search.reselection import PRICES, RESELECTED, _response, chosen_subsets, reselect
-from training.contexts import draw
+from training.choice.contexts import draw
 
 DICTIONARY = Dictionary.polynomial(3, 3)
 NAMES = DICTIONARY.names()

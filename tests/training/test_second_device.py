@@ -11,14 +11,16 @@ import torch
 from second_device import DEVICE, host, second_device
 
 import fim_dynsys
-from training import generation, ranker, source
 from training import pretrain as pretraining
+from training import source
 from training.checkpoint import load_checkpoint, new_state, save_checkpoint
-from training.generation import Integration, generate, generate_fixed
+from training.choice import ranker
+from training.choice.shards import LabelledContexts
 from training.preset import read_preset
 from training.pretrain import _trainee, pretrain, train_step, validate
 from training.processes import Processes
-from training.ranker import Data
+from training.systems import generation
+from training.systems.generation import Integration, generate, generate_fixed
 
 THERE, HERE = Processes(0, 1, DEVICE), Processes(0, 1, torch.device("cpu"))
 SMALL = {"batch": 4, "queries": 6, "device": "cpu", "compile": ""}
@@ -208,7 +210,9 @@ def test_runs_are_interrupted_and_resumed_on_the_device(name, coarse, monkeypatc
 def test_rankers_are_trained_on_the_device():
     generator = torch.Generator().manual_seed(0)
     features, labels = torch.randn(40, 5, 6, generator=generator), torch.rand(40, 5, 4, generator=generator)
-    data = Data(features, labels, torch.rand(40, 5, generator=generator) < 0.9, torch.zeros(40, 2))
+    data = LabelledContexts(
+        features, labels, torch.rand(40, 5, generator=generator) < 0.9, torch.zeros(40, 2)
+    )
     data.mask[:, 0] = True
     expected = ranker.train(data, 3, 5)
     with second_device():

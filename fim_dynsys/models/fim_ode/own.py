@@ -89,7 +89,7 @@ class FIMODE(PretrainedModel):
         return [PosteriorField.of(f, partial(calibration.roots, evidence=e)) for f, e in known]
 
     def infer_with_evidence(self, contexts: Sequence[Trajectories]) -> list[tuple[DictionaryField, Evidence]]:
-        """Fields without their posterior, and what it is read off; see `training.calibrate`.
+        """Fields without their posterior, and what it is read off; see `training.calibration`.
 
         Parameters
         ----------

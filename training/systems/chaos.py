@@ -6,12 +6,13 @@ on the host, unlike the other families: a minute of one core for about fifty sys
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from training.families import Drawn, chance, uniform
-from training.fields import Fields, exponents, rates
+from training.systems.families import Drawn, chance, uniform
+from training.systems.fields import Fields, exponents, rates
 
 _STEP = 0.05
 _BOUND = 100.0
@@ -19,7 +20,7 @@ _SETTLED = 60  # time before a motion is looked at
 _OBSERVED = 60  # time over which each of two exponents is measured
 _APART = 1e-6
 _MOVES = 1e-2  # least standard deviation of every coordinate
-_CANDIDATES = 8000  # drawn at once, of which about three are chaotic in three dimensions
+_DRAWN = 8000  # at once, of which about three are chaotic in three dimensions
 _ROUNDS = 500
 
 
@@ -52,18 +53,18 @@ class ChaoticPrior(Drawn):
         for _ in range(_ROUNDS):
             if sum(map(len, found)) >= n:
                 break
-            flows = self._random(_CANDIDATES, dim, generator)
+            flows = self._random(_DRAWN, dim, generator)
             found.append(self._scaled(*chaotic(flows, self.exponent, generator), generator))
         else:
             raise RuntimeError(
                 f"ChaoticPrior: expected {n} chaotic flows in {dim} dimensions, found {sum(map(len, found))} "
-                f"among {_ROUNDS * _CANDIDATES} random ones; ask for fewer, or for three dimensions."
+                f"among {_ROUNDS * _DRAWN} random ones; ask for fewer, or for three dimensions."
             )
         return Fields(torch.cat(found)[:n])
 
     def _random(self, n: int, dim: int, generator: torch.Generator) -> Tensor:
         """Coefficients (n, m, dim), at least one in each equation."""
-        where = {"generator": generator, "device": generator.device}
+        where: dict[str, Any] = {"generator": generator, "device": generator.device}
         low = exponents(dim).sum(1) <= 2
         rank = torch.rand(n, dim, int(low.sum()), **where)
         first = torch.nn.functional.one_hot(rank.argmax(-1), rank.shape[-1])
@@ -108,7 +109,7 @@ def chaotic(flows: Tensor, exponent: float, generator: torch.Generator) -> tuple
         Times (k,) in which the state travels one standard deviation.
     """
     n, _, d = flows.shape
-    where = {"generator": generator, "device": generator.device, "dtype": torch.float64}
+    where: dict[str, Any] = {"generator": generator, "device": generator.device, "dtype": torch.float64}
     flows, x = flows.double(), 2.0 * torch.rand(d, 1, n, **where) - 1.0
     for _ in range(_SETTLED):
         x = _advanced(flows, x)[-1]

@@ -203,8 +203,3 @@ class WideObservation:
 
 
 OBSERVERS = {"paper": Observation, "wide": WideObservation}
-
-
-def observe(states: Tensor, step: float, settings: Observer, generator: torch.Generator) -> Context:
-    """Corrupt clean states (B, T, N, d) of T trajectories sampled every `step`."""
-    return settings.observe(states, step, generator)

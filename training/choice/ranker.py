@@ -1,18 +1,14 @@
-"""The network that ranks candidate fields: labelled contexts read from shards, training, scores, export.
+"""The network that ranks candidate fields: its training, scores and export."""
 
-`training.selection` makes the shards and is the command line.
-"""
-
-from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from fim_dynsys.models.fim_ode.weights import build_network, save_weights
-from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES, priced, without_functions
+from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES, priced
+from training.choice.shards import LabelledContexts
 
 
 class Ranker(nn.Module):
@@ -54,77 +50,15 @@ def _pooled(hidden: Tensor, mask: Tensor) -> Tensor:
     return torch.cat([mean, highest, hidden[:, 0]], -1)
 
 
-@dataclass(frozen=True)
-class Data:
-    """Padded contexts: features (N, C, F), labels (N, C, 4), mask (N, C), prior and dimension (N, 2)."""
-
-    features: Tensor
-    labels: Tensor
-    mask: Tensor
-    origin: Tensor
-
-    def subset(self, index):
-        """Some of the contexts."""
-        return Data(self.features[index], self.labels[index], self.mask[index], self.origin[index])
-
-    def to(self, device):
-        """The same contexts on another device."""
-        return Data(*(getattr(self, name).to(device) for name in ("features", "labels", "mask", "origin")))
-
-
-def joined(first: Data, second: Data) -> Data:
-    """All contexts of both, padded to the larger number of candidates."""
-    count = max(first.mask.shape[1], second.mask.shape[1])
-    longer = [nn.functional.pad(d.mask, (0, count - d.mask.shape[1])) for d in (first, second)]
-    parts = [
-        torch.cat([nn.functional.pad(v, (0, 0, 0, count - v.shape[1])) for v in pair])
-        for pair in ((first.features, second.features), (first.labels, second.labels))
-    ]
-    return Data(*parts, torch.cat(longer), torch.cat([first.origin, second.origin]))
-
-
-def some(data: Data, count: int, seed: int) -> Data:
-    """So many contexts, drawn without replacement."""
-    if not 1 <= count <= len(data.mask):
-        raise ValueError(f"--take: expected 1 to {len(data.mask)} contexts, which there are, got {count}.")
-    return data.subset(torch.randperm(len(data.mask), generator=torch.Generator().manual_seed(seed))[:count])
-
-
-def read_shards(folders, width=None):
-    """All contexts in the shards of some runs, in the order of their names.
-
-    Where `width` is that of a portfolio, contexts of the operator's polynomial candidates are extended to it.
-    """
-    return read_contexts(sorted(p for folder in folders for p in folder.glob("shard-*.npz")), width)
-
-
-def read_contexts(paths, width=None):
-    """All contexts in some files, see `read_shards`."""
-    contexts = []
-    for path in paths:
-        with np.load(path) as file:
-            for key in file.files:
-                if key.endswith("/features"):
-                    number, seen = key.split("/")[0], file[key]
-                    if seen.shape[1] != (width or seen.shape[1]):
-                        seen = without_functions(seen)
-                    contexts.append([seen, file[f"{number}/labels"], file[f"{number}/prior"]])
-    longest = max(len(f) for f, _, _ in contexts)
-    values = torch.zeros(len(contexts), longest, contexts[0][0].shape[1])
-    labels, mask = torch.zeros(len(contexts), longest, 4), torch.zeros(len(contexts), longest, dtype=bool)
-    for i, (f, lab, _) in enumerate(contexts):
-        values[i, : len(f)], labels[i, : len(f)] = torch.tensor(f), torch.tensor(lab)
-        mask[i, : len(f)] = True
-    return Data(values, labels, mask, torch.tensor(np.stack([o for _, _, o in contexts])))
-
-
 def utility(labels: Tensor) -> Tensor:
     """What a choice is worth: both successes, and a share for a field that is near the truth."""
     near = 1.0 / (1.0 + 5.0 * labels[..., 2]) + 1.0 / (1.0 + 2.0 * labels[..., 3])
     return labels[..., 0] + labels[..., 1] + 0.25 * near
 
 
-def train(data: Data, seed: int, steps: int, width: int = 48, device: torch.device | str = "cpu") -> Ranker:
+def train(
+    data: LabelledContexts, seed: int, steps: int, width: int = 48, device: torch.device | str = "cpu"
+) -> Ranker:
     """Raise the expected utility of a choice drawn from the softmax, by AdamW with a cosine schedule.
 
     Trained on `device`, returned on the CPU.
@@ -153,7 +87,7 @@ def train(data: Data, seed: int, steps: int, width: int = 48, device: torch.devi
     return ranker.eval().cpu()
 
 
-def scores(data: Data, choice: Tensor) -> dict[str, float]:
+def scores(data: LabelledContexts, choice: Tensor) -> dict[str, float]:
     """Mean reconstruction and generalisation of one choice (N,) per context, in percent."""
     chosen = data.labels[torch.arange(len(choice)), choice]
     return {
@@ -162,7 +96,7 @@ def scores(data: Data, choice: Tensor) -> dict[str, float]:
     }
 
 
-def report(data: Data, logits: Tensor) -> dict[str, dict[str, float]]:
+def report(data: LabelledContexts, logits: Tensor) -> dict[str, dict[str, float]]:
     """The choice beside that of BIC (the first candidate) and of an oracle of the same utility.
 
     Of a portfolio, also beside that of BIC with a price on functions.
@@ -183,7 +117,7 @@ def selector_tensors(members: list[Ranker], centre: Tensor, spread: Tensor) -> d
     return tensors | {"centre": centre, "spread": spread}
 
 
-def export(path: Path, operator: Path, selector: dict[str, Tensor], header: dict):
+def export(path: Path, operator: Path, selector: dict[str, Tensor], header: dict) -> None:
     """The operator's weights file with a `Selector` beside the network, float16."""
     network, known = build_network(operator)
     save_weights(

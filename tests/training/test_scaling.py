@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from training import describe
-from training.corruption import OBSERVERS
-from training.evaluate import development_cases, known_field
-from training.fields import Fields, Ridge
-from training.generation import Systems
+from training.evaluate import development_systems, known_field
 from training.preset import read_preset
 from training.scaling import __main__ as scaling
+from training.scaling.tables import end_points, extrapolation
+from training.systems.corruption import OBSERVERS
+from training.systems.fields import Fields, Ridge
+from training.systems.generation import Systems
 
 DESIGNS = """
 [tiny]
@@ -41,8 +42,8 @@ def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "preset.toml").write_text(PRESET)
     (tmp_path / "designs.toml").write_text(DESIGNS.format(preset=tmp_path / "preset.toml"))
     monkeypatch.setattr(scaling, "FOLDER", tmp_path)
-    monkeypatch.setattr(scaling, "development_cases", lambda: islice(development_cases(), 2))
-    monkeypatch.setattr(scaling, "PRIORS", ())
+    monkeypatch.setattr(scaling, "development_systems", lambda: islice(development_systems(), 2))
+    monkeypatch.setattr(scaling, "HELD_OUT_PRIORS", ())
     return tmp_path
 
 
@@ -77,7 +78,7 @@ def test_the_study_fills_its_tables_and_makes_nothing_twice(
     assert {len(row["version"]) for row in table} == {8}
     assert {row["minutes"] for row in rows(out / "curves.csv")} == {"0.005", "0.01"}
     (line,) = rows(out / "extrapolation.csv")
-    errors = {minutes: e for minutes, (e, _) in scaling.end_points(table)["tiny", "one pass"].items()}
+    errors = {minutes: e for minutes, (e, _) in end_points(table)["tiny", "one pass"].items()}
     assert float(line["exponent"]) == pytest.approx(
         np.log(errors[0.005] / errors[0.01]) / np.log(2), rel=1e-3
     )
@@ -101,7 +102,7 @@ def test_a_power_law_is_found_and_continued() -> None:
         ("a", "b"): {m: (0.8 * m**-0.3, 50.0) for m in (5.0, 15.0, 45.0)},
         ("c", "d"): {15.0: (0.5, 1.0)},
     }
-    (line,) = scaling.extrapolation(points)
+    (line,) = extrapolation(points)
     assert (line["exponent"], line["error at 180 min"]) == ("0.3", f"{0.8 * 180**-0.3:.4g}")
     assert float(line["misfit"]) < 1e-12
 

@@ -9,11 +9,20 @@ import torch
 from scipy.integrate import solve_ivp
 
 from fim_dynsys.fields.terms import Dictionary
-from training import chaos, generation, prior
-from training.chaos import ChaoticPrior, chaotic
-from training.families import LinearPrior, OscillatorPrior, PotentialPrior, SmoothPrior, TermsPrior, reframed
-from training.fields import FUNCTIONS, Fields, exponents, rates
-from training.generation import (
+from training.preset import read_preset
+from training.source import Stream, held_out
+from training.systems import chaos, generation, priors
+from training.systems.chaos import ChaoticPrior, chaotic
+from training.systems.families import (
+    LinearPrior,
+    OscillatorPrior,
+    PotentialPrior,
+    SmoothPrior,
+    TermsPrior,
+    reframed,
+)
+from training.systems.fields import FUNCTIONS, Fields, exponents, rates
+from training.systems.generation import (
     BOUND,
     EULER_STEPS,
     N_SAMPLES,
@@ -27,9 +36,8 @@ from training.generation import (
     integrate,
     spacing,
 )
-from training.preset import read_preset
-from training.prior import PolynomialPrior, components, exists, names, single
-from training.source import Stream, held_out
+from training.systems.polynomials import PolynomialPrior
+from training.systems.priors import components, exists, names, single
 
 FAMILIES = [n for n in names() if exists(n, 2) and components(n, 2, 10) == [(n, 10)]]
 
@@ -127,7 +135,7 @@ def test_wrong_names_families_and_keys_are_refused(monkeypatch: pytest.MonkeyPat
     with pytest.raises(ValueError, match="no systems of dimension 1"):
         components("oscillator", 1, 5)
     listed = {"a": {"family": "polinomial"}, "b": {"family": "linear", "decade": 2}}
-    monkeypatch.setattr(prior, "_listed", lambda: listed)
+    monkeypatch.setattr(priors, "_listed", lambda: listed)
     with pytest.raises(ValueError, match=r"'a' to have a family among .* got 'polinomial'"):
         single("a")
     with pytest.raises(ValueError, match=r"'b' has unknown keys \['decade'\]"):
@@ -417,6 +425,6 @@ def test_units_of_chaotic_flows_are_their_size_and_pace() -> None:
 
 def test_a_search_without_success_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chaos, "_ROUNDS", 1)
-    monkeypatch.setattr(chaos, "_CANDIDATES", 50)
+    monkeypatch.setattr(chaos, "_DRAWN", 50)
     with pytest.raises(RuntimeError, match="expected 3 chaotic flows in 2 dimensions, found 0 among 50"):
         ChaoticPrior(terms=(2, 3)).fields(3, 2, seeded())

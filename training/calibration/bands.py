@@ -4,7 +4,6 @@ import numpy as np
 
 from fim_dynsys.metrics import coverage, interval_score
 
-PLACES = ("own path", "other paths", "box")
 QUANTILES = {50: 0.674490, 90: 1.644854}  # of the normal distribution, on both sides
 _MARGIN = 0.1  # of the box, on each side
 

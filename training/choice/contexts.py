@@ -7,7 +7,9 @@ stay bounded and move.
 """
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -19,14 +21,16 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary, Kind
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.simulation.solution import simulate
-from training.fields import MAX_DEGREE
-from training.prior import single
+from training.systems.fields import MAX_DEGREE
+from training.systems.generation import BOUND
+from training.systems.priors import single
+
+Key = TypeVar("Key", str, int)
 
 FUNCTIONS = "functions"
 """The prior of this module, of function terms in our own dictionary."""
 
-BOUND = 100.0
-N_TRAJECTORIES = 3
+N_PATHS = 3
 N_LABELS = 200
 _STEP = 0.02
 _MAX_STEPS = 300
@@ -60,7 +64,7 @@ class KnownContext:
     paths: np.ndarray
 
 
-def draw(prior, dim, rng):
+def draw(prior: str, dim: int, rng: np.random.Generator) -> KnownContext:
     """One context of a system of `prior`, a single name of `priors.toml` or "functions".
 
     Reproducible from `rng`. A prior that has no systems of the dimension is a ValueError.
@@ -82,12 +86,17 @@ def draw(prior, dim, rng):
             return KnownContext(prior, field, t, x, fine, paths)
 
 
-def smallest_dim(prior):
+def one_of(shares: Mapping[Key, float], rng: np.random.Generator) -> Key:
+    """A key, drawn with its share."""
+    return list(shares)[int(rng.choice(len(shares), p=list(shares.values())))]
+
+
+def smallest_dim(prior: str) -> int:
     """Smallest number of states that systems of a prior have."""
     return 1 if prior == FUNCTIONS else single(prior).smallest_dim
 
 
-def _integrated(field, starts, t, bound):
+def _integrated(field: VectorField, starts: np.ndarray, t: np.ndarray, bound: float) -> np.ndarray:
     """Paths (K, n, d) from starts (K, d); not finite from where they are out of bounds."""
     if isinstance(field, DictionaryField):
         times = np.tile(t, (len(starts), 1))
@@ -97,28 +106,28 @@ def _integrated(field, starts, t, bound):
         return simulate(field, starts, t, rtol=1e-6, escape=bound, max_steps=_MAX_STEPS).x
 
 
-def _moves(paths):
+def _moves(paths: np.ndarray) -> bool:
     size = np.sqrt(np.mean(paths**2, axis=(0, 1)))
     return bool((np.std(paths, axis=1) > _LEAST_MOTION * size).any(axis=1).all())
 
 
-def _system(prior, dim, rng):
+def _system(prior: str, dim: int, rng: np.random.Generator) -> tuple[VectorField, np.ndarray]:
     """A field and initial states (3, d)."""
     if prior == FUNCTIONS:
-        starts = rng.normal(size=(N_TRAJECTORIES, dim))
+        starts = rng.normal(size=(N_PATHS, dim))
         return DictionaryField(*_functions(dim, rng)), np.abs(starts) if rng.random() < 0.5 else starts
     known, generator = single(prior), torch.Generator().manual_seed(int(rng.integers(2**62)))
     if dim < smallest_dim(prior):
         raise ValueError(f"draw: expected at least {smallest_dim(prior)} states for {prior!r}, got {dim}.")
-    fields = known.fields(1, dim, generator)
-    starts = known.starts(1, N_TRAJECTORIES, dim, generator)[0].double().numpy()
-    if fields.ridge is None:
-        coefficients = fields.coefficients[0].double().numpy()
+    drawn = known.fields(1, dim, generator)
+    starts = known.starts(1, N_PATHS, dim, generator)[0].double().numpy()
+    if drawn.ridge is None:
+        coefficients = drawn.coefficients[0].double().numpy()
         return DictionaryField(Dictionary.polynomial(dim, MAX_DEGREE), coefficients), starts
-    return CallableField(lambda x: fields(torch.tensor(x)[None])[0].numpy(), dim), starts
+    return CallableField(lambda x: drawn(torch.tensor(x)[None])[0].numpy(), dim), starts
 
 
-def _functions(dim, rng):
+def _functions(dim: int, rng: np.random.Generator) -> tuple[Dictionary, np.ndarray]:
     """One to three monomials of degree <= 2 and at most two function terms in each equation."""
     monomials = Dictionary.polynomial(dim, 2)
     count = rng.integers(1, 4)
@@ -137,7 +146,7 @@ def _functions(dim, rng):
     return dictionary, values * rng.uniform(0.3, 2.0)
 
 
-def _corrupted(t, clean, rng):
+def _corrupted(t: np.ndarray, clean: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Multiplicative (sometimes additive) noise, at times none or an integrator's, and samples left out."""
     kind = rng.choice(["none", "small", "noisy"], p=[0.15, 0.1, 0.75])
     sigma = {

@@ -18,8 +18,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from training.fields import Columns, Fields, Ridge, rates
-from training.prior import PRIORS, components, single
+from training.systems.fields import Columns, Fields, Ridge, rates
+from training.systems.priors import components, single
 
 N_TRAJECTORIES = 9
 N_SAMPLES = 200
@@ -30,7 +30,8 @@ BOUND = 100.0
 TOLERANCE = 1e-4
 STILL = 1e-3  # a trajectory with a smaller standard deviation teaches nothing
 _CHECK_EVERY = 5  # samples between removals of rejected systems
-_CANDIDATES = 8000  # drawn at once; fewer where few systems are wanted
+_DRAWN = 8000  # at once; fewer where few systems are wanted
+_CONSTANT = ("paper", "sparse")  # priors that never change: their pools are named without parameters
 
 
 @dataclass(frozen=True)
@@ -256,12 +257,12 @@ def _generate_single(
     generator = torch.Generator(device).manual_seed(seed)
     sampler = single(name)
     parts, found = [], 0
-    size = min(_CANDIDATES, 8 * n)
+    size = min(_DRAWN, 8 * n)
     while found < n:
-        candidates = sampler.fields(size, dim, generator)
+        fields = sampler.fields(size, dim, generator)
         start = sampler.starts(size, N_TRAJECTORIES, dim, generator)
-        states, alive = settings.run(candidates, start, sampler.integration, compact=True)
-        parts.append(Systems(candidates[alive], states))
+        states, alive = settings.run(fields, start, sampler.integration, compact=True)
+        parts.append(Systems(fields[alive], states))
         found += len(alive)
     return Systems.join(parts)[:n]
 
@@ -270,14 +271,14 @@ def generate_fixed(
     name: str,
     dim: int,
     n: int,
-    candidates: int,
+    drawn: int,
     seed: int,
     device: torch.device,
     settings: Integration = Integration(),
 ) -> tuple[Systems, Tensor]:
     """n moving systems of a prior that is no mixture, without waiting for the device.
 
-    So many candidates are drawn that enough are accepted almost surely; if not, accepted ones are repeated.
+    Enough should be drawn that n are accepted almost surely; if not, accepted ones are repeated.
     The host waits where constants are copied to the device, at the first call, and for `chaotic` flows, which
     are found by trying.
 
@@ -290,8 +291,8 @@ def generate_fixed(
     """
     generator = torch.Generator(device).manual_seed(seed)
     sampler = single(name)
-    fields = sampler.fields(candidates, dim, generator)
-    start = sampler.starts(candidates, N_TRAJECTORIES, dim, generator)
+    fields = sampler.fields(drawn, dim, generator)
+    start = sampler.starts(drawn, N_TRAJECTORIES, dim, generator)
     states, good = settings.run(fields, start, sampler.integration, compact=False)
     good = good & Systems(fields, states).moving()
     found = good.sum()
@@ -304,9 +305,9 @@ def cached(
     folder: Path, prior: str, dim: int, n: int, seed: int, settings: Integration = Integration()
 ) -> Systems:
     """`generate` kept in a file of `folder`, named by a hash of everything that determines it."""
-    grid = (N_TRAJECTORIES, N_SAMPLES, SAMPLING_STEP, EULER_STEPS, BOUND, _CANDIDATES)
+    grid = (N_TRAJECTORIES, N_SAMPLES, SAMPLING_STEP, EULER_STEPS, BOUND, _DRAWN)
     recipe: tuple = (prior, dim, n, seed, *grid)
-    if prior not in PRIORS:  # those two never change
+    if prior not in _CONSTANT:
         drawn = tuple((single(name), count) for name, count in components(prior, dim, n))
         recipe += drawn, TOLERANCE, PAIR_STEPS
     if settings != Integration():

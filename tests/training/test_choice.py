@@ -15,11 +15,19 @@ from fim_dynsys.regression.observed import observe
 from fim_dynsys.search.features import N_FEATURES
 from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES
 from fim_dynsys.search.selector import CLIP
-from training import selection
-from training.contexts import draw
-from training.evaluate import SETTINGS, development_cases
-from training.ranker import Data, Ranker, export, read_shards, report, selector_tensors, some, train, utility
-from training.selection import PRIORS, label, make_shard, operator_candidates, portfolio_candidates
+from training.choice import shards
+from training.choice.contexts import draw
+from training.choice.labels import label, operator_candidates, portfolio_candidates
+from training.choice.ranker import Ranker, export, report, selector_tensors, train, utility
+from training.choice.shards import (
+    SHARES,
+    LabelledContexts,
+    make_development,
+    make_shard,
+    read_contexts,
+    read_shards,
+)
+from training.evaluate import SETTINGS, development_systems
 
 
 @pytest.mark.parametrize("prior", ["paper", "sparse", "functions", "rational"])
@@ -60,7 +68,7 @@ def random_data(n=300, seed=0):
     best = features[..., 0].masked_fill(~mask, -9.0).argmax(-1)
     labels[torch.arange(n), best, :2] = 1.0
     labels[..., 2:] = 1.0
-    return Data(features, labels, mask, torch.zeros(n, 2))
+    return LabelledContexts(features, labels, mask, torch.zeros(n, 2))
 
 
 def test_training_finds_the_feature_that_tells():
@@ -74,17 +82,6 @@ def test_training_finds_the_feature_that_tells():
     assert result["oracle"]["reconstruction"] == 100.0
     assert untrained < 60.0 < 80.0 < result["selector"]["reconstruction"]
     assert utility(data.labels).max() == pytest.approx(2.0 + 0.25 * (1 / 6 + 1 / 3))
-
-
-def test_some_contexts_are_drawn_without_repeats():
-    number = torch.arange(20.0)
-    every = Data(number.view(20, 1, 1), torch.zeros(20, 1, 4), torch.ones(20, 1, dtype=bool), number)
-    drawn = some(every, 12, 3)
-    assert len(set(drawn.origin.tolist())) == 12 and torch.equal(drawn.features[:, 0, 0], drawn.origin)
-    assert torch.equal(some(every, 12, 3).origin, drawn.origin)
-    assert not torch.equal(some(every, 12, 4).origin, drawn.origin)
-    with pytest.raises(ValueError, match="--take: expected 1 to 20 contexts"):
-        some(every, 21, 3)
 
 
 def test_exported_networks_rank_as_in_training(tmp_path):
@@ -115,7 +112,7 @@ def test_shards_hold_what_inference_sees(name, tmp_path):
     if name == "fim-ode":
         candidates = operator_candidates(fim_dynsys.load("fim-ode", refine=False))
     for number in range(2):
-        make_shard(tmp_path / f"shard-0000{number}.npz", [0, 0], PRIORS[name], candidates, size=2)
+        make_shard(tmp_path / f"shard-0000{number}.npz", [0, 0], SHARES[name], candidates, size=2)
     data = read_shards([tmp_path])
     width = N_CHOICE_FEATURES if name == "fim-ode" else N_PORTFOLIO_FEATURES
     assert data.features.shape[0] == 4 and data.features.shape[2] == width
@@ -126,15 +123,15 @@ def test_shards_hold_what_inference_sees(name, tmp_path):
 
 
 def test_the_development_split_is_judged_by_setting(tmp_path, monkeypatch):
-    monkeypatch.setattr(selection, "development_cases", lambda: islice(development_cases(), 2))
+    monkeypatch.setattr(shards, "development_systems", lambda: islice(development_systems(), 2))
     seen = []
 
     def candidates(context, observed, rng):
         seen.append((context, observed))
         return np.zeros((3, N_FEATURES)), np.tile([1.0, 0.5, 0.1, 0.2], (3, 1))
 
-    selection.make_development(tmp_path / "development.npz", candidates)
-    data = selection.read_contexts([tmp_path / "development.npz"])
+    make_development(tmp_path / "development.npz", candidates)
+    data = read_contexts([tmp_path / "development.npz"])
     assert data.mask.shape == (2 * 2 * len(SETTINGS), 3)
     assert sorted(data.origin[:, 0].tolist()) == sorted(list(range(len(SETTINGS))) * 4)
     context, observed = seen[len(SETTINGS)]  # the other trajectory of the first system, without noise

@@ -11,7 +11,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from training.fields import CPU, Fields, Ridge, exponents, monomial_table
+from training.systems.fields import CPU, Fields, Ridge, exponents, monomial_table
 
 
 class Drawn:

@@ -5,8 +5,8 @@ import torch
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, AmortisedNetwork
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
-from training.corruption import Observation, WideObservation, observe
 from training.preset import read_preset
+from training.systems.corruption import Observation, WideObservation
 
 N = 600
 
@@ -37,13 +37,13 @@ def wide(**changes) -> WideObservation:
 
 def test_the_paper_s_observation_keeps_an_exact_count_in_order_under_multiplicative_noise() -> None:
     states = torch.ones(400, 3, 200, 2) * torch.tensor([1.0, 100.0])
-    context = observe(states, 0.1, Observation(clean_share=0.0, trajectory_counts=(2,)), seeded(5))
+    context = Observation(clean_share=0.0, trajectory_counts=(2,)).observe(states, 0.1, seeded(5))
     assert context.x.shape[:2] == (400, 2) and 100 <= context.x.shape[2] <= 200
     assert (context.t.diff(dim=-1) > 0).all()
     relative = (context.x / torch.tensor([1.0, 100.0]) - 1).std((1, 2))  # sigma ~ U(0, 0.06) per context
     assert float(relative.mean()) == pytest.approx(0.03, abs=0.003)
     assert float(relative.max()) < 0.07
-    clean = observe(states, 0.1, Observation(clean_share=1.0), seeded(5))
+    clean = Observation(clean_share=1.0).observe(states, 0.1, seeded(5))
     assert torch.equal(clean.x[..., 0], torch.ones_like(clean.x[..., 0]))
 
 
@@ -51,7 +51,7 @@ def test_the_paper_s_observation_keeps_an_exact_count_in_order_under_multiplicat
 def test_samples_are_in_order_where_they_were_taken_and_padding_comes_last(seed: int) -> None:
     everything = WideObservation(clean_share=1.0, missing_share=0.5)
     states = ramp(64)
-    context = observe(states, 1.0, everything, seeded(seed))
+    context = everything.observe(states, 1.0, seeded(seed))
     mask = context.mask
     assert not (mask[..., 1:] & ~mask[..., :-1]).any()
     steps = context.t.diff(dim=-1)[mask[..., 1:]]
@@ -65,7 +65,7 @@ def test_samples_are_in_order_where_they_were_taken_and_padding_comes_last(seed:
 
 
 def test_counts_of_samples_and_trajectories_are_spread_as_stated() -> None:
-    context = observe(ramp(800), 1.0, wide(trajectory_counts=(4,)), seeded(1))
+    context = wide(trajectory_counts=(4,)).observe(ramp(800), 1.0, seeded(1))
     used = context.mask.any(-1).sum(1)
     assert torch.bincount(used, minlength=5)[1:].tolist() == pytest.approx([200] * 4, abs=45)
     count = context.mask.sum(-1)[context.mask.any(-1)]
@@ -79,7 +79,7 @@ def test_counts_of_samples_and_trajectories_are_spread_as_stated() -> None:
 
 def test_even_times_are_even_and_uneven_ones_are_not() -> None:
     def unevenness(**changes: float) -> torch.Tensor:
-        context = observe(ramp(300), 1.0, wide(**changes), seeded(2))
+        context = wide(**changes).observe(ramp(300), 1.0, seeded(2))
         gaps = context.t.diff(dim=-1)
         valid = context.mask[..., 1:]
         mean = (gaps * valid).sum(-1) / valid.sum(-1)
@@ -92,7 +92,7 @@ def test_even_times_are_even_and_uneven_ones_are_not() -> None:
 
 
 def test_windows_show_parts_of_the_motion() -> None:
-    context = observe(ramp(2000), 1.0, wide(window_share=0.5, window_low=0.2), seeded(3))
+    context = wide(window_share=0.5, window_low=0.2).observe(ramp(2000), 1.0, seeded(3))
     last = context.mask.sum(-1) - 1
     span = (context.t.gather(2, last[..., None])[..., 0] - context.t[..., 0])[:, 0] / (N - 1)
     whole = span > 0.999
@@ -109,7 +109,7 @@ def test_noise_is_relative_to_the_state_the_spread_or_both(additive: float, both
     wave = 3 + 0.5 * torch.sign(torch.sin(0.31 * torch.arange(N)))
     settings = wide(clean_share=0.0, additive_share=additive, both_share=both, noise_high=0.15)
     states = wave[:, None].expand(1500, 2, N, 1)
-    context = observe(states, 1.0, settings, seeded(4))
+    context = settings.observe(states, 1.0, seeded(4))
     noise = (context.x[..., 0] - wave[context.t.long()])[context.mask]
     relative, spread = 3**2 + 0.5**2, 0.5**2
     expected = {(0.0, 0.0): relative, (1.0, 0.0): spread, (0.0, 1.0): relative + spread}[additive, both]
@@ -119,7 +119,7 @@ def test_noise_is_relative_to_the_state_the_spread_or_both(additive: float, both
 
 def test_missing_coordinates_take_their_samples_along() -> None:
     settings = wide(missing_share=1.0, missing_high=0.3)
-    context = observe(ramp(3000, d=3), 1.0, settings, seeded(5))
+    context = settings.observe(ramp(3000, d=3), 1.0, seeded(5))
     # on average a sample stays with the mean of (1 - p)^3 for p uniform up to 0.3
     kept = (1 - 0.7**4) / (4 * 0.3)
     assert float(context.mask.sum() / (3000 * 75)) == pytest.approx(kept, abs=0.01)
@@ -138,7 +138,7 @@ def test_operators_take_whatever_is_observed(kind: str) -> None:
     states = torch.stack([amplitude * torch.cos(t), amplitude * torch.sin(t)], -1).expand(8, 4, N, 2)
     for seed in range(4):
         settings = WideObservation(slots=(20, 100), missing_share=0.5)
-        context = observe(states, 10 / (N - 1), settings, seeded(seed))
+        context = settings.observe(states, 10 / (N - 1), seeded(seed))
         points = torch.randn(8, 5, 2, generator=seeded(9), dtype=torch.float64)
         encoding = network.encode(context.t, context.x, context.mask)
         field = network.decode(encoding, points)

@@ -8,8 +8,10 @@ from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.models.fim_ode.calibration import N_CONTEXT, N_TOKEN, Calibration, describe
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, read_header, read_part, shipped
 from tests.models.fim_ode.test_posterior import POINTS, observed
-from training import calibrate
-from training.bands import draw_points, typical_rate
+from training.calibration import __main__ as command
+from training.calibration import reader as posterior
+from training.calibration import shards
+from training.calibration.bands import draw_points, typical_rate
 
 
 def synthetic(n=200, d=2, m=4, seed=0):
@@ -21,7 +23,7 @@ def synthetic(n=200, d=2, m=4, seed=0):
         "context": context,
         "tokens": rng.normal(size=(n, d, m, N_TOKEN)),
         "information": np.zeros((n, d, m, m)),
-        "columns": rng.normal(size=(n, 3 * calibrate.N_POINTS, m)),
+        "columns": rng.normal(size=(n, 3 * shards.N_POINTS, m)),
         "typical": np.ones((n, d)),
     }
     size = np.linalg.norm(data["columns"], axis=2)[:, :, None] * deviation[:, None]
@@ -31,7 +33,7 @@ def synthetic(n=200, d=2, m=4, seed=0):
 
 def test_training_s_network_is_the_one_that_inference_reads():
     torch.manual_seed(1)
-    reader = calibrate.Reader().double()
+    reader = posterior.Reader().double()
     for buffer in reader.buffers():
         buffer.copy_(torch.rand(len(buffer)) + 0.5)
     field, evidence = observed()
@@ -52,9 +54,9 @@ def test_training_s_network_is_the_one_that_inference_reads():
 def test_known_deviations_are_found():
     data, deviation = synthetic()
     fresh, _ = synthetic(seed=1)
-    reader = calibrate.fit([data], steps=120)
-    factor = calibrate.last_factor(reader, data)
-    scores = calibrate.scores(reader, fresh, factor)
+    reader = posterior.fit([data], steps=120)
+    factor = posterior.last_factor(reader, data)
+    scores = posterior.scores(reader, fresh, factor)
     assert abs(scores["cover 90"] - 90) < 4
     assert scores["score 90"] < 0.7 * scores["constant 90"]
     with torch.no_grad():
@@ -63,15 +65,16 @@ def test_known_deviations_are_found():
 
 
 def test_command_writes_a_calibrated_file_and_resumes(tmp_path, monkeypatch):
-    monkeypatch.setattr(calibrate, "SHARD", 5)
-    monkeypatch.setattr(calibrate, "DIMS", (1,))
+    monkeypatch.setattr(command, "SHARD", 5)
+    monkeypatch.setattr(shards, "SHARD", 5)
+    monkeypatch.setattr(command, "DIMS", (1,))
     out = tmp_path / "calibrated.safetensors"
-    report = calibrate.calibrate(shipped("fim-ode"), out, tmp_path / "run", contexts=5, steps=3)
+    report = command.calibrate(shipped("fim-ode"), out, tmp_path / "run", contexts=5, steps=3)
     assert set(report) == {"1-D"}
     assert set(read_part(out, CALIBRATION)) >= {"factor", "data_1_weight", "term_3_bias"}
     assert read_header(out)["extra"]["calibration"]["held out"] == report
-    monkeypatch.setattr(calibrate, "make_shard", lambda *_: pytest.fail("made a shard again"))
-    assert calibrate.calibrate(shipped("fim-ode"), out, tmp_path / "run", contexts=5, steps=3) == report
+    monkeypatch.setattr(command, "make_shard", lambda *_: pytest.fail("made a shard again"))
+    assert command.calibrate(shipped("fim-ode"), out, tmp_path / "run", contexts=5, steps=3) == report
 
 
 def test_points_lie_where_they_are_said_to():

@@ -1,0 +1,1 @@
+"""Error bars of inferred fields, fitted on known systems."""

@@ -1,0 +1,1 @@
+"""The choice among candidate fields, learned from contexts of known systems."""

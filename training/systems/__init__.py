@@ -1,0 +1,1 @@
+"""Systems to learn from: priors, their integration, and what is observed."""
