@@ -116,7 +116,8 @@ class DictionaryField(VectorField):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
         """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
-        return cls(Dictionary(*(arrays.get(name) for name in ARRAYS)), arrays["coefficients"], **description)
+        terms = Dictionary(**{name: arrays[name] for name in ARRAYS if name in arrays})
+        return cls(terms, arrays["coefficients"], **description)
 
     def terms(self) -> list[list[str]]:
         """Names of the terms with a coefficient in each right-hand side, sorted, of states x0, x1, ..."""

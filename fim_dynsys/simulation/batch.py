@@ -197,7 +197,7 @@ class BatchedSolver:
             if not hit[k]:
                 s = self.s[k] + theta * h[k]
                 row = self.rows[k]
-                hit[k] = detector.note(row, times.at(s, [row])[0], event, state)
+                hit[k] = detector.note(row, times.at(s, [row])[0], int(event), state)
                 if hit[k]:
                     s_new[k], x_new[k] = s, state
         return hit

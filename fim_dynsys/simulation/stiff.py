@@ -128,6 +128,6 @@ class _Single:
         self.g = g_new
         for theta, event, state in sorted(found, key=lambda entry: entry[:2]):
             s = s_old + theta * step
-            if detector.note(self.row, self._time(s)[0], event, state):
+            if detector.note(self.row, self._time(s)[0], int(event), state):
                 return s, state
         return None

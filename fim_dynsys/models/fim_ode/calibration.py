@@ -81,6 +81,7 @@ class Description:
 
 def describe(field: DictionaryField, evidence: Evidence) -> Description:
     """The `Description` of a `DictionaryField` with a context."""
+    assert field.smoothed is not None
     dictionary, scales = field.dictionary, field.scales
     paths, rates, _ = field.smoothed
     path = np.concatenate(paths)
@@ -105,6 +106,7 @@ def _context(
     information: np.ndarray,
     searched: bool,
 ) -> np.ndarray:
+    assert field.context is not None
     (m, d), scales = field.coefficients.shape, field.scales
     samples = [(t[seen], x[seen]) for t, x in field.context.arrays() if (seen := ~np.isnan(x).any(1)).any()]
     noise = noise_law(samples).level / scales.length
