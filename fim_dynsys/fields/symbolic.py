@@ -5,9 +5,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pandas as pd
 
 from fim_dynsys.fields.base import StackedRates, VectorField
-from fim_dynsys.fields.dictionary import equation_text, safe_names
+from fim_dynsys.fields.dictionary import coefficient_table, safe_names
+from fim_dynsys.fields.equation_text import equation_text, refuse_errors
 from fim_dynsys.fields.expressions import (
     check_expression,
     compiled,
@@ -48,7 +50,7 @@ class SymbolicField(VectorField):
     Examples
     --------
     >>> pendulum = SymbolicField(["x1", "-g * sin(x0)"], {"g": 9.81})
-    >>> pendulum.equations(precision=2)
+    >>> pendulum.equations()
     [' 1.00 x1', '-9.81 sin(x0)']
     """
 
@@ -187,20 +189,34 @@ class SymbolicField(VectorField):
         """The terms of the expanded right-hand sides, without their numerical factors."""
         return list(self._terms[0])
 
-    def equations(self, precision: int = 3) -> list[str]:
+    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
         """Right-hand sides as text, in pysindy's style.
 
         Parameters
         ----------
         precision : int
-            Decimals of the coefficients.
+            Significant digits of the coefficients.
+        errors : bool
+            As of `DictionaryField.equations`; refused, for their standard errors are not known.
 
         Returns
         -------
         list of str
+
+        Raises
+        ------
+        ValueError
+            If errors are asked for.
         """
+        if errors:
+            refuse_errors(type(self).__name__)
         names, coefficients = self._terms
         return [equation_text(column, names, precision) for column in coefficients.T]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The coefficients as a table; see `DictionaryField.to_dataframe`. Standard errors are not known."""
+        names, coefficients = self._terms
+        return coefficient_table(self.state_names, names, coefficients, np.full(coefficients.shape, np.nan))
 
     @property
     def complexity(self) -> int:
