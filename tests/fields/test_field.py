@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from fim_dynsys.analyze.equilibria.points import fixed_points
+from fim_dynsys.distillation import distill
 from fim_dynsys.fields.affine import AffineField
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
@@ -156,6 +158,20 @@ def test_a_function_of_time_and_state_is_explained():
     x = np.array([[0.1, 0.2], [0.3, -0.4]])
     field = CallableField(lambda x: np.stack([pendulum(0.0, row) for row in x]), 2)
     np.testing.assert_array_equal(field(x), np.stack([x[:, 1], -np.sin(x[:, 0])], axis=1))
+
+
+def test_a_region_of_other_states_is_refused():
+    names = ["prey", "predator"]
+    box = Region({"predator": (0, 1), "prey": (2, 3)})
+    field = CallableField(oscillator, 2, state_names=names, region=box)
+    assert field.region == Region({"prey": (2, 3), "predator": (0, 1)})
+    for make in (
+        lambda region: CallableField(oscillator, 2, state_names=names, region=region),
+        lambda region: distill(field, region),
+        lambda region: fixed_points(field, region),
+    ):
+        with pytest.raises(ValueError, match=r"region of the states .*'predator'\], got one of \['wolf'\]"):
+            make(Region({"prey": (0, 1), "wolf": (0, 1)}))
 
 
 def test_a_function_of_another_shape_is_named():
