@@ -16,6 +16,8 @@ from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import FitInfo, Scales
+from fim_dynsys.fields.posterior import PosteriorField
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regions import Region
 from fim_dynsys.testing import check_field
 from fim_dynsys.trajectories import Trajectories
@@ -242,6 +244,25 @@ def test_support_is_high_near_the_data_and_low_elsewhere(circle):
     assert field.support(1.08 * on).min() > 0.5
     assert field.support(1.5 * on).max() < 0.01
     assert field.support(np.zeros((3, 4, 2))).shape == (3, 4)
+
+
+def test_a_posterior_supports_what_it_determines_inside_the_data(circle):
+    frame = CallableField(oscillator, 2, context=circle)
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.2], [1.6, 0.0], [30.0, 0.0], [np.nan, 0.0]])
+
+    def field(sd):
+        roots = np.zeros((2, 3, 3))
+        roots[:, 0, 0] = sd * frame.scales.speed
+        return PosteriorField(
+            Dictionary.polynomial(2, 1), [[0, 0], [0, -1], [1, 0]], roots, context=circle
+        ).support(points)
+
+    near = frame.support(points)
+    assert near[0] < 0.1
+    assert np.array_equal(field(100.0), near, equal_nan=True)
+    known = field(0.05)
+    assert (known[:3] == 1.0).all() and (known[3:5] < 0.5).all() and np.isnan(known[5])
+    assert field(0.1 * (1 + np.log(2)))[0] == pytest.approx(max(0.5, near[0]), rel=1e-6)
 
 
 def test_support_does_not_depend_on_units(circle, rng):
