@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from sympy import Expr, Symbol
 
 
+# A term that adds less than this share of the largest one is a rounding error of the fit, and not printed.
+_ROUNDING = 1e-10
+_POINTS = 256  # at which terms are compared
+
+
 class DictionaryField(VectorField):
     """A field ``f_i(x) = sum_m coefficients[m, i] * term_m(x)`` with exact derivatives and equations.
 
@@ -143,6 +148,9 @@ class DictionaryField(VectorField):
     def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
         """Right-hand sides as text, in pysindy's style.
 
+        Left out are terms that are rounding errors: below 1e-10 of the largest one at the observations, or in
+        the region.
+
         Parameters
         ----------
         precision : int
@@ -166,8 +174,23 @@ class DictionaryField(VectorField):
             refuse_errors(type(self).__name__)
         return [
             equation_text(column, names, precision, None if given is None else given[:, i])
-            for i, column in enumerate(self.coefficients.T)
+            for i, column in enumerate(self._beyond_rounding().T)
         ]
+
+    def _beyond_rounding(self) -> np.ndarray:
+        """The coefficients (m, d), zero where a term is a rounding error; all where nothing is known of x."""
+        if self.context is not None:
+            x = self.context.x.reshape(-1, self.dim)
+            x = x[np.isfinite(x).all(axis=1)]
+            x = x[:: -(-len(x) // _POINTS) or 1]
+        else:
+            x = np.empty((0, self.dim)) if self.region is None else self.region.sobol(_POINTS)
+        if not len(x):
+            return self.coefficients
+        with np.errstate(all="ignore"):
+            columns = np.nan_to_num(np.abs(self.dictionary.evaluate(x)), posinf=0.0)
+        size = columns.max(axis=0)[:, None] * np.abs(self.coefficients)
+        return np.where(size > _ROUNDING * size.max(axis=0), self.coefficients, 0.0)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The coefficients that are not zero as a table.

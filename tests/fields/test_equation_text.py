@@ -11,6 +11,7 @@ from fim_dynsys.fields.expressions import compiled, parse
 from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.fields.terms import Dictionary, Kind
+from fim_dynsys.regions import Region
 
 RNG = np.random.default_rng(5)
 TERM = re.compile(r"\s*(?P<number>-?[\d.]+(?:e[+-]\d+)?) (?P<name>.+)")
@@ -91,6 +92,16 @@ def test_printed_equations_evaluate_to_the_field(scale, time_unit, precision):
         # half a unit of the last digit, and six digits inside functions
         bound = (5.0 * 10.0**-precision + 1e-4) * size
         assert (np.abs(printed - values) <= bound).all()
+
+
+def test_rounding_errors_of_a_fit_are_not_printed():
+    terms = Dictionary.polynomial(1, 2)
+    coefficients = np.array([[3e-26], [-1e-3], [2e5]])
+    box = Region([0.0], [1e-9])
+    assert DictionaryField(terms, coefficients, region=box).equations() == ["-0.00100 x0 +  200000 x0^2"]
+    assert len(DictionaryField(terms, coefficients).equations()[0].split(" + ")) == 3
+    small = DictionaryField(terms, [[1e-14], [-1e-3], [0.0]], region=box)
+    assert small.equations() == [" 1.00e-14 1 + -0.00100 x0"]  # a hundredth of the other
 
 
 @pytest.mark.parametrize("unit", [1.0, 3e-9, 1e7])

@@ -199,8 +199,8 @@ def test_score_leaves_missing_observations_out(fitted, damped):
 
 
 def test_print_as_pysindy_does(fitted, capsys):
-    fitted.print(precision=1)
-    assert capsys.readouterr().out == "(u)' = -0.1 u +  2.0 v\n(v)' = -2.0 u + -0.1 v\n"
+    fitted.print(precision=2)
+    assert capsys.readouterr().out == "(u)' = -0.10 u +  2.0 v\n(v)' = -2.0 u + -0.10 v\n"
     fitted.print(["du", "dv"], end=";")
     assert capsys.readouterr().out.startswith("du = -0.100 u")
 
