@@ -44,7 +44,7 @@ class Distillation:
     region: Region
 
     def equations(self, precision: int = 3) -> list[str]:
-        """Right-hand sides in pysindy's notation, with `precision` decimals."""
+        """Right-hand sides in pysindy's notation, with `precision` significant digits."""
         return self.field.equations(precision)
 
     def __repr__(self) -> str:

@@ -5,17 +5,31 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pandas as pd
 
 from fim_dynsys.fields.base import StackedRates, VectorField
-from fim_dynsys.fields.dictionary import equation_text, safe_names
-from fim_dynsys.fields.expressions import check_expression, compiled, parse, slope
+from fim_dynsys.fields.dictionary import coefficient_table, safe_names
+from fim_dynsys.fields.equation_text import equation_text, refuse_errors
+from fim_dynsys.fields.expressions import (
+    check_expression,
+    compiled,
+    expanded_size,
+    is_derivable,
+    parse,
+    slope,
+)
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
 
 
+_MOST_TERMS = 1000  # of a sum that is multiplied out
+
+
 class SymbolicField(VectorField):
     """A field whose components are expressions in the states, with exact derivatives of any order.
+
+    Derivatives that would be too large to write down are differenced, as those of any field.
 
     Parameters
     ----------
@@ -36,7 +50,7 @@ class SymbolicField(VectorField):
     Examples
     --------
     >>> pendulum = SymbolicField(["x1", "-g * sin(x0)"], {"g": 9.81})
-    >>> pendulum.equations(precision=2)
+    >>> pendulum.equations()
     [' 1.00 x1', '-9.81 sin(x0)']
     """
 
@@ -109,7 +123,9 @@ class SymbolicField(VectorField):
         return tuple(sympy.Symbol(f"direction {k} {i}", real=True) for i in range(self.dim))
 
     @cached_property
-    def _jacobian_entries(self) -> "tuple[Expr, ...]":
+    def _jacobian_entries(self) -> "tuple[Expr, ...] | None":
+        if not all(map(is_derivable, self._numeric)):
+            return None
         return tuple(slope(f, s) for f in self._numeric for s in self._symbols)
 
     def _rhs(self, x: np.ndarray) -> np.ndarray:
@@ -118,6 +134,8 @@ class SymbolicField(VectorField):
     def _jac(self, x: np.ndarray) -> np.ndarray:
         if not len(x):
             return np.zeros((0, self.dim, self.dim))
+        if self._jacobian_entries is None:
+            return super()._jac(x)
         return self._evaluate(self._jacobian_entries, x).T.reshape(len(x), self.dim, self.dim)
 
     def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
@@ -125,6 +143,8 @@ class SymbolicField(VectorField):
             return np.zeros_like(x)
         derivatives = self._numeric
         for k in range(len(directions)):
+            if not all(map(is_derivable, derivatives)):
+                return super()._directional(x, directions)
             along = self._direction(k)
             derivatives = tuple(
                 sum(v * slope(f, s) for v, s in zip(along, self._symbols, strict=True)) for f in derivatives
@@ -151,7 +171,8 @@ class SymbolicField(VectorField):
 
         rows: dict[Expr, np.ndarray] = {}
         for i, expression in enumerate(self._numeric):
-            for part in sympy.Add.make_args(sympy.expand(expression)):
+            short = expanded_size(expression) <= _MOST_TERMS
+            for part in sympy.Add.make_args(sympy.expand(expression) if short else expression):
                 factor, rest = part.as_coeff_Mul()
                 rows.setdefault(rest, np.zeros(self.dim))[i] += float(factor)
         ordered = sorted(rows, key=sympy.default_sort_key)
@@ -168,20 +189,34 @@ class SymbolicField(VectorField):
         """The terms of the expanded right-hand sides, without their numerical factors."""
         return list(self._terms[0])
 
-    def equations(self, precision: int = 3) -> list[str]:
+    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
         """Right-hand sides as text, in pysindy's style.
 
         Parameters
         ----------
         precision : int
-            Decimals of the coefficients.
+            Significant digits of the coefficients.
+        errors : bool
+            As of `DictionaryField.equations`; refused, for their standard errors are not known.
 
         Returns
         -------
         list of str
+
+        Raises
+        ------
+        ValueError
+            If errors are asked for.
         """
+        if errors:
+            refuse_errors(type(self).__name__)
         names, coefficients = self._terms
         return [equation_text(column, names, precision) for column in coefficients.T]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The coefficients as a table; see `DictionaryField.to_dataframe`. Standard errors are not known."""
+        names, coefficients = self._terms
+        return coefficient_table(self.state_names, names, coefficients, np.full(coefficients.shape, np.nan))
 
     @property
     def complexity(self) -> int:
