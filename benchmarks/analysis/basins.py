@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from benchmarks.analysis.parts import Figure, Part
 from benchmarks.harness.rows import ModelRow, View
+from benchmarks.parts import Figure, Part
 from fim_dynsys import CallableField, simulate, systems
 from fim_dynsys.analyze import BasinLabel, basins
 from fim_dynsys.analyze.phase_space.basin import Basins

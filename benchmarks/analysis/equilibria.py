@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.analysis.cubics import BOX, lines_cubic, random_cubic
-from benchmarks.analysis.parts import Figure, Part, best_seconds
 from benchmarks.development.problems import problems
 from benchmarks.harness.rows import ModelRow, View
 from benchmarks.harness.trials import Trial, observe
+from benchmarks.parts import Figure, Part, best_seconds
 from fim_dynsys import systems
 from fim_dynsys.analyze import IndexCheck, fixed_points
 
