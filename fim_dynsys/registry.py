@@ -82,7 +82,7 @@ _BUILT_IN = {
         ),
         ModelSpec(
             name="auto",
-            summary="a wider search: operator, sparse regression, functions and local search, chosen on the data",
+            summary="a wider search: operator, regression, functions, local search; chosen on the data",
             factory="fim_dynsys.models.auto:Auto",
         ),
     )

@@ -68,7 +68,7 @@ def figures(page):
 @pytest.mark.parametrize("page", MEASURED)
 def test_figures_are_those_of_the_tables(page):
     absent = [piece for piece in measured(page) if not spans(page, piece)]
-    assert absent == [], f"{page} should say, by the committed tables"
+    assert not absent, "\n".join([f"by the committed tables, {page} should say", *absent])
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -79,11 +79,11 @@ def test_every_figure_has_a_source(page):
     known = [span for piece in [*measured(page), *plain] for span in spans(page, piece)]
     found = text(page)
     unknown = [
-        (found.count("\n", 0, start) + 1, " ".join(found[max(start - 40, 0) : end + 30].split()))
+        f"{found.count(chr(10), 0, start) + 1}: " + " ".join(found[max(start - 40, 0) : end + 30].split())
         for start, end in figures(page)
         if not any(low <= start and end <= high for low, high in known)
     ]
-    assert unknown == []
+    assert not unknown, "\n".join([f"no source in tests/figures.py, {page}", *unknown])
 
 
 def test_a_claim_is_noticed():
