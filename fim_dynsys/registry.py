@@ -82,7 +82,7 @@ _BUILT_IN = {
         ),
         ModelSpec(
             name="auto",
-            summary="the strongest answer: operator, sparse regression and local search, chosen on the data",
+            summary="a wider search: operator, regression, functions, local search; chosen on the data",
             factory="fim_dynsys.models.auto:Auto",
         ),
     )

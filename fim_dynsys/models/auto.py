@@ -79,7 +79,7 @@ class Auto(VectorFieldModel):
     Parameters
     ----------
     budget : {"full", "fast"}
-        Amount of search; fast takes a third of the time.
+        Amount of search; fast takes less than half of the time.
     seed : int
         Of the random parts of the search.
     """
