@@ -348,7 +348,7 @@ def one_inference(name: str, dim: int, n: int, groups: int) -> None:
 
 
 def _record(dim: int, n: int, groups: int) -> Trajectories:
-    """Samples of a logistic, a Van der Pol or a Lorenz system with 5 % noise, trajectories of equal length."""
+    """Samples of a logistic, a Van der Pol or a Lorenz system with 5 % noise, in equal trajectories."""
     name = {1: "logistic", 2: "van_der_pol", 3: "lorenz"}[dim]
     system = fim_dynsys.systems.get(name)
     rng = np.random.default_rng(SEED)
