@@ -20,6 +20,7 @@ from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.compiled import regression, smoothed
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
+from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.trajectories import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
@@ -219,12 +220,15 @@ class _Answer(NamedTuple):
 def _answers(operator: OwnOperator, complete: Sequence[Trajectories]) -> list[_Answer]:
     """What our operator says of contexts of one dimension; scaled by powers of two on the way.
 
+    Contexts of more than 20,000 samples are thinned as `fim_dynsys.regression.thinning.thin` does.
+
     Raises
     ------
     ValueError
         Where those are not ordinary floating-point numbers.
     """
     dim = complete[0].dim
+    complete = [thinned(context) for context in complete]
     units = [power_units(context) for context in complete]
     t, x, mask = padded_batch(complete, units, dim, next(operator.network.parameters()).device)
     spans = t.amax((1, 2))
