@@ -77,6 +77,31 @@ class DrawnPoints:
             found.append({kind: share / total for kind, share in ordered})
         return tuple(found)
 
+    def margins(
+        self, x: np.ndarray, eigenvalues: np.ndarray, level: float = 0.9
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Half widths of intervals round the field's own points that hold the truth with a probability.
+
+        Parameters
+        ----------
+        x : ndarray (n, d)
+            Positions in the field itself.
+        eigenvalues : ndarray (n, d) of complex
+            Eigenvalues there.
+        level : float
+            The probability.
+
+        Returns
+        -------
+        positions : ndarray (n, d)
+            Of x; NaN where fewer than two draws have the point.
+        eigenvalues : ndarray (n, d) of complex
+            Of real and imaginary parts, as real and imaginary parts.
+        """
+        off, turned = self.x - x[:, None], self.eigenvalues - eigenvalues[:, None]
+        real, imaginary = self._quantile(turned.real, level), self._quantile(turned.imag, level)
+        return self._quantile(off, level), real + 1j * imaginary
+
     def undecided(self, eigenvalues: np.ndarray) -> np.ndarray:
         """Whether too few draws have as many unstable directions as the field itself, (n,) of bool."""
         same = (self.eigenvalues.real > 0).sum(axis=2) == (eigenvalues.real > 0).sum(axis=1)[:, None]
@@ -96,6 +121,17 @@ class DrawnPoints:
         mean = (weight * known).sum(axis=1, keepdims=True)
         variance = (weight * (known - mean) ** 2).sum(axis=1)
         return np.where(present.sum(axis=1)[:, None] >= _FEWEST, np.sqrt(variance), np.nan)
+
+    def _quantile(self, values: np.ndarray, level: float) -> np.ndarray:
+        """Weighted quantile of the moduli over the draws, (n, d)."""
+        size = np.where(np.isfinite(values), np.abs(values), np.inf)
+        order = np.argsort(size, axis=1)
+        weight = np.where(self._present, self.weights, 0.0)
+        ranked = np.take_along_axis(np.broadcast_to(weight[:, :, None], size.shape), order, axis=1)
+        total = np.cumsum(ranked, axis=1)
+        place = np.argmax(total >= level * total[:, -1:], axis=1)
+        found = np.take_along_axis(size, np.take_along_axis(order, place[:, None], axis=1), axis=1)[:, 0]
+        return np.where(self._present.sum(axis=1)[:, None] >= _FEWEST, found, np.nan)
 
     def without(self, left_out: ArrayLike) -> "DrawnPoints":
         """The same, where some points (n,) of bool are in no draw: members of a continuum are not matched."""

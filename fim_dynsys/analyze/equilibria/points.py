@@ -120,6 +120,33 @@ class FixedPoints(Result):
         """Those of the eigenvalues' real and imaginary parts, as real and imaginary parts, (n, d)."""
         return None if self.draws is None else self.draws.eigenvalue_errors
 
+    def margins(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Half widths of intervals that hold position and eigenvalues with a probability.
+
+        Parameters
+        ----------
+        level : float
+            The probability.
+
+        Returns
+        -------
+        positions : ndarray (n, d)
+            Round `x`; NaN where fewer than two draws have the point.
+        eigenvalues : ndarray (n, d) of complex
+            Of the eigenvalues' real and imaginary parts, as real and imaginary parts.
+
+        Raises
+        ------
+        ValueError
+            For points without draws.
+        """
+        if self.draws is None:
+            raise ValueError(
+                "FixedPoints.margins: expected points of a field with a posterior, got none; pass "
+                "draws=model.ensemble(64) to fixed_points."
+            )
+        return self.draws.margins(self.x, self.eigenvalues, level)
+
     @property
     def existence(self) -> np.ndarray | None:
         """Share of the draws in which each point exists, (n,)."""
