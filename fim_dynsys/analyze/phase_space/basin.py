@@ -288,7 +288,7 @@ class _Run:
     def _find_attractors(self) -> float:
         """Set traps for the stable fixed points and cycles; returns the longest period."""
         field, region = self.field.inner, self.region
-        points = fixed_points(field, region)
+        points = fixed_points(field, region, draws=0)
         cycles = search_cycles(field, region, _CYCLE_SEEDS, _CYCLE_BUDGET, closest_in_space=_CYCLE_GAP)
         self.field.points += points.effort.points + cycles.effort.points
         roots = points.x[points.is_root]

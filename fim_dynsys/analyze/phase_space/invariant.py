@@ -255,8 +255,10 @@ def _launches(field: VectorField, found: FixedPoints) -> tuple[list[_Launch], in
     """The starts of all branches, and how many manifolds are no curves."""
     launches: list[_Launch] = []
     skipped = 0
-    saddles = [i for i, kind in enumerate(found.kind) if kind in (Kind.SADDLE, Kind.SADDLE_FOCUS)]
-    for i in saddles:
+    hyperbolic = (Kind.SADDLE, Kind.SADDLE_FOCUS, Kind.INDETERMINATE)
+    signs = np.sign(found.eigenvalues.real)
+    mixed = (signs.min(axis=1, initial=1) < 0) & (signs.max(axis=1, initial=-1) > 0)
+    for i in (i for i, kind in enumerate(found.kind) if mixed[i] and kind in hyperbolic):
         values, vectors = np.linalg.eig(field.jacobian(found.x[i]))
         for stable in (True, False):
             own = np.flatnonzero((values.real < 0) == stable)
