@@ -1,20 +1,26 @@
 """Tables, xarray objects and files: into plain arrays and out again."""
 
+import io
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pandas as pd
 import xarray as xr
+
+from fim_dynsys.writing import replace_file
 
 _SUFFIXES = {".csv": "csv", ".nc": "netcdf", ".nc4": "netcdf", ".netcdf": "netcdf"}
 _CSV_MARK = "# fim-dynsys "
 _ATTRS_KEY = "fim_dynsys"
 _TIME_NAMES = ("t", "time")
 _TIME_DIMS = ("sample", "time", "t")
+# Deflate packs a byte into no less than a thousandth; what declares more than ten times that holds no data.
+_LARGEST_RATIO = 10_000
 
 
 @dataclass(frozen=True)
@@ -91,10 +97,9 @@ def split_frame(
             f"Trajectories.from_dataframe: expected a pandas DataFrame, got {type(frame).__name__}; "
             "use from_arrays for arrays, from_dataset for xarray"
         )
-    if any(name is not None for name in frame.index.names):
-        frame = frame.reset_index()
+    frame = _with_index_as_columns(frame, time)
     known = _known_roles(frame)
-    time = time or known.get("time") or _pick(frame, _TIME_NAMES)
+    time = time or known.get("time") or _pick(frame)
     trajectory = trajectory or known.get("trajectory") or ("trajectory" if "trajectory" in frame else None)
     coords = _names(known.get("coords", []) if coords is None else coords)
     taken = {time, trajectory, *coords}
@@ -106,7 +111,7 @@ def split_frame(
             f"Trajectories.from_dataframe: expected rows and at least one state column, got "
             f"{len(frame)} rows and columns {list(frame.columns)}"
         )
-    times = _numbers(frame, time)
+    times, units = _times_of(frame, time, known.get("units", {}))
     values = np.stack([_numbers(frame, name) for name in states], axis=1)
     groups, labels = _groups(frame, trajectory)
     per_trajectory = {name: _constants(frame, name, groups) for name in coords}
@@ -117,8 +122,19 @@ def split_frame(
         t=[times[rows] for rows in groups],
         state_names=tuple(str(name) for name in states),
         coords=per_trajectory,
-        units=known.get("units", {}),
+        units=units,
     )
+
+
+def _with_index_as_columns(frame: pd.DataFrame, time: str | None) -> pd.DataFrame:
+    """The table with its index as columns where that means something: where it has names, or holds times."""
+    index = frame.index
+    if any(name is not None for name in index.names):
+        return frame.reset_index()
+    holds_times = not isinstance(index, pd.MultiIndex) and index.dtype.kind in "fmM"
+    if holds_times and not {time, *_TIME_NAMES} & set(frame.columns):
+        return frame.reset_index(names=time or "t")
+    return frame
 
 
 def _known_roles(frame: pd.DataFrame) -> dict[str, Any]:
@@ -132,12 +148,14 @@ def _names(names: str | Sequence[str]) -> list[str]:
     return [names] if isinstance(names, str) else list(names)
 
 
-def _pick(frame: pd.DataFrame, candidates: Sequence[str]) -> str:
-    for name in candidates:
-        if name in frame:
-            return name
+def _pick(frame: pd.DataFrame) -> str:
+    """The column of times: t or time, else the only one of dates or durations."""
+    named = [name for name in _TIME_NAMES if name in frame]
+    dated = [name for name in frame.columns if _is_dated(frame.dtypes[name])] if not named else []
+    if len(named) + len(dated) == 1:
+        return (named + dated)[0]
     raise ValueError(
-        f"Trajectories.from_dataframe: expected a time column named {' or '.join(candidates)}, got columns "
+        f"Trajectories.from_dataframe: expected a time column named {' or '.join(_TIME_NAMES)}, got columns "
         f"{list(frame.columns)}; name it by time="
     )
 
@@ -163,6 +181,33 @@ def _numbers(frame: pd.DataFrame, name: str) -> np.ndarray:
             f"{column.dtype}; convert it, or name the states by states= and others by coords="
         )
     return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _is_dated(dtype: Any) -> bool:
+    return getattr(dtype, "kind", "") in "mM"
+
+
+def _times_of(frame: pd.DataFrame, name: str, units: Mapping[str, str]) -> tuple[np.ndarray, dict[str, str]]:
+    """Times as numbers, and units by name; dates become seconds since the first."""
+    column = frame[name]
+    if not _is_dated(column.dtype):
+        return _numbers(frame, name), dict(units)
+    if getattr(column.dt, "tz", None) is not None:
+        column = column.dt.tz_convert(None)
+    missing = np.flatnonzero(column.isna())
+    if len(missing):
+        raise ValueError(
+            f"Trajectories.from_dataframe: expected a time in every row of column {name!r}, got none in row "
+            f"{missing[0]}; fill it or drop the row"
+        )
+    return _seconds(column.to_numpy()), {**units, "t": "s"}
+
+
+def _seconds(times: np.ndarray) -> np.ndarray:
+    """Seconds since the first of dates; durations in seconds."""
+    if times.dtype.kind == "M":
+        times = times - np.nanmin(times)
+    return times / np.timedelta64(1, "s")
 
 
 def _groups(frame: pd.DataFrame, trajectory: str | None) -> tuple[list[np.ndarray], np.ndarray | None]:
@@ -210,6 +255,8 @@ def split_dataset(data: Any) -> Parts:
         )
     time_dim, state_dim = _dimensions(array)
     times = _times(array, time_dim)
+    if times.dtype.kind in "mM":
+        times = times.copy(data=_seconds(times.values)).assign_attrs(units="s")
     if "trajectory" not in array.dims:
         array = array.expand_dims("trajectory")
     if "trajectory" not in times.dims:
@@ -233,11 +280,13 @@ def split_dataset(data: Any) -> Parts:
 
 def _main_array(data: xr.Dataset) -> tuple[xr.DataArray, np.ndarray | None, dict, dict]:
     """The array of states, the lengths if given, units of the variables it was stacked from, and the rest."""
-    if "x" in data.data_vars and ("t" in data.variables or "sample" in data["x"].dims):
+    along = set(data["x"].dims) - {"trajectory", *_TIME_DIMS} if "x" in data.data_vars else set()
+    if along or ("x" in data.data_vars and "n_obs" in data.variables):
         array = data["x"].assign_coords(t=data["t"]) if "t" in data.data_vars else data["x"]
         n_obs = data["n_obs"].values if "n_obs" in data.variables else None
         others = {str(k): v.variable for k, v in data.data_vars.items() if k not in ("x", "t", "n_obs")}
         return array, n_obs, {}, {k: v.copy() for k, v in others.items() if "sample" not in v.dims}
+    data = data.set_coords("t") if "t" in data.data_vars else data
     dims = {name: set(variable.dims) - {"trajectory"} for name, variable in data.data_vars.items()}
     constants = [name for name, own in dims.items() if not own]
     states = [name for name in data.data_vars if name not in constants]
@@ -328,13 +377,13 @@ def file_format(path: str | Path) -> str:
 
 
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
-    """Write a table of :func:`join_frame` under one comment line that says what its columns are."""
+    """Write a table of :func:`join_frame` under one comment line, which tells columns and number of rows."""
     roles = dict(frame.attrs[_ATTRS_KEY])
     typed = [*roles["coords"], *([roles["trajectory"]] if roles["trajectory"] else [])]
     roles["kinds"] = {name: frame[name].dtype.kind for name in typed}
-    with open(path, "w", encoding="utf-8", newline="") as stream:
-        stream.write(_CSV_MARK + json.dumps(roles, ensure_ascii=False) + "\n")
-        frame.to_csv(stream, index=False, lineterminator="\n")
+    roles["rows"] = len(frame)
+    header = _CSV_MARK + json.dumps(roles, ensure_ascii=False) + "\n"
+    replace_file(path, header + frame.to_csv(index=False, lineterminator="\n"))
 
 
 def read_csv(path: str | Path) -> pd.DataFrame:
@@ -345,7 +394,7 @@ def read_csv(path: str | Path) -> pd.DataFrame:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is not a CSV file with a header row.
+        If it is not a CSV file with a header row, or one of ours that does not hold all its rows.
     """
     try:
         with open(path, encoding="utf-8-sig", newline="") as stream:
@@ -355,7 +404,11 @@ def read_csv(path: str | Path) -> pd.DataFrame:
                 return pd.read_csv(stream)
             roles = json.loads(first[len(_CSV_MARK) :])
             # As text first: strings like "NA" or "01" stay what they are, and numbers come back exactly.
-            frame = pd.read_csv(stream, dtype=str, keep_default_na=False)
+            text = stream.read()
+            frame = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
+            rows = roles.pop("rows", None)
+            if rows is not None and (rows != len(frame) or not text.endswith("\n")):
+                raise ValueError(f"{rows} rows are announced and {len(frame)} found, the file is not whole")
             kinds = dict.fromkeys([roles["time"], *roles["states"]], "f") | roles["kinds"]
             frame = pd.DataFrame({name: _typed(frame[name], kind) for name, kind in kinds.items()})
     except (
@@ -385,7 +438,8 @@ def write_netcdf(dataset: xr.Dataset, path: str | Path) -> None:
         name: value if isinstance(value, str | int | float | np.number | np.ndarray) else json.dumps(value)
         for name, value in dataset.attrs.items()
     }
-    dataset.assign_attrs(attrs).to_netcdf(path, engine="h5netcdf")
+    # In memory: on a full disk HDF5 ends the process.
+    replace_file(path, bytes(dataset.assign_attrs(attrs).to_netcdf(engine="h5netcdf")))
 
 
 def read_netcdf(path: str | Path) -> xr.Dataset:
@@ -396,13 +450,39 @@ def read_netcdf(path: str | Path) -> xr.Dataset:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is no netCDF 4 file or a damaged one.
+        If it is no netCDF 4 file, a damaged one, or one that refers to other files.
     """
     if not Path(path).is_file():
         raise FileNotFoundError(f"Trajectories.from_file: no such file: {path}")
     try:
+        with h5py.File(path, "r") as file:
+            _check_self_contained(file, Path(path).stat().st_size)
         return xr.load_dataset(path, engine="h5netcdf", decode_times=False)
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ValueError(
             f"Trajectories.from_file: expected a netCDF 4 file, got {Path(path).name!r}: {error}"
         ) from error
+
+
+def _check_self_contained(file: h5py.File, size: int) -> None:
+    """Refuse what would make HDF5 read other files, and arrays larger than the file can hold.
+
+    HDF5 opens the files that links, external storage and virtual datasets name, whatever they are.
+    """
+    groups, seen = [file], set[int]()
+    while groups:
+        group = groups.pop()
+        for name in group:
+            if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+                raise ValueError(f"{name!r} is a link, which may lead to another file")
+            item = group[name]
+            address = h5py.h5o.get_info(item.id).addr
+            if address in seen:
+                continue
+            seen.add(address)
+            if isinstance(item, h5py.Group):
+                groups.append(item)
+            elif isinstance(item, h5py.Dataset) and (item.external or item.is_virtual):
+                raise ValueError(f"the values of {name!r} are stored in other files")
+            elif isinstance(item, h5py.Dataset) and item.nbytes > _LARGEST_RATIO * size:
+                raise ValueError(f"{name!r} of shape {item.shape} does not fit into {size} bytes")

@@ -140,7 +140,7 @@ def _regular_times(dt: float, lengths: Sequence[int]) -> list[np.ndarray]:
 
 
 def checked_state_names(names: Any, dim: int) -> tuple[str, ...]:
-    """``dim`` different, non-empty names; ``x0, x1, ...`` for None."""
+    """``dim`` different, non-empty names other than that of time; ``x0, x1, ...`` for None."""
     if names is None:
         return tuple(f"x{i}" for i in range(dim))
     names = tuple(names) if isinstance(names, list | tuple) or _depth(names) == 1 else (names,)
@@ -148,6 +148,10 @@ def checked_state_names(names: Any, dim: int) -> tuple[str, ...]:
     if not valid or len(names) != dim or len(set(names)) != dim:
         raise ValueError(
             f"Trajectories: expected {dim} different state names (str), got {names!r}; one per column"
+        )
+    if "t" in names:
+        raise ValueError(
+            "Trajectories: expected state names other than 't', which is the time; rename that state"
         )
     return tuple(str(name) for name in names)
 

@@ -90,7 +90,7 @@ class Trajectories:
             Times (n,) shared by all trajectories, one array for each, or one positive step ``dt`` for
             ``t = dt * arange(n)``.
         state_names : sequence of str, optional
-            One per coordinate; ``x0, x1, ...`` if left out.
+            One per coordinate, none of them ``t``; ``x0, x1, ...`` if left out.
         coords : mapping, optional
             Values per trajectory, ``{"mu": [...]}``; numbers or strings.
         units : mapping or sequence of str, optional
@@ -124,7 +124,9 @@ class Trajectories:
         frame : pandas.DataFrame
             Rows of one trajectory stand in the order of time.
         time : str, optional
-            Column (or index level) of times; ``t`` or ``time`` if left out.
+            Column (or index level) of times. If left out: ``t`` or ``time``, else the only column of dates or
+            durations, else an index of dates, durations or floats. Dates count in seconds from the earliest,
+            durations in seconds.
         trajectory : str, optional
             Column that tells trajectories apart; ``trajectory`` if left out and there is such a column.
         states : sequence of str, optional
@@ -151,7 +153,8 @@ class Trajectories:
         Accepted are the layout of this class (``n_obs`` may be left out), a DataArray over a time
         dimension and optionally one of states and ``trajectory``, and a Dataset of one variable per
         state over the time dimension (``time``, ``t`` or ``sample``) and optionally ``trajectory``. Further
-        variables of the first layout are kept unless they run along ``sample``.
+        variables of the first layout are kept unless they run along ``sample``. Dates count in seconds from
+        the earliest, durations in seconds.
 
         Raises
         ------
@@ -181,7 +184,8 @@ class Trajectories:
         FileNotFoundError
             If there is no such file.
         ValueError
-            If the suffix is another, the file is damaged, or its contents break a rule of the class.
+            If the suffix is another, the file is damaged, cut off or refers to other files, or its contents
+            break a rule of the class.
         """
         if files.file_format(path) == "csv":
             return cls.from_dataframe(files.read_csv(path), **columns)
@@ -431,7 +435,15 @@ class Trajectories:
         return files.join_frame(self.arrays(), self._names, self._coords, self.units)
 
     def to_file(self, path: str | Path) -> None:
-        """Write CSV (long format) or netCDF 4, by the suffix ``.csv`` or ``.nc``."""
+        """Write CSV (long format) or netCDF 4, by the suffix ``.csv`` or ``.nc``.
+
+        Raises
+        ------
+        ValueError
+            For another suffix, or a CSV file in which two columns would bear one name.
+        OSError
+            Where the disk is full or the file may not be written; an old file is then untouched.
+        """
         if files.file_format(path) == "csv":
             files.write_csv(self.to_dataframe(), path)
         else:

@@ -1,5 +1,9 @@
 """Tables, xarray objects and files: what goes out comes back, foreign layouts are read, damage is refused."""
 
+import subprocess
+import sys
+
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -120,6 +124,39 @@ def test_long_dataframe_of_a_user():
     assert np.isnan(Trajectories.from_dataframe(nullable, "hour", "animal", "weight").x[0, 0, 0])
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_dates_become_seconds_since_the_first(zone):
+    hours = pd.to_timedelta([0, 24, 12, 12.25], unit="h")
+    dates = (pd.Timestamp("2020-01-01") + hours).tz_localize(zone)
+    frame = pd.DataFrame({"date": dates, "k": [0, 0, 1, 1], "x": [1.0, 2, 3, 4]})
+    data = Trajectories.from_dataframe(frame, trajectory="k")
+    assert data.state_names == ("x",) and data.units == {"t": "s"}
+    np.testing.assert_array_equal(data.t, [[0, 86400], [43200, 44100]])
+    spans = frame.assign(date=frame["date"] - dates[0])
+    np.testing.assert_array_equal(Trajectories.from_dataframe(spans, trajectory="k").t, data.t)
+    assert Trajectories.from_dataframe(frame, "date", "k", units={"x": "m"}).units == {"x": "m"}
+
+
+def test_an_index_of_times_is_the_time():
+    x = np.arange(6.0).reshape(3, 2)
+    numbers = Trajectories.from_dataframe(pd.DataFrame(x, index=[0.0, 0.5, 2.0], columns=["u", "v"]))
+    np.testing.assert_array_equal(numbers.t, [[0, 0.5, 2]])
+    assert numbers.state_names == ("u", "v")
+    days = pd.date_range("2020-01-01", periods=3)
+    for index in (days, days.rename("day"), days - days[0]):
+        dated = Trajectories.from_dataframe(pd.DataFrame(x, index=index, columns=["u", "v"]))
+        np.testing.assert_array_equal(dated.t, [[0, 86400, 172800]])
+        assert dated.state_names == ("u", "v") and dated.units == {"t": "s"}
+
+
+def test_dates_in_xarray_become_seconds_since_the_first():
+    days = np.array(["2020-01-01", "2020-01-03"], dtype="datetime64[ns]")
+    array = xr.DataArray([[1.0, 2]], dims=("trajectory", "time"), coords={"time": days})
+    data = Trajectories.from_dataset(array)
+    np.testing.assert_array_equal(data.t, [[0, 172800]])
+    assert data.units["t"] == "s"
+
+
 def test_trajectory_numbers_that_count_from_zero_are_no_coordinate():
     frame = pd.DataFrame({"trajectory": [0, 0, 1], "t": [0, 1, 0], "x": [1, 2, 3]})
     assert Trajectories.from_dataframe(frame).coords == {}
@@ -139,7 +176,13 @@ def test_trajectory_numbers_that_count_from_zero_are_no_coordinate():
         (pd.DataFrame({"t": [0], "x": ["one"]}), {}, "real numbers in column 'x'"),
         (pd.DataFrame({"t": [0], "x": [True]}), {}, "real numbers in column 'x', got dtype bool"),
         (pd.DataFrame({"t": [0], "x": [1j]}), {}, "real numbers in column 'x', got dtype complex128"),
-        (pd.DataFrame({"t": pd.to_datetime(["2020"]), "x": [1]}), {}, "real numbers in column 't'"),
+        (pd.DataFrame({"t": ["2020"], "x": [1]}), {}, "real numbers in column 't'"),
+        (
+            pd.DataFrame({"t": pd.to_datetime(["2020", None]), "x": [1, 2]}),
+            {},
+            "a time in every row of column 't'",
+        ),
+        (pd.DataFrame({"t": [0], "time": [0], "x": [1]}), {}, "a time column named t or time"),
         (pd.DataFrame({"t": [], "x": []}, dtype=float), {}, "got 0 rows"),
         (pd.DataFrame({"t": [0]}), {}, "at least one state column"),
         (
@@ -168,7 +211,6 @@ def test_unsorted_rows_are_refused_with_their_place():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.with_x(d.x, state_names=["t", "x"]), r"got \['t'\] twice"),
         (lambda d: d.with_coords(x=None, prey=[1, 2]).with_x(d.x, ["prey", "y"]), r"got \['prey'\] twice"),
         (lambda d: d.with_coords(trajectory=["a", "a"]), r"label for each trajectory, got \['a', 'a'\]"),
     ],
@@ -227,6 +269,26 @@ def test_dataset_of_one_variable_per_state():
     np.testing.assert_array_equal(data.x[1], [[4, 7], [5, 8], [np.nan, 9]])
 
 
+def test_a_dataset_of_states_over_time_and_a_state_dimension():
+    x = rng.normal(size=(2, 4, 3))
+    dataset = xr.Dataset(
+        {"x": (("trajectory", "time", "state"), x)}, {"time": np.arange(4.0), "state": ["a", "b", "c"]}
+    )
+    data = Trajectories.from_dataset(dataset)
+    np.testing.assert_array_equal(data.x, x)
+    assert data.state_names == ("a", "b", "c")
+    assert Trajectories.from_dataset(dataset.transpose("state", "time", "trajectory")).equals(data)
+
+
+def test_a_dataset_keeps_a_state_beside_one_called_x():
+    dataset = xr.Dataset({"x": ("t", [1.0, 2]), "y": ("t", [3.0, 4])}, coords={"t": [0.0, 1]})
+    for given in (dataset, dataset.rename_dims(t="sample").drop_indexes("t").reset_coords("t")):
+        data = Trajectories.from_dataset(given)
+        assert data.state_names == ("x", "y")
+        np.testing.assert_array_equal(data.x, [[[1, 3], [2, 4]]])
+        np.testing.assert_array_equal(data.t, [[0, 1]])
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -274,6 +336,84 @@ def test_truncated_netcdf_is_refused(full, tmp_path):
         (tmp_path / "data.nc").write_bytes(content[: int(part * len(content))])
         with pytest.raises(ValueError, match="expected a netCDF 4 file"):
             Trajectories.from_file(tmp_path / "data.nc")
+
+
+def test_a_half_written_csv_is_refused(full, tmp_path):
+    path = tmp_path / "data.csv"
+    full.to_file(path)
+    text = path.read_text()
+    for kept in (
+        text[:-1],
+        text[:-5],
+        "".join(text.splitlines(keepends=True)[:-1]),
+        text + text.splitlines()[-1] + "\n",
+    ):
+        path.write_text(kept)
+        with pytest.raises(ValueError, match=r"rows are announced and \d+ found, the file is not whole"):
+            Trajectories.from_file(path)
+    path.write_text(text.replace(', "rows": 11', "").removesuffix("\n"))  # as earlier releases wrote it
+    assert Trajectories.from_file(path).equals(full)
+
+
+def _outside(file: h5py.File, secret: str, how: str) -> None:
+    with h5py.File(f"{secret}.nc", "w") as other:
+        other["x"] = np.arange(3.0)
+    if how == "external storage":
+        file.create_dataset("x", (3,), "u1", external=[(secret, 0, 3)])
+    elif how == "external link":
+        file["x"] = h5py.ExternalLink(f"{secret}.nc", "x")
+    elif how == "link to a link":
+        file["y"] = h5py.SoftLink("/group/x")
+        file["group/x"] = h5py.ExternalLink(f"{secret}.nc", "x")
+    elif how == "in a group":
+        file["group/x"] = h5py.ExternalLink(f"{secret}.nc", "x")
+    elif how == "virtual":
+        layout = h5py.VirtualLayout((3,), "f8")
+        layout[:] = h5py.VirtualSource(f"{secret}.nc", "x", (3,))
+        file.create_virtual_dataset("x", layout)
+    elif how == "huge":
+        file.create_dataset("x", (10**12,), "f8", chunks=(1000,))
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("external storage", "stored in other files"),
+        ("external link", "is a link"),
+        ("link to a link", "is a link"),
+        ("in a group", "is a link"),
+        ("virtual", "stored in other files"),
+        ("huge", "does not fit"),
+    ],
+)
+def test_netcdf_that_leads_to_other_files_is_refused(tmp_path, how, message):
+    (tmp_path / "secret").write_bytes(b"abc")
+    with h5py.File(tmp_path / "data.nc", "w") as file:
+        file["t"] = np.arange(3.0)
+        _outside(file, str(tmp_path / "secret"), how)
+        file["group/self"] = file["/"]  # a cycle
+    with pytest.raises(ValueError, match=f"expected a netCDF 4 file, got 'data.nc': .*{message}"):
+        Trajectories.from_file(tmp_path / "data.nc")
+
+
+FULL = """
+import resource, sys
+from fim_dynsys.trajectories import Trajectories
+data = Trajectories.from_arrays([[float(i)] for i in range(20_000)], 1.0)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
+try:
+    data.to_file(sys.argv[1])
+except OSError as error:
+    print(error.filename)
+"""
+
+
+@both_formats
+def test_a_full_disk_is_an_error_and_the_old_file_stays(full, path):
+    full.to_file(path)
+    run = subprocess.run([sys.executable, "-c", FULL, path], capture_output=True, text=True)
+    assert (run.returncode, run.stdout.strip(), run.stderr) == (0, str(path), "")
+    assert Trajectories.from_file(path).equals(full) and list(path.parent.iterdir()) == [path]
 
 
 def test_missing_files_and_needless_options(full, tmp_path):

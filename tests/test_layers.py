@@ -19,7 +19,7 @@ PACKAGE = ROOT / "fim_dynsys"
 
 # From the bottom up; a file may import from its own layer and those before it, without cycles.
 LAYERS = (
-    ("errors", "regions", "files", "observations", "layout", "presentation"),
+    ("errors", "writing", "regions", "files", "observations", "layout", "presentation"),
     ("trajectories",),
     ("corruption", "reduction", "fields"),
     ("simulation", "metrics"),
@@ -155,7 +155,12 @@ TRAINING = (
     "systems/polynomials",
     "systems/priors",
 )
-TRAINING_MAY = ("fim_dynsys.errors", "fim_dynsys.fields.terms", "fim_dynsys.models.fim_ode.")
+TRAINING_MAY = (
+    "fim_dynsys.errors",
+    "fim_dynsys.fields.terms",
+    "fim_dynsys.models.fim_ode.",
+    "fim_dynsys.writing",
+)
 
 
 @pytest.mark.parametrize("name", TRAINING)

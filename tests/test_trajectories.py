@@ -354,6 +354,8 @@ def test_bad_input_is_refused_by_name_and_place(case):
         ({"state_names": ["a", "a"]}, "2 different state names"),
         ({"state_names": ["a", 1]}, "2 different state names"),
         ({"state_names": 5}, "2 different state names"),
+        ({"state_names": "ab"}, "2 different state names"),
+        ({"state_names": ["t", "x"]}, "state names other than 't', which is the time; rename"),
         ({"coords": {"mu": [1, 2]}}, r"1 values for coordinate 'mu', one per trajectory, got shape \(2,\)"),
         ({"coords": {"x": [1]}}, "a coordinate name other than"),
         ({"coords": {"mu": [1j]}}, "numbers or strings for coordinate 'mu', got dtype complex128"),

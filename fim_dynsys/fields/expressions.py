@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 10_000  # characters of one expression
 _DEEPEST = 100  # levels of brackets and operators
+_HIGHEST = 100.0  # exponent; sympy multiplies powers out
+_LARGEST = 20_000  # parts of a derivative, which take sympy and numpy some seconds
 _FUNCTIONS = (
     "sin",
     "cos",
@@ -43,8 +45,8 @@ def parse(text: str, symbols: "Mapping[str, Expr] | None" = None) -> "Expr":
     """An expression as sympy, built node by node; the text is never evaluated.
 
     Allowed are numbers, names, ``+ - * / **`` (or ``^``), brackets and the functions sin, cos, tan, asin,
-    acos, atan, sinh, cosh, tanh, exp, log, sqrt, abs and sign. Names are real symbols; ``pi`` is the number
-    unless ``symbols`` has it.
+    acos, atan, sinh, cosh, tanh, exp, log, sqrt, abs and sign. Numbers as exponents may be 100 at most, also
+    those of powers of powers. Names are real symbols; ``pi`` is the number unless ``symbols`` has it.
 
     Parameters
     ----------
@@ -60,7 +62,7 @@ def parse(text: str, symbols: "Mapping[str, Expr] | None" = None) -> "Expr":
     Raises
     ------
     ValueError
-        Naming what is not allowed, or a number that is not finite.
+        Naming what is not allowed: a number that is not finite or not real, a division by zero, a high power.
     """
     if not isinstance(text, str) or not text.strip() or len(text) > _LONGEST:
         raise ValueError(
@@ -136,6 +138,9 @@ class _Builder:
     def finite(self, value: "Expr") -> "Expr":
         if value.is_number and not (value.is_finite and value.is_real and abs(value) < 1e300):
             self.refuse("a number that is not finite")
+        what = _refused_part(value)
+        if what is not None:
+            self.refuse(what)
         return value
 
     def call(self, node: ast.Call, depth: int) -> "Expr":
@@ -143,6 +148,20 @@ class _Builder:
         if function is None or len(node.args) != 1 or node.keywords:
             self.refuse(f"the call {ast.unparse(node)[:40]}")
         return self.finite(function(self.build(node.args[0], depth + 1)))
+
+
+def _refused_part(value: "Expr") -> str | None:
+    """What may not be in an expression, looking at it and the parts it was just made of."""
+    import sympy
+
+    for part in (value, *(value.args if value.is_Mul or value.is_Pow else ())):
+        if part in (sympy.zoo, sympy.nan, sympy.oo, -sympy.oo):
+            return "a division by zero"
+        if part == sympy.I:
+            return "a number that is not real"
+        if part.is_Pow and part.exp.is_number and abs(part.exp) > _HIGHEST:
+            return f"the exponent {part.exp}, which is above {_HIGHEST:g}"
+    return None
 
 
 def check_expression(expression: "Expr") -> None:
@@ -159,10 +178,11 @@ def check_expression(expression: "Expr") -> None:
     allowed |= {sympy.Abs, sympy.Add, sympy.Mul, sympy.Pow, sympy.Symbol, sympy.Dummy}
     for node in sympy.preorder_traversal(expression):
         number = node.is_number and node.is_real and node.is_finite and not node.args
-        if not number and node.func not in allowed:
+        what = None if number or node.func in allowed else f"{node} of type {type(node).__name__}"
+        what = what or _refused_part(node)
+        if what is not None:
             raise ValueError(
-                f"SymbolicField: expected sums, products, powers and {', '.join(_FUNCTIONS)}, got {node} "
-                f"of type {type(node).__name__}."
+                f"SymbolicField: expected sums, products, powers and {', '.join(_FUNCTIONS)}, got {what}."
             )
 
 
@@ -202,7 +222,46 @@ def compiled(expressions: "tuple[Expr, ...]", symbols: "tuple[Symbol, ...]") -> 
 
 
 def slope(expression: "Expr", symbol: "Symbol") -> "Expr":
-    """Derivative of an expression, that of a sign taken as 0."""
+    """Derivative of an expression, that of a sign taken as 0.
+
+    Raises
+    ------
+    ValueError
+        If the derivative would be too large; see `is_derivable`.
+    """
     import sympy
 
+    if not is_derivable(expression):
+        raise ValueError(
+            f"slope: expected an expression whose derivative has at most {_LARGEST} parts, got "
+            f"{str(expression)[:60]!r}...; write it with fewer factors and levels."
+        )
     return sympy.diff(expression, symbol).replace(sympy.DiracDelta, lambda *_: sympy.Integer(0))
+
+
+def is_derivable(expression: "Expr") -> bool:
+    """Whether a derivative, as the rules of sums, products and chains write it down, is not too large."""
+    return _sizes(expression)[1] <= _LARGEST
+
+
+def expanded_size(expression: "Expr") -> int:
+    """At most how many terms a sum in an expression has once products and powers are multiplied out."""
+    sizes = [expanded_size(part) for part in expression.args]
+    if expression.is_Add:
+        return sum(sizes)
+    if expression.is_Pow and expression.exp.is_Integer:
+        power = abs(int(expression.exp))
+        return math.comb(sizes[0] + power - 1, power)
+    return math.prod(sizes)
+
+
+def _sizes(expression: "Expr") -> tuple[int, int]:
+    """Parts of an expression, and of its derivative."""
+    if not expression.args:
+        return 1, 0 if expression.is_number else 1
+    sizes = [_sizes(part) for part in expression.args]
+    size = 1 + sum(own for own, _ in sizes)
+    if expression.is_Add:
+        return size, 1 + sum(derived for _, derived in sizes)
+    # each factor is derived once, beside all the others; the rules of powers and chains are alike
+    return size, sum(derived + size for _, derived in sizes if derived)

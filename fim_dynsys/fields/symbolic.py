@@ -8,14 +8,26 @@ import numpy as np
 
 from fim_dynsys.fields.base import StackedRates, VectorField
 from fim_dynsys.fields.dictionary import equation_text, safe_names
-from fim_dynsys.fields.expressions import check_expression, compiled, parse, slope
+from fim_dynsys.fields.expressions import (
+    check_expression,
+    compiled,
+    expanded_size,
+    is_derivable,
+    parse,
+    slope,
+)
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
 
 
+_MOST_TERMS = 1000  # of a sum that is multiplied out
+
+
 class SymbolicField(VectorField):
     """A field whose components are expressions in the states, with exact derivatives of any order.
+
+    Derivatives that would be too large to write down are differenced, as those of any field.
 
     Parameters
     ----------
@@ -109,7 +121,9 @@ class SymbolicField(VectorField):
         return tuple(sympy.Symbol(f"direction {k} {i}", real=True) for i in range(self.dim))
 
     @cached_property
-    def _jacobian_entries(self) -> "tuple[Expr, ...]":
+    def _jacobian_entries(self) -> "tuple[Expr, ...] | None":
+        if not all(map(is_derivable, self._numeric)):
+            return None
         return tuple(slope(f, s) for f in self._numeric for s in self._symbols)
 
     def _rhs(self, x: np.ndarray) -> np.ndarray:
@@ -118,6 +132,8 @@ class SymbolicField(VectorField):
     def _jac(self, x: np.ndarray) -> np.ndarray:
         if not len(x):
             return np.zeros((0, self.dim, self.dim))
+        if self._jacobian_entries is None:
+            return super()._jac(x)
         return self._evaluate(self._jacobian_entries, x).T.reshape(len(x), self.dim, self.dim)
 
     def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
@@ -125,6 +141,8 @@ class SymbolicField(VectorField):
             return np.zeros_like(x)
         derivatives = self._numeric
         for k in range(len(directions)):
+            if not all(map(is_derivable, derivatives)):
+                return super()._directional(x, directions)
             along = self._direction(k)
             derivatives = tuple(
                 sum(v * slope(f, s) for v, s in zip(along, self._symbols, strict=True)) for f in derivatives
@@ -151,7 +169,8 @@ class SymbolicField(VectorField):
 
         rows: dict[Expr, np.ndarray] = {}
         for i, expression in enumerate(self._numeric):
-            for part in sympy.Add.make_args(sympy.expand(expression)):
+            short = expanded_size(expression) <= _MOST_TERMS
+            for part in sympy.Add.make_args(sympy.expand(expression) if short else expression):
                 factor, rest = part.as_coeff_Mul()
                 rows.setdefault(rest, np.zeros(self.dim))[i] += float(factor)
         ordered = sorted(rows, key=sympy.default_sort_key)

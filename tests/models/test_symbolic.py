@@ -80,6 +80,14 @@ def test_text_is_read_as_it_is_meant(text, at, value):
         "sqrt(-1)",
         "exp(1000)",
         "9**9**9**9",
+        "x0/0",
+        "a/(b-b)",
+        "x0*(1/(x0-x0))",
+        "sqrt(-x0**2)",
+        "(x0+1)**100000",
+        "((x0+1)**100)**100",
+        "(x0+1)**60*(x0+1)**60",
+        "x0**1e308",
         "10**400",
         "((x",
         "(" * 150 + "x" + ")" * 150 + "+" + "-" * 150 + "x",
@@ -91,6 +99,16 @@ def test_text_is_read_as_it_is_meant(text, at, value):
 def test_nothing_else_is_read(text):
     with pytest.raises(ValueError, match="parse: expected"):
         parse(text)
+
+
+def test_what_cannot_be_multiplied_out_or_derived_is_left_as_it_is():
+    product = "*".join(f"(x0 + {k} * sin({k} * x1))" for k in range(1, 60))
+    field = SymbolicField([f"1e-90 * {product}", "x0"])
+    assert field.complexity < 1000 and len(field.get_feature_names()) == 2
+    points = np.array([[20.0, 0.5], [30.0, -0.3]])
+    differenced = super(SymbolicField, field)._jac(points)
+    np.testing.assert_array_equal(field.jacobian(points), differenced)
+    assert np.isfinite(field.directional(points, [1.0, 0.0], [0.0, 1.0])).all()
 
 
 def test_sympy_expressions_are_held_to_the_same_list():
