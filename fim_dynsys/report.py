@@ -19,6 +19,7 @@ from fim_dynsys.analyze.phase_space.invariant import manifolds
 from fim_dynsys.analyze.phase_space.nullcline import nullclines
 from fim_dynsys.analyze.results import Result, cell, resolve_region, unwrap
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.plot.canvas import Drawing
@@ -143,9 +144,17 @@ def _fit(page: _Page) -> str:
     return (
         "<h2>Fit</h2><p>The inferred field, simulated from the estimated initial state of each trajectory "
         "(from its first complete observation where the model estimates none).</p>"
-        f"{table}{_picture(drawing, caption)}"
+        f"{table}<p>{escape(_verdict(page.field.fit_info))}</p>{_picture(drawing, caption)}"
         f"<h3>Equations</h3><pre>{escape(text.getvalue())}</pre>"
     )
+
+
+def _verdict(info: FitInfo) -> str:
+    """How well the field fits, and why it does not where that is so."""
+    text = f"Against the data: {info.summary()}."
+    if info.problems:
+        text += f" The field does not describe the data: {'; '.join(info.problems)}."
+    return text
 
 
 def _starts(page: _Page) -> tuple[np.ndarray, np.ndarray]:

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable, Sequence
+from copy import copy
 from itertools import product
 from typing import TYPE_CHECKING, Self
 
@@ -112,6 +113,12 @@ class VectorField(abc.ABC):
     def fit_info(self) -> FitInfo:
         """Notes of the inference (FitInfo)."""
         return self._fit_info
+
+    def with_fit_info(self, fit_info: FitInfo) -> Self:
+        """The same field with other notes of its inference."""
+        other = copy(self)
+        other._fit_info = fit_info
+        return other
 
     @property
     def scales(self) -> Scales:

@@ -20,10 +20,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from fim_dynsys.distillation import Distillation, distill
-from fim_dynsys.errors import DataWarning, DistillationWarning, IgnoredInputWarning
+from fim_dynsys.errors import DataWarning, DistillationWarning, FitWarning, IgnoredInputWarning
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.models.agreement import compared
 from fim_dynsys.models.inputs import (
     Observations,
     Times,
@@ -175,6 +176,11 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         ValueError
             Where the data are malformed, too few or of too high a dimension, or `u` is given.
             An earlier fit then stays as it was.
+
+        Warns
+        -----
+        FitWarning
+            The field does not describe the data; `field_.fit_info` says by how much.
         """
         self._refuse_control(u)
         trajectories = as_trajectories(x, t, feature_names)
@@ -191,6 +197,14 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
                 stacklevel=2,
             )
         self._adopt(infer(trajectories, **given), trajectories)
+        if self.field_.fit_info.problems:
+            warnings.warn(
+                f"{self._who}.fit: the field does not describe the data: "
+                f"{'; '.join(self.field_.fit_info.problems)}. See field_.fit_info; more or better samples, "
+                "another model or other states may help.",
+                FitWarning,
+                stacklevel=2,
+            )
         return self
 
     def check_context(self, trajectories: Trajectories) -> None:
@@ -231,7 +245,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
             )
 
     def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
-        self.field_ = field
+        self.field_ = field.with_fit_info(compared(field, trajectories))
         self.context_ = trajectories
         self.feature_names = list(trajectories.state_names)
         self.n_features_in_ = trajectories.dim
@@ -471,7 +485,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         errors: bool = False,
         **print_kwargs: Any,
     ) -> None:
-        """Print the equations; see `equations`.
+        """Print the equations and, in a last line, how well they fit; see `equations` and `FitInfo`.
 
         Parameters
         ----------
@@ -490,6 +504,8 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         if symbolic is not self.field_:
             residual = self._distillation().residual_supported
             print(f"(distilled from the field, relative residual {residual:.2g})", **print_kwargs)
+        note = self.field_.fit_info.report.get("note")
+        print(f"({self.field_.fit_info.summary()}{f'; {note}' if note else ''})", **print_kwargs)
 
     def coefficients(self) -> np.ndarray:
         """Coefficients (d, n_features) of the terms named by `get_feature_names`; see `equations`."""

@@ -16,7 +16,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.fim_ode.batching import PretrainedModel, padded_batch, power_units
 from fim_dynsys.models.fim_ode.calibration import Evidence
 from fim_dynsys.models.fim_ode.card import read_card
-from fim_dynsys.models.fim_ode.choice import consider
+from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.compiled import regression, smoothed
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
@@ -32,9 +32,10 @@ class FIMODE(PretrainedModel):
     What is inferred is a polynomial field in closed form, with a posterior where the weights hold one. The
     operator's opinion is also the start of a short search: structures that it and a few sparse regressions
     suggest are fitted to the trajectories themselves, and a small network, trained like the operator on known
-    systems, chooses among all of them; `field_.fit_info.report` says which one won. Contexts may hold any
-    number of trajectories, ragged and irregularly sampled; samples with a missing coordinate are dropped with
-    a warning. Results do not depend on the order of trajectories, nor on units or the origin of time.
+    systems, chooses among all of them; `field_.fit_info.report` says which one won. Below twelve samples
+    there is no search, which the report and `print` say. Contexts may hold any number of trajectories, ragged
+    and irregularly sampled; samples with a missing coordinate are dropped with a warning. Results do not
+    depend on the order of trajectories, nor on units or the origin of time.
 
     Weights are read when first needed. A process keeps the last few, keyed by their hash, and models share
     them; a saved or pickled model holds the path only.
@@ -120,6 +121,8 @@ class FIMODE(PretrainedModel):
             if self.refine:
                 found = consider(samples, answer.dictionary, answer.solves, answer.variances)
             if found is None:
+                if self.refine:
+                    report["note"] = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
                 info = FitInfo(report=report)
                 field = DictionaryField(answer.dictionary, answer.solves[-1], context=context, fit_info=info)
                 others = answer.solves
