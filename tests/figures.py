@@ -297,9 +297,6 @@ PLAIN = {
         "R2 against the clean trajectory exceeds 0.9",
         "3715e322",
         "three noise seeds at (0, 0), (.05, 0) and (.05, .5)",
-        "the median CPU-seconds of inference",
-        "its CPU seconds",
-        "seconds on fields inferred from noisy trajectories",
         "widened by 10 %",
         "noise 0 and 0.05",
         "noise 0.03",
@@ -314,7 +311,6 @@ PLAIN = {
         "90 % of the errors on the observed path, on other paths and in the box round them lie within 1.645",
         "relative noise of at most 6 %",
         "a threshold of 0.1",
-        "counted in work, not in seconds",
     ],
     "docs/plot.md": [
         "below 0.5",
@@ -326,8 +322,6 @@ PLAIN = {
     "docs/plugins.md": ["trains for minutes", "fitted four times instead of fifteen"],
     "docs/symbolic.md": ["sin, cos of x and 2x"],
     "docs/training.md": [
-        "ends a command M minutes after its start",
-        "# seconds: proves the loop",
         "# twenty minutes on one core",
         "# three times; continues from",
         "Euler steps of 0.0025",

@@ -17,15 +17,16 @@ UNREAD = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 _UNIT = r"%|percent\b|x\b|-fold\b|(?:CPU-)?(?:m?s|seconds?|minutes?|hours?|[MGK]i?B|million|billion)\b"
-_COUNT = r"(?:\d+|two|three|four|five|ten|twenty|fifty|(?:a )?(?:hundred|thousand))"
+_WORD = "(?:two|three|four|five|six|seven|eight|nine|ten|twenty|fifty|(?:a )?(?:hundred|thousand))"
 FIGURE = re.compile(
     rf"""(?<![\w.])(?:
         \d*\.\d+(?:e[+-]?\d+)?              # 0.9, .05
         | \d+e[+-]?\d+                      # 1e-9
         | \d{{1,3}}(?:,\d{{3}})+            # 1,580
         | \d+(?=[\ -]?(?:{_UNIT}))          # 90 %, 6 ms
-        | {_COUNT}\ times\b(?!\ series)
-        | (?:milli|micro|CPU-)?(?:seconds|minutes|hours)\b
+        | (?:\d+|{_WORD})\ times\b(?!\ series)
+        | (?:{_WORD}|few|some|several|tens\ of|hundreds\ of|takes|for)
+          \ (?:CPU-|milli|micro)?(?:seconds|minutes|hours)\b
         | a\ second\b(?!\ (?:small\ )?network)
         | (?:gigabytes|megabytes)\b
         | (?:half|thirds?|quarters?|fifths?|tenths?)\ (?:of\ (?:it|the\ time|a\ second)|the\ time)\b
@@ -90,6 +91,7 @@ def test_a_claim_is_noticed():
     claims = [
         "fits in 3 ms",
         "some ten seconds",
+        "in tens of milliseconds",
         "90 % of trials",
         "within 0.002",
         "2x faster",
@@ -104,7 +106,9 @@ def test_a_claim_is_noticed():
         "five times",
     ]
     assert [claim for claim in claims if not FIGURE.search(claim)] == []
-    assert [plain for plain in ["degree 3", "a second network", "x0"] if FIGURE.search(plain)] == []
+    assert [
+        plain for plain in ["degree 3", "a second network", "x0", "becomes seconds"] if FIGURE.search(plain)
+    ] == []
 
 
 @pytest.mark.parametrize("path", [path for path in RESULTS if "version" in table(path).columns])
