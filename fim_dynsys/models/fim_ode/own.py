@@ -16,7 +16,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.fim_ode.batching import PretrainedModel, padded_batch, power_units
 from fim_dynsys.models.fim_ode.calibration import Evidence
 from fim_dynsys.models.fim_ode.card import read_card
-from fim_dynsys.models.fim_ode.choice import consider
+from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.compiled import regression, smoothed
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
@@ -120,6 +120,8 @@ class FIMODE(PretrainedModel):
             if self.refine:
                 found = consider(samples, answer.dictionary, answer.solves, answer.variances)
             if found is None:
+                if self.refine:
+                    report |= {"chosen by": f"operator alone, fewer than {MIN_OBSERVATIONS} samples"}
                 info = FitInfo(report=report)
                 field = DictionaryField(answer.dictionary, answer.solves[-1], context=context, fit_info=info)
                 others = answer.solves
