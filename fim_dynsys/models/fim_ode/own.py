@@ -122,7 +122,8 @@ class FIMODE(PretrainedModel):
                 found = consider(samples, answer.dictionary, answer.solves, answer.variances)
             if found is None:
                 if self.refine:
-                    report["note"] = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
+                    few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
+                    report |= {"chosen by": few, "note": few}
                 info = FitInfo(report=report)
                 field = DictionaryField(answer.dictionary, answer.solves[-1], context=context, fit_info=info)
                 others = answer.solves

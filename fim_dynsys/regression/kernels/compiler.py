@@ -47,7 +47,7 @@ def compiled_as(*signatures: Any) -> Callable[[Function], Function]:
 
 def inlined(function: Function) -> Function:
     """The function as a part of the compiled ones that call it."""
-    return cast(Function, numba.njit(inline="always", error_model="numpy")(function))
+    return cast(Function, numba.njit(forceinline=True, nogil=True, error_model="numpy")(function))
 
 
 def _kept(dispatcher: Any) -> Any:
@@ -56,11 +56,12 @@ def _kept(dispatcher: Any) -> Any:
     except RuntimeError:  # numba finds no folder that it can write
         folder = _temporary_folder()
         if folder is not None:
-            before, config.CACHE_DIR = config.CACHE_DIR, folder
+            before = vars(config)["CACHE_DIR"]
+            vars(config)["CACHE_DIR"] = folder
             try:
                 dispatcher._cache = _OnDisk(dispatcher.py_func)
             finally:
-                config.CACHE_DIR = before
+                vars(config)["CACHE_DIR"] = before
     return dispatcher
 
 

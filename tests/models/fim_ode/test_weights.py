@@ -15,6 +15,7 @@ import torch
 from published_networks import authors_folder, authors_names, random_network, saved
 from safetensors.torch import load_file, save_file
 
+import fim_dynsys
 from fim_dynsys.errors import WeightsWarning
 from fim_dynsys.models.fim_ode import weights
 from fim_dynsys.models.fim_ode.checkpoint import find_checkpoint, read_checkpoint, translated
@@ -345,3 +346,14 @@ from fim_dynsys.models.fim_ode import checkpoint, normalisation, published, weig
 """
     root = Path(__file__).parents[3]
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root)
+
+
+def test_too_few_samples_for_a_search_are_said_in_the_report():
+    t = np.linspace(0.0, 2.0, 12)
+    x = np.exp(-t)[:, None]
+    model = fim_dynsys.load("fim-ode")
+    assert model.fit(x[:11], t[:11]).field_.fit_info.report["chosen by"] == (
+        "operator alone, fewer than 12 samples"
+    )
+    assert model.fit(x, t).field_.fit_info.report["chosen by"] == "selector"
+    assert "chosen by" not in fim_dynsys.load("fim-ode", refine=False).fit(x, t).field_.fit_info.report
