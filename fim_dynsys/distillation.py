@@ -129,9 +129,7 @@ def _region(field: VectorField, region: Region | None) -> Region:
         raise ValueError(
             "distill: expected a region, since the field has none, got None; pass region=Region(low, high)."
         )
-    if region.dim != field.dim:
-        raise ValueError(f"distill: expected a region of dimension {field.dim}, got {region.dim}.")
-    return region
+    return region.of_states(field.state_names, "distill")
 
 
 def _samples(
