@@ -172,6 +172,6 @@ def format_table(summary: pd.DataFrame) -> str:
     return (
         "Fixed points of the development split, noise 0.03: percent of the true values that 90 % intervals "
         "hold\n" + report.align(rows) + "\n\n"
-        "Expressible: polynomials of total degree <= 3. Data nearby: support of the point at least 0.5. "
+        "Expressible: polynomials of total degree <= 3. Data nearby: support at least 0.5 there. "
         "Kind: the fewest kinds with 90 % of the draws hold the true one. Decided: not indeterminate."
     )

@@ -163,6 +163,10 @@ class Auto(VectorFieldModel):
         drawn = found.draws(found.log_weights(_selector()), n, np.random.default_rng(seed))
         return EnsembleField([m.field(found.search.observations, self.context_, {}) for m in drawn])
 
+    def alternatives(self) -> list[VectorFieldModel]:
+        """The pretrained operator, alone and with its own search."""
+        return [FIMODE(), FIMODE(refine=False)]
+
     def restore(self, saved: SavedModel) -> VectorFieldModel:
         """As of every model; the portfolio is not kept in a folder."""
         super().restore(saved)

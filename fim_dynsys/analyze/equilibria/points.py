@@ -19,6 +19,7 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    counted,
     labels,
     resolve_region,
     scales_within,
@@ -214,9 +215,9 @@ class FixedPoints(Result):
         isolated = counts[PointStatus.ISOLATED] + counts[PointStatus.ON_EDGE]
         slow, shown = counts[PointStatus.MINIMUM], counts[PointStatus.NOT_ISOLATED]
         outside = int((self.support < SUPPORTED).sum())
-        parts = [f"{isolated} fixed point{'s' * (isolated != 1)}"]
+        parts = [counted(isolated, "fixed point")]
         parts += [f"a continuum of zeros ({shown} shown)"] if shown else []
-        parts += [f"{slow} slow point{'s' * (slow != 1)}"] if slow else []
+        parts += [counted(slow, "slow point")] if slow else []
         parts += [f"{outside} of all outside the data's support"] if outside else []
         return f"{', '.join(parts)} in {self.region}"
 
@@ -226,7 +227,7 @@ class FixedPoints(Result):
         if balance.check is IndexCheck.NOT_RUN:
             text += f": {balance.reason}"
         else:
-            text += f": {balance.boundary} on the boundary, {balance.found} found"
+            text += f": indices add up to {balance.found}, {balance.boundary} on the boundary"
         lost = [f"the field was not finite at {self.non_finite} of the seeds"] if self.non_finite else []
         return [text, *lost, str(self.effort)]
 

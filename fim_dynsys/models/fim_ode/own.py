@@ -181,6 +181,10 @@ class FIMODE(PretrainedModel):
         field = self._fitted_field()
         return field.draws(n, seed) if isinstance(field, PosteriorField) else super().ensemble(n, seed)
 
+    def alternatives(self) -> "list[FIMODE]":
+        """The operator's own fields beside those of the search, or the other way round."""
+        return [FIMODE(self.weights, self.device, not self.refine)]
+
     def card(self) -> str:
         """Model card of the weights, in Markdown: what they are, how they were made, what was measured.
 
