@@ -48,13 +48,23 @@ def answers(
     return found
 
 
+def started(method: str) -> Any:
+    """Return multiprocessing's context of this name, in a worker of joblib too.
+
+    There the default is a method of joblib's own, of which the children of a child know nothing.
+    """
+    if multiprocessing.get_start_method(allow_none=True) == "loky":
+        multiprocessing.set_start_method("spawn", force=True)
+    return multiprocessing.get_context(method)
+
+
 def _of_one_child(
     function: Callable[[Any], Any],
     items: Sequence[Any],
     seconds: float,
     prepare: Callable[[], object] | None,
 ) -> list[Any]:
-    context = multiprocessing.get_context("spawn")  # whose children end as any interpreter does
+    context = started("spawn")  # whose children end as any interpreter does
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_serve, args=(sender, function, items, prepare))
     process.start()

@@ -59,19 +59,21 @@ def full(name: str, room: float) -> str:
         files = [path] if path.is_file() else [file for file in path.rglob("*") if file.is_file()]
         limit = int(room * max(file.stat().st_size for file in files))
         writer.write(content(writer, 0), path)
-        (ending,) = answers(_save_in, [(name, str(path), limit)], SECONDS)
-        if isinstance(ending, Ending):
-            return f"the process ended by {ending.reason}; {_left(name, path, 0)}"
-        error, message = ending
-        if not error:
-            return _left(name, path, 1)
-        if error != "OSError":
-            return f"{error} in place of OSError: {message}; {_left(name, path, 0)}"
-        return _left(name, path, 0)
+        error, message = _save_in_child(name, path, limit)
+        left = _left(name, path, 0 if error else 1)
+        if error in ("", "OSError"):
+            return left
+        return "; ".join(filter(None, [f"{error} in place of OSError: {message}", left]))
+
+
+def _save_in_child(name: str, path: Path, limit: int) -> tuple[str, str]:
+    """Class and message of the error of a save with files limited to this size; empty after a success."""
+    (ending,) = answers(_save_in, [(name, str(path), limit)], SECONDS)
+    return (ending.reason, "the process ended") if isinstance(ending, Ending) else ending
 
 
 def _save_in(item: tuple[str, str, int]) -> tuple[str, str]:
-    """Save with files limited to this size; return class and message of the error."""
+    """What `_save_in_child` does, in the child."""
     name, path, limit = item
     writer = WRITERS[name]
     made = content(writer, 1)

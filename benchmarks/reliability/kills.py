@@ -1,6 +1,5 @@
 """Processes killed (SIGKILL) at random moments while they save: the old or the new content is there."""
 
-import multiprocessing
 import tempfile
 from collections.abc import Sequence
 from multiprocessing.synchronize import Event
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.parts import Figure, Part
+from benchmarks.reliability.children import started
 from benchmarks.reliability.judging import plain
 from benchmarks.reliability.writers import WRITERS, Writer, content
 
@@ -44,7 +44,7 @@ def kill(writer: Writer, seed: int, kills: int, name: str | None = None) -> dict
         In `WRITERS`.
     """
     rng = np.random.default_rng([41, seed])
-    context = multiprocessing.get_context("forkserver")
+    context = started("forkserver")
     context.set_forkserver_preload(WARM)
     whole, unfinished, first = 0, 0, ""
     with tempfile.TemporaryDirectory() as scratch:
