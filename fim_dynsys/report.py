@@ -27,6 +27,7 @@ from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.writing import replace_file
 
 _SMOOTH = 400  # times at which a simulated curve is drawn
 _STYLE = """
@@ -88,8 +89,7 @@ def write_report(
         parts = [write(page) for write in sections]
     title = f"{model.name}: {', '.join(field.state_names)}"
     body = [f"<h1>{escape(title)}</h1>", _provenance(model, provenance or {}), *parts, _warned(caught)]
-    page_path.write_text(_document(title, "\n".join(body)), encoding="utf-8")
-    return page_path
+    return replace_file(page_path, _document(title, "\n".join(body)))
 
 
 @dataclass(frozen=True, eq=False)
