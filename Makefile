@@ -37,7 +37,7 @@ speed: install
 	$(PY) -m benchmarks.speed $(ARGS)
 
 test: install-test
-	$(PY) -m pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile --durations 30 $(ARGS)
 
 test-slow: install-test
 	$(PY) -m pytest -m slow $(ARGS)

@@ -21,6 +21,7 @@ import fim_dynsys
 from fim_dynsys.errors import PluginError
 from fim_dynsys.registry import available, load, load_fitted
 from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.writing import replace_file
 
 _DEPENDENCIES = (
     "torch",
@@ -39,7 +40,9 @@ _DEPENDENCIES = (
     "scikit-learn",
 )
 _IMPORT_NAMES = {"scikit-learn": "sklearn"}
+_HEADER = "model.json"  # what model.save writes last
 _RECORD = "fit.json"  # how a fitted model came about, beside what model.save writes
+_MODEL = "model sha256"  # key of the record: of the model.json that it is about
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
@@ -192,14 +195,30 @@ def fit(
         "command": command,
         "data": data.name,
         "model at the fit": f"{fitted.name}, version {fitted.version}",
-        "data sha256": hashlib.sha256(data.read_bytes()).hexdigest(),
+        "data sha256": _sha256(data),
         "packages": _versions(),
+        _MODEL: _sha256(folder / _HEADER),
     }
-    (folder / _RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    replace_file(folder / _RECORD, json.dumps(record, indent=2) + "\n")
     samples = int(trajectories.n_obs.sum())
     print(f"{model} fitted to {samples} samples of {', '.join(trajectories.state_names)}, saved in {folder}")
     fitted.print()
     return 0
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    """How the fitted model in a folder came about, if what is written there is about this very model."""
+    try:
+        record = json.loads((folder / _RECORD).read_text(encoding="utf-8"))
+        if record.pop(_MODEL) == _sha256(folder / _HEADER):
+            return record
+    except (OSError, ValueError, RecursionError, AttributeError, TypeError, KeyError):
+        pass  # none, or not what `fit` wrote
+    return {"fitted": "not recorded"}
 
 
 def _now() -> str:
@@ -242,8 +261,7 @@ def analyze(
     from fim_dynsys.report import write_report  # loads matplotlib, which no other command needs
 
     model = load_fitted(folder)
-    record = folder / _RECORD
-    fitted = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {"fitted": "not recorded"}
+    fitted = _record(folder)
     before, now = fitted.pop("packages", None), _versions()
     packages: dict[str, Any] = {"packages": now}
     if before not in (None, now):

@@ -9,6 +9,10 @@ class DataWarning(FimDynsysWarning):
     """Observations were dropped, or a property of the data limits what can be inferred."""
 
 
+class FitWarning(FimDynsysWarning):
+    """A fitted field does not describe the data it was fitted to."""
+
+
 class SimulationWarning(FimDynsysWarning):
     """At least one simulated trajectory stopped before its last requested time."""
 

@@ -454,12 +454,16 @@ def _typed(column: pd.Series, kind: str) -> np.ndarray:
 
 def write_netcdf(dataset: xr.Dataset, path: str | Path) -> None:
     """Write a Dataset as netCDF 4; attributes that netCDF cannot hold are written as JSON."""
+    replace_file(path, netcdf_content(dataset))
+
+
+def netcdf_content(dataset: xr.Dataset) -> bytes:
+    """What `write_netcdf` writes; made in memory, for on a full disk HDF5 ends the process."""
     attrs = {
         name: value if isinstance(value, str | int | float | np.number | np.ndarray) else json.dumps(value)
         for name, value in dataset.attrs.items()
     }
-    # In memory: on a full disk HDF5 ends the process.
-    replace_file(path, bytes(dataset.assign_attrs(attrs).to_netcdf(engine="h5netcdf")))
+    return bytes(dataset.assign_attrs(attrs).to_netcdf(engine="h5netcdf"))
 
 
 def read_netcdf(path: str | Path) -> xr.Dataset:

@@ -3,11 +3,13 @@
 import difflib
 import html
 import importlib
+import inspect
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from fim_dynsys.errors import FimDynsysWarning, PluginError
@@ -82,7 +84,7 @@ _BUILT_IN = {
         ),
         ModelSpec(
             name="auto",
-            summary="the strongest answer: operator, sparse regression and local search, chosen on the data",
+            summary="a wider search: operator, regression, functions, local search; chosen on the data",
             factory="fim_dynsys.models.auto:Auto",
         ),
     )
@@ -110,12 +112,30 @@ def load(name: str, **params: Any) -> Any:
     Raises
     ------
     ValueError
-        Unknown name; the nearest names are offered.
+        Unknown name; the nearest names are offered. A folder that `model.save` wrote is for `load_fitted`.
+    TypeError
+        The model has no parameter of a given name.
     PluginError
         The plugin that offers the name cannot be imported, or is written for another version.
     """
     factory = _import_factory(find(name))
+    _check_parameters(name, factory, params)
     return factory(**params)
+
+
+def _check_parameters(name: str, factory: Callable[..., Any], params: dict[str, Any]) -> None:
+    try:
+        known = inspect.signature(factory).parameters
+    except (TypeError, ValueError):  # a callable without one
+        return
+    if any(p.kind is p.VAR_KEYWORD for p in known.values()):
+        return
+    unknown = sorted(set(params) - set(known))
+    if unknown:
+        raise TypeError(
+            f"load: expected parameters of {name!r} among {', '.join(known) or 'none'}, got "
+            f"{', '.join(unknown)}."
+        )
 
 
 def find(name: str) -> ModelSpec:
@@ -126,6 +146,11 @@ def find(name: str) -> ModelSpec:
             _warn_clash(name, [_OWN_DISTRIBUTION, *map(_distribution, plugins[name])])
         return _BUILT_IN[name]
     if name not in plugins:
+        if isinstance(name, str | os.PathLike) and (Path(name) / "model.json").is_file():
+            raise ValueError(
+                f"load: expected the name of a registered model, got {str(name)!r}, the folder of a fitted "
+                "one; fim_dynsys.load_fitted reads it."
+            )
         known = sorted({*_BUILT_IN, *plugins})
         nearest = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4) or known
         raise ValueError(
@@ -166,7 +191,7 @@ def _plugin_spec(entry_point: metadata.EntryPoint) -> ModelSpec:
     who = f"plugin {entry_point.name!r} of {_distribution(entry_point)}"
     try:
         spec = entry_point.load()
-    except Exception as error:  # whatever a foreign module raises on import belongs to that plugin alone
+    except (Exception, SystemExit) as error:  # what a foreign module raises belongs to that plugin alone
         raise PluginError(
             f"{who}: cannot import {entry_point.value}: {type(error).__name__}: {error}"
         ) from error
@@ -176,7 +201,7 @@ def _plugin_spec(entry_point: metadata.EntryPoint) -> ModelSpec:
         )
     if spec.name != entry_point.name:
         raise PluginError(f"{who}: expected a ModelSpec of the entry point's name, got {spec.name!r}.")
-    if spec.api_version.split(".")[0] != API_VERSION:
+    if str(spec.api_version).split(".")[0] != API_VERSION:
         raise PluginError(
             f"{who}: expected a model for API version {API_VERSION}, got {spec.api_version}; "
             "install a release of the plugin that fits."
@@ -190,7 +215,7 @@ def _import_factory(spec: ModelSpec) -> Callable[..., Any]:
         return getattr(importlib.import_module(module), attribute)
     try:
         return getattr(importlib.import_module(module), attribute)
-    except Exception as error:  # see _plugin_spec
+    except (Exception, SystemExit) as error:  # see _plugin_spec
         raise PluginError(
             f"plugin {spec.name!r}: cannot import {spec.factory}: {type(error).__name__}: {error}"
         ) from error
@@ -283,8 +308,8 @@ def _plugin_entry(entry_point: metadata.EntryPoint) -> ModelEntry:
 def load_fitted(folder: str | os.PathLike, factory: Callable[..., Any] | None = None) -> Any:
     """Restore a fitted model that `model.save(folder)` wrote.
 
-    Nothing is unpickled: the parameters come from model.json, the observations from context.nc, and the
-    field from field.npz or, where it has no closed form, from inferring it again.
+    Nothing is unpickled: model.json holds the parameters and names the files of the observations (netCDF) and
+    of the field (npz); where it has no closed form it is inferred again.
 
     Parameters
     ----------
@@ -314,7 +339,13 @@ def load_fitted(folder: str | os.PathLike, factory: Callable[..., Any] | None = 
     from fim_dynsys.saved import SavedModel
 
     saved = SavedModel.read(folder)
-    model = load(saved.model, **saved.params) if factory is None else factory(**saved.params)
+    try:
+        model = load(saved.model, **saved.params) if factory is None else factory(**saved.params)
+    except TypeError as error:
+        raise ValueError(
+            f"load_fitted: expected the parameters of {saved.model!r} in {folder}, got {saved.params} "
+            f"({error})."
+        ) from error
     if str(model.version) != saved.version:
         warnings.warn(
             f"load_fitted: {folder} was written by version {saved.version} of {saved.model}, this is version "

@@ -19,6 +19,7 @@ from fim_dynsys.analyze.phase_space.invariant import manifolds
 from fim_dynsys.analyze.phase_space.nullcline import nullclines
 from fim_dynsys.analyze.results import Result, cell, resolve_region, unwrap
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.plot.canvas import Drawing
@@ -26,6 +27,7 @@ from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.writing import replace_file
 
 _SMOOTH = 400  # times at which a simulated curve is drawn
 _STYLE = """
@@ -87,8 +89,7 @@ def write_report(
         parts = [write(page) for write in sections]
     title = f"{model.name}: {', '.join(field.state_names)}"
     body = [f"<h1>{escape(title)}</h1>", _provenance(model, provenance or {}), *parts, _warned(caught)]
-    page_path.write_text(_document(title, "\n".join(body)), encoding="utf-8")
-    return page_path
+    return replace_file(page_path, _document(title, "\n".join(body)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,9 +144,17 @@ def _fit(page: _Page) -> str:
     return (
         "<h2>Fit</h2><p>The inferred field, simulated from the estimated initial state of each trajectory "
         "(from its first complete observation where the model estimates none).</p>"
-        f"{table}{_picture(drawing, caption)}"
+        f"{table}<p>{escape(_verdict(page.field.fit_info))}</p>{_picture(drawing, caption)}"
         f"<h3>Equations</h3><pre>{escape(text.getvalue())}</pre>"
     )
+
+
+def _verdict(info: FitInfo) -> str:
+    """How well the field fits, and why it does not where that is so."""
+    text = f"Against the data: {info.summary()}."
+    if info.problems:
+        text += f" The field does not describe the data: {'; '.join(info.problems)}."
+    return text
 
 
 def _starts(page: _Page) -> tuple[np.ndarray, np.ndarray]:

@@ -1,8 +1,11 @@
 """A fitted model on disk: its parameters as JSON, its observations as netCDF, its field as arrays."""
 
 import hashlib
+import io
 import json
+import math
 import os
+import re
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +14,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from fim_dynsys import files
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo, Scales
@@ -18,10 +22,16 @@ from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.writing import replace_file
 
 FORMAT = "fim-dynsys-fitted"
-FORMAT_VERSION = 2
-_HEADER, _CONTEXT, _FIELD, _FIELD_CONTEXT = "model.json", "context.nc", "field.npz", "field_context.nc"
+FORMAT_VERSION = 3
+_HEADER = "model.json"  # makes a folder a fitted model: names the other files, and is written last
+
+_SUFFIXES = {"context": ".nc", "field": ".npz", "field_context": ".nc"}
+_NAME = re.compile(r"(context|field|field_context)(-[0-9a-f]{16})?(\.nc|\.npz)")
+_LARGEST_HEADER = 1 << 24  # bytes
+_MAX_MONOMIALS = 100_000  # that divide those of a field: all are tabulated
 
 
 @dataclass(frozen=True)
@@ -57,26 +67,35 @@ class SavedModel:
     report: dict
 
     def write(self, folder: str | os.PathLike) -> Path:
-        """Write the folder, created where it does not exist; the header comes last.
+        """Write the folder, created where it does not exist.
+
+        The other files are named by their content; the header, which names them, replaces the old one in one
+        step. Until then the folder holds the old model, from then on the new one; what it held of the old one
+        is removed last.
 
         Raises
         ------
         ValueError
             Where a parameter is an object that JSON cannot hold.
+        OSError
+            Where the folder cannot be written to or the disk is full; the old model is then whole.
         """
         params = {key: _plain_parameter(self.model, key, value) for key, value in self.params.items()}
+        contents = {"context": files.netcdf_content(self.context.dataset)}
+        if self.content is not None:
+            buffer = io.BytesIO()
+            np.savez(buffer, allow_pickle=False, **self.arrays)
+            contents["field"] = buffer.getvalue()
+        if self.field_context is not None:
+            contents["field_context"] = files.netcdf_content(self.field_context.dataset)
+        digests = {}
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        for stale in (_HEADER, _FIELD, _FIELD_CONTEXT):
-            (folder / stale).unlink(missing_ok=True)
-        self.context.to_file(folder / _CONTEXT)
-        files = [_CONTEXT]
-        if self.content is not None:
-            np.savez(folder / _FIELD, allow_pickle=False, **self.arrays)
-            files.append(_FIELD)
-        if self.field_context is not None:
-            self.field_context.to_file(folder / _FIELD_CONTEXT)
-            files.append(_FIELD_CONTEXT)
+        for part, content in contents.items():
+            digest = hashlib.sha256(content).hexdigest()
+            name = f"{part}-{digest[:16]}{_SUFFIXES[part]}"
+            replace_file(folder / name, content)
+            digests[name] = digest
         header = {
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
@@ -85,9 +104,12 @@ class SavedModel:
             "params": params,
             "content": self.content,
             "report": {key: value for key, value in self.report.items() if _is_plain(value)},
-            "sha256": {name: _sha256(folder / name) for name in files},
+            "sha256": digests,
         }
-        (folder / _HEADER).write_text(json.dumps(header, indent=2) + "\n", encoding="utf-8")
+        replace_file(folder / _HEADER, json.dumps(header, indent=2) + "\n")
+        for path in folder.iterdir():
+            if _NAME.fullmatch(path.name) and path.name not in digests:
+                path.unlink(missing_ok=True)
         return folder
 
     @classmethod
@@ -105,19 +127,19 @@ class SavedModel:
         header = _read_header(folder)
         for name, digest in header["sha256"].items():
             _check_file(folder, name, digest)
-        files = header["sha256"]
-        arrays = _read_arrays(folder / _FIELD) if _FIELD in files else {}
+        paths = {_part(name): folder / name for name in header["sha256"]}
+        arrays = _read_arrays(paths["field"]) if "field" in paths else {}
         if header["format_version"] == 1:
             header = _as_today(header, arrays)
         return cls(
             model=header["model"],
             version=header["version"],
             params=header["params"],
-            context=Trajectories.from_file(folder / _CONTEXT),
+            context=Trajectories.from_file(paths["context"]),
             content=header["content"],
             arrays=arrays,
             field_context=(
-                Trajectories.from_file(folder / _FIELD_CONTEXT) if _FIELD_CONTEXT in files else None
+                Trajectories.from_file(paths["field_context"]) if "field_context" in paths else None
             ),
             report=header["report"],
         )
@@ -133,33 +155,48 @@ def _read_header(folder: Path) -> dict:
             f"load_fitted: expected a folder that model.save wrote, got {folder} without {_HEADER}."
         )
     try:
+        if path.stat().st_size > _LARGEST_HEADER:
+            raise ValueError(f"it has {path.stat().st_size} bytes")
         header = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(
             f"load_fitted: expected JSON in {path}, got a damaged file ({error}); save the model again."
         ) from error
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise ValueError(f"load_fitted: expected a file of format {FORMAT!r} in {path}, got a foreign one.")
-    if header.get("format_version") not in (1, FORMAT_VERSION):
+    if type(header.get("format_version")) is not int or not 1 <= header["format_version"] <= FORMAT_VERSION:
         raise ValueError(
             f"load_fitted: expected format_version 1 to {FORMAT_VERSION} in {path}, got "
             f"{header.get('format_version')!r}; read it with the release of fim-dynsys that wrote it."
         )
     wrong = [key for key, kind in _HEADER_TYPES.items() if not isinstance(header.get(key), kind)]
-    if not wrong and not {_CONTEXT} <= set(header["sha256"]) <= {_CONTEXT, _FIELD, _FIELD_CONTEXT}:
-        wrong = ["sha256"]
-    if (
-        not wrong
-        and header["format_version"] > 1
-        and isinstance(header.get("content"), str) != (_FIELD in header["sha256"])
-    ):
-        wrong = ["content"]
+    wrong = wrong or [key for key, right in _consistent(header).items() if not right]
     if wrong:
         raise ValueError(
             f"load_fitted: expected well-formed {', '.join(wrong)} in {path}, got a damaged file; "
             "save the model again."
         )
     return header
+
+
+def _consistent(header: dict) -> dict[str, bool]:
+    """Whether what a header says of its files fits together."""
+    expected = {}
+    for name, digest in header["sha256"].items():
+        part = _part(name)
+        mark = f"-{str(digest)[:16]}" if header["format_version"] >= 3 else ""
+        expected[part] = f"{part}{mark}{_SUFFIXES.get(part)}"
+    named = list(expected.values()) == list(header["sha256"]) and "context" in expected
+    has_field = isinstance(header.get("content"), str)
+    return {
+        "sha256": named and all(_NAME.fullmatch(name) for name in header["sha256"]),
+        "content": header["format_version"] == 1 or has_field == ("field" in expected),
+    }
+
+
+def _part(name: str) -> str:
+    """What a file of the folder holds, by its name."""
+    return re.split(r"[-.]", name)[0]
 
 
 # Parameters of earlier releases that had no effect on the model of that name.
@@ -190,12 +227,30 @@ def _check_file(folder: Path, name: str, digest: str) -> None:
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
+        _check_archive(path)
         with np.load(path, allow_pickle=False) as stored:
             return {key: stored[key] for key in stored.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, KeyError, EOFError, NotImplementedError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"load_fitted: expected plain arrays in {path}, got a damaged file ({error})."
         ) from error
+
+
+def _check_archive(path: Path) -> None:
+    """Refuse arrays whose headers declare more, or something else, than the file holds; none is read."""
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.infolist():
+            if member.compress_type != zipfile.ZIP_STORED or member.file_size > path.stat().st_size:
+                raise ValueError(f"{member.filename} is not stored as it is")
+            with archive.open(member) as stream:
+                if np.lib.format.read_magic(stream) != (1, 0):
+                    raise ValueError(f"{member.filename} has a header of another version")
+                shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+                held = member.file_size - stream.tell()
+            if dtype.kind not in "biufU" or min(shape, default=0) < 0:
+                raise ValueError(f"{member.filename} holds {dtype} of shape {shape}")
+            if math.prod(shape) * dtype.itemsize != held:
+                raise ValueError(f"{member.filename} of shape {shape} does not fit into {held} bytes")
 
 
 def _plain_parameter(model: str, key: str, value: Any) -> Any:
@@ -274,16 +329,70 @@ def field_arrays(field: VectorField) -> dict[str, np.ndarray]:
 def field_from_arrays(
     kind: type[KeptField], arrays: Mapping[str, np.ndarray], context: Trajectories, report: dict
 ) -> VectorField:
-    """The field of a class that `field_arrays` took apart, on its context and with its fit report."""
-    names = context.state_names
+    """The field of a class that `field_arrays` took apart, on its context and with its fit report.
+
+    Raises
+    ------
+    ValueError
+        Where arrays are missing or are not those of a field of that class.
+    """
+    try:
+        if issubclass(kind, DictionaryField):
+            _check_terms(arrays)
+        return _restored(kind, arrays, context, report)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        reason = f"no array {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(
+            f"load_fitted: expected the arrays of a {kind.__name__}, got others ({reason}); save the model "
+            "again."
+        ) from error
+
+
+def _restored(
+    kind: type[KeptField], arrays: Mapping[str, np.ndarray], context: Trajectories, report: dict
+) -> VectorField:
+    names, d = context.state_names, context.dim
     region = None
     if "region_low" in arrays:
         region = Region(arrays["region_low"], arrays["region_high"], names=names)
+    length = _numbers(arrays, "scales_length", (d,), positive=True)
+    speed = _numbers(arrays, "scales_speed", (d,), positive=True)
+    time = float(_numbers(arrays, "scales_time", (), positive=True))
+    known = {name: arrays.get(name) for name in ("initial_states", "noise_level")}
+    if known["initial_states"] is not None:
+        known["initial_states"] = _numbers(arrays, "initial_states", (len(known["initial_states"]), d))
+    if known["noise_level"] is not None:
+        known["noise_level"] = _numbers(arrays, "noise_level", (d,))
     return kind.from_arrays(
         arrays,
         context=context,
         state_names=names,
         region=region,
-        scales=Scales(arrays["scales_length"], arrays["scales_speed"], float(arrays["scales_time"])),
-        fit_info=FitInfo(arrays.get("initial_states"), arrays.get("noise_level"), dict(report)),
+        scales=Scales(length, speed, time),
+        fit_info=FitInfo(known["initial_states"], known["noise_level"], dict(report)),
     )
+
+
+def _numbers(
+    arrays: Mapping[str, np.ndarray], name: str, shape: tuple[int, ...], positive: bool = False
+) -> np.ndarray:
+    """An array that holds finite numbers in this shape."""
+    array = arrays[name]
+    if array.dtype.kind not in "iuf" or array.shape != shape or not np.isfinite(array).all():
+        raise ValueError(f"{name} is not finite numbers of shape {shape}, but {array.dtype} of {array.shape}")
+    if positive and not (array > 0).all():
+        raise ValueError(f"{name} is not positive")
+    return array
+
+
+def _check_terms(arrays: Mapping[str, np.ndarray]) -> None:
+    """Refuse what `Dictionary` would round, wrap or take long over; folders of format 1 lack some arrays."""
+    for name in ("exponents", "kind", "coordinate", "partner"):
+        array = arrays.get(name, np.zeros(0, int)) if name == "partner" else arrays[name]
+        if array.dtype.kind not in "iu" or (np.abs(array.astype(float)) > np.iinfo(np.int8).max).any():
+            raise ValueError(f"{name} are not small whole numbers, but {array.dtype}")
+    for name in {"inner", "coefficients", *arrays} & {"inner", "second", "coefficients", "roots"}:
+        _numbers(arrays, name, arrays[name].shape)
+    divisors = np.prod(arrays["exponents"].astype(float) + 1.0, axis=-1)
+    if float(np.sum(divisors)) > _MAX_MONOMIALS:
+        raise ValueError("exponents of too many monomials")

@@ -14,6 +14,7 @@ from fim_dynsys import errors
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+OUTPUT = re.compile(r"```\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -23,6 +24,18 @@ def blocks(page, language):
     return [
         (text.count("\n", 0, m.start(2)), m.group(2)) for m in BLOCK.finditer(text) if m.group(1) == language
     ]
+
+
+def assert_printed(printed, shown):
+    """Words are equal and numbers close: sampling repeats itself only on the same processor."""
+    assert len(printed) == len(shown)
+    for left, right in zip(printed, shown, strict=True):
+        try:
+            left, right = float(left), float(right)
+        except ValueError:
+            assert left == right
+        else:
+            assert left == pytest.approx(right, rel=0.2, abs=1e-6)
 
 
 def anchors(page):
@@ -42,13 +55,20 @@ def commands():
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda page: page.name)
-def test_code_runs(page, tmp_path, monkeypatch):
-    """The blocks of a page are one script: later ones see the names of earlier ones."""
+def test_code_runs(page, tmp_path, monkeypatch, capsys):
+    """The blocks of a page are one script: later ones see the names of earlier ones.
+
+    A block without a language that follows at once shows what is printed.
+    """
     monkeypatch.chdir(tmp_path)
     module = types.ModuleType(f"docs_{page.stem}")
     monkeypatch.setitem(sys.modules, module.__name__, module)  # classes defined on a page can be pickled
     for line, source in blocks(page, "python"):
+        capsys.readouterr()
         exec(compile("\n" * line + source, str(page), "exec"), vars(module))
+        shown = OUTPUT.match(page.read_text(encoding="utf-8").split(source, 1)[1])
+        if shown:
+            assert_printed(capsys.readouterr().out.split(), shown.group(1).split())
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)

@@ -99,9 +99,11 @@ BROKEN = {
     "syntax": ("def", "SyntaxError"),
     "import": ("import not_installed_anywhere", "ModuleNotFoundError.*not_installed_anywhere"),
     "raises": ("raise RuntimeError('boom')", "RuntimeError: boom"),
+    "leaves": ("raise SystemExit(3)", "SystemExit: 3"),
     "nothing": ("", "AttributeError"),
     "kind": ("SPEC = 3", "expected toy_broken:SPEC to be a ModelSpec, got int"),
     "name": (SPEC.format("'else', 's', 'm:f'"), "entry point's name, got 'else'"),
+    "number": (SPEC.format("'toy', 's', 'm:f', api_version=2"), "API version 1, got 2"),
     "version": (SPEC.format("'toy', 's', 'm:f', api_version='2'"), "API version 1, got 2"),
 }
 
@@ -179,3 +181,14 @@ def test_table_prints_and_escapes(site):
     page = table._repr_html_()
     assert page.count("<tr>") == len(table) + 1
     assert "a &lt; b" in page
+
+
+def test_a_parameter_that_the_model_has_not_is_named():
+    with pytest.raises(TypeError, match=r"parameters of 'auto' among budget, seed, got bugdet"):
+        fim_dynsys.load("auto", bugdet="fast")
+
+
+def test_the_folder_of_a_fitted_model_leads_to_load_fitted(tmp_path):
+    (tmp_path / "model.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"the folder of a fitted one; fim_dynsys.load_fitted reads it"):
+        fim_dynsys.load(str(tmp_path))

@@ -208,6 +208,27 @@ def test_a_folder_without_record_says_so(page, tmp_path, data, capsys):
     assert capsys.readouterr().out == f"{tmp_path / 'r.html'} written\n"
 
 
+def test_a_record_of_another_fit_is_not_believed(page, tmp_path):
+    """The record of the command line stays in the folder when a model is saved there later."""
+    folder = tmp_path / "fitted"
+    t = np.linspace(0.0, 3.0, 40)
+    np.savetxt(
+        tmp_path / "old.csv", np.column_stack([t, np.exp(-t)]), delimiter=",", header="t,u", comments=""
+    )
+    assert cli.main(["fit", str(tmp_path / "old.csv"), "--model", "sindy", "--out", str(folder)]) == 0
+    fim_dynsys.load("sindy").fit(np.exp(-2 * t)[:, None], t).save(folder)
+    assert cli.main(["analyze", str(folder), "--report", str(tmp_path / "r.html")]) == 0
+    found = Page((tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert found.cell("fitted") == "not recorded" and "old.csv" not in found.text
+
+
+def test_names_that_are_no_mathematics(tmp_path):
+    t = np.linspace(0.0, 3.0, 40)
+    model = fim_dynsys.load("sindy").fit(np.exp(-t)[:, None], t, feature_names=[r"$\frac{$"])
+    found = Page(write_report(model, tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert r"$\frac{$" in found.text and "Against the data: path R2 1, in short windows" in found.text
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from benchmarks.analysis.parts import Figure, Part
 from benchmarks.harness.rows import ModelRow, View
+from benchmarks.parts import Figure, Part
 from fim_dynsys import CallableField, simulate, systems
 from fim_dynsys.analyze import BasinLabel, basins
 from fim_dynsys.analyze.phase_space.basin import Basins
@@ -73,21 +73,23 @@ def rings() -> dict[str, Any]:
 def image(model: str, name: str) -> dict[str, Any]:
     """An image of a field inferred from a few trajectories, and the same labels by a loop on a subset."""
     system = systems.get(name)
-    field = system.field() if model == "truth" else inferred(model, name)
+    field, version = (system.field(), "1") if model == "truth" else inferred(model, name)
     found, seconds = _timed(field, system.region)
-    row = {**_shares(found), "seconds": seconds, "points": found.effort.points}
+    row = {"model": model, "version": version, **_shares(found)}
+    row |= {"seconds": seconds, "points": found.effort.points}
     if len(found.axes) == field.dim and found.attractors:
         row |= _loop(field, found, seconds)
     return row
 
 
-def inferred(model: str, name: str) -> VectorField:
-    """Return a model's field from 8 trajectories of 100 noisy observations each."""
+def inferred(model: str, name: str) -> tuple[VectorField, str]:
+    """Return a model's field from 8 trajectories of 100 noisy observations each, and the model's version."""
     system = systems.get(name)
     starts = system.region.widened(-0.05).sobol(TRAJECTORIES, seed=1)
     clean = simulate(system.field(), starts, np.linspace(0, system.t_end, 100))
     context = add_noise(clean[np.flatnonzero(clean.status == 0)], NOISE, np.random.default_rng(0))
-    return ModelRow.resolve(model).infer(View(context))
+    row = ModelRow.resolve(model)
+    return row.infer(View(context)), row.version
 
 
 def _timed(field: VectorField, region: Sequence[tuple[float, float]] | None) -> tuple[Basins, float]:
@@ -169,4 +171,4 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
     return out
 
 
-PART = Part("basins", "1", tasks, measure, figures)
+PART = Part("basins", "2", tasks, measure, figures)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.analysis.parts import Figure, Part, best_seconds
+from benchmarks.parts import Figure, Part, best_seconds
 from fim_dynsys import FieldFamily, systems
 from fim_dynsys.analyze import Continuation, continuation
 

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.integrate import quad, solve_ivp
 from scipy.special import ellipk
 
-from benchmarks.analysis.parts import Figure, Part, best_seconds
+from benchmarks.parts import Figure, Part, best_seconds
 from fim_dynsys import CallableField, systems
 from fim_dynsys.analyze import CycleKind, limit_cycles
 from fim_dynsys.fields.base import VectorField

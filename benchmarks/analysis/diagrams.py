@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.analysis.parts import Figure, Part
+from benchmarks.parts import Figure, Part
 from fim_dynsys import Trajectories, add_noise, concatenate, load, simulate
 from fim_dynsys.analyze import bifurcations_from_data
 from fim_dynsys.fields.callable import CallableField

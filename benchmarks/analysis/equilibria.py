@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.analysis.cubics import BOX, lines_cubic, random_cubic
-from benchmarks.analysis.parts import Figure, Part, best_seconds
 from benchmarks.development.problems import problems
 from benchmarks.harness.rows import ModelRow, View
 from benchmarks.harness.trials import Trial, observe
+from benchmarks.parts import Figure, Part, best_seconds
 from fim_dynsys import systems
 from fim_dynsys.analyze import IndexCheck, fixed_points
 
@@ -95,9 +95,12 @@ def inferred(model: str, name: str) -> dict[str, Any]:
     """Return the CPU seconds of the default call on a field inferred from one noisy trajectory."""
     problem = next(p for p in problems() if p.system == name)
     context = observe(problem, Trial(name, 1, NOISE, 0.0, 0, "paper"))
-    field = ModelRow.resolve(model).infer(View(context))
+    row = ModelRow.resolve(model)
+    field = row.infer(View(context))
     result = fixed_points(field)
     return {
+        "model": model,
+        "version": row.version,
         "seconds": best_seconds(lambda: fixed_points(field)),
         "points": result.effort.points,
         "found": len(result),
@@ -150,4 +153,4 @@ def _cubic_figures(which: str, rows: Sequence[dict[str, Any]]) -> list[Figure]:
     ]
 
 
-PART = Part("equilibria", "3", tasks, measure, figures)
+PART = Part("equilibria", "4", tasks, measure, figures)

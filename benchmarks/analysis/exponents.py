@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.analysis.parts import Figure, Part
+from benchmarks.parts import Figure, Part
 from fim_dynsys import Region, systems
 from fim_dynsys.analyze import lyapunov
 from fim_dynsys.simulation.solution import integrate

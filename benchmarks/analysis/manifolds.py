@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from benchmarks.analysis.parts import Figure, Part, best_seconds
+from benchmarks.parts import Figure, Part, best_seconds
 from fim_dynsys import CallableField, systems
 from fim_dynsys.analyze import manifolds
 from fim_dynsys.fields.base import VectorField

@@ -1,10 +1,10 @@
 """Outcomes kept on disk as they come, so that an interrupted run goes on where it stopped."""
 
-import contextlib
 import hashlib
 import json
 import os
 import re
+from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,30 @@ from typing import Any
 
 @dataclass
 class RowCache:
-    """Outcomes of one row, one JSON line each, appended as they come; a torn last line is ignored.
+    """Outcomes of one row, one JSON line each, appended as they come; damaged lines are left out and counted.
 
     What an outcome belongs to is named by a key of any frozen dataclass with fields that JSON can hold,
     such as a `Trial`: a line keeps the name of its class, its fields, the digest of the data and the outcome.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    needed : collection of str
+        What an outcome must hold.
+    skipped : int
+        Damaged lines found in the file.
     """
 
     path: Path
+    needed: Collection[str] = ()
+    skipped: int = 0
     outcomes: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, folder: Path, row: dict[str, Any], fresh: bool = False) -> "RowCache":
+    def open(
+        cls, folder: Path, row: dict[str, Any], fresh: bool = False, needed: Collection[str] = ()
+    ) -> "RowCache":
         """Open the file that belongs to `row` (name, version, parameters, integrator) under `folder`."""
         text = json.dumps(row, sort_keys=True, default=str)
         stem = re.sub(r"[^A-Za-z0-9.-]+", "_", str(row["name"]))[:60]
@@ -30,7 +43,7 @@ class RowCache:
         folder.mkdir(parents=True, exist_ok=True)
         if fresh:
             path.unlink(missing_ok=True)
-        cache = cls(path)
+        cache = cls(path, needed)
         if path.exists():
             cache._read()
         else:
@@ -57,12 +70,22 @@ class RowCache:
         if not content.endswith(b"\n"):
             with self.path.open("ab") as file:
                 file.write(b"\n")
-        for line in content.splitlines()[1:]:
-            with contextlib.suppress(ValueError):
-                match json.loads(line):
-                    case {"data": data, "outcome": outcome, **key} if len(key) == 1:
-                        ((name, fields),) = key.items()
-                        self.outcomes[name, _hashable(fields), data] = outcome
+        for line in content.split(b"\n")[1:]:
+            if not line:
+                continue
+            try:
+                self._take(json.loads(line.decode()))
+            except (ValueError, TypeError, RecursionError):  # not UTF-8, not JSON, no key, nested too deep
+                self.skipped += 1
+
+    def _take(self, entry: Any) -> None:
+        match entry:
+            case {"data": str(data), "outcome": dict(outcome), **key} if len(key) == 1:
+                ((name, fields),) = key.items()
+                if isinstance(fields, dict) and outcome.keys() >= set(self.needed):
+                    self.outcomes[name, _hashable(fields), data] = outcome
+                    return
+        raise ValueError(f"Cache: expected a key, data and an outcome in each line of {self.path}.")
 
     def _write(self, text: str) -> None:
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
@@ -283,6 +283,7 @@ def cached_outcomes(
     workers: int = 1,
     fresh: bool = False,
     progress: bool = False,
+    needed: Collection[str] = (),
 ) -> list[list[Outcome]]:
     """Evaluate every row on every job that the cache in `folder` does not hold yet.
 
@@ -300,6 +301,8 @@ def cached_outcomes(
         Whatever else determines an outcome, such as the integrator.
     workers, fresh, progress
         As for `run`.
+    needed : collection of str
+        What an outcome must hold; a stored one without it is damaged, and measured again.
 
     Returns
     -------
@@ -308,7 +311,13 @@ def cached_outcomes(
     """
     from tqdm import tqdm
 
-    caches = [RowCache.open(Path(folder) / "cache", _about(row, settings), fresh) for row in rows]
+    caches = [RowCache.open(Path(folder) / "cache", _about(row, settings), fresh, needed) for row in rows]
+    for cache in caches:
+        if cache.skipped:
+            print(
+                f"{cache.path}: {cache.skipped} damaged lines skipped; what they held is measured again",
+                file=sys.stderr,
+            )
     missing = [
         (number, job)
         for job in jobs
@@ -385,12 +394,20 @@ def run(
     data = {problem.system: data_digest(problem) for problem in problems}
     jobs = [Job(t, data[t.system], (by_name[t.system], t, integrator, tuple(tasks))) for t in trials]
     settings = str(integrator) if tuple(tasks) == TASKS else f"{integrator}; {', '.join(tasks)}"
-    outcomes = cached_outcomes(evaluate, rows, jobs, folder, settings, workers, fresh, progress)
+    outcomes = cached_outcomes(
+        evaluate, rows, jobs, folder, settings, workers, fresh, progress, _outcome_columns(tasks)
+    )
     return [
         _record(row, by_name[trial.system], trial, outcome, tasks)
         for trial, of_rows in zip(trials, outcomes, strict=True)
         for row, outcome in zip(rows, of_rows, strict=True)
     ]
+
+
+def _outcome_columns(tasks: Sequence[str]) -> tuple[str, ...]:
+    """What `evaluate` gives and a record needs; ``terms`` are missing from what was kept before they were."""
+    scores = (name for task in tasks for name in _failed(task, ""))
+    return (*scores, "infer_seconds", "simulate_seconds", "message")
 
 
 def _about(row: Named, settings: str) -> dict[str, Any]:

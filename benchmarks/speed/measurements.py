@@ -299,6 +299,65 @@ def _process(code: str) -> tuple[float, float]:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, stop - start
 
 
+# ------------------------------------------------------------------------------------ cost against samples
+
+_SAMPLES = (1_000, 10_000, 100_000, 1_000_000)
+_GROUPS = (1, 50)  # trajectories that hold them
+
+
+def samples(
+    repeats: int,
+    sizes: Sequence[int] = _SAMPLES,
+    names: Sequence[str] = ("sindy-strong", "fim-ode"),
+    dims: Sequence[int] = (1, 2, 3),
+) -> list[Measurement]:
+    """CPU time and peak memory of one inference against samples, states and trajectories.
+
+    Each in a process of its own that has made a small inference before; memory is what the process grows by.
+    """
+    rows = []
+    for name in names:
+        for dim in dims:
+            for groups in _GROUPS:
+                for n in sizes:
+                    code = "from benchmarks.speed.measurements import one_inference\n"
+                    code += f"one_inference({name!r}, {dim}, {n}, {groups})"
+                    done = subprocess.run(
+                        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+                    )
+                    seconds, megabytes = map(float, done.stdout.split())
+                    what = (
+                        f"{name}, d={dim}, {n:,} samples, {groups} trajector{'y' if groups == 1 else 'ies'}"
+                    )
+                    rows.append(Measurement(f"{what}, infer", 1e3 * seconds, "ms", 1))
+                    rows.append(Measurement(f"{what}, memory", megabytes, "MB", 1))
+    return rows
+
+
+def one_inference(name: str, dim: int, n: int, groups: int) -> None:
+    """Print the CPU seconds of an inference and the megabytes that the process grew by."""
+    model = fim_dynsys.load(name)
+    small, large = _record(dim, 1_000, 1), _record(dim, n, groups)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.infer(small)
+        before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+        model.infer(large)
+    seconds = time.process_time() - start
+    print(seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3)
+
+
+def _record(dim: int, n: int, groups: int) -> Trajectories:
+    """Samples of a logistic, a Van der Pol or a Lorenz system with 5 % noise, in equal trajectories."""
+    name = {1: "logistic", 2: "van_der_pol", 3: "lorenz"}[dim]
+    system = fim_dynsys.systems.get(name)
+    rng = np.random.default_rng(SEED)
+    t = np.linspace(0, 10, n // groups)
+    starts = system.initial_states[0] + 0.1 * system.region.size * rng.uniform(-1, 1, (groups, dim))
+    clean = simulate(system.field(), starts, t)
+    return add_noise(Trajectories.from_arrays(list(clean.x), t), 0.05, rng)
+
+
 SECTIONS: dict[str, Callable[[int], list[Measurement]]] = {
     "import": imports,
     "simulate": batched_simulation,
@@ -306,4 +365,5 @@ SECTIONS: dict[str, Callable[[int], list[Measurement]]] = {
     "published-field": published_field,
     "models": models,
     "latency": latency,
+    "samples": samples,
 }

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.analyze.results import SUPPORTED, Effort, FieldLike, Result, Table, Variables, labels, unwrap
+from fim_dynsys.analyze.results import (
+    SUPPORTED,
+    Effort,
+    FieldLike,
+    Result,
+    Table,
+    Variables,
+    labels,
+    progress_bar,
+    unwrap,
+)
 from fim_dynsys.analyze.tangent import CountedField, carry
 from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.fields.base import VectorField
@@ -15,6 +25,7 @@ from fim_dynsys.simulation.solution import integrate
 
 _RTOL = 1e-6  # of the exponents in the end: `_Estimate` adds it to their errors
 _TRANSIENT = 100.0  # in the orbit's own units of time: what attracts at a tenth of its rate has lost e^-10
+_MOST_STEPS = 50_000  # of one orbit at a time, each as dear as a step of many: a smooth one takes some 10,000
 _SPACING = 2.0  # between the starts of neighbouring pieces, in the same
 _LONGEST_SEGMENT = 3.0  # in the same: support is looked at between segments only
 # Tangent vectors may part by so many powers of e within a segment: at tolerance 1e-6 the shortest is then
@@ -107,6 +118,7 @@ def lyapunov(
     precision: float = 1e-4,
     budget: int = 25_000_000,
     transient: float | None = None,
+    progress: bool | None = None,
 ) -> LyapunovSpectrum:
     """Estimate all Lyapunov exponents of the orbit through a state.
 
@@ -132,6 +144,8 @@ def lyapunov(
     transient : float, optional
         Time before the first piece; default a hundred times the time in which the orbit moves by its own
         size.
+    progress : bool, optional
+        Whether to show how far the work is; by default on a terminal only.
 
     Returns
     -------
@@ -160,7 +174,7 @@ def lyapunov(
     try:
         x, length, unit = _pieces(counted, x0, n_pieces, transient)
         estimate = _Estimate(counted, x, length, unit)
-        estimate.run(precision, budget)
+        estimate.run(precision, budget, progress)
     except _Failure as failure:
         warnings.warn(
             f"lyapunov: the orbit through {x0} could not be followed ({failure.status.name}); its exponents "
@@ -168,7 +182,8 @@ def lyapunov(
             SimulationWarning,
             stacklevel=2,
         )
-        return _failed(field, failure.status, _effort(1, 0, counted, budget, False))
+        exhausted = failure.status == Status.MAX_STEPS
+        return _failed(field, failure.status, _effort(1, 0, counted, budget, exhausted))
     return estimate.result(field, budget)
 
 
@@ -223,7 +238,10 @@ def _own_unit(field: VectorField, x0: np.ndarray) -> tuple[np.ndarray, float]:
         spread = states.std(axis=0)
         moves = spread > 1e-9 * np.abs(states).max()
         speed = field(states)[:, moves] / spread[moves]
-        unit = 1.0 / np.sqrt(np.mean(speed**2)) if moves.any() else window / 10.0
+        with np.errstate(over="ignore"):
+            unit = 1.0 / np.sqrt(np.mean(speed**2)) if moves.any() else window / 10.0
+        if not np.finfo(float).tiny < unit * _SPACING < np.inf:
+            raise _Failure(Status.NON_FINITE)
         x0 = states[-1]
         if window >= 20 * unit or not moves.any():
             break
@@ -241,7 +259,7 @@ def _fastest_rate(field: VectorField, x: np.ndarray) -> float:
 
 
 def _follow(field: VectorField, x0: np.ndarray, t: np.ndarray) -> np.ndarray:
-    solution = integrate([field], x0[None], t, rtol=_RTOL)
+    solution = integrate([field], x0[None], t, rtol=_RTOL, max_steps=_MOST_STEPS)
     if solution.status[0] in FAILURES:
         raise _Failure(solution.status[0])
     return solution.x[0]
@@ -292,12 +310,10 @@ class _Estimate:
         if self.field.inner.context is not None:
             self.supported.append(float(np.mean(self.field.support(self.x) >= SUPPORTED)))
 
-    def run(self, precision: float, budget: int) -> None:
+    def run(self, precision: float, budget: int, progress: bool | None) -> None:
         """Add segments until the errors are small enough or the budget is spent."""
-        from tqdm import tqdm
-
         check = _FEWEST_SEGMENTS
-        with tqdm(total=budget, disable=None, unit="points", unit_scale=True, leave=False) as bar:
+        with progress_bar(progress, budget, "exponents", "points") as bar:
             while True:
                 self._advance(self.segment)
                 bar.update(self.field.points - bar.n)

@@ -16,7 +16,9 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    counted,
     labels,
+    progress_bar,
     resolve_region,
 )
 from fim_dynsys.fields.base import VectorField
@@ -153,7 +155,7 @@ class MemberResults(Result):
         return columns, rows
 
     def _headline(self) -> str:
-        return f"{len(self.groups)} objects in {len(self.results)} members"
+        return f"{counted(len(self.groups), 'object')} in {counted(len(self.results), 'member')}"
 
     def _variables(self) -> Variables:
         names = list(dict.fromkeys(str(kind) for group in self.groups for kind in group.kinds))
@@ -177,6 +179,8 @@ def ensemble(
     function: Callable[..., Any],
     fields: EnsembleField | Sequence[VectorField],
     region: RegionLike | None = None,
+    *,
+    progress: bool | None = None,
     **options: Any,
 ) -> MemberResults:
     """Run an analysis for each member of an ensemble and match what the results hold.
@@ -193,6 +197,8 @@ def ensemble(
         The members; ``model.ensemble(n)`` makes some.
     region : Region, dict or pairs, optional
         The same for all members; default the box of all members' data widened by 10 % on each side.
+    progress : bool, optional
+        Whether to show how far the work is; by default on a terminal only.
     **options
         Passed to the function.
 
@@ -218,7 +224,12 @@ def ensemble(
     """
     members = _members(fields)
     region = _common_region(members, region)
-    results = tuple(function(field, region, **options) for field in members)
+    found = []
+    with progress_bar(progress, len(members), "ensemble", "members") as bar:
+        for field in members:
+            found.append(function(field, region, **options))
+            bar.update()
+    results = tuple(found)
     first = members[0]
     efforts = [result.effort for result in results if isinstance(result, Result)]
     return MemberResults(

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 import numpy as np
 import xarray as xr
@@ -16,6 +16,9 @@ from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 WIDENED = 0.1
 """How much a default region exceeds the data's box on each side, as a share of its size."""
@@ -70,10 +73,8 @@ class Effort:
 
     def __str__(self) -> str:
         stopped = ", exhausted" if self.exhausted else ""
-        return (
-            f"{self.seeds:,} seeds, {self.iterations:,} iterations, "
-            f"{self.points:,} of {self.budget:,} field points{stopped}"
-        )
+        seeds, rounds = counted(self.seeds, "seed"), counted(self.iterations, "iteration")
+        return f"{seeds}, {rounds}, {self.points:,} of {self.budget:,} field points{stopped}"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -209,11 +210,41 @@ def cell(value: object) -> str:
     return str(int(value)) if isinstance(value, int | np.integer) else f"{value:.5g}"
 
 
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    """A number and what it counts: "1 cycle", "2 cycles", "0 axes" with a plural of its own."""
+    return f"{n:,} {noun if n == 1 else plural or f'{noun}s'}"
+
+
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Lines of a table with columns of even width, two blanks apart."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     padded = ([text.ljust(width) for text, width in zip(row, widths, strict=True)] for row in rows)
     return ["  ".join(row).rstrip() for row in padded]
+
+
+# ---------------------------------------------------------------------- progress
+
+
+def progress_bar(progress: bool | None, total: int | None, what: str, unit: str) -> "tqdm":
+    """A bar with the time left, gone when the work is done.
+
+    Parameters
+    ----------
+    progress : bool or None
+        Whether to show it; None for on a terminal only.
+    total : int or None
+        Units of work in all.
+    what, unit : str
+        Its name, and that of a unit.
+
+    Returns
+    -------
+    tqdm
+    """
+    from tqdm import tqdm
+
+    disable = None if progress is None else not progress
+    return tqdm(total=total, desc=what, unit=f" {unit}", disable=disable, leave=False, unit_scale=True)
 
 
 # ---------------------------------------------------------------------- what analyses are given

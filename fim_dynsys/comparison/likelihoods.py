@@ -10,6 +10,7 @@ from numba import types
 from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.expressions import parse
+from fim_dynsys.regression.kernels.compiler import compiled_as
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import substeps
 
@@ -48,7 +49,7 @@ class NoiseLevel:
         return float(total)
 
 
-@numba.njit(types.float64(types.float64, types.int64, types.float64, types.float64), cache=True)
+@compiled_as(types.float64(types.float64, types.int64, types.float64, types.float64))
 def _log_integral(s: float, n: int, low: float, high: float) -> float:
     """Logarithm of the integral of ``sigma^-n exp(-s / 2 sigma^2)`` over the logarithm of sigma.
 
@@ -152,7 +153,7 @@ def _right_hand_side(expressions: tuple[str, ...], names: tuple[str, ...], dim: 
     return right_hand_side
 
 
-@numba.njit(
+@compiled_as(
     types.int64(
         types.FunctionType(_RIGHT_HAND_SIDE),
         _ARRAY,
@@ -164,9 +165,7 @@ def _right_hand_side(expressions: tuple[str, ...], names: tuple[str, ...], dim: 
         _TABLE,
         types.float64,
         _ARRAY,
-    ),
-    error_model="numpy",
-    cache=True,
+    )
 )
 def _solve(
     rhs: Callable,

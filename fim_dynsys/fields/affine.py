@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import StackedRates, VectorField
+from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo, Frame, Given, Scales
 from fim_dynsys.fields.support import frozen
 from fim_dynsys.regions import Region
@@ -72,6 +73,15 @@ class AffineField(VectorField):
         points, _ = self._rows(x)
         inner = self._inner.scale(self._units.inner(points))
         return None if inner is None else np.abs(self._units.factor) / self._units.time * inner
+
+    def draws(self, n: int, seed: int = 0) -> EnsembleField | None:
+        """Draws of the inner field in outer units; None as for the inner field."""
+        inner = self._inner.draws(n, seed)
+        if inner is None:
+            return None
+        units, given = self._units, self._frame.given._asdict()
+        outer = [AffineField(f, units.factor, units.shift, units.time, **given) for f in inner]
+        return EnsembleField(outer, inner.weights)
 
     @classmethod
     def stack(cls, fields: Sequence[Self]) -> StackedRates:

@@ -2,8 +2,9 @@
 
 import abc
 from collections.abc import Callable, Sequence
+from copy import copy
 from itertools import product
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +13,9 @@ from fim_dynsys.fields.frame import FitInfo, Frame, Given, Scales
 from fim_dynsys.fields.support import Smoothed, support_of_posterior
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import Trajectories
+
+if TYPE_CHECKING:
+    from fim_dynsys.fields.ensemble import EnsembleField
 
 _EPS = np.finfo(float).eps
 
@@ -110,6 +114,12 @@ class VectorField(abc.ABC):
         """Notes of the inference (FitInfo)."""
         return self._fit_info
 
+    def with_fit_info(self, fit_info: FitInfo) -> Self:
+        """The same field with other notes of its inference."""
+        other = copy(self)
+        other._fit_info = fit_info
+        return other
+
     @property
     def scales(self) -> Scales:
         """Length, speed and time scale (Scales).
@@ -199,6 +209,10 @@ class VectorField(abc.ABC):
     def scale(self, x: ArrayLike) -> np.ndarray | None:
         """One calibrated standard deviation of f at points, ``(..., d)``; None where a model has none."""
         self._rows(x)
+        return None
+
+    def draws(self, n: int, seed: int = 0) -> "EnsembleField | None":
+        """Whole fields (EnsembleField of n) drawn from the posterior; None where a field has none."""
         return None
 
     def terms(self) -> list[list[str]] | None:

@@ -56,11 +56,43 @@ class FitInfo:
         Estimated standard deviation of the observation noise per state.
     report : dict
         Free notes of the model: candidates tried, scores, settings chosen.
+    path_r2 : float or None
+        Share of the variance of the data, each state in its standard deviation, that the field's path from
+        the fitted starts explains; of fields that are no sum of terms as far as 300 steps reach. This and
+        what follows is found by `fit`, and None where it was not called.
+    window_r2 : float or None
+        Share of the motion away from smoothed states, over windows in which the state travels one standard
+        deviation, that the field started there explains: what a chaotic record is judged by.
+    residual_over_noise : float or None
+        What is left in these windows, over the noise level: of the state where it is largest, by root mean
+        squares. The noise counts as .001 standard deviations at least.
+    follows : float or None
+        Share of the record before the path is half a standard deviation, and twice the noise, off the data.
+    follows_for : float or None
+        The same as a time, the mean over trajectories.
+    problems : tuple of str
+        Why the fit fails, as `FitWarning` says; empty where it does not.
     """
 
     initial_states: np.ndarray | None = None
     noise_level: np.ndarray | None = None
     report: dict = field(default_factory=dict)
+    path_r2: float | None = None
+    window_r2: float | None = None
+    residual_over_noise: float | None = None
+    follows: float | None = None
+    follows_for: float | None = None
+    problems: tuple[str, ...] = ()
+
+    def summary(self) -> str:
+        """How well the field fits, in one line."""
+        if self.path_r2 is None or self.follows is None:
+            return "not compared with the data"
+        whole = "the whole record" if self.follows >= 1.0 else f"{100 * self.follows:.0f} % of the record"
+        return (
+            f"path R2 {self.path_r2:.3g}, in short windows {self.window_r2:.3g} and "
+            f"{self.residual_over_noise:.2g} noise levels left; follows {whole} (to {self.follows_for:.4g})"
+        )
 
 
 class Given(NamedTuple):

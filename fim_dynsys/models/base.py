@@ -20,10 +20,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from fim_dynsys.distillation import Distillation, distill
-from fim_dynsys.errors import DataWarning, DistillationWarning, IgnoredInputWarning
+from fim_dynsys.errors import DataWarning, DistillationWarning, FitWarning, IgnoredInputWarning
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.models.agreement import compared
 from fim_dynsys.models.inputs import (
     Observations,
     Times,
@@ -175,6 +176,11 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         ValueError
             Where the data are malformed, too few or of too high a dimension, or `u` is given.
             An earlier fit then stays as it was.
+
+        Warns
+        -----
+        FitWarning
+            The field does not describe the data; `field_.fit_info` says by how much.
         """
         self._refuse_control(u)
         trajectories = as_trajectories(x, t, feature_names)
@@ -191,6 +197,14 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
                 stacklevel=2,
             )
         self._adopt(infer(trajectories, **given), trajectories)
+        if self.field_.fit_info.problems:
+            warnings.warn(
+                f"{self._who}.fit: the field does not describe the data: "
+                f"{'; '.join(self.field_.fit_info.problems)}. See field_.fit_info; more or better samples, "
+                "another model or other states may help.",
+                FitWarning,
+                stacklevel=2,
+            )
         return self
 
     def check_context(self, trajectories: Trajectories) -> None:
@@ -231,7 +245,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
             )
 
     def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
-        self.field_ = field
+        self.field_ = field.with_fit_info(compared(field, trajectories))
         self.context_ = trajectories
         self.feature_names = list(trajectories.state_names)
         self.n_features_in_ = trajectories.dim
@@ -247,6 +261,15 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
     @property
     def _who(self) -> str:
         return type(self).__name__
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("field_", "context_", "feature_names"):
+            raise NotFittedError(
+                f"{self._who}: expected a fitted model for {name}, got an unfitted one; call fit(x, t) first."
+            )
+        if hasattr(type(self), name):  # a property raised an AttributeError: that one is the answer
+            return object.__getattribute__(self, name)
+        raise AttributeError(f"{self._who!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "field_" in vars(self)
@@ -375,23 +398,59 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         Returns
         -------
         float
+
+        Raises
+        ------
+        ValueError
+            Where derivatives cannot be taken, or the score is not a finite number.
         """
         field = self._fitted_field()
         self._refuse_control(u)
+        if metric is not None and not callable(metric):
+            raise ValueError(f"{self._who}.score: expected a callable metric or None, got {metric!r}.")
         trajectories = as_trajectories(x, t, None)
+        if trajectories.dim != field.dim:
+            raise ValueError(
+                f"{self._who}.score: expected observations of {field.dim} states, got {trajectories.dim}."
+            )
         pairs = trajectories.arrays()
         if x_dot is None:
-            parts = [self.differentiate(values, times) for times, values in pairs]
+            short = [k for k, (times, _) in enumerate(pairs) if len(times) < 3]
+            if short:
+                raise ValueError(
+                    f"{self._who}.score: expected at least 3 samples in each trajectory to take derivatives "
+                    f"of, got fewer in {short}; leave these out or give x_dot."
+                )
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                parts = [self.differentiate(values, times) for times, values in pairs]
         else:
             parts = derivative_list(self._who, x_dot, trajectories)
         truth = np.concatenate(parts)
         states = np.concatenate([values for _, values in pairs])
         complete = np.isfinite(truth).all(axis=1) & np.isfinite(states).all(axis=1)
+        if complete.sum() < 2:
+            raise ValueError(
+                f"{self._who}.score: expected two complete samples with finite derivatives at least, got "
+                f"{int(complete.sum())}."
+            )
+        predicted = field(states[complete])
+        if not np.isfinite(predicted).all():
+            raise ValueError(
+                f"{self._who}.score: expected samples where the field is finite, got {len(predicted)} with "
+                f"{int((~np.isfinite(predicted).all(axis=1)).sum())} where it is not."
+            )
         if metric is None:
             from sklearn.metrics import r2_score  # costs 0.3 s to import
 
             metric = r2_score
-        return float(metric(truth[complete], field(states[complete]), **metric_kws))
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            score = float(metric(truth[complete], predicted, **metric_kws))
+        if not np.isfinite(score):
+            raise ValueError(
+                f"{self._who}.score: expected rates whose squares are ordinary floating-point numbers, got a "
+                "score that is not finite; change the units."
+            )
+        return score
 
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Fields inferred from `n` bootstrap resamples of the context.
@@ -471,7 +530,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         errors: bool = False,
         **print_kwargs: Any,
     ) -> None:
-        """Print the equations; see `equations`.
+        """Print the equations and, in a last line, how well they fit; see `equations` and `FitInfo`.
 
         Parameters
         ----------
@@ -490,6 +549,8 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         if symbolic is not self.field_:
             residual = self._distillation().residual_supported
             print(f"(distilled from the field, relative residual {residual:.2g})", **print_kwargs)
+        note = self.field_.fit_info.report.get("note")
+        print(f"({self.field_.fit_info.summary()}{f'; {note}' if note else ''})", **print_kwargs)
 
     def coefficients(self) -> np.ndarray:
         """Coefficients (d, n_features) of the terms named by `get_feature_names`; see `equations`."""
@@ -509,8 +570,9 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
     def save(self, folder: str | os.PathLike) -> Path:
         """Write the fitted model to `folder`, to be restored by `fim_dynsys.load_fitted(folder)`.
 
-        Written are the context (context.nc), name, version and parameters (model.json) and, where the
-        field's class can be kept (`field_classes`), its arrays (field.npz). Weights are not copied.
+        Written are the context (netCDF), name, version and parameters (model.json) and, where the field's
+        class can be kept (`field_classes`), its arrays (npz). Weights are not copied. A folder that holds a
+        fitted model holds it, whole, until the new one is: a save that is interrupted loses nothing.
 
         Parameters
         ----------
@@ -526,6 +588,8 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         ------
         ValueError
             Where a parameter is an object that JSON cannot hold.
+        OSError
+            Where the folder cannot be written to, or the disk is full.
         """
         field = self._fitted_field()
         kept = type(field) in self._kept_classes()

@@ -42,6 +42,8 @@ def as_trajectories(
     ValueError
         Where times are missing or given twice, or the data are malformed.
     """
+    if isinstance(feature_names, str):
+        raise ValueError(f"fit: expected a list of feature_names, got the text {feature_names!r}.")
     if isinstance(x, xr.DataArray) and t is not None:
         feature_names = _column_names(x) if feature_names is None else feature_names
         x = x.values

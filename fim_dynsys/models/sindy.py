@@ -13,10 +13,14 @@ from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.regression.observed import observe
+from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import judge, propose, refit
+from fim_dynsys.search.horizon import follows, gather_windowed, refine_over_windows, resolves_motion
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import improve, refine
 from fim_dynsys.trajectories import Trajectories
+
+_WHOLE, _WINDOWS = "the whole record", "times in which the state travels one standard deviation"
 
 
 class SINDy(VectorFieldModel):
@@ -152,7 +156,10 @@ class StrongSINDy(VectorFieldModel):
     paths (thresholded least squares and backward elimination). Every candidate is integrated from its
     smoothed first state over the observation times and scored by its misfit to the noisy samples and the
     Bayesian information criterion. The best structures are then fitted to the trajectories themselves and
-    stripped of terms that do not pay for themselves. `field_.fit_info.report` says which candidate won.
+    stripped of terms that do not pay for themselves. Where none of them explains half of the variance of the
+    samples from start to end though they are no mere noise, as on long chaotic records, the regressions are
+    judged, and the best fitted, over windows in which the state travels one standard deviation instead.
+    `field_.fit_info.report` says which candidate won, and over which horizon.
     Gaps of more than ten times the time in which the state travels one standard deviation (an oscillator
     turns one and a half times) are not bridged: what follows counts as another trajectory.
 
@@ -171,7 +178,7 @@ class StrongSINDy(VectorFieldModel):
     """
 
     name = "sindy-strong"
-    version = "3"
+    version = "4"
     min_observations = 5
 
     def __init__(self, degree: int = 3, refined: int = 4) -> None:
@@ -185,9 +192,14 @@ class StrongSINDy(VectorFieldModel):
         ranked = judge(search, propose(search, range(1, self.degree + 1)))
         if self.refined:
             ranked = improve(search, ranked, self.refined)
+        horizon = _WHOLE
+        if resolves_motion(search.observations) and not follows(search.observations, ranked[0]):
+            horizon = _WINDOWS
+            ranked = gather_windowed(search, self.refined, TIME_AWARE)
         best = ranked[0]
         report = {
             "chosen": best.origin,
+            "judged over": horizon,
             "smoother": best.smoother,
             "refined": best.refined,
             "score": best.score,
@@ -204,7 +216,10 @@ class StrongSINDy(VectorFieldModel):
         support = field.coefficients != 0
         candidate = refit(search, support, report["smoother"])
         if report["refined"] and support.any():
-            again, _ = refine(search, candidate, search.observations.path)
+            if report.get("judged over") == _WINDOWS:
+                again = refine_over_windows(search, candidate)
+            else:
+                again, _ = refine(search, candidate, search.observations.path)
             candidate = again if np.isfinite(again.score) else candidate
         return candidate.field(search, context, report)
 

@@ -115,7 +115,7 @@ class SymbolicModel(VectorFieldModel):
         starts = observations.initial_states(fit.starts) * observations.scale
         info = FitInfo(
             initial_states=starts if complete else None,
-            noise_level=observations.law.level * observations.scale,
+            noise_level=observations.noise_level,
             report={
                 "chosen": "given expressions",
                 "score": fit.score,

@@ -9,6 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.legend import Legend
+from matplotlib.mathtext import MathTextParser
+from matplotlib.text import Text
 from numpy.typing import ArrayLike
 
 AxesLike = Axes | Sequence[Axes] | np.ndarray
@@ -42,6 +44,8 @@ class Drawing:
 
     def png(self, dpi: int = 100) -> bytes:
         """The figure as the bytes of a PNG file."""
+        for text in self.figure.findobj(Text):
+            _as_it_stands(text)
         stream = io.BytesIO()
         self.figure.savefig(stream, format="png", dpi=dpi)
         return stream.getvalue()
@@ -55,6 +59,15 @@ class Drawing:
     def __repr__(self) -> str:
         counts = ", ".join(f"{len(artists)} {name}" for name, artists in self.artists.items())
         return f"Drawing({len(self.axes)} axes: {counts})"
+
+
+def _as_it_stands(text: Text) -> None:
+    """Show the dollar signs of a text that is no mathematics, such as the name of a state ``$\\frac{$``."""
+    try:
+        if "$" in text.get_text():
+            MathTextParser("path").parse(text.get_text())
+    except ValueError:
+        text.set_parse_math(False)
 
 
 def root_figure(ax: Axes) -> Figure:

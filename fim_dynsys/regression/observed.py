@@ -10,6 +10,7 @@ import numpy as np
 
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, noise_law
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother, smallest_gap
+from fim_dynsys.regression.thinning import MANY, stretches, thin
 from fim_dynsys.trajectories import Trajectories
 
 SPLINE = TIME_AWARE[-1]
@@ -44,7 +45,9 @@ class Observations:
     time_unit : float
         Time in which the state travels one standard deviation.
     law : NoiseLaw
-        Of the scaled states.
+        Of the scaled states; where samples were averaged, of their means.
+    noise_level : array (d,)
+        Standard deviation of the noise of one given sample, unscaled.
     t, z, weights : arrays (P, n), (P, n, d), (P, n, d)
         Padded: times repeat the last, weights are zero.
     first : array (T, d)
@@ -58,6 +61,7 @@ class Observations:
     scale: np.ndarray
     time_unit: float
     law: NoiseLaw
+    noise_level: np.ndarray
     t: np.ndarray
     z: np.ndarray
     weights: np.ndarray
@@ -179,6 +183,10 @@ def largest_degree(dim: int, n: int) -> int:
 def observe(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Observations:
     """Scale samples and estimate their noise.
 
+    Of more than 20,000 samples, neighbours are averaged and evenly spaced stretches kept, see
+    `fim_dynsys.regression.thinning.thin`: time and memory up to here are linear in the samples, and what
+    follows costs no more than with 20,000.
+
     Parameters
     ----------
     samples : list of (t (n,), x (n, d))
@@ -188,7 +196,8 @@ def observe(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Observations:
     -------
     Observations
     """
-    samples = [(t, x) for t, x in samples if len(t) >= 2]
+    given = [(t, x) for t, x in samples if len(t) >= 2]
+    samples, origin = thin(given)
     stacked = np.concatenate([x for _, x in samples])
     size = np.abs(stacked).max(axis=0)
     size = np.where(size > 0, size, 1.0)
@@ -197,8 +206,11 @@ def observe(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Observations:
     longest = max(t[-1] - t[0] for t, _ in samples)
     samples = [((t - t[0]) / longest, x / scale) for t, x in samples]
     law = noise_law(samples)
-    first = np.stack([z[0] for _, z in samples])
-    samples, smooth, origin, time_unit = _pieces(samples, law)
+    level = law.level * scale
+    if sum(len(t) for t, _ in given) > MANY:
+        level = noise_law(stretches(given, MANY)[0]).level
+    first = np.stack([x[0] for _, x in given]) / scale
+    samples, smooth, origin, time_unit = _pieces(samples, law, origin)
     length = max(len(t) for t, _ in samples)
     t_all = np.stack([np.concatenate([t, np.full(length - len(t), t[-1])]) for t, _ in samples])
     z_all, weights = np.zeros((2, len(samples), length, stacked.shape[1]))
@@ -206,15 +218,14 @@ def observe(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Observations:
         z_all[k, : len(z)] = z
         weights[k, : len(z)] = law.weights(states)
     return Observations(
-        samples, origin, scale, time_unit * longest, law, t_all, z_all, weights, first, smooth
+        samples, tuple(origin), scale, time_unit * longest, law, level, t_all, z_all, weights, first, smooth
     )
 
 
 def _pieces(
-    samples: Sequence[tuple[np.ndarray, np.ndarray]], law: NoiseLaw
-) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[tuple[np.ndarray, np.ndarray]], tuple, float]:
+    samples: Sequence[tuple[np.ndarray, np.ndarray]], law: NoiseLaw, origin: list[tuple[int, int]]
+) -> tuple[list[tuple[np.ndarray, np.ndarray]], list[tuple[np.ndarray, np.ndarray]], list, float]:
     """Samples cut at gaps that are too long, in units of their pace; their splines; origins; that unit."""
-    origin = [(k, 0) for k in range(len(samples))]
     while True:
         smooth = [SPLINE(t, z) for t, z in samples]
         time_unit = _time_unit(samples, smooth, law)
@@ -222,7 +233,7 @@ def _pieces(
         cuts = [[0, *(np.flatnonzero(np.diff(t) > longest_gap) + 1).tolist(), len(t)] for t, _ in samples]
         if all(len(bounds) == 2 for bounds in cuts):
             scaled = [(t / time_unit, z) for t, z in samples]
-            return scaled, [(z, time_unit * v) for z, v in smooth], tuple(origin), time_unit
+            return scaled, [(z, time_unit * v) for z, v in smooth], origin, time_unit
         pieces = [(k, a, b) for k, bounds in enumerate(cuts) for a, b in pairwise(bounds) if b - a >= 2]
         origin = [(origin[k][0], origin[k][1] + a) for k, a, _ in pieces]
         samples = [(samples[k][0][a:b] - samples[k][0][a], samples[k][1][a:b]) for k, a, b in pieces]

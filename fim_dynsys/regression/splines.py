@@ -3,10 +3,12 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.regression.kernels.splines import spline_fit
+from fim_dynsys.regression.kernels.splines import group_starts, spline_fit
 
 _GCV_PROBES, _GCV_PENALTIES = 16, 24
 _COINCIDENT = 1e-4  # of the bandwidth of a spline: samples nearer than that are averaged
+_FINEST = 4000.0  # mean gaps in a bandwidth: of more, the penalty's share of 16 times its fourth power
+# leaves no digit for the rest of the matrix, so knots are a 4000th of the bandwidth apart
 
 
 def checked(t: ArrayLike, x: ArrayLike, who: str, fewest: int = 2) -> tuple[np.ndarray, np.ndarray]:
@@ -100,7 +102,7 @@ def gcv_spline(
         y = np.column_stack([x[:, i], probes / np.sqrt(w)[:, None]])
         best = np.inf
         for bandwidth in bandwidths:
-            if system.group is not None:
+            if system.group is not None or bandwidth > _FINEST * gap:
                 system = _SplineSystem(t, w, bandwidth)
             knots, second = system.solve(y, bandwidth**4 / gap)
             fit = system.at_samples(knots)
@@ -118,12 +120,7 @@ def _span(t: np.ndarray) -> float:
 
 def _groups(t: np.ndarray, shortest: float) -> np.ndarray | None:
     """First samples of groups that start at least ``shortest`` apart; None where each sample is a group."""
-    if (np.diff(t) >= shortest).all():
-        return None
-    first = [0]
-    while (following := int(np.searchsorted(t, t[first[-1]] + shortest))) < len(t):
-        first.append(max(following, first[-1] + 1))
-    return np.array(first)
+    return None if (np.diff(t) >= shortest).all() else group_starts(t, shortest)
 
 
 class _SplineSystem:
@@ -135,7 +132,9 @@ class _SplineSystem:
 
     def __init__(self, t: np.ndarray, weights: np.ndarray, bandwidth: float) -> None:
         self.group, self.sample_weights = None, weights
-        self.first = _groups(t, min(_COINCIDENT * bandwidth, _span(t) / 1000.0))
+        dense = bandwidth > _FINEST * _span(t) / (len(t) - 1)
+        nearest = bandwidth / _FINEST if dense else _COINCIDENT * bandwidth
+        self.first = _groups(t, min(nearest, _span(t) / 1000.0))
         if self.first is not None:
             self.group = np.repeat(np.arange(len(self.first)), np.diff(self.first, append=len(t)))
             t, weights = t[self.first], np.add.reduceat(weights, self.first)

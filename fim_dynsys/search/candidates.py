@@ -95,7 +95,7 @@ class Candidate:
         complete = len(observations.first) == trajectories.n_trajectories
         info = FitInfo(
             initial_states=observations.initial_states(self.start) * observations.scale if complete else None,
-            noise_level=observations.law.level * observations.scale,
+            noise_level=observations.noise_level,
             report=report,
         )
         return DictionaryField(terms, coefficients, context=trajectories, fit_info=info)

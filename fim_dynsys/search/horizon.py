@@ -24,6 +24,7 @@ _HORIZON = 1.0  # time in which the state travels one standard deviation
 _TERMS_PER_STATE = 25
 _UNEXPLAINED = 0.5
 _STILL = 1e-12  # of the mean square: a coordinate of less variance does not move
+_SAMPLES_PER_UNIT = 6  # of time: smoothed noise has one or two
 _NOISE_ALONE = 2.0  # times the noise variance
 _MERGED = 3  # windows at a time
 _MERGED_FITS = 3
@@ -36,6 +37,17 @@ def follows(observations: Observations, candidate: Candidate) -> bool:
         return False
     moving = np.maximum(observations.signal_variance, _STILL)
     return bool(np.mean(candidate.variance / moving) < _UNEXPLAINED)
+
+
+def resolves_motion(observations: Observations) -> bool:
+    """Whether smoothed paths are most of the samples' variance, and many samples show each of their turns.
+
+    That tells a long record of motion from noise, of which a smoother leaves little, or all.
+    """
+    moving = np.maximum(observations.signal_variance, _STILL)
+    smooth = np.var(np.concatenate(observations.path), axis=0)
+    units = sum(t[-1] for t, _ in observations.samples)
+    return bool(np.mean(smooth / moving) > _UNEXPLAINED and observations.n > _SAMPLES_PER_UNIT * units > 0.0)
 
 
 def explains(observations: Observations, candidate: Candidate) -> bool:
@@ -116,6 +128,12 @@ def gather_windowed(search: Search, structures: int, smoothers: Sequence[Smoothe
         met += refine_and_prune(search, candidate, search.observations.path, (count,))
     met = [c for c in met if c.is_finite]
     return sorted(ranked + met, key=lambda c: c.score)
+
+
+def refine_over_windows(search: Search, candidate: Candidate) -> Candidate:
+    """The candidate's coefficients fitted to the trajectories with a free start in every window."""
+    _, count = _windows(search.observations)
+    return refine(search, candidate, search.observations.path, (count,))[0]
 
 
 def _windows(observations: Observations) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], int]:

@@ -8,7 +8,7 @@ import sympy
 
 from benchmarks.analysis import __main__ as command
 from benchmarks.analysis import cubics, equilibria
-from benchmarks.analysis.parts import Figure, Part
+from benchmarks.parts import Figure, Part
 
 
 def test_elimination_agrees_with_a_resultant():

@@ -19,7 +19,7 @@ from benchmarks.harness.trials import TASKS, Problem, Trial, list_trials, observ
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.regression.observed import observe as prepared
+from fim_dynsys.search.problem import Search
 from fim_dynsys.trajectories import Trajectories
 
 T = np.linspace(0.0, 4.0, 81)
@@ -543,21 +543,21 @@ def test_hybrids_join_the_candidates(kind):
     own = [m.candidate for m in found.members if m.candidate.origin.startswith(f"{kind}: ")]
     assert own and all(np.isfinite(c.score) for c in own)
     assert any(c.refined for c in own)
-    assert model.portfolio(context) is found  # kept, as `auto` keeps its own
+    assert [m.score for m in model.fit(context).portfolio_.members] == [m.score for m in found.members]
 
 
 @pytest.mark.parametrize("smooth", [hybrids.field_slopes, hybrids.smoothed_about])
 def test_states_and_slopes_of_hybrids_are_near_the_truth(smooth):
     clean, context = noisy_spiral()
     found = hybrids.HybridAuto("field", budget="fast").portfolio(context)
-    ((states, slopes),) = smooth(found.observations, found.dictionary, found.opinion.solves[-1])
-    clean, t = clean / found.observations.scale, context.t[0] / found.observations.time_unit
+    ((states, slopes),) = smooth(found.search, found.opinion.solves[-1])
+    observations = found.search.observations
+    clean, t = clean / observations.scale, context.t[0] / observations.time_unit
     assert np.abs(states - clean).max() < 0.08
     assert np.abs(slopes - np.gradient(clean, t, axis=0, edge_order=2)).max() < 0.25
 
 
 def test_states_are_smoothed_about_no_path_that_leaves():
     t = np.linspace(0.0, 4.0, 40)
-    observations = prepared([(t, np.stack([np.cos(t), np.sin(t)], 1))])
-    dictionary = Dictionary.polynomial(2, 3)
-    assert hybrids.smoothed_about(observations, dictionary, np.full((len(dictionary), 2), 50.0)) is None
+    search = Search.polynomial([(t, np.stack([np.cos(t), np.sin(t)], 1))], 3)
+    assert hybrids.smoothed_about(search, np.full((len(search.dictionary), 2), 50.0)) is None

@@ -79,3 +79,10 @@ def test_table_is_written_with_machine_and_commit(tmp_path, monkeypatch, capsys)
     )
     assert "cores" in row["machine"]
     assert "3.142" in capsys.readouterr().out
+
+
+def test_cost_against_samples_is_measured_in_processes_of_their_own():
+    rows = measurements.samples(1, sizes=(500,), names=("sindy-strong",), dims=(2,))
+    assert [row.unit for row in rows] == ["ms", "MB", "ms", "MB"]
+    assert rows[0].quantity == "sindy-strong, d=2, 500 samples, 1 trajectory, infer"
+    assert all(row.value > 0 for row in rows if row.unit == "ms")

@@ -1,9 +1,14 @@
 """The surface that every model offers, held on a least-squares model with a known answer."""
 
 import hashlib
+import io
+import itertools
 import json
+import os
 import pickle
+import signal
 import warnings
+import zipfile
 
 import numpy as np
 import pandas as pd
@@ -200,7 +205,11 @@ def test_score_leaves_missing_observations_out(fitted, damped):
 
 def test_print_as_pysindy_does(fitted, capsys):
     fitted.print(precision=2)
-    assert capsys.readouterr().out == "(u)' = -0.10 u +  2.0 v\n(v)' = -2.0 u + -0.10 v\n"
+    *equations, fit = capsys.readouterr().out.splitlines()
+    assert equations == ["(u)' = -0.10 u +  2.0 v", "(v)' = -2.0 u + -0.10 v"]
+    assert fit.startswith("(path R2 1, in short windows 1 and ") and fit.endswith(
+        "noise levels left; follows the whole record (to 4.5))"
+    )
     fitted.print(["du", "dv"], end=";")
     assert capsys.readouterr().out.startswith("du = -0.100 u")
 
@@ -211,7 +220,7 @@ def test_other_fields_are_distilled_and_say_so(damped, capsys):
     with pytest.warns(DistillationWarning, match=r"Kernel.*residual 0\.\d+"):
         model.print()
     printed = capsys.readouterr().out.splitlines()
-    assert len(printed) == 3
+    assert len(printed) == 4
     assert "relative residual" in printed[2]
     with pytest.warns(DistillationWarning):
         coefficients = model.coefficients()
@@ -468,6 +477,7 @@ def test_fields_of_a_plugin_are_kept(damped, tmp_path, monkeypatch):
 
 def test_folders_of_format_1_are_read(fitted, tmp_path):
     fitted.save(tmp_path)
+    _as_format_2(tmp_path)
     header = json.loads((tmp_path / "model.json").read_text())
     assert header.pop("content") == "DictionaryField"
     (tmp_path / "model.json").write_text(json.dumps(header | {"format_version": 1}))
@@ -478,6 +488,7 @@ def test_folders_of_format_1_are_read(fitted, tmp_path):
 def test_parameters_of_earlier_releases_without_effect_are_dropped(damped, tmp_path):
     model = fim_dynsys.load("fim-ode", refine=False).fit(*damped)
     model.save(tmp_path)
+    _as_format_2(tmp_path)
     header = json.loads((tmp_path / "model.json").read_text())
     header["params"] |= {"attention": None, "precision": "float32"}
     (tmp_path / "model.json").write_text(json.dumps(header | {"format_version": 1}))
@@ -532,18 +543,36 @@ def _write_header(folder, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
+def _file(folder, part):
+    """The file of a folder that holds its context or its field."""
+    (path,) = folder.glob(f"{part}-*")
+    return path
+
+
+def _as_format_2(folder):
+    """What earlier releases wrote: fixed names."""
+    header = json.loads((folder / "model.json").read_text())
+    digests = {}
+    for name, digest in header["sha256"].items():
+        old = name.split("-")[0] + name[-3 if name.endswith(".nc") else -4 :]
+        (folder / name).rename(folder / old)
+        digests[old] = digest
+    (folder / "model.json").write_text(json.dumps(header | {"format_version": 2, "sha256": digests}))
+
+
 @pytest.mark.parametrize(
     ("damage", "error", "words"),
     [
         (lambda f: (f / "model.json").unlink(), FileNotFoundError, "without model.json"),
         (lambda f: (f / "model.json").write_text("{"), ValueError, "damaged file"),
         (lambda f: (f / "model.json").write_text("[]"), ValueError, "foreign"),
-        (lambda f: _write_header(f, format_version=3), ValueError, "format_version 1 to 2.*got 3"),
+        (lambda f: _write_header(f, format_version=4), ValueError, "format_version 1 to 3.*got 4"),
+        (lambda f: (f / "model.json").write_text("[" * 100_000), ValueError, "damaged file"),
         (lambda f: _write_header(f, content=None), ValueError, "well-formed content"),
         (lambda f: _write_header(f, params=[1]), ValueError, "well-formed params"),
         (lambda f: _write_header(f, sha256={"../x": "0"}), ValueError, "well-formed sha256"),
-        (lambda f: (f / "context.nc").write_bytes(b"no"), ValueError, "context.nc with sha256.*damaged"),
-        (lambda f: (f / "field.npz").unlink(), ValueError, "expected field.npz"),
+        (lambda f: _file(f, "context").write_bytes(b"no"), ValueError, "context-.*nc with sha256.*damaged"),
+        (lambda f: _file(f, "field").unlink(), ValueError, "expected field-.*npz"),
     ],
 )
 def test_damaged_folders(fitted, tmp_path, damage, error, words):
@@ -553,21 +582,197 @@ def test_damaged_folders(fitted, tmp_path, damage, error, words):
         fim_dynsys.load_fitted(tmp_path, factory=LeastSquares)
 
 
+def _vouched(folder):
+    """Make the header agree with a field.npz that was edited."""
+    header = json.loads((folder / "model.json").read_text())
+    header["sha256"]["field.npz"] = hashlib.sha256((folder / "field.npz").read_bytes()).hexdigest()
+    (folder / "model.json").write_text(json.dumps(header))
+
+
 def test_pickled_arrays_are_never_opened(fitted, tmp_path):
     class Trap:
         def __reduce__(self):
             return (pytest.fail, ("unpickled",))
 
     fitted.save(tmp_path)
+    _as_format_2(tmp_path)
     np.savez(tmp_path / "field.npz", exponents=np.array([Trap()], dtype=object))
-    header = json.loads((tmp_path / "model.json").read_text())
-    header["sha256"]["field.npz"] = hashlib.sha256((tmp_path / "field.npz").read_bytes()).hexdigest()
-    (tmp_path / "model.json").write_text(json.dumps(header))
+    _vouched(tmp_path)
     with pytest.raises(ValueError, match="plain arrays"):
         fim_dynsys.load_fitted(tmp_path, factory=LeastSquares)
 
 
+def test_a_save_replaces_what_earlier_releases_wrote_and_nothing_else(fitted, damped, tmp_path):
+    fitted.save(tmp_path)
+    _as_format_2(tmp_path)
+    assert np.array_equal(
+        fim_dynsys.load_fitted(tmp_path, factory=LeastSquares).coefficients(), fitted.coefficients()
+    )
+    (tmp_path / "notes-field.npz").write_text("mine")
+    fitted.save(tmp_path)
+    names = {path.name.split("-")[0] for path in tmp_path.iterdir()}
+    assert names == {"context", "field", "model.json", "notes"} and len(list(tmp_path.iterdir())) == 4
+
+
+EDITS = {
+    "no coefficients": lambda a: a.pop("coefficients"),
+    "no exponents": lambda a: a.pop("exponents"),
+    "no kind": lambda a: a.pop("kind"),
+    "no scales": lambda a: a.pop("scales_time"),
+    "NaN kinds": lambda a: a.update(kind=np.full(len(a["kind"]), np.nan)),
+    "another kind": lambda a: a.update(kind=np.full(len(a["kind"]), 300)),
+    "fractional exponents": lambda a: a.update(exponents=a["exponents"] + 0.5),
+    "negative exponents": lambda a: a.update(exponents=a["exponents"] - 5),
+    "huge exponents": lambda a: a.update(exponents=a["exponents"] * 10**9),
+    "many monomials": lambda a: a.update(exponents=np.tile(a["exponents"] * 0 + 120, (20, 1))),
+    "text": lambda a: a.update(coefficients=a["coefficients"].astype(str)),
+    "booleans": lambda a: a.update(exponents=a["exponents"] > 0),
+    "complex": lambda a: a.update(coefficients=a["coefficients"] + 0j),
+    "infinite": lambda a: a.update(coefficients=a["coefficients"] * np.inf),
+    "another shape": lambda a: a.update(coefficients=a["coefficients"].T[:1]),
+    "a number": lambda a: a.update(exponents=np.array(3)),
+    "NaN inside": lambda a: a.update(inner=a["inner"] * np.nan),
+    "another coordinate": lambda a: a.update(coordinate=a["coordinate"] + 7),
+    "two times": lambda a: a.update(scales_time=np.ones(2)),
+    "zero length": lambda a: a.update(scales_length=np.zeros(2)),
+    "NaN speed": lambda a: a.update(scales_speed=np.full(2, np.nan)),
+    "a region upside down": lambda a: a.update(region_high=a["region_low"] - 1),
+    "half a region": lambda a: a.pop("region_high"),
+    "starts of text": lambda a: a.update(initial_states=np.array(["a", "b"])),
+    "noise of another shape": lambda a: a.update(noise_level=np.ones(5)),
+}
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_edited_arrays_are_refused(fitted, tmp_path, edit):
+    fitted.save(tmp_path)
+    _as_format_2(tmp_path)
+    with np.load(tmp_path / "field.npz") as stored:
+        arrays = dict(stored)
+    EDITS[edit](arrays)
+    np.savez(tmp_path / "field.npz", **arrays)
+    _vouched(tmp_path)
+    with pytest.raises(
+        ValueError, match=r"expected (the arrays of a DictionaryField, got others|plain arrays)"
+    ):
+        fim_dynsys.load_fitted(tmp_path, factory=LeastSquares)
+
+
+def test_nothing_is_allocated_for_shapes_that_the_file_does_not_hold(fitted, tmp_path):
+    """A header of 128 bytes that declares 80 GB."""
+    fitted.save(tmp_path)
+    _as_format_2(tmp_path)
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        buffer, {"descr": "<f8", "fortran_order": False, "shape": (10**5, 10**5)}
+    )
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        with zipfile.ZipFile(tmp_path / "field.npz", "w", method) as archive:
+            archive.writestr("coefficients.npy", buffer.getvalue())
+        _vouched(tmp_path)
+        with pytest.raises(ValueError, match=r"plain arrays in .*(does not fit into|not stored as it is)"):
+            fim_dynsys.load_fitted(tmp_path, factory=LeastSquares)
+
+
+def _in_a_child(action):
+    """Exit code of a forked process that runs an action; 0 where it returns True."""
+    child = os.fork()
+    if not child:
+        code = 1
+        try:
+            code = 0 if action() else 2
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _killed_at(step, save):
+    """Run `save` in a process that ends before the call number `step` that may change a folder."""
+    calls = itertools.count(1)
+
+    def ending(function):
+        def call(*arguments, **options):
+            if next(calls) == step:
+                os._exit(9)
+            return function(*arguments, **options)
+
+        return call
+
+    for name in ("replace", "fsync", "open", "unlink", "fstat", "mkdir"):
+        setattr(os, name, ending(getattr(os, name)))
+    save()
+    return True
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+
+
+@needs_fork
+def test_a_save_that_is_killed_leaves_the_old_model_or_the_new_one(fitted, tmp_path):
+    """The process ends before each system call that changes the folder, one after the other."""
+    t = np.linspace(0.0, 6.0, 50)
+    other = LeastSquares().fit(np.column_stack([np.cos(t), np.sin(t)]), t)
+    fitted.save(tmp_path)
+    met, code = set(), 9
+    for step in itertools.count(1):
+        code = _in_a_child(lambda step=step: _killed_at(step, lambda: other.save(tmp_path)))
+        again = fim_dynsys.load_fitted(tmp_path, factory=LeastSquares)
+        kept = again.feature_names == ["u", "v"]
+        assert np.array_equal(again.coefficients(), (fitted if kept else other).coefficients())
+        met.add(kept)
+        if code != 9:
+            break
+        fitted.save(tmp_path)
+    assert code == 0 and step > 10 and met == {True, False}
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@needs_fork
+def test_a_full_disk_leaves_the_old_model(fitted, tmp_path):
+    import resource
+
+    def full():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))
+        with pytest.raises(OSError, match="File too large"):
+            other.save(tmp_path)
+        return True
+
+    t = np.linspace(0.0, 6.0, 500)
+    other = LeastSquares().fit(np.column_stack([np.cos(t), np.sin(t)]), t)
+    fitted.save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert _in_a_child(full) == 0
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 # ---------------------------------------------------------------------- estimator
+
+
+def test_scores_that_cannot_be_taken_say_why(fitted, damped):
+    x, t = damped
+    with pytest.raises(ValueError, match=r"expected a callable metric or None, got 'foo'"):
+        fitted.score(x, t, metric="foo")
+    with pytest.raises(ValueError, match=r"at least 3 samples in each trajectory.*in \[0\]"):
+        fitted.score(x[0][:2], t[0][:2])
+    with pytest.raises(ValueError, match=r"observations of 2 states, got 1"):
+        fitted.score(x[0][:, :1], t[0])
+    with pytest.raises(ValueError, match=r"two complete samples"):
+        fitted.score(np.full((5, 2), np.nan) + np.eye(5, 2) * 0, np.arange(5.0), x_dot=np.zeros((5, 2)))
+    with pytest.raises(ValueError, match=r"score that is not finite|where it is not"):
+        fitted.score(x[0] * 1e300, t[0])
+
+
+def test_names_as_one_text_are_refused(damped):
+    with pytest.raises(ValueError, match=r"list of feature_names, got the text 'ab'"):
+        LeastSquares().fit(*damped, feature_names="ab")
+
+
+@pytest.mark.parametrize("name", ["field_", "context_", "feature_names", "feature_names_"])
+def test_what_only_a_fit_gives_says_so(name):
+    with pytest.raises(NotFittedError, match=r"call fit\(x, t\) first"):
+        getattr(LeastSquares(), name)
+    assert not hasattr(LeastSquares(), name)
 
 
 def test_clone_and_parameters():

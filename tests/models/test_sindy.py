@@ -15,6 +15,7 @@ from fim_dynsys.regression import refinement
 from fim_dynsys.regression.observed import STEPS_PER_GAP
 from fim_dynsys.regression.rollout import rollout, substeps
 from fim_dynsys.search import problem
+from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.testing import check_field, check_model
 from fim_dynsys.trajectories import Trajectories
 
@@ -296,3 +297,34 @@ def test_too_few_samples_are_named():
 @pytest.mark.parametrize("name", ["sindy", "sindy-strong"])
 def test_contract(name):
     check_model(lambda: fim_dynsys.load(name))
+
+
+def test_strong_follows_long_chaos_over_short_horizons():
+    """Lorenz to t = 25: no field follows the record from start to end, and none did better than rest."""
+    lorenz = fim_dynsys.CallableField(
+        lambda x: np.stack(
+            [
+                10 * (x[:, 1] - x[:, 0]),
+                x[:, 0] * (28 - x[:, 2]) - x[:, 1],
+                x[:, 0] * x[:, 1] - 8 / 3 * x[:, 2],
+            ],
+            axis=1,
+        ),
+        3,
+    )
+    t = np.linspace(0, 25, 5000)
+    clean = simulate(lorenz, np.array([-8.0, 8.0, 27.0]), t).x[0]
+    noisy = clean + 0.2 * np.random.default_rng(0).standard_normal(clean.shape)
+    model = fim_dynsys.load("sindy-strong").fit(noisy, t)
+    error = np.linalg.norm(model.predict(clean) - lorenz(clean)) / np.linalg.norm(lorenz(clean))
+    assert error < 0.01  # 0.002 when written
+    assert np.count_nonzero(model.coefficients()) == 7
+    assert "one standard deviation" in model.field_.fit_info.report["judged over"]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_strong_does_not_look_at_noise_through_windows(seed):
+    t = np.linspace(0, 10, 100)
+    noise = np.random.default_rng(seed).standard_normal((100, 1))
+    model = fim_dynsys.load("sindy-strong").fit(noise, t)
+    assert model.field_.fit_info.report["judged over"] == "the whole record"

@@ -224,11 +224,11 @@ def test_rankers_are_trained_on_the_device():
 
 @pytest.mark.parametrize("name", ["fim-ode", "fim-ode-published"])
 def test_models_infer_and_answer_on_the_device(name, random_published_weights):
-    weights = {"weights": random_published_weights} if name == "fim-ode-published" else {}
+    options = {"refine": False} if name == "fim-ode" else {"weights": random_published_weights}
     t = np.linspace(0.0, 6.0, 60)
     x = np.stack([np.cos(t), -np.sin(t)], 1) * np.exp(-0.1 * t)[:, None]
-    expected = fim_dynsys.load(name, **weights, refine=False).fit(x, t)
+    expected = fim_dynsys.load(name, **options).fit(x, t)
     with second_device():
-        moved = fim_dynsys.load(name, **weights, refine=False, device=str(DEVICE)).fit(x, t)
+        moved = fim_dynsys.load(name, **options, device=str(DEVICE)).fit(x, t)
         answer = moved.predict(x)
     np.testing.assert_allclose(answer, expected.predict(x), rtol=1e-4, atol=1e-5)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,9 +25,12 @@ from fim_dynsys.analyze.bifurcation.normal_forms import (
     solve_hopf,
 )
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd, Jumped, Linear, Point, Problem, corrected, trace
-from fim_dynsys.analyze.results import Effort, RegionLike, resolve_region
+from fim_dynsys.analyze.results import Effort, RegionLike, progress_bar, resolve_region
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.regions import Region
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 EXACT = 1e-8
 """Largest scaled imperfection of a branch point that is called one."""
@@ -46,6 +50,7 @@ def continuation(
     cycles: bool = True,
     max_points: int = 500,
     budget: int = 10_000_000,
+    progress: bool | None = None,
 ) -> Continuation:
     """Follow equilibria of a family over its parameter, round folds and through branch points.
 
@@ -72,6 +77,8 @@ def continuation(
         Largest number of points of a branch and direction.
     budget : int
         Largest number of points at which the field is evaluated, in all.
+    progress : bool, optional
+        Whether to show how far the work is; by default on a terminal only.
 
     Returns
     -------
@@ -92,7 +99,8 @@ def continuation(
     starts, p_range, p0, region = _checked(family, x0, p_range, p0, region)
     equations = Equations(family, p_range, region, starts)
     roots = [equations.root(start, p) for start, p in zip(starts, p0, strict=True)]
-    return follow(equations, roots, cycles, max_points, budget)
+    with progress_bar(progress, None, "continuation", "points") as bar:
+        return follow(equations, roots, cycles, max_points, budget, bar)
 
 
 def follow(
@@ -101,6 +109,7 @@ def follow(
     cycles: bool = True,
     max_points: int = 500,
     budget: int = 10_000_000,
+    bar: "tqdm | None" = None,
 ) -> Continuation:
     """Follow the branches through known equilibria; see `continuation`.
 
@@ -112,12 +121,14 @@ def follow(
         Scaled equilibria; those on a branch already followed are left out.
     cycles, max_points, budget
         As for `continuation`.
+    bar : tqdm, optional
+        Counts the points at which the field is evaluated.
 
     Returns
     -------
     Continuation
     """
-    explorer = _Explorer(equations, max_points, budget)
+    explorer = _Explorer(equations, max_points, budget, bar)
     for root in roots:
         explorer.explore(root)
     branches = list(explorer.branches)
@@ -283,7 +294,8 @@ def _demand(condition: bool | np.bool_) -> None:
 class _Explorer:
     """Follows branches of equilibria from starts and from the branch points on the way."""
 
-    def __init__(self, equations: Equations, max_points: int, budget: int) -> None:
+    def __init__(self, equations: Equations, max_points: int, budget: int, bar: "tqdm | None") -> None:
+        self.bar = bar
         self.equations, self.curve = equations, _Curve(equations)
         self.max_points, self.budget = max_points, budget
         self.iterations = 0
@@ -295,6 +307,8 @@ class _Explorer:
     def spend(self, iterations: int) -> bool:
         """Note Newton iterations; tells whether the budget allows more."""
         self.iterations += iterations
+        if self.bar is not None:
+            self.bar.update(self.equations.points - self.bar.n)
         return self.equations.points < self.budget
 
     def explore(self, u: np.ndarray) -> None:

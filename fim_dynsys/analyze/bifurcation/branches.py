@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
-from fim_dynsys.analyze.results import Result, Table, Variables
+from fim_dynsys.analyze.results import Result, Table, Variables, counted
 
 
 class BifurcationKind(enum.StrEnum):
@@ -130,9 +130,10 @@ class Branch:
         return len(self.p)
 
     def __repr__(self) -> str:
+        size, events = counted(len(self), "point"), counted(len(self.bifurcations), "bifurcation")
         return (
-            f"Branch({self.kind.value}, {len(self)} points, p from {self.p.min():.5g} to {self.p.max():.5g}, "
-            f"{len(self.bifurcations)} bifurcations, ends: {self.ends[0].value}; {self.ends[1].value})"
+            f"Branch({self.kind.value}, {size}, p from {self.p.min():.5g} to {self.p.max():.5g}, "
+            f"{events}, ends: {self.ends[0].value}; {self.ends[1].value})"
         )
 
 
@@ -183,7 +184,8 @@ class Continuation(Result):
     def _headline(self) -> str:
         low, high = self.p_range
         return (
-            f"{len(self.bifurcations)} bifurcations on {len(self.branches)} branches, "
+            f"{counted(len(self.bifurcations), 'bifurcation')} on "
+            f"{counted(len(self.branches), 'branch', 'branches')}, "
             f"{self.parameter} from {low:g} to {high:g}"
         )
 

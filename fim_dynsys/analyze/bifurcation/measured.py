@@ -1,8 +1,8 @@
 """bifurcations_from_data: the bifurcation diagram behind trajectories at several parameter values."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
@@ -16,12 +16,25 @@ from fim_dynsys.analyze.bifurcation.branches import (
     Continuation,
 )
 from fim_dynsys.analyze.bifurcation.equations import ROOT, Equations
+from fim_dynsys.analyze.bifurcation.misfit import FITS, SMALL, residuals
 from fim_dynsys.analyze.bifurcation.normal_forms import solve_branch_point, solve_fold, solve_hopf
 from fim_dynsys.analyze.bifurcation.tracks import Track, follow_objects
-from fim_dynsys.analyze.results import WIDENED, RegionLike, Result, Table, Variables, resolve_region
+from fim_dynsys.analyze.results import (
+    WIDENED,
+    RegionLike,
+    Result,
+    Table,
+    Variables,
+    counted,
+    progress_bar,
+    resolve_region,
+)
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily, PooledFamily
 from fim_dynsys.trajectories import Trajectories
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 _CODIMENSION_ONE = (BifurcationKind.FOLD, BifurcationKind.HOPF, BifurcationKind.BRANCH_POINT)
 _FEWEST_VALUES = 4  # a parabola with one degree of freedom left, by which intervals are widened
@@ -39,6 +52,15 @@ class InfersFields(Protocol):
         ...
 
 
+@runtime_checkable
+class HasAlternatives(Protocol):
+    """A model that knows others which infer the same fields under other assumptions."""
+
+    def alternatives(self) -> Sequence[InfersFields]:
+        """Those."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class MeasuredBifurcation(Bifurcation):
     """A bifurcation of the fields that were inferred from data.
@@ -46,17 +68,26 @@ class MeasuredBifurcation(Bifurcation):
     Attributes
     ----------
     interval : (float, float) or None
-        Interval of the parameter value, at the level of the result; None where fewer than two members of the
-        ensemble have the bifurcation.
+        Interval of the parameter value, at the level of the result, widened by the disagreement between
+        models and by the misfit; None where fewer than two members of the ensemble have the bifurcation.
     share : float
         Share of the members in which it exists.
     members : ndarray (m,)
         Its parameter value in each of those.
+    others : ndarray (k,)
+        Its parameter value by each of the other models; NaN where that has no such bifurcation.
     """
 
     interval: tuple[float, float] | None = None
     share: float = 0.0
     members: np.ndarray = field(default_factory=lambda: np.empty(0))
+    others: np.ndarray = field(default_factory=lambda: np.empty(0))
+
+    @property
+    def disagreement(self) -> float:
+        """Largest distance of another model's parameter value; NaN where none has the bifurcation."""
+        known = self.others[np.isfinite(self.others)]
+        return float(np.abs(known - self.p).max()) if len(known) else np.nan
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -83,6 +114,9 @@ class DataBifurcations(Result):
         Probability that the intervals are meant to have.
     n_members : int
         Members of the ensemble behind them.
+    misfit : ndarray (K,)
+        Residual over noise of predictions eight samples ahead by the field at each value: about one for a
+        field that fits its data, above two where it does not.
     """
 
     drawn_by = "fim_dynsys.plot.diagrams:bifurcation_diagram"
@@ -96,6 +130,12 @@ class DataBifurcations(Result):
     bifurcations: tuple[MeasuredBifurcation, ...]
     level: float
     n_members: int
+    misfit: np.ndarray
+
+    @property
+    def fits(self) -> bool:
+        """Whether the fields fit their data: no residual is above twice the noise."""
+        return not (self.misfit > FITS).any()
 
     @property
     def branches(self) -> tuple[Branch, ...]:
@@ -104,17 +144,22 @@ class DataBifurcations(Result):
 
     def _rows(self) -> Table:
         percent = f"{100 * self.level:g} % interval"
-        columns = ["kind", self.parameter, percent, "share", *self.state_names, "period", "l1", "support"]
+        compared = ["other models"] if any(len(b.others) for b in self.bifurcations) else []
+        columns = ["kind", self.parameter, percent, *compared, "share", *self.state_names]
         rows = [
-            [b.kind, b.p, b.interval, b.share, *b.x, b.period, b.lyapunov_coefficient, b.support]
+            [
+                *(b.kind, b.p, b.interval),
+                *([_opinions(b.others)] if compared else []),
+                *(b.share, *b.x, b.period, b.lyapunov_coefficient, b.support),
+            ]
             for b in self.bifurcations
         ]
-        return columns, rows
+        return [*columns, "period", "l1", "support"], rows
 
     def _headline(self) -> str:
         return (
-            f"{len(self.bifurcations)} bifurcations between {len(self.values)} values of {self.parameter} "
-            f"from {self.values[0]:g} to {self.values[-1]:g}"
+            f"{counted(len(self.bifurcations), 'bifurcation')} between {len(self.values)} values of "
+            f"{self.parameter} from {self.values[0]:g} to {self.values[-1]:g}"
         )
 
     def _notes(self) -> list[str]:
@@ -125,7 +170,24 @@ class DataBifurcations(Result):
         ]
         branches = [f"branch {i}: {branch!r}" for i, branch in enumerate(self.branches)]
         pooled = f"coefficients are polynomials of degree {self.family.degree} in {self.parameter}"
-        return [*tracks, *branches, f"{pooled}; {self.n_members} members", *super()._notes()]
+        return [
+            *tracks,
+            *branches,
+            f"{pooled}; {counted(self.n_members, 'member')}",
+            self._fit(),
+            *super()._notes(),
+        ]
+
+    def _fit(self) -> str:
+        known = self.misfit[np.isfinite(self.misfit) | np.isposinf(self.misfit)]
+        if not len(known):
+            return "residuals: not known, too few complete samples at every value"
+        text = f"residual over noise from {known.min():.2g} to {known.max():.2g}"
+        if self.fits:
+            return text
+        wrong = self.values[self.misfit > FITS]
+        places = ", ".join(f"{value:g}" for value in wrong)
+        return f"the model does not fit these data at {self.parameter} = {places}: {text}"
 
     def _variables(self) -> Variables:
         branches = self.continuation._variables()
@@ -156,6 +218,8 @@ class DataBifurcations(Result):
             "bifurcation_interval": (("bifurcation", "end"), np.array(ends, dtype=float).reshape(-1, 2)),
             "bifurcation_share": (by_event, np.array([event.share for event in events], dtype=float)),
             "bifurcation_x": (("bifurcation", "state"), np.array([e.x for e in events]).reshape(-1, d)),
+            "misfit": (("value",), self.misfit),
+            "bifurcation_disagreement": (by_event, np.array([e.disagreement for e in events], dtype=float)),
             "bifurcation_members": (("bifurcation", "member"), members),
         }
 
@@ -170,6 +234,8 @@ def bifurcations_from_data(
     n_members: int = 100,
     level: float = 0.9,
     seed: int = 0,
+    others: Sequence[InfersFields] | None = None,
+    progress: bool | None = None,
 ) -> DataBifurcations:
     """Bifurcation diagram of trajectories measured at several values of a parameter.
 
@@ -177,8 +243,8 @@ def bifurcations_from_data(
     which assumes nothing about the values between. Then polynomials in the parameter are fitted to all fields
     (see `FieldFamily.from_fields`, ``interpolate="polynomial"``) and continued between the measured values,
     which locates bifurcations. Intervals come from an ensemble of such fits to resampled parameter values:
-    they cover the scatter of inference from one value to the next and the choice of the degree, but no error
-    that all fields share.
+    they cover the scatter of inference from one value to the next and the choice of the degree. For errors
+    that all fields share they are widened by what other models find, and by the residuals over the noise.
 
     Parameters
     ----------
@@ -198,6 +264,11 @@ def bifurcations_from_data(
         Probability that the intervals are meant to have.
     seed : int
         Of the resampling.
+    others : sequence of models, optional
+        Infer the same fields under other assumptions; default the model's own ``alternatives()``, if it has
+        any. How far their bifurcations lie from the model's adds to the intervals.
+    progress : bool, optional
+        Whether to show how far the work is; by default on a terminal only.
 
     Returns
     -------
@@ -212,19 +283,32 @@ def bifurcations_from_data(
     """
     _check(model, n_members, level)
     values, contexts = _by_value(trajectories, parameter)
-    inferred = model.infer_many(contexts)
-    family = FieldFamily.from_fields(values, inferred, "polynomial", parameter)
-    assert isinstance(family, PooledFamily)  # what polynomials make
-    if region is None and family.region is not None:
-        region = family.region.widened(WIDENED)
-    region = resolve_region(inferred[0], region, "bifurcations_from_data")
-    tracks = follow_objects(values, inferred, region, cycles)
-    guesses = _guesses(tracks, values)
-    equations = Equations(family, (values[0], values[-1]), region)
-    found = follow(equations, _roots(equations, guesses), cycles)
-    ensemble = _Ensemble(equations, family.bootstrap(n_members, seed), guesses)
-    located = [event for event in found.bifurcations if event.kind in _CODIMENSION_ONE]
-    measured = [_measured(event, ensemble.positions(event), family, level, n_members) for event in located]
+    others = _alternatives(model) if others is None else others
+    with progress_bar(progress, 3 + len(others) + n_members, "bifurcations", "step") as bar:
+        inferred = model.infer_many(contexts)
+        bar.update()
+        family = FieldFamily.from_fields(values, inferred, "polynomial", parameter)
+        assert isinstance(family, PooledFamily)  # what polynomials make
+        if region is None and family.region is not None:
+            region = family.region.widened(WIDENED)
+        region = resolve_region(inferred[0], region, "bifurcations_from_data")
+        tracks = follow_objects(values, inferred, region, cycles)
+        bar.update()
+        guesses = _guesses(tracks, values)
+        equations = Equations(family, (values[0], values[-1]), region)
+        found = follow(equations, _roots(equations, guesses), cycles)
+        bar.update()
+        located = [event for event in found.bifurcations if event.kind in _CODIMENSION_ONE]
+        elsewhere = _Ensemble(equations, _families(others, contexts, values, parameter, bar), guesses)
+        ensemble = _Ensemble(equations, family.bootstrap(n_members, seed), guesses)
+        positions = [ensemble.positions(located, i, bar) for i in range(n_members)]
+    quality = np.array([residuals(f, data) for f, data in zip(inferred, contexts, strict=True)])
+    wider = _widening(quality)
+    measured = []
+    for k, event in enumerate(located):
+        known = np.array([row[k] for row in positions])
+        said = np.array([elsewhere.position(i, event) for i in range(len(others))], dtype=float)
+        measured.append(_measured(event, known[np.isfinite(known)], said, family, wider, level, n_members))
     return DataBifurcations(
         state_names=family.state_names,
         units=trajectories.units,
@@ -238,7 +322,25 @@ def bifurcations_from_data(
         bifurcations=tuple(sorted(measured, key=lambda event: (-event.support, -event.share))),
         level=level,
         n_members=n_members,
+        misfit=quality[:, 0],
     )
+
+
+def _alternatives(model: InfersFields) -> Sequence[InfersFields]:
+    return model.alternatives() if isinstance(model, HasAlternatives) else ()
+
+
+def _families(
+    others: Sequence[InfersFields],
+    contexts: Sequence[Trajectories],
+    values: np.ndarray,
+    parameter: str,
+    bar: "tqdm",
+) -> Iterator[FieldFamily]:
+    """What other models make of the same data."""
+    for other in others:
+        yield FieldFamily.from_fields(values, other.infer_many(contexts), "polynomial", parameter)
+        bar.update()
 
 
 def _check(model: object, n_members: int, level: float) -> None:
@@ -295,10 +397,16 @@ class _Ensemble:
         self.members = [Equations(member, ends, whole.region) for member in members]
         self.diagrams: dict[int, tuple[Bifurcation, ...]] = {}
 
-    def positions(self, event: Bifurcation) -> np.ndarray:
-        """Parameter values (m,) of a bifurcation in the m members that have it."""
-        found = [self._position(i, event) for i in range(len(self.members))]
-        return np.array([p for p in found if p is not None])
+    def positions(self, events: Sequence[Bifurcation], i: int, bar: "tqdm") -> list[float]:
+        """Parameter values of bifurcations in member i; NaN for those it does not have."""
+        found = [self.position(i, event) for event in events]
+        bar.update()
+        return found
+
+    def position(self, i: int, event: Bifurcation) -> float:
+        """Parameter value of a bifurcation in member i; NaN where it does not have it."""
+        p = self._position(i, event)
+        return np.nan if p is None else p
 
     def _position(self, i: int, event: Bifurcation) -> float | None:
         """Parameter value in one member: by Newton's method from the whole, else among all of its events."""
@@ -340,17 +448,28 @@ def _solved(equations: Equations, event: Bifurcation, u: np.ndarray) -> np.ndarr
 
 
 def _measured(
-    event: Bifurcation, positions: np.ndarray, family: PooledFamily, level: float, n_members: int
+    event: Bifurcation,
+    positions: np.ndarray,
+    others: np.ndarray,
+    family: PooledFamily,
+    wider: float,
+    level: float,
+    n_members: int,
 ) -> MeasuredBifurcation:
-    """The bifurcation with what the ensemble says of it."""
-    share = len(positions) / n_members
+    """The bifurcation with what the ensemble and other models say of it."""
     given = {field.name: getattr(event, field.name) for field in fields(event)}
-    interval = _interval(event.p, positions, family, level) if len(positions) > 1 else None
-    return MeasuredBifurcation(**given, interval=interval, share=share, members=positions)
+    share = len(positions) / n_members
+    measured = MeasuredBifurcation(**given, share=share, members=positions, others=others)
+    if len(positions) < 2:
+        return measured
+    below, above = (wider * half for half in _scatter(event.p, positions, family, level))
+    apart = 0.0 if np.isnan(measured.disagreement) else measured.disagreement
+    interval = event.p - float(np.hypot(below, apart)), event.p + float(np.hypot(above, apart))
+    return replace(measured, interval=interval)
 
 
-def _interval(p: float, positions: np.ndarray, family: PooledFamily, level: float) -> tuple[float, float]:
-    """Percentile interval, widened for the degrees of freedom that the polynomials take.
+def _scatter(p: float, positions: np.ndarray, family: PooledFamily, level: float) -> tuple[float, float]:
+    """Half widths of the percentile interval below and above p, for the degrees of freedom of polynomials.
 
     Deviations from p grow by sqrt(K / (K - q - 1)), as residuals of a regression with q + 1 coefficients
     are too small by that, and by the ratio of the quantiles of Student's t and the normal distribution.
@@ -363,7 +482,20 @@ def _interval(p: float, positions: np.ndarray, family: PooledFamily, level: floa
     tail = (1.0 + level) / 2.0
     wider = np.sqrt(len(family.p) / free) * stdtrit(free, tail) / ndtri(tail)
     low, high = np.quantile(positions, [1.0 - tail, tail])
-    return p - wider * max(p - low, 0.0), p + wider * max(high - p, 0.0)
+    return wider * max(p - low, 0.0), wider * max(high - p, 0.0)
+
+
+def _widening(quality: np.ndarray) -> float:
+    """How much wider intervals become by residuals (K, 2), over the noise and over the data's deviation."""
+    known = quality[np.isfinite(quality).all(axis=1)]
+    if not len(known):
+        return 1.0
+    over_noise, over_deviation = np.sqrt(np.mean(known**2, axis=0))
+    return max(1.0, float(min(over_noise, over_deviation / SMALL)))
+
+
+def _opinions(others: np.ndarray) -> str:
+    return ", ".join("none" if np.isnan(p) else f"{p:.5g}" for p in others)
 
 
 def _changes(track: Track) -> str:

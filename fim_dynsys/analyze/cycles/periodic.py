@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +25,9 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    counted,
     labels,
+    progress_bar,
     resolve_region,
     unwrap,
 )
@@ -32,6 +35,9 @@ from fim_dynsys.analyze.tangent import CountedField
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.solution import integrate
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 _NODES = 16  # of a guess; where a segment contracts too much `refined` doubles them
 _SAMPLES = 512  # a multiple of the nodes: orbits look smooth, cubics between samples are good to 1e-9
@@ -135,7 +141,7 @@ class LimitCycles(Result):
         return len(self.period)
 
     def _headline(self) -> str:
-        return f"{len(self)} periodic orbit{'' if len(self) == 1 else 's'} in {self.region}"
+        return f"{counted(len(self), 'periodic orbit')} in {self.region}"
 
     def _rows(self) -> Table:
         columns = ["period", "kind", "multipliers", "through", "closure", "|mu1 - 1|", "Liouville", "support"]
@@ -185,6 +191,7 @@ def limit_cycles(
     n_seeds: int = 64,
     budget: int = 5_000_000,
     seed: int = 0,
+    progress: bool | None = None,
 ) -> LimitCycles:
     """Search a region for periodic orbits.
 
@@ -207,6 +214,8 @@ def limit_cycles(
         Number of field evaluations after which no further round is begun.
     seed : int
         Seed of the Sobol sequence.
+    progress : bool, optional
+        Whether to show how far the work is; by default on a terminal only.
 
     Returns
     -------
@@ -225,7 +234,8 @@ def limit_cycles(
     R. Seydel: Practical Bifurcation and Stability Analysis, 3rd ed., Springer 2010, chapter 7.
     """
     field = unwrap(field, "limit_cycles")
-    return search_cycles(field, resolve_region(field, region, "limit_cycles"), n_seeds, budget, seed)
+    box = resolve_region(field, region, "limit_cycles")
+    return search_cycles(field, box, n_seeds, budget, seed, progress=progress)
 
 
 def search_cycles(
@@ -235,6 +245,7 @@ def search_cycles(
     budget: int,
     seed: int = 0,
     closest_in_space: float = _CLOSEST_IN_SPACE,
+    progress: bool | None = False,
 ) -> LimitCycles:
     """As `limit_cycles`, with one more option.
 
@@ -249,6 +260,8 @@ def search_cycles(
     closest_in_space : float
         Relative gap of a return, from three dimensions on, that is worth a correction. A small one leaves
         out nearly all orbits of saddle type, and the time they take.
+    progress : bool or None
+        As for `limit_cycles`.
 
     Returns
     -------
@@ -258,8 +271,11 @@ def search_cycles(
     search = _Search(CountedField(field, region), region, budget, closest)
     if field.dim > 1:
         seeds = region.sobol(n_seeds, seed)
-        for direction in (1, -1) if field.dim == 2 else (1,):
-            search.run(seeds, direction)
+        directions = (1, -1) if field.dim == 2 else (1,)
+        with progress_bar(progress, len(directions) * _ROUNDS * n_seeds, "cycles", "flights") as bar:
+            for number, direction in enumerate(directions, 1):
+                search.run(seeds, direction, bar)
+                bar.update(number * _ROUNDS * n_seeds - bar.n)
     effort = Effort(
         n_seeds if field.dim > 1 else 0, search.iterations, search.field.points, budget, search.exhausted
     )
@@ -290,13 +306,14 @@ class _Search:
         self.failures = 0
         self.exhausted = False
 
-    def run(self, x: np.ndarray, direction: int) -> None:
+    def run(self, x: np.ndarray, direction: int, bar: "tqdm") -> None:
         """Follow states through windows of growing length and correct every new return."""
         needed = np.full(len(x), self.closest)
         window = _FIRST_WINDOW * self.field.scales.time
-        for _ in range(_ROUNDS):
+        for round_ in range(_ROUNDS):
             if not len(x) or not self._affords():
                 return
+            n_before = len(x)
             steps = max(100, (self.budget - self.field.points) // (12 * len(x)))
             flight = fly(self.field, x, direction, window, self.box, steps)
             self.exhausted |= flight.out_of_steps
@@ -304,7 +321,10 @@ class _Search:
             going = np.ones(len(flight.rows), dtype=bool)
             for i in range(len(flight.rows)):
                 going[i], needed[i] = self._follow(flight, i, direction, needed[i])
+                bar.update()
+            # trajectories that have ended make no more flights
             x, needed = flight.x[going, -1], needed[going]
+            bar.update((_ROUNDS - round_ - 1) * (n_before - len(x)) + n_before - len(flight.rows))
             window *= 2
 
     def _affords(self) -> bool:

@@ -7,13 +7,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.analyze.results import Effort, FieldLike, Result, Table, Variables, labels, unwrap
+from fim_dynsys.analyze.results import (
+    Effort,
+    FieldLike,
+    Result,
+    Table,
+    Variables,
+    counted,
+    labels,
+    unwrap,
+)
 from fim_dynsys.analyze.tangent import STAGES, CountedField
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
 _RTOL = 1e-9  # crossings are results, not guesses
+_MOST_STEPS = 50_000  # of a trajectory: those of 200 crossings, each of them 250 steps apart
 _LONGEST = 10_000.0  # time scales: 200 crossings of a loop that takes fifty of them
 
 
@@ -77,7 +87,8 @@ class PoincareSection(Result):
             for weight, name in zip(self.normal, self.state_names, strict=True)
             if weight
         )
-        return f"{len(self)} crossings of {terms} = {self.offset:.4g} by {len(self.status)} trajectories"
+        by = counted(len(self.status), "trajectory", "trajectories")
+        return f"{counted(len(self), 'crossing')} of {terms} = {self.offset:.4g} by {by}"
 
     def _rows(self) -> Table:
         columns = ["trajectory", "status", "crossings", "first", "last", "worst residual", "least support"]
@@ -140,7 +151,8 @@ def poincare(
     max_step : float, optional
         Largest step of the integrator: two crossings within one step escape notice. Default a time scale.
     budget : int
-        Number of field evaluations, shared evenly, after which trajectories end in any case.
+        Number of field evaluations, shared evenly, after which trajectories end in any case, as after 50,000
+        steps each.
 
     Returns
     -------
@@ -161,22 +173,22 @@ def poincare(
             "poincare: expected direction among 1, -1, 0, n >= 1, a transient >= 0 and a positive t_max, got "
             f"{direction}, {n}, {transient}, {t_max}."
         )
-    counted, unit = CountedField(field), field.scales.time
+    metered, unit = CountedField(field), field.scales.time
     options: dict[str, Any] = {
         "rtol": _RTOL,
         "max_step": unit if max_step is None else max_step,
-        "max_steps": max(1, budget // (STAGES * len(x0))),
+        "max_steps": min(_MOST_STEPS, max(1, budget // (STAGES * len(x0)))),
     }
     status, start = np.full(len(x0), Status.SUCCESS), x0
     if transient > 0:
-        before = integrate([counted], x0, np.array([0.0, transient]), **options)
+        before = integrate([metered], x0, np.array([0.0, transient]), **options)
         status, start = before.status.copy(), before.x_stop
     alive = np.flatnonzero(status == Status.SUCCESS)
     found = []
     if len(alive):
         event = _Crossing(normal, offset, direction, n)
         t = transient + np.array([0.0, _LONGEST * unit if t_max is None else t_max])
-        solution = integrate([counted], start[alive], t, events=event, **options)
+        solution = integrate([metered], start[alive], t, events=event, **options)
         status[alive] = solution.status
         found = sorted(solution.occurrences, key=lambda entry: entry[:2])
     points = np.array([state for *_, state in found]).reshape(-1, field.dim)
@@ -189,7 +201,7 @@ def poincare(
         status=np.array([Status(int(value)) for value in status], dtype=object),
         normal=normal,
         offset=offset,
-        effort=Effort(len(x0), 0, counted.points, budget, bool((status == Status.MAX_STEPS).any())),
+        effort=Effort(len(x0), 0, metered.points, budget, bool((status == Status.MAX_STEPS).any())),
         **labels(field),
     )
 

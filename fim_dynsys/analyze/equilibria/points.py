@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from fim_dynsys.analyze.equilibria.balance import Balance, Checker, IndexCheck
-from fim_dynsys.analyze.equilibria.kinds import Kind, classify, eigen, eigenvalue_errors
+from fim_dynsys.analyze.equilibria.drawn import DrawnPoints, follow_into
+from fim_dynsys.analyze.equilibria.kinds import Kind, classify, eigen
 from fim_dynsys.analyze.equilibria.newton import REFINED_ROWS, ROOT_RESIDUAL, Meter, Refined, minima, refine
 from fim_dynsys.analyze.equilibria.seeding import starting_points
 from fim_dynsys.analyze.results import (
@@ -18,6 +19,7 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    counted,
     labels,
     resolve_region,
     scales_within,
@@ -25,6 +27,7 @@ from fim_dynsys.analyze.results import (
     with_steps,
 )
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.regions import Region
 
 # Iterates may go this far beyond the region, as a share of its size; zeros there serve the index check.
@@ -70,8 +73,6 @@ class FixedPoints(Result):
         Positions.
     eigenvalues : ndarray (n, d) of complex
         Of the Jacobian, by falling real part.
-    eigenvalue_errors : ndarray (n, d) of complex, or None
-        First-order standard errors of their real and imaginary parts; None for a field without a spread.
     kind : ndarray (n,) of Kind
         What they are.
     status : ndarray (n,) of PointStatus
@@ -91,13 +92,15 @@ class FixedPoints(Result):
         Where they were sought.
     non_finite : int
         Starting points at which the field was not finite.
+    draws : DrawnPoints or None
+        The points in fields drawn from the posterior; None for a field without one. A slow point is there
+        where a draw has a zero.
     """
 
     drawn_by = "fim_dynsys.plot.objects:fixed_points"
 
     x: np.ndarray
     eigenvalues: np.ndarray
-    eigenvalue_errors: np.ndarray | None
     kind: np.ndarray
     status: np.ndarray
     residual: np.ndarray
@@ -106,6 +109,54 @@ class FixedPoints(Result):
     balance: Balance
     region: Region
     non_finite: int
+    draws: DrawnPoints | None = None
+
+    @property
+    def position_errors(self) -> np.ndarray | None:
+        """Standard errors of the positions, (n, d), see `draws`; NaN where too few draws have the point."""
+        return None if self.draws is None else self.draws.position_errors
+
+    @property
+    def eigenvalue_errors(self) -> np.ndarray | None:
+        """Those of the eigenvalues' real and imaginary parts, as real and imaginary parts, (n, d)."""
+        return None if self.draws is None else self.draws.eigenvalue_errors
+
+    def margins(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Half widths of intervals that hold position and eigenvalues with a probability.
+
+        Parameters
+        ----------
+        level : float
+            The probability.
+
+        Returns
+        -------
+        positions : ndarray (n, d)
+            Round `x`; NaN where fewer than two draws have the point.
+        eigenvalues : ndarray (n, d) of complex
+            Of the eigenvalues' real and imaginary parts, as real and imaginary parts.
+
+        Raises
+        ------
+        ValueError
+            For points without draws.
+        """
+        if self.draws is None:
+            raise ValueError(
+                "FixedPoints.margins: expected points of a field with a posterior, got none; pass "
+                "draws=model.ensemble(64) to fixed_points."
+            )
+        return self.draws.margins(self.x, self.eigenvalues, level)
+
+    @property
+    def existence(self) -> np.ndarray | None:
+        """Share of the draws in which each point exists, (n,)."""
+        return None if self.draws is None else self.draws.existence
+
+    @property
+    def kind_shares(self) -> tuple[dict[Kind, float], ...] | None:
+        """Probability of each kind given that the point exists, a dict for each point."""
+        return None if self.draws is None else self.draws.kind_shares
 
     @property
     def index_check(self) -> IndexCheck:
@@ -121,33 +172,52 @@ class FixedPoints(Result):
         return len(self.x)
 
     def _rows(self) -> Table:
-        columns = [*self.state_names, "kind", "eigenvalues", "residual", "support", "index", "status"]
+        drawn = ["exists"] if self.draws is not None else []
+        columns = [*self.state_names, "kind", "eigenvalues", *drawn]
         rows = zip(
-            np.where(np.abs(self.x) > 1e-12 * self.region.size, self.x, 0.0),
-            self.kind,
+            self._positions(),
+            self._kinds(),
             self._spectra(),
+            *([] if self.existence is None else [self.existence]),
             self.residual,
             self.support,
             self.index,
             self.status,
             strict=True,
         )
-        return columns, [[*x, *rest] for x, *rest in rows]
+        return [*columns, "residual", "support", "index", "status"], [[*x, *rest] for x, *rest in rows]
+
+    def _positions(self) -> list:
+        shown = np.where(np.abs(self.x) > 1e-12 * self.region.size, self.x, 0.0)
+        if self.position_errors is None:
+            return list(shown)
+        pairs = zip(shown, self.position_errors, strict=True)
+        return [[f"{v:.4g} ± {e:.2g}" for v, e in zip(*pair, strict=True)] for pair in pairs]
+
+    def _kinds(self) -> list:
+        if self.kind_shares is None:
+            return list(self.kind)
+        return [
+            f"{kind} ({', '.join(f'{name} {share:.0%}' for name, share in shares.items())})"
+            if set(shares) - {kind}
+            else kind
+            for kind, shares in zip(self.kind, self.kind_shares, strict=True)
+        ]
 
     def _spectra(self) -> list:
         if self.eigenvalue_errors is None:
             return list(self.eigenvalues)
         pairs = zip(self.eigenvalues, self.eigenvalue_errors, strict=True)
-        return [", ".join(f"{v:.4g} ± {e.real:.2g}" for v, e in zip(*pair, strict=True)) for pair in pairs]
+        return [", ".join(f"{v:.4g} ± {_size(e):.2g}" for v, e in zip(*pair, strict=True)) for pair in pairs]
 
     def _headline(self) -> str:
         counts = {status: sum(status is s for s in self.status) for status in PointStatus}
         isolated = counts[PointStatus.ISOLATED] + counts[PointStatus.ON_EDGE]
         slow, shown = counts[PointStatus.MINIMUM], counts[PointStatus.NOT_ISOLATED]
         outside = int((self.support < SUPPORTED).sum())
-        parts = [f"{isolated} fixed point{'s' * (isolated != 1)}"]
+        parts = [counted(isolated, "fixed point")]
         parts += [f"a continuum of zeros ({shown} shown)"] if shown else []
-        parts += [f"{slow} slow point{'s' * (slow != 1)}"] if slow else []
+        parts += [counted(slow, "slow point")] if slow else []
         parts += [f"{outside} of all outside the data's support"] if outside else []
         return f"{', '.join(parts)} in {self.region}"
 
@@ -157,20 +227,32 @@ class FixedPoints(Result):
         if balance.check is IndexCheck.NOT_RUN:
             text += f": {balance.reason}"
         else:
-            text += f": {balance.boundary} on the boundary, {balance.found} found"
+            text += f": indices add up to {balance.found}, {balance.boundary} on the boundary"
         lost = [f"the field was not finite at {self.non_finite} of the seeds"] if self.non_finite else []
         return [text, *lost, str(self.effort)]
 
     def _variables(self) -> Variables:
         point = ("fixed_point",)
-        errors = {} if self.eigenvalue_errors is None else {"eigenvalue_error": self.eigenvalue_errors}
-        by_mode = {"eigenvalue": self.eigenvalues, **errors}
         by_point = {name: getattr(self, name) for name in ("kind", "status", "residual", "support", "index")}
         return {
             "x": (("fixed_point", "state"), self.x),
-            **{name: (("fixed_point", "mode"), value) for name, value in by_mode.items()},
+            "eigenvalue": (("fixed_point", "mode"), self.eigenvalues),
+            **self._errors(),
             **{name: (point, value) for name, value in by_point.items()},
             "index_check": ((), np.array(self.index_check.value)),
+        }
+
+    def _errors(self) -> Variables:
+        if self.draws is None:
+            return {}
+        kinds = list(Kind)
+        shares = [[share.get(kind, 0.0) for kind in kinds] for share in self.draws.kind_shares]
+        return {
+            "x_error": (("fixed_point", "state"), self.draws.position_errors),
+            "eigenvalue_error": (("fixed_point", "mode"), self.draws.eigenvalue_errors),
+            "existence": (("fixed_point",), self.draws.existence),
+            "kind_name": (("kind_name",), np.array([str(kind) for kind in kinds])),
+            "kind_probability": (("fixed_point", "kind_name"), np.array(shares).reshape(-1, len(kinds))),
         }
 
 
@@ -182,6 +264,7 @@ def fixed_points(
     budget: int = 200_000,
     slow: float = 0.05,
     seed: int = 0,
+    draws: int | EnsembleField = 64,
 ) -> FixedPoints:
     """Find the fixed points of a field in a region.
 
@@ -206,7 +289,11 @@ def fixed_points(
         Minima of |f| that are no zeros count as slow points up to this share of the field's speed; 0 for
         none.
     seed : int
-        Of the Sobol points.
+        Of the Sobol points, and of the draws.
+    draws : int or EnsembleField
+        Number of fields drawn from the field's posterior, into which each point is followed for the errors
+        of its position, its eigenvalues and its kind; 0 for none, and a field without a posterior has none.
+        ``model.ensemble(64)`` makes fields of other models. What that takes is not in the budget.
 
     Returns
     -------
@@ -239,9 +326,12 @@ def fixed_points(
             raise ValueError(f"fixed_points: expected {name} >= 1, got {value}.")
     if slow < 0:
         raise ValueError(f"fixed_points: expected slow >= 0, a share of the field's speed, got {slow}.")
+    drawn = draws if isinstance(draws, EnsembleField) else field.draws(draws, seed) if draws > 0 else None
+    if drawn is not None and drawn.dim != field.dim:
+        raise ValueError(f"fixed_points: expected draws of dimension {field.dim}, got {drawn.dim}.")
     search = _Search(field, region, budget)
     search.run(n_seeds, seed)
-    return search.result(slow)
+    return search.result(slow, drawn)
 
 
 class _Search:
@@ -353,7 +443,7 @@ class _Search:
                 kept = np.append(kept, i)
         return kept
 
-    def result(self, slow: float) -> FixedPoints:
+    def result(self, slow: float, draws: EnsembleField | None) -> FixedPoints:
         roots, how = self._inside()
         still, speed = self.slow_points(slow)
         x = np.concatenate([self.roots.x[roots], still])
@@ -366,14 +456,16 @@ class _Search:
         x, residual, status, index = x[order], residual[order], status[order], index[order]
         jac = self.field.jacobian(x)
         values, _, _ = eigen(jac, self.scales.length)
-        errors = eigenvalue_errors(self.given, x, self.scales)
         singular = np.concatenate([self.roots.slope[roots] <= _SINGULAR, np.zeros(len(still), dtype=bool)])
-        kind = classify(values, errors, singular[order], 1.0 / self.scales.time)
+        kind = classify(values, singular[order], 1.0 / self.scales.time)
+        drawn = None if draws is None else follow_into(draws, x, values, self.scales, self.region)
+        if drawn is not None:
+            drawn = drawn.without([s is PointStatus.NOT_ISOLATED for s in status])
+            kind[drawn.undecided(values)] = Kind.INDETERMINATE
         kind[minimum[order]] = Kind.SLOW
         return FixedPoints(
             x=x,
             eigenvalues=values,
-            eigenvalue_errors=errors,
             kind=kind,
             status=status,
             residual=residual,
@@ -382,6 +474,7 @@ class _Search:
             balance=self.balance,
             region=self.region,
             non_finite=self.non_finite,
+            draws=drawn,
             effort=Effort(
                 self.seeds, self.iterations, self.meter.points, self.meter.budget, self.meter.exhausted
             ),
@@ -399,6 +492,11 @@ class _Search:
         on_edge = np.abs(outside[isolated]) <= _EDGE
         status = [PointStatus.ON_EDGE if edge else PointStatus.ISOLATED for edge in on_edge]
         return np.concatenate([isolated, spread]), status + [PointStatus.NOT_ISOLATED] * len(spread)
+
+
+def _size(error: complex) -> float:
+    """One error for a complex number: the larger of those of its parts."""
+    return max(error.real, error.imag)
 
 
 def _joined(a: Refined, b: Refined) -> Refined:

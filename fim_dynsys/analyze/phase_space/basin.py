@@ -26,7 +26,9 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    counted,
     labels,
+    progress_bar,
     resolve_region,
     unwrap,
 )
@@ -108,7 +110,7 @@ class Basins(Result):
     region: Region
 
     def _headline(self) -> str:
-        return f"Basins of {len(self.attractors)} attractors in {self.region}"
+        return f"Basins of {counted(len(self.attractors), 'attractor')} in {self.region}"
 
     def _rows(self) -> Table:
         columns = ["label", "ends", "at", "support", "share", "+-", "of image", "of it supported"]
@@ -157,6 +159,7 @@ def basins(
     stay_supported: bool = False,
     budget: int = 500_000_000,
     seed: int = 0,
+    progress: bool | None = None,
 ) -> Basins:
     """Label the states of a grid, and a Sobol sample of the region, by the attractor they lead to.
 
@@ -190,6 +193,8 @@ def basins(
         Number of field evaluations after which what is left is undecided.
     seed : int
         Seed of the Sobol sequences.
+    progress : bool, optional
+        Whether to show how far the work is; by default on a terminal only.
 
     Returns
     -------
@@ -218,7 +223,7 @@ def basins(
     axes = tuple(np.linspace(region.low[i], region.high[i], resolution) for i in coordinates)
     grid = np.tile(at, (resolution ** len(axes), 1))
     grid[:, coordinates] = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-    run = _Run(field, region, t_max, stay_supported, budget, n_sample + len(grid))
+    run = _Run(field, region, t_max, stay_supported, budget, n_sample + len(grid), progress)
     sampled, _ = run.label(region.sobol(n_sample, seed), explore=True)
     painted, support = run.label(grid)
     run.bar.close()
@@ -270,9 +275,8 @@ class _Run:
         stay_supported: bool,
         budget: int,
         n_rows: int,
+        progress: bool | None,
     ) -> None:
-        from tqdm import tqdm
-
         self.field = CountedField(field, region)
         self.region, self.box = region, region.widened(_MARGIN)
         self.unit = self.field.scales.time
@@ -283,12 +287,12 @@ class _Run:
         self.traps: list[Trap] = []
         slowest = self._find_attractors()
         self.t_max = max(_LONGEST * self.unit, _LONGEST_TURNS * slowest) if t_max is None else float(t_max)
-        self.bar = tqdm(total=n_rows, disable=None, unit="states", leave=False)
+        self.bar = progress_bar(progress, n_rows, "basins", "states")
 
     def _find_attractors(self) -> float:
         """Set traps for the stable fixed points and cycles; returns the longest period."""
         field, region = self.field.inner, self.region
-        points = fixed_points(field, region)
+        points = fixed_points(field, region, draws=0)
         cycles = search_cycles(field, region, _CYCLE_SEEDS, _CYCLE_BUDGET, closest_in_space=_CYCLE_GAP)
         self.field.points += points.effort.points + cycles.effort.points
         roots = points.x[points.is_root]

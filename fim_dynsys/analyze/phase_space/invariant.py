@@ -16,6 +16,7 @@ from fim_dynsys.analyze.results import (
     Result,
     Table,
     Variables,
+    counted,
     labels,
     resolve_region,
     unwrap,
@@ -113,7 +114,8 @@ class Manifolds(Result):
         return tuple(branch for branch in self.branches if branch.stable)
 
     def _headline(self) -> str:
-        return f"{len(self)} branches of manifolds of saddles in {self.fixed_points.region}"
+        branches = counted(len(self), "branch", "branches")
+        return f"{branches} of manifolds of saddles in {self.fixed_points.region}"
 
     def _rows(self) -> Table:
         columns = ["saddle", "manifold", "eigenvalue", "ends", "at", "points", "residual", "supported"]
@@ -133,7 +135,8 @@ class Manifolds(Result):
         return columns, rows
 
     def _notes(self) -> list[str]:
-        left_out = f"{self.skipped} manifolds of more than one dimension were left out"
+        were = "was" if self.skipped == 1 else "were"
+        left_out = f"{counted(self.skipped, 'manifold')} of more than one dimension {were} left out"
         return [*([left_out] if self.skipped else []), *super()._notes()]
 
     def _variables(self) -> Variables:
@@ -210,8 +213,8 @@ def manifolds(
     field = unwrap(field, "manifolds")
     region = resolve_region(field, region, "manifolds")
     found = fixed_points(field, region) if found is None else found
-    counted = CountedField(field, region)
-    diagonal = float(np.linalg.norm(region.size / counted.scales.length))
+    metered = CountedField(field, region)
+    diagonal = float(np.linalg.norm(region.size / metered.scales.length))
     spacing = _SPACING * diagonal if spacing is None else float(spacing)
     longest = _LONGEST * diagonal if longest is None else float(longest)
     if not (0 < spacing < longest < np.inf and budget > 0):
@@ -219,7 +222,7 @@ def manifolds(
             "manifolds: expected 0 < spacing < longest and a positive budget, got "
             f"{spacing}, {longest}, {budget}."
         )
-    launches, skipped = _launches(counted, found)
+    launches, skipped = _launches(metered, found)
     # Rounding must not leave a last multiple of the spacing that is the end once more.
     t = np.append(np.arange(0.0, longest * (1.0 - 1e-9), spacing), longest)
     steps = max(1, budget // (STAGES * max(1, len(launches))))
@@ -228,14 +231,14 @@ def manifolds(
     for stable in (True, False):
         rows = [launch for launch in launches if launch.stable is stable]
         if rows:
-            traced, out_of_steps = _traced(counted, rows, found, region, t, steps)
+            traced, out_of_steps = _traced(metered, rows, found, region, t, steps)
             branches, exhausted = branches + traced, exhausted or out_of_steps
     branches.sort(key=lambda branch: branch.origin)
     return Manifolds(
         branches=tuple(branches),
         fixed_points=found,
         skipped=skipped,
-        effort=Effort(len(launches), 0, counted.points, budget, exhausted),
+        effort=Effort(len(launches), 0, metered.points, budget, exhausted),
         **labels(field),
     )
 
@@ -255,8 +258,10 @@ def _launches(field: VectorField, found: FixedPoints) -> tuple[list[_Launch], in
     """The starts of all branches, and how many manifolds are no curves."""
     launches: list[_Launch] = []
     skipped = 0
-    saddles = [i for i, kind in enumerate(found.kind) if kind in (Kind.SADDLE, Kind.SADDLE_FOCUS)]
-    for i in saddles:
+    hyperbolic = (Kind.SADDLE, Kind.SADDLE_FOCUS, Kind.INDETERMINATE)
+    signs = np.sign(found.eigenvalues.real)
+    mixed = (signs.min(axis=1, initial=1) < 0) & (signs.max(axis=1, initial=-1) > 0)
+    for i in (i for i, kind in enumerate(found.kind) if mixed[i] and kind in hyperbolic):
         values, vectors = np.linalg.eig(field.jacobian(found.x[i]))
         for stable in (True, False):
             own = np.flatnonzero((values.real < 0) == stable)

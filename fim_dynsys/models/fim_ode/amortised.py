@@ -35,11 +35,20 @@ from torch.nn.functional import gelu, linear
 
 from fim_dynsys.models.fim_ode.bank import smoothing_bank
 from fim_dynsys.models.fim_ode.monomials import MonomialTable
+from fim_dynsys.models.fim_ode.ranges import check_numbers, check_sizes
 from fim_dynsys.models.fim_ode.ridge import residual_variance, ridge_solve
 
 ENCODE_DTYPE = torch.float64
 LARGEST_DIM = 6
 """Largest dimension that is taken: the parameters know none, but monomials of degree 3 become many."""
+_RANGES = {
+    "max_dim": (1, 12),
+    "degree": (1, 5),
+    "n_segments": (1, 64),
+    "n_updates": (0, 32),
+    "context_width": (1, 4096),
+    "token_width": (1, 4096),
+}
 _LARGEST_FLOOR = 20.0  # log noise floor, at which all rows weigh the same
 
 
@@ -59,6 +68,10 @@ class AmortisedConfig:
     context_width: int = 96
     token_width: int = 64
     retired: ClassVar[tuple[str, ...]] = ("functions", "products")
+
+    def __post_init__(self) -> None:
+        check_sizes(self, _RANGES)
+        check_numbers(self, "widths", 0.01, 1e4, (4, 32))
 
 
 class Encoding(NamedTuple):

@@ -176,6 +176,23 @@ class Calibration:
 
     tensors: dict[str, np.ndarray]
 
+    def __post_init__(self) -> None:
+        t = self.tensors
+        try:
+            context = (np.zeros((1, N_CONTEXT)) - t["context_centre"]) / t["context_spread"]
+            tokens = (np.zeros((1, N_TOKEN)) - t["token_centre"]) / t["token_spread"]
+            shapes = [
+                self._layers(context, "data", 2).shape,
+                self._layers(np.concatenate([context, tokens], axis=1), "term", 3).shape,
+            ]
+            sound = shapes == [(1, 1), (1, 1)] and t["factor"].ndim == 1 and len(t["factor"]) > 0
+        except (IndexError, KeyError, ValueError) as error:
+            raise ValueError(
+                f"Calibration: expected arrays of its layers, got others ({type(error).__name__}: {error})."
+            ) from error
+        if not sound:
+            raise ValueError(f"Calibration: expected layers that end in one number, got {shapes}.")
+
     def roots(self, field: DictionaryField, evidence: Evidence) -> np.ndarray:
         """Matrices R (d, m, m) of the posterior covariances ``R^T R`` of a field's coefficients."""
         about = describe(field, evidence)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fim_dynsys.errors import WeightsWarning
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
-from fim_dynsys.models.fim_ode.weights import build_network, load_strictly, read_header, read_safetensors
+from fim_dynsys.models.fim_ode.weights import build_network, built, read_header, read_safetensors
 
 FILES = ("config.json", "model.safetensors")
 _WHO = "fim-ode-published"
@@ -107,8 +107,9 @@ def find_checkpoint(path: str | os.PathLike | None, attention: str | None = None
     header = read_header(tensor_path)
     if header is not None:
         _check_published(tensor_path, header)
-        own = header["config"].get("attention", PublishedConfig.attention)
-        return Checkpoint(tensor_path, attention or own, None)
+        config = header["config"] if isinstance(header["config"], dict) else {}
+        own = config.get("attention", PublishedConfig.attention)
+        return Checkpoint(tensor_path, attention or str(own), None)
     settings = {} if config_path is None else _read_settings(config_path)
     named = settings.get("attention_map")
     if attention is None and named is None:
@@ -142,11 +143,11 @@ def read_checkpoint(checkpoint: Checkpoint) -> PublishedNetwork:
         return with_attention(network, checkpoint.attention)
     sizes = {ours: checkpoint.settings[name] for ours, name in _SIZES.items() if name in checkpoint.settings}
     try:
-        network = PublishedNetwork(PublishedConfig(attention=checkpoint.attention, **sizes))
-    except TypeError as error:
-        raise ValueError(f"{_WHO}: expected numbers for the sizes in {FILES[0]}, got {sizes}.") from error
+        config = PublishedConfig(attention=checkpoint.attention, **sizes)
+    except ValueError as error:
+        raise ValueError(f"{_WHO}: expected other numbers for the sizes in {FILES[0]}: {error}") from error
     _, tensors = read_safetensors(checkpoint.tensors)
-    load_strictly(_WHO, checkpoint.tensors, network, translated(tensors))
+    network = built(_WHO, checkpoint.tensors, lambda: PublishedNetwork(config), translated(tensors))
     return network.eval()
 
 
@@ -205,7 +206,7 @@ def _read_settings(path: Path) -> dict:
     try:
         settings = json.loads(path.read_text(encoding="utf-8"))["model_config"]
         encoder = settings.get("encoder_type", "standard")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{_WHO}: expected {str(path)!r} to be JSON with an object 'model_config', got something else "
             f"({type(error).__name__}: {error})."

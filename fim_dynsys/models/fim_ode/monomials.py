@@ -26,14 +26,14 @@ class MonomialTable(nn.Module):
 
     def __init__(self, dim: int, degree: int) -> None:
         super().__init__()
-        exponents = torch.tensor(Dictionary.polynomial(dim, degree).exponents.tolist())
+        exponents = torch.tensor(Dictionary.polynomial(dim, degree).exponents.tolist(), device="cpu")
         self.orders = range(1, degree + 1)
         self.register_buffer("exponents", exponents, persistent=False)
         total = exponents.sum(1).tolist()
         factored = factored_monomials(exponents)
         for order in self.orders:
             factors = [(low, j) for k, low, j in factored if total[k] == order]
-            parents, coordinates = torch.tensor(factors).unbind(1)
+            parents, coordinates = torch.tensor(factors, device="cpu").unbind(1)
             self.register_buffer(f"parents_{order}", parents, persistent=False)
             self.register_buffer(f"coordinates_{order}", coordinates, persistent=False)
 

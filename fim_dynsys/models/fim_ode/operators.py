@@ -8,11 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import torch
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedNetwork
 from fim_dynsys.models.fim_ode.calibration import Calibration
 from fim_dynsys.models.fim_ode.checkpoint import Checkpoint, find_checkpoint, locate, read_checkpoint
+from fim_dynsys.models.fim_ode.choice import N_CHOICE_FEATURES
 from fim_dynsys.models.fim_ode.field import Decoder, parse_precision
 from fim_dynsys.models.fim_ode.published import PublishedNetwork
 from fim_dynsys.models.fim_ode.weights import (
@@ -165,9 +167,21 @@ def _read_own(path: str, version: str, device: str) -> OwnOperator:
         network,
         version,
         len(network.tables),
-        Selector.from_tensors(selector) if selector else None,
+        _selector(path, selector) if selector else None,
         Calibration(calibration) if calibration else None,
     )
+
+
+def _selector(path: str, tensors: dict[str, np.ndarray]) -> Selector:
+    try:
+        selector = Selector.from_tensors(tensors)
+        selector.logits(np.zeros((2, N_CHOICE_FEATURES)))
+    except (IndexError, KeyError, ValueError) as error:
+        raise ValueError(
+            f"fim-ode: expected the arrays of a selector in {path!r}, got others "
+            f"({type(error).__name__}: {error})."
+        ) from error
+    return selector
 
 
 def _read_decoded(checkpoint: Checkpoint, version: str, precision: str, device: str) -> DecodedOperator:

@@ -16,10 +16,11 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.fim_ode.batching import PretrainedModel, padded_batch, power_units
 from fim_dynsys.models.fim_ode.calibration import Evidence
 from fim_dynsys.models.fim_ode.card import read_card
-from fim_dynsys.models.fim_ode.choice import consider
+from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.compiled import regression, smoothed
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
+from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.trajectories import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
@@ -31,9 +32,10 @@ class FIMODE(PretrainedModel):
     What is inferred is a polynomial field in closed form, with a posterior where the weights hold one. The
     operator's opinion is also the start of a short search: structures that it and a few sparse regressions
     suggest are fitted to the trajectories themselves, and a small network, trained like the operator on known
-    systems, chooses among all of them; `field_.fit_info.report` says which one won. Contexts may hold any
-    number of trajectories, ragged and irregularly sampled; samples with a missing coordinate are dropped with
-    a warning. Results do not depend on the order of trajectories, nor on units or the origin of time.
+    systems, chooses among all of them; `field_.fit_info.report` says which one won. Below twelve samples
+    there is no search, which the report and `print` say. Contexts may hold any number of trajectories, ragged
+    and irregularly sampled; samples with a missing coordinate are dropped with a warning. Results do not
+    depend on the order of trajectories, nor on units or the origin of time.
 
     Weights are read when first needed. A process keeps the last few, keyed by their hash, and models share
     them; a saved or pickled model holds the path only.
@@ -119,6 +121,9 @@ class FIMODE(PretrainedModel):
             if self.refine:
                 found = consider(samples, answer.dictionary, answer.solves, answer.variances)
             if found is None:
+                if self.refine:
+                    few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
+                    report |= {"chosen by": few, "note": few}
                 info = FitInfo(report=report)
                 field = DictionaryField(answer.dictionary, answer.solves[-1], context=context, fit_info=info)
                 others = answer.solves
@@ -176,6 +181,10 @@ class FIMODE(PretrainedModel):
         field = self._fitted_field()
         return field.draws(n, seed) if isinstance(field, PosteriorField) else super().ensemble(n, seed)
 
+    def alternatives(self) -> "list[FIMODE]":
+        """The operator's own fields beside those of the search, or the other way round."""
+        return [FIMODE(self.weights, self.device, not self.refine)]
+
     def card(self) -> str:
         """Model card of the weights, in Markdown: what they are, how they were made, what was measured.
 
@@ -219,12 +228,15 @@ class _Answer(NamedTuple):
 def _answers(operator: OwnOperator, complete: Sequence[Trajectories]) -> list[_Answer]:
     """What our operator says of contexts of one dimension; scaled by powers of two on the way.
 
+    Contexts of more than 20,000 samples are thinned as `fim_dynsys.regression.thinning.thin` does.
+
     Raises
     ------
     ValueError
         Where those are not ordinary floating-point numbers.
     """
     dim = complete[0].dim
+    complete = [thinned(context) for context in complete]
     units = [power_units(context) for context in complete]
     t, x, mask = padded_batch(complete, units, dim, next(operator.network.parameters()).device)
     spans = t.amax((1, 2))

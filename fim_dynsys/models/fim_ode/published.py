@@ -10,10 +10,20 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fim_dynsys.models.fim_ode.normalisation import Normalisation, Transitions, normalise
+from fim_dynsys.models.fim_ode.ranges import check_sizes, is_number
 
 ATTENTION_MAPS = ("softmax-gnot", "softmax")
 STABILISER = 1e-8
 NORM_EPS = 1e-5
+_RANGES = {
+    "width": (4, 4096),
+    "heads": (1, 4096),
+    "feedforward": (1, 65536),
+    "encoder_layers": (0, 64),
+    "decoder_layers": (0, 64),
+    "uncertainty_layers": (0, 64),
+    "max_dim": (1, 64),
+}
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,11 @@ class PublishedConfig:
             raise ValueError(
                 f"PublishedConfig: expected attention to be one of {ATTENTION_MAPS}, got {self.attention!r}; "
                 "name the map the weights were trained with."
+            )
+        check_sizes(self, _RANGES)
+        if not is_number(self.dropout) or not 0.0 <= self.dropout < 1.0:
+            raise ValueError(
+                f"PublishedConfig: expected dropout as a number from 0 to below 1, got {self.dropout!r}."
             )
         if self.width % 4 or self.width % self.heads:
             raise ValueError(

@@ -5,22 +5,24 @@ import hashlib
 import importlib
 import json
 import os
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
+
+from fim_dynsys.writing import replace_file
 
 FORMAT_VERSION = 1
 HEADER_KEY = "fim_dynsys"
 SELECTOR, CALIBRATION = "selector.", "calibration."
 """Prefixes of the tensors of a `Selector` and a `Calibration`, which may stand beside the network's."""
+_Network = TypeVar("_Network", bound=nn.Module)
 SHIPPED = Path(__file__).parent / "weights"
 
 # Architecture name -> module, configuration class, network class; imported when a file asks for it.
@@ -84,16 +86,7 @@ def save_weights(
 
 
 def _write(path: str | os.PathLike, header: dict, tensors: dict[str, Tensor]) -> Path:
-    path = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    os.close(handle)
-    try:
-        save_file(tensors, temporary, metadata={HEADER_KEY: json.dumps(header, sort_keys=True)})
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    finally:
-        Path(temporary).unlink(missing_ok=True)
-    return path
+    return replace_file(path, save(tensors, metadata={HEADER_KEY: json.dumps(header, sort_keys=True)}))
 
 
 def read_weights(path: str | os.PathLike) -> tuple[dict, dict[str, Tensor]]:
@@ -146,6 +139,8 @@ def build_network(path: str | os.PathLike) -> tuple[nn.Module, dict]:
     tensors = {n: tensor for n, tensor in tensors.items() if not n.startswith((SELECTOR, CALIBRATION))}
     config_class, network_class = _classes(header["architecture"])
     config = _tuples(header["config"])
+    if not isinstance(config, dict):
+        raise ValueError(f"build_network: expected an object as config in {str(path)!r}, got {config!r}.")
     for key in getattr(config_class, "retired", ()):
         if config.pop(key, ()):
             raise ValueError(
@@ -153,14 +148,15 @@ def build_network(path: str | os.PathLike) -> tuple[nn.Module, dict]:
                 "only earlier releases of fim-dynsys take."
             )
     try:
-        network = network_class(config_class(**config))
+        checked = config_class(**config)
     except TypeError as error:
         raise ValueError(
             f"build_network: the configuration in {str(path)!r} does not fit the architecture "
             f"{header['architecture']!r} of this version ({error}); upgrade fim-dynsys."
         ) from error
-    load_strictly("build_network", path, network, tensors)
-    return network.eval(), header
+    except ValueError as error:
+        raise ValueError(f"build_network: the configuration in {str(path)!r}: {error}") from error
+    return built("build_network", path, lambda: network_class(checked), tensors).eval(), header
 
 
 def read_part(path: str | os.PathLike, prefix: str) -> dict[str, np.ndarray]:
@@ -172,7 +168,13 @@ def read_part(path: str | os.PathLike, prefix: str) -> dict[str, np.ndarray]:
         As `read_weights`.
     """
     _, tensors = read_weights(path)
-    return {n.removeprefix(prefix): t.double().numpy() for n, t in tensors.items() if n.startswith(prefix)}
+    part = {n.removeprefix(prefix): t.double().numpy() for n, t in tensors.items() if n.startswith(prefix)}
+    broken = sorted(prefix + name for name, values in part.items() if not np.isfinite(values).all())
+    if broken:
+        raise ValueError(
+            f"Weights: expected finite weights in {str(path)!r}, got NaN or infinity in {broken}."
+        )
+    return part
 
 
 def write_part(
@@ -305,7 +307,7 @@ def _parse_header(path: str | os.PathLike, text: str) -> dict:
     required = {"format_version", "architecture", "config", "max_dim", "extra"}
     try:
         header = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(
             f"Weights: the header of {str(path)!r} is not JSON ({error}); fetch it again."
         ) from error
@@ -318,6 +320,8 @@ def _parse_header(path: str | os.PathLike, text: str) -> dict:
             f"Weights: expected format version {FORMAT_VERSION} in {str(path)!r}, got "
             f"{header['format_version']!r}; upgrade fim-dynsys."
         )
+    if not isinstance(header["architecture"], str):
+        raise ValueError(f"Weights: expected the name of an architecture in {str(path)!r}, got another type.")
     _check_architecture(f"Weights {str(path)!r}", header["architecture"])
     return header
 
@@ -353,9 +357,16 @@ def _stored(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return stored
 
 
-def load_strictly(who: str, path: str | os.PathLike, network: nn.Module, tensors: dict[str, Tensor]) -> None:
-    """Fill `network` with `tensors`; ValueError unless names and shapes agree exactly and all are finite."""
-    expected = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
+def built(
+    who: str, path: str | os.PathLike, make: Callable[[], _Network], tensors: dict[str, Tensor]
+) -> _Network:
+    """A network filled with `tensors`; ValueError unless names and shapes agree exactly and all are finite.
+
+    Its shapes are compared before memory is taken for it.
+    """
+    with torch.device("meta"):
+        outline = make()
+    expected = {name: tuple(tensor.shape) for name, tensor in outline.state_dict().items()}
     got = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
     if expected == got:
         broken = sorted(name for name, tensor in tensors.items() if not tensor.isfinite().all())
@@ -363,8 +374,9 @@ def load_strictly(who: str, path: str | os.PathLike, network: nn.Module, tensors
             raise ValueError(
                 f"{who}: expected finite weights in {str(path)!r}, got NaN or infinity in {broken}."
             )
+        network = make()
         network.load_state_dict(tensors)
-        return
+        return network
     missing, extra = sorted(expected.keys() - got.keys()), sorted(got.keys() - expected.keys())
     differing = [
         f"{n} {got[n]} for {expected[n]}" for n in expected.keys() & got.keys() if expected[n] != got[n]
@@ -372,6 +384,6 @@ def load_strictly(who: str, path: str | os.PathLike, network: nn.Module, tensors
     kinds = {"missing": missing, "unknown": extra, "of another shape": sorted(differing)}
     problems = [f"{len(names)} {kind} ({', '.join(names[:3])})" for kind, names in kinds.items() if names]
     raise ValueError(
-        f"{who}: expected the {len(expected)} tensors of {type(network).__name__}, got {str(path)!r} with "
+        f"{who}: expected the {len(expected)} tensors of {type(outline).__name__}, got {str(path)!r} with "
         f"{', '.join(problems)}; these weights belong to another network."
     )

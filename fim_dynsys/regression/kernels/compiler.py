@@ -1,23 +1,148 @@
 """How loops are compiled: once per installation, without the interpreter's lock, by IEEE arithmetic.
 
-What is compiled is kept beside the file it was compiled from, and made anew when that file changes, but not
-when another file changes whose functions it calls: after an edit of `kernels.terms`, say, delete the folder
-``__pycache__`` here.
+Machine code is kept beside the file it was compiled from (or where ``NUMBA_CACHE_DIR`` says), in one file for
+each function, signature and processor, whose name holds a hash of all sources: code of other sources, or of
+other arguments, is never taken for it, whatever other processes write meanwhile. Where no such folder can be
+written, a temporary one of the user's own serves.
 """
 
+import hashlib
+import os
+import pickle
+import stat
+import sys
+import tempfile
+import warnings
 from collections.abc import Callable
-from typing import TypeVar, cast
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import config
+from numba.core.caching import FunctionCache
+from numba.core.serialize import dumps
 
 Function = TypeVar("Function", bound=Callable)
+_DIGEST = hashlib.sha256().digest_size
 
 
 def compiled(function: Function) -> Function:
     """The function, compiled at its first call and kept on disk."""
-    return cast(Function, numba.njit(cache=True, nogil=True, error_model="numpy")(function))
+    return cast(Function, _kept(numba.njit(nogil=True, error_model="numpy")(function)))
+
+
+def compiled_as(*signatures: Any) -> Callable[[Function], Function]:
+    """A decorator that compiles for given signatures when the module is imported, kept on disk."""
+
+    def decorate(function: Function) -> Function:
+        dispatcher = _kept(numba.njit(nogil=True, error_model="numpy")(function))
+        for signature in signatures:
+            dispatcher.compile(signature)
+        dispatcher.disable_compile()
+        return cast(Function, dispatcher)
+
+    return decorate
 
 
 def inlined(function: Function) -> Function:
     """The function as a part of the compiled ones that call it."""
-    return cast(Function, numba.njit(inline="always", error_model="numpy")(function))
+    return cast(Function, numba.njit(forceinline=True, nogil=True, error_model="numpy")(function))
+
+
+def _kept(dispatcher: Any) -> Any:
+    try:
+        dispatcher._cache = _OnDisk(dispatcher.py_func)
+    except RuntimeError:  # numba finds no folder that it can write
+        folder = _temporary_folder()
+        if folder is not None:
+            before = vars(config)["CACHE_DIR"]
+            vars(config)["CACHE_DIR"] = folder
+            try:
+                dispatcher._cache = _OnDisk(dispatcher.py_func)
+            finally:
+                vars(config)["CACHE_DIR"] = before
+    return dispatcher
+
+
+class _OnDisk(FunctionCache):
+    """numba's cache of one function without its index, which processes that write together make wrong."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        target_context.refresh()
+        try:
+            data = self._path(sig, target_context.codegen()).read_bytes()
+        except OSError:
+            return None
+        if hashlib.sha256(data[_DIGEST:]).digest() != data[:_DIGEST]:
+            return None
+        return self._impl.rebuild(target_context, pickle.loads(data[_DIGEST:]))
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        if not self._impl.check_cachable(data):
+            return
+        path = self._path(sig, data.codegen)
+        code = dumps(self._impl.reduce(data))
+        try:
+            _replace(path, hashlib.sha256(code).digest() + code)
+            for other in path.parent.glob(f"{path.name.rpartition('-')[0]}-*.nbc"):
+                if other != path:
+                    other.unlink(missing_ok=True)
+        except OSError as error:
+            _warn_once(f"its folder cannot be written ({error.strerror})")
+
+    def _path(self, sig: Any, codegen: Any) -> Path:
+        what = _hash(repr((str(sig), codegen.magic_tuple(), numba.__version__)).encode())
+        sources = _hash(_kernel_sources() + Path(self._py_func.__code__.co_filename).read_bytes())
+        return Path(self._cache_path) / f"{self._impl.filename_base}-{what}-{sources}.nbc"
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+@cache
+def _kernel_sources() -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Write a file that is there in whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    number, aside = tempfile.mkstemp(dir=path.parent)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+        os.replace(aside, path)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
+
+
+@cache
+def _temporary_folder() -> str | None:
+    """A folder that only this user can write, for all processes; None where there is none."""
+    if sys.platform == "win32":  # the folder for temporary files is the user's own
+        folder = Path(tempfile.gettempdir()) / "fim-dynsys"
+    else:
+        folder = Path(tempfile.gettempdir()) / f"fim-dynsys-{os.getuid()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        found = None
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        own = sys.platform == "win32" or (found.st_uid == os.getuid() and not found.st_mode & 0o022)
+        if own and os.access(folder, os.W_OK):
+            _warn_once(f"its folder and the home folder cannot be written, so that it goes to {folder}")
+            return str(folder)
+    _warn_once("no folder can be written, so that each process compiles anew")
+    return None
+
+
+@cache
+def _warn_once(why: str) -> None:
+    warnings.warn(
+        f"fim-dynsys: compiled code cannot be kept as usual: {why}; set NUMBA_CACHE_DIR to choose a folder.",
+        stacklevel=2,
+    )

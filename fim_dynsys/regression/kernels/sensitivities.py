@@ -208,7 +208,9 @@ def interval_maps(
     the numbers inside functions that ``free`` names, see `_forcing`.
     """
     n, d = len(nodes) - 1, nodes.shape[1]
-    size, inner = len(row), free[:, 2].max() + 1 if len(free) else 0
+    size, inner = len(row), 0
+    for f in range(len(free)):
+        inner = max(inner, free[f, 2] + 1)
     ends, tangents = np.empty((n, d)), np.empty((n, d, d + size + inner))
     m = len(terms[3])
     used, rows = terms_in_use(row, terms)

@@ -110,8 +110,9 @@ def linearised(
         for i in range(d):
             normal[heads[k], i, i] += pull[k, i]
             moment[heads[k], i] += pull[k, i] * (expected[k, i] - nodes[bounds[heads[k]], i])
-    if not np.isfinite(normal).all():
-        merit = np.inf
+    for value in normal.flat:
+        if not np.isfinite(value):
+            merit = np.inf
     return merit, sensitivities, normal, moment
 
 

@@ -6,6 +6,17 @@ from fim_dynsys.regression.kernels.compiler import compiled
 
 
 @compiled
+def group_starts(t: np.ndarray, shortest: float) -> np.ndarray:
+    """First of the increasing times (n,), then the next that is later by ``shortest`` or more, and so on."""
+    first, n = np.empty(len(t), np.intp), 0
+    for k in range(len(t)):
+        if n == 0 or t[k] >= t[first[n - 1]] + shortest:
+            first[n] = k
+            n += 1
+    return first[:n].copy()
+
+
+@compiled
 def solve_pentadiagonal(bands: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Solution (n, k) of a positive definite system of bandwidth two.
 

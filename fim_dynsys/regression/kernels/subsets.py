@@ -147,7 +147,9 @@ def search_subset(equations: np.ndarray, penalty: np.ndarray, n: int, most: int)
             cost += _toggle(a, active, penalty, j)
     for _ in range(_EXCHANGES):
         now = _misfit(a[m, m], n) + cost
-        count = active.sum()
+        count = 0
+        for j in range(m):
+            count += active[j]
         moved = False
         for adding in (True, False):
             low, at = _best_change(a, size, active, penalty, n, adding)

@@ -8,13 +8,26 @@ _ROWS = 16  # evaluation times taken together: the compiler makes vectors of loo
 
 
 @compiled
+def _first_not_below(t: np.ndarray, value: float) -> int:
+    """First of increasing times that is not below a value; numba's own takes seconds to compile."""
+    low, high = 0, len(t)
+    while low < high:
+        middle = (low + high) // 2
+        if t[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@compiled
 def neighbour_distances(t: np.ndarray, s: np.ndarray, rank: int) -> np.ndarray:
     """Distance from each time of ``s`` (k,) to its ``rank``-th nearest in increasing ``t`` (n,)."""
     n = len(t)
     rank = min(rank, n)
     out = np.empty(len(s))
     for k in range(len(s)):
-        place = np.searchsorted(t, s[k])
+        place = _first_not_below(t, s[k])
         nearest = np.inf
         # the `rank` nearest are consecutive: the best run has the smallest larger end
         for first in range(max(place - rank, 0), min(place, n - rank) + 1):
@@ -48,7 +61,7 @@ def window_fits(
     -------
     values, slopes : arrays (W, k, d)
     """
-    d = x.shape[1]
+    n, d = x.shape
     widths, k = h.shape
     values, slopes = np.empty((widths, k, d)), np.empty((widths, k, d))
     centre, inverse = np.empty(_ROWS), np.empty(_ROWS)
@@ -69,7 +82,9 @@ def window_fits(
                 for i in range(d):
                     for power in range(4):
                         targets[i, power, r] = 0.0
-            for j in range(np.searchsorted(t, low), np.searchsorted(t, high, side="right")):
+            for j in range(_first_not_below(t, low), n):
+                if t[j] > high:
+                    break
                 _add_moments(t[j], centre, inverse, reach, products, moments)
                 for i in range(d):
                     sample = x[j, i]

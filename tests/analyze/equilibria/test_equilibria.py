@@ -6,10 +6,12 @@ import xarray as xr
 
 from fim_dynsys import systems
 from fim_dynsys.analyze import FixedPoints, IndexCheck, Kind, PointStatus, fixed_points
-from fim_dynsys.analyze.equilibria.kinds import classify, eigen, eigenvalue_errors
 from fim_dynsys.analyze.equilibria.topology import degree
 from fim_dynsys.fields.affine import AffineField
 from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.posterior import PosteriorField
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import Trajectories
 
@@ -328,54 +330,81 @@ def test_dataset_and_table(tmp_path):
     assert "saddle-focus" in result._repr_html_()
 
 
-class SpreadField(CallableField):
-    """A field known up to a constant standard deviation."""
-
-    def scale(self, x):
-        return np.broadcast_to([0.02, 0.01], np.shape(x))
-
-
-def turning(x):
-    """Turn about a zero at the origin, with quadratic terms."""
-    return x @ np.array([[-0.3, 1.0], [-2.0, -0.1]]).T + 0.4 * x[:, :1] * x
+def turning_posterior(deviation, damping=0.3, seed=0):
+    """A focus at the origin with quadratic terms, whose coefficients are known up to correlated errors."""
+    terms = Dictionary.polynomial(2, 2)
+    coefficients = np.zeros((6, 2))
+    coefficients[1:3] = np.array([[-damping, 1.0], [-2.0, -damping]]).T
+    coefficients[3] = [0.4, 0.0]
+    roots = deviation * np.random.default_rng(seed).normal(size=(2, 6, 6)) / np.sqrt(6)
+    return PosteriorField(terms, coefficients, roots, region=Region([-1.5, -1.5], [1.5, 1.5]))
 
 
-def random_error(rng, deviation, n_features=400):
-    """A draw of a Gaussian process with unit length scale, by random Fourier features."""
-    w, phase, a = (
-        rng.normal(size=(n_features, 2)),
-        rng.uniform(0, 2 * np.pi, n_features),
-        rng.normal(size=(n_features, 2)),
-    )
-    return lambda x: np.cos(x @ w.T + phase) @ a * np.sqrt(2 / n_features) * deviation
+def test_errors_are_those_of_drawn_fields_each_searched_by_itself():
+    field = turning_posterior(0.02)
+    box = Region([-0.5, -0.5], [0.5, 0.5])
+    found = fixed_points(field, box)
+    alone = [fixed_points(member, box, draws=0) for member in field.draws(64)]
+    assert [len(one) for one in alone] == [1] * 64 and len(found) == 1
+    x, values = np.array([one.x[0] for one in alone]), np.array([one.eigenvalues[0] for one in alone])
+    np.testing.assert_allclose(found.position_errors[0], x.std(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(found.eigenvalue_errors[0].real, values.real.std(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(found.eigenvalue_errors[0].imag, values.imag.std(axis=0), rtol=1e-6)
+    assert found.existence[0] == pytest.approx(1.0) and found.kind_shares[0] == {Kind.STABLE_FOCUS: 1.0}
 
 
-def test_eigenvalue_errors_agree_with_drawn_fields():
-    """300 draws give a standard deviation to 4 %; second-order terms add some more."""
-    field = SpreadField(turning, 2, region=Region([-np.sqrt(3)] * 2, [np.sqrt(3)] * 2))  # lengths of 1
-    stated = eigenvalue_errors(field, np.zeros((1, 2)), field.scales)[0]
-    rng = np.random.default_rng(0)
-    drawn = []
-    for _ in range(300):
-        error = random_error(rng, [0.02, 0.01])
-        member = CallableField(lambda x, error=error: turning(x) + error(x), 2)
-        x = np.zeros((1, 2))
-        for _ in range(6):
-            x = x - np.linalg.solve(member.jacobian(x)[0], member(x)[0])
-        drawn.append(eigen(member.jacobian(x), np.ones(2))[0][0])
-    np.testing.assert_allclose(stated.real, np.std(np.real(drawn), axis=0), rtol=0.15)
-    np.testing.assert_allclose(stated.imag, np.std(np.imag(drawn), axis=0), rtol=0.15)
+def test_error_of_an_eigenvalue_is_that_of_its_coefficient():
+    """f = -a x with a known to 0.01: the eigenvalue is known to that, and the zero exactly."""
+    roots = np.zeros((1, 2, 2))
+    roots[0, 1, 1] = 0.01
+    field = PosteriorField(Dictionary.polynomial(1, 1), [[0.0], [-1.0]], roots)
+    found = fixed_points(field, [(-1, 1)], draws=4000)
+    assert found.eigenvalue_errors.real.item() == pytest.approx(0.01, rel=0.05)
+    assert found.position_errors.item() < 1e-12
 
 
-def test_error_across_the_axis_leaves_the_kind_open():
-    values = np.array([[-0.1 + 1j, -0.1 - 1j]] * 2 + [[0j, -1.0 + 0j]] * 2)
-    errors = np.array([[0.04 + 0.1j] * 2, [0.06 + 0.1j] * 2, [0j, 0j], [0.1 + 0j, 0j]])
-    kinds = [Kind.STABLE_FOCUS, Kind.INDETERMINATE, Kind.DEGENERATE, Kind.INDETERMINATE]
-    assert list(classify(values, errors, np.array([False, False, True, True]), 1.0)) == kinds
-    unsure = fixed_points(SpreadField(lambda x: x * [-0.01, -1.0], 2, region=Region([-1, -1], [1, 1])))
+def test_draws_that_disagree_leave_the_kind_open():
+    field = turning_posterior(0.05, damping=0.01)
+    unsure = fixed_points(field, [(-0.5, 0.5)] * 2)
     assert list(unsure.kind) == [Kind.INDETERMINATE]
-    assert "±" in str(unsure)
-    assert unsure.to_xarray().eigenvalue_error.shape == (1, 2, 2)
+    assert set(unsure.kind_shares[0]) == {Kind.STABLE_FOCUS, Kind.UNSTABLE_FOCUS}
+    assert sum(unsure.kind_shares[0].values()) == pytest.approx(1.0)
+    assert "±" in str(unsure) and "indeterminate (" in str(unsure)
+    data = unsure.to_xarray()
+    assert data.eigenvalue_error.shape == (1, 2, 2) and data.x_error.shape == (1, 2)
+    assert data.kind_probability.sum().item() == pytest.approx(1.0)
+    assert list(fixed_points(field, [(-0.5, 0.5)] * 2, draws=0).kind) == [Kind.STABLE_FOCUS]
+
+
+def test_a_pair_that_some_draws_lack_exists_in_part_of_them():
+    """mu + x^2 with mu = -0.01 +- 0.01 has two zeros in 84 % of the draws and none in the others."""
+    roots = np.zeros((1, 3, 3))
+    roots[0, 0, 0] = 0.01
+    field = PosteriorField(Dictionary.polynomial(1, 2), [[-0.01], [0.0], [1.0]], roots)
+    found = fixed_points(field, [(-1, 1)], draws=1000)
+    assert len(found) == 2
+    np.testing.assert_allclose(found.existence, 0.84, atol=0.04)
+    assert [shares for shares in found.kind_shares] == [{Kind.STABLE_NODE: 1.0}, {Kind.UNSTABLE_NODE: 1.0}]
+
+
+def test_fields_without_a_posterior_state_no_error():
+    found = fixed_points(CallableField(lambda x: -x, 1), [(-1, 1)])
+    assert found.draws is None and found.eigenvalue_errors is None and found.position_errors is None
+    assert "±" not in str(found) and "x_error" not in found.to_xarray()
+
+
+def test_draws_of_other_models_serve_too_and_units_do_not_matter():
+    inner = turning_posterior(0.02)
+    plain = CallableField(inner, 2)
+    box = Region([-0.5, -0.5], [0.5, 0.5])
+    given, own = fixed_points(plain, box, draws=inner.draws(64)), fixed_points(inner, box)
+    np.testing.assert_allclose(given.eigenvalue_errors, own.eigenvalue_errors, rtol=1e-6)
+    outer = AffineField(inner, scale=[1e6, 1e-9], shift=[3e6, 0.0], time_unit=1e4)
+    found = fixed_points(outer, Region([2.5e6, -0.5e-9], [3.5e6, 0.5e-9]))
+    np.testing.assert_allclose(found.position_errors, own.position_errors * [1e6, 1e-9], rtol=1e-6)
+    np.testing.assert_allclose(found.eigenvalue_errors, own.eigenvalue_errors / 1e4, rtol=1e-6)
+    with pytest.raises(ValueError, match="expected draws of dimension 2, got 1"):
+        fixed_points(inner, box, draws=EnsembleField([CallableField(lambda x: -x, 1)]))
 
 
 def test_misuse_is_refused_by_name():

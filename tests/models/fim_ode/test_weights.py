@@ -15,6 +15,7 @@ import torch
 from published_networks import authors_folder, authors_names, random_network, saved
 from safetensors.torch import load_file, save_file
 
+import fim_dynsys
 from fim_dynsys.errors import WeightsWarning
 from fim_dynsys.models.fim_ode import weights
 from fim_dynsys.models.fim_ode.checkpoint import find_checkpoint, read_checkpoint, translated
@@ -327,6 +328,83 @@ def test_our_format_serves_for_the_published_network_too(network, file):
         find_checkpoint(rewritten(file, architecture="amortised"))
 
 
+# --- edited files ------------------------------------------------------------------------------------------
+
+EDITED = """
+import json, sys
+import numpy as np
+import torch
+from safetensors.torch import save_file
+import fim_dynsys
+from fim_dynsys.models.fim_ode import weights
+
+path = sys.argv[1]
+header, tensors = weights.read_weights(weights.shipped("fim-ode"))
+config = header["config"]
+deep = []
+for _ in range(300):
+    deep = [deep]
+edits = {f"config {key}={value!r}"[:60]: ({"config": config | {key: value}}, {}) for key, values in {
+    "n_segments": (0, -1, 10**6, 2.5, "5", None, True, [5], float("nan")),
+    "degree": (0, -3, 6, 10**6, 3.0, "3", None, {"a": 1}),
+    "n_updates": (-1, 3, 5, 10**7, 1.5, None, "4"),
+    "context_width": (0, -96, 95, 10**9, 96.0, [96]),
+    "token_width": (0, -64, 65, 10**12, "64", False),
+    "max_dim": (0, -1, 10**5, 2.5, None),
+    "widths": ([], [0.8], [float("nan")] * 6, [-1.0] * 6, [1e300] * 6, ["a"] * 6, 3, None, "abcdef",
+               [1.0] * 10**4, [True] * 6, deep),
+}.items() for value in values}
+edits |= {
+    "config list": ({"config": [1]}, {}),
+    "config none": ({"config": None}, {}),
+    "no config": ({"config": {"widths": None}}, {}),
+    "unknown key": ({"config": config | {"depth": 3}}, {}),
+    "retired": ({"config": config | {"functions": ["sin"]}}, {}),
+    "architecture": ({"architecture": ["amortised"]}, {}),
+    "other architecture": ({"architecture": "published"}, {}),
+    "extra version": ({"format_version": "1"}, {}),
+    "no selector layer": ({}, {"selector.centre": None}),
+    "short selector": ({}, {"selector.centre": torch.zeros(3)}),
+    "NaN selector": ({}, {"selector.centre": tensors["selector.centre"] * float("nan")}),
+    "no calibration layer": ({}, {"calibration.factor": None}),
+    "short calibration": ({}, {"calibration.context_centre": torch.zeros(2)}),
+    "empty factor": ({}, {"calibration.factor": torch.zeros(0)}),
+    "transposed": ({}, {"start.weight": tensors["start.weight"].T.contiguous()}),
+    "whole numbers": ({}, {"start.weight": tensors["start.weight"].long()}),
+}
+refused, others = 0, {}
+t = np.linspace(0.0, 4.0, 30)
+for name, (changes, given) in edits.items():
+    new = {key: value for key, value in (tensors | given).items() if value is not None}
+    save_file(new, path, metadata={weights.HEADER_KEY: json.dumps(header | changes)})
+    try:
+        fim_dynsys.load("fim-ode", weights=path, refine=False).fit(np.exp(-t)[:, None], t)
+    except ValueError as error:
+        refused += 1
+    except BaseException as error:
+        others[name] = repr(error)
+    else:
+        others[name] = "accepted"
+print(json.dumps([len(edits), refused, others]))
+"""
+
+
+def test_edited_headers_and_tensors_end_in_a_value_error(tmp_path):
+    """In a process of its own, for they may end it: `n_segments: 0` once did."""
+    run = subprocess.run(
+        [sys.executable, "-c", EDITED, str(tmp_path / "edited.safetensors")],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    )
+    assert run.returncode == 0, run.stderr
+    count, refused, others = json.loads(run.stdout.splitlines()[-1])
+    # a number that fits the tensors all the same is no harm
+    harmless = {"config n_segments=", "whole numbers"}
+    assert {name for name in others if not name.startswith(tuple(harmless))} == set(), others
+    assert count > 60 and refused >= count - len(others)
+
+
 # --- imports -----------------------------------------------------------------------------------------------
 
 
@@ -345,3 +423,14 @@ from fim_dynsys.models.fim_ode import checkpoint, normalisation, published, weig
 """
     root = Path(__file__).parents[3]
     subprocess.run([sys.executable, "-c", code], check=True, cwd=root)
+
+
+def test_too_few_samples_for_a_search_are_said_in_the_report():
+    t = np.linspace(0.0, 2.0, 12)
+    x = np.exp(-t)[:, None]
+    model = fim_dynsys.load("fim-ode")
+    assert model.fit(x[:11], t[:11]).field_.fit_info.report["chosen by"] == (
+        "operator alone: fewer than 12 samples"
+    )
+    assert model.fit(x, t).field_.fit_info.report["chosen by"] == "selector"
+    assert "chosen by" not in fim_dynsys.load("fim-ode", refine=False).fit(x, t).field_.fit_info.report

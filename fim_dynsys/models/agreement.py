@@ -1,0 +1,206 @@
+"""How well a fit fits: its path against the data, and what it leaves of them against their noise."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.regression.criteria import noise_law
+from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.regression.smoothing import smoothing_bank
+from fim_dynsys.simulation.problem import Status
+from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.trajectories import Trajectories
+
+_WIDTHS = (1.0, 3.0, 8.0)  # of local cubics, in mean gaps
+_WINDOWS = 64  # in which the field is started anew, at most
+_STEPS = 300  # of a field that is not a sum of terms
+_ACCURACY = 1e-3  # standard deviations: nothing is asked beyond
+_APART = 0.5  # standard deviations beyond twice the noise: the path no longer follows
+_AWAY = 10.0  # standard deviations: the path has left the data
+_FARTHEST = 1e3  # standard deviations that a path counts as being away at most
+_POOR, _POOR_AHEAD = 0.5, 0.6  # R2 of the path and of the windows below which a fit fails
+_NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, beyond which it fails too
+
+
+class _Stretch(NamedTuple):
+    """Samples that the field is to follow from one start."""
+
+    t: np.ndarray  # (n,) from 0
+    x: np.ndarray  # (n, d) in standard deviations
+    start: np.ndarray  # (d,) likewise
+
+
+def compared(field: VectorField, context: Trajectories) -> FitInfo:
+    """The field's `fit_info` with how well the field fits the data; see `FitInfo`.
+
+    The field is integrated from the fitted starts (else the smoothed first samples) over the whole record,
+    and from smoothed states over windows in which the state travels one standard deviation: a chaotic path,
+    which nothing follows for long, is judged by these.
+
+    Parameters
+    ----------
+    field : VectorField
+        Inferred.
+    context : Trajectories
+        The observations; samples with a missing coordinate are left out.
+
+    Returns
+    -------
+    FitInfo
+        As it was where no trajectory has two complete samples, or no state moves.
+    """
+    info, pairs = field.fit_info, context.arrays()
+    rows = [np.isfinite(x).all(axis=1) for _, x in pairs]
+    kept = [k for k, complete in enumerate(rows) if complete.sum() >= 2]
+    if not kept:
+        return info
+    every = np.concatenate([pairs[k][1][rows[k]] for k in kept])
+    with np.errstate(over="ignore", invalid="ignore"):
+        unit = every.std(axis=0)
+    if not (np.isfinite(unit).all() and unit.any()):
+        return info
+    size = np.abs(every).max(axis=0)
+    unit = np.where(unit > 0, unit, np.where(size > 0, size, 1.0))
+    samples = [(pairs[k][0][rows[k]] - pairs[k][0][rows[k]][0], pairs[k][1][rows[k]] / unit) for k in kept]
+    level = _noise(info, samples, unit)
+    smooth = [_smoothed(t, z, level) for t, z in samples]
+    starts = [states[0] for states, _ in smooth]
+    if info.initial_states is not None and np.shape(info.initial_states) == (len(pairs), field.dim):
+        for i, k in enumerate(kept):
+            starts[i] = np.asarray(info.initial_states[k]) / unit if rows[k][0] else starts[i]
+    slopes = np.concatenate([v for _, v in smooth])
+    pace = 1.0 / max(float(np.sqrt(np.mean(slopes**2))), 1.0 / max(float(t[-1]) for t, _ in samples))
+    records = [_Stretch(t, z, start) for (t, z), start in zip(samples, starts, strict=True)]
+    windows = _windows(samples, smooth, pace)
+    apart = _apart(field, [*records, *windows], unit, pace)
+    return replace(info, **_judged(records, windows, apart, level))
+
+
+def _judged(
+    records: Sequence[_Stretch], windows: Sequence[_Stretch], apart: Sequence[np.ndarray], level: np.ndarray
+) -> dict:
+    """The entries of `FitInfo`, from distances (n, d) of the path to the samples of each stretch."""
+    whole, ahead = apart[: len(records)], np.concatenate(apart[len(records) :])
+    seen = np.concatenate([r.x[: len(a)] for r, a in zip(records, whole, strict=True)])
+    still = np.concatenate(
+        [w.x[: len(a)] - w.start for w, a in zip(windows, apart[len(records) :], strict=True)]
+    )
+    off = [np.sqrt(np.mean(a**2, axis=1)) for a in whole]
+    limit = _APART + 2.0 * float(np.sqrt(np.mean(level**2)))
+    ends = [float(r.t[len(a) - 1]) for r, a in zip(records, whole, strict=True)]
+    times = [
+        float(r.t[np.argmax(o > limit)]) if (o > limit).any() else end
+        for r, o, end in zip(records, off, ends, strict=True)
+    ]
+    residual = np.sqrt(np.mean(ahead**2, axis=0))
+    path_r2 = _explained(np.concatenate(whole), seen - seen.mean(axis=0))
+    window_r2 = _explained(ahead, still)
+    over = float(np.max(residual / np.maximum(level, _ACCURACY)))
+    follows = sum(times) / sum(ends) if sum(ends) > 0 else 0.0
+    problems = []
+    if max(map(np.max, off)) > _AWAY:
+        problems.append("its path leaves the data")
+    if over > _NOTICED and residual.max() > _SMALL:
+        problems.append(f"restarted in short windows it leaves {over:.2g} times the noise")
+    if path_r2 < _POOR and window_r2 < _POOR_AHEAD and follows < _POOR:
+        problems.append(
+            f"its path has R2 {path_r2:.2g} and follows {100 * follows:.0f} % of the record, and R2 "
+            f"{window_r2:.2g} in short windows"
+        )
+    return {
+        "path_r2": path_r2,
+        "window_r2": window_r2,
+        "residual_over_noise": over,
+        "follows": follows,
+        "follows_for": float(np.mean(times)),
+        "problems": tuple(problems),
+    }
+
+
+def _explained(left: np.ndarray, given: np.ndarray) -> float:
+    """Share of the sum of squares of what is given that is not left over."""
+    total = float(np.sum(given**2))
+    return 1.0 - float(np.sum(left**2)) / total if total > 0 else 1.0
+
+
+def _noise(info: FitInfo, samples: Sequence[tuple[np.ndarray, np.ndarray]], unit: np.ndarray) -> np.ndarray:
+    """Noise (d,) in standard deviations of the states: as the model has it, else estimated."""
+    if info.noise_level is not None and np.shape(info.noise_level) == unit.shape:
+        return np.asarray(info.noise_level, dtype=float) / unit
+    return noise_law(samples).level
+
+
+def _smoothed(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """States and slopes (n, d) of the widest local cubics that leave hardly more than the noise."""
+    states, slopes = smoothing_bank(t, z, _WIDTHS)
+    left = np.sqrt(np.mean((states[:-1] - z) ** 2, axis=1))
+    fine = np.flatnonzero((left <= 1.1 * np.maximum(level, _ACCURACY)).all(axis=1))
+    best = int(fine[-1]) if len(fine) else 0
+    return states[best], slopes[best]
+
+
+def _windows(
+    samples: Sequence[tuple[np.ndarray, np.ndarray]],
+    smooth: Sequence[tuple[np.ndarray, np.ndarray]],
+    pace: float,
+) -> list[_Stretch]:
+    """Stretches of about one unit of time, of three samples at least where there are as many."""
+    found = []
+    for (t, z), (states, _) in zip(samples, smooth, strict=True):
+        count = max(min(round(t[-1] / pace), (len(t) - 1) // 2), 1)
+        bounds = np.round(np.linspace(0, len(t) - 1, count + 1)).astype(int)
+        found += [_Stretch(t[a : b + 1] - t[a], z[a : b + 1], states[a]) for a, b in pairwise(bounds)]
+    chosen = np.round(np.linspace(0, len(found) - 1, min(len(found), _WINDOWS))).astype(int)
+    return [found[k] for k in chosen]
+
+
+def _apart(
+    field: VectorField, stretches: Sequence[_Stretch], unit: np.ndarray, pace: float
+) -> list[np.ndarray]:
+    """Distances (n, d) of the field's path to each stretch, as far as it was integrated."""
+    if isinstance(field, DictionaryField):
+        bound = 1e6 * float(max(np.abs(s.x * unit).max() for s in stretches))
+        terms, coefficients, limit = field.dictionary, field.coefficients[None], STEP_LIMIT * pace
+        paths = [
+            rollout(terms, coefficients, (s.start * unit)[None, None], s.t[None], limit, bound)[0, 0]
+            for s in stretches
+        ]
+    else:
+        paths = _integrated(field, stretches, unit)
+    apart = []
+    for stretch, path in zip(stretches, paths, strict=True):
+        with np.errstate(over="ignore", invalid="ignore"):
+            gap = np.abs(path / unit - stretch.x[: len(path)])
+        apart.append(np.minimum(np.nan_to_num(gap, nan=_FARTHEST), _FARTHEST))
+    return apart
+
+
+def _integrated(field: VectorField, stretches: Sequence[_Stretch], unit: np.ndarray) -> list[np.ndarray]:
+    """Paths of any field, all at once; they end where the steps that this may cost are used up."""
+    times = np.full((len(stretches), max(len(s.t) for s in stretches)), np.nan)
+    for row, stretch in zip(times, stretches, strict=True):
+        row[: len(stretch.t)] = stretch.t
+    solution = integrate(
+        [field],
+        np.stack([s.start * unit for s in stretches]),
+        times,
+        rtol=_ACCURACY,
+        atol=_ACCURACY * unit,
+        method="rk45",
+        max_steps=_STEPS,
+        escape=_FARTHEST,
+    )
+    paths = []
+    for k, (stretch, x) in enumerate(zip(stretches, solution.x, strict=True)):
+        reached = len(stretch.t)
+        if solution.status[k] == Status.MAX_STEPS:
+            reached = max(int(np.searchsorted(stretch.t, solution.t_stop[k], side="right")), 1)
+        paths.append(x[:reached])
+    return paths

@@ -1,0 +1,332 @@
+"""Where the figures in README.md and docs/ come from: each with the committed table that gives it.
+
+`MEASURED` has, for each page, a function that yields pieces of its text as the tables have it today. `PLAIN`
+lists the numbers that are no measurements: settings, definitions, defaults. `tests/test_figures.py` looks for
+the pieces in the page, and for numbers in the page that stand in none.
+
+A new figure: write the sentence, add a `yield` with the part of it that holds the figure. A claim without a
+number ("tens of milliseconds", "none") is an `assert` before its `yield`; one that a test holds names it with
+`held_by`.
+"""
+
+import inspect
+import math
+import tomllib
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from fim_dynsys.analyze import bifurcations_from_data, fixed_points
+from fim_dynsys.analyze.results import WIDENED
+
+ROOT = Path(__file__).resolve().parents[1]
+TASKS = ("reconstruction", "generalisation")
+SETTINGS = ((0.0, 0.0), (0.05, 0.0), (0.05, 0.5))
+
+
+# --- tables ---
+
+
+@cache
+def table(path: str) -> pd.DataFrame:
+    return pd.read_csv(ROOT / path, dtype={"version": str, "seeds": str})
+
+
+def rows(path: str, **values: object) -> pd.DataFrame:
+    """The rows of a table that have these values, of which there is at least one."""
+    found = table(path)
+    found = found[np.logical_and.reduce([found[column] == value for column, value in values.items()])]
+    assert len(found), f"{path} has no row with {values}"
+    return found
+
+
+def number(path: str, column: str, **values: object) -> float:
+    """The one number that a table has there."""
+    (value,) = rows(path, **values)[column]
+    return float(value)
+
+
+def results(benchmark: str, name: str = "summary") -> str:
+    return f"benchmarks/{benchmark}/results/{name}.csv"
+
+
+def held_by(test: str) -> None:
+    """A claim about what a test asserts: the test must be there."""
+    path, _, name = test.partition("::")
+    assert f"\ndef {name}(" in (ROOT / path).read_text(encoding="utf-8"), test
+
+
+def default(function: Callable, parameter: str) -> float:
+    return inspect.signature(function).parameters[parameter].default
+
+
+def cell(
+    column: str,
+    model: str,
+    setting: tuple[float, float],
+    task: str = "reconstruction",
+    protocol: str = "paper",
+    benchmark: str = "odebench",
+) -> str | float:
+    """A cell of the summary of a benchmark, of all systems together."""
+    sigma, rho = setting
+    where = {"protocol": protocol, "group": "all", "model": model, "sigma": sigma, "rho": rho, "task": task}
+    return rows(results(benchmark), **where)[column].item()
+
+
+def successes(model: str, task: str, benchmark: str = "odebench", protocol: str = "paper") -> list[float]:
+    """Percent of trials with R2 > 0.9 in each setting."""
+    return [cell("percent_r2_090", model, setting, task, protocol, benchmark) for setting in SETTINGS]
+
+
+def listed(values: list[float]) -> str:
+    return ", ".join(f"{value:.1f}" for value in values)
+
+
+def median_seconds(model: str, protocol: str) -> float:
+    """CPU-seconds of inference on ODEBench: median over trials, mean of the settings."""
+    values = [cell("infer_seconds_median", model, setting, protocol=protocol) for setting in SETTINGS]
+    return sum(values) / len(values)
+
+
+def odebench_row(label: str, model: str, protocol: str, unit: str, seeds: int) -> str:
+    """A row of README's table; `unit` is a format."""
+    for setting in SETTINGS[1:]:
+        assert len(cell("seeds", model, setting, protocol=protocol).split()) == seeds
+    both = [successes(model, task, protocol=protocol) for task in TASKS]
+    time = median_seconds(model, protocol) * (1000 if "ms" in unit else 1)
+    cells = [f"{left:.1f} / {right:.1f}" for left, right in zip(*both, strict=True)]
+    return " | ".join([f"| {label}", *cells, unit.format(time)]) + " |"
+
+
+def seconds(quantity: str) -> float:
+    """A row of the speed benchmark that is in ms, in seconds."""
+    return number(results("speed", "speed"), "value", quantity=quantity, unit="ms") / 1000
+
+
+def auto_seconds() -> str:
+    costs = [seconds(f"auto, infer, d={d}") for d in (1, 2, 3)]
+    return f"{min(costs):.1f} to {max(costs):.0f} s"
+
+
+def analysis(quantity: str, column: str = "value") -> float:
+    return number(results("analysis"), column, quantity=quantity)
+
+
+def published_row(model: str) -> str:
+    """A row of the FIM-ODE paper."""
+    published = tomllib.loads(
+        (ROOT / "benchmarks" / "odebench" / "published.toml").read_text(encoding="utf-8")
+    )
+    settings = [tuple(setting) for setting in published["settings"]]
+    percent = {
+        entry["task"]: dict(zip(settings, entry["values"], strict=True))
+        for entry in published["percent"]
+        if (entry["model"], entry["group"], entry["threshold"]) == (model, "all", 0.9)
+    }
+    cells = [" / ".join(f"{percent[task][setting]:.1f}" for task in TASKS) for setting in SETTINGS]
+    return " | ".join([f"| {model}", *cells, "|"])
+
+
+# --- pages ---
+
+
+def readme() -> Iterator[str]:
+    assert all(0.01 < median_seconds("fim-ode", protocol) < 0.1 for protocol in ("paper", "full"))
+    yield "does the inference in tens of milliseconds"
+    yield f"functions beyond polynomials included; {auto_seconds()} |"
+    yield odebench_row("`auto` (one noise seed)", "auto", "paper", "{:.1f} s", 1)
+    yield odebench_row("`fim-ode`", "fim-ode", "paper", "{:.2f} s", 3)
+    yield odebench_row("`sindy-strong`", "sindy-strong", "paper", "{:.2f} s", 3)
+    yield odebench_row("`sindy` (pysindy's defaults)", "sindy", "paper", "{:.0f} ms", 3)
+    yield published_row("FIM-ODE (paper)")
+    yield published_row("ODEFormer (paper)")
+    known = "`truth-fit` (equations known, constants fitted)"
+    yield odebench_row(known, "truth-fit", "paper", "{:.2f} s", 3)
+    yield odebench_row("`auto`", "auto", "full", "{:.1f} s", 3)
+    yield odebench_row('`auto`, `budget="fast"` (one noise seed)', "auto:budget=fast", "full", "{:.2f} s", 1)
+    yield odebench_row("`fim-ode`", "fim-ode", "full", "{:.2f} s", 3)
+    yield odebench_row("`sindy-strong`", "sindy-strong", "full", "{:.2f} s", 3)
+    yield odebench_row("`sindy` (pysindy's defaults)", "sindy", "full", "{:.0f} ms", 3)
+
+    bands = rows(results("calibration"), source="odebench", model="auto", group="all")
+    held = 100 * bands[bands.quantity.isin(["trajectory, own", "field, own"])].cover90_raw
+    assert sorted(bands.sigma.unique()) == [0.03, 0.05]
+    yield (
+        f"The 90 % bands of `auto.ensemble` hold the truth on {held.min():.0f} to {held.max():.0f} % of "
+        "reconstructed trajectories and fields at 3 and 5 % noise"
+    )
+
+    recall, false = "cubics, random: recall of zeros", "cubics, random: false zeros"
+    assert analysis(recall) == 1 and analysis(false) == 0
+    yield f"Of the {analysis(recall, 'n'):,.0f} zeros of {analysis(false, 'n'):,.0f} random planar cubics"
+    mean = 1000 * analysis("cubics, random: mean call")
+    yield f"`fixed_points` finds all and none that is not there, in {mean:.0f} ms a call"
+
+
+def analyze() -> Iterator[str]:
+    yield f"widened by {100 * WIDENED:.0f} % on each side"
+    yield f"below {100 * default(fixed_points, 'slow'):.0f} % of the field's speed (`slow=`)"
+    yield f"({100 * default(bifurcations_from_data, 'level'):.0f} % unless `level=` says otherwise)"
+    multiplier = number(results("analysis", "cycles"), "log_multiplier", task="van_der_pol mu=10")
+    yield f"tiny ones are right too: {math.exp(multiplier):.0e} for Van der Pol at mu = 10"
+    assert analysis("lorenz: stated error") < 0.002
+    assert analysis("lorenz: largest exponent off by") < 0.002
+    yield f"largest exponent comes out within 0.002 in {analysis('lorenz: default call'):.0f} s"
+
+
+def benchmarks() -> Iterator[str]:
+    def found(model: str, task: str = "generalisation") -> list[float]:
+        return successes(model, task, "development")
+
+    yield f"generalisation over the three settings is {listed(found('fim-ode'))} % as it is"
+    yield f"{listed(found('fim-ode, linear'))} linear"
+    yield f"{listed(found('fim-ode, clamped'))} constant"
+    yield f"{listed(found('fim-ode, returning'))} with the pull"
+
+    oracle = [cell("percent_r2_090", "oracle", (0.05, 0.0), task, benchmark="development") for task in TASKS]
+    trial = 100 / cell("n_trials", "auto", (0.0, 0.0), benchmark="development")
+    for kind in ("field", "smoothed", "prior"):
+        hybrid = f"auto, hybrids {kind}"
+        assert found(hybrid) == found("auto")
+        changes = [a - b for a, b in zip(found(hybrid, TASKS[0]), found("auto", TASKS[0]), strict=True)]
+        assert max(map(abs, changes)) < 1.5 * trial
+        best = f"oracle of {hybrid}"
+        assert oracle == [
+            cell("percent_r2_090", best, (0.05, 0.0), task, benchmark="development") for task in TASKS
+        ]
+    yield f"generalisation is {listed(found('auto'))} % in the three settings with and without them"
+    yield f"reconstruction differs by one trial of {100 / trial:.0f} at most"
+    yield f"the oracle's row at (.05, 0) is {oracle[0]:.1f} / {oracle[1]:.1f} in all"
+
+    truth = number(results("oscillators"), "fixed", task="FHN", model="truth", targets="noisy")
+    yield f"(the true field scores {truth:.3f} there on the shared draw)"
+    yield f"{analysis('cubics, random: false zeros', 'n'):,.0f} planar cubics with normal coefficients"
+    yield f"{analysis('cubics, lines: false zeros', 'n'):.0f} products of lines"
+
+    trials = table(results("evidence", "trials"))
+    yield f"Nested sampling takes {trials.cpu_seconds.sum() / 60:.0f} CPU-minutes in all"
+    uniform = rows(results("evidence", "uniform-h"), live_points=250)
+    evidences = uniform.set_index(["truth", "seed", "model"]).log_evidence.unstack()
+    won = evidences.plain - evidences.saturating
+    assert (won["saturating"] > 0).tolist().count(True) == 2 and len(won["saturating"]) == 3
+    yield "with 250 live points missed the peak in two of three draws"
+    yield f"it won by {won['plain'].min():.1f} to {won['plain'].max():.1f}"
+    peaks = trials[(trials.truth == "saturating") & (trials.model == "saturating")]
+    assert (peaks.log_evidence > 0).all() and (peaks.live_points == 100).all()
+    off = (abs(peaks.log_evidence - peaks.reference) / peaks.error).max()
+    yield f"100 points found it each time, but the evidence was up to {off:.1f} errors off"
+
+
+def evidence() -> Iterator[str]:
+    trials = table(results("evidence", "trials"))
+    cost, off = trials.cpu_seconds, abs(trials.laplace - trials.reference)
+    yield f"{cost.min():.1f} to {cost.max():.0f} CPU-seconds a model in the benchmark below"
+    yield f"{off.max():.1f} or less in the benchmark below, where there is one peak"
+
+
+def models() -> Iterator[str]:
+    assert all(0.01 < median_seconds("fim-ode", protocol) < 0.1 for protocol in ("paper", "full"))
+    yield "All this takes tens of milliseconds"
+    yield "it takes tens of milliseconds"
+    opinion = [1000 * seconds(f"fim-ode, no search, infer, d={d}") for d in (1, 2, 3)]
+    yield f"stops at the opinion, in {min(opinion):.0f} to {max(opinion):.0f} ms"
+
+    bands = rows(results("calibration"), source="odebench", model="fim-ode", group="all")
+    own, other = (bands[bands.quantity == f"field, {where}, stated"] for where in ("own", "other"))
+    low, high = 100 * own.cover90_raw.min(), 100 * own.cover90_raw.max()
+    yield f"On ODEBench that band holds {low:.0f} to {high:.0f} % of the field along the observed path"
+    (along,) = {f"{100 * cover:.0f} % along another" for cover in other.cover90_raw}
+    yield along
+    low, high = 100 * own.cover50_raw.min(), 100 * own.cover50_raw.max()
+    yield f"the 50 % band holds {low:.0f} to {high:.0f} % along the observed path"
+
+    held_by("tests/models/fim_ode/test_published.py::test_number_of_parameters")
+    yield "about 13 million parameters"
+    yield f"One call, {auto_seconds()} of CPU in one to three states"
+    share = median_seconds("auto:budget=fast", "full") / median_seconds("auto", "full")
+    yield f'`budget="fast"` takes {100 * share:.0f} % of the time'
+    held_by("tests/search/test_horizon.py::test_windows_find_what_fits_in_one_piece_do_not")
+    yield "On 200 samples of Lorenz's attractor over thirteen turns with 5 % noise"
+
+    auto, own = (successes(model, "generalisation")[0] for model in ("auto", "fim-ode"))
+    yield f"it generalises in {auto:.1f} % of the trials, `fim-ode` in {own:.1f} %"
+    compared = rows(results("odebench", "differences"), group="all", model="auto", minus="fim-ode")
+    noisy, clean = compared[compared.sigma > 0], compared[(compared.sigma == 0) & (compared.rho == 0)]
+    clean = clean[(clean.protocol == "paper") & (clean.task == "generalisation")]
+    assert (noisy.p_holm > 0.05).all() and (clean.p_holm < 0.05).all()
+    yield "Under noise none of the benchmark's cells tells the two apart"
+
+
+def training() -> Iterator[str]:
+    held_by("tests/training/test_priors.py::test_accepted_trajectories_are_as_accurate_as_stated")
+    yield "Tests hold planar systems of three priors against scipy at 1e-9"
+    yield "within 1e-4 of the range in float32, 1e-6 with"
+    held_by("tests/training/test_second_device.py::test_steps_train_on_the_device")
+    yield "a step of `amortised`, which sizes its windows by the data, waits four times"
+
+
+MEASURED = {
+    "README.md": readme,
+    "docs/analyze.md": analyze,
+    "docs/benchmarks.md": benchmarks,
+    "docs/evidence.md": evidence,
+    "docs/models.md": models,
+    "docs/training.md": training,
+}
+
+PLAIN = {
+    "README.md": [
+        "Python 3.11",
+        "a bare `torch` from PyPI brings gigabytes of GPU libraries",
+        "R2 > 0.9",
+        "(0, 0) | (0.05, 0) | (0.05, 0.5)",
+    ],
+    "docs/analyze.md": [
+        "moved by up to 1.6 %",
+        "below 1e-6 of its modulus",
+        "singular to 1e-6",
+        "tolerance 1e-11",
+        "a 95 % interval",
+        "exceeds fifty times the first one",
+    ],
+    "docs/benchmarks.md": [
+        "R2 against the clean trajectory exceeds 0.9",
+        "3715e322",
+        "three noise seeds at (0, 0), (.05, 0) and (.05, .5)",
+        "widened by 10 %",
+        "noise 0 and 0.05",
+        "noise 0.03",
+        "at noise 0.03 and 0.05, the 50 and 90 % bands",
+        "multiplicative noise of 5 %",
+        "log-uniform on [0.03, 3]",
+    ],
+    "docs/concepts.md": ["the 95 % quantile", "*supported* means at least 0.5"],
+    "docs/evidence.md": ["its term is three times the typical speed"],
+    "docs/migration.md": ["pysindy 2.1"],
+    "docs/models.md": [
+        "90 % of the errors on the observed path, on other paths and in the box round them lie within 1.645",
+        "relative noise of at most 6 %",
+        "a threshold of 0.1",
+    ],
+    "docs/plot.md": [
+        "below 0.5",
+        "(50 % and 90 % of the members)",
+        "95 % intervals",
+        "90 % ellipses",
+        "where the flow is faster",
+    ],
+    "docs/plugins.md": ["trains for minutes", "fitted four times instead of fifteen"],
+    "docs/symbolic.md": ["sin, cos of x and 2x"],
+    "docs/training.md": [
+        "# twenty minutes on one core",
+        "# three times; continues from",
+        "Euler steps of 0.0025",
+        "stay below 1e-4 of the range",
+        "how many a second are made",
+        "noise up to 15 %",
+    ],
+}

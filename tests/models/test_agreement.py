@@ -1,0 +1,157 @@
+"""Every fit says how well it fits, and warns where it does not."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import fim_dynsys
+from fim_dynsys import CallableField, Trajectories
+from fim_dynsys.errors import FitWarning
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.agreement import compared
+from fim_dynsys.models.base import VectorFieldModel
+
+# Boys in bed at an English boarding school, 1978 (British Medical Journal 1978, 1:587)
+IN_BED = np.array([3, 8, 26, 76, 225, 298, 258, 233, 189, 128, 68, 29, 14, 4.0])
+
+
+class Given(VectorFieldModel):
+    """Answers with a field that is given."""
+
+    name = "given"
+
+    def __init__(self, field=None):
+        self.field = field
+
+    def infer(self, trajectories):
+        return self.field
+
+
+def lorenz(x):
+    return np.stack(
+        [10 * (x[:, 1] - x[:, 0]), x[:, 0] * (28 - x[:, 2]) - x[:, 1], x[:, 0] * x[:, 1] - 8 / 3 * x[:, 2]], 1
+    )
+
+
+def roessler(x):
+    return np.stack([-x[:, 1] - x[:, 2], x[:, 0] + 0.2 * x[:, 1], 0.2 + x[:, 2] * (x[:, 0] - 5.7)], 1)
+
+
+def record(rhs, start, end, n, noise, seed=0):
+    t = np.linspace(0.0, end, n)
+    x = solve_ivp(lambda _, y: rhs(y[None])[0], (0, end), start, t_eval=t, rtol=1e-9, atol=1e-9).y.T
+    return t, x + noise * x.std(0) * np.random.default_rng(seed).standard_normal(x.shape)
+
+
+def fitted(field, t, x):
+    return Given(field).fit(x, t).field_.fit_info
+
+
+def test_the_true_field_of_a_chaotic_record_is_judged_by_short_windows():
+    """Its path leaves the record, as any does that starts a little beside: no reason for a warning."""
+    t, x = record(lorenz, [1.0, 1.0, 20.0], 25.0, 2000, 0.02)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        info = fitted(CallableField(lorenz, 3), t, x)
+    assert info.path_r2 < 0.5 and 0.05 < info.follows < 0.6
+    assert info.window_r2 > 0.98 and info.residual_over_noise < 2.0
+    assert 1.0 < info.follows_for < 15.0
+    assert f"{100 * info.follows:.0f} % of the record" in info.summary()
+
+
+def test_sums_of_terms_and_other_fields_are_judged_alike():
+    terms = Dictionary.polynomial(2, 1)
+    a = np.array([[-0.1, 2.0], [-2.0, -0.1]])
+    field = DictionaryField(terms, np.concatenate([np.zeros((1, 2)), a.T]))
+    t, x = record(lambda y: y @ a.T, [1.0, 0.5], 10.0, 80, 0.02)
+    exact, other = fitted(field, t, x), fitted(CallableField(lambda y: y @ a.T, 2), t, x)
+    assert exact.path_r2 > 0.999 and exact.follows == 1.0 and exact.problems == ()
+    for name in ("path_r2", "window_r2", "residual_over_noise", "follows", "follows_for"):
+        assert getattr(exact, name) == pytest.approx(getattr(other, name), rel=0.02)
+
+
+def test_the_figures_do_not_depend_on_units():
+    t, x = record(roessler, [1.0, 1.0, 0.0], 40.0, 300, 0.03)
+    factor, hour = np.array([2.0**10, 2.0**-7, 2.0**3]), 2.0**12
+    scaled = CallableField(lambda y: roessler(y / factor) * factor / hour, 3)
+    one, other = fitted(CallableField(roessler, 3), t, x), fitted(scaled, t * hour, x * factor)
+    for name in ("path_r2", "window_r2", "residual_over_noise", "follows"):
+        assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-6)
+    assert other.follows_for == pytest.approx(hour * one.follows_for)
+
+
+@pytest.mark.parametrize("name", ["fim-ode", "sindy-strong", "sindy"])
+def test_counts_that_no_autonomous_field_of_one_state_describes(name):
+    with pytest.warns(FitWarning, match=r"does not describe the data.*times the noise"):
+        model = fim_dynsys.load(name).fit(IN_BED[:, None], np.arange(14.0), feature_names=["B"])
+    info = model.field_.fit_info
+    assert info.window_r2 < 0.3 and info.problems
+
+
+@pytest.mark.parametrize("rest", [np.zeros((4, 3)), np.vstack([np.zeros((1, 3)), 0.01 * np.eye(3)])])
+def test_no_motion_on_a_chaotic_record(rest):
+    t, x = record(lorenz, [1.0, 1.0, 20.0], 60.0, 300, 0.1)
+    with pytest.warns(FitWarning):
+        info = fitted(DictionaryField(Dictionary.polynomial(3, 1), rest), t, x)
+    assert info.follows < 0.2 and info.path_r2 < 0.1
+
+
+def test_a_linear_field_of_a_roessler_record():
+    t, x = record(roessler, [1.0, 1.0, 0.0], 100.0, 1000, 0.02)
+    columns = np.column_stack([np.ones(len(x)), x])
+    linear = np.linalg.lstsq(columns, np.gradient(x, t, axis=0), rcond=None)[0]
+    with pytest.warns(FitWarning, match="times the noise"):
+        info = fitted(DictionaryField(Dictionary.polynomial(3, 1), linear), t, x)
+    assert info.residual_over_noise > 5.0
+
+
+def test_a_path_that_leaves_the_data():
+    t, x = record(lambda y: -y, [1.0] * 5, 2.0, 9, 0.0)
+    with pytest.warns(FitWarning, match="leaves the data"):
+        info = fitted(CallableField(lambda y: 30.0 * y, 5), t, x)
+    assert info.follows < 0.2 and np.isfinite(info.path_r2)
+
+
+def test_a_state_at_rest_is_no_failure():
+    t = np.linspace(0.0, 10.0, 80)
+    x = 1.0 + 0.01 * np.random.default_rng(0).standard_normal((80, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        assert fitted(CallableField(lambda y: 1.0 - y, 2), t, x).problems == ()
+
+
+def test_what_cannot_be_compared_stays_open():
+    field = CallableField(lambda y: -y, 1)
+    for t, x in (([0.0, 1.0, 2.0, 3.0], np.ones((4, 1))), ([0.0, 1.0], np.array([[1.0], [np.nan]]))):
+        assert compared(field, Trajectories.from_arrays(x, np.array(t))) == FitInfo()
+    assert FitInfo().summary() == "not compared with the data"
+
+
+def test_inference_itself_says_nothing():
+    t = np.arange(14.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FitWarning)
+        field = fim_dynsys.load("fim-ode").infer(Trajectories.from_arrays(IN_BED[:, None], t))
+    assert field.fit_info.path_r2 is None
+
+
+def test_a_restored_model_is_compared_again(tmp_path):
+    t, x = record(lambda y: np.stack([y[:, 1], -y[:, 0]], 1), [1.0, 0.0], 10.0, 60, 0.02)
+    model = fim_dynsys.load("fim-ode").fit(x, t)
+    again = fim_dynsys.load_fitted(model.save(tmp_path)).field_.fit_info
+    assert again.summary() == model.field_.fit_info.summary()
+
+
+def test_too_few_samples_for_a_search_are_said(capsys):
+    t = np.linspace(0.0, 3.0, 10)
+    model = fim_dynsys.load("fim-ode").fit(np.exp(-t)[:, None], t)
+    model.print()
+    assert "operator alone: fewer than 12 samples" in capsys.readouterr().out
+    assert (
+        "note"
+        not in fim_dynsys.load("fim-ode", refine=False).fit(np.exp(-t)[:, None], t).field_.fit_info.report
+    )
