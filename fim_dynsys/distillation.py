@@ -44,7 +44,7 @@ class Distillation:
     region: Region
 
     def equations(self, precision: int = 3) -> list[str]:
-        """Right-hand sides in pysindy's notation, with `precision` decimals."""
+        """Right-hand sides in pysindy's notation, with `precision` significant digits."""
         return self.field.equations(precision)
 
     def __repr__(self) -> str:
@@ -129,9 +129,7 @@ def _region(field: VectorField, region: Region | None) -> Region:
         raise ValueError(
             "distill: expected a region, since the field has none, got None; pass region=Region(low, high)."
         )
-    if region.dim != field.dim:
-        raise ValueError(f"distill: expected a region of dimension {field.dim}, got {region.dim}.")
-    return region
+    return region.of_states(field.state_names, "distill")
 
 
 def _samples(

@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -402,7 +402,7 @@ def read_csv(path: str | Path) -> pd.DataFrame:
             if not first.startswith(_CSV_MARK):
                 stream.seek(0)
                 return pd.read_csv(stream)
-            roles = json.loads(first[len(_CSV_MARK) :])
+            roles = _checked_roles(json.loads(first[len(_CSV_MARK) :]))
             # As text first: strings like "NA" or "01" stay what they are, and numbers come back exactly.
             text = stream.read()
             frame = pd.read_csv(io.StringIO(text), dtype=str, keep_default_na=False)
@@ -415,12 +415,32 @@ def read_csv(path: str | Path) -> pd.DataFrame:
         ValueError,
         KeyError,
         TypeError,
+        RecursionError,
     ) as error:  # pandas' ParserError is a ValueError
         raise ValueError(
             f"Trajectories.from_file: expected a CSV file with a header row, got {Path(path).name!r}: {error}"
         ) from error
     frame.attrs[_ATTRS_KEY] = roles
     return frame
+
+
+def _checked_roles(roles: Any) -> dict[str, Any]:
+    """What the first line of a file of ours says, or a ValueError where that cannot be what was written."""
+    if not isinstance(roles, dict):
+        raise ValueError("its first line does not say what the columns are")
+    lists = {name: roles.get(name) for name in ("states", "coords")}
+    maps = {name: roles.get(name) for name in ("units", "kinds")}
+    wrong = [name for name, value in lists.items() if not isinstance(value, list) or not _are_text(value)]
+    wrong += [
+        name for name, value in maps.items() if not isinstance(value, dict) or not _are_text(value.values())
+    ]
+    if wrong or not isinstance(roles.get("time"), str) or not isinstance(roles.get("trajectory"), str | None):
+        raise ValueError(f"its first line is damaged: {', '.join(wrong) or 'time or trajectory'}")
+    return roles
+
+
+def _are_text(values: Iterable[Any]) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _typed(column: pd.Series, kind: str) -> np.ndarray:

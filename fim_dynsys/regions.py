@@ -46,7 +46,7 @@ class Region:
                 f"Region: expected low and high of one length, got {low.size} and {high.size}; "
                 "give one bound of each kind per coordinate"
             )
-        names = tuple(f"x{i}" for i in range(low.size)) if names is None else names
+        names = _default_names(low.size) if names is None else names
         names = _checked_names(names, low.size)
         for i in np.flatnonzero(~(low < high)):
             raise ValueError(
@@ -69,6 +69,11 @@ class Region:
         return self.low.size
 
     @property
+    def is_named(self) -> bool:
+        """Whether the names are others than x0, x1, ..."""
+        return self.names != _default_names(self.dim)
+
+    @property
     def size(self) -> np.ndarray:
         """Edge lengths, shape (d,)."""
         return self.high - self.low
@@ -83,6 +88,40 @@ class Region:
         """The bounds by name; ``Region(region.pairs) == region``."""
         bounds = zip(self.low.tolist(), self.high.tolist(), strict=True)
         return dict(zip(self.names, bounds, strict=True))
+
+    def of_states(self, state_names: Sequence[str], who: str = "Region") -> "Region":
+        """The box with its coordinates in the order of these states.
+
+        Parameters
+        ----------
+        state_names : sequence of str
+            Names of the states, d of them.
+        who : str
+            Name of the caller, for the error.
+
+        Returns
+        -------
+        Region
+            By name; by position where the box has the names x0, x1, ... of boxes without names.
+
+        Raises
+        ------
+        ValueError
+            If the box is of another dimension or names something else.
+        """
+        names = tuple(state_names)
+        if self.dim != len(names):
+            raise ValueError(f"{who}: expected a region of dimension {len(names)}, got {self.dim}: {self}.")
+        if set(self.names) == set(names):
+            order = [self.names.index(name) for name in names]
+            return Region(self.low[order], self.high[order], names)
+        if self.is_named and names != _default_names(self.dim):
+            unknown = [name for name in self.names if name not in names]
+            raise ValueError(
+                f"{who}: expected a region of the states {list(names)}, got one of {unknown}; name states "
+                "or leave the names out."
+            )
+        return Region(self.low, self.high, names)
 
     def contains(self, x: np.ndarray) -> np.ndarray:
         """Whether points ``(..., d)`` lie in the closed box; shape ``(...)``. NaN lies outside."""
@@ -155,6 +194,10 @@ class Region:
     def __repr__(self) -> str:
         bounds = ", ".join(f"{name!r}: ({low:g}, {high:g})" for name, (low, high) in self.pairs.items())
         return f"Region({{{bounds}}})"
+
+
+def _default_names(dim: int) -> tuple[str, ...]:
+    return tuple(f"x{i}" for i in range(dim))
 
 
 def _split_bounds(bounds: Any, names: Any) -> tuple[Any, Any, Any]:

@@ -319,6 +319,8 @@ def test_wrong_counts_in_a_dataset_are_refused(full):
         ("empty.csv", b"", "a CSV file with a header row, got 'empty.csv'"),
         ("rows.csv", b"t,x\n0,1\n1,2,3,4\n", "a CSV file with a header row"),
         ("mark.csv", b"# fim-dynsys []\nt,x\n0,1\n", "a CSV file with a header row"),
+        ("text.csv", b'# fim-dynsys "t"\nt,x\n0,1\n', "a CSV file with a header row"),
+        ("deep.csv", b"# fim-dynsys " + b"[" * 100_000 + b"\nt,x\n0,1\n", "a CSV file with a header row"),
         ("cut.csv", b'# fim-dynsys {"time": "t"}\nt,x\n0,1\n', "a CSV file with a header row"),
         ("data.txt", b"t x", "a file name ending in .csv"),
     ],

@@ -141,3 +141,15 @@ def test_bad_questions_are_refused():
         box.union(Region(0, 1))
     with pytest.raises(ValueError, match="low < high"):
         box.widened(-0.5)
+
+
+def test_boxes_follow_the_names_of_states():
+    box = Region({"b": (0, 1), "a": (-2, 2)})
+    expected = Region({"a": (-2, 2), "b": (0, 1)})
+    assert box.of_states(["a", "b"]) == expected
+    assert Region([-2, 0], [2, 1]).of_states(("a", "b")) == expected  # a box without names: by position
+    assert expected.of_states(("x0", "x1")).names == ("x0", "x1")  # states without names too
+    with pytest.raises(ValueError, match=r"^me: expected a region of the states .*'c'\], got one of \['b'\]"):
+        box.of_states(["a", "c"], "me")
+    with pytest.raises(ValueError, match="expected a region of dimension 3, got 2"):
+        box.of_states(["a", "b", "c"])

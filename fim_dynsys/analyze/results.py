@@ -285,16 +285,11 @@ def resolve_region(field: VectorField, region: RegionLike | None, who: str) -> R
     Raises
     ------
     ValueError
-        Where neither the user nor the field gives a region, or the dimension is wrong.
+        Where neither the user nor the field gives a region, the dimension is wrong or a name is no state's.
     """
     if region is None:
         return _default_region(field, who)
-    box = Region(cast(Any, region))  # takes more than it holds
-    if box.dim != field.dim:
-        raise ValueError(f"{who}: expected a region of dimension {field.dim}, got {box.dim}: {box}.")
-    names = field.state_names
-    order = [box.names.index(name) for name in names] if set(box.names) == set(names) else slice(None)
-    return Region(box.low[order], box.high[order], names)
+    return Region(cast(Any, region)).of_states(field.state_names, who)  # takes more than it holds
 
 
 def _default_region(field: VectorField, who: str) -> Region:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.frame import FitInfo, Frame, Given, Scales
-from fim_dynsys.fields.support import Smoothed
+from fim_dynsys.fields.support import Smoothed, support_of_posterior
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import Trajectories
 
@@ -213,11 +213,14 @@ class VectorField(abc.ABC):
         return None
 
     def support(self, x: ArrayLike) -> np.ndarray:
-        """How well the data back the field at points: ``exp(-max(0, r - 1))`` in (0, 1].
+        """How well the data back the field at points, in (0, 1]: by lying near, or by determining it there.
 
-        r is the whitened distance to the nearest smoothed observation divided by the 95 % quantile of the
-        whitened distances between successive smoothed observations. *Supported* means at least 0.5. A field
-        without data is supported everywhere.
+        The first part is ``exp(-max(0, r - 1))``, r the whitened distance to the nearest smoothed observation
+        divided by the 95 % quantile of the whitened distances between successive smoothed observations. Where
+        the field has a posterior (`scale`), the second is ``exp(-max(0, u - 1))``, u the largest standard
+        deviation in units of a tenth of the field's speed plus the distance from the data's box in units of a
+        tenth of the length scale; the larger part counts. *Supported* means at least 0.5. It says what the
+        data tell of the field, not whether the model is right. A field without data is supported everywhere.
 
         Parameters
         ----------
@@ -312,7 +315,15 @@ class VectorField(abc.ABC):
 
     def _support(self, x: np.ndarray) -> np.ndarray:
         """Support at rows ``(n, d)``, shape (n,)."""
-        return self._frame.support(x)
+        support = self._frame.support(x)
+        far = support < 1.0
+        scale = self.scale(x[far]) if self.context is not None and far.any() else None
+        if self.context is not None and scale is not None:
+            box, sizes = self.context.box(), self.scales
+            outside = x[far] - np.clip(x[far], box.low, box.high)
+            known = support_of_posterior(scale, sizes.speed, outside, sizes.length)
+            support[far] = np.maximum(support[far], known)
+        return support
 
     # ---------------------------------------------------------------- internals
 

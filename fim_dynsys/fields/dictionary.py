@@ -7,13 +7,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import StackedRates, VectorField
+from fim_dynsys.fields.equation_text import equation_text, refuse_errors
 from fim_dynsys.fields.terms import ARRAYS, Dictionary, union
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
+
+
+# A term that adds less than this share of the largest one is a rounding error of the fit, and not printed.
+_ROUNDING = 1e-10
+_POINTS = 256  # at which terms are compared
 
 
 class DictionaryField(VectorField):
@@ -38,7 +45,7 @@ class DictionaryField(VectorField):
     >>> import numpy as np
     >>> from fim_dynsys.fields.terms import Dictionary
     >>> rotation = DictionaryField(Dictionary.polynomial(2, 1), np.array([[0, 0], [0, -1], [1, 0.0]]))
-    >>> rotation.equations(precision=1)
+    >>> rotation.equations(precision=2)
     [' 1.0 x1', '-1.0 x0']
     """
 
@@ -133,20 +140,70 @@ class DictionaryField(VectorField):
         """Names of the terms, zero or not, in pysindy's style."""
         return self.dictionary.names(self.state_names)
 
-    def equations(self, precision: int = 3) -> list[str]:
+    @property
+    def standard_errors(self) -> np.ndarray | None:
+        """Standard errors (m, d) of the coefficients; None where the field has no posterior."""
+        return None
+
+    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
         """Right-hand sides as text, in pysindy's style.
+
+        Left out are terms that are rounding errors: below 1e-10 of the largest one at the observations, or in
+        the region.
 
         Parameters
         ----------
         precision : int
-            Decimals of the coefficients; terms that round to zero are left out.
+            Significant digits of the coefficients.
+        errors : bool
+            Whether to give each coefficient with its standard error, as in ``(1.00 ± 0.02) x0``; the errors
+            then decide the digits.
 
         Returns
         -------
         list of str
+
+        Raises
+        ------
+        ValueError
+            If errors are asked for and there is no posterior.
         """
         names = self.get_feature_names()
-        return [equation_text(column, names, precision) for column in self.coefficients.T]
+        given = self.standard_errors if errors else None
+        if errors and given is None:
+            refuse_errors(type(self).__name__)
+        return [
+            equation_text(column, names, precision, None if given is None else given[:, i])
+            for i, column in enumerate(self._beyond_rounding().T)
+        ]
+
+    def _beyond_rounding(self) -> np.ndarray:
+        """The coefficients (m, d), zero where a term is a rounding error; all where nothing is known of x."""
+        if self.context is not None:
+            x = self.context.x.reshape(-1, self.dim)
+            x = x[np.isfinite(x).all(axis=1)]
+            x = x[:: -(-len(x) // _POINTS) or 1]
+        else:
+            x = np.empty((0, self.dim)) if self.region is None else self.region.sobol(_POINTS)
+        if not len(x):
+            return self.coefficients
+        with np.errstate(all="ignore"):
+            columns = np.nan_to_num(np.abs(self.dictionary.evaluate(x)), posinf=0.0)
+        size = columns.max(axis=0)[:, None] * np.abs(self.coefficients)
+        return np.where(size > _ROUNDING * size.max(axis=0), self.coefficients, 0.0)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The coefficients that are not zero as a table.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``state``, ``term``, ``coefficient`` and ``standard_error``, which is NaN where the field
+            has no posterior.
+        """
+        given = self.standard_errors
+        errors = np.full(self.coefficients.shape, np.nan) if given is None else given
+        return coefficient_table(self.state_names, self.get_feature_names(), self.coefficients, errors)
 
     def sympy(self, symbols: "Sequence[Symbol] | None" = None) -> "list[Expr]":
         """Right-hand sides as sympy expressions.
@@ -195,28 +252,19 @@ class DictionaryField(VectorField):
         return f"$${self.latex()}$$"
 
 
-def equation_text(coefficients: np.ndarray, names: Sequence[str], precision: int = 3) -> str:
-    """One right-hand side as pysindy prints it.
-
-    Parameters
-    ----------
-    coefficients : array (m,)
-        One coefficient per name.
-    names : sequence of str
-        Names of the terms.
-    precision : int
-        Decimals.
-
-    Returns
-    -------
-    str
-    """
-    parts = [
-        f"{c: .{precision}f} {name}"
-        for c, name in zip(coefficients, names, strict=True)
-        if np.round(c, precision) != 0
-    ]
-    return " + ".join(parts) or f"{0: .{precision}f}"
+def coefficient_table(
+    state_names: Sequence[str], terms: Sequence[str], coefficients: np.ndarray, errors: np.ndarray
+) -> pd.DataFrame:
+    """Coefficients (m, d) that are not zero, and their errors, a row for each."""
+    state, term = np.nonzero(coefficients.T)
+    return pd.DataFrame(
+        {
+            "state": np.array(state_names, dtype=object)[state],
+            "term": np.array(terms, dtype=object)[term],
+            "coefficient": coefficients[term, state],
+            "standard_error": errors[term, state],
+        }
+    )
 
 
 _RESERVED = frozenset(["S", "N", "Q", "E", "I", "O", "C", "beta", "gamma", "zeta", "pi", "oo"])

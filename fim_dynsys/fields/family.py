@@ -11,7 +11,7 @@ from scipy.interpolate import make_interp_spline
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.bases import Basis
-from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.callable import CallableField, check_arguments
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.fields.pooling import PolynomialCurve, PooledRegression
 from fim_dynsys.regions import Region
@@ -213,6 +213,9 @@ class _CallableFamily(FieldFamily):
     ):
         if not callable(fn) or not all(part is None or callable(part) for part in (jac, dp)):
             raise TypeError(f"from_callable: expected functions fn, jac and dp, got {fn!r}, {jac!r}, {dp!r}.")
+        for part in (fn, jac, dp):
+            if part is not None:
+                check_arguments("from_callable", part, ("x", "p"))
         if not 0 < parameter_scale < np.inf:
             raise ValueError(f"from_callable: expected a positive parameter_scale, got {parameter_scale}.")
         super().__init__(dim, parameter, **kwargs)

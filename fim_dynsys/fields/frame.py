@@ -123,6 +123,8 @@ class Given(NamedTuple):
             if its_dim != dim:
                 raise ValueError(f"{who}: expected {part} of dimension {dim}, got {its_dim}.")
         names = None if state_names is None else tuple(str(name) for name in state_names)
+        if region is not None and region.is_named and names is not None:
+            region = region.of_states(names, who)
         return cls(context, names, region, scales)
 
     @property
@@ -175,7 +177,9 @@ class Frame:
         """Box in which the field is meant to be used: as given, else the data's box, else None."""
         if self.given.region is None and self.given.context is not None:
             return self.given.context.box()
-        return self.given.region
+        if self.given.region is None or self.given.context is None or not self.given.region.is_named:
+            return self.given.region
+        return self.given.region.of_states(self.state_names, "VectorField")
 
     @cached_property
     def length(self) -> np.ndarray | None:

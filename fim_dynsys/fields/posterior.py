@@ -80,6 +80,11 @@ class PosteriorField(DictionaryField):
         roots.setflags(write=False)
         return roots
 
+    @property
+    def standard_errors(self) -> np.ndarray:
+        """Standard errors (m, d) of the coefficients."""
+        return np.linalg.norm(self.roots, axis=1).T
+
     def scale(self, x: ArrayLike) -> np.ndarray:
         """One calibrated standard deviation of f at points ``(..., d)``, in the units of f."""
         points, rows = self._rows(x)

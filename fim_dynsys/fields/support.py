@@ -11,6 +11,9 @@ from fim_dynsys.trajectories import Trajectories
 
 _SMALLEST_WHITENED_VARIANCE = 1e-2
 _SMOOTHING_WINDOWS = (5, 9, 17, 33)
+# Of the field's speed: the uncertainty up to which a posterior counts as knowing the field. And of the length
+# scale: how far off the data's box, inside which it is calibrated.
+_TOLERANCE = 0.1
 
 
 class Smoothed(NamedTuple):
@@ -57,6 +60,32 @@ class Nearness:
         distance, _ = self._tree.query((x[finite] - self._centre) @ self._whiten)
         out[finite] = np.exp(-np.maximum(0.0, distance / self._spacing - 1.0))
         return out
+
+
+def support_of_posterior(
+    scale: np.ndarray, speed: np.ndarray, outside: np.ndarray, length: np.ndarray
+) -> np.ndarray:
+    """Support from how well a posterior determines a field.
+
+    Parameters
+    ----------
+    scale : ndarray (n, d)
+        Standard deviations of the field at points.
+    speed : ndarray (d,)
+        Its speed along the data.
+    outside : ndarray (n, d)
+        How far the points are outside the box of the data.
+    length : ndarray (d,)
+        Length scale of the data.
+
+    Returns
+    -------
+    ndarray (n,)
+        ``exp(-max(0, u - 1))``, u the largest scale by speed, and the distance from the box by length, in
+        units of a tenth.
+    """
+    doubt = np.max(scale / speed, axis=1) + np.linalg.norm(outside / length, axis=1)
+    return np.exp(-np.maximum(0.0, doubt / _TOLERANCE - 1.0))
 
 
 def smoothed(context: Trajectories) -> Smoothed:

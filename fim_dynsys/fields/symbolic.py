@@ -1,13 +1,15 @@
 """Vector fields given by sympy expressions."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pandas as pd
 
 from fim_dynsys.fields.base import StackedRates, VectorField
-from fim_dynsys.fields.dictionary import equation_text, safe_names
+from fim_dynsys.fields.dictionary import coefficient_table, safe_names
+from fim_dynsys.fields.equation_text import equation_text, refuse_errors
 from fim_dynsys.fields.expressions import (
     check_expression,
     compiled,
@@ -16,6 +18,7 @@ from fim_dynsys.fields.expressions import (
     parse,
     slope,
 )
+from fim_dynsys.fields.family import FieldFamily
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
@@ -48,9 +51,12 @@ class SymbolicField(VectorField):
     Examples
     --------
     >>> pendulum = SymbolicField(["x1", "-g * sin(x0)"], {"g": 9.81})
-    >>> pendulum.equations(precision=2)
+    >>> pendulum.equations()
     [' 1.00 x1', '-9.81 sin(x0)']
     """
+
+    # Parameters that are passed to the compiled functions, which then serve for all of their values.
+    _varying: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -100,54 +106,89 @@ class SymbolicField(VectorField):
         """The states as sympy symbols (tuple)."""
         return self._symbols
 
+    def with_parameters(self, **changes: float) -> "SymbolicField":
+        """The field at other values of some parameters.
+
+        Raises
+        ------
+        ValueError
+            If a name is not a parameter, or a value is not finite.
+        """
+        return type(self)(
+            self._expressions, self._parameters | changes, frame=self.frame, fit_info=self.fit_info
+        )
+
+    def family(self, parameter: str) -> FieldFamily:
+        """The fields at all values of one parameter, with exact derivatives by it.
+
+        Parameters
+        ----------
+        parameter : str
+            Name of the parameter; the others keep their values.
+
+        Returns
+        -------
+        FieldFamily
+
+        Raises
+        ------
+        ValueError
+            If the field has no parameter of that name.
+
+        Examples
+        --------
+        >>> SymbolicField(["mu - x0**2"], {"mu": 1.0}).family("mu")([3.0], 2.0)
+        array([-7.])
+        """
+        return _SymbolicFamily(self, parameter)
+
     @cached_property
     def _numeric(self) -> "tuple[Expr, ...]":
         """The right-hand sides with numbers for the parameters."""
+        return self._with_numbers(())
+
+    def _with_numbers(self, but: Iterable[str]) -> "tuple[Expr, ...]":
+        """The right-hand sides with numbers for all but some parameters."""
         import sympy
 
-        values = {sympy.Symbol(name, real=True): sympy.Float(v) for name, v in self._parameters.items()}
+        values = {
+            sympy.Symbol(name, real=True): sympy.Float(v)
+            for name, v in self._parameters.items()
+            if name not in but
+        }
         return tuple(expression.xreplace(values) for expression in self._expressions)
+
+    @cached_property
+    def _evaluated(self) -> "tuple[Expr, ...]":
+        return self._with_numbers(self._varying)
 
     def _evaluate(
         self, expressions: "tuple[Expr, ...]", x: np.ndarray, *directions: np.ndarray
     ) -> np.ndarray:
-        columns = [*x.T, *(column for v in directions for column in v.T)]
-        symbols = (*self._symbols, *(s for k in range(len(directions)) for s in self._direction(k)))
-        return compiled(expressions, symbols)(*columns)
-
-    def _direction(self, k: int) -> "tuple[Symbol, ...]":
         import sympy
 
-        return tuple(sympy.Symbol(f"direction {k} {i}", real=True) for i in range(self.dim))
-
-    @cached_property
-    def _jacobian_entries(self) -> "tuple[Expr, ...] | None":
-        if not all(map(is_derivable, self._numeric)):
-            return None
-        return tuple(slope(f, s) for f in self._numeric for s in self._symbols)
+        columns = [*x.T, *(column for v in directions for column in v.T)]
+        symbols = (*self._symbols, *(s for k in range(len(directions)) for s in _direction(k, self.dim)))
+        varying = (sympy.Symbol(name, real=True) for name in self._varying)
+        numbers = (self._parameters[name] for name in self._varying)
+        return compiled(expressions, (*symbols, *varying))(*columns, *numbers)
 
     def _rhs(self, x: np.ndarray) -> np.ndarray:
-        return self._evaluate(self._numeric, x).T if len(x) else np.zeros_like(x)
+        return self._evaluate(self._evaluated, x).T if len(x) else np.zeros_like(x)
 
     def _jac(self, x: np.ndarray) -> np.ndarray:
+        entries = _jacobian_entries(self._evaluated, self._symbols)
+        if entries is None:
+            return super()._jac(x)
         if not len(x):
             return np.zeros((0, self.dim, self.dim))
-        if self._jacobian_entries is None:
-            return super()._jac(x)
-        return self._evaluate(self._jacobian_entries, x).T.reshape(len(x), self.dim, self.dim)
+        return self._evaluate(entries, x).T.reshape(len(x), self.dim, self.dim)
 
     def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
-        if not len(x):
-            return np.zeros_like(x)
-        derivatives = self._numeric
-        for k in range(len(directions)):
-            if not all(map(is_derivable, derivatives)):
-                return super()._directional(x, directions)
-            along = self._direction(k)
-            derivatives = tuple(
-                sum(v * slope(f, s) for v, s in zip(along, self._symbols, strict=True)) for f in derivatives
-            )
-        return self._evaluate(derivatives, x, *directions).T
+        derivatives = _derivatives_along(self._evaluated, self._symbols, len(directions))
+        if derivatives is None:
+            return super()._directional(x, directions)
+        return self._evaluate(derivatives, x, *directions).T if len(x) else np.zeros_like(x)
 
     @classmethod
     def stack(cls, fields: Sequence[Self]) -> StackedRates:
@@ -187,20 +228,34 @@ class SymbolicField(VectorField):
         """The terms of the expanded right-hand sides, without their numerical factors."""
         return list(self._terms[0])
 
-    def equations(self, precision: int = 3) -> list[str]:
+    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
         """Right-hand sides as text, in pysindy's style.
 
         Parameters
         ----------
         precision : int
-            Decimals of the coefficients.
+            Significant digits of the coefficients.
+        errors : bool
+            As of `DictionaryField.equations`; refused, for their standard errors are not known.
 
         Returns
         -------
         list of str
+
+        Raises
+        ------
+        ValueError
+            If errors are asked for.
         """
+        if errors:
+            refuse_errors(type(self).__name__)
         names, coefficients = self._terms
         return [equation_text(column, names, precision) for column in coefficients.T]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The coefficients as a table; see `DictionaryField.to_dataframe`. Standard errors are not known."""
+        names, coefficients = self._terms
+        return coefficient_table(self.state_names, names, coefficients, np.full(coefficients.shape, np.nan))
 
     @property
     def complexity(self) -> int:
@@ -260,6 +315,69 @@ class _Stacked:
         if not len(x):
             return np.zeros_like(x)
         return compiled(self._expressions, symbols)(*x.T, *self._values[which].T).T
+
+
+def _direction(k: int, dim: int) -> "tuple[Symbol, ...]":
+    import sympy
+
+    return tuple(sympy.Symbol(f"direction {k} {i}", real=True) for i in range(dim))
+
+
+@lru_cache(maxsize=256)
+def _jacobian_entries(
+    expressions: "tuple[Expr, ...]", symbols: "tuple[Symbol, ...]"
+) -> "tuple[Expr, ...] | None":
+    """Derivatives of each expression by each state; None where they are too large."""
+    if not all(map(is_derivable, expressions)):
+        return None
+    return tuple(slope(f, s) for f in expressions for s in symbols)
+
+
+@lru_cache(maxsize=256)
+def _derivatives_along(
+    expressions: "tuple[Expr, ...]", symbols: "tuple[Symbol, ...]", order: int
+) -> "tuple[Expr, ...] | None":
+    """Derivatives along as many directions as the order says; None where they are too large."""
+    for k in range(order):
+        if not all(map(is_derivable, expressions)):
+            return None
+        along = _direction(k, len(symbols))
+        expressions = tuple(
+            sum(v * slope(f, s) for v, s in zip(along, symbols, strict=True)) for f in expressions
+        )
+    return expressions
+
+
+class _SymbolicFamily(FieldFamily):
+    """The fields of expressions at all values of one parameter."""
+
+    def __init__(self, field: SymbolicField, parameter: str):
+        if parameter not in field.parameters:
+            raise ValueError(
+                f"SymbolicField.family: expected one of the parameters {sorted(field.parameters)}, got "
+                f"{parameter!r}; write a number as a parameter to vary it."
+            )
+        about: dict[str, Any] = {
+            "state_names": field.state_names,
+            "region": field.region,
+            "scales": None if field.length_scale is None else field.scales,
+        }
+        super().__init__(field.dim, parameter, **about)
+        if field.context is None:  # else the scales are those of the data
+            field = SymbolicField(field.expressions, field.parameters, fit_info=field.fit_info, **about)
+        self._field = field
+
+    def _at(self, p: float) -> SymbolicField:
+        member = self._field.with_parameters(**{self.parameter: p})
+        member._varying = (self.parameter,)
+        return member
+
+    def _dp(self, x: np.ndarray, p: float) -> np.ndarray:
+        import sympy
+
+        member = self._at(p)
+        by = sympy.Symbol(self.parameter, real=True)
+        return member._evaluate(tuple(slope(f, by) for f in member._evaluated), x).T
 
 
 def read_expressions(

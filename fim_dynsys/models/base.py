@@ -497,13 +497,15 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
             self._distilled = distill(self.field_)
         return self._distilled
 
-    def equations(self, precision: int = 3) -> list[str]:
+    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
         """Right-hand sides in pysindy's notation, one for each state.
 
         Parameters
         ----------
         precision : int
-            Decimals of the coefficients.
+            Significant digits of the coefficients.
+        errors : bool
+            Whether to give the coefficients with their standard errors; for fields with a posterior.
 
         Returns
         -------
@@ -514,24 +516,30 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         DistillationWarning
             Where the field is not itself a finite sum of terms, with the residual.
         """
-        return self._symbolic_field().equations(precision)
+        return self._symbolic_field().equations(precision, errors)
 
-    def print(self, lhs: Sequence[str] | None = None, precision: int = 3, **print_kwargs: Any) -> None:
+    def print(
+        self,
+        lhs: Sequence[str] | None = None,
+        precision: int = 3,
+        errors: bool = False,
+        **print_kwargs: Any,
+    ) -> None:
         """Print the equations and, in a last line, how well they fit; see `equations` and `FitInfo`.
 
         Parameters
         ----------
         lhs : list of str, optional
             Left-hand sides; default (x0)', (x1)', ...
-        precision : int
-            Decimals of the coefficients.
+        precision, errors
+            As for `equations`.
         print_kwargs
             Passed to the built-in print.
         """
         symbolic = self._symbolic_field()
         if lhs is None:
             lhs = [f"({name})'" for name in self.feature_names]
-        for left, right in zip(lhs, symbolic.equations(precision), strict=True):
+        for left, right in zip(lhs, symbolic.equations(precision, errors), strict=True):
             print(f"{left} = {right}", **print_kwargs)
         if symbolic is not self.field_:
             residual = self._distillation().residual_supported

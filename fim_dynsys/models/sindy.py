@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.base import clone
 
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.fields.dictionary import DictionaryField, equation_text
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.equation_text import equation_text, refuse_errors
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
@@ -136,8 +137,10 @@ class LibraryField(VectorField):
         """Names of the library's columns."""
         return list(self.model.feature_library.get_feature_names(list(self.state_names)))
 
-    def equations(self, precision: int = 3) -> list[str]:
-        """Right-hand sides in pysindy's notation, with `precision` decimals."""
+    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
+        """Right-hand sides in pysindy's notation, `precision` significant digits; `errors` are not known."""
+        if errors:
+            refuse_errors(type(self).__name__)
         names = self.get_feature_names()
         return [equation_text(column, names, precision) for column in self.coefficients.T]
 

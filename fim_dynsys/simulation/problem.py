@@ -122,8 +122,8 @@ class InitialValueProblem:
     ) -> Self:
         fields = tuple(fields)
         x0 = _checked_states(x0, fields[0].dim)
-        if not rtol >= _SMALLEST_RTOL:
-            raise ValueError(f"simulate: expected rtol >= {_SMALLEST_RTOL:.1e}, got {rtol}.")
+        if not _SMALLEST_RTOL <= rtol < np.inf:
+            raise ValueError(f"simulate: expected a finite rtol >= {_SMALLEST_RTOL:.1e}, got {rtol}.")
         if not (max_steps >= 1 and max_step > 0 and escape > 0):
             options = f"{max_steps}, {max_step}, {escape}"
             raise ValueError(f"simulate: expected positive max_steps, max_step and escape, got {options}.")
@@ -167,8 +167,8 @@ def _checked_numbers(which: np.ndarray | None, fields: Sequence[VectorField], n:
 
 def _checked_atol(atol: ArrayLike, dim: int) -> np.ndarray:
     atol = np.asarray(atol, dtype=float)
-    if atol.shape not in ((), (dim,)) or not (atol >= 0).all():
-        raise ValueError(f"simulate: expected atol >= 0, one number or {dim}, got {atol}.")
+    if atol.shape not in ((), (dim,)) or not ((atol >= 0) & (atol < np.inf)).all():
+        raise ValueError(f"simulate: expected a finite atol >= 0, one number or {dim}, got {atol}.")
     return atol
 
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import xarray as xr
@@ -18,7 +19,17 @@ from fim_dynsys.simulation.problem import FAILURES, InitialValueProblem, Progres
 from fim_dynsys.simulation.stiff import STIFF, integrate_one_by_one
 from fim_dynsys.trajectories import Trajectories
 
-Fields = VectorField | EnsembleField | Sequence[VectorField]
+
+class FittedModel(Protocol):
+    """A model with the field it has inferred."""
+
+    @property
+    def field_(self) -> VectorField:
+        """The inferred field."""
+
+
+OneField = VectorField | FittedModel
+Fields = OneField | EnsembleField | Sequence[OneField]
 _Arranged = tuple[Sequence[VectorField], np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
 
 
@@ -42,10 +53,10 @@ def simulate(
 
     Parameters
     ----------
-    field : VectorField, EnsembleField, or sequence of VectorField
+    field : VectorField or fitted model, sequence of them, or EnsembleField
         One field for all trajectories; or n fields, field i for initial state i; or an ensemble, whose
         members each integrate all initial states (members one after the other along ``trajectory``, with
-        a coordinate ``member``).
+        a coordinate ``member``). A fitted model stands for its ``field_``.
     x0 : array_like (d,) or (n, d)
         Initial states, at the first time.
     t : array_like (m,) or (n, m), or list of n arrays
@@ -219,14 +230,8 @@ def integrate(
 def _arranged(field: Fields, x0: ArrayLike, t: ArrayLike | Sequence[ArrayLike]) -> _Arranged:
     """Fields, initial states ``(n, d)``, times, number of the field, and member (or None) per trajectory."""
     members = isinstance(field, EnsembleField)
-    fields = [field] if isinstance(field, VectorField) else field
-    if not isinstance(fields, list | tuple | EnsembleField) or not all(
-        isinstance(f, VectorField) for f in fields
-    ):
-        raise TypeError(
-            f"simulate: expected a VectorField, a list of them or an EnsembleField, got "
-            f"{type(field).__name__}; wrap a function in CallableField, pass a fitted model's field_."
-        )
+    given = field if isinstance(field, list | tuple | EnsembleField) else [field]
+    fields = [_field_of(item) for item in given]
     if not len(fields):
         raise ValueError("simulate: expected at least one field, got none.")
     x0, t = np.atleast_2d(np.asarray(x0)), _padded_times(t)
@@ -249,6 +254,16 @@ def _arranged(field: Fields, x0: ArrayLike, t: ArrayLike | Sequence[ArrayLike]) 
         member,
         member,
     )
+
+
+def _field_of(item: object) -> VectorField:
+    field = item if isinstance(item, VectorField) else getattr(item, "field_", None)
+    if not isinstance(field, VectorField):
+        raise TypeError(
+            f"simulate: expected a VectorField, a fitted model, a list of them or an EnsembleField, got "
+            f"{type(item).__name__}; wrap a function in CallableField, fit a model first."
+        )
+    return field
 
 
 def _padded_times(t: ArrayLike | Sequence[ArrayLike]) -> np.ndarray:

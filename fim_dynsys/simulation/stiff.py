@@ -50,21 +50,28 @@ class _Single:
         if not np.isfinite(self._rhs(0.0, x0)).all():
             outcome.status[row] = Status.NON_FINITE
             return
-        solver = solver_class(
-            self._rhs,
-            0.0,
-            x0,
-            self.end,
-            rtol=self.problem.rtol,
-            atol=self.problem.atol[row],
-            jac=self._jac,
-            max_step=self.problem.max_step,
-        )
         self.g = self.detector.values(self._time(np.zeros(1)), x0[None])
-        status = None
-        while status is None:
-            outcome.n_steps[row] += 1
-            status = self._step(solver)
+        try:
+            solver = solver_class(
+                self._rhs,
+                0.0,
+                x0,
+                self.end,
+                rtol=self.problem.rtol,
+                atol=self.problem.atol[row],
+                jac=self._jac,
+                max_step=self.problem.max_step,
+            )
+            status = None
+            while status is None:
+                outcome.n_steps[row] += 1
+                status = self._step(solver)
+        except FloatingPointError:
+            status = Status.NON_FINITE
+        except ValueError as error:
+            if "infs or NaNs" not in str(error):  # what scipy's factorisation says of an overflow
+                raise
+            status = Status.NON_FINITE
         outcome.status[row] = status
 
     def _rhs(self, s: float, x: np.ndarray) -> np.ndarray:
@@ -81,10 +88,7 @@ class _Single:
 
     def _step(self, solver: OdeSolver) -> Status | None:
         """One step of the solver; the status if it was the last, else None."""
-        try:
-            solver.step()
-        except FloatingPointError:
-            return Status.NON_FINITE
+        solver.step()
         if solver.status == "failed" or not np.isfinite(solver.y).all():
             finite = np.isfinite(solver.y).all() and np.isfinite(self._rhs(solver.t, solver.y)).all()
             return Status.STEP_TOO_SMALL if finite else Status.NON_FINITE

@@ -6,6 +6,7 @@ import pytest
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import Trajectories
@@ -186,6 +187,29 @@ def test_support_region_and_scales_come_from_the_neighbouring_data():
     assert (family.support(x, 0.5) > 0.5).tolist() == [True, True, False]
     assert (family.support(x, 2.0) > 0.5).tolist() == [False, False, True]
     assert np.array_equal(family.at(0.5).support(x), family.support(x, 0.5))
+
+
+def test_expressions_are_a_family_over_each_parameter(points):
+    region = Region([-2, -2], [2, 2])
+    field = SymbolicField(["x1", "p**2*(1 - x0**2)*x1 - k*sin(x0)"], {"p": 0.7, "k": 1.0}, region=region)
+    family = field.family("p")
+    assert (family.smooth, family.parameter, family.region) == (True, "p", region)
+    for p in (0.3, 1.4):
+        np.testing.assert_allclose(family(points, p), damped(points, p), rtol=1e-13)
+        np.testing.assert_allclose(family.jacobian(points, p), damped_jacobian(points, p), rtol=1e-13)
+        np.testing.assert_allclose(family.dp(points, p), damped_dp(points, p), rtol=1e-13)
+        member = family.at(p)
+        np.testing.assert_array_equal(member.scales.speed, field.scales.speed)
+        alone = field.with_parameters(p=p)
+        assert member.equations() == alone.equations()
+        v = np.ones(2)
+        np.testing.assert_allclose(
+            member.directional(points, v, v, v), alone.directional(points, v, v, v), rtol=1e-12
+        )
+    with pytest.raises(ValueError, match=r"family: expected one of the parameters \['k', 'p'\]"):
+        field.family("x0")
+    with pytest.raises(ValueError, match=r"finite values of the parameters \['k', 'p'\], got .*'q'"):
+        field.with_parameters(q=1.0)
 
 
 def test_misuse_is_named():

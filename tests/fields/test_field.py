@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from fim_dynsys.analyze.equilibria.points import fixed_points
+from fim_dynsys.distillation import distill
 from fim_dynsys.fields.affine import AffineField
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import FitInfo, Scales
+from fim_dynsys.fields.posterior import PosteriorField
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regions import Region
 from fim_dynsys.testing import check_field
 from fim_dynsys.trajectories import Trajectories
@@ -133,6 +138,44 @@ def test_bad_parts_are_named(circle):
         CallableField(3, 2)
 
 
+@pytest.mark.parametrize(
+    "fn", [lambda x: np.array([x[1], -x[0]]), lambda x: [x[1], -x[0]], lambda x: (lambda a, b: [b, -a])(*x)]
+)
+def test_a_function_of_one_point_is_explained(fn):
+    for n in (1, 2, 3, 7):
+        with pytest.raises((ValueError, TypeError), match=r"fn to return shape|missing|takes"):
+            CallableField(fn, 2)(np.ones((n, 2)))
+    with pytest.raises(ValueError, match=r"write x\[:, 0\] for a coordinate of all points"):
+        CallableField(lambda x: np.array([x[1], -x[0]]), 2)(np.ones((2, 2)))
+
+
+def test_a_function_of_time_and_state_is_explained():
+    def pendulum(t, x):
+        return [x[1], -np.sin(x[0])]
+
+    with pytest.raises(TypeError, match=r"expected a function of \(x\), got one of \(t, x\); for f\(t, x\)"):
+        CallableField(pendulum, 2)
+    with pytest.raises(TypeError, match=r"from_callable: expected a function of \(x, p\), got one of \(x\)"):
+        FieldFamily.from_callable(lambda x: x, 1)
+    x = np.array([[0.1, 0.2], [0.3, -0.4]])
+    field = CallableField(lambda x: np.stack([pendulum(0.0, row) for row in x]), 2)
+    np.testing.assert_array_equal(field(x), np.stack([x[:, 1], -np.sin(x[:, 0])], axis=1))
+
+
+def test_a_region_of_other_states_is_refused():
+    names = ["prey", "predator"]
+    box = Region({"predator": (0, 1), "prey": (2, 3)})
+    field = CallableField(oscillator, 2, state_names=names, region=box)
+    assert field.region == Region({"prey": (2, 3), "predator": (0, 1)})
+    for make in (
+        lambda region: CallableField(oscillator, 2, state_names=names, region=region),
+        lambda region: distill(field, region),
+        lambda region: fixed_points(field, region),
+    ):
+        with pytest.raises(ValueError, match=r"region of the states .*'predator'\], got one of \['wolf'\]"):
+            make(Region({"prey": (0, 1), "wolf": (0, 1)}))
+
+
 def test_a_function_of_another_shape_is_named():
     with pytest.raises(ValueError, match=r"fn to return shape \(5, 2\), got \(5,\)"):
         CallableField(lambda x: x[:, 0], 2)(np.ones((5, 2)))
@@ -201,6 +244,25 @@ def test_support_is_high_near_the_data_and_low_elsewhere(circle):
     assert field.support(1.08 * on).min() > 0.5
     assert field.support(1.5 * on).max() < 0.01
     assert field.support(np.zeros((3, 4, 2))).shape == (3, 4)
+
+
+def test_a_posterior_supports_what_it_determines_inside_the_data(circle):
+    frame = CallableField(oscillator, 2, context=circle)
+    points = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.2], [1.6, 0.0], [30.0, 0.0], [np.nan, 0.0]])
+
+    def field(sd):
+        roots = np.zeros((2, 3, 3))
+        roots[:, 0, 0] = sd * frame.scales.speed
+        return PosteriorField(
+            Dictionary.polynomial(2, 1), [[0, 0], [0, -1], [1, 0]], roots, context=circle
+        ).support(points)
+
+    near = frame.support(points)
+    assert near[0] < 0.1
+    assert np.array_equal(field(100.0), near, equal_nan=True)
+    known = field(0.05)
+    assert (known[:3] == 1.0).all() and (known[3:5] < 0.5).all() and np.isnan(known[5])
+    assert field(0.1 * (1 + np.log(2)))[0] == pytest.approx(max(0.5, near[0]), rel=1e-6)
 
 
 def test_support_does_not_depend_on_units(circle, rng):

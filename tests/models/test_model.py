@@ -205,9 +205,9 @@ def test_score_leaves_missing_observations_out(fitted, damped):
 
 
 def test_print_as_pysindy_does(fitted, capsys):
-    fitted.print(precision=1)
+    fitted.print(precision=2)
     *equations, fit = capsys.readouterr().out.splitlines()
-    assert equations == ["(u)' = -0.1 u +  2.0 v", "(v)' = -2.0 u + -0.1 v"]
+    assert equations == ["(u)' = -0.10 u +  2.0 v", "(v)' = -2.0 u + -0.10 v"]
     assert fit.startswith("(path R2 1, in short windows 1 and ") and fit.endswith(
         "noise levels left; follows the whole record (to 4.5))"
     )

@@ -173,7 +173,7 @@ def test_kinks_have_one_sided_slopes():
 def test_states_have_names_of_their_own_and_positions():
     field = SymbolicField(["beta*S*I", "-x1"], {"beta": 2.0}, state_names=["S", "I"])
     assert field(np.array([3.0, 4.0])).tolist() == [24.0, -4.0]
-    assert field.equations(precision=1) == [" 2.0 I_*S_", "-1.0 I_"]
+    assert field.equations(precision=2) == [" 2.0 I_*S_", "-1.0 I_"]
     odd = SymbolicField(["x1", "-x0"], state_names=["my var", "2"])
     assert r"\dot{x_{2}}" in odd.latex()
 

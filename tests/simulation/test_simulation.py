@@ -139,8 +139,11 @@ def test_one_field_call_per_stage_for_the_whole_batch():
         calls.append(len(x))
         return van_der_pol(x)
 
+    field = CallableField(counted, 2)
+    field(np.ones((2, 2)))  # where it is made sure, once, that the function takes rows
+    calls.clear()
     x0 = np.random.default_rng(1).normal(size=(50, 2))
-    solution = integrate((CallableField(counted, 2),), x0, np.linspace(0, 5, 100))
+    solution = integrate((field,), x0, np.linspace(0, 5, 100))
     # two calls for the start, three for all interpolants together
     assert len(calls) == 12 * solution.n_steps.max() + 5
     # finished rows have left: no more rows than steps taken, plus start and interpolants
@@ -491,6 +494,9 @@ def test_a_field_that_scribbles_on_its_input_or_reuses_its_output():
         (lambda: simulate([], [1.0], [0, 1]), ["at least one field"]),
         (lambda: simulate(CIRCLE, [1.0, 0.0], [0, 1], method="euler"), ["dop853", "'euler'"]),
         (lambda: simulate(CIRCLE, [1.0, 0.0], [0, 1], rtol=0.0), ["rtol >=", "0.0"]),
+        (lambda: simulate(CIRCLE, [1.0, 0.0], [0, 1], rtol=np.inf), ["finite rtol", "inf"]),
+        (lambda: simulate(CIRCLE, [1.0, 0.0], [0, 1], atol=np.inf), ["finite atol", "inf"]),
+        (lambda: simulate(CIRCLE, [1.0, 0.0], [0, 1], atol=[1.0, np.nan]), ["finite atol", "nan"]),
         (lambda: simulate(CIRCLE, [1.0, 0.0], [0, 1], atol=[1.0]), ["atol", "2", "[1.]"]),
         (lambda: simulate(CIRCLE, [1.0, 0.0], [0, 1], max_steps=0), ["max_steps", "0"]),
         (lambda: simulate(CIRCLE, [1.0, 0.0], [0, 1], events=lambda t, x: 1.0), ["event", "(1,)", "()"]),
@@ -502,8 +508,40 @@ def test_bad_input_is_named(call, words):
     assert all(word in str(error.value) for word in ["simulate", *words]), str(error.value)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_a_jacobian_with_infinities_ends_its_own_trajectory(method):
+    field = CallableField(
+        lambda x: np.where(x < 2, -x, x**2), 1, lambda x: np.where(x < 2, -1.0, np.inf)[:, :, None]
+    )
+    t = np.linspace(0.0, 1.0, 4)
+    with pytest.warns(SimulationWarning):
+        run = simulate(field, [[1.0], [3.0], [1.5]], t, method=method)
+    assert run.status[[0, 2]].tolist() == [Status.SUCCESS] * 2 and run.status[1] != Status.SUCCESS
+    np.testing.assert_allclose(run.x[[0, 2], :, 0], np.outer([1.0, 1.5], np.exp(-t)), rtol=1e-5)
+
+
+def test_errors_of_a_field_are_not_taken_for_the_solver_s():
+    def broken(x):
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match=r"^mine$"):
+        simulate(CallableField(lambda x: -x, 1, broken), [1.0], [0, 1], method="radau")
+
+
+def test_a_fitted_model_stands_for_its_field():
+    class Model:
+        field_ = CIRCLE
+
+    for given in (Model(), [Model(), CIRCLE]):
+        run = simulate(given, [[1.0, 0.0], [0.0, 1.0]], [0.0, 1.0])
+        np.testing.assert_allclose(run.x[0, 1], on_circle(1.0), rtol=1e-6)
+
+
 def test_what_is_not_a_field_is_named():
-    for thing in (rotation, [CIRCLE, rotation], 3):
+    class Unfitted:
+        field_ = None
+
+    for thing in (rotation, [CIRCLE, rotation], 3, Unfitted(), object()):
         with pytest.raises(TypeError, match=r"simulate: expected a VectorField, .* CallableField"):
             simulate(thing, [1.0, 0.0], [0, 1])
     with pytest.raises(TypeError, match="functions g"):

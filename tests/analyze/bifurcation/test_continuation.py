@@ -11,6 +11,7 @@ from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.fields.terms import Dictionary
 
 FOLD, HOPF = BifurcationKind.FOLD, BifurcationKind.HOPF
@@ -49,8 +50,16 @@ def found(result, *kinds):
 # ---------------------------------------------------------------------- folds
 
 
-def test_saddle_node():
-    result = continuation(FieldFamily.from_callable(lambda x, p: p + x**2, 1, "r"), [-1.4], (-2, 1))
+@pytest.mark.parametrize(
+    "family",
+    [
+        FieldFamily.from_callable(lambda x, p: p + x**2, 1, "r"),
+        SymbolicField(["r + x0**2"], {"r": 0.0}).family("r"),
+    ],
+    ids=["function", "expressions"],
+)
+def test_saddle_node(family):
+    result = continuation(family, [-1.4], (-2, 1))
     (fold,) = result.bifurcations
     assert fold.kind is FOLD and fold.p == pytest.approx(0, abs=1e-10) and fold.residual < 1e-12
     (branch,) = result.branches

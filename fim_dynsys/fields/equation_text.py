@@ -1,0 +1,82 @@
+"""Equations as text, with as many digits as are asked for, whatever the units."""
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+import numpy as np
+
+_FIXED = range(-3, 6)  # decimal exponents of numbers that are written out
+
+
+def equation_text(
+    coefficients: np.ndarray, names: Sequence[str], precision: int = 3, errors: np.ndarray | None = None
+) -> str:
+    """One right-hand side in pysindy's style.
+
+    Parameters
+    ----------
+    coefficients : array (m,)
+        One coefficient per name; terms with coefficient 0 are left out.
+    names : sequence of str
+        Names of the terms.
+    precision : int
+        Significant digits.
+    errors : array (m,), optional
+        Standard errors of the coefficients; they then decide the digits.
+
+    Returns
+    -------
+    str
+
+    Raises
+    ------
+    ValueError
+        If fewer than one digit is asked for.
+    """
+    if not isinstance(precision, int | np.integer) or precision < 1:
+        raise ValueError(f"equations: expected a precision of one digit or more, got {precision!r}.")
+    parts = []
+    for i in np.flatnonzero(coefficients).tolist():
+        text = number_text(coefficients[i], precision)
+        if errors is not None:
+            text = f"({measured_text(coefficients[i], errors[i], precision)})"
+        parts.append(f"{text} {names[i]}")
+    return " + ".join(parts) or " 0"
+
+
+def refuse_errors(who: str) -> NoReturn:
+    """Say that a field has no standard errors to print."""
+    raise ValueError(
+        f"{who}.equations: expected a field with a posterior for errors=True, got one without; leave "
+        "errors out, or see by model.ensemble(n) how far bootstrap samples differ."
+    )
+
+
+def number_text(value: float, digits: int) -> str:
+    """A number with so many significant digits, a whole one with all of its, after a space or its sign."""
+    place = _exponent(value, digits)
+    if place in _FIXED:
+        return f"{value: .{max(0, digits - 1 - place)}f}"
+    return f"{value: .{digits - 1}e}"
+
+
+def measured_text(value: float, error: float, digits: int = 3) -> str:
+    """A number and its standard error, ``1.00 ± 0.02``, to the digit that the error makes doubtful.
+
+    An error has one digit, or two where the first is 1. An error of 0 leaves the number its `digits`.
+    """
+    if not (np.isfinite(error) and error > 0):
+        return f"{number_text(value, digits).strip()} ± {error:.0f}"
+    largest = _exponent(error, 2)
+    last = _exponent(error, 1) if error >= 1.95 * 10.0**largest else largest - 1
+    place = max(_exponent(value, 3), largest)
+    if place in _FIXED:
+        decimals = max(0, -last)
+        return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+    shown = (f"{number * 10.0**-place:.{place - last}f}e{place:+03d}" for number in (value, error))
+    return " ± ".join(shown)
+
+
+def _exponent(value: float, digits: int) -> int:
+    """Decimal exponent of a number that is rounded to so many digits."""
+    return int(f"{value:.{digits - 1}e}".partition("e")[2])
