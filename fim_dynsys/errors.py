@@ -1,5 +1,11 @@
 """Warnings and errors of fim-dynsys, so that users can filter or catch them by name."""
 
+import os
+import sys
+import warnings
+
+_PACKAGE = os.path.dirname(__file__) + os.sep
+
 
 class FimDynsysWarning(UserWarning):
     """Base of every warning this package issues."""
@@ -35,3 +41,11 @@ class SamplingWarning(FimDynsysWarning):
 
 class PluginError(ImportError):
     """A model found through an entry point could not be imported or is incompatible."""
+
+
+def warn(message: str, category: type[FimDynsysWarning]) -> None:
+    """Warn at the line outside the package that led here, however deep in it the reason lies."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

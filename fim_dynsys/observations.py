@@ -1,12 +1,11 @@
 """What users pass as observations: into checked float64 arrays, or a ValueError that says what is wrong."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from fim_dynsys.errors import DataWarning
+from fim_dynsys.errors import DataWarning, warn
 
 RESERVED = frozenset({"x", "t", "n_obs", "sample", "state"})
 
@@ -338,11 +337,10 @@ def complete_rows(x: np.ndarray, n_obs: np.ndarray, who: str) -> list[np.ndarray
         )
     n_lost = len(x) - n_used
     lost = f", with them {n_lost} whole trajectories" if n_lost else ""
-    warnings.warn(
+    warn(
         f"{who} needs complete samples: dropped {n_dropped} of {int(inside.sum())} with a missing "
         f"coordinate{lost}",
         DataWarning,
-        stacklevel=4,
     )
     return [np.flatnonzero(complete) for complete in keep]
 

@@ -5,14 +5,13 @@ import html
 import importlib
 import inspect
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fim_dynsys.errors import FimDynsysWarning, PluginError
+from fim_dynsys.errors import FimDynsysWarning, PluginError, warn
 
 ENTRY_POINT_GROUP = "fim_dynsys.models"
 API_VERSION = "1"
@@ -164,11 +163,10 @@ def find(name: str) -> ModelSpec:
 
 
 def _warn_clash(name: str, distributions: Sequence[str]) -> None:
-    warnings.warn(
+    warn(
         f"load: model name {name!r} is offered by {' and '.join(distributions)}; the one "
         f"of {distributions[0]} is used.",
         FimDynsysWarning,
-        stacklevel=4,
     )
 
 
@@ -347,10 +345,9 @@ def load_fitted(folder: str | os.PathLike, factory: Callable[..., Any] | None = 
             f"({error})."
         ) from error
     if str(model.version) != saved.version:
-        warnings.warn(
+        warn(
             f"load_fitted: {folder} was written by version {saved.version} of {saved.model}, this is version "
             f"{model.version}; fields may differ.",
             FimDynsysWarning,
-            stacklevel=2,
         )
     return model.restore(saved)

@@ -81,3 +81,14 @@ def test_unknown_commands_are_refused(arguments, capsys):
         cli.main(arguments)
     assert stopped.value.code == 2
     assert "usage: python -m fim_dynsys" in capsys.readouterr().err
+
+
+def test_doctor_compiles_ahead(capsys, monkeypatch):
+    monkeypatch.setattr(cli, "_COMPILED", ("sindy-strong",))
+    monkeypatch.setattr(cli, "available", tuple)
+    monkeypatch.setattr(cli, "_DEPENDENCIES", ())
+    assert cli.main(["doctor", "--compile", "--json"]) == 0
+    (*_, last) = json.loads(capsys.readouterr().out)
+    assert (last["check"], last["ok"]) == ("compile sindy-strong", True)
+    assert cli.main(["doctor", "--json"]) == 0
+    assert "compile" not in capsys.readouterr().out

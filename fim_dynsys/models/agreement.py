@@ -11,7 +11,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.regression.criteria import noise_law
-from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.observed import STEP_LIMIT, STEPS_PER_GAP
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.simulation.problem import Status
@@ -22,6 +22,7 @@ _WIDTHS = (1.0, 3.0, 8.0)  # of local cubics, in mean gaps
 _WINDOWS = 64  # in which the field is started anew, at most
 _STEPS = 300  # of a field that is not a sum of terms
 _ACCURACY = 1e-3  # standard deviations: nothing is asked beyond
+_STILL = 1e-9  # of its size: a state that varies less does not move
 _APART = 0.5  # standard deviations beyond twice the noise: the path no longer follows
 _AWAY = 10.0  # standard deviations: the path has left the data
 _FARTHEST = 1e3  # standard deviations that a path counts as being away at most
@@ -64,10 +65,11 @@ def compared(field: VectorField, context: Trajectories) -> FitInfo:
     every = np.concatenate([pairs[k][1][rows[k]] for k in kept])
     with np.errstate(over="ignore", invalid="ignore"):
         unit = every.std(axis=0)
-    if not (np.isfinite(unit).all() and unit.any()):
-        return info
     size = np.abs(every).max(axis=0)
-    unit = np.where(unit > 0, unit, np.where(size > 0, size, 1.0))
+    moves = unit > _STILL * size
+    if not (np.isfinite(unit).all() and moves.any()):
+        return info
+    unit = np.where(moves, unit, np.where(size > 0, size, 1.0))
     samples = [(pairs[k][0][rows[k]] - pairs[k][0][rows[k]][0], pairs[k][1][rows[k]] / unit) for k in kept]
     level = _noise(info, samples, unit)
     smooth = [_smoothed(t, z, level) for t, z in samples]
@@ -167,7 +169,9 @@ def _apart(
     """Distances (n, d) of the field's path to each stretch, as far as it was integrated."""
     if isinstance(field, DictionaryField):
         bound = 1e6 * float(max(np.abs(s.x * unit).max() for s in stretches))
-        terms, coefficients, limit = field.dictionary, field.coefficients[None], STEP_LIMIT * pace
+        gaps = np.concatenate([np.diff(s.t) for s in stretches])
+        limit = max(STEP_LIMIT * pace, float(gaps.max()) / STEPS_PER_GAP)
+        terms, coefficients = field.dictionary, field.coefficients[None]
         paths = [
             rollout(terms, coefficients, (s.start * unit)[None, None], s.t[None], limit, bound)[0, 0]
             for s in stretches

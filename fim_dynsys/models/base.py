@@ -7,7 +7,6 @@ import abc
 import enum
 import html
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +19,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from fim_dynsys.distillation import Distillation, distill
-from fim_dynsys.errors import DataWarning, DistillationWarning, FitWarning, IgnoredInputWarning
+from fim_dynsys.errors import DataWarning, DistillationWarning, FitWarning, IgnoredInputWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -191,19 +190,17 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         if slopes is not None and self.uses_x_dot:
             infer, given = self.infer, {"x_dot": slopes}  # for those who use it
         elif slopes is not None:
-            warnings.warn(
+            warn(
                 f"{self._who}.fit: x_dot has no effect; this model infers derivatives itself.",
                 IgnoredInputWarning,
-                stacklevel=2,
             )
         self._adopt(infer(trajectories, **given), trajectories)
         if self.field_.fit_info.problems:
-            warnings.warn(
+            warn(
                 f"{self._who}.fit: the field does not describe the data: "
                 f"{'; '.join(self.field_.fit_info.problems)}. See field_.fit_info; more or better samples, "
                 "another model or other states may help.",
                 FitWarning,
-                stacklevel=2,
             )
         return self
 
@@ -237,11 +234,10 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         constant = np.nanmax(values, axis=0) == np.nanmin(values, axis=0)
         if constant.any():
             names = ", ".join(np.asarray(trajectories.state_names, dtype=object)[constant])
-            warnings.warn(
+            warn(
                 f"{self._who}: constant over all observations: {names}; nothing can be learnt about how the "
                 "field depends on it.",
                 DataWarning,
-                stacklevel=3,
             )
 
     def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
@@ -489,11 +485,10 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         if isinstance(field, DictionaryField):
             return field
         distilled = self._distillation()
-        warnings.warn(
+        warn(
             f"{self._who}: the field is no finite sum of terms; equations approximate it with relative "
             f"residual {distilled.residual_supported:.2g} where data support it.",
             DistillationWarning,
-            stacklevel=3,
         )
         return distilled.field
 

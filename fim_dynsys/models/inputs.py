@@ -1,7 +1,6 @@
 """What users pass to a model, read as trajectories."""
 
 import numbers
-import warnings
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -10,7 +9,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from fim_dynsys.errors import IgnoredInputWarning
+from fim_dynsys.errors import IgnoredInputWarning, warn
 from fim_dynsys.trajectories import Trajectories
 
 Observations: TypeAlias = (
@@ -142,10 +141,9 @@ def integration_options(who: str, integrator_kws: dict[str, Any] | None) -> dict
             raise ValueError(f"{who}.simulate: expected method LSODA, RK45, DOP853 or Radau, got {method!r}.")
         options["method"] = _METHODS[str(method).upper()]
     if given:
-        warnings.warn(
+        warn(
             f"{who}.simulate: no effect of integrator_kws {', '.join(sorted(given))}; "
             "rtol, atol, max_step and method are honoured.",
             IgnoredInputWarning,
-            stacklevel=3,
         )
     return options

@@ -1,6 +1,5 @@
 """Batched adaptive integration of vector fields, with a step size and a status for each trajectory."""
 
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from fim_dynsys.errors import SimulationWarning
+from fim_dynsys.errors import SimulationWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.simulation.batch import BatchedSolver
@@ -132,11 +131,10 @@ def simulate(
     failed = Counter(Status(s).name for s in solution.status if s in FAILURES)
     if failed:
         reasons = ", ".join(f"{name} {count}" for name, count in sorted(failed.items()))
-        warnings.warn(
+        warn(
             f"simulate: {failed.total()} of {len(x0)} trajectories stopped early ({reasons}); "
             "their later states are NaN, see status and t_stop.",
             SimulationWarning,
-            stacklevel=2,
         )
     return _as_trajectories(solution, fields[0], member, events)
 

@@ -124,6 +124,16 @@ def test_a_state_at_rest_is_no_failure():
         assert fitted(CallableField(lambda y: 1.0 - y, 2), t, x).problems == ()
 
 
+def test_still_states_and_times_close_together_cost_no_more():
+    """A state that varies by rounding alone, or two samples at almost one time, make no fast motion."""
+    t = np.sort(np.append(np.linspace(0.0, 6.0, 50), 3.0 + 1e-9))
+    x = np.column_stack([np.cos(t), np.full(51, 0.1) + 1e-17 * np.sin(t)])
+    x[25] += 0.01
+    field = DictionaryField(Dictionary.polynomial(2, 1), np.zeros((3, 2)))
+    info = compared(field, Trajectories.from_arrays(x, t))
+    assert info.follows < 1.0 and np.isfinite(info.residual_over_noise)
+
+
 def test_what_cannot_be_compared_stays_open():
     field = CallableField(lambda y: -y, 1)
     for t, x in (([0.0, 1.0, 2.0, 3.0], np.ones((4, 1))), ([0.0, 1.0], np.array([[1.0], [np.nan]]))):

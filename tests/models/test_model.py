@@ -25,6 +25,7 @@ from fim_dynsys.errors import (
     DataWarning,
     DistillationWarning,
     FimDynsysWarning,
+    FitWarning,
     IgnoredInputWarning,
     SimulationWarning,
 )
@@ -354,7 +355,7 @@ def test_derivatives_without_use_warn_once(damped):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         Kernel().fit(x, t, x_dot=x)
-    assert [w.category for w in caught] == [IgnoredInputWarning]
+    assert [w.category for w in caught if w.category is not FitWarning] == [IgnoredInputWarning]
     assert caught[0].filename == __file__
 
 
@@ -761,6 +762,35 @@ def test_scores_that_cannot_be_taken_say_why(fitted, damped):
         fitted.score(np.full((5, 2), np.nan) + np.eye(5, 2) * 0, np.arange(5.0), x_dot=np.zeros((5, 2)))
     with pytest.raises(ValueError, match=r"score that is not finite|where it is not"):
         fitted.score(x[0] * 1e300, t[0])
+
+
+def test_warnings_name_the_line_of_the_user(damped, tmp_path, monkeypatch):
+    """Not one inside the package, so that it is found, and shown once for each place."""
+    x, t = damped
+    gaps, still = x[0].copy(), x[0].copy()
+    gaps[3, 0], still[:, 1] = np.nan, 1.0
+    model = Kernel(width=0.3).fit(x, t)
+    grows = LeastSquares().fit(np.exp(np.arange(8.0))[:, None], np.arange(8.0))
+    model.save(tmp_path)
+    calls = {
+        DataWarning: [lambda: LeastSquares().fit(gaps, t[0]), lambda: LeastSquares().fit(still, t[0])],
+        FitWarning: [lambda: LeastSquares(ridge=1e6).fit(x[0], t[0])],
+        IgnoredInputWarning: [lambda: fim_dynsys.load("auto").fit(x[0], t[0], x_dot=x[0])],
+        SimulationWarning: [
+            lambda: grows.simulate([1.0], np.linspace(0, 900.0, 5)),
+            lambda: grows.forecast([1.0], np.linspace(0, 900.0, 5)),
+        ],
+        DistillationWarning: [model.print, model.coefficients],
+    }
+    for category, sources in calls.items():
+        for source in sources:
+            with pytest.warns(category) as caught:
+                source()
+            assert {w.filename for w in caught if w.category is category} == {__file__}
+    monkeypatch.setattr(Kernel, "version", "another")
+    with pytest.warns(FimDynsysWarning, match="written by version") as caught:
+        fim_dynsys.load_fitted(tmp_path, factory=Kernel)
+    assert caught[0].filename == __file__
 
 
 def test_names_as_one_text_are_refused(damped):

@@ -188,7 +188,8 @@ class Calibration:
             sound = shapes == [(1, 1), (1, 1)] and t["factor"].ndim == 1 and len(t["factor"]) > 0
         except (IndexError, KeyError, ValueError) as error:
             raise ValueError(
-                f"Calibration: expected arrays of its layers, got others ({type(error).__name__}: {error})."
+                f"Calibration: expected the arrays of its layers, got others "
+                f"({type(error).__name__}: {error})."
             ) from error
         if not sound:
             raise ValueError(f"Calibration: expected layers that end in one number, got {shapes}.")

@@ -4,13 +4,12 @@ import dataclasses
 import json
 import os
 import re
-import warnings
 from pathlib import Path
 from typing import NamedTuple
 
 from torch import Tensor
 
-from fim_dynsys.errors import WeightsWarning
+from fim_dynsys.errors import WeightsWarning, warn
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
 from fim_dynsys.models.fim_ode.weights import build_network, built, read_header, read_safetensors
 
@@ -119,12 +118,11 @@ def find_checkpoint(path: str | os.PathLike | None, attention: str | None = None
             "or attention='softmax' (the legacy map)."
         )
     if attention is None and named == "softmax":
-        warnings.warn(
+        warn(
             f"{str(config_path)!r} names the attention map 'softmax', so the legacy map is loaded (keys take "
             "their softmax over the sequence). That is ambiguous: the authors' training configuration names "
             "'softmax-gnot', and tensors have the same shapes for both. To choose, give attention=.",
             WeightsWarning,
-            stacklevel=3,
         )
     return Checkpoint(tensor_path, str(attention or named), settings)
 
