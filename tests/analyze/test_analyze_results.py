@@ -3,6 +3,7 @@
 import enum
 import importlib
 import json
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from fim_dynsys import analyze
 from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.models.base import ModelKind, VectorFieldModel
 from fim_dynsys.plot.space import Space
 from fim_dynsys.regions import Region
@@ -188,9 +190,11 @@ def test_numbers_agree_with_what_they_count(n):
     section = analyze.poincare(plane, [[0.5, 0.1]] * max(n, 1), (0, 0.7), n=1)
     results = [points, traced, members, section, analyze.limit_cycles(plane, box, n_seeds=4)]
     results += [analyze.manifolds(plane, box), analyze.basins(plane, box, resolution=2, n_sample=2)]
-    nouns = "points? |objects? |members?|branch(?:es)?|bifurcations?|crossings?|orbits?|attractors?|seeds?|iterations?"
+    nouns = "points?|objects?|members?|branch(?:es)?|bifurcations?|crossings?|orbits?|attractors?|seeds?"
     for result in results:
-        for number, noun in re.findall(rf"(?<![\d,.])([\d,]+) (?:[a-z]+ )?({nouns})\b", str(result)):
+        for number, noun in re.findall(
+            rf"(?<![\d,.])([\d,]+) (?:[a-z]+ )?({nouns}|iterations?)\b", str(result)
+        ):
             singular = not noun.strip().endswith("s")
             assert singular == (number == "1"), (number, noun, str(result))
     assert "found" not in str(points).splitlines()[-2]

@@ -51,11 +51,9 @@ _RECURRENT_AFTER = 100.0  # time scales
 _RECURRENT_WINDOWS = (200.0, 1000.0)  # the second only where the first shows nothing, as on a slow torus
 _RECURRENT_SAMPLES = 10  # per time scale
 _RECURRENT_ROWS = 32
-# Stable cycles alone are wanted, to which trajectories come as close as one likes.
-_SLOWEST = (
-    1e-9  # rate, by that of the field, at which a fixed point attracts; slower ones never do so in time
-)
+_SLOWEST = 1e-9  # rate, by that of the field, at which a fixed point attracts: no slower one does so in time
 _POINT_BUDGET = 200_000
+# Stable cycles alone are wanted, to which trajectories come as close as one likes.
 _CYCLE_SEEDS, _CYCLE_BUDGET, _CYCLE_GAP = 32, 1_000_000, 1e-3
 
 
@@ -299,7 +297,6 @@ class _Run:
         points = fixed_points(field, region, budget=min(_POINT_BUDGET, self.budget), draws=0)
         affordable = min(_CYCLE_BUDGET, self.budget)
         cycles = search_cycles(field, region, _CYCLE_SEEDS, affordable, closest_in_space=_CYCLE_GAP)
-        self.exhausted = points.effort.exhausted or cycles.effort.exhausted
         self.field.points += points.effort.points + cycles.effort.points
         roots = points.x[points.is_root]
         slowest = points.eigenvalues[points.is_root].real.max(axis=1, initial=-np.inf)

@@ -155,7 +155,7 @@ class WithAnother(Noisy):
         self.shift = shift
 
     def alternatives(self):
-        dictionary, coefficients = SWITCH
+        dictionary = SWITCH[0]
         return [Noisy(dictionary, lambda mu: [[mu + self.shift], [1.0], [-1.0]], (0, 0))]
 
 
