@@ -75,3 +75,10 @@ def test_ends_within_its_budget(analysis, name):
     assert str(result)
     if result.effort.points > result.effort.budget:
         assert result.effort.exhausted
+
+
+def test_three_coupled_phases_nearly_on_a_line_of_equilibria():
+    """The surface of the box passes so near the line that its degree was refined without end."""
+    phases = CallableField(lambda x: 1e-6 + np.sin(x[:, None] - x[:, :, None]).sum(axis=2) / 3, 3)
+    found = analyze.fixed_points(phases, [(0.0, 2 * np.pi)] * 3, budget=30_000)
+    assert found.effort.exhausted and found.index_check == "not_run"
