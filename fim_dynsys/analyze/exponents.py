@@ -17,7 +17,7 @@ from fim_dynsys.analyze.results import (
     progress_bar,
     unwrap,
 )
-from fim_dynsys.analyze.tangent import CountedField, carry
+from fim_dynsys.analyze.tangent import STAGES, CountedField, carry
 from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import FAILURES, Status
@@ -25,7 +25,8 @@ from fim_dynsys.simulation.solution import integrate
 
 _RTOL = 1e-6  # of the exponents in the end: `_Estimate` adds it to their errors
 _TRANSIENT = 100.0  # in the orbit's own units of time: what attracts at a tenth of its rate has lost e^-10
-_MOST_STEPS = 50_000  # of one orbit at a time, each as dear as a step of many: a smooth one takes some 10,000
+# Steps of one orbit, each as dear as a step of many side by side: a smooth one takes some thousands.
+_FEWEST_STEPS, _MOST_STEPS = 5_000, 50_000
 _SPACING = 2.0  # between the starts of neighbouring pieces, in the same
 _LONGEST_SEGMENT = 3.0  # in the same: support is looked at between segments only
 # Tangent vectors may part by so many powers of e within a segment: at tolerance 1e-6 the shortest is then
@@ -172,7 +173,7 @@ def lyapunov(
     x0 = _checked(field, x0, n_pieces, precision, budget, transient)
     counted = CountedField(field)
     try:
-        x, length, unit = _pieces(counted, x0, n_pieces, transient)
+        x, length, unit = _pieces(counted, x0, n_pieces, transient, budget)
         estimate = _Estimate(counted, x, length, unit)
         estimate.run(precision, budget, progress)
     except _Failure as failure:
@@ -213,15 +214,15 @@ def _checked(
 
 
 def _pieces(
-    field: CountedField, x0: np.ndarray, n_pieces: int, transient: float | None
+    field: CountedField, x0: np.ndarray, n_pieces: int, transient: float | None, budget: int
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Starts ``(n, d)`` of the pieces, the unit of each state ``(d,)``, and the orbit's own unit of time."""
-    x, unit = _own_unit(field, x0)
+    x, unit = _own_unit(field, x0, budget)
     if transient is None:
         transient = _TRANSIENT * unit
     if transient > 0:
-        x = _follow(field, x, np.array([0.0, transient]))[-1]
-    states = _follow(field, x, _SPACING * unit * np.arange(n_pieces + 1))[1:]
+        x = _follow(field, x, np.array([0.0, transient]), budget)[-1]
+    states = _follow(field, x, _SPACING * unit * np.arange(n_pieces + 1), budget)[1:]
     length = field.inner.length_scale
     if length is None:
         length = np.maximum(states.std(axis=0), 1e-3 * np.abs(states).max())
@@ -229,12 +230,12 @@ def _pieces(
     return states, length, unit
 
 
-def _own_unit(field: VectorField, x0: np.ndarray) -> tuple[np.ndarray, float]:
+def _own_unit(field: CountedField, x0: np.ndarray, budget: int) -> tuple[np.ndarray, float]:
     """A state further on, and the time in which the orbit moves by its own size."""
     fastest = _fastest_rate(field, x0[None])
     window = 10.0 / fastest if fastest > 0 else 1.0
     for _ in range(12):
-        states = _follow(field, x0, np.linspace(0.0, window, 401))[200:]
+        states = _follow(field, x0, np.linspace(0.0, window, 401), budget)[200:]
         spread = states.std(axis=0)
         moves = spread > 1e-9 * np.abs(states).max()
         speed = field(states)[:, moves] / spread[moves]
@@ -255,11 +256,16 @@ def _fastest_rate(field: VectorField, x: np.ndarray) -> float:
     jac = field.jacobian(x) * (length / length[:, None])
     if not np.isfinite(jac).all():
         raise _Failure(Status.NON_FINITE)
-    return float(np.linalg.norm(jac, axis=(1, 2)).max())
+    with np.errstate(over="ignore"):
+        fastest = float(np.linalg.norm(jac, axis=(1, 2)).max())
+    if not np.isfinite(fastest):
+        raise _Failure(Status.NON_FINITE)
+    return fastest
 
 
-def _follow(field: VectorField, x0: np.ndarray, t: np.ndarray) -> np.ndarray:
-    solution = integrate([field], x0[None], t, rtol=_RTOL, max_steps=_MOST_STEPS)
+def _follow(field: CountedField, x0: np.ndarray, t: np.ndarray, budget: int) -> np.ndarray:
+    steps = np.clip((budget - field.points) // STAGES, _FEWEST_STEPS, _MOST_STEPS)
+    solution = integrate([field], x0[None], t, rtol=_RTOL, max_steps=int(steps))
     if solution.status[0] in FAILURES:
         raise _Failure(solution.status[0])
     return solution.x[0]

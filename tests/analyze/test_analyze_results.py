@@ -3,6 +3,7 @@
 import enum
 import importlib
 import json
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,7 @@ from fim_dynsys import analyze
 from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.models.base import ModelKind, VectorFieldModel
 from fim_dynsys.plot.space import Space
 from fim_dynsys.regions import Region
@@ -169,3 +171,30 @@ def test_public_names_are_those_of_their_files():
             assert value.__repr__ is Result.__repr__, f"{name}: declare the dataclass with repr=False"
     with pytest.raises(AttributeError, match="no attribute 'fixed_pints'"):
         _ = analyze.fixed_pints
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_numbers_agree_with_what_they_count(n):
+    """No result says "1 branches", and none counts in one line what another line contradicts."""
+    zeros = [[], [0.0], [0.2, 0.6]][n]
+    field = CallableField(lambda x: np.prod([x - z for z in zeros], axis=0) if n else np.ones_like(x), 1)
+    points = analyze.fixed_points(field, [(-1, 1)])
+    assert len(points) == n
+    family = FieldFamily.from_callable(lambda x, p: [x, p - x**2, (p - x**2) * (0.5 - p)][n], 1, "p")
+    traced = analyze.continuation(
+        family, [[0.0], [0.7], [0.7]][n], (0.2, 1), [(-2, 2)], p0=[0.2, 0.49, 0.49][n]
+    )
+    plane = CallableField(lambda x: x * [1.0, -1.0] if n else np.ones_like(x), 2)
+    box = Region([-1, -1], [1, 1])
+    members = analyze.ensemble(analyze.fixed_points, [field] * max(n, 1), [(-1, 1)])
+    section = analyze.poincare(plane, [[0.5, 0.1]] * max(n, 1), (0, 0.7), n=1)
+    results = [points, traced, members, section, analyze.limit_cycles(plane, box, n_seeds=4)]
+    results += [analyze.manifolds(plane, box), analyze.basins(plane, box, resolution=2, n_sample=2)]
+    nouns = "points?|objects?|members?|branch(?:es)?|bifurcations?|crossings?|orbits?|attractors?|seeds?"
+    for result in results:
+        for number, noun in re.findall(
+            rf"(?<![\d,.])([\d,]+) (?:[a-z]+ )?({nouns}|iterations?)\b", str(result)
+        ):
+            singular = not noun.strip().endswith("s")
+            assert singular == (number == "1"), (number, noun, str(result))
+    assert "found" not in str(points).splitlines()[-2]

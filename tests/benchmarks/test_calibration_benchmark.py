@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.calibration import __main__ as command
-from benchmarks.calibration import bands
+from benchmarks.calibration import bands, points
 from benchmarks.calibration.bands import CAP, POINTS, evaluate
 from benchmarks.harness.run import Integrator
 from benchmarks.harness.trials import Problem, Trial
@@ -141,7 +141,7 @@ def test_command_writes_its_tables_and_resumes(tmp_path, monkeypatch, capsys):
     problems = {command.DEVELOPMENT: ([decay()], truth), command.ODEBENCH: ([decay()], truth)}
     monkeypatch.setattr(command, "sources", lambda limit: problems)
     monkeypatch.setattr(command.cli, "build_rows", lambda *_: [Counting(Model(OFFSETS[::10]))])
-    options = ["--out", str(tmp_path), "--workers", "1"]
+    options = ["--out", str(tmp_path), "--workers", "1", "--only", "bands"]
     assert command.main(options) == 0
     assert command.main(options) == 0
     assert len(calls) == 4  # two initial conditions, two noise levels; both splits hold the same trials
@@ -149,3 +149,20 @@ def test_command_writes_its_tables_and_resumes(tmp_path, monkeypatch, capsys):
     summary = pd.read_csv(tmp_path / "summary.csv")
     assert set(summary["quantity"]) == {*bands.QUANTITIES, "field, own, stated", "field, other, stated"}
     assert (summary["trials"] == 2).all()
+
+
+def test_intervals_of_points_are_counted_value_by_value():
+    point = {
+        "kind": "stable focus",
+        "stated": "indeterminate",
+        "shares": {"stable focus": 0.6, "unstable focus": 0.4},
+        "existence": 1.0,
+        "support": 0.7,
+        "position": [[0.0, 1.0], [0.1, 1.5], [0.2, 0.3]],  # truth, estimate, half width
+        "eigenvalue": [[-1.0, 2.0], [-1.1, 2.1], [0.2, 0.2]],
+    }
+    line = points._scored(point)
+    assert (line["position_held"], line["position_n"]) == (1, 2)
+    assert (line["eigenvalue_held"], line["eigenvalue_n"]) == (2, 2)
+    assert line["kind_set"] == 2 and line["kind_held"] and line["share_of_true_kind"] == 0.6
+    assert points._scored({"kind": "saddle"}) == {"kind": "saddle", "stated": "missed"}

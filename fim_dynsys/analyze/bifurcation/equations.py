@@ -109,7 +109,10 @@ class Equations:
         u = self.scaled(x, p)
         f = self.values(u)
         for _ in range(_NEWTON_STEPS):
-            step = np.append(-np.linalg.lstsq(self.jacobian(u), f, rcond=None)[0], 0.0)
+            jac = self.jacobian(u)
+            if not (np.isfinite(f).all() and np.isfinite(jac).all()):
+                return u, np.inf
+            step = np.append(-np.linalg.lstsq(jac, f, rcond=None)[0], 0.0)
             share, size = 1.0, np.linalg.norm(f)
             f = self.values(u + step)
             while share > 1e-6 and not np.linalg.norm(f) <= (1.0 - share / 4.0) * size:

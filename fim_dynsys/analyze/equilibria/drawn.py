@@ -140,7 +140,7 @@ class DrawnPoints:
             self,
             x=np.where(rows[:, :, None], np.nan, self.x),
             eigenvalues=np.where(rows[:, :, None], np.nan, self.eigenvalues),
-            kind=np.where(rows, np.full((1, 1), None), self.kind),
+            kind=np.where(rows, np.array(None, dtype=object), self.kind),
         )
 
 

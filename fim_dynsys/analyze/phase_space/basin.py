@@ -51,6 +51,8 @@ _RECURRENT_AFTER = 100.0  # time scales
 _RECURRENT_WINDOWS = (200.0, 1000.0)  # the second only where the first shows nothing, as on a slow torus
 _RECURRENT_SAMPLES = 10  # per time scale
 _RECURRENT_ROWS = 32
+_SLOWEST = 1e-9  # rate, by that of the field, at which a fixed point attracts: no slower one does so in time
+_POINT_BUDGET = 200_000
 # Stable cycles alone are wanted, to which trajectories come as close as one likes.
 _CYCLE_SEEDS, _CYCLE_BUDGET, _CYCLE_GAP = 32, 1_000_000, 1e-3
 
@@ -292,11 +294,13 @@ class _Run:
     def _find_attractors(self) -> float:
         """Set traps for the stable fixed points and cycles; returns the longest period."""
         field, region = self.field.inner, self.region
-        points = fixed_points(field, region, draws=0)
-        cycles = search_cycles(field, region, _CYCLE_SEEDS, _CYCLE_BUDGET, closest_in_space=_CYCLE_GAP)
+        points = fixed_points(field, region, budget=min(_POINT_BUDGET, self.budget), draws=0)
+        affordable = min(_CYCLE_BUDGET, self.budget)
+        cycles = search_cycles(field, region, _CYCLE_SEEDS, affordable, closest_in_space=_CYCLE_GAP)
         self.field.points += points.effort.points + cycles.effort.points
         roots = points.x[points.is_root]
-        attracting = np.array([values.real.max() < 0 for values in points.eigenvalues[points.is_root]], bool)
+        slowest = points.eigenvalues[points.is_root].real.max(axis=1, initial=-np.inf)
+        attracting = slowest * self.unit < -_SLOWEST
         for i in np.flatnonzero(attracting):
             sink = Sink(self.field, roots[i], np.delete(roots, i, axis=0), region)
             self._add(AttractorKind.FIXED_POINT, roots[i : i + 1], sink)

@@ -27,6 +27,7 @@ from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
+_POINT_BUDGET = 200_000  # of the search for saddles
 _RTOL = 1e-9  # the cube of `_LAUNCH`: as good as the start
 _LAUNCH = 1e-3  # distance from the saddle in length scales; the expansion leaves an error of its cube
 _REST = 1e-4  # a branch has arrived where the field is slower than this, in length per time scale
@@ -212,7 +213,8 @@ def manifolds(
     """
     field = unwrap(field, "manifolds")
     region = resolve_region(field, region, "manifolds")
-    found = fixed_points(field, region) if found is None else found
+    if found is None:
+        found = fixed_points(field, region, budget=max(1, min(_POINT_BUDGET, budget)))
     metered = CountedField(field, region)
     diagonal = float(np.linalg.norm(region.size / metered.scales.length))
     spacing = _SPACING * diagonal if spacing is None else float(spacing)

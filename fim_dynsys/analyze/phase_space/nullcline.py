@@ -37,6 +37,9 @@ _POLISHED = 1e-9  # of the speed, as of a zero of the whole field (`newton.ROOT_
 # further than so many cells away.
 _CORNER = 0.4
 _REACH = 3.0
+# Whether the grid is fine enough is probed along so many lines each way, at so many places in random order:
+# evenly spaced ones would miss what the grid misses.
+_PROBES, _PLACES = 3, 2048
 
 
 class NullclineStatus(StrEnum):
@@ -71,6 +74,11 @@ class Nullclines(Result):
         Where the plane lies in the other states; None in two dimensions.
     region : Region
         Box whose section is shown.
+    resolution : (int, int)
+        Cells of the grid along each of the two states.
+    resolved : bool
+        Whether probes between the grid's nodes show no sign change that the grid does not, and the budget
+        reached for all; if False, lines are missing.
     """
 
     drawn_by = "fim_dynsys.plot.objects:nullclines"
@@ -83,6 +91,8 @@ class Nullclines(Result):
     states: tuple[str, str]
     at: np.ndarray | None
     region: Region
+    resolution: tuple[int, int]
+    resolved: bool
 
     def _each(self) -> Iterator[tuple[str, np.ndarray, float, np.ndarray, NullclineStatus]]:
         """State, line, residual, support and status of each branch."""
@@ -115,7 +125,13 @@ class Nullclines(Result):
 
     def _notes(self) -> list[str]:
         still = [name for name, zero in zip(self.state_names, self.vanishing, strict=True) if zero]
-        return [f"{name} stands still everywhere" for name in still] + [str(self.effort)]
+        cells = f"searched on {self.resolution[0]:,} x {self.resolution[1]:,} cells"
+        seen = (
+            "probes between them show nothing finer"
+            if self.resolved
+            else "there is finer structure, or the budget did not reach: lines are missing"
+        )
+        return [f"{name} stands still everywhere" for name in still] + [f"{cells}; {seen}", str(self.effort)]
 
     def _variables(self) -> Variables:
         each = list(self._each())
@@ -127,6 +143,8 @@ class Nullclines(Result):
             "x": (("point", "state"), np.concatenate([empty, *(line for _, line, *_ in each)])),
             "branch": (point, np.repeat(np.arange(len(each)), sizes)),
             "of_state": (point, np.repeat(of, sizes)),
+            "resolution": (("plane",), np.array(self.resolution)),
+            "resolved": ((), np.array(self.resolved)),
             "support": (point, np.concatenate([np.empty(0), *(s for *_, s, _ in each)])),
         }
 
@@ -138,13 +156,14 @@ def nullclines(
     states: Sequence[int | str] | None = None,
     at: ArrayLike | None = None,
     resolution: int = 128,
-    budget: int = 200_000,
+    budget: int = 1_000_000,
 ) -> Nullclines:
     """Find the curves in a plane on which the rate of change of one state vanishes.
 
     Sign changes on a grid give the lines, Newton's method puts their points onto the zeros, and where two
-    branches cross each goes on straight. A curve along which a rate only touches zero changes no sign and is
-    not found, nor is a closed one smaller than a cell.
+    branches cross each goes on straight. The grid is refined along a state where probes between its nodes
+    find more sign changes than the nodes show. A curve along which a rate only touches zero changes no sign
+    and is not found, nor is a closed one smaller than a cell.
 
     Parameters
     ----------
@@ -157,7 +176,7 @@ def nullclines(
     at : array_like (d,), optional
         A point of the plane; needed from three dimensions on. Its values of `states` do not matter.
     resolution : int
-        Cells of the grid along each side.
+        Cells of the grid along each side, at least.
     budget : int
         Largest number of points at which the field or its Jacobian is evaluated.
 
@@ -181,28 +200,64 @@ def nullclines(
         )
     scales = scales_within(field, region)
     meter, speed = Meter(with_steps(field, scales), budget), scales.speed
+    cells, resolved = _cells(meter, plane, resolution)
     axes = [
-        low + (np.arange(resolution + 2) - _OFFSET) * h
-        for low, h in zip(plane.low, plane.size / resolution, strict=True)
+        low + (np.arange(n + 2) - _OFFSET) * h
+        for low, n, h in zip(plane.low, cells, plane.size / cells, strict=True)
     ]
     nodes = np.stack(np.meshgrid(*axes), axis=-1)
     values = meter.rhs(plane.embed(nodes.reshape(-1, 2))).reshape(*nodes.shape[:2], -1)
-    lines = [
-        _Curve(meter, plane, k, resolution, speed[k]).lines(axes, values[:, :, k]) for k in range(field.dim)
-    ]
+    lines = [_Curve(meter, plane, k, cells, speed[k]).lines(axes, values[:, :, k]) for k in range(field.dim)]
     whole = [[plane.embed(line) for line in of_state] for of_state in lines]
     return Nullclines(
         branches=whole,
         residual=[[_residual(field, line, k, speed[k]) for line in own] for k, own in enumerate(whole)],
         support=[[field.support(line) for line in own] for own in whole],
-        status=[[plane.status(line, resolution) for line in own] for own in lines],
+        status=[[plane.status(line) for line in own] for own in lines],
         vanishing=[bool((values[:, :, k] == 0).all()) for k in range(field.dim)],
         states=(field.state_names[plane.pair[0]], field.state_names[plane.pair[1]]),
         at=None if field.dim == 2 else plane.at,
         region=region,
+        resolution=(int(cells[0]), int(cells[1])),
+        resolved=resolved and not meter.exhausted,
         effort=Effort(nodes[:, :, 0].size, _ROUNDS, meter.points, budget, meter.exhausted),
         **labels(field),
     )
+
+
+def _cells(meter: Meter, plane: "_Plane", resolution: int) -> tuple[np.ndarray, bool]:
+    """Cells along both states (2,), and whether they show all sign changes along the probes."""
+    cells, resolved = np.full(2, resolution), True
+    if not meter.affords(2 * _PROBES * _PLACES + (resolution + 2) ** 2):
+        return cells, False
+    rng = np.random.default_rng(0)
+    for axis in range(2):
+        along = (np.arange(_PLACES) + rng.uniform(size=_PLACES)) / _PLACES
+        across = (np.arange(_PROBES) + rng.uniform(size=_PROBES)) / _PROBES
+        unit = np.stack(np.broadcast_arrays(along, across[:, None]), axis=-1)[:, :, :: 1 - 2 * axis]
+        x = plane.embed((plane.low + unit * plane.size).reshape(-1, 2))
+        signs = np.sign(meter.rhs(x)).reshape(_PROBES, _PLACES, -1)
+        wanted, known = _needed(signs, resolution)
+        while cells[axis] < wanted and meter.affords(2 * int((2 * cells[axis] + 2) * (cells[1 - axis] + 2))):
+            cells[axis] *= 2
+        resolved &= known and bool(cells[axis] >= wanted)
+    return cells, resolved
+
+
+def _needed(signs: np.ndarray, resolution: int) -> tuple[int, bool]:
+    """The fewest cells, doubled from `resolution` on, that show the changes of signs (lines, places, k)."""
+    every = _changes(signs)
+    wanted = resolution
+    while wanted < _PLACES and (_changes(signs[:, :: max(1, _PLACES // wanted)]) < every).any():
+        wanted *= 2
+    # Were half of the places too few to see all changes, these would be too.
+    return wanted, not (_changes(signs[:, ::2]) < every).any()
+
+
+def _changes(signs: np.ndarray) -> np.ndarray:
+    """Number of sign changes along each line, (lines, k); where f is not finite there is none."""
+    with np.errstate(invalid="ignore"):
+        return (signs[:, 1:] * signs[:, :-1] < 0).sum(axis=1)
 
 
 def _residual(field: VectorField, line: np.ndarray, k: int, speed: float) -> float:
@@ -245,7 +300,7 @@ class _Plane:
         x[:, list(self.pair)] = points
         return x
 
-    def status(self, line: np.ndarray, resolution: int) -> NullclineStatus:
+    def status(self, line: np.ndarray) -> NullclineStatus:
         if len(line) > 2 and np.array_equal(line[0], line[-1]):
             return NullclineStatus.CLOSED
         ends = (line[[0, -1]] - self.low) / self.size
@@ -256,9 +311,9 @@ class _Plane:
 class _Curve:
     """The zero set of one component in a plane, in units of the grid's cells."""
 
-    def __init__(self, meter: Meter, plane: _Plane, k: int, resolution: int, speed: float) -> None:
+    def __init__(self, meter: Meter, plane: _Plane, k: int, cells: np.ndarray, speed: float) -> None:
         self.meter, self.plane, self.k, self.speed = meter, plane, k, speed
-        self.cell = plane.size / resolution
+        self.cell = plane.size / cells
 
     def lines(self, axes: Sequence[np.ndarray], values: np.ndarray) -> list[np.ndarray]:
         z = np.ma.masked_invalid(values)

@@ -145,3 +145,39 @@ def test_misuse_is_named(switch_data):
         bifurcations_from_data(model, switch_data, level=90)
     with pytest.raises(ValueError, match="expected finite numbers as coordinate 'mu'"):
         bifurcations_from_data(model, switch_data.with_coords(mu=["a"] * len(switch_data)))
+
+
+class WithAnother(Noisy):
+    """A model with an alternative whose constant term is off by the same amount for all values."""
+
+    def __init__(self, *given, shift):
+        super().__init__(*given)
+        self.shift = shift
+
+    def alternatives(self):
+        dictionary = SWITCH[0]
+        return [Noisy(dictionary, lambda mu: [[mu + self.shift], [1.0], [-1.0]], (0, 0))]
+
+
+def test_interval_reaches_as_far_as_other_models(switch_data):
+    alone = bifurcations_from_data(Noisy(*SWITCH, (0, 0)), switch_data, n_members=4, cycles=False)
+    model = WithAnother(*SWITCH, (0, 0), shift=0.1)
+    result = bifurcations_from_data(model, switch_data, n_members=4, cycles=False)
+    (fold,), (before,) = result.bifurcations, alone.bifurcations
+    assert fold.others == pytest.approx([FOLD - 0.1], abs=1e-5)
+    assert fold.disagreement == pytest.approx(0.1, abs=1e-5)
+    assert fold.interval == pytest.approx((FOLD - 0.1, FOLD + 0.1), abs=1e-4)
+    assert np.isnan(before.disagreement) and len(before.others) == 0
+    assert "other models" in str(result) and "other models" not in str(alone)
+
+
+def test_fields_that_do_not_fit_are_named(switch_data):
+    """The cubic term is 0.7 in place of 1: predictions are off by far more than the noise."""
+    wrong = SWITCH[0], lambda mu: [[mu], [1.0], [-0.7]]
+    result = bifurcations_from_data(Noisy(*wrong, (0, 0)), switch_data, n_members=4, cycles=False)
+    assert not result.fits and (result.misfit > 2).any()
+    assert "the model does not fit these data at mu = " in str(result)
+    right = bifurcations_from_data(Noisy(*SWITCH, (0, 0)), switch_data, n_members=4, cycles=False)
+    assert right.fits and "does not fit" not in str(right)
+    assert "1 bifurcation between" in str(right) and "1 bifurcations" not in str(right)
+    assert right.to_xarray().misfit.shape == (13,)

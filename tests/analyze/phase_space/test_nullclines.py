@@ -137,3 +137,22 @@ def test_misuse_is_refused_by_name():
     ):
         with pytest.raises(ValueError, match=f"^nullclines: expected .*{text}"):
             nullclines(field, **options)
+
+
+def test_fine_structure_is_found_or_said_to_be_missing():
+    """sin(200 x + 0.5) on [0, 4] has 254 lines; a grid of 128 cells sees another sine."""
+    box = Region([0.0, 0.0], [4.0, 1.0])
+    fine = CallableField(lambda x: np.stack([np.sin(200 * x[:, 0] + 0.5), x[:, 1] - 0.5], axis=1), 2)
+    found = nullclines(fine, box)
+    assert found.resolved and len(found.branches[0]) == 254 and found.resolution[0] >= 512
+    assert "probes between them show nothing finer" in str(found)
+    finer = CallableField(lambda x: np.stack([np.sin(2e5 * x[:, 0]), x[:, 1] - 0.5], axis=1), 2)
+    missed = nullclines(finer, box)
+    assert not missed.resolved and "lines are missing" in str(missed)
+    coarse = nullclines(fine, box, budget=130**2)
+    assert not coarse.resolved and coarse.effort.exhausted
+
+
+def test_smooth_nullclines_keep_the_grid_that_was_asked_for():
+    found = nullclines(CallableField(lambda x: x - 0.3, 2), Region([-1, -1], [1, 1]))
+    assert found.resolved and found.resolution == (128, 128)
