@@ -212,7 +212,8 @@ def test_edits_see_foreign_errors_and_what_is_let_in(monkeypatch):
         "refused": 0,
         **dict.fromkeys(edits.BAD, 0),
     }
-    row |= {"let in": 1, "first": "0.0 let in: read"}
+    row |= {f"first {name}": "" for name in edits.BAD}
+    row |= {"let in": 1, "first let in": "0.0 read"}
     figure = next(f for f in edits.figures([row]) if "outside" in f.quantity)
     assert (figure.value, figure.reached, figure.note) == (1, "no", "0.0 read")
 
