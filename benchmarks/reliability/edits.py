@@ -35,9 +35,9 @@ def tasks() -> dict[str, tuple]:
 
 
 def measure(kind: str, seed: int, files: int = FILES) -> dict[str, Any]:
-    """Return counts over the edited files of one seed, and the first bad one in words."""
+    """Return counts over the edited files of one seed, and the first bad one of each kind in words."""
     counts = dict.fromkeys(("files", "taken", "refused", *BAD), 0)
-    first = ""
+    first = {f"first {name}": "" for name in BAD}
     with tempfile.TemporaryDirectory() as scratch:
         rngs = [np.random.default_rng([53, seed, number]) for number in range(files)]
         made = [EDITORS[kind](rng, Path(scratch) / str(number)) for number, rng in enumerate(rngs)]
@@ -52,9 +52,9 @@ def measure(kind: str, seed: int, files: int = FILES) -> dict[str, Any]:
         for name in outcome:
             counts[name] += 1
         for name in BAD:
-            if name in outcome and not first:
-                first = f"{seed}.{number} {name}: {outcome[name]} [{what}]"
-    return {"kind": kind, **counts, "first": first}
+            if name in outcome and not first[f"first {name}"]:
+                first[f"first {name}"] = f"{seed}.{number} {outcome[name]} [{what}]"
+    return {"kind": kind, **counts, **first}
 
 
 # ---------------------------------------------------------------------------------------------- reading
@@ -221,7 +221,7 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
         own = [row for row in rows if row["kind"] == kind]
         n = sum(row["files"] for row in own)
         for name, title in titles.items():
-            first = next((row["first"] for row in own if f" {name}:" in row["first"]), "")
+            first = next((row[f"first {name}"] for row in own if row[f"first {name}"]), "")
             value = sum(row[name] for row in own)
             if own:
                 result.append(Figure(f"{kind}: {title}", value, goal="== 0", n=n, note=first))

@@ -1,8 +1,12 @@
 """Hostile observations into every model: fits or our own refusals come out, in time, no stray warnings."""
 
+import contextlib
 import functools
 import io
-from collections.abc import Callable, Sequence
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +14,7 @@ import numpy as np
 from benchmarks.parts import Figure, Part
 from benchmarks.reliability.children import Ending, answers
 from benchmarks.reliability.hostile import Case, case
-from benchmarks.reliability.judging import Verdict, judge
+from benchmarks.reliability.judging import Verdict, judge, plain
 from benchmarks.reliability.subjects import MODELS, make, spiral
 from fim_dynsys.models.base import VectorFieldModel
 
@@ -29,12 +33,12 @@ def tasks() -> dict[str, tuple]:
 
 
 def measure(model: str, seed: int, inputs: int = INPUTS) -> dict[str, Any]:
-    """Return counts over the inputs of one seed, and the first bad one in words."""
+    """Return counts over the inputs of one seed, and the first bad one of each kind in words."""
     items = [(model, seed, number) for number in range(inputs)]
     found = answers(attempt_one, items, SECONDS, functools.partial(warm_up, model))
     counts = dict.fromkeys(COUNTS, 0)
     counts["inputs"] = inputs
-    first = ""
+    first = {f"first {name}": "" for name in BAD}
     for (_, _, number), outcome in zip(items, found, strict=True):
         if isinstance(outcome, Ending):
             kind = "hung" if outcome.reason.startswith("over") else "died"
@@ -42,9 +46,9 @@ def measure(model: str, seed: int, inputs: int = INPUTS) -> dict[str, Any]:
         for name in outcome:
             counts[name] += 1
         for name in BAD:
-            if name in outcome and not first:
-                first = f"{seed}.{number} {name}: {outcome[name]}"
-    return {"model": model, **counts, "first": first}
+            if name in outcome and not first[f"first {name}"]:
+                first[f"first {name}"] = f"{seed}.{number} {outcome[name]}"
+    return {"model": model, **counts, **first}
 
 
 def warm_up(model: str) -> None:
@@ -59,9 +63,35 @@ def attempt_one(item: tuple[str, int, int]) -> dict[str, str]:
     model, seed, number = item
     instance = make(model)
     made = case(seed, number)
-    outcome = use(instance, made)
+    with printed() as said:
+        outcome = use(instance, made)
+    if said:
+        outcome.setdefault("leaked", plain(f"printed: {said[0]}"))
     about = "; ".join(made.done)
     return {name: f"{text} [{about}]" if text else "" for name, text in outcome.items()}
+
+
+@contextlib.contextmanager
+def printed() -> Iterator[list[str]]:
+    """Give a list that holds, in the end, what was written to standard output and error, by LAPACK too."""
+    said: list[str] = []
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield said
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.dup2(kept[0], 1)
+            os.dup2(kept[1], 2)
+            os.close(kept[0])
+            os.close(kept[1])
+            file.seek(0)
+            said += filter(None, [file.read().decode(errors="replace").strip()])
 
 
 def use(model: VectorFieldModel, made: Case) -> dict[str, str]:
@@ -128,7 +158,8 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
     total = {name: sum(row[name] for row in rows) for name in COUNTS}
 
     def example(name: str) -> str:
-        return next((row["first"] for row in rows if row[name] and f" {name}:" in row["first"]), "")
+        text = f"first {name}"
+        return next((f"{row['model']} {row[text]}" for row in rows if row[text]), "")
 
     n = total["inputs"]
     share = f"{total['fitted']} fitted, {total['refused']} refused"

@@ -122,6 +122,16 @@ def test_fuzz_sees(defect):
     assert "fitted" in fuzz.use(Still(), made)
 
 
+def test_what_is_printed_is_seen(capfd):
+    with fuzz.printed() as said:
+        os.write(2, b"** On entry to DLASCL")
+    assert said == ["** On entry to DLASCL"]
+    assert capfd.readouterr().err == ""
+    with fuzz.printed() as said:
+        pass
+    assert said == []
+
+
 # ----------------------------------------------------------------------------------------------- kills
 
 
@@ -202,9 +212,10 @@ def test_edits_see_foreign_errors_and_what_is_let_in(monkeypatch):
         "refused": 0,
         **dict.fromkeys(edits.BAD, 0),
     }
-    row |= {"let in": 1, "first": "0.0 let in: read"}
+    row |= {f"first {name}": "" for name in edits.BAD}
+    row |= {"let in": 1, "first let in": "0.0 read"}
     figure = next(f for f in edits.figures([row]) if "outside" in f.quantity)
-    assert (figure.value, figure.reached) == (1, "no")
+    assert (figure.value, figure.reached, figure.note) == (1, "no", "0.0 read")
 
 
 def test_digests_fit_again_after_an_edit(tmp_path):
