@@ -40,7 +40,7 @@ def follows(observations: Observations, candidate: Candidate) -> bool:
 
 
 def resolves_motion(observations: Observations) -> bool:
-    """Whether smoothed paths are most of the samples' variance, and many samples show each of their turns.
+    """Whether the smoothed paths are most of the samples' variance, and samples are many in each turn.
 
     That tells a long record of motion from noise, of which a smoother leaves little, or all.
     """

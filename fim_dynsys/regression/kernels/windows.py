@@ -9,7 +9,7 @@ _ROWS = 16  # evaluation times taken together: the compiler makes vectors of loo
 
 @compiled
 def _first_not_below(t: np.ndarray, value: float) -> int:
-    """First of increasing times that is not below a value; numba's own takes seconds to compile."""
+    """Place of the first of increasing times that is not below a value; numba's own is slow to compile."""
     low, high = 0, len(t)
     while low < high:
         middle = (low + high) // 2
