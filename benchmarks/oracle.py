@@ -10,7 +10,7 @@ from benchmarks.harness.run import Integrator, score
 from benchmarks.harness.trials import TASKS, Problem, Trial
 from benchmarks.report import THRESHOLDS
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 class Chooser(Protocol):

@@ -20,7 +20,7 @@ from typing import Any
 import fim_dynsys
 from fim_dynsys.errors import PluginError
 from fim_dynsys.registry import available, load, load_fitted
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.writing import replace_file
 
 _DEPENDENCIES = (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 _KINDS = ("multiplicative", "additive")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class PCAReduction:
 
     Examples
     --------
-    >>> from fim_dynsys.trajectories import Trajectories
+    >>> from fim_dynsys.trajectories.container import Trajectories
     >>> t = np.linspace(0, 6, 100)
     >>> data = Trajectories.from_arrays(np.column_stack([np.sin(t), np.cos(t), np.sin(t) + np.cos(t)]), t)
     >>> pca = PCAReduction.fit(data, n_components=2)

@@ -14,14 +14,14 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-from fim_dynsys import files
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo, Scales
 from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories import files
+from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.writing import replace_file
 
 FORMAT = "fim-dynsys-fitted"

@@ -10,7 +10,7 @@ import fim_dynsys
 from fim_dynsys import systems
 from fim_dynsys.corruption import add_noise
 from fim_dynsys.simulation.solution import simulate
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 GOLDEN = Path(__file__).parent / "data" / "golden.json"
 COMMAND = 'python -m tests.golden --reason "why the numbers change"'

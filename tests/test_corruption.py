@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fim_dynsys.corruption import add_noise, drop, truncate
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 T = np.linspace(0, 10, 401)
 DATA = Trajectories.from_arrays(

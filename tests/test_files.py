@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 rng = np.random.default_rng(0)
 
@@ -400,7 +400,7 @@ def test_netcdf_that_leads_to_other_files_is_refused(tmp_path, how, message):
 
 FULL = """
 import resource, sys
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 data = Trajectories.from_arrays([[float(i)] for i in range(20_000)], 1.0)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
 try:

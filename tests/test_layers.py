@@ -19,7 +19,7 @@ PACKAGE = ROOT / "fim_dynsys"
 
 # From the bottom up; a file may import from its own layer and those before it, without cycles.
 LAYERS = (
-    ("errors", "writing", "regions", "files", "observations", "layout", "presentation"),
+    ("errors", "writing", "regions"),
     ("trajectories",),
     ("corruption", "reduction", "fields"),
     ("simulation", "metrics"),
@@ -125,7 +125,6 @@ ANALYSIS_MAY = {
     "analyze",
     "errors",
     "fields",
-    "observations",
     "regions",
     "simulation",
     "trajectories",

@@ -5,7 +5,7 @@ import pytest
 
 from fim_dynsys.errors import DataWarning
 from fim_dynsys.reduction import PCAReduction
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 T = np.linspace(0, 20, 300)
 LATENT = np.column_stack([np.sin(T), np.cos(0.7 * T)])

@@ -11,7 +11,7 @@ import xarray as xr
 
 from fim_dynsys.errors import DataWarning
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories, concatenate
+from fim_dynsys.trajectories.container import Trajectories, concatenate
 
 T = np.linspace(0, 1, 6)
 X = np.random.default_rng(0).normal(size=(6, 2))

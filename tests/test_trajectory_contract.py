@@ -15,7 +15,7 @@ from fim_dynsys.registry import ModelEntry, ModelSpec
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.testing import check_trajectory_model, requirements
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 class LinearLatent(TrajectoryModel, BaseEstimator):

@@ -32,7 +32,7 @@ from fim_dynsys.metrics import field_error, r2_score
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.systems import development
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 from training.calibration.bands import band_scores, draw_points, typical_rate
 from training.systems.fields import MAX_DEGREE
 from training.systems.generation import BOUND, N_SAMPLES, N_TRAJECTORIES, SAMPLING_STEP, Systems, cached

@@ -9,7 +9,7 @@ from benchmarks.harness.run import Integrator, attempt
 from benchmarks.harness.trials import Problem, Trial, observe, sample_index
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.solution import simulate
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 MEMBERS = 50
 POINTS = 40  # of each trajectory at which bands are compared

@@ -8,7 +8,7 @@ import numpy as np
 from benchmarks.harness.rows import ModelRow, View
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 MARGIN = 0.5  # of the box's widths, on each side, where the field is left as it is
 KINDS = ("clamped", "linear", "returning")

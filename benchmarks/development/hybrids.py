@@ -16,7 +16,7 @@ from fim_dynsys.search.pool import SOLVE, Opinion
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import compiled_maps, fit_samples, improve
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 Slopes = list[tuple[np.ndarray, np.ndarray]]
 """States (n, d) and their slopes, of each trajectory."""

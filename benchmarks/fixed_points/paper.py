@@ -18,7 +18,7 @@ from fim_dynsys import corruption
 from fim_dynsys.analyze import FixedPoints, fixed_points
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 SYSTEMS = {"28": "pendulum", "42": "CDIMA reaction", "26": "Lotka-Volterra competition"}
 SIGMA, POINTS, SEED, IC = 0.03, 256, 0, 1

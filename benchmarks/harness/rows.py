@@ -12,7 +12,7 @@ import fim_dynsys
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.models.base import TrajectoryModel, VectorFieldModel
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 Inferred = VectorField | TrajectoryModel
 """What a row infers: a field, which is integrated, or a fitted model, which forecasts."""

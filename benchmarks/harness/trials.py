@@ -7,7 +7,7 @@ from dataclasses import astuple, dataclass
 import numpy as np
 
 from fim_dynsys import corruption
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 SETTINGS = ((0.0, 0.0), (0.03, 0.0), (0.05, 0.0), (0.0, 0.5), (0.03, 0.5), (0.05, 0.5))
 PROTOCOLS = ("paper", "full")

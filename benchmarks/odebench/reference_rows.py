@@ -10,7 +10,7 @@ from benchmarks.harness.trials import Problem, Trial, clean_context
 from benchmarks.odebench.equations import TrueSystem, true_system
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 def field_of(system: TrueSystem, parameters: np.ndarray, dim: int) -> VectorField:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.integrate import odeint
 
 from fim_dynsys.fields.callable import CallableField
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 FIXED_SEED = 121  # noise of the shared data sets
 FIRST_FRESH_SEED = 1000

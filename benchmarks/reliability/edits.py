@@ -17,7 +17,7 @@ from benchmarks.reliability import editing
 from benchmarks.reliability.children import Ending, answers
 from benchmarks.reliability.judging import Verdict, judge
 from benchmarks.reliability.subjects import make, spiral
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 FILES = 20  # a task
 SECONDS = 60.0

@@ -15,7 +15,7 @@ from benchmarks.reliability.judging import plain
 from benchmarks.reliability.subjects import MODELS, make
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.trajectories import Trajectories, concatenate
+from fim_dynsys.trajectories.container import Trajectories, concatenate
 
 CONTEXTS = 50
 SIGMA = 0.03

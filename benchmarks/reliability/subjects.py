@@ -10,7 +10,7 @@ import numpy as np
 
 import fim_dynsys
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 MODELS = ("fim-ode", "sindy", "sindy-strong", "symbolic", "auto", "fim-ode-published")
 

@@ -11,7 +11,7 @@ import numpy as np
 
 import fim_dynsys
 from benchmarks.reliability.subjects import make, spiral
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 ROWS = (2500, 3000)  # of the tables
 

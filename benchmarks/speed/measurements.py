@@ -18,7 +18,7 @@ from benchmarks.speed.timing import Measurement, interleaved
 from fim_dynsys.corruption import add_noise
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.simulation.solution import simulate
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 SEED = 0
 OBSERVATIONS = 200

@@ -21,7 +21,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
 from fim_dynsys.regression.expression_fits import ExpressionFit, ExpressionProblem, fit_expressions
 from fim_dynsys.regression.observed import Observations, observe
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol

@@ -11,7 +11,7 @@ from fim_dynsys.comparison.priors import Prior
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.symbolic import SymbolicField
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo, Frame, Given, Scales
 from fim_dynsys.fields.support import frozen
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 class AffineField(VectorField):
@@ -81,7 +81,7 @@ class AffineField(VectorField):
             return None
         units, given = self._units, self._frame.given._asdict()
         outer = [AffineField(f, units.factor, units.shift, units.time, **given) for f in inner]
-        return EnsembleField(outer, inner.weights)
+        return EnsembleField(outer)  # as draws are, of equal weight
 
     @classmethod
     def stack(cls, fields: Sequence[Self]) -> StackedRates:

@@ -4,7 +4,7 @@ import abc
 from collections.abc import Callable, Sequence
 from copy import copy
 from itertools import product
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,10 +12,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.fields.frame import FitInfo, Frame, Given, Scales
 from fim_dynsys.fields.support import Smoothed, support_of_posterior
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories
-
-if TYPE_CHECKING:
-    from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.trajectories.container import Trajectories
 
 _EPS = np.finfo(float).eps
 
@@ -211,8 +208,8 @@ class VectorField(abc.ABC):
         self._rows(x)
         return None
 
-    def draws(self, n: int, seed: int = 0) -> "EnsembleField | None":
-        """Whole fields (EnsembleField of n) drawn from the posterior; None where a field has none."""
+    def draws(self, n: int, seed: int = 0) -> "Sequence[VectorField] | None":
+        """n whole fields drawn from the posterior, of equal weight; None where a field has none."""
         return None
 
     def terms(self) -> list[list[str]] | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fim_dynsys.fields.support import Nearness, Smoothed, frozen, smoothed, spread
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 _REGION_POINTS = 64  # at which the speed of a field without data is measured
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 _SMALLEST_WHITENED_VARIANCE = 1e-2
 _SMOOTHING_WINDOWS = (5, 9, 17, 33)

@@ -16,7 +16,7 @@ from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 _WIDTHS = (1.0, 3.0, 8.0)  # of local cubics, in mean gaps
 _WINDOWS = 64  # in which the field is started anew, at most

@@ -24,7 +24,7 @@ from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
 from fim_dynsys.search.portfolio import Portfolio, normalised
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
 _REPORTED = 5

@@ -36,7 +36,7 @@ from fim_dynsys.models.inputs import (
 from fim_dynsys.models.members import bootstrap_context, check_members
 from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
 from fim_dynsys.simulation.solution import simulate
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 class ModelKind(enum.Enum):

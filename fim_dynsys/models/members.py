@@ -4,7 +4,7 @@ import numbers
 
 import numpy as np
 
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 def check_members(who: str, n: object) -> None:

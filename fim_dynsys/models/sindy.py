@@ -18,7 +18,7 @@ from fim_dynsys.search.candidates import judge, propose, refit
 from fim_dynsys.search.horizon import follows, gather_windowed, refine_over_windows, resolves_motion
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import improve, refine
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 _WHOLE, _WINDOWS = "the whole record", "times in which the state travels one standard deviation"
 

@@ -19,7 +19,7 @@ from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score,
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 EFFORTS = {"full": FULL, "quick": QUICK}
 _STRUCTURES = 4

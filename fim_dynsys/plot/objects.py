@@ -16,7 +16,7 @@ from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing, pair
 from fim_dynsys.plot.space import Space, States
 from fim_dynsys.plot.style import Look
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 NOT_BACKED = " (not backed)"
 _RUG = 0.03  # height of ticks, as a share of the axes

@@ -25,7 +25,7 @@ from fim_dynsys.plot.results import draw
 from fim_dynsys.plot.space import States, chosen_states
 from fim_dynsys.plot.style import Look
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 _ARROWS = 17
 _CURVE = 401

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from fim_dynsys.analyze.results import Result
 from fim_dynsys.plot.canvas import Drawing
 from fim_dynsys.plot.objects import paths
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 def draw(result: Result | Trajectories, ax: Axes | None = None, **kwargs: Any) -> Drawing:

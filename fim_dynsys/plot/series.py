@@ -13,7 +13,7 @@ from fim_dynsys.plot.objects import with_neighbours
 from fim_dynsys.plot.space import States, chosen_states
 from fim_dynsys.plot.style import Look
 from fim_dynsys.simulation.problem import FAILURES, Status
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 _BANDS = ((0.05, 0.95, 0.18), (0.25, 0.75, 0.3))
 _ENOUGH = 0.9  # share of members that must have a value for a band to be drawn

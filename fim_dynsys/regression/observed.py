@@ -11,7 +11,7 @@ import numpy as np
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, noise_law
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother, smallest_gap
 from fim_dynsys.regression.thinning import MANY, stretches, thin
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 SPLINE = TIME_AWARE[-1]
 """Smoother whose states trajectory fits start from."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.regression.shooting import DAMPING, PACE_LIMIT, Data, Linearisation, Shooting, tangent_maps
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 _DECREASE = 1e-5  # relative decrease of the merit below which a stage has converged
 

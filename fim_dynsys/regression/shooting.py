@@ -10,7 +10,7 @@ import numpy as np
 
 from fim_dynsys.regression.kernels.shooting import eliminate_starts, gauss_newton_step, linearised
 from fim_dynsys.regression.rollout import runge_kutta
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 PACE_LIMIT = 0.15  # default step in units of the time in which the state travels one standard deviation
 DAMPING = (1e-4, 1e8)  # first Levenberg-Marquardt factor, and the one at which a stage gives up

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 MANY = 20_000
 """Samples in all up to which nothing is changed, and to which more are thinned."""

@@ -13,7 +13,7 @@ from fim_dynsys.regression.observed import SPLINE, Observations
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
 from fim_dynsys.regression.sparse import backward_path, normal_equations, solve_supports, stlsq
 from fim_dynsys.search.problem import Search
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 STLSQ_SETTINGS = ((0.01, False), (0.03, False), (0.1, False), (0.1, True), (0.5, True))
 """Threshold, and whether it refers to columns and targets of unit root mean square."""

@@ -17,7 +17,7 @@ from fim_dynsys.simulation.events import EventDetector, Events
 from fim_dynsys.simulation.pairs import PAIRS
 from fim_dynsys.simulation.problem import FAILURES, InitialValueProblem, Progress, RequestedTimes, Status
 from fim_dynsys.simulation.stiff import STIFF, integrate_one_by_one
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 class FittedModel(Protocol):

@@ -27,7 +27,7 @@ from fim_dynsys.testing.inputs import (
     largest_dim,
 )
 from fim_dynsys.testing.requirements import SAME, close, example_data, refused, require, trains
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 def check_model(factory: Factory, smooth: bool = True, cheap: bool | None = None) -> None:

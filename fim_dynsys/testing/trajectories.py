@@ -12,7 +12,7 @@ from fim_dynsys.models.base import ModelKind, TrajectoryModel
 from fim_dynsys.registry import load_fitted
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.testing.requirements import SAME, bad_data, close, example_data, refused, require, trains
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 Factory = Callable[[], TrajectoryModel]
 

@@ -18,7 +18,7 @@ from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.models.base import ModelKind, VectorFieldModel
 from fim_dynsys.plot.space import Space
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 EFFORT = Effort(seeds=64, iterations=7, points=1234, budget=5000, exhausted=False)
 

@@ -9,7 +9,7 @@ from fim_dynsys.analyze.matching import assigned
 from fim_dynsys.analyze.members import ensemble
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 def double_well(shift, tilt=0.0):

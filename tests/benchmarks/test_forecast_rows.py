@@ -15,7 +15,7 @@ from benchmarks.harness.rows import ConstantRow, ModelRow, View
 from benchmarks.harness.run import Integrator, attempt, evaluate, trial_columns
 from benchmarks.harness.trials import Problem, Trial, data_digest, list_trials, observe, target
 from fim_dynsys.models.base import ModelKind, TrajectoryModel
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 T = np.linspace(0.0, 6.0, 61)
 TASKS = ("reconstruction", "forecast")

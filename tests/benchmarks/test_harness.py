@@ -20,7 +20,7 @@ from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.search.problem import Search
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 T = np.linspace(0.0, 4.0, 81)
 RATES = {"slow": 0.3, "fast": 1.5, "mild": 0.7}

@@ -9,7 +9,7 @@ from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 def damped(x, p):

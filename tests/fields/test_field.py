@@ -20,7 +20,7 @@ from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regions import Region
 from fim_dynsys.testing import check_field
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 def cubic(x):

@@ -13,7 +13,7 @@ from fim_dynsys.fields.frame import Frame, Given
 from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 POINTS = np.array([[0.3, -0.2], [1.5, 0.7]])
 

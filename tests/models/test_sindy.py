@@ -17,7 +17,7 @@ from fim_dynsys.regression.rollout import rollout, substeps
 from fim_dynsys.search import problem
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.testing import check_field, check_model
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 def van_der_pol(_, x):

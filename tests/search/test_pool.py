@@ -18,7 +18,7 @@ from fim_dynsys.search.features import (
 from fim_dynsys.search.pool import SHORTLIST, SOLVE, STRUCTURE, Opinion, gather, shortlist
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 DICTIONARY = Dictionary.polynomial(2, 3)
 NAMES = DICTIONARY.names()

@@ -13,7 +13,7 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.simulation.pairs import PAIRS, DenseOutput
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate, simulate
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 METHODS = ["dop853", "rk45", "radau", "lsoda"]
 EXPLICIT = METHODS[:2]

@@ -12,7 +12,6 @@ from fim_dynsys.models.fim_ode.choice import N_CHOICE_FEATURES
 from fim_dynsys.models.fim_ode.own import DEFAULT_WEIGHTS
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, SELECTOR, read_header, read_weights, shipped
 from fim_dynsys.regression.observed import observe
-from fim_dynsys.search.features import N_FEATURES
 from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES
 from fim_dynsys.search.selector import CLIP
 from training.choice import shards
@@ -62,7 +61,7 @@ def test_the_truth_is_labelled_right_and_no_motion_wrong():
 def random_data(n=300, seed=0):
     """Contexts of 3 to 6 candidates whose first feature says which one is right."""
     generator = torch.Generator().manual_seed(seed)
-    features = torch.randn(n, 6, N_FEATURES, generator=generator)
+    features = torch.randn(n, 6, N_CHOICE_FEATURES, generator=generator)
     mask = torch.arange(6) < torch.randint(3, 7, (n, 1), generator=generator)
     labels = torch.zeros(n, 6, 4)
     best = features[..., 0].masked_fill(~mask, -9.0).argmax(-1)
@@ -75,7 +74,7 @@ def test_training_finds_the_feature_that_tells():
     data = random_data()
     ranker = train(data, seed=0, steps=150, width=16)
     with torch.no_grad():
-        untrained = report(data, Ranker(N_FEATURES, 8)(data.features, data.mask))["selector"][
+        untrained = report(data, Ranker(N_CHOICE_FEATURES, 8)(data.features, data.mask))["selector"][
             "reconstruction"
         ]
         result = report(data, ranker(data.features, data.mask))
@@ -86,8 +85,8 @@ def test_training_finds_the_feature_that_tells():
 
 def test_exported_networks_rank_as_in_training(tmp_path):
     torch.manual_seed(0)
-    members = [Ranker(N_FEATURES, 8).eval() for _ in range(2)]
-    centre, spread = torch.randn(N_FEATURES), torch.rand(N_FEATURES) + 0.5
+    members = [Ranker(N_CHOICE_FEATURES, 8).eval() for _ in range(2)]
+    centre, spread = torch.randn(N_CHOICE_FEATURES), torch.rand(N_CHOICE_FEATURES) + 0.5
     operator = shipped(DEFAULT_WEIGHTS)
     path = tmp_path / "weights.safetensors"
     export(path, operator, selector_tensors(members, centre, spread), {"contexts": 7})
@@ -128,7 +127,7 @@ def test_the_development_split_is_judged_by_setting(tmp_path, monkeypatch):
 
     def candidates(context, observed, rng):
         seen.append((context, observed))
-        return np.zeros((3, N_FEATURES)), np.tile([1.0, 0.5, 0.1, 0.2], (3, 1))
+        return np.zeros((3, N_CHOICE_FEATURES)), np.tile([1.0, 0.5, 0.1, 0.2], (3, 1))
 
     make_development(tmp_path / "development.npz", candidates)
     data = read_contexts([tmp_path / "development.npz"])

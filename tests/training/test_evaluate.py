@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 from training.calibration.bands import band_scores
 from training.evaluate import (
     SETTINGS,

@@ -9,7 +9,7 @@ from tqdm.auto import tqdm
 
 from fim_dynsys.models.fim_ode.calibration import describe
 from fim_dynsys.models.fim_ode.own import FIMODE
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 from training.calibration.bands import draw_points, typical_rate
 from training.choice.contexts import FUNCTIONS, draw, one_of
 from training.choice.shards import save_arrays

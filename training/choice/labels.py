@@ -16,7 +16,7 @@ from fim_dynsys.models.fim_ode.choice import consider
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 from training.choice.contexts import KnownContext
 from training.evaluate import THRESHOLD
 from training.systems.fields import MAX_DEGREE

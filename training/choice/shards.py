@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 
 from fim_dynsys.search.portfolio import without_functions
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 from training.choice.contexts import FUNCTIONS, KnownContext, draw, one_of, smallest_dim
 from training.choice.labels import MakeCandidates
 from training.evaluate import SETTINGS, development_systems, observed

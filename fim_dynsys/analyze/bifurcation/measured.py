@@ -31,7 +31,7 @@ from fim_dynsys.analyze.results import (
 )
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily, PooledFamily
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 if TYPE_CHECKING:
     from tqdm import tqdm

@@ -7,7 +7,7 @@ import numpy as np
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.support import smoothed
 from fim_dynsys.simulation.solution import integrate
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 FITS = 2.0
 """Residual over noise up to which a field fits its data."""

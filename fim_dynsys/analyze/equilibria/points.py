@@ -326,7 +326,10 @@ def fixed_points(
             raise ValueError(f"fixed_points: expected {name} >= 1, got {value}.")
     if slow < 0:
         raise ValueError(f"fixed_points: expected slow >= 0, a share of the field's speed, got {slow}.")
-    drawn = draws if isinstance(draws, EnsembleField) else field.draws(draws, seed) if draws > 0 else None
+    drawn = draws if isinstance(draws, EnsembleField) else None
+    if not isinstance(draws, EnsembleField) and draws > 0:
+        fields = field.draws(draws, seed)
+        drawn = None if fields is None else EnsembleField(fields)
     if drawn is not None and drawn.dim != field.dim:
         raise ValueError(f"fixed_points: expected draws of dimension {field.dim}, got {drawn.dim}.")
     search = _Search(field, region, budget)

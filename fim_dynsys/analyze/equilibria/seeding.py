@@ -6,7 +6,7 @@ import numpy as np
 
 from fim_dynsys.analyze.equilibria.newton import Meter
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 # Cells along a side of the grid on which signs are looked at, and how often those that qualify are halved.
 # From four dimensions on a grid is too coarse to tell, or too large: these take 257, 1,089 and 2,197 points.

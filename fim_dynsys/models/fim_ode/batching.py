@@ -10,7 +10,7 @@ from torch import Tensor
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 _T = TypeVar("_T")
 

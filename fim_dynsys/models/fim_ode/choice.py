@@ -12,7 +12,7 @@ from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, s
 from fim_dynsys.search.pool import Opinion, gather, shortlist
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 MIN_OBSERVATIONS = 12
 """Complete samples below which the operator's own field stands."""

@@ -10,7 +10,7 @@ from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.fim_ode.batching import PretrainedModel, padded_batch, power_units
 from fim_dynsys.models.fim_ode.field import make_fields
 from fim_dynsys.models.fim_ode.operators import DecodedOperator, decoded_operator
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 
 class PublishedFIMODE(PretrainedModel):

@@ -16,7 +16,7 @@ from fim_dynsys.regression.refinement import TrajectoryFit, parameter_covariance
 from fim_dynsys.search.candidates import Candidate, score
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import fit_samples
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 _FIRST: dict[int, Kind] = {Kind.COS: Kind.SIN, Kind.RECIPROCAL: Kind.HILL, Kind.INHIBITION: Kind.SATURATION}
 

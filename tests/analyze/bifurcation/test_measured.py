@@ -9,7 +9,7 @@ from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.simulation.solution import simulate
-from fim_dynsys.trajectories import Trajectories, concatenate
+from fim_dynsys.trajectories.container import Trajectories, concatenate
 
 FOLD = 2 / 3 / np.sqrt(3)
 

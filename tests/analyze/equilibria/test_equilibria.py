@@ -13,7 +13,7 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 KNOWN = [system.name for system in systems.oracle() if "equilibria" in system.truths]
 

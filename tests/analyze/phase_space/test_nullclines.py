@@ -9,7 +9,7 @@ from fim_dynsys.analyze import nullclines
 from fim_dynsys.analyze.phase_space.nullcline import NullclineStatus
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 SQUARE = Region([-2, -2], [2, 2])
 

@@ -12,7 +12,7 @@ from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.fim_ode.calibration import N_CONTEXT, N_TOKEN, Calibration, Evidence, describe
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, read_header, shipped, write_part
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 CUBICS = Dictionary.polynomial(2, 3)
 M = len(CUBICS)

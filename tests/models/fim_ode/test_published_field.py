@@ -19,7 +19,7 @@ from fim_dynsys.models.fim_ode.field import DecodedField, Decoder, make_fields
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.testing import check_field, check_model
-from fim_dynsys.trajectories import Trajectories
+from fim_dynsys.trajectories.container import Trajectories
 
 MAPS = ("softmax-gnot", "softmax")
 

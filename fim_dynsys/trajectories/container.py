@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fim_dynsys import files, observations
-from fim_dynsys.layout import DIMS, as_dataset, check_layout, read_only
-from fim_dynsys.presentation import Presentation
 from fim_dynsys.regions import Region
+from fim_dynsys.trajectories import files, observations
+from fim_dynsys.trajectories.layout import DIMS, as_dataset, check_layout, read_only
+from fim_dynsys.trajectories.presentation import Presentation
 
 
 @dataclass(frozen=True, eq=False, repr=False)

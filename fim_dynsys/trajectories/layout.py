@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from fim_dynsys import observations
+from fim_dynsys.trajectories import observations
 
 DIMS = {"x": ("trajectory", "sample", "state"), "t": ("trajectory", "sample"), "n_obs": ("trajectory",)}
 """The variables and what they run along; all but these are extras."""
