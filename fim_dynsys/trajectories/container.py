@@ -1,4 +1,7 @@
-"""Trajectories: what was observed, as one validated, frozen xarray Dataset."""
+"""Trajectories: what was observed, as one validated, frozen xarray Dataset.
+
+A little above five hundred lines: it is one class, and half of it says what its methods take and raise.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

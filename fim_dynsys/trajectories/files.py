@@ -1,4 +1,7 @@
-"""Tables, xarray objects and files: into plain arrays and out again."""
+"""Tables, xarray objects and files: into plain arrays and out again.
+
+A little above five hundred lines: reading and writing of each format stand together, so that they stay inverse.
+"""
 
 import io
 import json

@@ -1,4 +1,7 @@
-"""bifurcations_from_data: the bifurcation diagram behind trajectories at several parameter values."""
+"""bifurcations_from_data: the bifurcation diagram behind trajectories at several parameter values.
+
+A little above five hundred lines: the result, its table and the steps from data to it are read together.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace

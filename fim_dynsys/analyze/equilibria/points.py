@@ -1,4 +1,7 @@
-"""Fixed points of a vector field in a region: zeros, slow points, kinds, and a check that none was missed."""
+"""Fixed points of a vector field in a region: zeros, slow points, kinds, and a check that none was missed.
+
+A little above five hundred lines: the result with its errors and the search that makes it are read together.
+"""
 
 from dataclasses import dataclass
 from enum import StrEnum
