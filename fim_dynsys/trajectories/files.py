@@ -1,6 +1,6 @@
 """Tables, xarray objects and files: into plain arrays and out again.
 
-A little above five hundred lines: reading and writing of each format stand together, so that they stay inverse.
+A little above five hundred lines: reading and writing of a format stand together and stay inverse.
 """
 
 import io
