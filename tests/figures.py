@@ -283,6 +283,7 @@ PLAIN = {
         "Python 3.11",
         "a bare `torch` from PyPI brings gigabytes of GPU libraries",
         "R2 > 0.9",
+        "on a slower day of the machine",
         "(0, 0) | (0.05, 0) | (0.05, 0.5)",
     ],
     "docs/analyze.md": [
