@@ -341,9 +341,8 @@ class AmortisedNetwork(nn.Module):
         sd: Tensor,
         weight: Tensor,
     ) -> Tensor:
-        # Floors are part of the trained weights: 1e-14 under a logarithm of squares is a ten-millionth of a
-        # standard deviation, where smoothing errors of clean data end; 1e-2 beside a squared state (units of
-        # its root mean square) keeps samples near zero from deciding; 1e-6 is a state that hardly moves.
+        # Floors belong to the trained weights: 1e-14 of squares is where smoothing errors of clean data end;
+        # 1e-2 (of mean squares) keeps samples near zero from deciding; 1e-6 is a state that hardly moves.
         residual = (raw[:, None] - states[:, :-1]) ** 2
         spread = sd.clamp(min=1e-6)
         plain = 0.5 * torch.log(_masked_mean(residual, weight) / spread[:, None] ** 2 + 1e-14)
@@ -454,7 +453,6 @@ def _local_features(mask: Tensor, raw: Tensor, states: Tensor, slopes: Tensor, w
     speed = _masked_mean(slopes[:, 2] ** 2, weight).sqrt()[:, None, None] + 1e-6
     apart = (states[:, :-2] - states[:, 1:-1]).abs() / noise
     slopes_apart = (slopes[:, :-2] - slopes[:, 1:-1]).abs() / speed
-    # bandwidths that differ by less than a hundredth of the noise say the same
     by_level = torch.log(torch.cat([apart, slopes_apart], 1) + 1e-2).permute(0, 2, 3, 1)
     b, k, n = mask.shape
     place = torch.arange(n, device=mask.device).expand(b, k, n)
