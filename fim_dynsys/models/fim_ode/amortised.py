@@ -38,7 +38,6 @@ from fim_dynsys.models.fim_ode.monomials import MonomialTable
 from fim_dynsys.models.fim_ode.ranges import check_numbers, check_sizes
 from fim_dynsys.models.fim_ode.ridge import residual_variance, ridge_solve
 
-ENCODE_DTYPE = torch.float64
 LARGEST_DIM = 6
 """Largest dimension that is taken: the parameters know none, but monomials of degree 3 become many."""
 _RANGES = {

@@ -23,6 +23,8 @@ from numba.core import config
 from numba.core.caching import FunctionCache
 from numba.core.serialize import dumps
 
+from fim_dynsys.writing import replace_file
+
 Function = TypeVar("Function", bound=Callable)
 _DIGEST = hashlib.sha256().digest_size
 
@@ -84,7 +86,8 @@ class _OnDisk(FunctionCache):
         path = self._path(sig, data.codegen)
         code = dumps(self._impl.reduce(data))
         try:
-            _replace(path, hashlib.sha256(code).digest() + code)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(path, hashlib.sha256(code).digest() + code)
             for other in path.parent.glob(f"{path.name.rpartition('-')[0]}-*.nbc"):
                 if other != path:
                     other.unlink(missing_ok=True)
@@ -104,19 +107,6 @@ def _hash(data: bytes) -> str:
 @cache
 def _kernel_sources() -> bytes:
     return b"".join(path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py")))
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Write a file that is there in whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    number, aside = tempfile.mkstemp(dir=path.parent)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(data)
-        os.replace(aside, path)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
 
 
 @cache
