@@ -107,14 +107,14 @@ def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
             line = {"task": task, "model": model, "version": version, "targets": targets}
             line["fixed"] = fixed[column].iloc[0] if len(fixed) else float("nan")
             values = np.sort(fresh[column].to_numpy())
-            line |= {name: _quantile(values, q) for name, q in QUANTILES.items()}
+            line |= {name: quantile(values, q) for name, q in QUANTILES.items()}
             line |= {"draws": len(values), "failures": int(np.isinf(part[column]).sum())}
             line |= {"infer_seconds_median": part["infer_seconds"].median(), "commit": commit}
             lines.append(line)
     return pd.DataFrame(lines)
 
 
-def _quantile(values: np.ndarray, q: float) -> float:
+def quantile(values: np.ndarray, q: float) -> float:
     """Quantile of sorted values: midway between the two in the middle where their number is even."""
     if not len(values):
         return float("nan")
