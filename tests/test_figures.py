@@ -1,5 +1,6 @@
 """What README and docs say in numbers is what the committed tables hold, of the models as they are."""
 
+import ast
 import re
 from functools import cache
 
@@ -42,7 +43,34 @@ RESULTS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("benchm
 def version(name):
     """The version that a row's model has today."""
     base = "auto" if name.startswith("oracle") else re.split("[:,]", name)[0]
-    return fim_dynsys.load(base).version
+    plugin = ROOT / "plugins" / base
+    return plugin_version(plugin, base) if plugin.is_dir() else fim_dynsys.load(base).version
+
+
+def plugin_version(folder, name):
+    """The version that the model of a plugin states in its class, read without installing it."""
+    classes = [
+        node
+        for path in folder.glob("src/*/*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef)
+    ]
+    for body in (node.body for node in classes):
+        stated = {
+            target.id: value.value
+            for names, values in map(_assigned, filter(lambda line: isinstance(line, ast.Assign), body))
+            for target, value in zip(names, values, strict=True)
+            if isinstance(target, ast.Name) and isinstance(value, ast.Constant)
+        }
+        if stated.get("name") == name:
+            return stated["version"]
+    raise LookupError(f"{folder}: no class with name = {name!r} and a version")
+
+
+def _assigned(line):
+    """Names and values of ``a = 1`` and of ``a, b = 1, 2``."""
+    (target,) = line.targets
+    return (target.elts, line.value.elts) if isinstance(target, ast.Tuple) else ([target], [line.value])
 
 
 def text(page):
