@@ -44,8 +44,8 @@ def random_published_weights(tmp_path_factory):
     """A weights file of a small published network with random weights: answers mean nothing."""
     import torch
 
+    from fim_dynsys.models.fim_ode.networks import save_weights
     from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
-    from fim_dynsys.models.fim_ode.weights import save_weights
 
     config = PublishedConfig(
         width=32, heads=4, feedforward=64, encoder_layers=1, decoder_layers=2, uncertainty_layers=1

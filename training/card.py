@@ -17,9 +17,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from fim_dynsys.models.fim_ode.amortised import LARGEST_DIM
 from fim_dynsys.models.fim_ode.card import CARD, title
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS
+from fim_dynsys.models.fim_ode.configuration import LARGEST_DIM
 from fim_dynsys.models.fim_ode.own import DEFAULT_WEIGHTS, FIMODE
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, SELECTOR, read_weights, shipped
 from training.evaluate import THRESHOLD

@@ -9,7 +9,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from fim_dynsys.models.fim_ode.weights import read_weights, save_weights
+from fim_dynsys.models.fim_ode.networks import read_tensors, save_weights
+from fim_dynsys.models.fim_ode.weights import header_of_ours
 from training.learner import LEARNERS
 from training.preset import Preset
 
@@ -152,6 +153,6 @@ def _without_head(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def exported(path: Path | str) -> tuple[dict, dict[str, Tensor]]:
     """Header and tensors of an exported network, with the uncertainty head where its file is there."""
-    header, tensors = read_weights(path)
+    header, tensors = header_of_ours(path), read_tensors(path)
     head = Path(path).parent / header["extra"].get("head", "")  # the folder itself where there is none
-    return header, tensors | (read_weights(head)[1] if head.is_file() else {})
+    return header, tensors | (read_tensors(head) if head.is_file() else {})

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, AmortisedNetwork
+from fim_dynsys.models.fim_ode.amortised import AmortisedNetwork
+from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
 from training.objective import Queries, field_loss, relative_error
 from training.systems.corruption import Context

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from fim_dynsys.models.fim_ode.amortised import AmortisedConfig
+from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
 from fim_dynsys.models.fim_ode.published import PublishedConfig
 from training.learner import LEARNERS
 from training.systems.corruption import OBSERVERS, Observation, Observer

@@ -25,8 +25,8 @@ def make(name: str) -> VectorFieldModel:
 def _random_weights() -> Path:
     import torch
 
+    from fim_dynsys.models.fim_ode.networks import save_weights
     from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
-    from fim_dynsys.models.fim_ode.weights import save_weights
 
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -87,7 +87,8 @@ def _table_digest(data: Trajectories) -> str:
 def _network(number: int) -> tuple[Any, Any]:
     import torch
 
-    from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, AmortisedNetwork
+    from fim_dynsys.models.fim_ode.amortised import AmortisedNetwork
+    from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
 
     config = AmortisedConfig(context_width=24, token_width=16, n_updates=2)
     with torch.random.fork_rng():
@@ -98,7 +99,7 @@ def _network(number: int) -> tuple[Any, Any]:
 def _write_weights(made: tuple[Any, Any], path: Path) -> None:
     import torch
 
-    from fim_dynsys.models.fim_ode.weights import save_weights
+    from fim_dynsys.models.fim_ode.networks import save_weights
 
     save_weights(path, *_ordered(made), max_dim=3, dtype=torch.float32)
 
@@ -108,7 +109,7 @@ def _ordered(made: tuple[Any, Any]) -> tuple[Any, str, Any]:
 
 
 def _read_weights(path: Path) -> tuple[Any, Any]:
-    from fim_dynsys.models.fim_ode.weights import build_network
+    from fim_dynsys.models.fim_ode.networks import build_network
 
     return build_network(path)
 

@@ -8,11 +8,11 @@ import numpy as np
 from fim_dynsys.analyze.results import scales_within
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
-from fim_dynsys.simulation.pairs import PAIRS
+from fim_dynsys.simulation.pairs import pair
 from fim_dynsys.simulation.problem import FAILURES
 from fim_dynsys.simulation.solution import integrate
 
-STAGES = PAIRS["dop853"].n_stages
+STAGES = pair("dop853").n_stages
 """Field evaluations of a step of the integrator that analyses use."""
 
 

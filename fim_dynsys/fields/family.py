@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import make_interp_spline
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.bases import Basis
@@ -156,6 +155,8 @@ class FieldFamily(abc.ABC):
         basis = Basis.of(fields)
         if interpolate == "polynomial":
             return PooledFamily(p, fields, parameter, basis, basis.regression(p))
+        from scipy.interpolate import make_interp_spline  # deferred, as most fields have no parameter
+
         curve = make_interp_spline(p, basis.coefficients, k=min(3, len(p) - 1))
         return _CurveFamily(p, fields, parameter, basis, curve)
 

@@ -5,7 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.spatial import cKDTree
 
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -44,6 +43,8 @@ class Nearness:
         variance, axes = np.linalg.eigh(standard.T @ standard / len(points))
         # A direction in which the data hardly vary is stretched at most tenfold: it may hold noise alone.
         self._whiten = axes / np.sqrt(np.maximum(variance, _SMALLEST_WHITENED_VARIANCE)) / length[:, None]
+        from scipy.spatial import cKDTree  # deferred: support is asked for after a fit, if at all
+
         self._tree = cKDTree((points - self._centre) @ self._whiten)
         steps = np.concatenate(
             [np.linalg.norm(np.diff(path @ self._whiten, axis=0), axis=1) for path in paths]

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Self
 
 import numpy as np
 
@@ -167,7 +168,7 @@ class Auto(VectorFieldModel):
         """The pretrained operator, alone and with its own search."""
         return [FIMODE(), FIMODE(refine=False)]
 
-    def restore(self, saved: SavedModel) -> VectorFieldModel:
+    def restore(self, saved: SavedModel) -> Self:
         """As of every model; the portfolio is not kept in a folder."""
         super().restore(saved)
         self.portfolio_ = None

@@ -15,8 +15,6 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from fim_dynsys.distillation import Distillation, distill
 from fim_dynsys.errors import DataWarning, DistillationWarning, FitWarning, IgnoredInputWarning, warn
@@ -34,9 +32,16 @@ from fim_dynsys.models.inputs import (
     real_array,
 )
 from fim_dynsys.models.members import bootstrap_context, check_members
+from fim_dynsys.models.parameters import Estimator
 from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
+
+
+def _not_fitted(message: str) -> ValueError:
+    from sklearn.exceptions import NotFittedError  # deferred: most of a second to import
+
+    return NotFittedError(message)
 
 
 class ModelKind(enum.Enum):
@@ -71,7 +76,7 @@ class TrajectoryModel(abc.ABC):
         """Continue from the states `x0` (d,) or (n, d) to the times `t` (m,) or (n, m)."""
 
 
-class VectorFieldModel(TrajectoryModel, BaseEstimator):
+class VectorFieldModel(TrajectoryModel, Estimator):
     """A model that infers a vector field: scikit-learn estimator with the call surface of pysindy.SINDy.
 
     A subclass writes `infer(trajectories) -> VectorField`, a pure function of its parameters and the
@@ -260,7 +265,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
 
     def __getattr__(self, name: str) -> Any:
         if name in ("field_", "context_", "feature_names"):
-            raise NotFittedError(
+            raise _not_fitted(
                 f"{self._who}: expected a fitted model for {name}, got an unfitted one; call fit(x, t) first."
             )
         if hasattr(type(self), name):  # a property raised an AttributeError: that one is the answer
@@ -272,7 +277,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
 
     def _fitted_field(self) -> VectorField:
         if not self.__sklearn_is_fitted__():
-            raise NotFittedError(
+            raise _not_fitted(
                 f"{self._who}: expected a fitted model, got an unfitted one; call fit(x, t) first."
             )
         return self.field_

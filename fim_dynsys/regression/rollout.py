@@ -57,7 +57,7 @@ def rollout(
     """
     return integrate(
         dictionary.packed,
-        np.ascontiguousarray(coefficients, dtype=np.float64),
+        np.array(coefficients, dtype=np.float64, order="C"),  # writable: a second type is compiled anew
         np.ascontiguousarray(x0, dtype=np.float64),
         np.ascontiguousarray(t, dtype=np.float64),
         substeps(t, limit),

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import CubicSpline
 
 from fim_dynsys.regression.kernels.windows import neighbour_distances, window_fits
 from fim_dynsys.regression.splines import checked, constant_velocity, gcv_spline
@@ -124,6 +123,8 @@ def tricube_cubic(
     )
     if len(states) == len(t):
         return states, slopes
+    from scipy.interpolate import CubicSpline  # deferred: only long records need it
+
     both = CubicSpline(t[knots], np.stack([states, slopes], axis=1))(t)
     return both[:, 0], both[:, 1]
 

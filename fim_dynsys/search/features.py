@@ -4,7 +4,6 @@ from functools import cache
 
 import numpy as np
 from scipy.special import ndtri
-from scipy.stats import qmc
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
@@ -227,9 +226,41 @@ def _fields(search: Search, coefficients: np.ndarray, opinion: Opinion | None) -
     return np.column_stack(columns)
 
 
+# Of coordinates 2 to 6: a primitive polynomial's inner coefficients and the first direction numbers.
+_DIRECTIONS = ((0, (1,)), (1, (1, 3)), (1, (1, 3, 1)), (2, (1, 1, 1)), (1, (1, 1, 3, 3)))
+
+
 @cache
 def _sobol(dim: int, n: int) -> np.ndarray:
-    return qmc.Sobol(dim, scramble=False).random(n)
+    """The first ``n`` points (n, dim) of the Sobol sequence, as `scipy.stats.qmc.Sobol` has them unscrambled.
+
+    References
+    ----------
+    S. Joe, F. Y. Kuo, Constructing Sobol sequences with better two-dimensional projections, SIAM J. Sci.
+    Comput. 30 (2008) 2635.
+    """
+    if dim > len(_DIRECTIONS) + 1:
+        from scipy.stats import qmc  # deferred: half a second, which few fits need
+
+        return qmc.Sobol(dim, scramble=False).random(n)
+    bits = n.bit_length()
+    gray = np.arange(n) ^ (np.arange(n) >> 1)
+    points = np.zeros((n, dim), dtype=np.int64)
+    for j in range(dim):
+        directions = [1] * bits
+        if j:
+            inner, first = _DIRECTIONS[j - 1]
+            degree = len(first)
+            directions[:degree] = first
+            for k in range(degree, bits):
+                value = directions[k - degree] ^ (directions[k - degree] << degree)
+                for i in range(1, degree):
+                    if inner >> (degree - 1 - i) & 1:
+                        value ^= directions[k - i] << i
+                directions[k] = value
+        for k in range(bits):
+            points[:, j] ^= (gray >> k & 1) * (directions[k] << (bits - 1 - k))
+    return points / 2.0**bits
 
 
 def _motion(search: Search, coefficients: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ _CANCELLED = 1e-10  # of an information's diagonal: above what eliminating the s
 
 def compiled_maps(dictionary: Dictionary, support: np.ndarray) -> Callable:
     """The `interval_maps` of `fit_trajectory`, whose parameters are a support's coefficients row by row."""
-    row, column = np.nonzero(support)
+    row, column = map(np.ascontiguousarray, np.nonzero(support))
     no_inner = np.zeros((0, 3), dtype=np.intp)
 
     def maps(

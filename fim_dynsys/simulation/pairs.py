@@ -1,9 +1,9 @@
 """Embedded explicit Runge-Kutta pairs with their dense output."""
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
-from scipy.integrate import DOP853, RK45
 
 
 class RungeKuttaPair:
@@ -62,6 +62,8 @@ class RungeKuttaPair:
 
 def _dormand_prince_853() -> RungeKuttaPair:
     """Hairer's 8(5,3) pair with its seventh-order dense output, from the weights in scipy's class."""
+    from scipy.integrate import DOP853  # deferred, for inferring a sum of terms needs no solver
+
     s = DOP853.n_stages
     n_columns = s + 1 + len(DOP853.A_EXTRA)
     increment = np.append(DOP853.B, np.zeros(n_columns - s))
@@ -80,10 +82,19 @@ def _dormand_prince_853() -> RungeKuttaPair:
 
 def _dormand_prince_54() -> RungeKuttaPair:
     """The 5(4) pair with its fourth-order dense output, from the weights in scipy's class."""
+    from scipy.integrate import RK45  # deferred likewise
+
     return RungeKuttaPair(RK45.A, RK45.B, RK45.E[None], np.empty((0, 0)), RK45.P.T, order=5)
 
 
-PAIRS = {"dop853": _dormand_prince_853(), "rk45": _dormand_prince_54()}
+_MAKERS = {"dop853": _dormand_prince_853, "rk45": _dormand_prince_54}
+PAIRS = tuple(_MAKERS)
+
+
+@cache
+def pair(name: str) -> RungeKuttaPair:
+    """The pair of a name among `PAIRS`."""
+    return _MAKERS[name]()
 
 
 class DenseOutput:

@@ -14,7 +14,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.simulation.batch import BatchedSolver
 from fim_dynsys.simulation.events import EventDetector, Events
-from fim_dynsys.simulation.pairs import PAIRS
+from fim_dynsys.simulation.pairs import PAIRS, pair
 from fim_dynsys.simulation.problem import FAILURES, InitialValueProblem, Progress, RequestedTimes, Status
 from fim_dynsys.simulation.stiff import STIFF, integrate_one_by_one
 from fim_dynsys.trajectories.container import Trajectories
@@ -208,11 +208,11 @@ def integrate(
     problem = InitialValueProblem.of(fields, x0, times, which, rtol, atol, escape, max_steps, max_step)
     detector = EventDetector.of(events, len(x0))
     if method in PAIRS:
-        run = BatchedSolver(problem, PAIRS[method], detector)
+        run = BatchedSolver(problem, pair(method), detector)
         run.finish(progress)
         outcome = run.outcome
     elif method in STIFF:
-        outcome = integrate_one_by_one(problem, STIFF[method], detector, progress)
+        outcome = integrate_one_by_one(problem, method, detector, progress)
     else:
         raise ValueError(f"simulate: expected method among {[*PAIRS, *STIFF]}, got {method!r}.")
     outcome.blank_unreached(times)

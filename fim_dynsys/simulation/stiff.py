@@ -2,23 +2,29 @@
 
 import warnings
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.integrate import LSODA, OdeSolver, Radau
 
 from fim_dynsys.simulation.events import EventDetector
 from fim_dynsys.simulation.problem import InitialValueProblem, Outcome, Progress, Status
 
-STIFF = {"radau": Radau, "lsoda": LSODA}
+if TYPE_CHECKING:
+    from scipy.integrate import OdeSolver
+
+STIFF = {"radau": "Radau", "lsoda": "LSODA"}  # by their names in scipy.integrate
 
 
 def integrate_one_by_one(
     problem: InitialValueProblem,
-    solver_class: type[OdeSolver],
+    method: str,
     detector: EventDetector,
     progress: Progress | None,
 ) -> Outcome:
-    """One trajectory after the other with a solver of scipy."""
+    """One trajectory after the other with the solver of a name in `STIFF`."""
+    from scipy import integrate  # deferred, for inferring a sum of terms needs no solver
+
+    solver_class = getattr(integrate, STIFF[method])
     outcome = Outcome(problem)
     n = len(problem.x0)
     for row in range(n):
@@ -42,7 +48,7 @@ class _Single:
         self.end = times.end[0 if len(times.end) == 1 else row]
         self.sampled = 1
 
-    def finish(self, solver_class: type[OdeSolver]) -> None:
+    def finish(self, solver_class: "type[OdeSolver]") -> None:
         """Integrate to the end and write down the outcome."""
         outcome, row, x0 = self.outcome, self.row, self.problem.x0[self.row]
         if self.end <= 0:
@@ -86,7 +92,7 @@ class _Single:
     def _time(self, s: np.ndarray) -> np.ndarray:
         return self.problem.times.at(s, [self.row])
 
-    def _step(self, solver: OdeSolver) -> Status | None:
+    def _step(self, solver: "OdeSolver") -> Status | None:
         """One step of the solver; the status if it was the last, else None."""
         solver.step()
         if solver.status == "failed" or not np.isfinite(solver.y).all():
@@ -94,7 +100,7 @@ class _Single:
             return Status.STEP_TOO_SMALL if finite else Status.NON_FINITE
         return self._accept(solver)
 
-    def _accept(self, solver: OdeSolver) -> Status | None:
+    def _accept(self, solver: "OdeSolver") -> Status | None:
         outcome, row = self.outcome, self.row
         dense, s, x = solver.dense_output(), solver.t, solver.y
         hit = self._cross(solver.t_old, s, dense, x) if self.detector.events else None

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
 from fim_dynsys.models.base import ModelKind, TrajectoryModel
 from fim_dynsys.registry import load_fitted
@@ -146,10 +146,11 @@ def _check_persistence(factory: Factory, model: TrajectoryModel, context: Trajec
     expected = model.forecast(starts, t).x
     again = pickle.loads(pickle.dumps(model))
     require(np.array_equal(again.forecast(starts, t).x, expected), "pickling the model: forecasts change")
-    if isinstance(model, BaseEstimator):
+    get_params = getattr(model, "get_params", None)
+    if get_params is not None:
         fresh = clone(model)
         refused(lambda: fresh.forecast(starts, t), "a clone's forecast before fit")
-        require(fresh.get_params().keys() == model.get_params().keys(), "clone: other parameters")
+        require(fresh.get_params().keys() == get_params().keys(), "clone: other parameters")
     save = getattr(model, "save", None)
     if save is not None:
         with tempfile.TemporaryDirectory() as folder:
@@ -165,7 +166,8 @@ def _check_persistence(factory: Factory, model: TrajectoryModel, context: Trajec
 
 
 def _with(model: TrajectoryModel, params: dict) -> TrajectoryModel:
-    return model.set_params(**params) if isinstance(model, BaseEstimator) else model
+    set_params = getattr(model, "set_params", None)
+    return model if set_params is None else set_params(**params)
 
 
 def _check_arrays(factory: Factory, model: TrajectoryModel, context: Trajectories) -> None:

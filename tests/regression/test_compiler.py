@@ -98,3 +98,65 @@ def test_nothing_can_be_written(tmp_path, temporary, said):
     if temporary:
         (folder,) = free.iterdir()
         assert folder.stat().st_mode & 0o777 == 0o700 and len(list(folder.rglob("*.nbc"))) == 1
+
+
+SLOW = """
+from fim_dynsys.regression.kernels import compiler
+compiler._notice.patience = {patience}
+
+@compiler.compiled
+def part(x):
+    return x + 1.0
+
+@compiler.compiled
+def first(x):
+    return part(x)
+
+@compiler.compiled
+def second(x):
+    return 2.0 * x
+
+print(first(1.0), second(1.0), second(1))
+"""
+
+
+@pytest.mark.parametrize(
+    "patience, given, lines",
+    [(0.0, {}, 1), (0.0, {"CI": "true"}, 0), (0.0, {"TQDM_DISABLE": "1"}, 0), (1e9, {}, 0)],
+)
+def test_compiling_for_long_is_said_once(tmp_path, patience, given, lines):
+    file = tmp_path / "slow.py"
+    file.write_text(SLOW.format(patience=patience))
+    quiet = {name: "" for name in ("CI", "TQDM_DISABLE")}
+    for said in (lines, 0)[: 1 + lines]:  # the second time the code is there
+        run = subprocess.run(
+            [sys.executable, str(file)],
+            env=environment(**{"NUMBA_CACHE_DIR": str(tmp_path / "cache")} | quiet | given),
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert run.stdout.split() == ["2.0", "2.0", "2.0"]
+        assert run.stderr.count("fim-dynsys: compiling, once for this installation") == said
+        assert len(run.stderr.splitlines()) == said
+
+
+USED_BOTH_WAYS = """
+import numpy as np
+from numba import njit
+from fim_dynsys.regression.kernels.terms import has_shape
+from fim_dynsys.regression.kernels.windows import _first_not_below, neighbour_distances
+
+t = np.arange(5.0)
+distances = neighbour_distances(t, np.array([2.25]), 1)  # which calls the other
+
+@njit
+def foreign(t):
+    return _first_not_below(t, 0.5) + np.zeros(2).sum()
+
+print(distances[0], _first_not_below(t, 1.5), has_shape(8), foreign(t))
+"""
+
+
+def test_what_kernels_call_can_be_called_from_python_and_from_others(tmp_path):
+    assert answer(start(USED_BOTH_WAYS, tmp_path)) == ["0.25 2 True 1.0"]

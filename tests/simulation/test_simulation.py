@@ -10,7 +10,7 @@ from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.fields.affine import AffineField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.simulation.pairs import PAIRS, DenseOutput
+from fim_dynsys.simulation.pairs import DenseOutput, pair
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate, simulate
 from fim_dynsys.trajectories.container import Trajectories
@@ -72,7 +72,7 @@ def test_order_of_the_pair_with_fixed_steps(name, order, steps):
     for n in steps:
         x = np.array([[exact_logistic(0.0)]])
         for _ in range(n):
-            _, x = fixed_step(PAIRS[name], logistic, x, 4.0 / n)
+            _, x = fixed_step(pair(name), logistic, x, 4.0 / n)
         errors.append(abs(x[0, 0] - exact_logistic(4.0)))
     assert slope([4.0 / n for n in steps], errors) == pytest.approx(order, abs=0.2)
 
@@ -85,8 +85,8 @@ def test_order_of_the_dense_output(name, order, steps):
     theta = np.linspace(0.1, 0.9, 9)
     errors = []
     for h in steps:
-        columns, _ = fixed_step(PAIRS[name], logistic, np.array([[exact_logistic(0.7)]]), h)
-        dense = DenseOutput(PAIRS[name], columns, logistic, np.array([[h]]))
+        columns, _ = fixed_step(pair(name), logistic, np.array([[exact_logistic(0.7)]]), h)
+        dense = DenseOutput(pair(name), columns, logistic, np.array([[h]]))
         values = dense(theta, np.zeros(9, dtype=int))[:, 0]
         errors.append(np.abs(values - exact_logistic(0.7 + theta * h)).max())
     assert slope(steps, errors) == pytest.approx(order + 1, abs=0.5)

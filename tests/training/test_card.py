@@ -10,9 +10,11 @@ import torch
 import fim_dynsys
 from benchmarks.harness.run import TRIAL_COLUMNS
 from benchmarks.harness.trials import SETTINGS, TASKS
-from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, AmortisedNetwork
+from fim_dynsys.models.fim_ode.amortised import AmortisedNetwork
 from fim_dynsys.models.fim_ode.card import CARD, read_card, title
-from fim_dynsys.models.fim_ode.weights import CALIBRATION, save_weights, shipped, write_part
+from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
+from fim_dynsys.models.fim_ode.networks import save_weights
+from fim_dynsys.models.fim_ode.weights import CALIBRATION, shipped, write_part
 from training.card import BENCHMARKS, DOCS, LOG, OtherWeights, card
 
 LOG_TEXT = """# Training log

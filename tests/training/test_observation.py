@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from fim_dynsys.models.fim_ode.amortised import AmortisedConfig, AmortisedNetwork
+from fim_dynsys.models.fim_ode.amortised import AmortisedNetwork
+from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
 from training.preset import read_preset
 from training.systems.corruption import Observation, WideObservation

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from benchmarks.interruption.__main__ import interrupted, same
+from fim_dynsys.models.fim_ode.networks import build_network, read_tensors
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
-from fim_dynsys.models.fim_ode.weights import build_network, read_weights
 from training import pretrain as pretraining
 from training.checkpoint import export, exported, load_checkpoint, new_state, save_checkpoint
 from training.learner import LEARNERS, LossWeights, Trainee
@@ -171,7 +171,7 @@ def test_exported_weights_build_the_network(uninterrupted: Path) -> None:
 def test_a_run_starts_from_exported_weights(uninterrupted: Path) -> None:
     weights = uninterrupted / "weights.safetensors"
     state = new_state(ours(initial=str(weights)))
-    stored = read_weights(weights)[1]
+    stored = read_tensors(weights)
     for network in (state.network, state.average):
         for name, value in network.state_dict().items():
             torch.testing.assert_close(value, stored[name].float(), rtol=0, atol=0)
@@ -266,7 +266,7 @@ def test_published_network_is_exported_as_two_files(tmp_path: Path) -> None:
     network, header = build_network(predictor)
     assert header["extra"]["head"] == head.name
     assert network.config == replace(preset.network, uncertainty_layers=0)
-    assert set(read_weights(head)[1]) == {
+    assert set(read_tensors(head)) == {
         name for name in state.average.state_dict() if name.startswith("uncertainty")
     }
     _, tensors = exported(predictor)

@@ -121,7 +121,8 @@ def _train_and_export(arguments: argparse.Namespace, folder: Path) -> None:
     header = {"contexts": len(known.mask), "steps": arguments.steps, "held out": result}
     selector = selector_tensors(members, centre, spread)
     if arguments.model == "auto":
-        save_selector(folder / f"{SELECTOR_FILE}.safetensors", selector, header)
+        arrays = {name: tensor.numpy() for name, tensor in selector.items()}
+        save_selector(folder / f"{SELECTOR_FILE}.safetensors", arrays, header)
         return
     operator = Path(arguments.weights) if arguments.weights else shipped(DEFAULT_WEIGHTS)
     export(folder / "weights.safetensors", operator, selector, header)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from fim_dynsys.models.fim_ode.weights import build_network, save_weights
+from fim_dynsys.models.fim_ode.networks import build_network, save_weights
 from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES, priced
 from training.choice.shards import LabelledContexts
 

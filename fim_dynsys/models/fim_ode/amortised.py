@@ -22,55 +22,25 @@ coordinate and term, so weights trained in one to three are weights for all); tr
 trajectory and multiplicative noise up to 6 %. Invariant to the order of trajectories, padding,
 the other members of a batch and the units of states and time; equivariant to the order of coordinates.
 Cost: the network and the solves do not depend on the number of samples, the smoothing grows linearly.
+On the CPU the package infers by `inference`, the same numbers without torch; this file is what is trained.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, linear
 
 from fim_dynsys.models.fim_ode.bank import smoothing_bank
+from fim_dynsys.models.fim_ode.configuration import (
+    LARGEST_FLOOR,
+    LOCAL_WIDTH,
+    N_TOKEN_STATISTICS,
+    AmortisedConfig,
+)
 from fim_dynsys.models.fim_ode.monomials import MonomialTable
-from fim_dynsys.models.fim_ode.ranges import check_numbers, check_sizes
 from fim_dynsys.models.fim_ode.ridge import residual_variance, ridge_solve
-
-LARGEST_DIM = 6
-"""Largest dimension that is taken: the parameters know none, but monomials of degree 3 become many."""
-_RANGES = {
-    "max_dim": (1, 12),
-    "degree": (1, 5),
-    "n_segments": (1, 64),
-    "n_updates": (0, 32),
-    "context_width": (1, 4096),
-    "token_width": (1, 4096),
-}
-_LARGEST_FLOOR = 20.0  # log noise floor, at which all rows weigh the same
-
-
-@dataclass(frozen=True)
-class AmortisedConfig:
-    """Sizes of an `AmortisedNetwork`.
-
-    `max_dim` is the largest dimension that is trained on; up to `LARGEST_DIM` all are taken. `widths` are the
-    bank's bandwidths in mean sampling gaps. Keys that are `retired` stand empty in files of earlier releases.
-    """
-
-    max_dim: int = 3
-    degree: int = 3
-    widths: tuple[float, ...] = (0.8, 1.6, 3.0, 6.0, 12.0, 24.0)
-    n_segments: int = 5
-    n_updates: int = 4
-    context_width: int = 96
-    token_width: int = 64
-    retired: ClassVar[tuple[str, ...]] = ("functions", "products")
-
-    def __post_init__(self) -> None:
-        check_sizes(self, _RANGES)
-        check_numbers(self, "widths", 0.01, 1e4, (4, 32))
 
 
 class Encoding(NamedTuple):
@@ -138,13 +108,11 @@ class ContextNetwork(nn.Module):
 class LocalMixture(nn.Module):
     """Where along a path other bandwidths serve better: corrections to the level mixtures at every sample."""
 
-    width = 24
-
     def __init__(self, n_features: int, n_levels: int, context_width: int):
         super().__init__()
-        self.embed = nn.Linear(n_features, self.width)
-        self.context = nn.Linear(context_width, self.width, bias=False)
-        self.out = nn.Linear(self.width, 2 * n_levels)
+        self.embed = nn.Linear(n_features, LOCAL_WIDTH)
+        self.context = nn.Linear(context_width, LOCAL_WIDTH, bias=False)
+        self.out = nn.Linear(LOCAL_WIDTH, 2 * n_levels)
         nn.init.zeros_(self.out.weight)
         nn.init.zeros_(self.out.bias)
 
@@ -204,24 +172,17 @@ class Regression(NamedTuple):
 class AmortisedNetwork(nn.Module):
     """The operator; see the module's docstring. `encode` gives coefficients, `decode` evaluates them."""
 
-    n_statistics = 8
-    n_local_statistics = 2
-
     def __init__(self, config: AmortisedConfig):
         super().__init__()
         self.config = config
-        n_levels = len(config.widths) + 1
-        n_features = 2 * len(config.widths) + n_levels + self.n_statistics
-        self.context = ContextNetwork(n_features, config.context_width, n_levels)
+        self.context = ContextNetwork(config.n_features, config.context_width, config.n_levels)
         self.updates = nn.ModuleList(
-            PrecisionUpdate(9, config.token_width, config.context_width) for _ in range(config.n_updates)
+            PrecisionUpdate(N_TOKEN_STATISTICS, config.token_width, config.context_width)
+            for _ in range(config.n_updates)
         )
-        n_local = 2 * (len(config.widths) - 1) + self.n_local_statistics
-        self.local = LocalMixture(n_local, n_levels, config.context_width)
+        self.local = LocalMixture(config.n_local_features, config.n_levels, config.context_width)
         self.start = nn.Linear(config.context_width, 1)
-        self.tables = nn.ModuleList(
-            MonomialTable(d, config.degree) for d in range(1, max(config.max_dim, LARGEST_DIM) + 1)
-        )
+        self.tables = nn.ModuleList(MonomialTable(d, config.degree) for d in range(1, config.largest_dim + 1))
 
     def _table(self, dim: int) -> MonomialTable:
         table = self.tables[dim - 1]
@@ -259,12 +220,8 @@ class AmortisedNetwork(nn.Module):
         mask: Tensor,
         states: Tensor,
         slopes: Tensor,
-        regress: Callable[..., Regression] | None = None,
     ) -> Encoding:
-        """`encode` from a smoothing bank (B, W + 1, K L, d) computed before, with times starting at 0.
-
-        `regress` may stand in for `regression`, without gradients.
-        """
+        """`encode` from a smoothing bank (B, W + 1, K L, d) computed before, with times starting at 0."""
         b, k, n, d = x.shape
         table = self._table(d)
         weight = mask.reshape(b, k * n).to(x.dtype)
@@ -282,10 +239,10 @@ class AmortisedNetwork(nn.Module):
         path = _mixture(states, state_mix[:, None] + _bounded_gradient(local[0]))
         velocity = _mixture(slopes, slope_mix[:, None] + _bounded_gradient(local[1]))
         # far from what was seen in training the floor may be anything, and must not make all weights zero
-        noise = torch.exp(floor.to(x.dtype).clamp(max=_LARGEST_FLOOR))
+        noise = torch.exp(floor.to(x.dtype).clamp(max=LARGEST_FLOOR))
         rows = weight[..., None] / (path.detach() ** 2 + noise[:, None])
         rows = rows / rows.sum(1, keepdim=True) * weight.sum(1)[:, None, None]
-        regression = (regress or self.regression)(time, mask, raw, path, velocity, rows)
+        regression = self.regression(time, mask, raw, path, velocity, rows)
         solved = self._solves(table, regression, forms, embedding)
         return Encoding(*solved, units.scale, units.time_unit)
 
@@ -297,20 +254,9 @@ class AmortisedNetwork(nn.Module):
         return columns @ encoding.coefficients[solve] * unit
 
     @torch.inference_mode()
-    def infer_coefficients(
-        self,
-        t: Tensor,
-        x: Tensor,
-        mask: Tensor,
-        bank: tuple[Tensor, Tensor] | None = None,
-        regress: Callable[..., Regression] | None = None,
-    ) -> Estimate:
-        """What `encode` finds, as coefficients in the units of the data.
-
-        `bank` are states and slopes as `encode_bank` takes them, with `regress`, where they are known; times
-        start at 0 then.
-        """
-        encoding = self.encode(t, x, mask) if bank is None else self.encode_bank(t, x, mask, *bank, regress)
+    def infer_coefficients(self, t: Tensor, x: Tensor, mask: Tensor) -> Estimate:
+        """What `encode` finds, as coefficients in the units of the data."""
+        encoding = self.encode(t, x, mask)
         exponents = self._table(x.shape[-1]).exponents.to(encoding.scale.dtype)
         columns = torch.exp(encoding.scale.log() @ exponents.T)
         factor = (encoding.scale / encoding.time_unit[:, None])[:, None] / columns[..., None]

@@ -1,12 +1,10 @@
-"""What our operator and the published network share as models: limits, batches and tensors of contexts."""
+"""What our operator and the published network share as models: limits, and batches of contexts."""
 
 import abc
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.models.base import VectorFieldModel
@@ -115,22 +113,22 @@ def _batches(contexts: Sequence[Trajectories]) -> Iterator[list[int]]:
 
 
 def padded_batch(
-    contexts: Sequence[Trajectories], units: Sequence[np.ndarray], dim: int, device: torch.device
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Times (B, K, L) from each start, states in `units` (B, K, L, dim) and mask (B, K, L), in float64."""
-    shape = (len(contexts), max(map(len, contexts)), max(int(c.n_obs.max()) for c in contexts))
+    contexts: Sequence[Sequence[tuple[np.ndarray, np.ndarray]]], dim: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Times (B, K, L), states (B, K, L, dim) and mask (B, K, L) of contexts from `scaled_samples`."""
+    lengths = [[len(t) for t, _ in samples] for samples in contexts]
+    shape = (len(contexts), max(map(len, lengths)), max(map(max, lengths)))
     t, x, mask = np.zeros(shape), np.zeros((*shape, dim)), np.zeros(shape, dtype=bool)
-    for b, (context, unit) in enumerate(zip(contexts, units, strict=True)):
-        for k, (times, states) in enumerate(context.arrays()):
+    for b, samples in enumerate(contexts):
+        for k, (times, states) in enumerate(samples):
             n, d = states.shape
-            t[b, k, :n] = times - times[0]
-            x[b, k, :n, :d] = states / unit
-            mask[b, k, :n] = True
-    return (
-        torch.as_tensor(t, device=device),
-        torch.as_tensor(x, device=device),
-        torch.as_tensor(mask, device=device),
-    )
+            t[b, k, :n], x[b, k, :n, :d], mask[b, k, :n] = times, states, True
+    return t, x, mask
+
+
+def scaled_samples(context: Trajectories, unit: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Times from the start and states in ``unit`` (d,) of each trajectory."""
+    return [(t - t[0], x / unit) for t, x in context.arrays()]
 
 
 def power_units(context: Trajectories) -> np.ndarray:

@@ -10,8 +10,9 @@ from typing import NamedTuple
 from torch import Tensor
 
 from fim_dynsys.errors import WeightsWarning, warn
+from fim_dynsys.models.fim_ode.networks import build_network, built, read_tensors
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
-from fim_dynsys.models.fim_ode.weights import build_network, built, read_header, read_safetensors
+from fim_dynsys.models.fim_ode.weights import read_header
 
 FILES = ("config.json", "model.safetensors")
 _WHO = "fim-ode-published"
@@ -144,8 +145,8 @@ def read_checkpoint(checkpoint: Checkpoint) -> PublishedNetwork:
         config = PublishedConfig(attention=checkpoint.attention, **sizes)
     except ValueError as error:
         raise ValueError(f"{_WHO}: expected other numbers for the sizes in {FILES[0]}: {error}") from error
-    _, tensors = read_safetensors(checkpoint.tensors)
-    network = built(_WHO, checkpoint.tensors, lambda: PublishedNetwork(config), translated(tensors))
+    tensors = translated(read_tensors(checkpoint.tensors))
+    network = built(_WHO, checkpoint.tensors, lambda: PublishedNetwork(config), tensors)
     return network.eval()
 
 

@@ -7,9 +7,9 @@ import torch
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.models.fim_ode.batching import PretrainedModel, padded_batch, power_units
+from fim_dynsys.models.fim_ode.batching import PretrainedModel, padded_batch, power_units, scaled_samples
 from fim_dynsys.models.fim_ode.field import make_fields
-from fim_dynsys.models.fim_ode.operators import DecodedOperator, decoded_operator
+from fim_dynsys.models.fim_ode.published_operators import DecodedOperator, decoded_operator
 from fim_dynsys.trajectories.container import Trajectories
 
 
@@ -76,7 +76,9 @@ class PublishedFIMODE(PretrainedModel):
         operator = self.operator
         units = [power_units(context) for context in complete]
         dim = max(context.dim for context in complete)
-        t, x, mask = padded_batch(complete, units, dim, next(operator.network.parameters()).device)
+        device = next(operator.network.parameters()).device
+        batch = padded_batch([scaled_samples(*pair) for pair in zip(complete, units, strict=True)], dim)
+        t, x, mask = (torch.as_tensor(part, device=device) for part in batch)
         report = {
             "operator": self.name,
             "weights": operator.version,

@@ -1,34 +1,43 @@
-"""Networks ready for inference: read from their files once, and shared by all models of a process."""
+"""Operators ready for inference: read from their files once, and shared by all models of a process."""
 
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-import torch
 
-from fim_dynsys.models.fim_ode.amortised import AmortisedNetwork
 from fim_dynsys.models.fim_ode.calibration import Calibration
-from fim_dynsys.models.fim_ode.checkpoint import Checkpoint, find_checkpoint, locate, read_checkpoint
 from fim_dynsys.models.fim_ode.choice import N_CHOICE_FEATURES
-from fim_dynsys.models.fim_ode.field import Decoder, parse_precision
-from fim_dynsys.models.fim_ode.published import PublishedNetwork
+from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
+from fim_dynsys.models.fim_ode.inference import AmortisedInference, Estimate, Samples
 from fim_dynsys.models.fim_ode.weights import (
     CALIBRATION,
     SELECTOR,
-    build_network,
+    check_shapes,
+    header_of_ours,
+    read_config,
     read_header,
+    read_parameters,
     read_part,
     weights_version,
 )
 from fim_dynsys.search.selector import Selector
 
 _NETWORKS_KEPT = 4
-_FILES_KEPT = 32  # of which hashes and headers are remembered
+FILES_KEPT = 32  # of which hashes and headers are remembered
+
+
+class Network(Protocol):
+    """What infers coefficients: `AmortisedInference` on the CPU, `devices.DeviceInference` elsewhere."""
+
+    config: AmortisedConfig
+
+    def estimates(self, contexts: Sequence[Samples]) -> list[Estimate]:
+        """What the operator says of contexts of one dimension."""
 
 
 class OwnOperator(NamedTuple):
@@ -36,7 +45,7 @@ class OwnOperator(NamedTuple):
 
     Attributes
     ----------
-    network : AmortisedNetwork
+    network : Network
     version : str
         First 8 hexadecimal digits of the sha256 of its weights file.
     max_dim : int
@@ -46,31 +55,11 @@ class OwnOperator(NamedTuple):
         Likewise.
     """
 
-    network: AmortisedNetwork
+    network: Network
     version: str
     max_dim: int
     selector: Selector | None
     calibration: Calibration | None
-
-
-class DecodedOperator(NamedTuple):
-    """The published network.
-
-    Attributes
-    ----------
-    network : PublishedNetwork
-        In the type in which contexts are encoded.
-    decoder : Decoder
-        In float64.
-    version : str
-        First 8 hexadecimal digits of the sha256 of its weights file.
-    max_dim : int
-    """
-
-    network: PublishedNetwork
-    decoder: Decoder
-    version: str
-    max_dim: int
 
 
 def own_operator(path: str, device: str) -> OwnOperator:
@@ -79,43 +68,23 @@ def own_operator(path: str, device: str) -> OwnOperator:
     Raises
     ------
     FileNotFoundError, ValueError
-        As `build_network`; ValueError also for a file with another network, or a device that is not there.
+        As `weights.read_parameters`; ValueError also for a file with another network, or a device that is not
+        there.
     """
-    version = _own_version(path, _stamp(path))
-    return _kept(("own", version, device), lambda: _read_own(path, version, device))
-
-
-def decoded_operator(
-    weights: str | os.PathLike | None, attention: str | None, precision: str, device: str
-) -> DecodedOperator:
-    """The published network from its files; read once for each content of the files and setting.
-
-    Raises
-    ------
-    FileNotFoundError, ValueError
-        As `find_checkpoint` and `read_checkpoint`; ValueError also for an unknown precision or a device that
-        is not there.
-
-    Warns
-    -----
-    WeightsWarning
-        As `find_checkpoint`, at the first reading.
-    """
-    files = [file for file in locate(weights) if file is not None]
-    checkpoint, version = _found(str(weights), attention, tuple(map(_stamp, files)))
-    key = ("decoded", version, checkpoint.attention, repr(checkpoint.settings), precision, device)
-    return _kept(key, lambda: _read_decoded(checkpoint, version, precision, device))
+    version = _own_version(path, stamp(path))
+    return kept(("own", version, device), lambda: _read_own(path, version, device))
 
 
 # --- what is kept ----------------------------------------------------------------------------------------
 
-_Operator = TypeVar("_Operator", OwnOperator, DecodedOperator)
-_Stamp = tuple[int, int]
+_Operator = TypeVar("_Operator")
+Stamp = tuple[int, int]
 _networks: OrderedDict[tuple, Any] = OrderedDict()
 _networks_lock = threading.Lock()
 
 
-def _kept(key: tuple, read: Callable[[], _Operator]) -> _Operator:
+def kept(key: tuple, read: Callable[[], _Operator]) -> _Operator:
+    """An operator by its key, read where it is not kept."""
     with _networks_lock:
         if key not in _networks:
             _networks[key] = read()
@@ -125,7 +94,7 @@ def _kept(key: tuple, read: Callable[[], _Operator]) -> _Operator:
         return _networks[key]
 
 
-def _stamp(path: str | Path) -> _Stamp | None:
+def stamp(path: str | Path) -> Stamp | None:
     """What changes when a file is written; None where there is none, of which reading will complain."""
     try:
         state = os.stat(path)
@@ -134,8 +103,8 @@ def _stamp(path: str | Path) -> _Stamp | None:
     return state.st_mtime_ns, state.st_size
 
 
-@lru_cache(_FILES_KEPT)
-def _own_version(path: str, stamp: _Stamp | None) -> str:
+@lru_cache(FILES_KEPT)
+def _own_version(path: str, stamp: Stamp | None) -> str:
     """Version of a file that holds our operator."""
     architecture = "published"  # folders and files without our header can be nothing else
     if not os.path.isdir(path) and (header := read_header(path)) is not None:
@@ -148,25 +117,24 @@ def _own_version(path: str, stamp: _Stamp | None) -> str:
     return weights_version(path)
 
 
-@lru_cache(_FILES_KEPT)
-def _found(path: str, attention: str | None, stamps: tuple[_Stamp | None, ...]) -> tuple[Checkpoint, str]:
-    checkpoint = find_checkpoint(path, attention)
-    return checkpoint, weights_version(checkpoint.tensors)
-
-
 # --- reading ---------------------------------------------------------------------------------------------
 
 
 def _read_own(path: str, version: str, device: str) -> OwnOperator:
-    where = _checked_device("fim-ode", device)
-    network, _ = build_network(path)
-    assert isinstance(network, AmortisedNetwork)
-    network = network.to(where).requires_grad_(False)
+    config = read_config("fim-ode", path, header_of_ours(path), AmortisedConfig)
+    parameters = read_parameters("fim-ode", path)
+    shapes = {name: array.shape for name, array in parameters.items()}
+    check_shapes("fim-ode", path, "AmortisedNetwork", config.shapes(), shapes)
+    network: Network = AmortisedInference(config, parameters)
+    if device != "cpu":
+        from fim_dynsys.models.fim_ode.devices import DeviceInference  # loads torch, which the CPU needs not
+
+        network = DeviceInference(path, device)
     selector, calibration = read_part(path, SELECTOR), read_part(path, CALIBRATION)
     return OwnOperator(
         network,
         version,
-        len(network.tables),
+        config.largest_dim,
         _selector(path, selector) if selector else None,
         Calibration(calibration) if calibration else None,
     )
@@ -182,23 +150,3 @@ def _selector(path: str, tensors: dict[str, np.ndarray]) -> Selector:
             f"({type(error).__name__}: {error})."
         ) from error
     return selector
-
-
-def _read_decoded(checkpoint: Checkpoint, version: str, precision: str, device: str) -> DecodedOperator:
-    dtype = parse_precision("fim-ode-published", precision)
-    where = _checked_device("fim-ode-published", device)
-    network = read_checkpoint(checkpoint).to(where).requires_grad_(False)
-    decoder = Decoder(network, torch.float64)
-    return DecodedOperator(network.to(dtype), decoder, version, network.config.max_dim)
-
-
-def _checked_device(who: str, device: str) -> torch.device:
-    try:
-        where = torch.device(device)
-        torch.empty(0, dtype=torch.float64, device=where)
-    except (RuntimeError, TypeError, AssertionError) as error:
-        raise ValueError(
-            f"{who}: expected a torch device that is there and holds float64, got {device!r} ({error}); "
-            "device='cpu' always works."
-        ) from error
-    return where

@@ -6,18 +6,16 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.models.fim_ode.batching import PretrainedModel, padded_batch, power_units
+from fim_dynsys.models.fim_ode.batching import PretrainedModel, power_units, scaled_samples
 from fim_dynsys.models.fim_ode.calibration import Evidence
 from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
-from fim_dynsys.models.fim_ode.compiled import regression, smoothed
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.regression.thinning import thinned
@@ -238,21 +236,17 @@ def _answers(operator: OwnOperator, complete: Sequence[Trajectories]) -> list[_A
     dim = complete[0].dim
     complete = [thinned(context) for context in complete]
     units = [power_units(context) for context in complete]
-    t, x, mask = padded_batch(complete, units, dim, next(operator.network.parameters()).device)
-    spans = t.amax((1, 2))
-    paces = torch.exp2(torch.floor(torch.log2(torch.where(spans > 0, spans, 1.0))))
-    t = t / paces[:, None, None]
-    network = operator.network
-    config = network.config
-    bank, regress = None, None  # torch does it all: for other devices
-    if t.device.type == "cpu":
-        bank, regress = smoothed(t, x, mask, config), regression(config)
-    estimate = network.infer_coefficients(t, x, mask, bank, regress)
-    dictionary = Dictionary.polynomial(dim, config.degree)
+    scaled, paces = [], []
+    for context, unit in zip(complete, units, strict=True):
+        samples = scaled_samples(context, unit)
+        span = max(t[-1] for t, _ in samples)
+        paces.append(np.exp2(np.floor(np.log2(span if span > 0 else 1.0))))
+        scaled.append([(t / paces[-1], x) for t, x in samples])
+    dictionary = Dictionary.polynomial(dim, operator.network.config.degree)
     exponents = dictionary.exponents
     said = []
-    parts = zip(*(part.cpu().numpy() for part in (*estimate, paces)), units, strict=True)
-    for solves, variances, information, scale, pace, unit in parts:
+    for estimate, pace, unit in zip(operator.network.estimates(scaled), paces, units, strict=True):
+        solves, variances, information, scale = estimate
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
             factor = unit / np.prod(unit**exponents, axis=1, keepdims=True) / pace
             own = factor.T

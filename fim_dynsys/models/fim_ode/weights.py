@@ -1,20 +1,20 @@
-"""Weights files: written, read, checked, and shipped with the package."""
+"""Weights files: read, checked, given parts beside the network, and shipped with the package.
 
-import dataclasses
+Nothing here needs torch; `networks` writes networks and builds them.
+"""
+
 import hashlib
-import importlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
-from torch import Tensor, nn
+from safetensors.numpy import save
 
 from fim_dynsys.writing import replace_file
 
@@ -22,7 +22,7 @@ FORMAT_VERSION = 1
 HEADER_KEY = "fim_dynsys"
 SELECTOR, CALIBRATION = "selector.", "calibration."
 """Prefixes of the tensors of a `Selector` and a `Calibration`, which may stand beside the network's."""
-_Network = TypeVar("_Network", bound=nn.Module)
+_Config = TypeVar("_Config")
 SHIPPED = Path(__file__).parent / "weights"
 
 # Architecture name -> module, configuration class, network class; imported when a file asks for it.
@@ -32,71 +32,23 @@ ARCHITECTURES = {
 }
 
 
-def save_weights(
-    path: str | os.PathLike,
-    network: nn.Module,
-    architecture: str,
-    config: Any,
-    max_dim: int,
-    extra_metadata: Mapping[str, Any] | None = None,
-    dtype: torch.dtype = torch.float16,
-    selector: dict | None = None,
-) -> Path:
-    """Write a network to a safetensors file whose header says what it is.
-
-    Parameters
-    ----------
-    path : path-like
-        Replaced in one step; a reader never sees half a file.
-    network : nn.Module
-        Its state dict is stored; floating-point tensors as `dtype`, all others unchanged.
-    architecture : str
-        A name in ``ARCHITECTURES``.
-    config : dataclass
-        What the network was built from; plain numbers, strings and tuples.
-    max_dim : int
-        Largest dimension of the states the network takes.
-    extra_metadata : dict, optional
-        Anything JSON can hold: how and on what the network was trained.
-    dtype : torch.dtype
-        Type of the stored floating-point tensors.
-    selector : dict of str to Tensor, optional
-        Tensors of a `Selector` to store beside the network's.
-
-    Returns
-    -------
-    Path
-
-    Raises
-    ------
-    ValueError
-        If the architecture is unknown or a weight is not finite in `dtype`.
-    """
-    _check_architecture("save_weights", architecture)
-    header = {
-        "format_version": FORMAT_VERSION,
-        "architecture": architecture,
-        "config": dataclasses.asdict(config),
-        "max_dim": int(max_dim),
-        "extra": dict(extra_metadata or {}),
-    }
-    tensors = network.state_dict() | {f"{SELECTOR}{name}": value for name, value in (selector or {}).items()}
-    tensors = {name: _stored(name, tensor, dtype) for name, tensor in tensors.items()}
-    return _write(path, header, tensors)
+def _write(path: str | os.PathLike, header: dict, arrays: dict[str, np.ndarray]) -> Path:
+    return replace_file(path, save(arrays, metadata=metadata(header)))
 
 
-def _write(path: str | os.PathLike, header: dict, tensors: dict[str, Tensor]) -> Path:
-    return replace_file(path, save(tensors, metadata={HEADER_KEY: json.dumps(header, sort_keys=True)}))
+def metadata(header: dict) -> dict[str, str]:
+    """What a safetensors file with such a header carries about itself."""
+    return {HEADER_KEY: json.dumps(header, sort_keys=True)}
 
 
-def read_weights(path: str | os.PathLike) -> tuple[dict, dict[str, Tensor]]:
-    """Header and tensors of a weights file in our format, as stored.
+def read_weights(path: str | os.PathLike) -> tuple[dict, dict[str, np.ndarray]]:
+    """Header and arrays of a weights file in our format, as stored.
 
     Returns
     -------
     header : dict
         ``format_version``, ``architecture``, ``config``, ``max_dim``, ``extra``.
-    tensors : dict of str to Tensor
+    arrays : dict of str to array
 
     Raises
     ------
@@ -105,6 +57,11 @@ def read_weights(path: str | os.PathLike) -> tuple[dict, dict[str, Tensor]]:
     ValueError
         If the file is corrupt, truncated, pickled, of another origin or of a newer format.
     """
+    return header_of_ours(path), read_safetensors(path)[1]
+
+
+def header_of_ours(path: str | os.PathLike) -> dict:
+    """Header of a weights file in our format; raises as `read_weights`."""
     header = read_header(path)
     if header is None:
         raise ValueError(
@@ -112,7 +69,7 @@ def read_weights(path: str | os.PathLike) -> tuple[dict, dict[str, Tensor]]:
             f"without the header {HEADER_KEY!r}; published FIM-ODE checkpoints are read by "
             'load("fim-ode-published", weights=...).'
         )
-    return header, read_safetensors(path)[1]
+    return header
 
 
 def read_header(path: str | os.PathLike) -> dict | None:
@@ -123,40 +80,81 @@ def read_header(path: str | os.PathLike) -> dict | None:
     FileNotFoundError, ValueError
         As `read_weights`.
     """
-    metadata, _ = read_safetensors(path, tensors=False)
-    return _parse_header(path, metadata[HEADER_KEY]) if HEADER_KEY in metadata else None
+    with opened_safetensors(path, "numpy") as file:
+        about = file.metadata() or {}
+    return _parse_header(path, about[HEADER_KEY]) if HEADER_KEY in about else None
 
 
-def build_network(path: str | os.PathLike) -> tuple[nn.Module, dict]:
-    """Network of a weights file in our format, in evaluation mode and float32 on the CPU, and its header.
+def read_config(who: str, path: str | os.PathLike, header: dict, kind: type[_Config]) -> _Config:
+    """The configuration that a file's header holds.
+
+    Raises
+    ------
+    ValueError
+        If it is none of this version of the architecture.
+    """
+    config = _tuples(header["config"])
+    if not isinstance(config, dict):
+        raise ValueError(f"{who}: expected an object as config in {str(path)!r}, got {config!r}.")
+    for key in getattr(kind, "retired", ()):
+        if config.pop(key, ()):
+            raise ValueError(
+                f"{who}: expected no {key} in {str(path)!r}, got {header['config'][key]!r}, which "
+                "only earlier releases of fim-dynsys take."
+            )
+    try:
+        return kind(**config)
+    except TypeError as error:
+        raise ValueError(
+            f"{who}: the configuration in {str(path)!r} does not fit the architecture "
+            f"{header['architecture']!r} of this version ({error}); upgrade fim-dynsys."
+        ) from error
+    except ValueError as error:
+        raise ValueError(f"{who}: the configuration in {str(path)!r}: {error}") from error
+
+
+def check_shapes(
+    who: str,
+    path: str | os.PathLike,
+    network: str,
+    expected: Mapping[str, tuple[int, ...]],
+    got: Mapping[str, tuple[int, ...]],
+) -> None:
+    """ValueError unless names and shapes of a network's parameters agree exactly."""
+    if expected == got:
+        return
+    missing, extra = sorted(expected.keys() - got.keys()), sorted(got.keys() - expected.keys())
+    differing = [
+        f"{n} {got[n]} for {expected[n]}" for n in expected.keys() & got.keys() if expected[n] != got[n]
+    ]
+    kinds = {"missing": missing, "unknown": extra, "of another shape": sorted(differing)}
+    problems = [f"{len(names)} {kind} ({', '.join(names[:3])})" for kind, names in kinds.items() if names]
+    raise ValueError(
+        f"{who}: expected the {len(expected)} tensors of {network}, got {str(path)!r} with "
+        f"{', '.join(problems)}; these weights belong to another network."
+    )
+
+
+def read_parameters(who: str, path: str | os.PathLike) -> dict[str, np.ndarray]:
+    """Arrays of the network in a weights file in our format, without the parts beside it.
 
     Raises
     ------
     FileNotFoundError, ValueError
-        As `read_weights`; also ValueError when tensors and configuration do not fit each other.
+        As `read_weights`; also ValueError where one is not finite.
     """
-    header, tensors = read_weights(path)
-    tensors = {n: tensor for n, tensor in tensors.items() if not n.startswith((SELECTOR, CALIBRATION))}
-    config_class, network_class = _classes(header["architecture"])
-    config = _tuples(header["config"])
-    if not isinstance(config, dict):
-        raise ValueError(f"build_network: expected an object as config in {str(path)!r}, got {config!r}.")
-    for key in getattr(config_class, "retired", ()):
-        if config.pop(key, ()):
-            raise ValueError(
-                f"build_network: expected no {key} in {str(path)!r}, got {header['config'][key]!r}, which "
-                "only earlier releases of fim-dynsys take."
-            )
-    try:
-        checked = config_class(**config)
-    except TypeError as error:
+    _, arrays = read_weights(path)
+    network = {name: a for name, a in arrays.items() if not name.startswith((SELECTOR, CALIBRATION))}
+    check_finite(who, path, [name for name, array in network.items() if not np.isfinite(array).all()])
+    return network
+
+
+def check_finite(who: str, path: str | os.PathLike, broken: list[str]) -> None:
+    """ValueError if there are names of tensors that hold NaN or infinity."""
+    if broken:
         raise ValueError(
-            f"build_network: the configuration in {str(path)!r} does not fit the architecture "
-            f"{header['architecture']!r} of this version ({error}); upgrade fim-dynsys."
-        ) from error
-    except ValueError as error:
-        raise ValueError(f"build_network: the configuration in {str(path)!r}: {error}") from error
-    return built("build_network", path, lambda: network_class(checked), tensors).eval(), header
+            f"{who}: expected finite weights in {str(path)!r}, got NaN or infinity in {sorted(broken)}."
+        )
 
 
 def read_part(path: str | os.PathLike, prefix: str) -> dict[str, np.ndarray]:
@@ -167,13 +165,9 @@ def read_part(path: str | os.PathLike, prefix: str) -> dict[str, np.ndarray]:
     FileNotFoundError, ValueError
         As `read_weights`.
     """
-    _, tensors = read_weights(path)
-    part = {n.removeprefix(prefix): t.double().numpy() for n, t in tensors.items() if n.startswith(prefix)}
-    broken = sorted(prefix + name for name, values in part.items() if not np.isfinite(values).all())
-    if broken:
-        raise ValueError(
-            f"Weights: expected finite weights in {str(path)!r}, got NaN or infinity in {broken}."
-        )
+    _, arrays = read_weights(path)
+    part = {n.removeprefix(prefix): a.astype(float) for n, a in arrays.items() if n.startswith(prefix)}
+    check_finite("Weights", path, [prefix + n for n, values in part.items() if not np.isfinite(values).all()])
     return part
 
 
@@ -206,24 +200,23 @@ def write_part(
     FileNotFoundError, ValueError
         As `read_weights`; also ValueError for arrays that are not finite.
     """
-    header, tensors = read_weights(source)
+    header, stored = read_weights(source)
     header["extra"] |= extra_metadata
-    tensors = {name: tensor for name, tensor in tensors.items() if not name.startswith(prefix)}
-    for name, values in arrays.items():
-        tensors[prefix + name] = _stored(name, torch.as_tensor(values), torch.float32)
-    return _write(path, header, tensors)
+    stored = {name: array for name, array in stored.items() if not name.startswith(prefix)}
+    stored |= {prefix + name: _stored(name, values, np.float32) for name, values in arrays.items()}
+    return _write(path, header, stored)
 
 
-def save_selector(path: str | os.PathLike, tensors: dict[str, Tensor], about: dict) -> Path:
+def save_selector(path: str | os.PathLike, arrays: dict[str, np.ndarray], about: dict) -> Path:
     """Write a `Selector` of its own, float16, with what JSON can say about it; replaced in one step.
 
     Raises
     ------
     ValueError
-        For tensors that are not finite in float16.
+        For arrays that are not finite in float16.
     """
-    tensors = {name: _stored(name, tensor, torch.float16) for name, tensor in tensors.items()}
-    return _write(path, {"format_version": FORMAT_VERSION, "selector": about}, tensors)
+    stored = {name: _stored(name, values, np.float16) for name, values in arrays.items()}
+    return _write(path, {"format_version": FORMAT_VERSION, "selector": about}, stored)
 
 
 def read_selector(path: str | os.PathLike) -> dict[str, np.ndarray]:
@@ -234,7 +227,7 @@ def read_selector(path: str | os.PathLike) -> dict[str, np.ndarray]:
     FileNotFoundError, ValueError
         As `read_safetensors`.
     """
-    return {name: tensor.double().numpy() for name, tensor in read_safetensors(path)[1].items()}
+    return {name: array.astype(float) for name, array in read_safetensors(path)[1].items()}
 
 
 def weights_version(path: str | os.PathLike) -> str:
@@ -274,18 +267,25 @@ def _opened(path: str | os.PathLike) -> BufferedReader:
         ) from error
 
 
-def read_safetensors(path: str | os.PathLike, tensors: bool = True) -> tuple[dict, dict[str, Tensor]]:
-    """Metadata and tensors (none if `tensors` is False) of a safetensors file of any origin.
+def read_safetensors(path: str | os.PathLike) -> tuple[dict[str, str], dict[str, np.ndarray]]:
+    """Metadata and arrays of a safetensors file of any origin; raises as `opened_safetensors`."""
+    with opened_safetensors(path, "numpy") as file:
+        return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+
+@contextmanager
+def opened_safetensors(path: str | os.PathLike, framework: str) -> Iterator[Any]:
+    """A safetensors file of any origin, whose tensors come as those of a framework.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it is anything else; a pickled file is refused unopened.
+        If it is anything else, while it is read too; a pickled file is refused unopened.
     """
-    with _opened(path) as file:
-        start = file.read(9)
+    with _opened(path) as stream:
+        start = stream.read(9)
     # a safetensors file has its header's length in 8 bytes and then the header, a JSON object
     if start[8:] != b"{" and (start.startswith(b"PK") or start.startswith(b"\x80")):
         raise ValueError(
@@ -293,10 +293,9 @@ def read_safetensors(path: str | os.PathLike, tensors: bool = True) -> tuple[dic
             "files are never opened, for that could run any code. Convert it to safetensors first."
         )
     try:
-        with safe_open(path, framework="pt") as file:
-            loaded = {name: file.get_tensor(name) for name in file.keys()} if tensors else {}  # noqa: SIM118
-            return file.metadata() or {}, loaded
-    except (SafetensorError, OSError, ValueError) as error:
+        with safe_open(path, framework=framework) as file:
+            yield file
+    except (SafetensorError, OSError, TypeError, ValueError) as error:  # TypeError: a type numpy has not
         raise ValueError(
             f"Weights: expected a whole safetensors file, got {str(path)!r}, which is corrupt, truncated "
             f"or of another kind ({error}); fetch it again."
@@ -322,19 +321,14 @@ def _parse_header(path: str | os.PathLike, text: str) -> dict:
         )
     if not isinstance(header["architecture"], str):
         raise ValueError(f"Weights: expected the name of an architecture in {str(path)!r}, got another type.")
-    _check_architecture(f"Weights {str(path)!r}", header["architecture"])
+    check_architecture(f"Weights {str(path)!r}", header["architecture"])
     return header
 
 
-def _check_architecture(who: str, name: str) -> None:
+def check_architecture(who: str, name: str) -> None:
+    """ValueError unless the name is one of an architecture."""
     if name not in ARCHITECTURES:
         raise ValueError(f"{who}: expected an architecture among {sorted(ARCHITECTURES)}, got {name!r}.")
-
-
-def _classes(architecture: str) -> tuple[type, type]:
-    module, config, network = ARCHITECTURES[architecture]
-    loaded = importlib.import_module(module)
-    return getattr(loaded, config), getattr(loaded, network)
 
 
 def _tuples(value: Any) -> Any:
@@ -344,46 +338,18 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 
-def _stored(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    tensor = tensor.detach().cpu()
-    if not tensor.is_floating_point():
-        return tensor.contiguous().clone()
-    stored = tensor.to(dtype, copy=True).contiguous()
-    if not stored.isfinite().all():
-        raise ValueError(
-            f"save_weights: expected finite weights in {dtype}, got {name!r} with largest magnitude "
-            f"{tensor.abs().max().item():.3g}; store as float32 or look at the training run."
-        )
+def _stored(name: str, values: np.ndarray, dtype: type[np.floating]) -> np.ndarray:
+    values = np.asarray(values)
+    with np.errstate(over="ignore"):
+        stored = np.ascontiguousarray(values, dtype=dtype)
+    if not np.isfinite(stored).all():
+        raise refused_weights(name, dtype.__name__, float(np.abs(values).max()))
     return stored
 
 
-def built(
-    who: str, path: str | os.PathLike, make: Callable[[], _Network], tensors: dict[str, Tensor]
-) -> _Network:
-    """A network filled with `tensors`; ValueError unless names and shapes agree exactly and all are finite.
-
-    Its shapes are compared before memory is taken for it.
-    """
-    with torch.device("meta"):
-        outline = make()
-    expected = {name: tuple(tensor.shape) for name, tensor in outline.state_dict().items()}
-    got = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    if expected == got:
-        broken = sorted(name for name, tensor in tensors.items() if not tensor.isfinite().all())
-        if broken:
-            raise ValueError(
-                f"{who}: expected finite weights in {str(path)!r}, got NaN or infinity in {broken}."
-            )
-        network = make()
-        network.load_state_dict(tensors)
-        return network
-    missing, extra = sorted(expected.keys() - got.keys()), sorted(got.keys() - expected.keys())
-    differing = [
-        f"{n} {got[n]} for {expected[n]}" for n in expected.keys() & got.keys() if expected[n] != got[n]
-    ]
-    kinds = {"missing": missing, "unknown": extra, "of another shape": sorted(differing)}
-    problems = [f"{len(names)} {kind} ({', '.join(names[:3])})" for kind, names in kinds.items() if names]
-    raise ValueError(
-        f"{who}: expected the {len(expected)} tensors of {type(outline).__name__}, got {str(path)!r} with "
-        f"{', '.join(problems)}; these weights belong to another network."
+def refused_weights(name: str, dtype: str, largest: float) -> ValueError:
+    """For weights that a floating-point type cannot hold."""
+    return ValueError(
+        f"save_weights: expected finite weights in {dtype}, got {name!r} with largest magnitude "
+        f"{largest:.3g}; store as float32 or look at the training run."
     )

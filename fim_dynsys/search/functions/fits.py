@@ -129,9 +129,11 @@ class FunctionCandidate:
         self, parameters: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The `interval_maps` of `fit_trajectory`, compiled."""
-        packed = list(self.dictionary.packed)
-        packed[7:9] = self._numbers(parameters)
-        row, column = np.nonzero(self.candidate.support)
+        packed, numbers = list(self.dictionary.packed), self._numbers(parameters)
+        for array in numbers:  # as those of a dictionary are, for which the kernels are compiled
+            array.flags.writeable = False
+        packed[7:9] = numbers
+        row, column = map(np.ascontiguousarray, np.nonzero(self.candidate.support))
         return interval_maps(
             tuple(packed), row, column, parameters[: len(row)], self.free, nodes, steps, counts
         )

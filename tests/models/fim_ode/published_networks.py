@@ -6,8 +6,8 @@ from pathlib import Path
 import torch
 from safetensors.torch import save_file
 
+from fim_dynsys.models.fim_ode.networks import save_weights
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
-from fim_dynsys.models.fim_ode.weights import save_weights
 
 SMALL = {
     "width": 32,

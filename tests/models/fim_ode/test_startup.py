@@ -1,0 +1,27 @@
+"""What a process loads and says before its first fit is there."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+FIT = """
+import json, sys
+import numpy as np
+import fim_dynsys
+
+t = np.linspace(0.0, 4.0, 40)
+model = fim_dynsys.load("fim-ode").fit(2.0 * np.exp(-0.5 * t)[:, None], t)
+field = model.field_.draws(2, seed=0)
+print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
+"""
+
+
+def test_a_fit_needs_no_torch() -> None:
+    """Torch takes longer to import than all the rest together; scikit-learn and scipy.stats come next."""
+    run = subprocess.run(
+        [sys.executable, "-c", FIT], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[3]
+    )
+    loaded = set(json.loads(run.stdout.splitlines()[-1]))
+    assert loaded & {"torch", "sklearn", "sympy", "pysindy", "matplotlib", "joblib"} == set()
+    assert {"numba", "xarray"} <= loaded
