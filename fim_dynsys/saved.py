@@ -344,8 +344,9 @@ def field_from_arrays(
         Where arrays are missing or are not those of a field of that class.
     """
     try:
-        if issubclass(kind, DictionaryField):
-            _check_terms(arrays)
+        terms = kind.base_arrays(arrays) if issubclass(kind, ResidualField) else arrays
+        if issubclass(kind, DictionaryField) or "exponents" in terms:
+            _check_terms(terms)
         return _restored(kind, arrays, context, report)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = f"no array {error}" if isinstance(error, KeyError) else str(error)

@@ -98,7 +98,7 @@ class ResidualField(VectorField):
         ValueError
             If the base has no closed form that arrays hold.
         """
-        if not isinstance(self.base, tuple(_BASES.values())) or type(self.base).__name__ not in _BASES:
+        if not isinstance(self.base, DictionaryField | SymbolicField):
             raise ValueError(
                 f"ResidualField: expected a base of class {', '.join(_BASES)} to keep as arrays, got "
                 f"{type(self.base).__name__}; keep the data and fine-tune again."
@@ -111,10 +111,14 @@ class ResidualField(VectorField):
             "residual": self.coefficients,
         }
 
+    @staticmethod
+    def base_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The arrays of the base among those of the field."""
+        return {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
+
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
         """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
-        own = {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
-        base = _BASES[str(arrays["base"])].from_arrays(own, **description)
+        base = _BASES[str(arrays["base"])].from_arrays(cls.base_arrays(arrays), **description)
         basis = RadialBasis(arrays["centres"], arrays["widths"])
         return cls(base, basis, arrays["residual"], frame=base.frame, fit_info=base.fit_info)

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from published_networks import SMALL, random_network, saved
-from safetensors.torch import load_file
 
 import fim_dynsys
 from fim_dynsys.errors import FimDynsysWarning, TuningWarning
@@ -17,10 +16,10 @@ from fim_dynsys.models.fim_ode.finetuning.training import NetworkTuning, Problem
 from fim_dynsys.trajectories.container import Trajectories
 
 MAPS = ("softmax-gnot", "softmax")
-QUICK = {"steps": 20, "learning_rate": 2e-3, "max_seconds": None}
+QUICK = {"steps": 10, "learning_rate": 3e-3, "max_seconds": None}
 
 
-def circles(k=2, n=32, d=2):
+def circles(k=2, n=16, d=2):
     rng = np.random.default_rng(0)
     t = np.cumsum(rng.uniform(0.1, 0.3, (k, n)), axis=1)
     phase = t + np.arange(k)[:, None]
@@ -30,7 +29,7 @@ def circles(k=2, n=32, d=2):
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
-    return saved(random_network(**(SMALL | {"decoder_layers": 2})), tmp_path_factory.mktemp("weights"))
+    return saved(random_network(**(SMALL | {"decoder_layers": 1})), tmp_path_factory.mktemp("weights"))
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +78,7 @@ def test_folded_decoder_is_the_network_s(attention, tmp_path):
 @pytest.mark.parametrize("method", ["multiple-shooting", "single-shooting"])
 def test_rollouts_together_are_rollouts_alone(model, method):
     """The batched loss, and the same start by start through the network's own decoder."""
-    data = circles()
+    data = circles(2, 32)
     problem = Problem(model.operator, data, NetworkTuning(method=method))
     rolls, encoding, network = problem.rollouts, problem._encoding, problem.network
     units = encoding.normalisation
@@ -97,6 +96,10 @@ def test_rollouts_together_are_rollouts_alone(model, method):
     )
     expected = [float(loss) for loss in rolls.losses(alone)]
     np.testing.assert_allclose([float(loss) for loss in problem.losses()], expected, rtol=1e-4)
+    slow = torch.autograd.grad(problem.losses()[0], list(problem.moved.values()))
+    np.testing.assert_allclose(problem.backward(), expected[0], rtol=1e-4)
+    for tensor, gradient in zip(problem.moved.values(), slow, strict=True):
+        assert (tensor.grad - gradient).norm() <= 1e-4 * gradient.norm() + 1e-7  # sums in float32
     # each start is a sample, each target the sample so many gaps later, and all are learnt from or held out
     shared = (rolls.fitted > 0) ^ (rolls.held_out > 0)
     assert bool((shared == (rolls.gaps > 0)).all())
@@ -116,7 +119,7 @@ def test_long_gaps_take_more_steps(model):
 
 
 def test_the_context_is_encoded_without_what_is_held_out(model):
-    data = circles()
+    data = circles(2, 32)
     first, second = (Problem(model.operator, data, NetworkTuning(seed=seed)) for seed in (0, 1))
     seen = [int(problem.context[2].sum()) for problem in (first, second)]
     assert all(0.7 * 64 < count < 64 for count in seen)
@@ -160,13 +163,13 @@ def test_nothing_better_is_the_untuned_network(model):
 
 
 def test_early_stopping(model):
-    tuned = model.finetune(circles(), steps=200, learning_rate=0.3, patience=10, every=2, max_seconds=None)
+    tuned = model.finetune(circles(), steps=50, learning_rate=0.3, patience=4, every=2, max_seconds=None)
     assert tuned.field_.fit_info.report["fine-tuning"]["ended"] in ("no improvement", "diverged")
-    assert tuned.history_["step"].iloc[-1] < 200
+    assert tuned.history_["step"].iloc[-1] < 50
 
 
 def test_residual_of_a_network(model):
-    tuned = model.finetune(circles(1, 60), moves="residual", max_seconds=None)
+    tuned = model.finetune(circles(1, 40), moves="residual", max_seconds=None)
     assert isinstance(tuned.field_, ResidualField)
     assert tuned.delta is None
 
@@ -188,7 +191,7 @@ def test_saved_and_restored(tuned, tmp_path):
 
 def test_other_weights_are_refused(tuned, tmp_path):
     tuned.save(tmp_path / "tuned")
-    other = saved(random_network(seed=1, **(SMALL | {"decoder_layers": 2})), tmp_path)
+    other = saved(random_network(seed=1, **(SMALL | {"decoder_layers": 1})), tmp_path)
 
     def factory(**params):
         return PublishedFIMODE(**params | {"weights": other})
@@ -222,7 +225,7 @@ def test_a_tuned_model_is_not_tuned_again(tuned):
 @pytest.mark.parametrize("moves", ["decoder", "low-rank"])
 def test_goes_on_to_the_same_bytes(model, moves, tmp_path, monkeypatch):
     """Killed ten times at random, in a step or just before it is written."""
-    options = QUICK | {"moves": moves, "every": 1, "steps": 12}
+    options = QUICK | {"moves": moves, "every": 1, "steps": 6}
     whole = model.finetune(circles(), **options)
     rng, path = np.random.default_rng(1), tmp_path / "run.safetensors"
     advance, write = training._Run.advance, training._Run.write
@@ -232,7 +235,7 @@ def test_goes_on_to_the_same_bytes(model, moves, tmp_path, monkeypatch):
         write(run, last)
 
     for _ in range(10):
-        left = {"steps": int(rng.integers(1, 4)), "before": rng.random() < 0.5}
+        left = {"steps": int(rng.integers(1, 3)), "before": rng.random() < 0.5}
 
         def dying(run, left=left):
             left["steps"] -= 1
@@ -246,8 +249,8 @@ def test_goes_on_to_the_same_bytes(model, moves, tmp_path, monkeypatch):
         monkeypatch.setattr(training._Run, "write", kept)
         with pytest.raises(KeyboardInterrupt):
             model.finetune(circles(), checkpoint=path, **options)
-        assert len(load_file(path)) if path.exists() else True
     monkeypatch.undo()
+    assert path.exists()
     resumed = model.finetune(circles(), checkpoint=path, **options)
     assert resumed.delta == whole.delta
     x = circles().arrays()[0][1]

@@ -53,8 +53,12 @@ class FoldedDecoder:
         def pair(name: str) -> tuple[Tensor, Tensor]:
             return weights[f"{name}.weight"], weights[f"{name}.bias"]
 
-        self._embedding = [pair(f"query_embedding.{i}") for i in (0, 2)]
-        self._head = [pair(f"field_head.{i}") for i in (0, 3, 6)]
+        def turned(name: str) -> tuple[Tensor, Tensor]:
+            weight, bias = pair(name)
+            return bias, weight.t()
+
+        self._embedding = [turned(f"query_embedding.{i}") for i in (0, 2)]
+        self._head = [turned(f"field_head.{i}") for i in (0, 3, 6)]
         self._layers = []
         for i in range(config.decoder_layers):
             block = f"decoder.{i}"
@@ -66,12 +70,12 @@ class FoldedDecoder:
             folded = (summary.matrix[0] @ heads).reshape(config.width, config.width)
             self._layers.append(
                 _Layer(
-                    pair(f"{block}.attention.query"),
+                    turned(f"{block}.attention.query"),
                     None if summary.weight is None else summary.weight[0],
-                    (folded, bias),
+                    (bias, folded),
                     pair(f"{block}.norm1"),
-                    pair(f"{block}.expand"),
-                    pair(f"{block}.contract"),
+                    turned(f"{block}.expand"),
+                    turned(f"{block}.contract"),
                     pair(f"{block}.norm2"),
                 )
             )
@@ -79,21 +83,26 @@ class FoldedDecoder:
     def __call__(self, z: Tensor) -> Tensor:
         """Normalised field (n, d) at normalised states (n, d)."""
         dim, shape = z.shape[-1], (self._config.width,)
-        first, second = self._embedding
-        h = F.linear(F.relu(F.linear(F.pad(z, (0, self._config.max_dim - dim)), *first)), *second)
+        (bias, matrix), second = self._embedding
+        h = _affine(second, F.relu(_affine((bias, matrix[:dim]), z)))
         for layer in self._layers:
-            queries = F.linear(h, *layer.query).view(len(z), self._config.heads, -1).softmax(-1)
+            queries = _affine(layer.query, h).view(len(z), self._config.heads, -1).softmax(-1)
             if layer.total is not None:
                 queries = queries / ((queries * layer.total).sum(-1, keepdim=True) + STABILISER)
-            matrix, bias = layer.mixed
-            h = F.layer_norm(
-                h + torch.addmm(bias, queries.reshape(len(z), -1), matrix), shape, *layer.norm1, NORM_EPS
-            )
-            hidden = F.gelu(F.linear(h, *layer.expand))
-            h = F.layer_norm(h + F.linear(hidden, *layer.contract), shape, *layer.norm2, NORM_EPS)
+            read = _affine(layer.mixed, queries.reshape(len(z), -1))
+            h = F.layer_norm(h + read, shape, *layer.norm1, NORM_EPS)
+            hidden = F.gelu(_affine(layer.expand, h))
+            changed = _affine(layer.contract, hidden)
+            h = F.layer_norm(h + changed, shape, *layer.norm2, NORM_EPS)
         for part in self._head[:-1]:
-            h = F.gelu(F.linear(h, *part))
-        return F.linear(h, *self._head[-1])[:, :dim]
+            h = F.gelu(_affine(part, h))
+        return _affine(self._head[-1], h)[:, :dim]
+
+
+def _affine(part: tuple[Tensor, Tensor], h: Tensor) -> Tensor:
+    """Rows (n, a) times a matrix (a, b), and a bias: one operation where a linear layer records two."""
+    bias, matrix = part
+    return torch.addmm(bias, h, matrix)
 
 
 def movable(network: PublishedNetwork, moves: str, generator: torch.Generator) -> dict[str, Tensor]:

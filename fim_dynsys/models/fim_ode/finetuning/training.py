@@ -139,13 +139,39 @@ class Problem:
         states = [z[k, :n].to(dtype) for k, n in enumerate(counts)]
         self.rollouts = Rollouts.of(times, states, held_out, single=how.method == METHODS[1])
 
-    def losses(self, noise: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Loss of what is learnt from, and of what is held out; `noise` (S, d) is added to the starts."""
+    def decoder(self) -> FoldedDecoder:
+        """The decoder with the context in it, as the weights are."""
         encoding = self.network.encode(*self.context) if self.how.moves == "all" else self._encoding
         weights = effective(self.network, self.moved)
-        decoder = FoldedDecoder(self.network, weights, encoding.tokens, encoding.mask)
-        starts = self.rollouts.starts if noise is None else self.rollouts.starts + noise
-        return self.rollouts.losses(self.rollouts.paths(decoder, starts))
+        return FoldedDecoder(self.network, weights, encoding.tokens, encoding.mask)
+
+    def losses(self) -> tuple[Tensor, Tensor]:
+        """Loss of what is learnt from, and of what is held out."""
+        return self.rollouts.losses(self.rollouts.paths(self.decoder(), self.rollouts.starts))
+
+    def backward(self, noise: Tensor | float = 0.0) -> float:
+        """The loss of what is learnt from, its gradients left with what moves; NaN where they are not finite.
+
+        Paths are integrated with the weights held fixed, which gives the loss' derivative by each value of
+        the field on the way; those by the weights follow from one evaluation of all these points together.
+        `noise` (S, d) is added to the starts.
+        """
+        with torch.no_grad():
+            fixed = self.decoder()
+        points: list[Tensor] = []
+        shifts: list[Tensor] = []
+
+        def rate(z: Tensor) -> Tensor:
+            points.append(z.detach())
+            shifts.append(torch.zeros_like(z, requires_grad=True))
+            return fixed(z) + shifts[-1]
+
+        loss, _ = self.rollouts.losses(self.rollouts.paths(rate, self.rollouts.starts + noise))
+        by_field = torch.cat(torch.autograd.grad(loss, shifts))
+        if not by_field.isfinite().all():
+            return math.nan
+        torch.sum(self.decoder()(torch.cat(points)) * by_field).backward()
+        return loss.item()
 
     def noise(self, step: int) -> Tensor:
         """What is added to the starts in a step; the same whenever it is asked for."""
@@ -188,15 +214,13 @@ class _Run:
 
     def advance(self) -> float:
         """One step of the optimiser; the loss before it."""
-        loss, _ = self.problem.losses(self.problem.noise(self.step))
         self.optimiser.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.moved.values(), _CLIP)
-        value = loss.item()
-        if math.isfinite(value):
+        loss = self.problem.backward(self.problem.noise(self.step))
+        if math.isfinite(loss):
+            torch.nn.utils.clip_grad_norm_(self.moved.values(), _CLIP)
             self.optimiser.step()
             self.step += 1
-        return value
+        return loss
 
     def write(self, last: bool) -> None:
         """Keep the state, unless this would take too much of the time."""
