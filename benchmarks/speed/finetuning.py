@@ -11,21 +11,22 @@ from benchmarks.speed.timing import Measurement
 SEED = 0
 
 
-def network_steps(repeats: int) -> list[Measurement]:
+def network_steps(repeats: int, **sizes: int) -> list[Measurement]:
     """A step of multiple shooting on Van der Pol T1, three ways that give the same loss.
 
     The two slow ones go start after start and evaluate the network as it is: on all tokens each time,
     or encoding the context there too. They are timed for one start, and counted as often as there are starts.
+    `sizes` are the network's, by default the published ones.
     """
     import torch
 
     from fim_dynsys.models.fim_ode.field import Decoder
     from fim_dynsys.models.fim_ode.finetuning.training import NetworkTuning, Problem
     from fim_dynsys.models.fim_ode.operators import DecodedOperator
-    from fim_dynsys.models.fim_ode.published import Encoding, PublishedNetwork
+    from fim_dynsys.models.fim_ode.published import Encoding, PublishedConfig, PublishedNetwork
 
     torch.manual_seed(SEED)
-    network = PublishedNetwork().eval().requires_grad_(False)
+    network = PublishedNetwork(PublishedConfig(**sizes)).eval().requires_grad_(False)
     operator = DecodedOperator(network, Decoder(network), "random", network.config.max_dim)
     problem = Problem(operator, tasks()[0].context(FIXED_SEED), NetworkTuning(moves="decoder"))
     rolls = problem.rollouts
@@ -71,7 +72,8 @@ def network_steps(repeats: int) -> list[Measurement]:
     ):
         loss, seconds = _timed(plain(encode))
         rows.append((name, count * seconds, abs(loss - expected) / abs(expected)))
-    note = f"published sizes, random weights, float32, one thread, {count} starts with 25 of 50 samples"
+    of = "given" if sizes else "published"
+    note = f"{of} sizes, random weights, float32, one thread, {count} starts with 25 of 50 samples"
     found = [
         Measurement(f"a step of fine-tuning, {name}", 1e3 * seconds, "ms", 1, note)
         for name, seconds, _ in rows

@@ -26,7 +26,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
-from fim_dynsys.models.finetuning.residual import Deadline, Tuned, tune_residual
+from fim_dynsys.models.finetuning.residual import Deadline, Tuned, refitted, tune_residual
 from fim_dynsys.models.inputs import (
     Observations,
     Times,
@@ -108,6 +108,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
     scale_equivariance: float | None = None
     field_classes: tuple[type[KeptField], ...] = ()
     kind = ModelKind.FIELD
+    history_: pd.DataFrame
 
     @property
     def max_dim(self) -> int | None:
@@ -576,7 +577,10 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         check_members(self._who, n)
         rng = np.random.default_rng(seed)
         contexts = [bootstrap_context(self.context_, rng, self.min_observations) for _ in range(n)]
-        return EnsembleField(self._refit_members(field, contexts))
+        if not isinstance(field, ResidualField):
+            return EnsembleField(self._refit_members(field, contexts))
+        bases = self._refit_members(field.base, contexts)
+        return EnsembleField([refitted(field, base, c) for base, c in zip(bases, contexts, strict=True)])
 
     # ------------------------------------------------------------------ equations
 

@@ -278,3 +278,12 @@ def test_too_few_samples():
 def test_arguments_are_checked(swinging, options, message):
     with pytest.raises(ValueError, match=message):
         Linear().finetune(*swinging[:2], **options)
+
+
+def test_members_of_an_ensemble_are_tuned_too(swinging, tuned):
+    members = tuned.ensemble(2)
+    clean = swinging[2]
+    for member in members:
+        assert isinstance(member, ResidualField)
+        np.testing.assert_array_equal(member.basis.centres.shape, tuned.field_.basis.centres.shape)
+        assert field_error(member, pendulum, clean) < 0.7 * field_error(member.base, pendulum, clean)

@@ -13,6 +13,7 @@ import pandas as pd
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.errors import TuningWarning, warn
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.residual import RadialBasis, ResidualField
 from fim_dynsys.models.finetuning.blocks import FOLDS, held_out_blocks, of_blocks
 from fim_dynsys.models.finetuning.record import Record, digest_of
 from fim_dynsys.models.finetuning.shooting import Prior, Windows, fit_residual
@@ -135,6 +136,14 @@ def tune_residual(
     return search.tuned()
 
 
+def refitted(field: ResidualField, base: VectorField, context: Trajectories) -> ResidualField:
+    """The residual of a field, its Gaussians kept, fitted anew beside another base to other data."""
+    windows = Windows.of(complete_samples(context, "ensemble", 4), whole=False)
+    basis = RadialBasis(field.basis.centres / windows.unit, field.basis.widths / windows.unit)
+    fit, _, _ = fit_residual(windows, base, basis)
+    return windows.residual_field(base, basis, fit.parameters)
+
+
 @dataclass(frozen=True)
 class _Scored:
     """A residual width (None: no residual), scored."""
@@ -193,7 +202,8 @@ class _Search:
         for width in (None, *_WIDTHS):
             found = self._record.remembered(f"fit {width}", lambda width=width: self._fit(width))
             yield float(np.mean(found["loss"]))
-            blocks, seconds = [], found["seconds"]
+            blocks: list[float] = []
+            seconds = found["seconds"]
             for fold in range(FOLDS):
                 key = f"fold {width} {fold}"
                 if key not in self._record and self._deadline.passed():
@@ -287,7 +297,8 @@ class _Search:
         return Tuned(field, self._history(best))
 
     def _history(self, best: _Scored) -> pd.DataFrame:
-        rows, steps, seconds = [], 0, 0.0
+        rows: list[tuple] = []
+        steps, seconds = 0, 0.0
         for scored in self._scored:
             steps, seconds = steps + scored.iterations, seconds + scored.seconds
             rows.append((steps, scored.loss, scored.mean, seconds, scored is best, scored.width or np.nan))

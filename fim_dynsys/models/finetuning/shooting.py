@@ -224,7 +224,8 @@ def fit_residual(windows: Windows, base: VectorField, basis: RadialBasis) -> tup
     ----------
     D. J. C. MacKay, Bayesian interpolation, Neural Computation 4 (1992) 415, section 4 (the amplitudes).
     """
-    prior, paths, iterations = Prior.of(basis), None, 0
+    prior, iterations = Prior.of(basis), 0
+    paths: list[np.ndarray] | None = None
     for last in range(_ROUNDS):
         fit = windows.shoot(base, basis, prior.precision, paths=paths)
         iterations += fit.iterations
