@@ -118,8 +118,8 @@ def test_units_do_not_matter(swinging, tuned):
     x, t, clean = swinging
     units = np.array([1024.0, 2.0**-10])  # exact
     other = Linear().finetune(x * units, 4 * t, max_seconds=None)
-    expected = tuned.field_(clean) * units / 4
-    np.testing.assert_allclose(other.field_(clean * units), expected, rtol=0, atol=1e-6 * expected.std(0))
+    expected = tuned.field_(clean)
+    np.testing.assert_allclose(4 * other.field_(clean * units) / units, expected, rtol=0, atol=1e-6)
 
 
 def test_history_and_report(swinging, tuned):
@@ -208,7 +208,7 @@ def test_goes_on_to_the_same_bytes(swinging, tuned, tmp_path, monkeypatch):
 
     monkeypatch.setattr(record, "replace_file", dying)
     for _ in range(10):
-        writes["left"] = int(rng.integers(1, 4))
+        writes["left"] = int(rng.choice([1, 1, 1, 2]))  # of twelve writes in all
         with pytest.raises(KeyboardInterrupt):
             Linear().finetune(x, t, max_seconds=None, checkpoint=tmp_path / "run.json")
     monkeypatch.setattr(record, "replace_file", kept)

@@ -20,7 +20,8 @@ def held_out_blocks(lengths: Sequence[int], block: int, folds: int = FOLDS) -> l
     lengths : sequence of int (K)
         Samples of each stretch.
     block : int
-        Samples in a block, about; fewer where there would be less than three blocks to a fold.
+        Samples in a block, about; fewer where there would be less than three blocks to a fold, or four to a
+        stretch.
     folds : int
         Number of masks.
 
@@ -34,7 +35,7 @@ def held_out_blocks(lengths: Sequence[int], block: int, folds: int = FOLDS) -> l
     ValueError
         Where the samples are too few.
     """
-    block = max(1, min(block, sum(lengths) // (3 * folds)))
+    block = max(1, min(block, sum(lengths) // (3 * folds), int(np.median(lengths)) // 4))
     masks = [[np.zeros(n, dtype=bool) for n in lengths] for _ in range(folds)]
     count = 0
     for k, n in enumerate(lengths):
