@@ -45,7 +45,7 @@ class Rollouts(NamedTuple):
         z : list of Tensor (n, d)
             Normalised states.
         held_out : list of bool Tensor (n,)
-            Samples that are not learnt from; no start is one of them.
+            Samples that are not learnt from, never the first; a start among them moves to the one before.
         single : bool
             One start for each trajectory, its first sample. Else as many, at equal distances, that
             neighbouring stretches of 25 samples overlap by half.
@@ -56,7 +56,9 @@ class Rollouts(NamedTuple):
             length = n - 1 if single else min(_WINDOW, n - 1)
             count = 1 if single else max(1, 2 * n // _WINDOW)
             firsts = torch.linspace(0, n - 1 - length, count).floor().long().unique().tolist()
-            where += [(k, first, length) for first in firsts if not kept[first]]
+            for first in firsts:
+                begin = max(i for i in range(first + 1) if not kept[i])
+                where.append((k, begin, first + length - begin))
         width = max(length for _, _, length in where)
         starts = torch.stack([z[k][first] for k, first, _ in where])
         gaps, fitted, out = (starts.new_zeros(len(where), width) for _ in range(3))
