@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks import misses, report, time_curve
-from benchmarks.harness.rows import ConstantRow, ModelRow, Row
+from benchmarks.harness.rows import ConstantRow, FineTunedRow, ModelRow, Row
 from benchmarks.harness.run import Integrator, run
 from benchmarks.harness.trials import PROTOCOLS, SETTINGS, TASKS, Problem, list_trials
 
@@ -153,8 +153,10 @@ def build_rows(
         elif name in truth_rows:
             rows.append(truth_rows[name]())
         else:
-            own = weights is not None and name.partition(":")[0] in _PRETRAINED
-            rows.append(ModelRow.resolve(name, **({"weights": str(weights)} if own else {})))
+            model = name.partition(":")[0]
+            kind = FineTunedRow if model.endswith(FineTunedRow.suffix) else ModelRow
+            own = weights is not None and model.removesuffix(FineTunedRow.suffix) in _PRETRAINED
+            rows.append(kind.resolve(name, **({"weights": str(weights)} if own else {})))
     return rows
 
 

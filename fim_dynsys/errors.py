@@ -19,6 +19,10 @@ class FitWarning(FimDynsysWarning):
     """A fitted field does not describe the data it was fitted to."""
 
 
+class TuningWarning(FimDynsysWarning):
+    """Fine-tuning found nothing that predicts held-out data better; the untuned field is returned."""
+
+
 class SimulationWarning(FimDynsysWarning):
     """At least one simulated trajectory stopped before its last requested time."""
 

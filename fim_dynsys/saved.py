@@ -18,6 +18,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo, Scales
 from fim_dynsys.fields.posterior import PosteriorField
+from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import files
@@ -25,11 +26,11 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.writing import replace_file
 
 FORMAT = "fim-dynsys-fitted"
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _HEADER = "model.json"  # makes a folder a fitted model: names the other files, and is written last
 
-_SUFFIXES = {"context": ".nc", "field": ".npz", "field_context": ".nc"}
-_NAME = re.compile(r"(context|field|field_context)(-[0-9a-f]{16})?(\.nc|\.npz)")
+_SUFFIXES = {"context": ".nc", "field": ".npz", "field_context": ".nc", "delta": ".safetensors"}
+_NAME = re.compile(r"(context|field|field_context|delta)(-[0-9a-f]{16})?(\.nc|\.npz|\.safetensors)")
 _LARGEST_HEADER = 1 << 24  # bytes
 _MAX_MONOMIALS = 100_000  # that divide those of a field: all are tabulated
 
@@ -55,6 +56,8 @@ class SavedModel:
         The observations that the field carries, where they are fewer than `context`.
     report : dict
         The field's fit report, as far as JSON holds it.
+    delta : bytes or None
+        What fine-tuning changed of the model's weights, as a safetensors file.
     """
 
     model: str
@@ -65,6 +68,7 @@ class SavedModel:
     arrays: dict[str, np.ndarray]
     field_context: Trajectories | None
     report: dict
+    delta: bytes | None = None
 
     def write(self, folder: str | os.PathLike) -> Path:
         """Write the folder, created where it does not exist.
@@ -88,6 +92,8 @@ class SavedModel:
             contents["field"] = buffer.getvalue()
         if self.field_context is not None:
             contents["field_context"] = files.netcdf_content(self.field_context.dataset)
+        if self.delta is not None:
+            contents["delta"] = self.delta
         digests = {}
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -142,6 +148,7 @@ class SavedModel:
                 Trajectories.from_file(paths["field_context"]) if "field_context" in paths else None
             ),
             report=header["report"],
+            delta=paths["delta"].read_bytes() if "delta" in paths else None,
         )
 
 
@@ -295,7 +302,7 @@ class KeptField(Protocol):
         """The field again; `description` are keyword arguments of `VectorField`."""
 
 
-FIELD_CLASSES: tuple[type[KeptField], ...] = (DictionaryField, PosteriorField, SymbolicField)
+FIELD_CLASSES: tuple[type[KeptField], ...] = (DictionaryField, PosteriorField, SymbolicField, ResidualField)
 """Classes of the package that a folder can hold, whatever the model."""
 
 
@@ -337,8 +344,9 @@ def field_from_arrays(
         Where arrays are missing or are not those of a field of that class.
     """
     try:
-        if issubclass(kind, DictionaryField):
-            _check_terms(arrays)
+        terms = kind.base_arrays(arrays) if issubclass(kind, ResidualField) else arrays
+        if issubclass(kind, DictionaryField) or "exponents" in terms:
+            _check_terms(terms)
         return _restored(kind, arrays, context, report)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = f"no array {error}" if isinstance(error, KeyError) else str(error)

@@ -117,6 +117,40 @@ class ModelRow:
 
 
 @dataclass(frozen=True)
+class FineTunedRow(ModelRow):
+    """A registered model that is fine-tuned to each context, as long as it takes, before it predicts."""
+
+    suffix: ClassVar[str] = "+finetune"
+
+    @classmethod
+    def resolve(cls, spec: str, **params: Any) -> "FineTunedRow":
+        """Load the model once; see `ModelRow.resolve`.
+
+        Parameters
+        ----------
+        spec : str
+            ``NAME+finetune``, or ``NAME+finetune:key=value,...`` with arguments of `finetune`.
+        **params
+            Parameters of the model.
+        """
+        model, _, options = spec.partition(":")
+        own = ModelRow.resolve(model.removesuffix(cls.suffix), **params)
+        given = tuple(sorted(_option(item) for item in options.split(",") if item))
+        return cls(spec, own.model, own.version, (*own.params, ("finetune", given)))
+
+    def infer(self, view: View) -> Inferred:
+        """Return the field after fine-tuning."""
+        return self.fit(view.context).field_
+
+    def fit(self, context: Trajectories) -> Any:
+        """Return the model fine-tuned to one context."""
+        params = dict(self.params)
+        options = dict(params.pop("finetune"))
+        model = _load(self.model, tuple(params.items()))
+        return model.finetune(context, **{"max_seconds": None, "progress": False, **options})
+
+
+@dataclass(frozen=True)
 class ConstantRow:
     """The zero field: the prediction is the start."""
 

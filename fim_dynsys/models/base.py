@@ -8,6 +8,7 @@ import enum
 import html
 import os
 from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +22,9 @@ from fim_dynsys.errors import DataWarning, DistillationWarning, FitWarning, Igno
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
+from fim_dynsys.models.finetuning.residual import Deadline, Tuned, refitted, tune_residual
 from fim_dynsys.models.inputs import (
     Observations,
     Times,
@@ -110,6 +113,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
     scale_equivariance: float | None = None
     field_classes: tuple[type[KeptField], ...] = ()
     kind = ModelKind.FIELD
+    history_: pd.DataFrame
 
     @property
     def max_dim(self) -> int | None:
@@ -200,14 +204,112 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 IgnoredInputWarning,
             )
         self._adopt(infer(trajectories, **given), trajectories)
+        self._warn_of_problems("fit")
+        return self
+
+    def finetune(
+        self,
+        x: Observations,
+        t: Times = None,
+        *,
+        method: str = "multiple-shooting",
+        moves: str = "auto",
+        max_seconds: float | None = 60.0,
+        seed: int = 0,
+        progress: bool | None = None,
+        checkpoint: str | os.PathLike | None = None,
+        **options: Any,
+    ) -> Self:
+        """A new fitted model whose field is this one's and what it misses of the data.
+
+        The field stays the mean; what its terms cannot express is learnt beside it as a sum of Gaussians near
+        the data, zero elsewhere, by shooting through the observations. Whether that is kept is decided by
+        blocks of the observations that neither part has seen. Nothing here is random.
+
+        Parameters
+        ----------
+        x, t
+            As for `fit`. A model that is fitted to them is not fitted again.
+        method : {"multiple-shooting", "single-shooting"}
+            Start anew in windows of about two turns, or only at the first samples.
+        moves : {"auto", "residual"}
+            What is learnt; models whose fields a network decodes offer more.
+        max_seconds : float or None
+            Wall-clock time after which the best so far is taken; None for no limit.
+        seed : int
+            Of what is random; see above.
+        progress : bool, optional
+            Whether a bar with the loss is shown; default on a terminal.
+        checkpoint : path-like, optional
+            File that a run which was killed goes on from, to the same result.
+        options
+            None here.
+
+        Returns
+        -------
+        VectorFieldModel
+            Of the same class, fitted; this one stays as it is. ``field_.fit_info.report["fine-tuning"]`` says
+            what was chosen and by how much, ``history_`` is a DataFrame of everything that was scored, with
+            ``step``, ``loss``, ``held_out``, ``seconds`` and ``best``.
+
+        Raises
+        ------
+        ValueError
+            Where the data are malformed or too few to hold any out, an argument is not one of those above, or
+            the checkpoint belongs to another run.
+
+        Warns
+        -----
+        TuningWarning
+            Nothing predicts the held-out blocks better than the untuned field, which is returned.
+        FitWarning
+            As `fit`.
+
+        References
+        ----------
+        C. Rackauckas et al., Universal differential equations for scientific machine learning, arXiv
+        2001.04385, section 2; H. G. Bock, Recent advances in parameter identification techniques for ODE
+        (1983), section 3 (multiple shooting).
+        """
+        if moves not in ("auto", "residual") or options:
+            raise ValueError(
+                f"{self._who}.finetune: expected moves 'auto' or 'residual' without other options, got "
+                f"{moves!r} and {', '.join(sorted(options)) or 'none'}."
+            )
+        deadline = Deadline(max_seconds)
+        trajectories = as_trajectories(x, t, None)
+        self.check_context(trajectories)
+        known = self.__sklearn_is_fitted__() and self.context_.equals(trajectories)
+        base = self.field_ if known else self.infer(trajectories)
+        base = base.base if isinstance(base, ResidualField) else base
+        found = tune_residual(
+            f"{self.name} {self.version} {sorted(self.get_params(deep=False).items())}",
+            self.infer_many,
+            base,
+            trajectories,
+            method=method,
+            deadline=deadline,
+            progress=progress,
+            checkpoint=checkpoint,
+        )
+        return self._tuned(found, trajectories)
+
+    def _tuned(self, found: Tuned, trajectories: Trajectories) -> Self:
+        """A copy that has the field that fine-tuning found."""
+        model = copy(self)
+        model._adopt(found.field, trajectories)
+        model.history_ = found.history
+        model._warn_of_problems("finetune")
+        return model
+
+    def _warn_of_problems(self, method: str) -> None:
         if self.field_.fit_info.problems:
             warn(
-                f"{self._who}.fit: the field does not describe the data: "
+                f"{self._who}.{method}: the field does not describe the data: "
                 f"{'; '.join(self.field_.fit_info.problems)}. See field_.fit_info; more or better samples, "
                 "another model or other states may help.",
                 FitWarning,
             )
-        return self
 
     def check_context(self, trajectories: Trajectories) -> None:
         """Hold the trajectories against the model's limits.
@@ -264,7 +366,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         return type(self).__name__
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("field_", "context_", "feature_names"):
+        if name in ("field_", "context_", "feature_names", "history_"):
             raise _not_fitted(
                 f"{self._who}: expected a fitted model for {name}, got an unfitted one; call fit(x, t) first."
             )
@@ -480,7 +582,10 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         check_members(self._who, n)
         rng = np.random.default_rng(seed)
         contexts = [bootstrap_context(self.context_, rng, self.min_observations) for _ in range(n)]
-        return EnsembleField(self._refit_members(field, contexts))
+        if not isinstance(field, ResidualField):
+            return EnsembleField(self._refit_members(field, contexts))
+        bases = self._refit_members(field.base, contexts)
+        return EnsembleField([refitted(field, base, c) for base, c in zip(bases, contexts, strict=True)])
 
     # ------------------------------------------------------------------ equations
 
@@ -591,9 +696,13 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         OSError
             Where the folder cannot be written to, or the disk is full.
         """
+        return self._to_save().write(folder)
+
+    def _to_save(self) -> SavedModel:
+        """What `save` writes."""
         field = self._fitted_field()
         kept = type(field) in self._kept_classes()
-        saved = SavedModel(
+        return SavedModel(
             model=self.name,
             version=str(self.version),
             params=self.get_params(deep=False),
@@ -603,7 +712,6 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             field_context=None if field.context in (None, self.context_) else field.context,
             report=field.fit_info.report,
         )
-        return saved.write(folder)
 
     def restore(self, saved: SavedModel) -> Self:
         """Become fitted again from what a folder holds; `fim_dynsys.load_fitted` calls it.

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.odebench import facts
 from benchmarks.speed import __main__ as command
-from benchmarks.speed import measurements
+from benchmarks.speed import finetuning, measurements
 from benchmarks.speed.timing import Measurement, interleaved
 
 
@@ -86,3 +86,11 @@ def test_cost_against_samples_is_measured_in_processes_of_their_own():
     assert [row.unit for row in rows] == ["ms", "MB", "ms", "MB"]
     assert rows[0].quantity == "sindy-strong, d=2, 500 samples, 1 trajectory, infer"
     assert all(row.value > 0 for row in rows if row.unit == "ms")
+
+
+def test_steps_of_finetuning_have_the_same_loss():
+    sizes = {"width": 16, "heads": 2, "feedforward": 16, "encoder_layers": 1, "decoder_layers": 1}
+    rows = {row.quantity: row.value for row in finetuning.network_steps(1, **sizes)}
+    gaps = [value for name, value in rows.items() if name.startswith("relative difference of the loss")]
+    assert len(gaps) == 2
+    assert max(gaps) < 1e-4  # float32

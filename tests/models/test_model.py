@@ -567,7 +567,7 @@ def _as_format_2(folder):
         (lambda f: (f / "model.json").unlink(), FileNotFoundError, "without model.json"),
         (lambda f: (f / "model.json").write_text("{"), ValueError, "damaged file"),
         (lambda f: (f / "model.json").write_text("[]"), ValueError, "foreign"),
-        (lambda f: _write_header(f, format_version=4), ValueError, "format_version 1 to 3.*got 4"),
+        (lambda f: _write_header(f, format_version=5), ValueError, "format_version 1 to 4.*got 5"),
         (lambda f: (f / "model.json").write_text("[" * 100_000), ValueError, "damaged file"),
         (lambda f: _write_header(f, content=None), ValueError, "well-formed content"),
         (lambda f: _write_header(f, params=[1]), ValueError, "well-formed params"),

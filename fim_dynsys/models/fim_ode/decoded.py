@@ -2,14 +2,22 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
 
 import torch
+from sklearn.base import clone
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.fim_ode.batching import PretrainedModel, padded_batch, power_units, scaled_samples
 from fim_dynsys.models.fim_ode.field import make_fields
+from fim_dynsys.models.fim_ode.finetuning.delta import Delta, tuned_operator
+from fim_dynsys.models.fim_ode.finetuning.training import NetworkTuning, tune_network
 from fim_dynsys.models.fim_ode.published_operators import DecodedOperator, decoded_operator
+from fim_dynsys.models.finetuning.residual import Deadline, Tuned
+from fim_dynsys.models.inputs import Observations, Times, as_trajectories
+from fim_dynsys.saved import SavedModel
 from fim_dynsys.trajectories.container import Trajectories
 
 
@@ -33,6 +41,8 @@ class PublishedFIMODE(PretrainedModel):
         Type in which contexts are encoded. Fields are decoded in float64.
     device : str
         Where to compute, as torch names it.
+    delta : path-like or Delta, optional
+        What `finetune` changed of these weights.
 
     Examples
     --------
@@ -48,20 +58,31 @@ class PublishedFIMODE(PretrainedModel):
         attention: str | None = None,
         precision: str = "float32",
         device: str = "cpu",
+        delta: str | os.PathLike | Delta | None = None,
     ) -> None:
         self.weights = weights
         self.attention = attention
         self.precision = precision
         self.device = device
+        self.delta = delta
 
     @property
     def operator(self) -> DecodedOperator:
         """The network, read at first use."""
+        own, delta = self._untuned, self._delta
+        return own if delta is None else tuned_operator(own, delta)
+
+    @property
+    def _untuned(self) -> DecodedOperator:
         return decoded_operator(self.weights, self.attention, self.precision, str(self.device))
 
     @property
+    def _delta(self) -> Delta | None:
+        return self.delta if self.delta is None or isinstance(self.delta, Delta) else Delta.read(self.delta)
+
+    @property
     def version(self) -> str:
-        """First 8 hexadecimal digits of the weights' sha256."""
+        """First 8 hexadecimal digits of the weights' sha256, and of the delta's where there is one."""
         return self.operator.version
 
     @property
@@ -93,12 +114,121 @@ class PublishedFIMODE(PretrainedModel):
             encoding = operator.network.encode(t, x, mask)
             return make_fields(operator.decoder, encoding, dims, units, options)
 
+    def finetune(
+        self,
+        x: Observations,
+        t: Times = None,
+        *,
+        method: str = "multiple-shooting",
+        moves: str = "auto",
+        max_seconds: float | None = 60.0,
+        seed: int = 0,
+        progress: bool | None = None,
+        checkpoint: str | os.PathLike | None = None,
+        **options: Any,
+    ) -> Self:
+        """A new fitted model whose network follows these observations better; this one stays as it is.
+
+        Weights move by Adam so that paths of the inferred field, integrated from observed states, follow the
+        samples after them. The context is encoded once, or once a step where the encoder moves. The state
+        that predicts held-out blocks of the observations best is taken, and with it the field is inferred
+        from all of them.
+
+        Parameters
+        ----------
+        x, t
+            As for `fit`.
+        method : {"multiple-shooting", "single-shooting"}
+            Many starts with 25 samples after each, all in one batch, or the first samples alone.
+        moves : {"auto", "decoder", "all", "low-rank", "last", "residual"}
+            Which weights: those of the decoder (auto), the encoder's too, products of rank 4 added to the
+            decoder's, the last layer's. ``"residual"`` moves none, but learns beside the field what it
+            misses; see `VectorFieldModel.finetune`.
+        max_seconds : float or None
+            Wall-clock time after which the best so far is taken; None for no limit.
+        seed : int
+            Of the noise at the starts and of which blocks are held out.
+        progress : bool, optional
+            Whether a bar with the loss is shown; default on a terminal.
+        checkpoint : path-like, optional
+            File that a run which was killed goes on from, to the same bytes on the CPU.
+        options
+            ``steps``, ``learning_rate``, ``start_noise``, ``every``, ``patience``; see `NetworkTuning`.
+
+        Returns
+        -------
+        PublishedFIMODE
+            Fitted, with what changed as its ``delta``, which `save` keeps.
+            ``field_.fit_info.report["fine-tuning"]`` and ``history_`` as of `VectorFieldModel.finetune`.
+
+        Raises
+        ------
+        ValueError
+            Where the data are malformed or too few to hold any out, an argument is not one of those above,
+            the checkpoint belongs to another run, or the model has a delta already.
+
+        Warns
+        -----
+        TuningWarning
+            No state predicts the held-out blocks better than the untuned one, which is returned.
+        FitWarning
+            As `fit`.
+
+        References
+        ----------
+        M. Mauel et al., Foundation Inference Models for Ordinary Differential Equations, arXiv 2602.08733,
+        appendix on fine-tuning.
+        """
+        if moves == "residual":
+            return super().finetune(
+                x,
+                t,
+                method=method,
+                moves=moves,
+                max_seconds=max_seconds,
+                progress=progress,
+                checkpoint=checkpoint,
+                **options,
+            )
+        deadline = Deadline(max_seconds)
+        how = NetworkTuning(
+            method=method, moves="decoder" if moves == "auto" else moves, seed=seed, **options
+        )
+        if self.delta is not None:
+            raise ValueError(
+                f"{self._who}.finetune: expected a model without a delta, got {self._delta}; fine-tune the "
+                "model that it was made from, for more steps."
+            )
+        trajectories = as_trajectories(x, t, None)
+        self.check_context(trajectories)
+        (complete,) = self._complete([trajectories])
+        found = tune_network(self._untuned, complete, how, deadline, progress, checkpoint)
+        model = clone(self).set_params(delta=found.delta)
+        field = model.infer(trajectories)
+        report = field.fit_info.report | {"fine-tuning": found.about}
+        field = field.with_fit_info(replace(field.fit_info, report=report))
+        return model._tuned(Tuned(field, found.history), trajectories)
+
+    def _to_save(self) -> SavedModel:
+        saved, delta = super()._to_save(), self._delta
+        if delta is None:
+            return saved
+        params = {key: value for key, value in saved.params.items() if key != "delta"}
+        return replace(saved, version=self._untuned.version, params=params, delta=delta.content)
+
+    def restore(self, saved: SavedModel) -> Self:
+        """As `VectorFieldModel.restore`, with the delta that the folder holds."""
+        if saved.delta is not None:
+            self.delta = Delta(saved.delta)
+        return super().restore(saved)
+
 
 def fim_ode_published(
     weights: str | os.PathLike | None = None,
     attention: str | None = None,
     precision: str = "float32",
     device: str = "cpu",
+    delta: str | os.PathLike | Delta | None = None,
 ) -> PublishedFIMODE:
     """The network of the FIM-ODE paper, with its authors' weights; see `PublishedFIMODE`.
 
@@ -119,6 +249,6 @@ def fim_ode_published(
     ValueError
         If the weights are not those of the published network, or leave the attention map open.
     """
-    model = PublishedFIMODE(weights, attention, precision, device)
+    model = PublishedFIMODE(weights, attention, precision, device, delta)
     _ = model.operator  # wrong weights are an error now, not at the first fit
     return model

@@ -1,0 +1,124 @@
+"""Fields that are another field and what it misses, as a sum of Gaussians near the data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.posterior import PosteriorField
+from fim_dynsys.fields.symbolic import SymbolicField
+
+_BASES = {kind.__name__: kind for kind in (DictionaryField, PosteriorField, SymbolicField)}
+_PREFIX = "base_"
+
+
+@dataclass(frozen=True, eq=False)
+class RadialBasis:
+    """Gaussians ``exp(-|(x - centre) / widths|^2 / 2)``.
+
+    Attributes
+    ----------
+    centres : ndarray (m, d)
+    widths : ndarray (d,)
+        Of all of them, one per state; positive.
+    """
+
+    centres: np.ndarray
+    widths: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.centres)
+
+    def values(self, x: np.ndarray) -> np.ndarray:
+        """Values (n, m) at points (n, d)."""
+        away = (x[:, None] - self.centres) / self.widths
+        return np.exp(-0.5 * np.einsum("nmd,nmd->nm", away, away))
+
+    def gradients(self, x: np.ndarray) -> np.ndarray:
+        """Derivatives (n, m, d) by the state at points (n, d)."""
+        return -self.values(x)[:, :, None] * (x[:, None] - self.centres) / self.widths**2
+
+
+class ResidualField(VectorField):
+    """A field ``base(x) + sum_m coefficients[m] * gaussian_m(x)``: the base where data are far away.
+
+    Parameters
+    ----------
+    base : VectorField
+        The mean.
+    basis : RadialBasis
+        Gaussians near the data.
+    coefficients : array (m, d)
+        In the units of the field.
+    **kwargs
+        Passed to `VectorField`.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit together or numbers are not finite, or a width is not positive.
+    """
+
+    def __init__(
+        self, base: VectorField, basis: RadialBasis, coefficients: np.ndarray, **kwargs: Any
+    ) -> None:
+        shape = len(basis), base.dim
+        if basis.centres.shape != shape or basis.widths.shape != (base.dim,) or coefficients.shape != shape:
+            raise ValueError(
+                f"ResidualField: expected centres and coefficients (m, {base.dim}) and widths ({base.dim},), "
+                f"got {basis.centres.shape}, {coefficients.shape} and {basis.widths.shape}."
+            )
+        parts = (basis.centres, basis.widths, coefficients)
+        if not all(np.isfinite(part).all() for part in parts) or not (basis.widths > 0).all():
+            raise ValueError("ResidualField: expected finite numbers and positive widths, got others.")
+        super().__init__(base.dim, **kwargs)
+        self.base, self.basis = base, basis
+        self.coefficients = np.array(coefficients, dtype=np.float64)
+        self.coefficients.setflags(write=False)
+
+    def residual(self, x: np.ndarray) -> np.ndarray:
+        """What is added to the base at points (n, d), shape (n, d)."""
+        return self.basis.values(x) @ self.coefficients
+
+    def _rhs(self, x: np.ndarray) -> np.ndarray:
+        return self.base._rhs(x) + self.residual(x)
+
+    def _jac(self, x: np.ndarray) -> np.ndarray:
+        added = np.einsum("nmj,mi->nij", self.basis.gradients(x), self.coefficients)
+        return self.base._jac(x) + added
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """The field as plain arrays, its base among them.
+
+        Raises
+        ------
+        ValueError
+            If the base has no closed form that arrays hold.
+        """
+        if not isinstance(self.base, DictionaryField | SymbolicField):
+            raise ValueError(
+                f"ResidualField: expected a base of class {', '.join(_BASES)} to keep as arrays, got "
+                f"{type(self.base).__name__}; keep the data and fine-tune again."
+            )
+        return {
+            "base": np.array(type(self.base).__name__),
+            **{_PREFIX + name: array for name, array in self.base.to_arrays().items()},
+            "centres": self.basis.centres,
+            "widths": self.basis.widths,
+            "residual": self.coefficients,
+        }
+
+    @staticmethod
+    def base_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The arrays of the base among those of the field."""
+        return {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
+        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
+        base = _BASES[str(arrays["base"])].from_arrays(cls.base_arrays(arrays), **description)
+        basis = RadialBasis(arrays["centres"], arrays["widths"])
+        return cls(base, basis, arrays["residual"], frame=base.frame, fit_info=base.fit_info)

@@ -1,0 +1,1 @@
+"""Fine-tuning of networks whose fields are decoded point by point."""

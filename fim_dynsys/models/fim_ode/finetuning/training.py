@@ -1,0 +1,356 @@
+"""The training loop of one context: Adam on rollouts, the best state by what is held out, resumable."""
+
+import copy
+import json
+import math
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pandas as pd
+import torch
+from safetensors.torch import save
+from torch import Tensor
+
+from fim_dynsys.analyze.results import progress_bar
+from fim_dynsys.errors import TuningWarning, warn
+from fim_dynsys.models.fim_ode.batching import padded_batch, power_units
+from fim_dynsys.models.fim_ode.finetuning.decoding import MOVES, FoldedDecoder, effective, movable
+from fim_dynsys.models.fim_ode.finetuning.delta import Delta
+from fim_dynsys.models.fim_ode.finetuning.rollouts import Rollouts
+from fim_dynsys.models.fim_ode.published_operators import DecodedOperator
+from fim_dynsys.models.fim_ode.weights import read_safetensors
+from fim_dynsys.models.finetuning.blocks import FOLDS, held_out_blocks
+from fim_dynsys.models.finetuning.record import digest_of, foreign
+from fim_dynsys.models.finetuning.residual import HISTORY, METHODS, Deadline, check_method
+from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.writing import replace_file
+
+_BLOCK = 5  # samples in a held-out block
+_CLIP = 1.0  # largest norm of a gradient
+_KEY = "fim_dynsys_finetuning"
+_SAVING = 0.1  # largest share of the time that writing checkpoints takes
+# What moves little by little, and what starts at zero or is small.
+_RATES = {"all": 2e-5, "decoder": 5e-5, "low-rank": 1e-3, "last": 1e-3}
+
+
+@dataclass(frozen=True)
+class NetworkTuning:
+    """How a network is tuned.
+
+    Attributes
+    ----------
+    method : {"multiple-shooting", "single-shooting"}
+    moves : {"all", "decoder", "low-rank", "last"}
+    steps : int
+        Of the optimiser, at most.
+    learning_rate : float or None
+        None: one for what moves.
+    start_noise : float
+        Standard deviation of what is added to the starts in each step, in standard deviations of the states;
+        the default is a fifth of the typical step of normalised time, as in the paper.
+    every, patience : int
+        Steps between scores, and without a better one before it ends.
+    seed : int
+        Of the noise, of new factors, and of which blocks are held out.
+    """
+
+    method: str = METHODS[0]
+    moves: str = "decoder"
+    steps: int = 300
+    learning_rate: float | None = None
+    start_noise: float = 2e-3
+    every: int = 5
+    patience: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_method(self.method)
+        if self.moves not in MOVES:
+            raise ValueError(f"finetune: expected moves among {', '.join(MOVES)}, got {self.moves!r}.")
+        least = {"steps": 1, "every": 1, "patience": 1, "seed": 0}
+        wrong = [name for name, low in least.items() if not _is_int(getattr(self, name), low)]
+        if wrong or not 0 <= self.start_noise < math.inf or not 0 < self.rate < math.inf:
+            raise ValueError(
+                "finetune: expected steps, every and patience from 1, a seed and start_noise from 0 and a "
+                f"learning_rate above 0, got {self}."
+            )
+
+    @property
+    def rate(self) -> float:
+        """The learning rate."""
+        return _RATES[self.moves] if self.learning_rate is None else self.learning_rate
+
+
+def _is_int(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+class Outcome(NamedTuple):
+    """What tuning a network came to.
+
+    Attributes
+    ----------
+    delta : Delta or None
+        None where no state of the training predicted better than the first.
+    history : DataFrame
+        See `fim_dynsys.models.finetuning.residual.Tuned`.
+    about : dict
+        What `fit_info.report` says of it.
+    """
+
+    delta: Delta | None
+    history: pd.DataFrame
+    about: dict[str, Any]
+
+
+class Problem:
+    """One context with some blocks held out, and the loss of a network on it.
+
+    Parameters
+    ----------
+    operator : DecodedOperator
+        A copy of its network is tuned.
+    trajectories : Trajectories
+        Complete samples.
+    how : NetworkTuning
+    """
+
+    def __init__(self, operator: DecodedOperator, trajectories: Trajectories, how: NetworkTuning) -> None:
+        self.network, self.how = copy.deepcopy(operator.network), how
+        self.dim = trajectories.dim
+        self.moved = movable(self.network, how.moves, torch.Generator().manual_seed(how.seed))
+        device = next(self.network.parameters()).device
+        counts = [int(n) for n in trajectories.n_obs]
+        masks = held_out_blocks(counts, _BLOCK)[how.seed % FOLDS]
+        held_out = [torch.as_tensor(mask, device=device) for mask in masks]
+        t, x, mask = padded_batch([trajectories], [power_units(trajectories)], self.dim, device)
+        for k, kept in enumerate(held_out):
+            mask[0, k, : counts[k]] &= ~kept
+        self.context = t, x, mask
+        with torch.no_grad():
+            self._encoding = self.network.encode(*self.context)
+        units, dtype = self._encoding.normalisation, self._encoding.tokens.dtype
+        z = (x[0] - units.mean[0, : self.dim]) / units.std[0, : self.dim]
+        s = t[0] * units.rate[0]
+        times = [s[k, :n].to(dtype) for k, n in enumerate(counts)]
+        states = [z[k, :n].to(dtype) for k, n in enumerate(counts)]
+        self.rollouts = Rollouts.of(times, states, held_out, single=how.method == METHODS[1])
+
+    def decoder(self) -> FoldedDecoder:
+        """The decoder with the context in it, as the weights are."""
+        encoding = self.network.encode(*self.context) if self.how.moves == "all" else self._encoding
+        weights = effective(self.network, self.moved)
+        return FoldedDecoder(self.network, weights, encoding.tokens, encoding.mask)
+
+    def losses(self) -> tuple[Tensor, Tensor]:
+        """Loss of what is learnt from, and of what is held out."""
+        return self.rollouts.losses(self.rollouts.paths(self.decoder(), self.rollouts.starts))
+
+    def backward(self, noise: Tensor | float = 0.0) -> float:
+        """The loss of what is learnt from, its gradients left with what moves; NaN where they are not finite.
+
+        Paths are integrated with the weights held fixed, which gives the loss' derivative by each value of
+        the field on the way; those by the weights follow from one evaluation of all these points together.
+        `noise` (S, d) is added to the starts.
+        """
+        with torch.no_grad():
+            fixed = self.decoder()
+        points: list[Tensor] = []
+        shifts: list[Tensor] = []
+
+        def rate(z: Tensor) -> Tensor:
+            points.append(z.detach())
+            shifts.append(torch.zeros_like(z, requires_grad=True))
+            return fixed(z) + shifts[-1]
+
+        loss, _ = self.rollouts.losses(self.rollouts.paths(rate, self.rollouts.starts + noise))
+        by_field = torch.cat(torch.autograd.grad(loss, shifts))
+        if not by_field.isfinite().all():
+            return math.nan
+        torch.sum(self.decoder()(torch.cat(points)) * by_field).backward()
+        return loss.item()
+
+    def noise(self, step: int) -> Tensor:
+        """What is added to the starts in a step; the same whenever it is asked for."""
+        generator = torch.Generator().manual_seed(self.how.seed * 1_000_003 + step)
+        starts = self.rollouts.starts
+        return self.how.start_noise * torch.randn(starts.shape, generator=generator).to(starts)
+
+
+class _Run:
+    """The state of a training, and its file."""
+
+    def __init__(self, problem: Problem, digest: str, path: str | os.PathLike | None) -> None:
+        self.problem, self._digest = problem, digest
+        self._path = None if path is None else Path(path)
+        self.moved = problem.moved
+        self.optimiser = torch.optim.Adam(self.moved.values(), lr=problem.how.rate, foreach=False)
+        self.step, self.best_step, self.seconds = 0, 0, 0.0
+        self.rows: list[list[float]] = []
+        self.best = self._snapshot()
+        self._written, self._writing = time.perf_counter(), 0.0
+        if self._path is not None and self._path.exists():
+            self._restore(self._path)
+
+    def _snapshot(self) -> dict[str, Tensor]:
+        return {name: tensor.detach().clone() for name, tensor in self.moved.items()}
+
+    @property
+    def best_loss(self) -> float:
+        return min((row[2] for row in self.rows), default=math.inf)
+
+    def score(self, loss: float | None = None) -> float:
+        """Score the state as it is; its loss where the step before gave none."""
+        with torch.no_grad():
+            fitted, held_out = (float(value) for value in self.problem.losses())
+        held_out = held_out if math.isfinite(held_out) else math.inf
+        if not self.rows or held_out < self.best_loss:
+            self.best, self.best_step = self._snapshot(), self.step
+        self.rows.append([self.step, fitted if loss is None else loss, held_out, self.seconds])
+        return held_out
+
+    def advance(self) -> float:
+        """One step of the optimiser; the loss before it."""
+        self.optimiser.zero_grad()
+        loss = self.problem.backward(self.problem.noise(self.step))
+        if math.isfinite(loss):
+            torch.nn.utils.clip_grad_norm_(self.moved.values(), _CLIP)
+            self.optimiser.step()
+            self.step += 1
+        return loss
+
+    def write(self, last: bool) -> None:
+        """Keep the state, unless this would take too much of the time."""
+        elapsed = time.perf_counter() - self._written
+        if self._path is None or not (last or self._writing <= _SAVING * elapsed):
+            return
+        start = time.perf_counter()
+        about = {
+            "digest": self._digest,
+            "step": self.step,
+            "best_step": self.best_step,
+            "seconds": self.seconds,
+            "rows": self.rows,
+        }
+        parts = {"now": self._snapshot(), "best": self.best}
+        for key in ("exp_avg", "exp_avg_sq") if self.step else ():
+            parts[key] = {name: self.optimiser.state[tensor][key] for name, tensor in self.moved.items()}
+        tensors = {f"{part}/{name}": value for part, named in parts.items() for name, value in named.items()}
+        replace_file(self._path, save(tensors, metadata={_KEY: json.dumps(about)}))
+        self._written = time.perf_counter()
+        self._writing = self._written - start
+
+    def _restore(self, path: Path) -> None:
+        try:
+            metadata, tensors = read_safetensors(path)
+            about = json.loads(metadata[_KEY])
+        except (ValueError, KeyError, RecursionError) as error:
+            raise foreign(path, f"a file of another kind ({error})") from error
+        if about["digest"] != self._digest:
+            raise foreign(path, "one of other data, other weights or other settings")
+        self.step, self.best_step, self.seconds = about["step"], about["best_step"], about["seconds"]
+        self.rows = about["rows"]
+        with torch.no_grad():
+            for name, tensor in self.moved.items():
+                tensor.copy_(tensors[f"now/{name}"])
+                self.best[name] = tensors[f"best/{name}"]
+                if self.step:
+                    self.optimiser.state[tensor] = {
+                        "step": torch.tensor(float(self.step)),
+                        "exp_avg": tensors[f"exp_avg/{name}"].to(tensor),
+                        "exp_avg_sq": tensors[f"exp_avg_sq/{name}"].to(tensor),
+                    }
+
+
+def tune_network(
+    operator: DecodedOperator,
+    trajectories: Trajectories,
+    how: NetworkTuning,
+    deadline: Deadline,
+    progress: bool | None = None,
+    checkpoint: str | os.PathLike | None = None,
+) -> Outcome:
+    """Move a network's weights until the field it infers of one context follows the samples.
+
+    The context is encoded without some blocks of samples, by which the best state is chosen and the training
+    ends. A run that is killed goes on from its file to the same bytes, on the CPU with as many threads.
+
+    Parameters
+    ----------
+    operator : DecodedOperator
+        Left as it is.
+    trajectories : Trajectories
+        Complete samples.
+    how : NetworkTuning
+        What moves, and how.
+    deadline : Deadline
+        When to stop at the latest, up to one step and one score.
+    progress : bool, optional
+        Whether a bar is shown; default on a terminal.
+    checkpoint : path-like, optional
+        The file.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    ValueError
+        If the samples are too few to hold any out, or the checkpoint belongs to another run.
+
+    Warns
+    -----
+    TuningWarning
+        Where no state predicts the held-out blocks better than the first.
+    """
+    with torch.inference_mode(False), torch.enable_grad():
+        problem = Problem(operator, trajectories, how)
+        run = _Run(problem, digest_of(trajectories, operator.version, how), checkpoint)
+        ended = _trained(run, how, deadline, progress)
+    if run.best_step == 0:
+        warn(
+            "finetune: no state of the training predicts the held-out blocks better than the untuned one, "
+            "whose field is returned.",
+            TuningWarning,
+        )
+    history = pd.DataFrame(run.rows, columns=HISTORY[:4]).astype({"step": int})
+    history["best"] = history["step"] == run.best_step
+    about = {
+        "moves": how.moves,
+        "method": how.method,
+        "best_step": run.best_step,
+        "held_out": run.best_loss,
+        "held_out_untuned": run.rows[0][2],
+        "ended": ended,
+    }
+    delta = Delta.of(operator.version, how.moves, run.best) if run.best_step else None
+    return Outcome(delta, history, about)
+
+
+def _trained(run: _Run, how: NetworkTuning, deadline: Deadline, progress: bool | None) -> str:
+    """Train, and say why it ended."""
+    with progress_bar(progress, how.steps, "finetune", "steps") as bar:
+        bar.update(run.step)
+        if not run.rows:
+            run.score()
+        while run.step < how.steps:
+            if run.step - run.best_step >= how.patience:
+                return "no improvement"
+            if deadline.passed():
+                run.write(last=True)
+                return "out of time"
+            start = time.process_time()
+            loss = run.advance()
+            if not math.isfinite(loss):
+                return "diverged"
+            bar.update()
+            if run.step % how.every == 0 or run.step == how.steps:
+                bar.set_postfix(loss=loss, held_out=run.score(loss))
+            run.seconds += time.process_time() - start
+            if run.step % how.every == 0:
+                run.write(last=run.step == how.steps)
+    return "all steps"

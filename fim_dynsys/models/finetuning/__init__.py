@@ -1,0 +1,1 @@
+"""Fine-tuning of any field to one data set."""

@@ -1,0 +1,289 @@
+"""Fine-tuning of any field: the residual, the choice by held-out blocks, files to go on from."""
+
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import fim_dynsys
+from fim_dynsys.errors import TuningWarning
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.residual import RadialBasis, ResidualField
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.finetuning import record, residual, shooting
+from fim_dynsys.models.finetuning.blocks import held_out_blocks, of_blocks
+from fim_dynsys.simulation.solution import simulate
+from fim_dynsys.testing import check_field
+from fim_dynsys.trajectories.container import Trajectories
+
+
+class Linear(VectorFieldModel):
+    """Least squares on differences: all that it can say of a pendulum is its frequency."""
+
+    name = "linear"
+
+    def infer(self, trajectories):
+        terms = Dictionary.polynomial(trajectories.dim, 1)
+        columns = np.concatenate([terms.evaluate(x) for _, x in trajectories.arrays()])
+        slopes = np.concatenate([self.differentiate(x, t) for t, x in trajectories.arrays()])
+        return DictionaryField(terms, np.linalg.lstsq(columns, slopes, rcond=None)[0], context=trajectories)
+
+
+class Right(Linear):
+    """Knows the spiral."""
+
+    def infer(self, trajectories):
+        terms = Dictionary.polynomial(2, 1)
+        return DictionaryField(terms, [[0, 0], [-0.1, -1.0], [1.0, -0.1]], context=trajectories)
+
+
+def pendulum(x):
+    return np.stack([x[:, 1], -np.sin(x[:, 0]) - 0.05 * x[:, 1]], axis=1)
+
+
+def spiral(x):
+    return x @ np.array([[-0.1, -1.0], [1.0, -0.1]])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_width():
+    """One width in place of four: a quarter of the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(residual, "_WIDTHS", (0.5,))
+        yield
+
+
+def observed(rhs, noise, n=70, start=(2.6, 0.0)):
+    t = np.linspace(0.0, 14.0, n)
+    x = simulate(CallableField(rhs, 2), np.array(start), t).x[0]
+    return x + noise * x.std(axis=0) * np.random.default_rng(0).normal(size=x.shape), t, x
+
+
+@pytest.fixture(scope="module")
+def swinging():
+    return observed(pendulum, 0.02)
+
+
+@pytest.fixture(scope="module")
+def tuned(swinging):
+    return Linear().finetune(*swinging[:2], max_seconds=None)
+
+
+def field_error(field, rhs, x):
+    return np.sqrt(np.mean((field(x) - rhs(x)) ** 2) / np.mean(rhs(x) ** 2))
+
+
+# --- what is learnt ----------------------------------------------------------------------------------------
+
+
+def test_learns_what_the_terms_cannot_express(swinging, tuned):
+    x, t, clean = swinging
+    base = Linear().fit(x, t).field_
+    assert isinstance(tuned.field_, ResidualField)
+    assert field_error(tuned.field_, pendulum, clean) < 0.25 * field_error(base, pendulum, clean)
+    # the mean is the model's own field, which the residual leaves alone far from the data
+    np.testing.assert_array_equal(tuned.field_.base.coefficients, base.coefficients)
+    far = np.array([[30.0, -40.0], [0.0, 50.0]])
+    np.testing.assert_array_equal(tuned.field_(far), base(far))
+    path = tuned.simulate(clean[0], t)
+    assert np.sqrt(np.mean((path - clean) ** 2)) < 0.05 * clean.std()
+
+
+def test_leaves_what_the_terms_express():
+    x, t, _ = observed(spiral, 0.05)
+    model = Right().fit(x, t)
+    with pytest.warns(TuningWarning, match="untuned field is returned"):
+        tuned = model.finetune(x, t, max_seconds=None)
+    np.testing.assert_array_equal(tuned.field_.coefficients, model.field_.coefficients)
+    assert type(tuned.field_) is DictionaryField
+    assert tuned.history_["best"].tolist() == [True] + [False] * (len(tuned.history_) - 1)
+
+
+def test_single_shooting(swinging):
+    """One start for the whole record; windows are what several would be cut into."""
+    x, t, clean = swinging
+    tuned = Linear().finetune(x, t, method="single-shooting", max_seconds=None)
+    assert field_error(tuned.field_, pendulum, clean) < 0.1
+    samples = [(np.linspace(0.0, 60.0, 300), np.stack([np.cos(np.linspace(0, 60, 300))] * 2, axis=1))]
+    several, whole = (shooting.Windows.of(samples, whole=whole) for whole in (False, True))
+    assert whole.lengths == [300]
+    assert len(several.lengths) == 5 and sum(several.lengths) == 300
+
+
+def test_units_do_not_matter(swinging, tuned):
+    x, t, clean = swinging
+    units = np.array([1024.0, 2.0**-10])  # exact
+    other = Linear().finetune(x * units, 4 * t, max_seconds=None)
+    expected = tuned.field_(clean)
+    np.testing.assert_allclose(4 * other.field_(clean * units) / units, expected, rtol=0, atol=1e-6)
+
+
+def test_history_and_report(swinging, tuned):
+    history, about = tuned.history_, tuned.field_.fit_info.report["fine-tuning"]
+    assert list(history) == [*residual.HISTORY, "width"]
+    assert history["step"].is_monotonic_increasing and history["seconds"].is_monotonic_increasing
+    best = history[history["best"]]
+    assert len(best) == 1
+    assert best["held_out"].item() == about["held_out"] < 0.5 * about["held_out_untuned"]
+    assert best["width"].item() == about["width"]
+    assert about["standard_errors"] > 2
+    assert about["ended"] == "all widths tried"
+    with pytest.raises(NotFittedError):
+        _ = Linear().history_
+
+
+def test_the_model_stays_as_it_is(swinging):
+    x, t, _ = swinging
+    model = Linear().fit(x, t)
+    before = model.field_
+    tuned = model.finetune(x, t, max_seconds=None)
+    assert model.field_ is before
+    assert "history_" not in vars(model)
+    assert tuned.field_.base.frame is tuned.field_.frame
+
+
+# --- the field ---------------------------------------------------------------------------------------------
+
+
+def test_field_contract(swinging, tuned):
+    check_field(tuned.field_, swinging[2][::7])
+
+
+def test_jacobian_against_differences(swinging, tuned):
+    field, x = tuned.field_, swinging[2][::5]
+    np.testing.assert_allclose(field.jacobian(x), CallableField(field, 2).jacobian(x), atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("centres", "widths", "coefficients"),
+    [((3, 2), (2,), (2, 2)), ((3, 1), (1,), (3, 2)), ((3, 2), (1,), (3, 2))],
+)
+def test_field_checks_its_parts(tuned, centres, widths, coefficients):
+    basis = RadialBasis(np.ones(centres), np.ones(widths))
+    with pytest.raises(ValueError, match=r"ResidualField: expected centres and coefficients \(m, 2\)"):
+        ResidualField(tuned.field_.base, basis, np.ones(coefficients))
+
+
+def test_saved_and_restored(swinging, tuned, tmp_path):
+    tuned.save(tmp_path)
+    restored = fim_dynsys.load_fitted(tmp_path, factory=Linear)
+    x = swinging[2]
+    np.testing.assert_array_equal(restored.field_(x), tuned.field_(x))
+    np.testing.assert_array_equal(restored.field_.jacobian(x), tuned.field_.jacobian(x))
+    assert restored.field_.fit_info.report == tuned.field_.fit_info.report
+
+
+def test_a_base_without_closed_form_is_not_saved(tuned):
+    field = ResidualField(CallableField(pendulum, 2), tuned.field_.basis, tuned.field_.coefficients)
+    with pytest.raises(ValueError, match=r"expected a base of class .* got CallableField"):
+        field.to_arrays()
+
+
+# --- going on ----------------------------------------------------------------------------------------------
+
+
+def saved_bytes(model, folder):
+    model.save(folder)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_goes_on_to_the_same_bytes(swinging, tuned, tmp_path, monkeypatch):
+    """Killed ten times, at random, before or after what it had found was written."""
+    x, t, _ = swinging
+    rng = np.random.default_rng(0)
+    kept, writes = record.replace_file, Counter()
+
+    def dying(path, content):
+        writes["all"] += 1
+        writes["left"] -= 1
+        if writes["left"] <= 0:
+            if rng.random() < 0.5:
+                kept(path, content)
+            raise KeyboardInterrupt
+        return kept(path, content)
+
+    monkeypatch.setattr(record, "replace_file", dying)
+    for _ in range(10):
+        writes["left"] = int(rng.choice([1, 1, 1, 2]))  # of twelve writes in all
+        with pytest.raises(KeyboardInterrupt):
+            Linear().finetune(x, t, max_seconds=None, checkpoint=tmp_path / "run.json")
+    monkeypatch.setattr(record, "replace_file", kept)
+    resumed = Linear().finetune(x, t, max_seconds=None, checkpoint=tmp_path / "run.json")
+    assert writes["all"] >= 10
+    assert saved_bytes(resumed, tmp_path / "resumed") == saved_bytes(tuned, tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("{}", "another kind"),
+        ("no JSON", "another kind"),
+        (json.dumps({"format": record.FORMAT, "digest": "0", "results": {}}), "other data, another model"),
+    ],
+)
+def test_foreign_checkpoints_are_refused(swinging, tmp_path, content, reason):
+    path = tmp_path / "run.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=f"expected a checkpoint of this run in .*{reason}"):
+        Linear().finetune(*swinging[:2], checkpoint=path)
+    assert path.read_text() == content
+
+
+def test_time_is_kept(swinging):
+    with pytest.warns(TuningWarning, match="no residual was scored in max_seconds"):
+        tuned = Linear().finetune(*swinging[:2], max_seconds=1e-9)
+    assert type(tuned.field_) is DictionaryField
+    assert tuned.history_.empty
+
+
+# --- held-out blocks ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lengths", [[100], [40, 7, 21], [8] * 12])
+def test_blocks_are_held_out_once(lengths):
+    masks = held_out_blocks(lengths, 6)
+    for k, n in enumerate(lengths):
+        times = np.sum([fold[k] for fold in masks], axis=0)
+        assert times.max() <= 1
+        assert len(times) == n
+        assert times[0] == times[-1] == 0
+    assert all(sum(mask.sum() for mask in fold) for fold in masks)
+
+
+def test_values_by_block():
+    mask = np.array([0, 1, 1, 0, 1, 0], dtype=bool)
+    assert of_blocks(np.arange(6.0), mask) == [1.5, 4.0]
+
+
+def test_too_few_samples():
+    t = np.arange(6.0)
+    data = Trajectories.from_arrays(np.stack([np.cos(t), np.sin(t)], axis=1), t)
+    with pytest.raises(ValueError, match="finetune: expected at least 12 samples"):
+        Linear().finetune(data)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "shooting"}, "expected method 'multiple-shooting' or 'single-shooting', got 'shooting'"),
+        ({"moves": "all"}, "expected moves 'auto' or 'residual'"),
+        ({"steps": 3}, "got 'auto' and steps"),
+        ({"max_seconds": 0}, "expected max_seconds above 0"),
+    ],
+)
+def test_arguments_are_checked(swinging, options, message):
+    with pytest.raises(ValueError, match=message):
+        Linear().finetune(*swinging[:2], **options)
+
+
+def test_members_of_an_ensemble_are_tuned_too(swinging, tuned):
+    members = tuned.ensemble(2)
+    clean = swinging[2]
+    for member in members:
+        assert isinstance(member, ResidualField)
+        np.testing.assert_array_equal(member.basis.centres.shape, tuned.field_.basis.centres.shape)
+        assert field_error(member, pendulum, clean) < field_error(member.base, pendulum, clean)
