@@ -316,7 +316,7 @@ def test_support_is_told_and_supported_points_come_first():
     np.testing.assert_allclose(wide.support, field.support(wide.x), rtol=1e-12)
     assert wide.support[0] > 0.5 > wide.support[1]
     assert "2 of all not backed by data" in str(wide)
-    assert len(str(wide).splitlines()) == 1 + 1 + 3 + 2
+    assert len(str(wide).splitlines()) == 1 + 1 + 3 + 3
 
 
 def test_dataset_and_table(tmp_path):
