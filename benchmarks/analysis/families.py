@@ -96,9 +96,7 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
         note = f"{len({row['family'] for row in some})} families, stated as {100 * LEVEL:g} %"
         out += [
             Figure(f"{model}: found", len(found) / len(some), "", "", len(some), note),
-            Figure(
-                f"{model}: truth in the interval, of those found", _held(found), "", ">= 0.85", len(found)
-            ),
+            Figure(f"{model}: truth in the interval, if found", _held(found), "", ">= 0.85", len(found)),
             Figure(f"{model}: truth in the interval, if it fits", _held(fit), "", "", len(fit)),
             Figure(f"{model}: median width by range", _median(found, "width"), "", "", len(found)),
             Figure(f"{model}: median seconds", _median(some, "seconds"), "s", "", len(some)),

@@ -50,11 +50,14 @@ def standard_errors(field: DictionaryField, free: Iterable[Sequence[int]] = ()) 
 
     at = own.parameters
     steps = np.diag(_STEP * np.maximum(1.0, np.abs(at)))
-    slopes = [(in_units_of_the_data(at + h) - in_units_of_the_data(at - h)) / (2.0 * h.max()) for h in steps]
-    variance = np.einsum("qmk,qr,rmk->mk", slopes, covariance, slopes)
     errors = np.zeros((len(field.dictionary), field.dim + 2))
-    errors[coefficients.any(axis=1)] = np.sqrt(np.maximum(variance, 0.0))
-    return errors
+    with np.errstate(all="ignore"):  # units may be such that squares are no numbers
+        slopes = [
+            (in_units_of_the_data(at + h) - in_units_of_the_data(at - h)) / (2.0 * h.max()) for h in steps
+        ]
+        variance = np.einsum("qmk,qr,rmk->mk", slopes, covariance, slopes)
+        errors[coefficients.any(axis=1)] = np.sqrt(np.maximum(variance, 0.0))
+    return errors if np.isfinite(errors).all() else None
 
 
 def _covariance(own: FunctionCandidate, observations: Observations) -> np.ndarray | None:
