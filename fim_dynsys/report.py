@@ -30,6 +30,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.writing import replace_file
 
 _SMOOTH = 400  # times at which a simulated curve is drawn
+_WITH_ERRORS = "<p>Coefficients with their standard errors, these terms being given.</p>"
 _STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 68rem;
        margin: 2rem auto; padding: 0 1rem; }
@@ -140,12 +141,13 @@ def _fit(page: _Page) -> str:
     drawing = plot.time_series(page.data, simulated, field=page.field)
     caption = "Observations, and the inferred field simulated from the start of each trajectory"
     text = io.StringIO()
-    page.model.print(file=text)
+    known = page.field.standard_errors is not None
+    page.model.print(errors=known, file=text)
     return (
         "<h2>Fit</h2><p>The inferred field, simulated from the estimated initial state of each trajectory "
         "(from its first complete observation where the model estimates none).</p>"
         f"{table}<p>{escape(_verdict(page.field.fit_info))}</p>{_picture(drawing, caption)}"
-        f"<h3>Equations</h3><pre>{escape(text.getvalue())}</pre>"
+        f"<h3>Equations</h3>{_WITH_ERRORS if known else ''}<pre>{escape(text.getvalue())}</pre>"
     )
 
 
@@ -195,8 +197,10 @@ def _dynamics(page: _Page) -> str:
     results = [*planar, points, *([cycles] if cycles is not None else [])]
     portrait = _picture(plot.phase_portrait(field, *results, region=region), "Phase portrait")
     caution = (
-        "<p class='note'>Hatched: no observation nearby backs the field (support below 0.5). What lies "
-        "there is extrapolation.</p>"
+        "<p class='note'>Hatched: the data do not back the field (support below 0.5): no observation is "
+        "near, nor does a posterior know the field there. What lies there is extrapolation. Support says "
+        "what the data tell of the field, not whether the model is right: for that see the comparison with "
+        "the data above.</p>"
     )
     text = f"<h2>Portrait</h2>{caution}{portrait}<h2>Fixed points</h2>{_result(points)}"
     if len(points):

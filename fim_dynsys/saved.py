@@ -17,7 +17,7 @@ import numpy as np
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo, Scales
-from fim_dynsys.fields.posterior import PosteriorField
+from fim_dynsys.fields.posterior import FittedField, PosteriorField
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.regions import Region
@@ -302,7 +302,13 @@ class KeptField(Protocol):
         """The field again; `description` are keyword arguments of `VectorField`."""
 
 
-FIELD_CLASSES: tuple[type[KeptField], ...] = (DictionaryField, PosteriorField, SymbolicField, ResidualField)
+FIELD_CLASSES: tuple[type[KeptField], ...] = (
+    DictionaryField,
+    FittedField,
+    PosteriorField,
+    SymbolicField,
+    ResidualField,
+)
 """Classes of the package that a folder can hold, whatever the model."""
 
 
@@ -399,7 +405,7 @@ def _check_terms(arrays: Mapping[str, np.ndarray]) -> None:
         array = arrays.get(name, np.zeros(0, int)) if name == "partner" else arrays[name]
         if array.dtype.kind not in "iu" or (np.abs(array.astype(float)) > np.iinfo(np.int8).max).any():
             raise ValueError(f"{name} are not small whole numbers, but {array.dtype}")
-    for name in {"inner", "coefficients", *arrays} & {"inner", "second", "coefficients", "roots"}:
+    for name in {"inner", "coefficients", *arrays} & {"inner", "second", "coefficients", "roots", "errors"}:
         _numbers(arrays, name, arrays[name].shape)
     divisors = np.prod(arrays["exponents"].astype(float) + 1.0, axis=-1)
     if float(np.sum(divisors)) > _MAX_MONOMIALS:

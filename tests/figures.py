@@ -207,6 +207,27 @@ def benchmarks() -> Iterator[str]:
     yield f"{analysis('cubics, random: false zeros', 'n'):,.0f} planar cubics with normal coefficients"
     yield f"{analysis('cubics, lines: false zeros', 'n'):.0f} products of lines"
 
+    def held(quantity: str, *models: str, group: str = "all") -> tuple[float, ...]:
+        found = [
+            number(results("calibration", "points_summary"), quantity, model=m, group=group) for m in models
+        ]
+        return tuple(100 * share for share in found)
+
+    both = "fim-ode", "auto"
+    (own, auto), (values, auto_values) = held("position", *both), held("eigenvalue", *both)
+    yield f"intervals of `fim-ode` hold {own:.1f} % of the positions and {values:.1f} % of the eigenvalues"
+    yield f"those of `auto` {auto:.1f} and {auto_values:.1f} %, over"
+    contexts = {
+        number(results("calibration", "points_summary"), "contexts", model=m, group="all") for m in both
+    }
+    (count,) = contexts
+    yield f"{count:.0f} contexts; the fewest kinds"
+    kinds = held("kind", *both)
+    yield f"hold the true one in {kinds[0]:.1f} and {kinds[1]:.1f} %"
+    beyond = held("eigenvalue", *both, group="not expressible")
+    assert max(beyond) < min(min(held(q, *both, group="expressible")) for q in ("position", "eigenvalue"))
+    yield f"(eigenvalues: {beyond[0]:.1f} and {beyond[1]:.1f} %)"
+
     trials = table(results("evidence", "trials"))
     yield f"Nested sampling takes {trials.cpu_seconds.sum() / 60:.0f} CPU-minutes in all"
     uniform = rows(results("evidence", "uniform-h"), live_points=250)
@@ -305,6 +326,8 @@ PLAIN = {
         "noise 0 and 0.05",
         "noise 0.03",
         "at noise 0.03 and 0.05, the 50 and 90 % bands",
+        "The 90 % intervals of `fim-ode`",
+        "with 90 % of the draws",
         "multiplicative noise of 5 %",
         "log-uniform on [0.03, 3]",
         "inputs over 60 s or that end the process",

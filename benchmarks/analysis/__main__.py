@@ -14,6 +14,7 @@ PARTS: dict[str, str] = {
     "basins": "benchmarks.analysis.basins",
     "continuation": "benchmarks.analysis.continuation",
     "diagrams": "benchmarks.analysis.diagrams",
+    "families": "benchmarks.analysis.families",
 }
 
 

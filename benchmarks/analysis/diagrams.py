@@ -93,14 +93,22 @@ def observed(name: str, seed: int) -> Trajectories:
 
 def measure(name: str, model: str, seed: int) -> dict[str, Any]:
     """Return the best supported bifurcation of the right kind, and whether its interval holds the truth."""
-    case, chosen = CASES[name], _loaded(model)
-    data = observed(name, seed)
+    case = CASES[name]
+    width = case.p_range[1] - case.p_range[0]
+    return {"case": name} | answer(observed(name, seed), model, seed, case.kind, case.truth, width)
+
+
+def answer(
+    data: Trajectories, model: str, seed: int, kind: str, truth: float, width: float
+) -> dict[str, Any]:
+    """Return what a model says of a bifurcation of this kind at `truth`, in a range of this width."""
+    chosen = _loaded(model)
     start = time.process_time()
     result = bifurcations_from_data(chosen, data, cycles=False, level=LEVEL)
     seconds = time.process_time() - start
-    same = [b for b in result.bifurcations if b.kind == case.kind]
-    outcome = {"case": name, "model": model, "version": chosen.version, "seed": seed, "seconds": seconds}
-    outcome |= {"bifurcations": len(result.bifurcations), "truth": case.truth}
+    same = [b for b in result.bifurcations if b.kind == kind]
+    outcome = {"model": model, "version": chosen.version, "seed": seed, "seconds": seconds}
+    outcome |= {"bifurcations": len(result.bifurcations), "truth": truth, "fits": int(result.fits)}
     if not same or same[0].interval is None:
         return {**outcome, "covered": 0, "width": float("inf")}
     low, high = same[0].interval
@@ -111,8 +119,8 @@ def measure(name: str, model: str, seed: int) -> dict[str, Any]:
         "high": high,
         "share": same[0].share,
         "support": same[0].support,
-        "covered": int(low <= case.truth <= high),
-        "width": (high - low) / (case.p_range[1] - case.p_range[0]),
+        "covered": int(low <= truth <= high),
+        "width": (high - low) / width,
     }
 
 

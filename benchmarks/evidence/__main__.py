@@ -3,8 +3,8 @@
 import argparse
 import csv
 import hashlib
+import io
 import json
-import os
 import sys
 import time
 import tomllib
@@ -25,6 +25,7 @@ from fim_dynsys.comparison.closed_forms import log_evidence_of_line
 from fim_dynsys.comparison.models import quadrature_check
 from fim_dynsys.corruption import add_noise
 from fim_dynsys.regression.observed import observe as prepared
+from fim_dynsys.writing import replace_file
 
 SIGMA = 0.05
 POINTS = 60
@@ -310,12 +311,11 @@ def read(path: Path) -> Rows:
 
 def write(path: Path, rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
     """Write rows as CSV, all or nothing; what is not a number is left empty."""
-    part = path.with_suffix(".part")
-    with part.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({key: _text(value) for key, value in row.items()} for row in rows)
-    os.replace(part, path)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _text(value) for key, value in row.items()} for row in rows)
+    replace_file(path, text.getvalue())
 
 
 def _text(value: Any) -> str:

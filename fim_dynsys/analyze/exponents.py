@@ -1,6 +1,5 @@
 """Lyapunov exponents: QR decompositions of tangent vectors along many pieces of one orbit at once."""
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +17,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField, carry
-from fim_dynsys.errors import SimulationWarning
+from fim_dynsys.errors import SimulationWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import FAILURES, Status
 from fim_dynsys.simulation.solution import integrate
@@ -96,7 +95,9 @@ class LyapunovSpectrum(Result):
         return ["exponent", "+- (95 %)"], [list(row) for row in rows]
 
     def _notes(self) -> list[str]:
-        check = f"sum less mean divergence {self.sum_error:.2g}; in the data's support {self.supported:.0%}"
+        check = (
+            f"sum less mean divergence {self.sum_error:.2g}; backed by data {self.supported:.0%} of the time"
+        )
         return [check, *super()._notes()]
 
     def _variables(self) -> Variables:
@@ -177,11 +178,10 @@ def lyapunov(
         estimate = _Estimate(counted, x, length, unit)
         estimate.run(precision, budget, progress)
     except _Failure as failure:
-        warnings.warn(
+        warn(
             f"lyapunov: the orbit through {x0} could not be followed ({failure.status.name}); its exponents "
             "are NaN.",
             SimulationWarning,
-            stacklevel=2,
         )
         exhausted = failure.status == Status.MAX_STEPS
         return _failed(field, failure.status, _effort(1, 0, counted, budget, exhausted))

@@ -1,6 +1,5 @@
 """Evidence of given models: which of several equations the data support."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +15,7 @@ from fim_dynsys.comparison.posteriors import Posterior
 from fim_dynsys.comparison.priors import GivenPriors, JointPrior, Prior, PriorKind, default_priors
 from fim_dynsys.comparison.quadrature import Peak, laplace, quadrature
 from fim_dynsys.comparison.results import ModelComparison, ModelEvidence
-from fim_dynsys.errors import SamplingWarning
+from fim_dynsys.errors import SamplingWarning, warn
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
 from fim_dynsys.regression.expression_fits import ExpressionFit, ExpressionProblem, fit_expressions
@@ -235,12 +234,11 @@ class _Question:
         fitted = self.likelihood(self.best) + self.prior.log_density(self.best)
         sampled = np.max(posterior.log_likelihood + self.prior.log_density(posterior.points))
         if fitted > sampled + _MISSED:
-            warnings.warn(
+            warn(
                 f"evidence of {self.candidate.name}: a fit of the trajectories lies {fitted - sampled:.0f} "
                 "nats above all that nested sampling found, so that its evidence is too low; take narrower "
                 "priors or more live_points, or method='laplace'.",
                 SamplingWarning,
-                stacklevel=3,
             )
 
     def laplace(self, seed: int) -> Posterior:

@@ -212,6 +212,11 @@ class VectorField(abc.ABC):
         """n whole fields drawn from the posterior, of equal weight; None where a field has none."""
         return None
 
+    @property
+    def standard_errors(self) -> np.ndarray | None:
+        """Standard errors of the coefficients, in their shape; None where they are not known."""
+        return None
+
     def terms(self) -> list[list[str]] | None:
         """Names of the terms in each right-hand side, sorted; None where the field is no sum of terms."""
         return None

@@ -141,8 +141,8 @@ class DictionaryField(VectorField):
         return self.dictionary.names(self.state_names)
 
     @property
-    def standard_errors(self) -> np.ndarray | None:
-        """Standard errors (m, d) of the coefficients; None where the field has no posterior."""
+    def inner_errors(self) -> np.ndarray | None:
+        """Standard errors (m, 2) of the numbers inside functions; None where they are not known."""
         return None
 
     def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
@@ -156,8 +156,8 @@ class DictionaryField(VectorField):
         precision : int
             Significant digits of the coefficients.
         errors : bool
-            Whether to give each coefficient with its standard error, as in ``(1.00 ± 0.02) x0``; the errors
-            then decide the digits.
+            Whether to give each coefficient, and each fitted number inside a function, with its standard
+            error, as in ``(1.00 ± 0.02) x0``; the errors then decide the digits.
 
         Returns
         -------
@@ -166,12 +166,12 @@ class DictionaryField(VectorField):
         Raises
         ------
         ValueError
-            If errors are asked for and there is no posterior.
+            If errors are asked for and not known.
         """
-        names = self.get_feature_names()
         given = self.standard_errors if errors else None
         if errors and given is None:
             refuse_errors(type(self).__name__)
+        names = self.dictionary.names(self.state_names, self.inner_errors if errors else None)
         return [
             equation_text(column, names, precision, None if given is None else given[:, i])
             for i, column in enumerate(self._beyond_rounding().T)
@@ -198,8 +198,8 @@ class DictionaryField(VectorField):
         Returns
         -------
         DataFrame
-            Columns ``state``, ``term``, ``coefficient`` and ``standard_error``, which is NaN where the field
-            has no posterior.
+            Columns ``state``, ``term``, ``coefficient`` and ``standard_error``, which is NaN where errors are
+            not known.
         """
         given = self.standard_errors
         errors = np.full(self.coefficients.shape, np.nan) if given is None else given

@@ -45,10 +45,11 @@ def equation_text(
 
 
 def refuse_errors(who: str) -> NoReturn:
-    """Say that a field has no standard errors to print."""
+    """Say that the standard errors of a field are not known."""
     raise ValueError(
-        f"{who}.equations: expected a field with a posterior for errors=True, got one without; leave "
-        "errors out, or see by model.ensemble(n) how far bootstrap samples differ."
+        f"{who}.equations: expected a field with standard errors for errors=True, got one without (its "
+        "numbers were not fitted to trajectories, or such a fit does not confirm them); leave errors out, or "
+        "see by model.ensemble(n) how far its members differ."
     )
 
 

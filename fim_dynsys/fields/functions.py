@@ -109,7 +109,7 @@ def sympy_form(kind: Kind, u: "Expr", shape: "Expr | None" = None) -> "Expr":
     return forms[kind]()
 
 
-def function_name(kind: Kind, u: str, shape: float | None = None) -> str:
+def function_name(kind: Kind, u: str, shape: str = "") -> str:
     """How ``g`` of an argument called ``u`` is printed: ``sin(2 x1)``, ``x0^0.5``, ``saturation(x0, 2)``.
 
     Parameters
@@ -118,17 +118,17 @@ def function_name(kind: Kind, u: str, shape: float | None = None) -> str:
         Not ``MONOMIAL``.
     u : str
         Name of the argument.
-    shape : float, optional
-        Of the kinds in `SHAPED`.
+    shape : str
+        As it is printed; of the kinds in `SHAPED`.
 
     Returns
     -------
     str
     """
     if kind == Kind.POWER:
-        return f"{u}^{shape:.6g}" if " " not in u else f"({u})^{shape:.6g}"
+        return f"{u}^{shape}" if " " not in u else f"({u})^{shape}"
     if kind in SHAPED:
-        return f"{kind.name.lower()}({u}, {shape:.6g})"
+        return f"{kind.name.lower()}({u}, {shape})"
     return f"{kind.name.lower()}({u})"
 
 

@@ -1,4 +1,4 @@
-"""Fields with a posterior: how far each coefficient may be off, and hence the field at any point."""
+"""Fields that know how far each coefficient may be off, and with a posterior the field at any point."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -10,6 +10,83 @@ from numpy.typing import ArrayLike
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.terms import Dictionary
+
+
+class FittedField(DictionaryField):
+    """A dictionary field that was fitted to trajectories, with the standard errors of its numbers.
+
+    They hold for its terms: that others may be the right ones is not in them. So they are no errors of the
+    field at a point, and `scale` and `draws` give none.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        The terms.
+    coefficients : array (m, d)
+        In units of the state per unit of time and per unit of the term.
+    errors : array (m, d + 2), callable or None
+        Standard errors of the coefficients, then of ``inner`` and ``second`` of the terms; 0 for what was not
+        fitted. A callable is given the field and returns them when they are first needed. None: not known.
+    **kwargs
+        As for `DictionaryField`.
+
+    Raises
+    ------
+    ValueError
+        If ``errors`` have another shape, are negative or not finite.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        coefficients: ArrayLike,
+        errors: ArrayLike | Callable[[Any], ArrayLike | None] | None,
+        **kwargs: Any,
+    ):
+        super().__init__(dictionary, coefficients, **kwargs)
+        self._given_errors = errors if callable(errors) else self._checked_errors(errors)
+
+    @classmethod
+    def of(cls, field: DictionaryField, errors: ArrayLike | Callable[[Any], ArrayLike | None] | None) -> Self:
+        """A `DictionaryField` with these errors."""
+        return cls(field.dictionary, field.coefficients, errors, frame=field.frame, fit_info=field.fit_info)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """As of `DictionaryField`, with the errors where they are known."""
+        return super().to_arrays() | ({} if self._errors is None else {"errors": self._errors})
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
+        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
+        return cls.of(DictionaryField.from_arrays(arrays, **description), arrays.get("errors"))
+
+    @cached_property
+    def _errors(self) -> np.ndarray | None:
+        given = self._given_errors
+        return self._checked_errors(given(self)) if callable(given) else given
+
+    def _checked_errors(self, given: ArrayLike | None) -> np.ndarray | None:
+        if given is None:
+            return None
+        errors = np.array(given, dtype=np.float64)
+        m, d = self.coefficients.shape
+        if errors.shape != (m, d + 2) or not (np.isfinite(errors) & (errors >= 0)).all():
+            raise ValueError(
+                f"FittedField: expected finite errors of shape {(m, d + 2)} (terms, states and two numbers), "
+                f"none negative, got shape {errors.shape}."
+            )
+        errors.setflags(write=False)
+        return errors
+
+    @property
+    def standard_errors(self) -> np.ndarray | None:
+        """Standard errors (m, d) of the coefficients; None where they are not known."""
+        return None if self._errors is None else self._errors[:, : self.dim]
+
+    @property
+    def inner_errors(self) -> np.ndarray | None:
+        """Standard errors (m, 2) of the numbers inside functions; None where they are not known."""
+        return None if self._errors is None else self._errors[:, self.dim :]
 
 
 class PosteriorField(DictionaryField):

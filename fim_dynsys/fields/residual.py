@@ -8,10 +8,10 @@ import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
-from fim_dynsys.fields.posterior import PosteriorField
+from fim_dynsys.fields.posterior import FittedField, PosteriorField
 from fim_dynsys.fields.symbolic import SymbolicField
 
-_BASES = {kind.__name__: kind for kind in (DictionaryField, PosteriorField, SymbolicField)}
+_BASES = {kind.__name__: kind for kind in (DictionaryField, FittedField, PosteriorField, SymbolicField)}
 _PREFIX = "base_"
 
 

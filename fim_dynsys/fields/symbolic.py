@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
+from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import StackedRates, VectorField
 from fim_dynsys.fields.dictionary import coefficient_table, safe_names
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 
 _MOST_TERMS = 1000  # of a sum that is multiplied out
+_STEP = 1e-6  # of difference quotients by a parameter, relative
 
 
 class SymbolicField(VectorField):
@@ -40,13 +42,16 @@ class SymbolicField(VectorField):
         parameters.
     parameters : dict of str to float, optional
         Values of the parameters.
+    covariance : array (q, q), optional
+        Of the parameters, in the order of their sorted names, where they were fitted.
     **kwargs
         Passed to `VectorField` (context, state_names, region, scales, fit_info).
 
     Raises
     ------
     ValueError
-        For expressions that cannot be read, parameters without a finite value, or values without a parameter.
+        For expressions that cannot be read, parameters without a finite value, values without a parameter, or
+        a covariance of another shape.
 
     Examples
     --------
@@ -62,6 +67,7 @@ class SymbolicField(VectorField):
         self,
         expressions: "str | Sequence[str | Expr]",
         parameters: Mapping[str, float] | None = None,
+        covariance: ArrayLike | None = None,
         **kwargs: Any,
     ):
         expressions = [expressions] if isinstance(expressions, str) else list(expressions)
@@ -74,11 +80,18 @@ class SymbolicField(VectorField):
                 f"SymbolicField: expected finite values of the parameters {needed}, got {self._parameters}; "
                 f"states are {', '.join(str(s) for s in self._symbols)}."
             )
+        self._covariance = None if covariance is None else np.array(covariance, dtype=float)
+        if self._covariance is not None and self._covariance.shape != (len(needed), len(needed)):
+            raise ValueError(
+                f"SymbolicField: expected a covariance of the parameters {needed} of shape "
+                f"{(len(needed), len(needed))}, got {self._covariance.shape}."
+            )
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """The field as plain arrays, without what every field carries; see `fim_dynsys.saved`."""
         names = sorted(self._parameters)
-        return {
+        known = {} if self._covariance is None else {"covariance": self._covariance}
+        return known | {
             "expressions": np.array([str(e) for e in self._expressions]),
             "parameter_names": np.array(names, dtype=str),
             "parameter_values": np.array([self._parameters[name] for name in names]),
@@ -89,7 +102,8 @@ class SymbolicField(VectorField):
         """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
         values = zip(arrays["parameter_names"], arrays["parameter_values"], strict=True)
         expressions = [str(text) for text in arrays["expressions"]]
-        return cls(expressions, {str(name): float(value) for name, value in values}, **description)
+        parameters = {str(name): float(value) for name, value in values}
+        return cls(expressions, parameters, arrays.get("covariance"), **description)
 
     @property
     def expressions(self) -> "tuple[Expr, ...]":
@@ -204,8 +218,8 @@ class SymbolicField(VectorField):
     # ------------------------------------------------------------------ equations
 
     @cached_property
-    def _terms(self) -> tuple[list[str], np.ndarray]:
-        """Terms of the sums (texts) and coefficients (m, d)."""
+    def _rows_of_terms(self) -> "tuple[list[Expr], np.ndarray]":
+        """Terms of the sums and coefficients (m, d)."""
         import sympy
 
         rows: dict[Expr, np.ndarray] = {}
@@ -215,9 +229,51 @@ class SymbolicField(VectorField):
                 factor, rest = part.as_coeff_Mul()
                 rows.setdefault(rest, np.zeros(self.dim))[i] += float(factor)
         ordered = sorted(rows, key=sympy.default_sort_key)
+        return ordered, np.array([rows[term] for term in ordered]).reshape(-1, self.dim)
+
+    @cached_property
+    def _terms(self) -> tuple[list[str], np.ndarray]:
+        """Terms of the sums (texts) and coefficients (m, d)."""
+        import sympy
+
+        terms, coefficients = self._rows_of_terms
         shown = dict(zip(self._symbols, map(sympy.Symbol, safe_names(self.state_names)), strict=True))
-        names = [str(_rounded(term.xreplace(shown), 6)) for term in ordered]
-        return names, np.array([rows[term] for term in ordered]).reshape(-1, self.dim)
+        return [str(_rounded(term.xreplace(shown), 6)) for term in terms], coefficients
+
+    @property
+    def parameter_errors(self) -> dict[str, float] | None:
+        """Standard errors of the parameters by name; None where they were given, not fitted."""
+        if self._covariance is None:
+            return None
+        errors = np.sqrt(np.maximum(np.diagonal(self._covariance), 0.0)).tolist()
+        return dict(zip(sorted(self._parameters), errors, strict=True))
+
+    @cached_property
+    def standard_errors(self) -> np.ndarray | None:
+        """Standard errors (m, d) of the coefficients, by how these depend on the parameters.
+
+        None where the parameters were given, not fitted, or where other values give other terms.
+        """
+        import sympy
+
+        if self._covariance is None or self.parameter_errors is None:
+            return None
+        number = sympy.Dummy()
+
+        def shapes(terms: "Iterable[Expr]") -> "list[Expr]":
+            return [term.xreplace(dict.fromkeys(term.atoms(sympy.Float), number)) for term in terms]
+
+        terms, coefficients = self._rows_of_terms
+        slopes = np.zeros((len(self._parameters), *coefficients.shape))
+        for slope_by, (name, error) in zip(slopes, self.parameter_errors.items(), strict=True):
+            at = self._parameters[name]
+            step = _STEP * (abs(at) or error or 1.0)
+            ends = [self.with_parameters(**{name: at + h})._rows_of_terms for h in (step, -step)]
+            if any(shapes(moved) != shapes(terms) for moved, _ in ends):
+                return None
+            slope_by[:] = (ends[0][1] - ends[1][1]) / (2.0 * step)
+        variance = np.einsum("qmd,qr,rmd->md", slopes, self._covariance, slopes)
+        return np.sqrt(np.maximum(variance, 0.0))
 
     @property
     def coefficients(self) -> np.ndarray:
@@ -236,7 +292,8 @@ class SymbolicField(VectorField):
         precision : int
             Significant digits of the coefficients.
         errors : bool
-            As of `DictionaryField.equations`; refused, for their standard errors are not known.
+            Whether to give each coefficient with its standard error; those of numbers inside functions are
+            among `parameter_errors`.
 
         Returns
         -------
@@ -245,17 +302,23 @@ class SymbolicField(VectorField):
         Raises
         ------
         ValueError
-            If errors are asked for.
+            If errors are asked for and not known.
         """
-        if errors:
-            refuse_errors(type(self).__name__)
         names, coefficients = self._terms
-        return [equation_text(column, names, precision) for column in coefficients.T]
+        given = self.standard_errors if errors else None
+        if errors and given is None:
+            refuse_errors(type(self).__name__)
+        return [
+            equation_text(column, names, precision, None if given is None else given[:, i])
+            for i, column in enumerate(coefficients.T)
+        ]
 
     def to_dataframe(self) -> pd.DataFrame:
-        """The coefficients as a table; see `DictionaryField.to_dataframe`. Standard errors are not known."""
+        """The coefficients as a table; see `DictionaryField.to_dataframe`."""
         names, coefficients = self._terms
-        return coefficient_table(self.state_names, names, coefficients, np.full(coefficients.shape, np.nan))
+        errors = self.standard_errors
+        errors = np.full(coefficients.shape, np.nan) if errors is None else errors
+        return coefficient_table(self.state_names, names, coefficients, errors)
 
     @property
     def complexity(self) -> int:

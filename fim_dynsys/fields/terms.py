@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fim_dynsys.fields.equation_text import measured_text
 from fim_dynsys.fields.functions import SHAPED, Kind, derivative, function_name, sympy_form
 from fim_dynsys.fields.monomials import MonomialTable
 
@@ -313,16 +314,31 @@ class Dictionary:
             jets[:, rows] = _jet_product(jets[:, parent], coordinates[:, factor])
         return jets
 
-    def names(self, state_names: Sequence[str] | None = None) -> list[str]:
-        """Names in pysindy's style: ``1``, ``x0``, ``x0 x1``, ``x0^2``, ``x0 sin(2 x1)``."""
+    def names(self, state_names: Sequence[str] | None = None, errors: np.ndarray | None = None) -> list[str]:
+        """Names in pysindy's style: ``1``, ``x0``, ``x0 x1``, ``x0^2``, ``x0 sin(2 x1)``.
+
+        Parameters
+        ----------
+        state_names : sequence of str, optional
+            Default x0, x1, ...
+        errors : array (m, 2), optional
+            Standard errors of ``inner`` and ``second``, named too where they are not zero:
+            ``sin((2.00 ± 0.01) x1)``.
+
+        Returns
+        -------
+        list of str
+        """
         states = tuple(f"x{i}" for i in range(self.dim)) if state_names is None else tuple(state_names)
         if len(states) != self.dim:
             raise ValueError(f"Dictionary: expected {self.dim} state names, got {len(states)}.")
+        errors = np.zeros((len(self), 2)) if errors is None else errors
         names = []
-        for powers, kind, coordinate, inner, second, partner in self._rows():
+        for (powers, kind, coordinate, inner, second, partner), off in zip(self._rows(), errors, strict=True):
             parts = [s if e == 1 else f"{s}^{e}" for s, e in zip(states, powers, strict=True) if e]
             if kind != Kind.MONOMIAL:
-                parts.append(_function_name(kind, states, coordinate, inner, second, partner))
+                name = _function_name(kind, states, coordinate, (inner, second), partner, off.tolist())
+                parts.append(name)
             names.append(" ".join(parts) or "1")
         return names
 
@@ -426,18 +442,28 @@ def _number(value: float) -> "Expr":
 
 
 def _function_name(
-    kind: Kind, states: Sequence[str], coordinate: int, inner: float, second: float, partner: int
+    kind: Kind,
+    states: Sequence[str],
+    coordinate: int,
+    numbers: tuple[float, float],
+    partner: int,
+    errors: Sequence[float],
 ) -> str:
+    inner, second = (_number_name(*pair) for pair in zip(numbers, errors, strict=True))
     u = _product_name(inner, states[coordinate])
     if kind not in SHAPED and partner >= 0:
         u += f" + {_product_name(second, states[partner])}"
-    elif kind not in SHAPED and second:
-        u += f" + {second:.6g}"
+    elif kind not in SHAPED and numbers[1]:
+        u += f" + {second}"
     return function_name(kind, u, second)
 
 
-def _product_name(factor: float, name: str) -> str:
-    return name if factor == 1.0 else f"{factor:.6g} {name}"
+def _number_name(value: float, error: float) -> str:
+    return f"({measured_text(value, error)})" if error else f"{value:.6g}"
+
+
+def _product_name(factor: str, name: str) -> str:
+    return name if factor == "1" else f"{factor} {name}"
 
 
 def _jet_product(a: np.ndarray, b: np.ndarray) -> np.ndarray:

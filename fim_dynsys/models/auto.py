@@ -1,13 +1,14 @@
 """The portfolio: candidates from the operator, sparse regression and local search, chosen on the data."""
 
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Self
 
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
@@ -25,6 +26,7 @@ from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
 from fim_dynsys.search.portfolio import Portfolio, normalised
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector
+from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.trajectories.container import Trajectories
 
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
@@ -196,7 +198,8 @@ class Auto(VectorFieldModel):
             own = _without_traces(found.search.observations, found.members[k])
             said = report | {"chosen": own.origin, "BIC": own.score, "weight": float(weights[k])}
             terms = found.members[k].on(found.search.observations)
-            fields.append(own.field(terms, trajectories, said))
+            errors = partial(standard_errors, free=found.members[k].free) if own.refined else None
+            fields.append(FittedField.of(own.field(terms, trajectories, said), errors))
         return fields
 
     @property

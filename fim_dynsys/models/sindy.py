@@ -10,6 +10,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.equation_text import equation_text, refuse_errors
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.regression.observed import observe
@@ -18,6 +19,7 @@ from fim_dynsys.search.candidates import judge, propose, refit
 from fim_dynsys.search.horizon import follows, gather_windowed, refine_over_windows, resolves_motion
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import improve, refine
+from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.trajectories.container import Trajectories
 
 _WHOLE, _WINDOWS = "the whole record", "times in which the state travels one standard deviation"
@@ -206,7 +208,9 @@ class StrongSINDy(VectorFieldModel):
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
-        return best.field(search, trajectories, report)
+        return FittedField.of(
+            best.field(search, trajectories, report), standard_errors if best.refined else None
+        )
 
     def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField:
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""

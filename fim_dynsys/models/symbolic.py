@@ -1,6 +1,7 @@
 """Symbolic models: textbook functions found by search, or given expressions with fitted parameters."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
@@ -19,6 +21,7 @@ from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score,
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.trajectories.container import Trajectories
 
 EFFORTS = {"full": FULL, "quick": QUICK}
@@ -97,7 +100,8 @@ class SymbolicModel(VectorFieldModel):
             ],
             "free_numbers": best.free.tolist(),
         }
-        return best.field(observations, trajectories, report)
+        errors = partial(standard_errors, free=best.free) if best.candidate.refined else None
+        return FittedField.of(best.field(observations, trajectories, report), errors)
 
     # ------------------------------------------------------------------ given expressions
 
@@ -123,7 +127,8 @@ class SymbolicModel(VectorFieldModel):
                 "covariance": fit.covariance.tolist(),
             },
         )
-        return SymbolicField(expressions, fit.parameters, context=trajectories, fit_info=info)
+        known = fit.covariance if np.isfinite(fit.covariance).all() else None
+        return SymbolicField(expressions, fit.parameters, known, context=trajectories, fit_info=info)
 
     # ------------------------------------------------------------------ uncertainty
 

@@ -7,7 +7,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
 from fim_dynsys.analyze.results import FieldLike, unwrap
-from fim_dynsys.plot import style
+from fim_dynsys.plot import flow, style
 from fim_dynsys.plot.canvas import AxesLike, Drawing, add_legend, given_axes, new_axes, with_unit
 from fim_dynsys.plot.objects import with_neighbours
 from fim_dynsys.plot.space import States, chosen_states
@@ -116,7 +116,7 @@ def _lines(
             if not backed.all():
                 loose = np.where(with_neighbours(~backed), x[:, state], np.nan)
                 thin = _look(k, "color") | {"linestyle": ":", "linewidth": 1.0, "zorder": style.CURVES}
-                yield "unsupported", ax.plot(t, loose, **thin, label="not backed by data")[0]
+                yield "unsupported", ax.plot(t, loose, **thin, label=flow.UNSUPPORTED)[0]
         firm = np.where(backed, x[:, state], np.nan)
         yield "simulated", ax.plot(t, firm, **look, linewidth=1.6, zorder=style.CURVES, label=label)[0]
         if "status" in simulated.coords and simulated.status[k] in FAILURES:

@@ -132,8 +132,13 @@ def gather_windowed(search: Search, structures: int, smoothers: Sequence[Smoothe
 
 def refine_over_windows(search: Search, candidate: Candidate) -> Candidate:
     """The candidate's coefficients fitted to the trajectories with a free start in every window."""
-    _, count = _windows(search.observations)
+    count = window_count(search.observations)
     return refine(search, candidate, search.observations.path, (count,))[0]
+
+
+def window_count(observations: Observations) -> int:
+    """Windows of about one unit of time in a piece, on average."""
+    return _windows(observations)[1]
 
 
 def _windows(observations: Observations) -> tuple[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray], int]:

@@ -74,8 +74,9 @@ def test_units_scale_the_rates():
 
 
 def test_orbits_that_cannot_be_followed():
-    with pytest.warns(SimulationWarning, match="could not be followed"):
+    with pytest.warns(SimulationWarning, match="could not be followed") as caught:
         found = lyapunov(CallableField(lambda x: x**2, 1), [1.0])
+    assert [warning.filename for warning in caught] == [__file__]
     assert np.isnan(found.exponents).all() and found.status is not Status.SUCCESS
     assert found.status.name.lower() in str(found)
     with pytest.warns(SimulationWarning):

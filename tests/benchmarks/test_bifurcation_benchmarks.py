@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.analysis import continuation, diagrams
+from benchmarks.analysis import continuation, diagrams, families
 
 
 def test_found_missed_and_extra_bifurcations_are_counted():
@@ -49,3 +49,27 @@ def test_what_is_not_found_covers_nothing():
     assert values["switch, fim-ode: truth in the interval"] == (pytest.approx(1 / 3), "no")
     assert values["switch, fim-ode: median width by range"] == (0.2, "no")
     assert values["switch, fim-ode: median error of p"][0] == pytest.approx(0.07)
+
+
+def test_families_of_the_catalogue_have_one_bifurcation_each():
+    assert families.truth("rosenzweig_macarthur") == (
+        "HB",
+        pytest.approx(3.0, abs=1e-8),
+    )  # Hopf at k = 2 x + 1
+    assert families.truth("rf_squid") == ("LP", pytest.approx(1.068535, abs=1e-6))
+    data = families.observed("rf_squid", 0)
+    assert len(data) == 2 * diagrams.VALUES and np.isfinite(data.x).all()
+    assert len(families.tasks()) == len(families.MODELS) * families.SETS * len(families.FAMILIES)
+
+
+def test_families_count_what_is_found():
+    row = {"family": "rf_squid", "model": "fim-ode", "seconds": 1.0}
+    rows = [
+        {**row, "covered": 1, "width": 0.1, "p": 0.4, "fits": 1},
+        {**row, "covered": 0, "width": 0.3, "p": 0.5, "fits": 0},
+        {**row, "covered": 0, "width": float("inf"), "fits": 1},
+    ]
+    values = {figure.quantity: figure.value for figure in families.figures(rows)}
+    assert values["fim-ode: found"] == pytest.approx(2 / 3)
+    assert values["fim-ode: truth in the interval, if found"] == 0.5
+    assert values["fim-ode: truth in the interval, if it fits"] == 1.0

@@ -334,8 +334,9 @@ def test_a_missed_peak_is_warned_of(compared, monkeypatch):
         return Posterior.of_draws(0.0, points, np.array([likelihood(point) for point in points]), 5)
 
     monkeypatch.setattr(models, "sample_nested", elsewhere)
-    with pytest.warns(SamplingWarning, match="evidence of logistic: .* nats above all"):
+    with pytest.warns(SamplingWarning, match="evidence of logistic: .* nats above all") as caught:
         evidence({"logistic": MODELS["logistic"]}, growth("logistic"), GROWTH_PRIORS)
+    assert [warning.filename for warning in caught] == [__file__]
     found = compared["gompertz"]
     monkeypatch.setattr(models, "sample_nested", lambda *_: found.posterior)
     with warnings.catch_warnings():

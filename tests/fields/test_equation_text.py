@@ -139,7 +139,7 @@ def test_coefficients_with_their_standard_errors():
 def test_fields_without_a_posterior_have_no_errors():
     plain = DictionaryField(Dictionary.polynomial(1, 1), [[0.0], [-1.0]])
     for field in (plain, SymbolicField(["-x0"])):
-        with pytest.raises(ValueError, match="expected a field with a posterior for errors=True"):
+        with pytest.raises(ValueError, match="expected a field with standard errors for errors=True"):
             field.equations(errors=True)
         table = field.to_dataframe()
         assert table["coefficient"].tolist() == [-1.0] and table["standard_error"].isna().all()

@@ -334,6 +334,28 @@ def test_draws_scatter_as_the_posterior_says(given):
     assert (spread < 4).all()
 
 
+def test_coefficients_have_the_errors_of_the_parameters_behind_them(given, tmp_path):
+    model, _ = given
+    field = model.field_
+    coefficients = [member.coefficients for member in model.ensemble(200, seed=1)]
+    np.testing.assert_allclose(np.std(coefficients, axis=0), field.standard_errors, rtol=0.25)
+    assert set(field.parameter_errors) == set(HOLLING_VALUES)
+    assert all("±" in text for text in model.equations(errors=True))
+    again = fim_dynsys.load_fitted(model.save(tmp_path))
+    assert again.equations(errors=True) == model.equations(errors=True)
+
+
+def test_parameters_that_were_given_have_no_errors():
+    field = SymbolicField(HOLLING, HOLLING_VALUES)
+    assert field.parameter_errors is None and field.standard_errors is None
+    with pytest.raises(
+        ValueError, match=r"expected a covariance of the parameters \['k'\] of shape \(1, 1\)"
+    ):
+        SymbolicField(["-k*x0"], {"k": 1.0}, np.eye(2))
+    one = SymbolicField(["-k*x0**2 + x0"], {"k": 2.0}, [[0.01]])
+    assert one.equations(errors=True) == ["(1.00 ± 0) x0 + (-2.00 ± 0.10) x0**2"]
+
+
 def test_wrong_number_of_expressions_is_named():
     t, x = data(SymbolicField(["-x0"]), [2.0], 3.0, 40, 0.01)
     with pytest.raises(ValueError, match=r"expected 1 expressions, one per state \(x0\), got 2"):

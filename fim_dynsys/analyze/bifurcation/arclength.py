@@ -435,7 +435,8 @@ def _checked(
     if not isinstance(family, FieldFamily):
         raise TypeError(
             f"continuation: expected a FieldFamily, got {type(family).__name__}; make one with "
-            "FieldFamily.from_callable or FieldFamily.from_fields."
+            "FieldFamily.from_callable or FieldFamily.from_fields, or of a SymbolicField with parameters by "
+            "field.family(name)."
         )
     if not family.smooth:
         raise ValueError(

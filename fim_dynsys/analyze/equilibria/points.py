@@ -3,7 +3,7 @@
 A little above five hundred lines: the result with its errors and the search that makes it are read together.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -98,6 +98,8 @@ class FixedPoints(Result):
     draws : DrawnPoints or None
         The points in fields drawn from the posterior; None for a field without one. A slow point is there
         where a draw has a zero.
+    errors_missing : bool
+        Whether draws were wanted of an inferred field that has no posterior.
     """
 
     drawn_by = "fim_dynsys.plot.objects:fixed_points"
@@ -113,6 +115,7 @@ class FixedPoints(Result):
     region: Region
     non_finite: int
     draws: DrawnPoints | None = None
+    errors_missing: bool = False
 
     @property
     def position_errors(self) -> np.ndarray | None:
@@ -221,7 +224,7 @@ class FixedPoints(Result):
         parts = [counted(isolated, "fixed point")]
         parts += [f"a continuum of zeros ({shown} shown)"] if shown else []
         parts += [counted(slow, "slow point")] if slow else []
-        parts += [f"{outside} of all outside the data's support"] if outside else []
+        parts += [f"{outside} of all not backed by data"] if outside else []
         return f"{', '.join(parts)} in {self.region}"
 
     def _notes(self) -> list[str]:
@@ -232,7 +235,11 @@ class FixedPoints(Result):
         else:
             text += f": indices add up to {balance.found}, {balance.boundary} on the boundary"
         lost = [f"the field was not finite at {self.non_finite} of the seeds"] if self.non_finite else []
-        return [text, *lost, str(self.effort)]
+        missing = (
+            "no errors: the field has no posterior of its own; draws=model.ensemble(64) takes them from "
+            "fields that the model infers from resampled data or draws itself"
+        )
+        return [text, *lost, *([missing] if self.errors_missing else []), str(self.effort)]
 
     def _variables(self) -> Variables:
         point = ("fixed_point",)
@@ -337,7 +344,8 @@ def fixed_points(
         raise ValueError(f"fixed_points: expected draws of dimension {field.dim}, got {drawn.dim}.")
     search = _Search(field, region, budget)
     search.run(n_seeds, seed)
-    return search.result(slow, drawn)
+    missing = drawn is None and draws != 0 and field.context is not None
+    return replace(search.result(slow, drawn), errors_missing=missing)
 
 
 class _Search:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from fim_dynsys import systems
+from fim_dynsys import load, systems
 from fim_dynsys.analyze import FixedPoints, IndexCheck, Kind, PointStatus, fixed_points
 from fim_dynsys.analyze.equilibria.topology import degree
 from fim_dynsys.fields.affine import AffineField
@@ -315,8 +315,8 @@ def test_support_is_told_and_supported_points_come_first():
     np.testing.assert_allclose(wide.x, [[0, 0], [-1, 0], [1, 0]], atol=1e-10)
     np.testing.assert_allclose(wide.support, field.support(wide.x), rtol=1e-12)
     assert wide.support[0] > 0.5 > wide.support[1]
-    assert "2 of all outside the data's support" in str(wide)
-    assert len(str(wide).splitlines()) == 1 + 1 + 3 + 2
+    assert "2 of all not backed by data" in str(wide)
+    assert len(str(wide).splitlines()) == 1 + 1 + 3 + 3
 
 
 def test_dataset_and_table(tmp_path):
@@ -391,6 +391,12 @@ def test_fields_without_a_posterior_state_no_error():
     found = fixed_points(CallableField(lambda x: -x, 1), [(-1, 1)])
     assert found.draws is None and found.eigenvalue_errors is None and found.position_errors is None
     assert "±" not in str(found) and "x_error" not in found.to_xarray()
+    assert "no errors" not in str(found)  # the field was written down
+    t = np.linspace(0, 3, 40)
+    model = load("sindy").fit(np.exp(-t), t)
+    assert "no errors: the field has no posterior of its own" in str(fixed_points(model))
+    assert "no errors" not in str(fixed_points(model, draws=0))
+    assert "±" in str(fixed_points(model, draws=model.ensemble(8)))
 
 
 def test_draws_of_other_models_serve_too_and_units_do_not_matter():

@@ -1,0 +1,73 @@
+"""How far the numbers of a field may be off, by the trajectory fit that gave them."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.regression.observed import Observations, observe
+from fim_dynsys.regression.refinement import parameter_covariance
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.horizon import window_count
+
+_CONFIRMED = 3.0  # errors: numbers that a fit moves further are not those of a fit
+_STEP = 1e-6  # of difference quotients by numbers that are of order 1 in the units of a search
+
+
+def standard_errors(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
+    """Standard errors of a fitted field's numbers, its terms being given.
+
+    By the trajectory fit linearised about the numbers: in one piece or, where that moves them, as over long
+    chaotic records, with a free start in every short window.
+
+    Parameters
+    ----------
+    field : DictionaryField
+        With a context.
+    free : list of (term, slot, number)
+        The fitted numbers inside functions, see `FunctionCandidate`.
+
+    Returns
+    -------
+    array (m, d + 2) or None
+        As `FittedField` takes them; None where no fit confirms the numbers.
+    """
+    assert field.context is not None
+    pairs = [(t, x, np.isfinite(x).all(axis=1)) for t, x in field.context.arrays()]
+    observations = observe([(t[seen], x[seen]) for t, x, seen in pairs])
+    scale, unit = observations.scale, observations.time_unit
+    terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)
+    own = FunctionCandidate.of(Candidate(coefficients, observations.start, "", ""), terms, free)
+    covariance = _covariance(own, observations)
+    if covariance is None:
+        return None
+
+    def in_units_of_the_data(parameters: np.ndarray) -> np.ndarray:
+        moved = own.with_parameters(parameters)
+        own_terms, values = moved.dictionary.rescaled(moved.candidate.coefficients, scale, unit)
+        return np.column_stack([values, own_terms.inner, own_terms.second])
+
+    at = own.parameters
+    steps = np.diag(_STEP * np.maximum(1.0, np.abs(at)))
+    errors = np.zeros((len(field.dictionary), field.dim + 2))
+    with np.errstate(all="ignore"):  # units may be such that squares are no numbers
+        slopes = [
+            (in_units_of_the_data(at + h) - in_units_of_the_data(at - h)) / (2.0 * h.max()) for h in steps
+        ]
+        variance = np.einsum("qmk,qr,rmk->mk", slopes, covariance, slopes)
+        errors[coefficients.any(axis=1)] = np.sqrt(np.maximum(variance, 0.0))
+    return errors if np.isfinite(errors).all() else None
+
+
+def _covariance(own: FunctionCandidate, observations: Observations) -> np.ndarray | None:
+    if not own.candidate.support.any():
+        return None
+    for segments in ((5, 1), (window_count(observations),)):
+        fitted, fit = own.fitted(observations, observations.path, segments)
+        if np.isfinite(fit.misfit) and np.isfinite(fitted.parameters).all():
+            covariance = parameter_covariance(fit, observations.n * observations.dim)
+            moved = fitted.parameters - own.parameters
+            if (moved**2 <= _CONFIRMED**2 * np.diagonal(covariance)).all():
+                return covariance
+    return None

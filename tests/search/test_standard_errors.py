@@ -1,0 +1,89 @@
+"""Standard errors of fitted numbers: the scatter over noise, whatever the units, kept on disk."""
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.posterior import FittedField
+from fim_dynsys.fields.terms import Dictionary, Kind
+from fim_dynsys.models.sindy import StrongSINDy
+from fim_dynsys.search.standard_errors import standard_errors
+from fim_dynsys.simulation.solution import simulate
+from fim_dynsys.trajectories.container import Trajectories
+
+T = np.linspace(0.0, 15.0, 150)
+OSCILLATOR = DictionaryField(
+    Dictionary([[0, 1], [1, 0], [2, 1]]), [[1.0, 1.0], [0.0, -1.0], [0.0, -1.0]], state_names=["u", "v"]
+)
+PENDULUM = DictionaryField(
+    Dictionary([[0, 1], [0, 0]], [0, Kind.SIN], [0, 0], [1.0, 1.3]), [[1.0, -0.3], [0.0, -2.0]]
+)
+SINE = [(1, 0, 0)]  # the number in the second term is fitted
+
+
+def observed(field, seed, unit=1.0, noise=0.03):
+    clean = simulate(field, [2.0, 0.5], T).x[0]
+    return unit * (
+        clean + noise * clean.std(axis=0) * np.random.default_rng(seed).standard_normal(clean.shape)
+    )
+
+
+def test_errors_are_those_over_noise():
+    off = []
+    for seed in range(8):
+        field = StrongSINDy().fit(observed(OSCILLATOR, seed), T, feature_names=["u", "v"]).field_
+        table = field.to_dataframe()
+        assert table["term"].tolist() == ["v", "u", "v", "u^2 v"]
+        off.append((table["coefficient"] - [1, -1, 1, -1]) / table["standard_error"])
+    assert 0.6 < np.sqrt(np.mean(np.square(off))) < 1.5
+
+
+def test_numbers_inside_functions_have_errors_in_the_units_of_the_data():
+    one, scaled = (
+        standard_errors(
+            DictionaryField(*PENDULUM.dictionary.rescaled(PENDULUM.coefficients, unit), context=context), SINE
+        )
+        for unit in (1.0, 1000.0)
+        for context in [Trajectories.from_arrays(observed(PENDULUM, 0, unit), T)]
+    )
+    inner = one[1, 2]
+    assert 1e-3 < inner < 1e-2 and (one[0, 2:] == 0).all() and one[1, 3] == 0
+    assert scaled[1, 2] == pytest.approx(inner / 1000.0, rel=1e-3)
+    np.testing.assert_allclose(scaled[:, :2], one[:, :2] * [[1.0], [1000.0]], rtol=1e-3)
+    field = FittedField.of(PENDULUM, one)
+    assert f"sin((1.300 ± {inner:.3f}) x0)" in field.equations(errors=True)[1]
+    assert field.scale([[0.0, 0.0]]) is None and field.draws(2) is None
+
+
+def test_numbers_that_no_fit_confirms_have_no_errors():
+    wrong = DictionaryField(OSCILLATOR.dictionary, 1.3 * OSCILLATOR.coefficients)
+    context = Trajectories.from_arrays(observed(OSCILLATOR, 0), T)
+    field = DictionaryField(wrong.dictionary, wrong.coefficients, context=context)
+    assert standard_errors(field) is None
+    with pytest.raises(ValueError, match="expected a field with standard errors"):
+        FittedField.of(field, standard_errors).equations(errors=True)
+
+
+def test_regressions_of_slopes_have_no_errors():
+    model = StrongSINDy(refined=0).fit(observed(OSCILLATOR, 0), T)
+    assert model.field_.standard_errors is None and model.field_.inner_errors is None
+
+
+@pytest.mark.parametrize("errors", [np.ones((3, 2)), np.full((3, 4), np.nan), np.full((3, 4), -1.0)])
+def test_foreign_errors_are_refused(errors):
+    with pytest.raises(ValueError, match=r"FittedField: expected finite errors of shape \(3, 4\)"):
+        FittedField.of(OSCILLATOR, errors)
+
+
+def test_errors_are_kept(tmp_path):
+    model = StrongSINDy().fit(observed(OSCILLATOR, 1), T)
+    again = fim_dynsys.load_fitted(model.save(tmp_path))
+    assert again.equations(errors=True) == model.equations(errors=True)
+
+
+def test_auto_and_the_symbolic_search_print_errors():
+    x = observed(OSCILLATOR, 2)
+    for name, parameters in (("auto", {"budget": "fast"}), ("symbolic", {"effort": "quick"})):
+        model = fim_dynsys.load(name, **parameters).fit(x, T)
+        assert all("±" in text for text in model.equations(errors=True))
