@@ -61,11 +61,11 @@ def measure(model: str, number: int) -> dict[str, Any]:
 
 
 def development_context(number: int) -> Trajectories:
-    """Return both trajectories of one development system, with noise, 100 points each."""
+    """Return both trajectories of one development system, with noise, 50 points each."""
     known = problems()
     problem = known[number % len(known)]
     seen = [observe(problem, Trial(problem.system, ic, SIGMA, 0.0, 0, "paper")) for ic in (1, 2)]
-    pairs = [(t[::2], x[::2]) for each in seen for t, x in each.arrays()]
+    pairs = [(t[::4], x[::4]) for each in seen for t, x in each.arrays()]
     return Trajectories.from_arrays([x for _, x in pairs], [t for t, _ in pairs])
 
 
@@ -168,4 +168,4 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
     return result
 
 
-PART = Part("invariance", "1", tasks, measure, figures)
+PART = Part("invariance", "2", tasks, measure, figures)

@@ -164,8 +164,12 @@ def spread(x: np.ndarray) -> np.ndarray:
     """Standard deviation per column over finite entries; a constant column gets a positive stand-in."""
     seen = np.isfinite(x)
     count = np.maximum(seen.sum(axis=0), 1)
-    mean = np.where(seen, x, 0.0).sum(axis=0) / count
-    sd = np.sqrt((np.where(seen, x - mean, 0.0) ** 2).sum(axis=0) / count)
+    x = np.where(seen, x, 0.0)
+    _, exponent = np.frexp(np.abs(x).max(axis=0, initial=0.0))
+    x = np.ldexp(x, -exponent)  # exact; so that squares neither overflow nor vanish
+    mean = x.sum(axis=0) / count
+    sd = np.ldexp(np.sqrt((np.where(seen, x - mean, 0.0) ** 2).sum(axis=0) / count), exponent)
+    mean = np.ldexp(mean, exponent)
     varies = sd > 1e-12 * np.abs(mean)
     other = sd[varies].mean() if varies.any() else 1.0
     return np.where(varies, sd, np.where(mean != 0, np.abs(mean), other))

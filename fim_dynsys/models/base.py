@@ -28,6 +28,7 @@ from fim_dynsys.models.inputs import (
     Observations,
     Times,
     as_trajectories,
+    check_magnitudes,
     derivative_list,
     integration_options,
     is_point,
@@ -194,7 +195,8 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
                 f"{self._who}.fit: x_dot has no effect; this model infers derivatives itself.",
                 IgnoredInputWarning,
             )
-        self._adopt(infer(trajectories, **given), trajectories)
+        with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
+            self._adopt(infer(trajectories, **given), trajectories)
         if self.field_.fit_info.problems:
             warn(
                 f"{self._who}.fit: the field does not describe the data: "
@@ -210,7 +212,8 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         Raises
         ------
         ValueError
-            Too many states, or fewer observed points than `min_observations`.
+            Too many states, fewer observed points than `min_observations`, or numbers so large that their
+            squares overflow.
 
         Warns
         -----
@@ -230,6 +233,7 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
                 f"{self._who}: expected at least {self.min_observations} observed points, got {observed}; "
                 "give more samples or trajectories."
             )
+        check_magnitudes(self._who, trajectories)
         values = np.concatenate([x for _, x in trajectories.arrays()])
         constant = np.nanmax(values, axis=0) == np.nanmin(values, axis=0)
         if constant.any():
@@ -475,7 +479,8 @@ class VectorFieldModel(TrajectoryModel, BaseEstimator):
         check_members(self._who, n)
         rng = np.random.default_rng(seed)
         contexts = [bootstrap_context(self.context_, rng, self.min_observations) for _ in range(n)]
-        return EnsembleField(self._refit_members(field, contexts))
+        with np.errstate(all="ignore"):
+            return EnsembleField(self._refit_members(field, contexts))
 
     # ------------------------------------------------------------------ equations
 

@@ -300,7 +300,7 @@ class DecodedField(VectorField):
         return out
 
     def _tensor(self, x: np.ndarray) -> Tensor:
-        return torch.tensor(x, dtype=torch.float64, device=self.device)
+        return torch.tensor(np.ascontiguousarray(x), dtype=torch.float64, device=self.device)
 
 
 class _StackedRows:
@@ -333,7 +333,7 @@ class _StackedRows:
     def _rows(self, x: np.ndarray, which: np.ndarray) -> np.ndarray:
         index = torch.tensor(which, device=self._mean.device)
         summaries = tuple(summary.each(lambda part: part[index]) for summary in self._summaries)
-        points = torch.tensor(x, dtype=torch.float64, device=self._mean.device)
+        points = torch.tensor(np.ascontiguousarray(x), dtype=torch.float64, device=self._mean.device)
         units = (self._mean[index], self._std[index], self._rate[index])
         return _decoded(self._decoder, summaries, *units, points).cpu().numpy()
 
