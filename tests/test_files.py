@@ -331,6 +331,22 @@ def test_damaged_files_are_refused(tmp_path, name, content, message):
         Trajectories.from_file(tmp_path / name)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: file["x"].attrs.create("coordinates", np.arange(3)),
+        lambda file: file["x"].attrs.create("scale_factor", "text"),
+        lambda file: file.pop("state"),
+    ],
+)
+def test_netcdf_that_its_readers_do_not_understand_is_refused(full, tmp_path, change):
+    full.to_file(tmp_path / "data.nc")
+    with h5py.File(tmp_path / "data.nc", "r+") as file:
+        change(file)
+    with pytest.raises(ValueError, match=r"expected a netCDF 4 file, got 'data\.nc'"):
+        Trajectories.from_file(tmp_path / "data.nc")
+
+
 def test_truncated_netcdf_is_refused(full, tmp_path):
     full.to_file(tmp_path / "data.nc")
     content = (tmp_path / "data.nc").read_bytes()

@@ -57,7 +57,9 @@ def measure(model: str, number: int) -> dict[str, Any]:
     row: dict[str, Any] = {"model": model, "dim": context.dim, "promised": subject.scale_equivariance}
     if subject.max_dim is not None and context.dim > subject.max_dim:
         return row | {"status": "too many states"}
-    return row | compare(subject, context, development_context(number + 1))
+    companion = development_context(number + 1)
+    few = companion.select_samples([np.arange(12)] * len(companion))
+    return row | compare(subject, context, few)
 
 
 def development_context(number: int) -> Trajectories:

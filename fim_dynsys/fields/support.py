@@ -55,9 +55,10 @@ class Nearness:
         self._spacing = spacing if spacing > 1e-12 else 1e-2
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        out = np.full(len(x), np.nan)
-        finite = np.isfinite(x).all(axis=1)
-        distance, _ = self._tree.query((x[finite] - self._centre) @ self._whiten)
+        out = np.where(np.isfinite(x).all(axis=1), 0.0, np.nan)
+        whitened = (x - self._centre) @ self._whiten
+        finite = np.isfinite(whitened).all(axis=1)  # too far to measure else
+        distance, _ = self._tree.query(whitened[finite])
         out[finite] = np.exp(-np.maximum(0.0, distance / self._spacing - 1.0))
         return out
 

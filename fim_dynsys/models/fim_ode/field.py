@@ -331,7 +331,7 @@ class _StackedRows:
         return out
 
     def _rows(self, x: np.ndarray, which: np.ndarray) -> np.ndarray:
-        index = torch.tensor(which, device=self._mean.device)
+        index = torch.tensor(np.ascontiguousarray(which), device=self._mean.device)
         summaries = tuple(summary.each(lambda part: part[index]) for summary in self._summaries)
         points = torch.tensor(np.ascontiguousarray(x), dtype=torch.float64, device=self._mean.device)
         units = (self._mean[index], self._std[index], self._rate[index])
