@@ -217,8 +217,9 @@ def _least_bic(r: np.ndarray, projected: np.ndarray, total: float) -> np.ndarray
 def _cheapest(r: np.ndarray, c: np.ndarray) -> int:
     """Position of the column whose removal raises the squared residual least: c_j^2 / (R'R)^-1_jj."""
     inverse = np.linalg.pinv(r)
-    squares = np.sum(inverse**2, axis=1)  # none of a column that the others leave nothing of
-    return int(np.argmin(np.divide(c**2, squares, out=np.zeros_like(c), where=squares > 0)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.sum(inverse**2, axis=1)  # none of a column that the others leave nothing of
+        return int(np.argmin(np.divide(c**2, squares, out=np.zeros_like(c), where=squares > 0)))
 
 
 def _judged(

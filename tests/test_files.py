@@ -322,6 +322,12 @@ def test_wrong_counts_in_a_dataset_are_refused(full):
         ("text.csv", b'# fim-dynsys "t"\nt,x\n0,1\n', "a CSV file with a header row"),
         ("deep.csv", b"# fim-dynsys " + b"[" * 100_000 + b"\nt,x\n0,1\n", "a CSV file with a header row"),
         ("cut.csv", b'# fim-dynsys {"time": "t"}\nt,x\n0,1\n', "a CSV file with a header row"),
+        (
+            "long.csv",
+            b'# fim-dynsys {"time": "t", "trajectory": "k", "states": ["x"], "coords": [], "units": {}, '
+            b'"kinds": {"k": "i"}}\nk,t,x\n' + b"9" * 400 + b",0,1\n",
+            "a CSV file with a header row",
+        ),
         ("data.txt", b"t x", "a file name ending in .csv"),
     ],
 )

@@ -135,7 +135,10 @@ def _terms(field: VectorField, names: list[int]) -> list[list[str]] | None:
 
 
 def _renamed(term: str, names: list[int]) -> str:
-    text = re.sub(r"x(\d+)", lambda match: f"x{names[int(match.group(1))]}", term)
+    """A term without the factors of states inside its function, which are in units of theirs."""
+    text = re.sub(r"(?<![\w^.])-?[\d.]+(?:e[+-]?\d+)? (?=x\d)", "", term)
+    text = re.sub(r"\((x\d+)\)\^", r"\1^", text)
+    text = re.sub(r"x(\d+)", lambda match: f"x{names[int(match.group(1))]}", text)
     return " ".join(sorted(text.split(" ")))
 
 

@@ -104,9 +104,10 @@ def real_array(value: object, who: str, what: str) -> np.ndarray:
     """A float64 array, or a ValueError for what is not one of real numbers."""
     try:
         array = np.asarray(value)
-    except ValueError as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
-            f"{who}: expected {what} as one array of real numbers, got a ragged nesting."
+            f"{who}: expected {what} as one array of real numbers, got {type(value).__name__} that numpy "
+            f"cannot convert ({error})."
         ) from error
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{who}: expected {what} of real numbers, got dtype {array.dtype}.")

@@ -414,12 +414,13 @@ def read_csv(path: str | Path) -> pd.DataFrame:
                 raise ValueError(f"{rows} rows are announced and {len(frame)} found, the file is not whole")
             kinds = dict.fromkeys([roles["time"], *roles["states"]], "f") | roles["kinds"]
             frame = pd.DataFrame({name: _typed(frame[name], kind) for name, kind in kinds.items()})
-    except (
+    except (  # pandas' ParserError is a ValueError
         ValueError,
-        KeyError,
+        LookupError,
         TypeError,
+        ArithmeticError,
         RecursionError,
-    ) as error:  # pandas' ParserError is a ValueError
+    ) as error:
         raise ValueError(
             f"Trajectories.from_file: expected a CSV file with a header row, got {Path(path).name!r}: {error}"
         ) from error

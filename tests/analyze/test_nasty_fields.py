@@ -71,7 +71,7 @@ def test_ends_within_its_budget(analysis, name):
         except ValueError as error:  # no equilibrium to start from
             assert analysis == "continuation" and "near an equilibrium" in str(error)
             return
-    assert points <= MOST.get(analysis, 100_000)
+    assert points <= MOST.get(analysis, 200_000)
     assert str(result)
     if result.effort.points > result.effort.budget:
         assert result.effort.exhausted

@@ -802,6 +802,11 @@ def test_names_that_are_no_list_are_refused(damped, names, got):
         LeastSquares().fit(*damped, feature_names=names)
 
 
+def test_derivatives_that_are_no_array_are_refused(damped):
+    with pytest.raises(ValueError, match="expected x_dot as one array of real numbers, got Dataset"):
+        LeastSquares().fit(*damped, x_dot=[xr.Dataset({"x": 1.0})])
+
+
 @pytest.mark.parametrize(
     ("size", "pace", "what"),
     [

@@ -431,6 +431,7 @@ def test_points_may_lie_anyhow_in_memory(gnot_weights):
     model = PublishedFIMODE(weights=gnot_weights)
     one, two = model.infer_many([context(seed=s) for s in range(2)])
     points = queries(one.context)
+    assert one(points[:1][::-1]).shape == (1, 2)  # a negative stride that numpy counts as contiguous
     for other in (points[::-1], np.asfortranarray(points)[::-1], np.repeat(points, 2, axis=0)[::-2]):
         np.testing.assert_allclose(one(other), one(points)[::-1], rtol=1e-12)
     which = np.arange(len(points)) % 2
