@@ -310,7 +310,7 @@ PLAIN = {
         "inputs over 60 s or that end the process",
         "within the first quarter of a second",
         "250 times",
-        "21,400 inputs over all models",
+        "20,200 inputs over all models",
         "2,000 fits after a warm-up",
         "room for 0, 10, 50, 90 and 99 % of its largest file",
         "within 60 s. What is",

@@ -34,7 +34,7 @@ class Still(VectorFieldModel):
         if self.defect == "foreign":
             np.linalg.inv(np.zeros((2, 2)))
         if self.defect == "leaked":
-            np.log(np.zeros(3))
+            warnings.warn("as other packages do", RuntimeWarning, stacklevel=2)
         if self.defect == "exit":
             raise SystemExit(3)
         value = np.nan if self.defect == "nonsense" else 0.0
