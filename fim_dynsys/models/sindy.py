@@ -190,6 +190,7 @@ class StrongSINDy(VectorFieldModel):
     name = "sindy-strong"
     version = "4"
     min_observations = 5
+    scale_equivariance = 1e-6
 
     def __init__(self, degree: int = 3, refined: int = 4) -> None:
         self.degree = degree
