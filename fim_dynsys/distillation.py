@@ -17,6 +17,7 @@ _EFFECTIVE_POINTS = 200
 _ROUNDING = 1e-10
 # Unsupported points count, but barely: they settle terms that the supported ones leave undetermined.
 _SMALLEST_WEIGHT = 1e-3
+_LARGEST = 1e150
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ def distill(
     Raises
     ------
     ValueError
-        Where no region is given and the field has none, or the field is not finite at enough points.
+        Where no region is given and the field has none, the field is not finite at enough points, or squares
+        of its rates or of the terms overflow.
 
     References
     ----------
@@ -111,7 +113,15 @@ def distill(
             f"distill: expected the field to be finite at {2 * len(dictionary)} points at least, got "
             f"{len(points)}; give a smaller region or degree, or more n_points."
         )
-    coefficients = sparse_fit(dictionary.evaluate(points), values, weights)
+    with np.errstate(all="ignore"):
+        columns = dictionary.evaluate(points)
+    if not max(np.abs(columns).max(), np.abs(values).max()) <= _LARGEST:
+        raise ValueError(
+            f"distill: expected rates and terms of at most {_LARGEST:g}, whose squares are floating-point "
+            f"numbers, got rates up to {np.abs(values).max():g} and states up to {np.abs(points).max():g}; "
+            "change the units."
+        )
+    coefficients = sparse_fit(columns, values, weights)
     sparse = DictionaryField(
         dictionary,
         coefficients,
@@ -207,7 +217,9 @@ def _least_bic(r: np.ndarray, projected: np.ndarray, total: float) -> np.ndarray
 def _cheapest(r: np.ndarray, c: np.ndarray) -> int:
     """Position of the column whose removal raises the squared residual least: c_j^2 / (R'R)^-1_jj."""
     inverse = np.linalg.pinv(r)
-    return int(np.argmin(c**2 / np.sum(inverse**2, axis=1)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.sum(inverse**2, axis=1)  # none of a column that the others leave nothing of
+        return int(np.argmin(np.divide(c**2, squares, out=np.zeros_like(c), where=squares > 0)))
 
 
 def _judged(
@@ -234,6 +246,7 @@ def _judged(
 def _relative_residual(truth: np.ndarray, approximation: np.ndarray) -> float:
     if not len(truth):
         return float("nan")
-    size = np.sqrt(np.mean(truth**2, axis=0))
-    error = np.sqrt(np.mean((approximation - truth) ** 2, axis=0))
+    with np.errstate(all="ignore"):
+        size = np.sqrt(np.mean(truth**2, axis=0))
+        error = np.sqrt(np.mean((approximation - truth) ** 2, axis=0))
     return float(np.max(error / np.where(size > 0, size, 1.0)))

@@ -133,6 +133,21 @@ def test_refusals(arguments, words):
         distill(field, **arguments)
 
 
+def test_numbers_whose_squares_overflow_are_refused():
+    field = CallableField(lambda x: -x, 1, region=Region([-1e60], [1e60]))
+    with pytest.raises(
+        ValueError, match=r"rates and terms of at most 1e.150.*states up to .*e.59; change the"
+    ):
+        distill(field)
+
+
+@pytest.mark.filterwarnings("error")
+def test_columns_that_repeat_each_other_are_dropped():
+    x = np.linspace(-1, 1, 30)
+    found = sparse_fit(np.stack([x, 0 * x, x], axis=1), 2 * x[:, None], np.ones(30))
+    assert found.sum() == pytest.approx(2) and np.count_nonzero(found) == 1 and found[1] == 0
+
+
 def test_printed_form():
     field = CallableField(lambda x: -2 * x, 1, region=Region([-1.0], [1.0]))
     assert repr(distill(field)).startswith("(x0)' = -2.00 x0\nrelative residual ")

@@ -322,6 +322,12 @@ def test_wrong_counts_in_a_dataset_are_refused(full):
         ("text.csv", b'# fim-dynsys "t"\nt,x\n0,1\n', "a CSV file with a header row"),
         ("deep.csv", b"# fim-dynsys " + b"[" * 100_000 + b"\nt,x\n0,1\n", "a CSV file with a header row"),
         ("cut.csv", b'# fim-dynsys {"time": "t"}\nt,x\n0,1\n', "a CSV file with a header row"),
+        (
+            "long.csv",
+            b'# fim-dynsys {"time": "t", "trajectory": "k", "states": ["x"], "coords": [], "units": {}, '
+            b'"kinds": {"k": "i"}}\nk,t,x\n' + b"9" * 400 + b",0,1\n",
+            "a CSV file with a header row",
+        ),
         ("data.txt", b"t x", "a file name ending in .csv"),
     ],
 )
@@ -329,6 +335,22 @@ def test_damaged_files_are_refused(tmp_path, name, content, message):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=f"^Trajectories.*: expected {message}"):
         Trajectories.from_file(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: file["x"].attrs.create("coordinates", np.arange(3)),
+        lambda file: file["x"].attrs.create("scale_factor", "text"),
+        lambda file: file.pop("state"),
+    ],
+)
+def test_netcdf_that_its_readers_do_not_understand_is_refused(full, tmp_path, change):
+    full.to_file(tmp_path / "data.nc")
+    with h5py.File(tmp_path / "data.nc", "r+") as file:
+        change(file)
+    with pytest.raises(ValueError, match=r"expected a netCDF 4 file, got 'data\.nc'"):
+        Trajectories.from_file(tmp_path / "data.nc")
 
 
 def test_truncated_netcdf_is_refused(full, tmp_path):

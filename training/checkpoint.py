@@ -6,11 +6,12 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from fim_dynsys.models.fim_ode.networks import read_tensors, save_weights
 from fim_dynsys.models.fim_ode.weights import header_of_ours
+from fim_dynsys.writing import replace_file
 from training.learner import LEARNERS
 from training.preset import Preset
 
@@ -75,7 +76,7 @@ def _adamw(preset: Preset, network: nn.Module) -> torch.optim.Optimizer:
 
 
 def save_checkpoint(path: Path, state: State) -> None:
-    """Write everything needed to go on, aside and renamed, so that an interruption loses nothing."""
+    """Write everything needed to go on; an interruption or a full disk (OSError) loses nothing."""
     tensors = {f"network.{k}": v for k, v in state.network.state_dict().items()}
     tensors |= {f"average.{k}": v for k, v in state.average.state_dict().items()}
     for name, parameter in state.network.named_parameters():
@@ -84,13 +85,8 @@ def save_checkpoint(path: Path, state: State) -> None:
     if state.window:
         tensors["window"] = torch.stack(state.window)
     numbers = {key: getattr(state, key) for key in ("step", "total", "restart", "seconds")}
-    aside = path.with_suffix(".tmp")
-    save_file(
-        {k: v.detach().contiguous() for k, v in tensors.items()},
-        aside,
-        {key: repr(value) for key, value in numbers.items()},
-    )
-    aside.rename(path)
+    content = {k: v.detach().contiguous() for k, v in tensors.items()}
+    replace_file(path, save(content, {key: repr(value) for key, value in numbers.items()}))
 
 
 def load_checkpoint(path: Path, state: State) -> None:

@@ -1,13 +1,20 @@
-"""Functions called in processes of their own, whose death or silence is an outcome like another."""
+"""Functions called in processes of their own, whose death or silence is an outcome like another.
 
+Time is the child's own CPU time, so that a machine with other work to do is not taken for a child that hangs.
+"""
+
+import math
 import multiprocessing
+import resource
 import signal
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
 START_SECONDS = 600.0  # imports, and compiled code where there is none yet
+PATIENCE = 100.0  # seconds of the clock for each of CPU time: a child that only waits has to end as well
 
 
 @dataclass(frozen=True)
@@ -32,7 +39,7 @@ def answers(
     items : sequence
         Its arguments.
     seconds : float
-        For one item; a child that takes longer is killed.
+        CPU time for one item, whole seconds; a child that takes longer is killed.
     prepare : callable, optional
         Called first in each child, with more time.
 
@@ -66,23 +73,24 @@ def _of_one_child(
 ) -> list[Any]:
     context = started("spawn")  # whose children end as any interpreter does
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(sender, function, items, prepare))
+    process = context.Process(target=_serve, args=(sender, function, items, seconds, prepare))
     process.start()
     sender.close()
     found: list[Any] = []
     try:
         for limit in (START_SECONDS, *[seconds] * len(items)):
-            if not receiver.poll(limit):
+            if not receiver.poll(PATIENCE * limit):
                 process.kill()
-                return [*found[1:], Ending(f"over {limit:g} s")]
+                return [*found[1:], Ending(f"over {PATIENCE * limit:g} s of the clock")]
             found.append(receiver.recv())
     except EOFError:
-        process.join(seconds)
-        return [*found[1:], Ending(_end(process.exitcode))]
+        process.join(PATIENCE * seconds)
+        over = process.exitcode == -signal.SIGXCPU
+        return [*found[1:], Ending(f"over {limit:g} s" if over else _end(process.exitcode))]
     finally:
         if len(found) <= len(items):
             process.kill()
-        process.join(seconds)
+        process.join(PATIENCE * seconds)
         if process.is_alive():
             process.kill()
             process.join()
@@ -102,10 +110,19 @@ def _serve(
     sender: Connection,
     function: Callable[[Any], Any],
     items: Sequence[Any],
+    seconds: float,
     prepare: Callable[[], object] | None,
 ) -> None:
+    _allow(START_SECONDS)
     if prepare is not None:
         prepare()
     sender.send(None)
     for item in items:
+        _allow(seconds)
         sender.send(function(item))
+
+
+def _allow(seconds: float) -> None:
+    """Have the system end this process after so many more seconds of CPU time, by SIGXCPU."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time() + seconds), hard))

@@ -149,7 +149,7 @@ def hostile_array(rng: Rng, values: np.ndarray) -> np.ndarray:
         try:
             return changes[rng.integers(len(changes))]()
         except (ValueError, TypeError, IndexError, OverflowError):
-            return values.astype("f4")
+            return np.zeros(values.shape, "f4")
 
 
 def _with(rng: Rng, values: np.ndarray, strange: list) -> np.ndarray:

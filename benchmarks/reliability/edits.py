@@ -19,11 +19,11 @@ from benchmarks.reliability.judging import Verdict, judge
 from benchmarks.reliability.subjects import make, spiral
 from fim_dynsys.trajectories.container import Trajectories
 
-FILES = 20  # a task
+FILES = 50  # a task
 SECONDS = 60.0
 MEMORY = 16 * 2**30  # bytes of addresses in the reading process
 REFUSALS = (ValueError, OSError)
-TASKS = {"model": 12, "weights": 8, "CSV": 6, "netCDF": 8}
+TASKS = {"model": 5, "weights": 3, "CSV": 3, "netCDF": 3}
 BAD = ("foreign", "let in", "leaked", "hung", "died")
 SAVED = ("fim-ode", "sindy", "given")  # models
 

@@ -13,8 +13,8 @@ from benchmarks.reliability.children import started
 from benchmarks.reliability.judging import plain
 from benchmarks.reliability.writers import WRITERS, Writer, content
 
-KILLS = 10  # a task
-SEEDS = 5
+KILLS = 25  # a task
+SEEDS = 2
 LONGEST = 0.25  # seconds from the first save to the kill
 WARM = ["benchmarks.reliability.writers", "fim_dynsys.models.sindy", "pysindy", "training.checkpoint"]
 

@@ -11,9 +11,9 @@ from benchmarks.parts import Figure, Part
 from benchmarks.reliability.children import Ending, answers
 from benchmarks.reliability.subjects import make, spiral
 
-FITS = {"fim-ode": 800, "sindy": 700, "sindy-strong": 450, "auto": 50}
+FITS = {"fim-ode": 620, "sindy": 750, "sindy-strong": 600, "auto": 30}
 CONTEXTS = 20  # different ones, in turn
-WARM_UP = 2 * CONTEXTS
+WARM_UP = CONTEXTS
 SECONDS = 3600.0
 
 

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import clone
 
 import fim_dynsys
 from fim_dynsys.models.base import VectorFieldModel
@@ -17,6 +18,12 @@ MODELS = ("fim-ode", "sindy", "sindy-strong", "symbolic", "auto", "fim-ode-publi
 
 def make(name: str) -> VectorFieldModel:
     """Return a registered model, unfitted; the published network with random weights, which are as hard."""
+    return clone(_made(name))
+
+
+@functools.cache
+def _made(name: str) -> VectorFieldModel:
+    """One of each name: looking for plugins costs more than many a fit."""
     options = {"weights": str(_random_weights())} if name == "fim-ode-published" else {}
     return fim_dynsys.load(name, **options)
 

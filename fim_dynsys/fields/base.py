@@ -94,7 +94,8 @@ class VectorField(abc.ABC):
     @property
     def smoothed(self) -> Smoothed | None:
         """The smoothed observations: states, slopes and span (Smoothed), or None."""
-        return self._frame.smoothed
+        with np.errstate(all="ignore"):
+            return self._frame.smoothed
 
     @property
     def state_names(self) -> tuple[str, ...]:
@@ -124,7 +125,8 @@ class VectorField(abc.ABC):
         From the context where there is one; else length from the region as the standard deviation of a
         uniform distribution and speed as the field's root mean square there; else all 1.
         """
-        return self._frame.scales
+        with np.errstate(all="ignore"):
+            return self._frame.scales
 
     @property
     def length_scale(self) -> np.ndarray | None:
@@ -155,12 +157,14 @@ class VectorField(abc.ABC):
             If the last axis has not length d, or the points are not real numbers.
         """
         x, rows = self._rows(x)
-        return np.asarray(self._rhs(rows), dtype=float).reshape(x.shape)
+        with np.errstate(all="ignore"):  # what overflows is infinite, and comes out as that
+            return np.asarray(self._rhs(rows), dtype=float).reshape(x.shape)
 
     def jacobian(self, x: ArrayLike) -> np.ndarray:
         """Jacobian J[..., i, j] = d f_i / d x_j at points ``(..., d)``, shape ``(..., d, d)``."""
         x, rows = self._rows(x)
-        return np.asarray(self._jac(rows), dtype=float).reshape(*x.shape, self.dim)
+        with np.errstate(all="ignore"):
+            return np.asarray(self._jac(rows), dtype=float).reshape(*x.shape, self.dim)
 
     def directional(self, x: ArrayLike, *directions: ArrayLike) -> np.ndarray:
         """k-th directional derivative D^k f(x)[v1, ..., vk], linear and symmetric in the directions.
@@ -200,7 +204,8 @@ class VectorField(abc.ABC):
         for choice in product(*parts):
             weight = np.prod([w for w, _ in choice])
             real = [np.asarray(v, dtype=float) for _, v in choice]
-            total = total + weight * self._directional(rows, real)
+            with np.errstate(all="ignore"):
+                total = total + weight * self._directional(rows, real)
         return total.reshape(x.shape)
 
     def scale(self, x: ArrayLike) -> np.ndarray | None:
@@ -242,7 +247,8 @@ class VectorField(abc.ABC):
             Support; NaN for non-finite points.
         """
         x, rows = self._rows(x)
-        return self._support(rows).reshape(x.shape[:-1])
+        with np.errstate(all="ignore"):
+            return self._support(rows).reshape(x.shape[:-1])
 
     def ivp(self, t: float, x: ArrayLike) -> np.ndarray:
         """Right-hand side with the signature of `scipy.integrate.solve_ivp`: x is ``(d,)`` or ``(d, k)``."""

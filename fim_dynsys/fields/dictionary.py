@@ -190,7 +190,7 @@ class DictionaryField(VectorField):
         with np.errstate(all="ignore"):
             columns = np.nan_to_num(np.abs(self.dictionary.evaluate(x)), posinf=0.0)
         size = columns.max(axis=0)[:, None] * np.abs(self.coefficients)
-        return np.where(size > _ROUNDING * size.max(axis=0), self.coefficients, 0.0)
+        return np.where(size > _ROUNDING * size.max(axis=0, initial=0.0), self.coefficients, 0.0)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The coefficients that are not zero as a table.

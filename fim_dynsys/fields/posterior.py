@@ -165,8 +165,9 @@ class PosteriorField(DictionaryField):
     def scale(self, x: ArrayLike) -> np.ndarray:
         """One calibrated standard deviation of f at points ``(..., d)``, in the units of f."""
         points, rows = self._rows(x)
-        columns = self.dictionary.evaluate(rows)
-        return np.linalg.norm(self.roots @ columns.T, axis=1).T.reshape(points.shape)
+        with np.errstate(all="ignore"):  # what overflows is infinite, and comes out as that
+            columns = self.dictionary.evaluate(rows)
+            return np.linalg.norm(self.roots @ columns.T, axis=1).T.reshape(points.shape)
 
     def draws(self, n: int, seed: int = 0) -> EnsembleField:
         """Whole fields drawn from the posterior.

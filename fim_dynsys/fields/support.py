@@ -56,9 +56,10 @@ class Nearness:
         self._spacing = spacing if spacing > 1e-12 else 1e-2
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
-        out = np.full(len(x), np.nan)
-        finite = np.isfinite(x).all(axis=1)
-        distance, _ = self._tree.query((x[finite] - self._centre) @ self._whiten)
+        out = np.where(np.isfinite(x).all(axis=1), 0.0, np.nan)
+        whitened = (x - self._centre) @ self._whiten
+        finite = np.isfinite(whitened).all(axis=1)  # too far to measure else
+        distance, _ = self._tree.query(whitened[finite])
         out[finite] = np.exp(-np.maximum(0.0, distance / self._spacing - 1.0))
         return out
 
@@ -165,8 +166,12 @@ def spread(x: np.ndarray) -> np.ndarray:
     """Standard deviation per column over finite entries; a constant column gets a positive stand-in."""
     seen = np.isfinite(x)
     count = np.maximum(seen.sum(axis=0), 1)
-    mean = np.where(seen, x, 0.0).sum(axis=0) / count
-    sd = np.sqrt((np.where(seen, x - mean, 0.0) ** 2).sum(axis=0) / count)
+    x = np.where(seen, x, 0.0)
+    _, exponent = np.frexp(np.abs(x).max(axis=0, initial=0.0))
+    x = np.ldexp(x, -exponent)  # exact; so that squares neither overflow nor vanish
+    mean = x.sum(axis=0) / count
+    sd = np.ldexp(np.sqrt((np.where(seen, x - mean, 0.0) ** 2).sum(axis=0) / count), exponent)
+    mean = np.ldexp(mean, exponent)
     varies = sd > 1e-12 * np.abs(mean)
     other = sd[varies].mean() if varies.any() else 1.0
     return np.where(varies, sd, np.where(mean != 0, np.abs(mean), other))

@@ -29,6 +29,7 @@ from fim_dynsys.models.inputs import (
     Observations,
     Times,
     as_trajectories,
+    check_magnitudes,
     derivative_list,
     integration_options,
     is_point,
@@ -203,7 +204,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 f"{self._who}.fit: x_dot has no effect; this model infers derivatives itself.",
                 IgnoredInputWarning,
             )
-        self._adopt(infer(trajectories, **given), trajectories)
+        with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
+            self._adopt(infer(trajectories, **given), trajectories)
         self._warn_of_problems("fit")
         return self
 
@@ -280,18 +282,19 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         trajectories = as_trajectories(x, t, None)
         self.check_context(trajectories)
         known = self.__sklearn_is_fitted__() and self.context_.equals(trajectories)
-        base = self.field_ if known else self.infer(trajectories)
-        base = base.base if isinstance(base, ResidualField) else base
-        found = tune_residual(
-            f"{self.name} {self.version} {sorted(self.get_params(deep=False).items())}",
-            self.infer_many,
-            base,
-            trajectories,
-            method=method,
-            deadline=deadline,
-            progress=progress,
-            checkpoint=checkpoint,
-        )
+        with np.errstate(all="ignore"):
+            base = self.field_ if known else self.infer(trajectories)
+            base = base.base if isinstance(base, ResidualField) else base
+            found = tune_residual(
+                f"{self.name} {self.version} {sorted(self.get_params(deep=False).items())}",
+                self.infer_many,
+                base,
+                trajectories,
+                method=method,
+                deadline=deadline,
+                progress=progress,
+                checkpoint=checkpoint,
+            )
         return self._tuned(found, trajectories)
 
     def _tuned(self, found: Tuned, trajectories: Trajectories) -> Self:
@@ -317,7 +320,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         Raises
         ------
         ValueError
-            Too many states, or fewer observed points than `min_observations`.
+            Too many states, fewer observed points than `min_observations`, or numbers so large that their
+            squares overflow.
 
         Warns
         -----
@@ -337,6 +341,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 f"{self._who}: expected at least {self.min_observations} observed points, got {observed}; "
                 "give more samples or trajectories."
             )
+        check_magnitudes(self._who, trajectories)
         values = np.concatenate([x for _, x in trajectories.arrays()])
         constant = np.nanmax(values, axis=0) == np.nanmin(values, axis=0)
         if constant.any():
@@ -582,10 +587,11 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         check_members(self._who, n)
         rng = np.random.default_rng(seed)
         contexts = [bootstrap_context(self.context_, rng, self.min_observations) for _ in range(n)]
-        if not isinstance(field, ResidualField):
-            return EnsembleField(self._refit_members(field, contexts))
-        bases = self._refit_members(field.base, contexts)
-        return EnsembleField([refitted(field, base, c) for base, c in zip(bases, contexts, strict=True)])
+        with np.errstate(all="ignore"):
+            if not isinstance(field, ResidualField):
+                return EnsembleField(self._refit_members(field, contexts))
+            bases = self._refit_members(field.base, contexts)
+            return EnsembleField([refitted(field, base, c) for base, c in zip(bases, contexts, strict=True)])
 
     # ------------------------------------------------------------------ equations
 

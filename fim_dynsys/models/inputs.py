@@ -1,7 +1,7 @@
 """What users pass to a model, read as trajectories."""
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,6 +16,8 @@ Observations: TypeAlias = (
     Trajectories | xr.Dataset | xr.DataArray | pd.DataFrame | ArrayLike | Sequence[ArrayLike]
 )
 Times: TypeAlias = ArrayLike | Sequence[ArrayLike] | None
+
+_LARGEST = 1e150
 
 
 def as_trajectories(
@@ -41,8 +43,11 @@ def as_trajectories(
     ValueError
         Where times are missing or given twice, or the data are malformed.
     """
-    if isinstance(feature_names, str):
-        raise ValueError(f"fit: expected a list of feature_names, got the text {feature_names!r}.")
+    if feature_names is not None and (
+        isinstance(feature_names, str | bytes | Mapping | Set) or not np.iterable(feature_names)
+    ):
+        what = "the text " if isinstance(feature_names, str) else ""
+        raise ValueError(f"fit: expected a list of feature_names, got {what}{feature_names!r}.")
     if isinstance(x, xr.DataArray) and t is not None:
         feature_names = _column_names(x) if feature_names is None else feature_names
         x = x.values
@@ -99,13 +104,33 @@ def real_array(value: object, who: str, what: str) -> np.ndarray:
     """A float64 array, or a ValueError for what is not one of real numbers."""
     try:
         array = np.asarray(value)
-    except ValueError as error:
+    except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
-            f"{who}: expected {what} as one array of real numbers, got a ragged nesting."
+            f"{who}: expected {what} as one array of real numbers, got {type(value).__name__} that numpy "
+            f"cannot convert ({error})."
         ) from error
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{who}: expected {what} of real numbers, got dtype {array.dtype}.")
     return array.astype(np.float64)
+
+
+def check_magnitudes(who: str, trajectories: Trajectories) -> None:
+    """Raise a ValueError where states, times or rates of change are so large that their squares overflow."""
+    pairs = trajectories.arrays()
+    with np.errstate(all="ignore"):
+        found = {
+            "states": [np.abs(x) for _, x in pairs],
+            "times from the first": [t - t[0] for t, _ in pairs],
+            "samples per unit of time": [1.0 / np.diff(t) for t, _ in pairs],
+            "rates of change": [np.abs(np.diff(x, axis=0)) / np.diff(t)[:, None] for t, x in pairs],
+        }
+    for what, values in found.items():
+        largest = max(float(np.max(v, initial=0.0, where=~np.isnan(v))) for v in values)
+        if largest > _LARGEST:
+            raise ValueError(
+                f"{who}: expected {what} of at most {_LARGEST:g}, whose squares are floating-point numbers, "
+                f"got {largest:g}; change the units."
+            )
 
 
 def is_point(x: Sequence) -> bool:

@@ -1,11 +1,14 @@
 """SINDy: stock pysindy behind the common interface, and a strong version that tunes itself."""
 
+import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from fim_dynsys.errors import DataWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.equation_text import equation_text, refuse_errors
@@ -22,6 +25,8 @@ from fim_dynsys.search.pruning import improve, refine
 from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.trajectories.container import Trajectories
 
+_SAID = (UserWarning, RuntimeWarning)  # what pysindy and scikit-learn say of the data
+_MAX_MONOMIALS = 500  # whose normal matrices, one for each smoother and state, fill some hundred MB
 _WHOLE, _WINDOWS = "the whole record", "times in which the state travels one standard deviation"
 
 
@@ -75,12 +80,16 @@ class SINDy(VectorFieldModel):
             )
         names = list(trajectories.state_names)
         try:
-            model.fit(x, t=t, x_dot=x_dot, feature_names=names)
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                model.fit(x, t=t, x_dot=x_dot, feature_names=names)
         except ValueError as error:  # numpy's and scipy's too: overflow in the normal equations
             raise ValueError(
                 f"SINDy: expected observations that pysindy can regress, got its error {str(error)!r}; "
                 "rescale states or times, or change the optimizer or library."
             ) from error
+        for message in dict.fromkeys(str(w.message).strip() for w in said if issubclass(w.category, _SAID)):
+            warn(f"SINDy: pysindy warns: {message}", DataWarning)
         info = FitInfo(
             initial_states=np.stack([v[0] for v in x]) if len(x) == trajectories.n_trajectories else None,
             report={"optimizer": repr(model.optimizer), "feature_library": repr(model.feature_library)},
@@ -162,6 +171,7 @@ class StrongSINDy(VectorFieldModel):
     samples from start to end though they are no mere noise, as on long chaotic records, the regressions are
     judged, and the best fitted, over windows in which the state travels one standard deviation instead.
     `field_.fit_info.report` says which candidate won, and over which horizon.
+    At most 500 monomials are searched.
     Gaps of more than ten times the time in which the state travels one standard deviation (an oscillator
     turns one and a half times) are not bridged: what follows counts as another trajectory.
 
@@ -182,6 +192,7 @@ class StrongSINDy(VectorFieldModel):
     name = "sindy-strong"
     version = "4"
     min_observations = 5
+    scale_equivariance = 1e-6
 
     def __init__(self, degree: int = 3, refined: int = 4) -> None:
         self.degree = degree
@@ -232,6 +243,13 @@ class StrongSINDy(VectorFieldModel):
             raise ValueError(f"StrongSINDy: expected an integer degree >= 1, got {self.degree!r}.")
         if not isinstance(self.refined, int) or self.refined < 0:
             raise ValueError(f"StrongSINDy: expected an integer refined >= 0, got {self.refined!r}.")
+        terms = math.comb(trajectories.dim + self.degree, self.degree)
+        if terms > _MAX_MONOMIALS:
+            raise ValueError(
+                f"StrongSINDy: expected at most {_MAX_MONOMIALS} monomials, got {terms} of degree "
+                f"{self.degree} in {trajectories.dim} states; lower the degree, or reduce the states first, "
+                "for example with PCAReduction."
+            )
         samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]
         if sum(len(t) for t, _ in samples) < self.min_observations:
             raise ValueError(

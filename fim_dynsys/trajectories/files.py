@@ -414,12 +414,13 @@ def read_csv(path: str | Path) -> pd.DataFrame:
                 raise ValueError(f"{rows} rows are announced and {len(frame)} found, the file is not whole")
             kinds = dict.fromkeys([roles["time"], *roles["states"]], "f") | roles["kinds"]
             frame = pd.DataFrame({name: _typed(frame[name], kind) for name, kind in kinds.items()})
-    except (
+    except (  # pandas' ParserError is a ValueError
         ValueError,
-        KeyError,
+        LookupError,
         TypeError,
+        ArithmeticError,
         RecursionError,
-    ) as error:  # pandas' ParserError is a ValueError
+    ) as error:
         raise ValueError(
             f"Trajectories.from_file: expected a CSV file with a header row, got {Path(path).name!r}: {error}"
         ) from error
@@ -483,9 +484,10 @@ def read_netcdf(path: str | Path) -> xr.Dataset:
         raise FileNotFoundError(f"Trajectories.from_file: no such file: {path}")
     try:
         with h5py.File(path, "r") as file:
+            dict(file.attrs)  # where these cannot be read, h5netcdf complains once more when it is collected
             _check_self_contained(file, Path(path).stat().st_size)
         return xr.load_dataset(path, engine="h5netcdf", decode_times=False)
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
+    except Exception as error:  # of a damaged file the readers raise whatever they run into
         raise ValueError(
             f"Trajectories.from_file: expected a netCDF 4 file, got {Path(path).name!r}: {error}"
         ) from error

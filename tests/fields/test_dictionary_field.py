@@ -10,6 +10,7 @@ from fim_dynsys.fields.dictionary import DictionaryField, safe_names
 from fim_dynsys.fields.terms import Dictionary, Kind
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import simulate
+from fim_dynsys.trajectories.container import Trajectories
 
 RNG = np.random.default_rng(1)
 
@@ -121,3 +122,10 @@ def test_bad_coefficients_are_named():
         DictionaryField(Dictionary.polynomial(2, 1), np.zeros((2, 3)))
     with pytest.raises(ValueError, match="DictionaryField: expected finite coefficients"):
         DictionaryField(Dictionary.polynomial(2, 1), np.full((3, 2), np.nan))
+
+
+def test_a_field_without_terms_prints_zeros():
+    context = Trajectories.from_arrays(np.arange(6.0).reshape(3, 2), np.arange(3.0))
+    empty = DictionaryField(Dictionary(np.zeros((0, 2))), np.zeros((0, 2)), context=context)
+    full = DictionaryField(Dictionary.polynomial(2, 1), np.zeros((3, 2)), context=context)
+    assert empty.equations() == full.equations()

@@ -324,6 +324,27 @@ def test_poor_contexts_have_positive_scales_and_a_support(context):
     assert far < 1e-6
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_scales_of_states_whose_squares_are_no_numbers(circle, size):
+    own = CallableField(oscillator, 2, context=circle).scales.length
+    moved = CallableField(oscillator, 2, context=circle.with_x([size * x for _, x in circle.arrays()]))
+    assert moved.scales.length == pytest.approx(size * own, rel=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_overflows_is_infinite_and_no_warning(circle):
+    cubic = PosteriorField(
+        Dictionary.polynomial(2, 3), np.ones((10, 2)), np.ones((2, 10, 10)), context=circle
+    )
+    for field in (cubic, AffineField(cubic, [2.0, 3.0]), CallableField(lambda x: x**3, 2, context=circle)):
+        far = np.full((2, 2), [[np.nan], [1e300]])
+        assert np.isnan(field(far)[0]).all() and np.isinf(field(far)[1]).all()
+        assert not np.isfinite(field.jacobian(far)).any()
+        assert not np.isfinite(field.directional(far, far)).any()
+        assert field.scale(far) is None or not np.isfinite(field.scale(far)).any()
+        assert field.support(far)[1] == 0.0
+
+
 def test_without_data_everything_is_supported(points):
     assert np.array_equal(CallableField(oscillator, 2).support(points), np.ones(20))
 

@@ -793,9 +793,33 @@ def test_warnings_name_the_line_of_the_user(damped, tmp_path, monkeypatch):
     assert caught[0].filename == __file__
 
 
-def test_names_as_one_text_are_refused(damped):
-    with pytest.raises(ValueError, match=r"list of feature_names, got the text 'ab'"):
-        LeastSquares().fit(*damped, feature_names="ab")
+@pytest.mark.parametrize(
+    ("names", "got"),
+    [("ab", "the text 'ab'"), (3, "3"), ({"a": 1}, "{'a': 1}"), ({"a"}, "{'a'}"), (np.array(1), "array")],
+)
+def test_names_that_are_no_list_are_refused(damped, names, got):
+    with pytest.raises(ValueError, match=f"list of feature_names, got {got}"):
+        LeastSquares().fit(*damped, feature_names=names)
+
+
+def test_derivatives_that_are_no_array_are_refused(damped):
+    with pytest.raises(ValueError, match="expected x_dot as one array of real numbers, got Dataset"):
+        LeastSquares().fit(*damped, x_dot=[xr.Dataset({"x": 1.0})])
+
+
+@pytest.mark.parametrize(
+    ("size", "pace", "what"),
+    [
+        (1e200, 1.0, "states of at most 1e.150"),
+        (1.0, 1e200, "times from the first"),
+        (1.0, 1e-200, "samples per unit of time"),
+        (1e100, 1e-100, "rates of change"),
+    ],
+)
+def test_numbers_whose_squares_overflow_are_refused(damped, size, pace, what):
+    x, t = damped
+    with pytest.raises(ValueError, match=f"LeastSquares: expected {what}.*change the units"):
+        LeastSquares().fit([size * v for v in x], [pace * s for s in t])
 
 
 @pytest.mark.parametrize("name", ["field_", "context_", "feature_names", "feature_names_"])

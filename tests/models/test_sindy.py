@@ -8,7 +8,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import fim_dynsys
-from fim_dynsys.errors import DataWarning
+from fim_dynsys.errors import DataWarning, FitWarning
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.models.sindy import LibraryField, SINDy, StrongSINDy
 from fim_dynsys.regression import refinement
@@ -328,3 +328,19 @@ def test_strong_does_not_look_at_noise_through_windows(seed):
     noise = np.random.default_rng(seed).standard_normal((100, 1))
     model = fim_dynsys.load("sindy-strong").fit(noise, t)
     assert model.field_.fit_info.report["judged over"] == "the whole record"
+
+
+def test_warnings_of_pysindy_come_under_a_name_of_ours():
+    still = np.linspace(0.0, 1e-3, 20)[:, None]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        SINDy().fit(still, 0.1)
+    assert {w.category for w in caught} <= {DataWarning, FitWarning}
+    (said,) = [str(w.message) for w in caught if "pysindy" in str(w.message)]
+    assert said == "SINDy: pysindy warns: Sparsity parameter is too big (0.1) and eliminated all coefficients"
+
+
+def test_too_many_monomials_are_refused_before_they_fill_the_memory():
+    wide = np.random.default_rng(0).normal(size=(20, 30))
+    with pytest.raises(ValueError, match="expected at most 500 monomials, got 5456 of degree 3 in 30 states"):
+        StrongSINDy().fit(wide, 0.1)

@@ -45,29 +45,41 @@ def answer(process):
     return out.splitlines()
 
 
-def test_processes_together_on_a_cold_cache(tmp_path):
-    both = [start(SIMPLE, tmp_path) for _ in range(2)]
-    assert [answer(process) for process in both] == [[EXPECTED, "[]"]] * 2
-    (kept,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+@pytest.fixture(scope="module")
+def cold(tmp_path_factory):
+    """What two processes say that start together with nothing compiled, and the folder they leave."""
+    folder = tmp_path_factory.mktemp("cold")
+    both = [start(SIMPLE, folder) for _ in range(2)]
+    return [answer(process) for process in both], folder
+
+
+@pytest.fixture
+def warm(cold, tmp_path):
+    """A folder of its own with the code compiled."""
+    return shutil.copytree(cold[1], tmp_path / "warm")
+
+
+def test_processes_together_on_a_cold_cache(cold):
+    said, folder = cold
+    assert said == [[EXPECTED, "[]"]] * 2
+    (kept,) = [path for path in folder.rglob("*") if path.is_file()]
     assert kept.suffix == ".nbc"
 
 
-def test_damaged_code_is_compiled_anew(tmp_path):
-    answer(start(SIMPLE, tmp_path))
-    (kept,) = tmp_path.rglob("*.nbc")
+def test_damaged_code_is_compiled_anew(warm):
+    (kept,) = warm.rglob("*.nbc")
     whole = kept.read_bytes()
     kept.write_bytes(whole[: len(whole) // 2])
-    assert answer(start(SIMPLE, tmp_path)) == [EXPECTED, "[]"]
+    assert answer(start(SIMPLE, warm)) == [EXPECTED, "[]"]
     assert len(kept.read_bytes()) == len(whole)
 
 
-def test_code_of_other_sources_is_not_taken_and_goes(tmp_path):
+def test_code_of_other_sources_is_not_taken_and_goes(warm):
     """An index would name the old file until the new one is written: here its name says what it holds."""
-    answer(start(SIMPLE, tmp_path))
-    (one,) = tmp_path.rglob("*.nbc")
+    (one,) = warm.rglob("*.nbc")
     stale = one.with_name(one.name.rpartition("-")[0] + "-0000000000000000.nbc")
     one.rename(stale)
-    assert answer(start(SIMPLE, tmp_path)) == [EXPECTED, "[]"]
+    assert answer(start(SIMPLE, warm)) == [EXPECTED, "[]"]
     assert one.exists() and not stale.exists()
 
 

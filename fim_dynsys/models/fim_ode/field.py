@@ -300,7 +300,7 @@ class DecodedField(VectorField):
         return out
 
     def _tensor(self, x: np.ndarray) -> Tensor:
-        return torch.tensor(x, dtype=torch.float64, device=self.device)
+        return _copied(x, self.device)
 
 
 class _StackedRows:
@@ -331,9 +331,9 @@ class _StackedRows:
         return out
 
     def _rows(self, x: np.ndarray, which: np.ndarray) -> np.ndarray:
-        index = torch.tensor(which, device=self._mean.device)
+        index = _copied(which, self._mean.device)
         summaries = tuple(summary.each(lambda part: part[index]) for summary in self._summaries)
-        points = torch.tensor(x, dtype=torch.float64, device=self._mean.device)
+        points = _copied(x, self._mean.device)
         units = (self._mean[index], self._std[index], self._rate[index])
         return _decoded(self._decoder, summaries, *units, points).cpu().numpy()
 
@@ -398,6 +398,11 @@ def _decoded(
     dim = x.shape[-1]
     z = F.pad((x - mean) / std, (0, decoder.config.max_dim - dim)).to(decoder.dtype)
     return decoder(z, summaries)[:, :dim].double() * (std * rate)
+
+
+def _copied(values: np.ndarray, device: torch.device) -> Tensor:
+    """Values as a tensor of their own; torch takes no negative strides, not even of an axis of length 1."""
+    return torch.from_numpy(np.array(values, order="C")).to(device)
 
 
 def _chunks(n: int, size: int) -> Iterator[slice]:

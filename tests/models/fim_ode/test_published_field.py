@@ -425,3 +425,15 @@ def test_simulation_of_many_fields(gnot_weights):
     for i, field in enumerate(fields):
         alone = fim_dynsys.simulate(field, starts[i], t)
         np.testing.assert_allclose(together.x[i], alone.x[0], rtol=1e-6)
+
+
+def test_points_may_lie_anyhow_in_memory(gnot_weights):
+    model = PublishedFIMODE(weights=gnot_weights)
+    one, two = model.infer_many([context(seed=s) for s in range(2)])
+    points = queries(one.context)
+    assert one(points[:1][::-1]).shape == (1, 2)  # a negative stride that numpy counts as contiguous
+    for other in (points[::-1], np.asfortranarray(points)[::-1], np.repeat(points, 2, axis=0)[::-2]):
+        np.testing.assert_allclose(one(other), one(points)[::-1], rtol=1e-12)
+    which = np.arange(len(points)) % 2
+    together = DecodedField.stack([one, two])
+    np.testing.assert_allclose(together(points[::-1], which[::-1]), together(points, which)[::-1], rtol=1e-12)
