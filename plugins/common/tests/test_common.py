@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 import torch
+
+from fim_dynsys.errors import FitError
+from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch, Units
 from fim_dynsys_common.heldout import held_out_blocks
 from fim_dynsys_common.rollout import adaptive, rk4
 from fim_dynsys_common.shooting import Segments
 from fim_dynsys_common.training import Deadline, generator, private_rng, train
-
-from fim_dynsys.errors import FitError
-from fim_dynsys.trajectories.container import Trajectories
 
 TURN = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
 
@@ -106,8 +106,9 @@ def test_held_out_blocks_are_contiguous_and_disjoint():
     assert masks.sum(dim=0)[0, 10:].all()  # all but the first block of the first trajectory
     for mask in masks.flatten(0, 1).int():
         assert int(mask.diff().abs().sum()) + int(mask[-1]) == 2  # one rise, one fall or the end
-    with pytest.raises(ValueError, match="at least 4 samples"):
-        held_out_blocks([3, 2])
+    assert held_out_blocks([2, 3, 1], folds=2).sum(dim=(1, 2)).tolist() == [1, 1]
+    with pytest.raises(ValueError, match="at least 2 samples"):
+        held_out_blocks([1, 1])
 
 
 def test_training_keeps_the_best_and_stops():

@@ -102,21 +102,30 @@ class Batch:
         gaps = sum(self.n_obs) - len(self.n_obs)
         return float(self.t[:, -1].sum()) / max(gaps, 1)
 
-    def smooth(self) -> tuple[Tensor, Tensor]:
+    def smooth(self, without: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """States and slopes (K, L, d) of cubic smoothing splines, chosen by generalised cross-validation.
 
-        For complete samples only (`Trajectories.drop_incomplete`); finite differences where a trajectory has
-        fewer than six. In the padding the last state repeats and slopes are zero.
+        For complete samples only (`Trajectories.drop_incomplete`); finite differences where fewer than six are
+        left. In the padding the last state repeats and slopes are zero.
+
+        Parameters
+        ----------
+        without : Tensor of bool (K, L), optional
+            Samples to leave out; their states and slopes are interpolated linearly.
         """
         states, slopes = torch.zeros_like(self.x), torch.zeros_like(self.x)
         for k, n in enumerate(self.n_obs):
             t, x = self.t[k, :n].double().numpy(), self.x[k, :n].double().numpy()
-            if n >= _FEWEST_FOR_SPLINE:
-                path, rates = gcv_spline(t, x)
-            elif n > 1:
-                path, rates = finite_differences(t, x)
-            else:
-                path, rates = x, np.zeros_like(x)
-            states[k, :n], slopes[k, :n] = torch.as_tensor(path), torch.as_tensor(rates)
+            kept = np.ones(n, dtype=bool) if without is None else ~without[k, :n].numpy()
+            path, rates = _smooth(t[kept], x[kept])
+            for j in range(self.dim):
+                states[k, :n, j] = torch.as_tensor(np.interp(t, t[kept], path[:, j]))
+                slopes[k, :n, j] = torch.as_tensor(np.interp(t, t[kept], rates[:, j]))
             states[k, n:] = states[k, n - 1]
         return states, slopes
+
+
+def _smooth(t: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if len(t) >= _FEWEST_FOR_SPLINE:
+        return gcv_spline(t, x)
+    return finite_differences(t, x) if len(t) > 1 else (x, np.zeros_like(x))

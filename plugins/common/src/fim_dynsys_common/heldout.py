@@ -11,8 +11,8 @@ def held_out_blocks(n_obs: Sequence[int], folds: int = 5, blocks: int = 1) -> Te
     """Masks of the samples that each fold holds out.
 
     Each trajectory is cut into ``1 + folds * blocks`` contiguous blocks of almost equal number, of two
-    samples at least. The first is never held out, since it carries the initial state; the others go round the
-    folds, from trajectory to trajectory one fold on.
+    samples at least (into two blocks, where it has fewer than four). The first is never held out, since it
+    carries the initial state; the others go round the folds, from trajectory to trajectory one fold on.
 
     Parameters
     ----------
@@ -31,17 +31,17 @@ def held_out_blocks(n_obs: Sequence[int], folds: int = 5, blocks: int = 1) -> Te
     Raises
     ------
     ValueError
-        Where no trajectory has four samples.
+        Where no trajectory has two samples.
     """
     masks = np.zeros((folds, len(n_obs), max(n_obs)), dtype=bool)
     for k, n in enumerate(n_obs):
-        pieces = min(1 + folds * blocks, n // 2)
+        pieces = min(1 + folds * blocks, max(n // 2, 2), n)
         edges = np.round(np.linspace(0, n, pieces + 1)).astype(int)
         for piece in range(1, pieces):
             masks[(piece - 1 + k) % folds, k, edges[piece] : edges[piece + 1]] = True
     used = masks.any(axis=(1, 2))
     if not used.any():
         raise ValueError(
-            f"held_out_blocks: expected a trajectory of at least 4 samples, got {max(n_obs)} at most."
+            f"held_out_blocks: expected a trajectory of at least 2 samples, got {max(n_obs)} at most."
         )
     return torch.tensor(masks[used])
