@@ -69,7 +69,7 @@ class Operon(VectorFieldModel):
         generations: int = 50,
         candidates: int = 3,
         seed: int = 0,
-        max_seconds: float | None = 120.0,
+        max_seconds: float | None = 300.0,
         progress: bool | None = None,
     ) -> None:
         self.symbols = symbols
@@ -109,10 +109,12 @@ class Operon(VectorFieldModel):
         with progress_bar(self.progress, left, self._who, "searches") as bar:
             for vocabulary in vocabularies:
                 for i in range(len(symbols)):
-                    share = (search_end - time.perf_counter()) / left
+                    now = time.perf_counter()
+                    share = (search_end - now) / left
                     left -= 1
                     bar.update()
-                    if share < 1.0:  # Operon counts whole seconds
+                    # Operon counts whole seconds
+                    if end - now < 1.0 or (share < 1.0 and found[i]):
                         continue
                     expressions = front(
                         states[rows],
@@ -123,7 +125,7 @@ class Operon(VectorFieldModel):
                         population_size=self.population_size,
                         generations=self.generations,
                         seed=self.seed,
-                        max_seconds=None if math.isinf(share) else int(share),
+                        max_seconds=None if math.isinf(share) else max(int(share), 1),
                     )
                     for expression in expressions:
                         terms = split(expression)
