@@ -105,8 +105,8 @@ class Batch:
     def smooth(self, without: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """States and slopes (K, L, d) of cubic smoothing splines, chosen by generalised cross-validation.
 
-        For complete samples only (`Trajectories.drop_incomplete`); finite differences where fewer than six are
-        left. In the padding the last state repeats and slopes are zero.
+        For complete samples only (`Trajectories.drop_incomplete`); finite differences where fewer than six
+        are left. In the padding the last state repeats and slopes are zero.
 
         Parameters
         ----------

@@ -37,13 +37,17 @@ def rk4(rate: Rate, start: Tensor, times: Tensor, max_step: float, bound: float 
     for column, count in enumerate(counts):
         h = (gaps[:, column] / count)[:, None]
         for _ in range(count):
-            k1 = rate(x)
-            k2 = rate(x + 0.5 * h * k1)
-            k3 = rate(x + 0.5 * h * k2)
-            k4 = rate(x + h * k3)
-            x = (x + (h / 6.0) * (k1 + 2.0 * (k2 + k3) + k4)).clamp(-bound, bound)
+            x = _step(rate, x, rate(x), h, bound)
         path.append(x)
     return torch.stack(path, dim=-2)
+
+
+def _step(rate: Rate, x: Tensor, k1: Tensor, h: Tensor, bound: float) -> Tensor:
+    half = 0.5 * h
+    k2 = rate(torch.addcmul(x, half, k1))
+    k3 = rate(torch.addcmul(x, half, k2))
+    k4 = rate(torch.addcmul(x, h, k3))
+    return torch.addcmul(x, h / 6.0, torch.add(k1 + k4, k2 + k3, alpha=2.0)).clamp(-bound, bound)
 
 
 def adaptive(
@@ -87,3 +91,46 @@ def adaptive(
         ) from error
     rows = torch.arange(len(times), device=times.device)[:, None]
     return path.movedim(0, -2)[..., rows, place, :]
+
+
+class DenseRk4:
+    """Classical Runge-Kutta on a grid of equal steps in each row, and cubic Hermite polynomials between.
+
+    Where samples are denser than the steps that accuracy asks for, this costs less than `rk4`, by as much;
+    errors of both are of fourth order in the step.
+
+    Parameters
+    ----------
+    times : Tensor (B, L)
+        Not decreasing; a row that repeats its last time stays there. The grid's weights take
+        ``B * L * steps`` numbers: cut long rows into segments.
+    max_step : float
+        Largest step. All rows take as many as the longest.
+    bound : float
+        As for `rk4`.
+    """
+
+    def __init__(self, times: Tensor, max_step: float, bound: float = 1e3):
+        since = times - times[:, :1]
+        steps = max(int(torch.ceil(since[:, -1].max() / max_step - 1e-9)), 1)
+        h = since[:, -1:] / steps
+        place = torch.where(h > 0, since / h, 0.0)
+        left = place.floor().clamp(max=steps - 1)
+        w = place - left
+        value = torch.zeros(*times.shape, steps + 1, dtype=times.dtype, device=times.device)
+        slope, column = torch.zeros_like(value), left.long()[..., None]
+        value.scatter_(2, column, ((1.0 + 2.0 * w) * (1.0 - w) ** 2)[..., None])
+        value.scatter_(2, column + 1, (w**2 * (3.0 - 2.0 * w))[..., None])
+        slope.scatter_(2, column, (h * w * (1.0 - w) ** 2)[..., None])
+        slope.scatter_(2, column + 1, (h * w**2 * (w - 1.0))[..., None])
+        self._weights = torch.cat([value, slope], dim=2)
+        self._steps, self._h, self._bound = steps, h, bound
+
+    def __call__(self, rate: Rate, start: Tensor) -> Tensor:
+        """States (..., B, L, d) from `start` (..., B, d)."""
+        x, states, slopes = start, [start], []
+        for _ in range(self._steps):
+            slopes.append(rate(x))
+            x = _step(rate, x, slopes[-1], self._h, self._bound)
+            states.append(x)
+        return self._weights @ torch.stack([*states, *slopes, rate(x)], dim=-2)

@@ -11,11 +11,11 @@ from torch import Tensor
 from fim_dynsys_common.data import Batch
 from fim_dynsys_common.heldout import held_out_blocks
 from fim_dynsys_common.networks import Networks, Weights
-from fim_dynsys_common.rollout import rk4
+from fim_dynsys_common.rollout import DenseRk4
 from fim_dynsys_common.shooting import Segments
 from fim_dynsys_common.training import Deadline, generator, train
 
-MAX_STEP = 0.25  # of Runge-Kutta, in times in which the path moves by its standard deviation
+MAX_STEP = 0.4  # of Runge-Kutta, in units of time of the data
 _MATCHING_STEPS, _MATCHING_RATE = 300, 5e-3
 _MATCHED, _ROLLED = 1000, 64  # samples and segments in one step
 _TIGHTEST = 100.0  # factor by which jumps cost more in the end
@@ -167,7 +167,7 @@ class Shooting:
         )
 
     def _paths(self, rows: Tensor) -> Tensor:
-        return rk4(self.networks, self.starts[:, rows], self.segments.times[rows], MAX_STEP)
+        return DenseRk4(self.segments.times[rows], MAX_STEP)(self.networks, self.starts[:, rows])
 
     def _loss(self, rows: Tensor, tightness: float) -> Tensor:
         paths, part = self._paths(rows), len(self.segments) / len(rows)
