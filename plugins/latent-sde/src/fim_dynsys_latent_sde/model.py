@@ -57,7 +57,7 @@ class LatentSDE(LatentModel):
         learning_rate: float = 0.01,
         batch_size: int = 24,
         window: int = 50,
-        restarts: int = 4,
+        restarts: int = 2,
         seed: int = 0,
         max_seconds: float | None = 300.0,
         progress: bool | None = None,

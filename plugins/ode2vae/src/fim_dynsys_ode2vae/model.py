@@ -63,7 +63,7 @@ class ODE2VAE(LatentModel):
         learning_rate: float = 0.01,
         batch_size: int = 24,
         window: int = 50,
-        restarts: int = 4,
+        restarts: int = 2,
         seed: int = 0,
         max_seconds: float | None = 300.0,
         progress: bool | None = None,
@@ -183,7 +183,9 @@ class SecondOrderNetwork(LatentNetwork):
         misfit = -_log_normal((x - self.decode(z)) * torch.exp(-self.log_noise), self.log_noise).sum(dim=-1)
         prior = density - _log_normal(z, torch.zeros_like(z)).sum(dim=-1)
         encoders = density - _log_normal((z - means) * torch.exp(-spreads), spreads).sum(dim=-1)
-        paths = ((misfit + prior + self.gamma * encoders) * windows.used).sum(dim=(1, 2))
+        # a path has one random start: its divergences count once, not at each of its samples
+        share = 1.0 / windows.used.sum(dim=1, keepdim=True)
+        paths = ((misfit + share * (prior + self.gamma * encoders)) * windows.used).sum(dim=(1, 2))
         beta = self.q / sum(w[0].numel() for w in self.log_weights)
         return (paths + windows.used.shape[0] * beta * self.weight_divergence()) / windows.used.sum()
 
