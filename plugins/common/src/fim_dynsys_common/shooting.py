@@ -47,7 +47,10 @@ class Segments:
     @classmethod
     def of(cls, batch: Batch, intervals: int | None = None) -> Self:
         """Segments of at most `intervals` gaps between samples, of almost equal number; None: whole ones."""
-        trajectory, bounds, linked, is_first = [], [], [], []
+        trajectory: list[int] = []
+        bounds: list[tuple[int, int]] = []
+        linked: list[int] = []
+        is_first: list[bool] = []
         for k, n in enumerate(batch.n_obs):
             pieces = 1 if intervals is None else max(-(-(n - 1) // intervals), 1)
             edges = np.round(np.linspace(0, n - 1, pieces + 1)).astype(int)

@@ -105,8 +105,8 @@ class Shooting:
         # not torch.linalg.lstsq, which wants columns of full rank: a coordinate may be constant
         solution = torch.linalg.pinv(columns) @ (slopes * seen)
         with torch.no_grad():
-            self.networks.linear += solution[:, :-1].repeat(self.n_decays, 1, 1)
-            self.networks.biases[-1] += solution[:, -1:].repeat(self.n_decays, 1, 1)
+            self.networks.linear.add_(solution[:, :-1].repeat(self.n_decays, 1, 1))
+            self.networks.biases[-1].add_(solution[:, -1:].repeat(self.n_decays, 1, 1))
         states, slopes, seen = (part.repeat(self.n_decays, 1, 1) for part in (states, slopes, seen))
         share = seen / seen.sum(dim=1, keepdim=True)
         optimiser = torch.optim.Adam(self.networks.parameters(), lr=_MATCHING_RATE)
