@@ -113,18 +113,27 @@ class KnownPlugin:
 
 
 KNOWN_PLUGINS = tuple(
-    KnownPlugin(name, summary, f"{_OWN_DISTRIBUTION}-{name}")
-    for name, summary in (
-        ("bayesian-neural-ode", "posterior over the weights of a network"),
-        ("edmd", "Koopman generator by regression on monomials: the linear standard"),
-        ("gp-dnf", "Gaussian-process field with normalising flows, our reading"),
-        ("gpode", "sparse variational Gaussian-process field, by multiple shooting"),
-        ("latent-sde", "latent stochastic differential equation by moment matching"),
-        ("neural-ode", "network field, by multiple shooting"),
-        ("npode", "kernel field through inducing vectors, fitted to the path (Heinonen et al. 2018)"),
-        ("ode2vae", "second-order latent differential equation"),
-        ("odeformer", "pretrained symbolic transformer; needs the authors' weights"),
-        ("operon", "genetic programming on smoothed slopes, constants fitted to the trajectories"),
+    KnownPlugin(name, summary, f"{_OWN_DISTRIBUTION}-{folder}")
+    for folder, name, summary in (
+        ("bayesian-neural-ode", "bayesian-neural-ode", "posterior over the weights of a network"),
+        ("edmd", "edmd", "Koopman generator by regression on monomials: the linear standard"),
+        (
+            "edmd",
+            "edmd-map",
+            "Koopman operator over one time step on monomials, a discrete map",
+        ),
+        ("gp-dnf", "gp-dnf", "Gaussian-process field with normalising flows, our reading"),
+        ("gpode", "gpode", "sparse variational Gaussian-process field, by multiple shooting"),
+        ("latent-sde", "latent-sde", "latent stochastic differential equation by moment matching"),
+        ("neural-ode", "neural-ode", "network field, by multiple shooting"),
+        (
+            "npode",
+            "npode",
+            "kernel field through inducing vectors, fitted to the path (Heinonen et al. 2018)",
+        ),
+        ("ode2vae", "ode2vae", "second-order latent differential equation"),
+        ("odeformer", "odeformer", "pretrained symbolic transformer; needs the authors' weights"),
+        ("operon", "operon", "genetic programming on smoothed slopes, constants fitted to the trajectories"),
     )
 )
 

@@ -7,8 +7,9 @@ import scipy.linalg
 import fim_dynsys
 from benchmarks.oscillators.tasks import tasks
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.testing import check_model
+from fim_dynsys.testing import check_model, check_trajectory_model
 from fim_dynsys_edmd.generator import lifted, regressed
+from fim_dynsys_edmd.map import EDMDMap
 from fim_dynsys_edmd.model import EDMD
 
 
@@ -94,3 +95,48 @@ def test_ragged_trajectories_and_names():
 def test_bad_parameters_are_refused(bad):
     with pytest.raises(ValueError, match=f"EDMD: expected {next(iter(bad))}"):
         fim_dynsys.load("edmd", **bad).fit(*_oscillator())
+
+
+# ---------------------------------------------------------------------- the discrete map
+
+
+def test_map_keeps_the_contract():
+    check_trajectory_model(lambda: fim_dynsys.load("edmd-map"))
+
+
+def test_map_recovers_a_harmonic_oscillator(tmp_path):
+    x, t = _oscillator(150)
+    model = fim_dynsys.load("edmd-map").fit(x[:100], t[:100])
+    path = model.forecast(x[0], t).x[0]
+    assert 1.0 - np.sum((path - x) ** 2) / np.sum((x - x.mean(axis=0)) ** 2) > 0.999
+    model.save(tmp_path)
+    assert np.array_equal(fim_dynsys.load_fitted(tmp_path).forecast(x[0], t).x[0], path)
+
+
+def test_map_is_deeptime_s():
+    decomposition = pytest.importorskip("deeptime.decomposition")
+    basis = pytest.importorskip("deeptime.basis")
+    x, t = _oscillator(60)
+    model = EDMDMap(degree=1, ridge=0.0).fit(x, t)
+    theirs = decomposition.EDMD(basis.Monomials(p=1, d=2), n_eigs=2).fit((x[:-1], x[1:])).fetch_model()
+    assert np.allclose(
+        np.sort_complex(model.eigenvalues), np.sort_complex(np.linalg.eigvals(theirs.operator)), atol=1e-3
+    )
+
+
+def test_map_beats_holding_the_first_state():
+    task = tasks()[0]
+    model = fim_dynsys.load("edmd-map").fit(task.context(121))
+    path = model.forecast(task.start, np.concatenate([[0.0], task.target_t])).x[0, 1:]
+    held = np.mean((task.start - task.target_x) ** 2)
+    assert np.mean((path - task.target_x) ** 2) < 0.5 * held
+
+
+def test_map_forecasts_at_any_times_within_bounds():
+    x, t = _oscillator()
+    model = fim_dynsys.load("edmd-map").fit(x, t)
+    with pytest.raises(ValueError, match="horizon"):
+        model.forecast(x[0], [0.0, 1e9])
+    between = model.forecast(x[0], np.array([0.0, 0.0123, 1.0, 1.001])).x[0]
+    exact = np.stack([np.cos([0.0, 0.0246, 2.0, 2.002]), -np.sin([0.0, 0.0246, 2.0, 2.002])], axis=1)
+    assert np.allclose(between, exact, atol=2e-2)

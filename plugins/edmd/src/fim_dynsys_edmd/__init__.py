@@ -7,3 +7,9 @@ spec = ModelSpec(
     summary="Koopman generator by regression on monomials: the linear standard",
     factory="fim_dynsys_edmd.model:EDMD",
 )
+
+map_spec = ModelSpec(
+    name="edmd-map",
+    summary="Koopman operator over one time step on monomials, a discrete map",
+    factory="fim_dynsys_edmd.map:EDMDMap",
+)

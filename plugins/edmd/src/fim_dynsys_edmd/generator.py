@@ -1,7 +1,7 @@
-"""The Koopman generator restricted to monomials, and its estimate from states and slopes."""
+"""The Koopman generator restricted to monomials, and estimates from states and their changes."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -93,23 +93,26 @@ def regressed(columns: np.ndarray, rates: np.ndarray, weights: np.ndarray, ridge
 
 def estimated(
     states: np.ndarray,
-    slopes: np.ndarray,
+    changes: np.ndarray,
     weights: np.ndarray,
     degrees: Sequence[int],
     ridges: Sequence[float],
+    lift: Callable[[Dictionary], tuple[np.ndarray, np.ndarray]],
 ) -> tuple[Dictionary, np.ndarray, int, float]:
-    """The monomials and L of the degree and ridge that predict left-out blocks of slopes best.
+    """The monomials and the matrix of the degree and ridge that predict left-out blocks of changes best.
 
-    Where several predict them to 1 % of the speed, the lowest degree with the largest ridge.
+    Where several predict them to 1 % of their size, the lowest degree with the largest ridge.
 
     Parameters
     ----------
-    states, slopes : arrays (n, d)
-        Consecutive samples of a trajectory stand together.
+    states, changes : arrays (n, d)
+        Slopes or increments at the states. Consecutive samples of a trajectory stand together.
     weights : array (n,)
         Of the samples.
     degrees, ridges : sequences
         What to choose among; one of each is taken as it is.
+    lift : callable
+        Monomials (n, m) and their changes (n, m) of a dictionary.
 
     Returns
     -------
@@ -125,10 +128,9 @@ def estimated(
         columns = Dictionary.polynomial(d, degree).evaluate(states)
         for fold in np.array_split(np.arange(n), min(_FOLDS, n)):
             kept = np.delete(np.arange(n), fold)
-            matrix = regressed(columns[kept], slopes[kept], weights[kept], ridge)
-            misfits[k] += np.sum(weights[fold, None] * (columns[fold] @ matrix - slopes[fold]) ** 2)
-    exact = _EXACT**2 * np.sum(weights[:, None] * slopes**2)
+            matrix = regressed(columns[kept], changes[kept], weights[kept], ridge)
+            misfits[k] += np.sum(weights[fold, None] * (columns[fold] @ matrix - changes[fold]) ** 2)
+    exact = _EXACT**2 * np.sum(weights[:, None] * changes**2)
     degree, ridge = choices[int(np.argmax(misfits <= max(misfits.min(), exact)))]
     dictionary = Dictionary.polynomial(d, degree)
-    columns, rates = lifted(dictionary, states, slopes)
-    return dictionary, regressed(columns, rates, weights, ridge), degree, ridge
+    return dictionary, regressed(*lift(dictionary), weights, ridge), degree, ridge

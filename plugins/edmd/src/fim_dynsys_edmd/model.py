@@ -8,9 +8,9 @@ from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.regression.observed import SPLINE, complete_samples, largest_degree, observe
 from fim_dynsys.trajectories.container import Trajectories
-from fim_dynsys_edmd.generator import Generator, estimated
+from fim_dynsys_edmd.generator import Generator, estimated, lifted
 
-_RIDGES = (1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
+RIDGES = (1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
 
 
 class EDMD(VectorFieldModel):
@@ -57,7 +57,7 @@ class EDMD(VectorFieldModel):
         return self._estimate(trajectories)[0]
 
     def _estimate(self, trajectories: Trajectories) -> tuple[Generator, dict, np.ndarray | None, np.ndarray]:
-        self._check_parameters()
+        check_parameters(self._who, self.degree, self.ridge)
         observations = observe(complete_samples(trajectories, self._who, self.min_observations))
         states, slopes = (np.concatenate(part) for part in zip(*observations.splines, strict=True))
         dictionary, matrix, degree, ridge = estimated(
@@ -65,7 +65,8 @@ class EDMD(VectorFieldModel):
             slopes,
             observations.row_weights(SPLINE),
             range(1, largest_degree(*states.T.shape) + 1) if self.degree is None else (self.degree,),
-            _RIDGES if self.ridge is None else (self.ridge,),
+            RIDGES if self.ridge is None else (self.ridge,),
+            lambda monomials: lifted(monomials, states, slopes),
         )
         generator = Generator(dictionary, matrix, observations.scale, observations.time_unit)
         values = generator.eigenvalues
@@ -78,8 +79,10 @@ class EDMD(VectorFieldModel):
         starts = observations.initial_states(observations.start) * observations.scale if complete else None
         return generator, report, starts, observations.noise_level
 
-    def _check_parameters(self) -> None:
-        if self.degree is not None and not (isinstance(self.degree, int) and self.degree >= 1):
-            raise ValueError(f"EDMD: expected degree >= 1 or None, got {self.degree!r}.")
-        if self.ridge is not None and not 0.0 <= self.ridge < np.inf:
-            raise ValueError(f"EDMD: expected ridge >= 0 or None, got {self.ridge!r}.")
+
+def check_parameters(who: str, degree: object, ridge: float | None) -> None:
+    """ValueError where degree or ridge are no such things."""
+    if degree is not None and not (isinstance(degree, int) and degree >= 1):
+        raise ValueError(f"{who}: expected degree >= 1 or None, got {degree!r}.")
+    if ridge is not None and not 0.0 <= ridge < np.inf:
+        raise ValueError(f"{who}: expected ridge >= 0 or None, got {ridge!r}.")
