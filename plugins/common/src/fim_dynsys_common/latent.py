@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch, Units
 from fim_dynsys_common.heldout import held_out_blocks
 from fim_dynsys_common.rollout import rk4
-from fim_dynsys_common.training import Deadline, generator, train
+from fim_dynsys_common.training import Deadline, Trained, generator, train
 
 _BOUND = 1e3  # latent coordinates, of order one on the data; a forecast that leaves it has failed
 _MAX_STEP = 0.3  # of the integration, in the time in which the data move by one scale
@@ -292,7 +292,7 @@ class LatentModel(TrajectoryModel, BaseEstimator):
         }
         return self
 
-    def _train(self, batch: Batch, deadline: Deadline) -> Any:
+    def _train(self, batch: Batch, deadline: Deadline) -> Trained[dict[str, np.ndarray]]:
         """Train all restarts on windows that grow; keep the one that forecasts held-out blocks best."""
         source = generator(self.seed)
         observed = batch.seen.all(dim=-1)
@@ -304,10 +304,8 @@ class LatentModel(TrajectoryModel, BaseEstimator):
         scored = Windows.of(batch, self.window, used, held)
         scored = scored.rows(scored.used.any(dim=1)).drawn(_SCORED_WINDOWS, generator(self.seed))
         network = self._network(batch.dim, self.restarts, source)
-        self._prepare(network, batch.x[used])
         optimiser = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
         decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, self.steps, 0.02 * self.learning_rate)
-
         at = 0
 
         def step(i: int) -> float:
@@ -350,9 +348,6 @@ class LatentModel(TrajectoryModel, BaseEstimator):
             deadline=deadline,
             progress=self.progress,
         )
-
-    def _prepare(self, network: LatentNetwork, x: Tensor) -> None:
-        """Adapt a new network to the training samples (n, d)."""
 
     # ------------------------------------------------------------------ forecasts
 
