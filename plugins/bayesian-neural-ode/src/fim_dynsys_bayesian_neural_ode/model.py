@@ -48,7 +48,7 @@ class BayesianNeuralODE(VectorFieldModel):
 
     References
     ----------
-    R. Dandekar et al., Bayesian neural ordinary differential equations, arXiv:2012.07244 (2020), section 2
+    R. Dandekar et al., Bayesian neural ordinary differential equations, arXiv:2012.07244 (2020)
     (the posterior over weights, sampled by NUTS).
     M. D. Hoffman and A. Gelman, The No-U-Turn Sampler, JMLR 15 (2014), algorithm 6.
     """

@@ -44,9 +44,9 @@ class NeuralODE(VectorFieldModel):
 
     References
     ----------
-    R. T. Q. Chen et al., Neural ordinary differential equations, NeurIPS 2018, section 2 (the field).
+    R. T. Q. Chen et al., Neural ordinary differential equations, NeurIPS 2018, equation 2.
     E. M. Turan and J. Jäschke, Multiple shooting for training neural differential equations on time series,
-    IEEE Control Systems Letters 6 (2022), section III (continuity as a penalty).
+    IEEE Control Systems Letters 6 (2022) (continuity as a penalty).
     """
 
     name, version = "neural-ode", "1"
