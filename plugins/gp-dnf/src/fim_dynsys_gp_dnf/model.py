@@ -53,7 +53,7 @@ class GPDNF(VectorFieldModel):
         length_scale: float = 1.3,
         variance: float = 0.5,
         constraint: float = 1e-2,
-        n_samples: int = 5,
+        n_samples: int = 1,
         iterations: int = 600,
         learning_rate: float = 0.02,
         seed: int = 0,
@@ -97,7 +97,7 @@ class GPDNF(VectorFieldModel):
         posterior = PlanarPosterior(vectors, self.n_planar_layers, generator(self.seed))
         flow = OutputFlow(self.n_output_layers, batch.dim)
         bound = Bound(batch, process, posterior, settings, flow)
-        found = fitted(self._who, bound, self.seed, self.max_seconds, deadline, self.progress)
+        found = fitted(self._who, bound, self.seed, deadline, self.progress)
         bound.load_state_dict(found.state)
         units = batch.units
         return FlowField(

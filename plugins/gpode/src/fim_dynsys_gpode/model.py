@@ -59,9 +59,9 @@ class GPODE(VectorFieldModel):
         length_scale: float = 1.3,
         variance: float = 0.5,
         constraint: float = 1e-2,
-        n_samples: int = 5,
-        iterations: int = 5000,
-        learning_rate: float = 0.005,
+        n_samples: int = 1,
+        iterations: int = 1500,
+        learning_rate: float = 0.01,
         seed: int = 0,
         max_seconds: float | None = 600.0,
         progress: bool | None = None,
@@ -95,7 +95,7 @@ class GPODE(VectorFieldModel):
         )
         posterior = GaussianPosterior(vectors)
         bound = Bound(batch, process, posterior, settings)
-        found = fitted(self._who, bound, self.seed, self.max_seconds, deadline, self.progress)
+        found = fitted(self._who, bound, self.seed, deadline, self.progress)
         bound.load_state_dict(found.state)
         units = batch.units
         return GaussianProcessField(

@@ -32,7 +32,6 @@ _LOOSE = 0.1  # constraint between segments that training starts from
 _TIGHTENING = 0.5  # share of the training after which the constraint is as tight as it gets
 _START_DEVIATION = 0.1
 _LEAST_NOISE, _SPARE_NOISE = 0.05, 1.5
-_BEHIND = 0.1  # share of the time by which training may be late before its schedule follows the clock
 _EVERY = 50  # steps between copies of what is trained
 
 
@@ -193,7 +192,7 @@ def array(values: Tensor) -> np.ndarray:
 
 
 def fitted(
-    who: str, bound: Bound, seed: int, max_seconds: float | None, deadline: Deadline, progress: bool | None
+    who: str, bound: Bound, seed: int, deadline: Deadline, progress: bool | None
 ) -> Trained[dict[str, Tensor]]:
     """Minimise the bound by Adam, the constraint tightened, then the steps shortened; the last state is kept.
 
@@ -209,14 +208,15 @@ def fitted(
     """
     settings, source = bound.settings, generator(seed)
     optimiser = torch.optim.Adam(bound.parameters(), lr=settings.learning_rate, fused=True)
-    taken = 0
+    taken, available = 0, deadline.remaining()
 
     def step(i: int) -> float:
         nonlocal taken
-        done = i / settings.iterations
-        spent = 0.0 if max_seconds is None else 1.0 - deadline.remaining() / max_seconds
-        if spent > done + _BEHIND:
-            done = spent
+        done, used = i / settings.iterations, available - deadline.remaining()
+        if (
+            i and used * (settings.iterations / i) > available
+        ):  # it would not end in time; never without a limit
+            done = used / available
         tight = min(done / _TIGHTENING, 1.0)
         constraint = max(_LOOSE, settings.constraint) ** (1.0 - tight) * settings.constraint**tight
         rate = settings.learning_rate * min(1.0, 2.0 * (1.0 - done) + 0.02)
@@ -227,7 +227,7 @@ def fitted(
         loss.backward()
         optimiser.step()
         taken = i
-        return float(loss)
+        return float(loss.detach())
 
     return train(
         who,
