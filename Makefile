@@ -2,33 +2,39 @@
 #
 #   make odebench    install into .venv, then run the benchmark on the 61 ODEBench systems
 #   make test        install the test tools too, then run the test suite (make test-slow: what takes minutes)
+#   make plugins     install the comparators of plugins/ into .venv-plugins (make plugins-test: test them too)
 #
 # Where a bare `torch` would bring gigabytes of GPU libraries (PyPI on Linux), name a source of its CPU build:
 #
 #   make test TORCH_INDEX=https://download.pytorch.org/whl/cpu
 #
 # Other variables: PYTHON (the interpreter that makes the environment), VENV (where it goes), WORKERS (test
-# processes), ARGS (handed to the benchmark or to pytest, e.g. ARGS="--limit 3" or ARGS="tests/test_field.py").
+# processes), ARGS (handed to the benchmark or to pytest, e.g. ARGS="--limit 3" or ARGS="tests/test_field.py"),
+# PLUGINS (which of them, e.g. PLUGINS="edmd npode"), PLUGINS_VENV (where they go).
 
 PYTHON ?= python3
 VENV ?= .venv
 WORKERS ?= 2
 TORCH_INDEX ?=
 ARGS ?=
+PLUGINS_VENV ?= .venv-plugins
+PLUGINS ?= $(filter-out common,$(patsubst plugins/%/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml)))
 
 PY := $(VENV)/bin/python
-PIP_INSTALL = $(PY) -m pip install --quiet -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+PIP_OPTIONS = --quiet -c constraints.txt $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX))
+PIP_INSTALL = $(PY) -m pip install $(PIP_OPTIONS)
+PLUGINS_PIP_INSTALL = $(PLUGINS_VENV)/bin/python -m pip install $(PIP_OPTIONS) -c plugins/constraints.txt
 
 # Small dense problems run fastest on one thread a process; the processes share the cores.
 export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help odebench speed test test-slow lint format picture install install-test clean
+.PHONY: help odebench speed test test-slow plugins plugins-test lint format picture install install-test clean
 .NOTPARALLEL:
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 11
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 12
 
 odebench: install
 	$(PY) -m benchmarks.odebench $(ARGS)
@@ -41,6 +47,12 @@ test: install-test
 
 test-slow: install-test
 	$(PY) -m pytest -m slow $(ARGS)
+
+plugins: $(PLUGINS:%=$(PLUGINS_VENV)/.installed-%)
+
+plugins-test: plugins
+	$(PLUGINS_VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --durations 10 \
+		plugins/common/tests $(PLUGINS:%=plugins/%/tests) $(ARGS)
 
 lint: install-test
 	$(PY) -m ruff check .
@@ -57,9 +69,11 @@ picture: install
 install: $(VENV)/.installed
 install-test: $(VENV)/.installed-test
 
+NEW_ENOUGH = @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fim-dynsys needs Python 3.11 or newer: set PYTHON=")'
+
 # Stamps: a second call installs nothing unless the dependencies have changed.
 $(VENV)/.installed: pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fim-dynsys needs Python 3.11 or newer: set PYTHON=")'
+	$(NEW_ENOUGH)
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) setuptools wheel
 	$(PIP_INSTALL) --no-build-isolation -e .
@@ -69,6 +83,25 @@ $(VENV)/.installed-test: $(VENV)/.installed
 	$(PIP_INSTALL) --no-build-isolation -e ".[test]"
 	@touch $@
 
+$(PLUGINS_VENV)/.installed: pyproject.toml constraints.txt plugins/constraints.txt plugins/common/pyproject.toml
+	$(NEW_ENOUGH)
+	test -x $(PLUGINS_VENV)/bin/python || $(PYTHON) -m venv $(PLUGINS_VENV)
+	$(PLUGINS_PIP_INSTALL) setuptools wheel
+	$(PLUGINS_PIP_INSTALL) --no-build-isolation pytest pytest-xdist -e . -e plugins/common
+	@touch $@
+
+$(PLUGINS_VENV)/.installed-%: plugins/%/pyproject.toml $(PLUGINS_VENV)/.installed
+	$(PLUGINS_PIP_INSTALL) --no-build-isolation -e "plugins/$*[test]"
+	@touch $@
+
+# Its authors' package asks for an old sympy, and with it for an old torch, that it does not need.
+$(PLUGINS_VENV)/.installed-odeformer: plugins/odeformer/pyproject.toml $(PLUGINS_VENV)/.installed
+	$(PLUGINS_PIP_INSTALL) --no-build-isolation -e "plugins/odeformer[test]"
+	$(PLUGINS_PIP_INSTALL) --no-build-isolation --no-deps odeformer
+	@touch $@
+
+$(PLUGINS_VENV)/.installed-gp-dnf: $(PLUGINS_VENV)/.installed-gpode
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PLUGINS_VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

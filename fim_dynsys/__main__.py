@@ -148,18 +148,30 @@ def _print_nested(facts: dict[str, Any], indent: str = "") -> None:
 
 
 def models(as_json: bool) -> int:
-    """Models that can be loaded, built in and from plugins."""
+    """Models that can be loaded, built in and from plugins, and the plugins that are not installed."""
     table = available()
     if as_json:
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "name": entry.name,
                 "distribution": entry.distribution,
                 "summary": entry.spec.summary if entry.spec else None,
                 "max_dim": entry.spec.max_dim if entry.spec else None,
                 "problem": entry.problem or None,
+                "install": None,
             }
             for entry in table
+        ]
+        rows += [
+            {
+                "name": plugin.name,
+                "distribution": plugin.distribution,
+                "summary": plugin.summary,
+                "max_dim": None,
+                "problem": "not installed",
+                "install": plugin.install,
+            }
+            for plugin in table.not_installed
         ]
         print(json.dumps(rows, indent=2))
     else:
@@ -290,7 +302,7 @@ def doctor(as_json: bool, compile_ahead: bool = False) -> int:
         if entry.spec is None:
             checks.append((f"plugin {entry.name}", partial(_fail, entry.problem)))
         else:
-            checks.append((f"model {entry.name}", partial(_check_fit, entry.name)))
+            checks.append((f"model {entry.name}", partial(_check_fit, entry.name, entry.spec.needs_training)))
     if compile_ahead:
         checks += [(f"compile {name}", partial(_check_compilation, name)) for name in _COMPILED]
     results = [_run_check(name, check) for name, check in checks]
@@ -341,16 +353,23 @@ def _check_compilation(name: str) -> str:
     return "compiled, or found in the cache"
 
 
-def _check_fit(name: str) -> str:
-    """Fit a decay, of which the field is -x / 2."""
+def _check_fit(name: str, trains: bool) -> str:
+    """Fit a decay, of which the field is -x / 2, unless the model is one that trains."""
     import numpy as np
+
+    from fim_dynsys.models.base import VectorFieldModel
 
     t = np.linspace(0.0, 4.0, 60)
     try:
         model = load(name)
     except FileNotFoundError as error:
         return f"needs weights: {error}"
+    if trains:
+        return "loaded; not fitted, for it trains for minutes"
     model.fit(2.0 * np.exp(-0.5 * t)[:, None], t)
+    if not isinstance(model, VectorFieldModel):
+        value = float(model.forecast(np.array([1.0]), np.array([0.0, 2.0])).x[0, -1, 0])
+        return f"after 2 units of a decay: {value:.3f} (exact 0.368)"
     value = float(model.predict(np.array([[1.0]]))[0, 0])
     return f"dx/dt at 1 of a decay: {value:.3f} (exact -0.5)"
 

@@ -43,6 +43,10 @@ class SamplingWarning(FimDynsysWarning):
     """Nested sampling missed a peak of the posterior, so that the evidence is too low."""
 
 
+class FitError(ValueError):
+    """A fit failed: it diverged, or ran out of time before anything usable was found."""
+
+
 class PluginError(ImportError):
     """A model found through an entry point could not be imported or is incompatible."""
 

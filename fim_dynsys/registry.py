@@ -5,7 +5,7 @@ import html
 import importlib
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -90,6 +90,54 @@ _BUILT_IN = {
 }
 
 
+@dataclass(frozen=True)
+class KnownPlugin:
+    """A plugin that the repository holds beside the package, whether it is installed or not.
+
+    Attributes
+    ----------
+    name, summary : str
+        As of its `ModelSpec`.
+    distribution : str
+        What has to be installed.
+    """
+
+    name: str
+    summary: str
+    distribution: str
+
+    @property
+    def install(self) -> str:
+        """The command that installs it, in a checkout of the repository."""
+        return f"make plugins PLUGINS={self.distribution.removeprefix(f'{_OWN_DISTRIBUTION}-')}"
+
+
+KNOWN_PLUGINS = tuple(
+    KnownPlugin(name, summary, f"{_OWN_DISTRIBUTION}-{folder}")
+    for folder, name, summary in (
+        ("bayesian-neural-ode", "bayesian-neural-ode", "posterior over the weights of a network"),
+        ("edmd", "edmd", "Koopman generator by regression on monomials: the linear standard"),
+        (
+            "edmd",
+            "edmd-map",
+            "Koopman operator over one time step on monomials, a discrete map",
+        ),
+        ("gp-dnf", "gp-dnf", "Gaussian-process field with normalising flows, our reading"),
+        ("gpode", "gpode", "sparse variational Gaussian-process field, by multiple shooting"),
+        ("latent-sde", "latent-sde", "latent stochastic differential equation by moment matching"),
+        ("neural-ode", "neural-ode", "network field, by multiple shooting"),
+        (
+            "npode",
+            "npode",
+            "kernel field through inducing vectors, fitted to the path (Heinonen et al. 2018)",
+        ),
+        ("ode2vae", "ode2vae", "second-order latent differential equation"),
+        ("odeformer", "odeformer", "pretrained symbolic transformer; needs the authors' weights"),
+        ("operon", "operon", "genetic programming on smoothed slopes, constants fitted to the trajectories"),
+    )
+)
+
+
 # ---------------------------------------------------------------------- loading
 
 
@@ -115,7 +163,8 @@ def load(name: str, **params: Any) -> Any:
     TypeError
         The model has no parameter of a given name.
     PluginError
-        The plugin that offers the name cannot be imported, or is written for another version.
+        The plugin that offers the name is not installed, cannot be imported, or is written for another
+        version.
     """
     factory = _import_factory(find(name))
     _check_parameters(name, factory, params)
@@ -150,6 +199,12 @@ def find(name: str) -> ModelSpec:
                 f"load: expected the name of a registered model, got {str(name)!r}, the folder of a fitted "
                 "one; fim_dynsys.load_fitted reads it."
             )
+        for plugin in _not_installed(plugins):
+            if plugin.name == name:
+                raise PluginError(
+                    f"load: expected an installed model, got {name!r}, a plugin that is not; in a checkout "
+                    f"of the repository `{plugin.install}` installs it."
+                )
         known = sorted({*_BUILT_IN, *plugins})
         nearest = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4) or known
         raise ValueError(
@@ -170,9 +225,18 @@ def _warn_clash(name: str, distributions: Sequence[str]) -> None:
     )
 
 
+def _disabled() -> bool:
+    return os.environ.get(DISABLE_PLUGINS, "") not in ("", "0")
+
+
+def _not_installed(entry_points: Collection[str]) -> tuple[KnownPlugin, ...]:
+    """The repository's plugins that are not among the entry points; none where plugins are disabled."""
+    return () if _disabled() else tuple(p for p in KNOWN_PLUGINS if p.name not in entry_points)
+
+
 def _plugin_entry_points() -> dict[str, list[metadata.EntryPoint]]:
     """Entry points by name, unloaded, those of one name in the order of their distributions."""
-    if os.environ.get(DISABLE_PLUGINS, "") not in ("", "0"):
+    if _disabled():
         return {}
     found: dict[str, list[metadata.EntryPoint]] = {}
     for entry_point in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=_distribution):
@@ -233,10 +297,19 @@ class ModelEntry:
 
 
 class ModelTable(Sequence[ModelEntry]):
-    """The models that can be loaded; prints as a table."""
+    """The models that can be loaded; prints as a table, with the plugins that are not installed below.
 
-    def __init__(self, entries: Iterable[ModelEntry]) -> None:
+    Parameters
+    ----------
+    entries : iterable of ModelEntry
+        The models.
+    not_installed : iterable of KnownPlugin
+        What else there is.
+    """
+
+    def __init__(self, entries: Iterable[ModelEntry], not_installed: Iterable[KnownPlugin] = ()) -> None:
         self._entries = tuple(entries)
+        self.not_installed = tuple(not_installed)
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -249,28 +322,44 @@ class ModelTable(Sequence[ModelEntry]):
         """Names of the models that work, as `load` takes them."""
         return [entry.name for entry in self._entries if entry.spec is not None]
 
-    def _rows(self) -> Iterator[tuple[str, str, str, str]]:
+    def _rows(self) -> Iterator[tuple[str, ...]]:
         yield ("name", "max dim", "from", "summary")
         for entry in self._entries:
             limit = "any" if entry.spec is None or entry.spec.max_dim is None else str(entry.spec.max_dim)
             text = f"broken: {entry.problem}" if entry.spec is None else entry.spec.summary
             yield (entry.name, limit, entry.distribution, text)
 
+    def _missing_rows(self) -> Iterator[tuple[str, ...]]:
+        yield ("not installed", "command, in a checkout of the repository", "summary")
+        for plugin in self.not_installed:
+            yield (plugin.name, plugin.install, plugin.summary)
+
+    def _tables(self) -> list[list[tuple[str, ...]]]:
+        tables = [list(self._rows())]
+        return [*tables, list(self._missing_rows())] if self.not_installed else tables
+
     def __repr__(self) -> str:
-        rows = list(self._rows())
-        widths = [max(len(row[column]) for row in rows) for column in range(3)]
-        return "\n".join(
-            "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])
-            for row in rows
-        )
+        return "\n\n".join(map(_text_table, self._tables()))
 
     def _repr_html_(self) -> str:
-        head, *body = (
-            "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
-            for tag, row in zip(["th"] + ["td"] * len(self), self._rows(), strict=True)
-        )
-        lines = "".join(f"<tr>{row}</tr>" for row in body)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+        return "".join(map(_html_table, self._tables()))
+
+
+def _text_table(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]])
+        for row in rows
+    )
+
+
+def _html_table(rows: list[tuple[str, ...]]) -> str:
+    head, *body = (
+        "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in row)
+        for tag, row in zip(["th"] + ["td"] * (len(rows) - 1), rows, strict=True)
+    )
+    lines = "".join(f"<tr>{row}</tr>" for row in body)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
 
 
 def available() -> ModelTable:
@@ -280,16 +369,18 @@ def available() -> ModelTable:
     -------
     ModelTable
         A sequence of ModelEntry that prints as a table. A plugin that cannot be imported is listed with
-        the reason and disturbs no other model.
+        the reason and disturbs no other model. `not_installed` are the repository's plugins that are not
+        here, with the command that installs each.
     """
+    entry_points = _plugin_entry_points()
     entries = [ModelEntry(name, _OWN_DISTRIBUTION, spec) for name, spec in _BUILT_IN.items()]
-    for name, entry_points in sorted(_plugin_entry_points().items()):
-        owners = [_OWN_DISTRIBUTION] * (name in _BUILT_IN) + list(map(_distribution, entry_points))
+    for name, offered in sorted(entry_points.items()):
+        owners = [_OWN_DISTRIBUTION] * (name in _BUILT_IN) + list(map(_distribution, offered))
         if len(owners) > 1:
             _warn_clash(name, owners)
         if name not in _BUILT_IN:
-            entries.append(_plugin_entry(entry_points[0]))
-    return ModelTable(entries)
+            entries.append(_plugin_entry(offered[0]))
+    return ModelTable(entries, _not_installed(entry_points))
 
 
 def _plugin_entry(entry_point: metadata.EntryPoint) -> ModelEntry:

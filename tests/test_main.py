@@ -8,7 +8,7 @@ import pytest
 
 import fim_dynsys
 from fim_dynsys import __main__ as cli
-from fim_dynsys.registry import ModelEntry, ModelTable, available
+from fim_dynsys.registry import ModelEntry, ModelSpec, ModelTable, available
 
 
 def _json(arguments, capsys):
@@ -37,8 +37,11 @@ def test_available_prints_the_table(capsys):
     assert cli.main(["available"]) == 0
     assert capsys.readouterr().out.rstrip() == repr(available())
     _, rows = _json(["available"], capsys)
-    assert [row["name"] for row in rows] == [entry.name for entry in available()]
-    assert all(row["problem"] is None for row in rows)
+    here = [row for row in rows if row["install"] is None]
+    assert [row["name"] for row in here] == [entry.name for entry in available()]
+    assert all(row["problem"] is None for row in here)
+    missing = [(row["name"], row["install"]) for row in rows if row["install"] is not None]
+    assert missing == [(plugin.name, plugin.install) for plugin in available().not_installed]
 
 
 def test_doctor_is_content(capsys):
@@ -81,6 +84,16 @@ def test_unknown_commands_are_refused(arguments, capsys):
         cli.main(arguments)
     assert stopped.value.code == 2
     assert "usage: python -m fim_dynsys" in capsys.readouterr().err
+
+
+def test_doctor_fits_no_model_that_trains(capsys, monkeypatch):
+    trained = ModelEntry("sindy", "toy", ModelSpec("sindy", "", "", needs_training=True))
+    monkeypatch.setattr(cli, "available", lambda: ModelTable([trained]))
+    monkeypatch.setattr(cli, "_DEPENDENCIES", ())
+    code, results = _json(["doctor"], capsys)
+    assert code == 0
+    (detail,) = [result["detail"] for result in results if result["check"] == "model sindy"]
+    assert detail.startswith("loaded")
 
 
 def test_doctor_compiles_ahead(capsys, monkeypatch):

@@ -174,11 +174,11 @@ def test_table_prints_and_escapes(site):
     _distribution(site, "toy-good", {"toy": "toy_good:SPEC"})
     _module(site, "toy_good", SPEC.format("'toy', 'a < b', 'toy_good:make'"))
     table = registry.available()
-    lines = repr(table).splitlines()
+    lines = repr(table).split("\n\n")[0].splitlines()
     assert len(lines) == len(table) + 1
     starts = {line.index(entry.distribution) for line, entry in zip(lines[1:], table, strict=True)}
     assert len(starts) == 1  # columns are aligned
-    page = table._repr_html_()
+    page = table._repr_html_().split("</table>")[0]
     assert page.count("<tr>") == len(table) + 1
     assert "a &lt; b" in page
 
@@ -192,3 +192,35 @@ def test_the_folder_of_a_fitted_model_leads_to_load_fitted(tmp_path):
     (tmp_path / "model.json").write_text("{}")
     with pytest.raises(ValueError, match=r"the folder of a fitted one; fim_dynsys.load_fitted reads it"):
         fim_dynsys.load(str(tmp_path))
+
+
+# ---------------------------------------------------------------------- plugins of the repository
+
+
+def test_a_plugin_that_is_not_installed_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr(registry, "_plugin_entry_points", dict)
+    with pytest.raises(PluginError, match=r"got 'gpode', .*`make plugins PLUGINS=gpode` installs it"):
+        fim_dynsys.load("gpode")
+    table = registry.available()
+    assert table.names == BUILT_IN
+    (row,) = [plugin for plugin in table.not_installed if plugin.name == "gpode"]
+    assert (row.distribution, row.install) == ("fim-dynsys-gpode", "make plugins PLUGINS=gpode")
+    assert all(text in repr(table) for text in (row.name, row.install, row.summary))
+    page = table._repr_html_()
+    assert page.count("<table>") == 2
+    assert f"<td>{row.install}</td>" in page
+
+
+def test_an_installed_plugin_is_not_called_missing(site):
+    _distribution(site, "toy-gpode", {"gpode": "toy_gpode:SPEC"})
+    _module(site, "toy_gpode", SPEC.format("'gpode', 'another one', 'toy_gpode_model:make'"))
+    table = registry.available()
+    assert "gpode" in table.names
+    assert "gpode" not in [plugin.name for plugin in table.not_installed]
+
+
+def test_where_plugins_are_disabled_none_is_missing(monkeypatch):
+    monkeypatch.setenv(registry.DISABLE_PLUGINS, "1")
+    assert registry.available().not_installed == ()
+    with pytest.raises(ValueError, match="got 'gpode'; nearest"):
+        fim_dynsys.load("gpode")

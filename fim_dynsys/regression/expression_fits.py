@@ -106,6 +106,7 @@ def fit_expressions(
     observations: Observations,
     start: dict[str, float] | None = None,
     seed: int = 0,
+    time_limit: float | None = None,
 ) -> ExpressionFit:
     """Fit the free parameters of right-hand sides to observed trajectories.
 
@@ -125,6 +126,8 @@ def fit_expressions(
         Where named parameters start.
     seed : int
         Of the starts.
+    time_limit : float, optional
+        CPU seconds after which a trajectory fit, of which there are up to three, returns the best so far.
 
     Returns
     -------
@@ -149,7 +152,7 @@ def fit_expressions(
             "fit_expressions: expected right-hand sides that are finite on the data for some values of "
             f"{', '.join(problem.names) or 'no parameters'}, got none; give start={{name: value}}."
         )
-    fits = [_fitted(problem, observations, guess) for guess in guesses]
+    fits = [_fitted(problem, observations, guess, time_limit) for guess in guesses]
     return min(fits, key=lambda fit: fit.score)
 
 
@@ -258,7 +261,9 @@ def _polished(slopes: _Slopes, p: np.ndarray, inner: np.ndarray) -> tuple[float,
     return slopes.judged(q)
 
 
-def _fitted(problem: ExpressionProblem, observations: Observations, guess: np.ndarray) -> ExpressionFit:
+def _fitted(
+    problem: ExpressionProblem, observations: Observations, guess: np.ndarray, time_limit: float | None
+) -> ExpressionFit:
     """Trajectory fit in the units of the search."""
     scale, unit = observations.scale, observations.time_unit
     ratio = scale / scale[:, None]
@@ -281,6 +286,7 @@ def _fitted(problem: ExpressionProblem, observations: Observations, guess: np.nd
         observations.samples,
         observations.weights_over(observations.noise_variance),
         _SEGMENTS,
+        time_limit=time_limit,
         start_precision=1.0 / observations.start_variance,
         paths=observations.path,
         max_step=STEP_LIMIT,

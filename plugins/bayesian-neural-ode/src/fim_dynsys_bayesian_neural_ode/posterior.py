@@ -1,0 +1,115 @@
+"""Density of weights, states at the starts of segments, and noise, given the samples."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fim_dynsys.regression.criteria import noise_law
+from fim_dynsys_common.data import Batch
+from fim_dynsys_common.networks import Weights, evaluate
+from fim_dynsys_common.rollout import DenseRk4
+from fim_dynsys_common.shooting import Segments
+
+MAX_STEP = 0.4  # of Runge-Kutta, in units of time of the data
+_START_STD = 3.0  # prior of the first states, in standard deviations of the data
+_NOISE_SPREAD = 0.5  # prior of the logarithm of the noise, about its estimate
+_LEAST_NOISE = 0.02  # standard deviations: what the network leaves of clean data
+_FIRST_OUTPUT = 0.1  # output weights start this many prior standard deviations from zero
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Parameters of C chains, each in the units that the density takes them in."""
+
+    weights: tuple[Tensor, Tensor]  # (C, d, h), (C, h, d)
+    biases: tuple[Tensor, Tensor]  # (C, 1, h), (C, 1, d)
+    linear: Tensor  # (C, d, d)
+    starts: Tensor  # (C, S, d)
+    noise: Tensor  # (C, 1, 1, d)
+
+
+class Posterior:
+    """The log density of a vector of parameters, up to a constant and with the sign of an energy.
+
+    With z the segments' starts, w the weights and sigma the noise, it is the sum of squares of
+
+    - the samples' residuals over sigma, with its normalising logarithm,
+    - the jumps between segments over `continuity`,
+    - the weights over their prior standard deviations, and the first states over three,
+
+    halved. All weights are standard normal a priori but those of the output, whose variance is 1 over the
+    width; a vector holds them divided by it.
+
+    Parameters
+    ----------
+    batch : Batch
+        Complete samples.
+    width : int
+        Units of the hidden layer.
+    segment : int or None
+        Intervals in a segment.
+    continuity : float
+        Standard deviation of a jump between segments, in standard deviations of the data.
+    """
+
+    def __init__(self, batch: Batch, width: int, segment: int | None, continuity: float):
+        d = batch.dim
+        self.segments = segments = Segments.of(batch, segment)
+        self._solve = DenseRk4(segments.times, MAX_STEP)
+        self._continuity = continuity
+        shapes = [(d, width), (width, d), (1, width), (1, d), (d, d), (len(segments), d), (1, 1, d)]
+        sizes = [math.prod(shape) for shape in shapes]
+        self._shapes, self._sizes = shapes, sizes
+        self._output = width**-0.5
+        self.n_weights = sum(sizes[:5])
+        self._observed, self._own = segments.gather(batch.x), segments.own[..., None].to(batch.x.dtype)
+        self._batch = batch
+        states, slopes = batch.smooth()
+        inside = torch.tensor(np.arange(batch.t.shape[1]) < np.array(batch.n_obs)[:, None])
+        self.states = states[inside]
+        self._slopes, self._starts = slopes[inside], segments.starts(states)
+        pairs = [(batch.t[k, :n].numpy(), batch.x[k, :n].numpy()) for k, n in enumerate(batch.n_obs)]
+        level = torch.as_tensor(np.maximum(noise_law(pairs).level, _LEAST_NOISE))
+        self._expected_noise = level.log()
+
+    def parts(self, theta: Tensor) -> Parts:
+        """The vectors (C, P) taken apart."""
+        pieces = theta.split(self._sizes, dim=1)
+        first, last, hidden, out, linear, starts, noise = (
+            piece.unflatten(1, shape) for piece, shape in zip(pieces, self._shapes, strict=True)
+        )
+        scale = (self._expected_noise + _NOISE_SPREAD * noise).exp()
+        return Parts((first, self._output * last), (hidden, out), linear, starts, scale)
+
+    def energy(self, theta: Tensor) -> Tensor:
+        """Negative log density (C,) of vectors (C, P)."""
+        parts = self.parts(theta)
+        paths = self._solve(lambda x: self._rates(parts, x), parts.starts)
+        residuals = (paths - self._observed) / parts.noise
+        misfit = (self._own * (0.5 * residuals**2 + parts.noise.log())).sum(dim=(1, 2, 3))
+        jumps = self.segments.jumps(paths, parts.starts) / self._continuity
+        first = parts.starts[:, self.segments.is_first] / _START_STD
+        plain = (theta[:, : self.n_weights] ** 2).sum(dim=1) + (theta[:, -self._sizes[-1] :] ** 2).sum(dim=1)
+        return misfit + 0.5 * ((jumps**2).sum(dim=(1, 2)) + (first**2).sum(dim=(1, 2)) + plain)
+
+    def _rates(self, parts: Parts, x: Tensor) -> Tensor:
+        return evaluate(parts.weights, parts.biases, parts.linear, x)
+
+    def first_guess(self, chains: int, source: torch.Generator) -> Tensor:
+        """Vectors (C, P): random hidden layers, linear regression of the slopes, smoothed starts."""
+        dtype = self._starts.dtype
+        columns = torch.cat([self.states, torch.ones_like(self.states[:, :1])], dim=1)
+        solution = torch.linalg.pinv(columns) @ self._slopes
+        drawn = [torch.randn(chains, size, generator=source, dtype=dtype) for size in self._sizes[:3]]
+        known = [solution[-1:], solution[:-1], self._starts, torch.zeros(self._sizes[-1], dtype=dtype)]
+        fixed = [part.reshape(1, -1).expand(chains, -1) for part in known]
+        return torch.cat([drawn[0], _FIRST_OUTPUT * drawn[1], drawn[2], *fixed], dim=1)
+
+    def weights(self, theta: Tensor) -> Weights:
+        """Networks of vectors (C, P)."""
+        parts = self.parts(theta)
+        biases = [bias[:, 0].numpy() for bias in parts.biases]
+        return Weights([weight.numpy() for weight in parts.weights], biases, parts.linear.numpy())

@@ -1,0 +1,1 @@
+"""Numerics that several comparators share. Import the modules themselves."""
