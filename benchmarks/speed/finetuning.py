@@ -24,8 +24,8 @@ def network_steps(repeats: int, **sizes: int) -> list[Measurement]:
 
     from fim_dynsys.models.fim_ode.field import Decoder
     from fim_dynsys.models.fim_ode.finetuning.training import NetworkTuning, Problem
-    from fim_dynsys.models.fim_ode.published_operators import DecodedOperator
     from fim_dynsys.models.fim_ode.published import Encoding, PublishedConfig, PublishedNetwork
+    from fim_dynsys.models.fim_ode.published_operators import DecodedOperator
 
     torch.manual_seed(SEED)
     network = PublishedNetwork(PublishedConfig(**sizes)).eval().requires_grad_(False)

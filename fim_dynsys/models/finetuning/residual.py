@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -200,7 +201,7 @@ class _Search:
     def scores(self) -> Iterator[float]:
         """Fit and score, giving the held-out loss after each fit; ends early where time is out."""
         for width in (None, *_WIDTHS):
-            found = self._record.remembered(f"fit {width}", lambda width=width: self._fit(width))
+            found = self._record.remembered(f"fit {width}", partial(self._fit, width))
             yield float(np.mean(found["loss"]))
             blocks: list[float] = []
             seconds = found["seconds"]
@@ -208,9 +209,7 @@ class _Search:
                 key = f"fold {width} {fold}"
                 if key not in self._record and self._deadline.passed():
                     return
-                left = self._record.remembered(
-                    key, lambda width=width, fold=fold, found=found: self._hold_out(width, fold, found)
-                )
+                left = self._record.remembered(key, partial(self._hold_out, width, fold, found))
                 blocks += left["held_out"]
                 seconds += left["seconds"]
                 yield float(np.mean(left["held_out"]))

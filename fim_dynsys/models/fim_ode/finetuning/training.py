@@ -16,10 +16,11 @@ from torch import Tensor
 
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.errors import TuningWarning, warn
-from fim_dynsys.models.fim_ode.batching import padded_batch, power_units
+from fim_dynsys.models.fim_ode.batching import padded_batch, power_units, scaled_samples
 from fim_dynsys.models.fim_ode.finetuning.decoding import MOVES, FoldedDecoder, effective, movable
 from fim_dynsys.models.fim_ode.finetuning.delta import Delta
 from fim_dynsys.models.fim_ode.finetuning.rollouts import Rollouts
+from fim_dynsys.models.fim_ode.networks import read_tensors
 from fim_dynsys.models.fim_ode.published_operators import DecodedOperator
 from fim_dynsys.models.fim_ode.weights import read_safetensors
 from fim_dynsys.models.finetuning.blocks import FOLDS, held_out_blocks
@@ -126,7 +127,8 @@ class Problem:
         counts = [int(n) for n in trajectories.n_obs]
         masks = held_out_blocks(counts, _BLOCK)[how.seed % FOLDS]
         held_out = [torch.as_tensor(mask, device=device) for mask in masks]
-        t, x, mask = padded_batch([trajectories], [power_units(trajectories)], self.dim, device)
+        samples = scaled_samples(trajectories, power_units(trajectories))
+        t, x, mask = (torch.as_tensor(part, device=device) for part in padded_batch([samples], self.dim))
         for k, kept in enumerate(held_out):
             mask[0, k, : counts[k]] &= ~kept
         self.context = t, x, mask
@@ -245,7 +247,7 @@ class _Run:
 
     def _restore(self, path: Path) -> None:
         try:
-            metadata, tensors = read_safetensors(path)
+            metadata, tensors = read_safetensors(path)[0], read_tensors(path)
             about = json.loads(metadata[_KEY])
         except (ValueError, KeyError, RecursionError) as error:
             raise foreign(path, f"a file of another kind ({error})") from error
