@@ -114,11 +114,6 @@ def residuals(repeats: int) -> list[Measurement]:
     ]
 
 
-def finetuning(repeats: int) -> list[Measurement]:
-    """Both."""
-    return network_steps(repeats) + residuals(repeats)
-
-
 def _timed(function: Callable[[], object]) -> tuple:
     start = time.process_time()
     result = function()

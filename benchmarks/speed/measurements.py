@@ -14,7 +14,7 @@ import numpy as np
 import fim_dynsys
 from benchmarks.harness.trials import Problem, list_trials, observe
 from benchmarks.odebench import facts
-from benchmarks.speed.finetuning import finetuning
+from benchmarks.speed import finetuning
 from benchmarks.speed.timing import Measurement, interleaved
 from fim_dynsys.corruption import add_noise
 from fim_dynsys.fields.callable import CallableField
@@ -367,5 +367,6 @@ SECTIONS: dict[str, Callable[[int], list[Measurement]]] = {
     "models": models,
     "latency": latency,
     "samples": samples,
-    "finetune": finetuning,
+    "finetune": finetuning.network_steps,
+    "finetune-residual": finetuning.residuals,
 }
