@@ -370,7 +370,7 @@ def _check_fit(name: str, trains: bool) -> str:
     if not isinstance(model, VectorFieldModel):
         value = float(model.forecast(np.array([1.0]), np.array([0.0, 2.0])).x[0, -1, 0])
         return f"after 2 units of a decay: {value:.3f} (exact 0.368)"
-    value = float(model.predict(np.array([[1.0]]))[0, 0])
+    value = float(np.asarray(model.predict(np.array([[1.0]])))[0, 0])
     return f"dx/dt at 1 of a decay: {value:.3f} (exact -0.5)"
 
 

@@ -112,28 +112,25 @@ class KnownPlugin:
         return f"make plugins PLUGINS={self.distribution.removeprefix(f'{_OWN_DISTRIBUTION}-')}"
 
 
+_FOLDERS = {"edmd-map": "edmd"}  # where a plugin's name is not that of its folder
+
 KNOWN_PLUGINS = tuple(
-    KnownPlugin(name, summary, f"{_OWN_DISTRIBUTION}-{folder}")
-    for folder, name, summary in (
-        ("bayesian-neural-ode", "bayesian-neural-ode", "posterior over the weights of a network"),
-        ("edmd", "edmd", "Koopman generator by regression on monomials: the linear standard"),
+    KnownPlugin(name, summary, f"{_OWN_DISTRIBUTION}-{_FOLDERS.get(name, name)}")
+    for name, summary in (
         (
-            "edmd",
-            "edmd-map",
-            "Koopman operator over one time step on monomials, a discrete map",
+            "bayesian-neural-ode",
+            "a posterior over networks as fields, sampled by NUTS on a multiple-shooting likelihood",
         ),
-        ("gp-dnf", "gp-dnf", "Gaussian-process field with normalising flows, our reading"),
-        ("gpode", "gpode", "sparse variational Gaussian-process field, by multiple shooting"),
-        ("latent-sde", "latent-sde", "latent stochastic differential equation by moment matching"),
-        ("neural-ode", "neural-ode", "network field, by multiple shooting"),
-        (
-            "npode",
-            "npode",
-            "kernel field through inducing vectors, fitted to the path (Heinonen et al. 2018)",
-        ),
-        ("ode2vae", "ode2vae", "second-order latent differential equation"),
-        ("odeformer", "odeformer", "pretrained symbolic transformer; needs the authors' weights"),
-        ("operon", "operon", "genetic programming on smoothed slopes, constants fitted to the trajectories"),
+        ("edmd", "Koopman generator by regression on monomials: the linear standard"),
+        ("edmd-map", "Koopman operator over one time step on monomials, a discrete map"),
+        ("gp-dnf", "GPODE with flows of its field and of its posterior; our reading of Xu et al. 2025"),
+        ("gpode", "sparse variational Gaussian-process field, by multiple shooting (Hegde et al. 2022)"),
+        ("latent-sde", "latent SDE whose Gaussian moments are matched; forecasts without a vector field"),
+        ("neural-ode", "a network as the field, fitted to trajectories by multiple shooting"),
+        ("npode", "kernel field through inducing vectors, fitted to the path (Heinonen et al. 2018)"),
+        ("ode2vae", "second-order latent ODE with a Bayesian network; forecasts without a vector field"),
+        ("odeformer", "pretrained symbolic transformer; needs the authors' weights"),
+        ("operon", "genetic programming on smoothed slopes, constants fitted to the trajectories"),
     )
 )
 
