@@ -60,7 +60,8 @@ def network_steps(repeats: int, **sizes: int) -> list[Measurement]:
 
     def folded_alone() -> float:
         whole, problem.rollouts = problem.rollouts, one
-        loss = float(problem.losses()[0])
+        with torch.no_grad():
+            loss = problem.losses()[0].item()
         problem.rollouts = whole
         return loss
 

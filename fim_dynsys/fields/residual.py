@@ -11,7 +11,12 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.posterior import FittedField, PosteriorField
 from fim_dynsys.fields.symbolic import SymbolicField
 
-_BASES = {kind.__name__: kind for kind in (DictionaryField, FittedField, PosteriorField, SymbolicField)}
+_BASES: dict[str, type[DictionaryField] | type[SymbolicField]] = {
+    "DictionaryField": DictionaryField,
+    "FittedField": FittedField,
+    "PosteriorField": PosteriorField,
+    "SymbolicField": SymbolicField,
+}
 _PREFIX = "base_"
 
 
@@ -98,13 +103,14 @@ class ResidualField(VectorField):
         ValueError
             If the base has no closed form that arrays hold.
         """
-        if not isinstance(self.base, DictionaryField | SymbolicField):
+        kind = type(self.base).__name__
+        if not isinstance(self.base, DictionaryField | SymbolicField) or kind not in _BASES:
             raise ValueError(
                 f"ResidualField: expected a base of class {', '.join(_BASES)} to keep as arrays, got "
-                f"{type(self.base).__name__}; keep the data and fine-tune again."
+                f"{kind}; keep the data and fine-tune again."
             )
         return {
-            "base": np.array(type(self.base).__name__),
+            "base": np.array(kind),
             **{_PREFIX + name: array for name, array in self.base.to_arrays().items()},
             "centres": self.basis.centres,
             "widths": self.basis.widths,

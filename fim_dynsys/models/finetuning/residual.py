@@ -26,7 +26,7 @@ _WIDTHS = (0.5, 0.35, 0.25, 0.7)  # standard deviations; the likeliest first, sh
 _BLOCK = 0.7  # units of time: the state moves on by less than one standard deviation
 _CLEAR = 2.0  # standard errors by which a residual must predict better than none
 _LOST = 1e6  # variances of the noise: a path that is not finite is this far off
-_CHECK = 1  # raised when results change: a checkpoint of an earlier way is then refused
+_VERSION = 1  # raised when results change: a checkpoint of an earlier way is then refused
 HISTORY = ("step", "loss", "held_out", "seconds", "best")
 """Columns of every model's ``history_``; a residual adds its width."""
 
@@ -128,7 +128,7 @@ def tune_residual(
     windows = Windows.of(samples, whole=method == METHODS[1])
     gap = float(np.median(np.concatenate([np.diff(t) for t, _ in windows.samples])))
     masks = held_out_blocks(windows.lengths, max(1, round(_BLOCK / gap)))
-    record = Record(checkpoint, digest_of(trajectories, name, method, _CHECK, _WIDTHS))
+    record = Record(checkpoint, digest_of(trajectories, name, method, _VERSION, _WIDTHS))
     search = _Search(windows, masks, base, infer_many, record, deadline)
     with progress_bar(progress, (1 + FOLDS) * (1 + len(_WIDTHS)), "finetune", "fits") as bar:
         for score in search.scores():

@@ -59,7 +59,7 @@ class Windows:
         seen = observe(samples)
         spread = np.concatenate(seen.path).std(axis=0)
         spread = np.where(spread > _STILL, spread, 1.0)
-        place = []
+        place: list[tuple[int, slice]] = []
         for k, (t, _) in enumerate(seen.samples):
             count = 1 if whole else max(1, min(int(np.ceil(t[-1] / _WINDOW)), len(t) // 4))
             bounds = np.round(np.linspace(0, len(t), count + 1)).astype(int).tolist()

@@ -7,7 +7,6 @@ from published_networks import SMALL, random_network, saved
 
 import fim_dynsys
 from fim_dynsys.errors import FimDynsysWarning, TuningWarning
-from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.fim_ode.decoded import PublishedFIMODE
 from fim_dynsys.models.fim_ode.finetuning import training
 from fim_dynsys.models.fim_ode.finetuning.decoding import MOVES, FoldedDecoder, effective
@@ -168,12 +167,6 @@ def test_early_stopping(model):
     assert tuned.history_["step"].iloc[-1] < 50
 
 
-def test_residual_of_a_network(model):
-    tuned = model.finetune(circles(1, 40), moves="residual", max_seconds=None)
-    assert isinstance(tuned.field_, ResidualField)
-    assert tuned.delta is None
-
-
 # --- keeping -----------------------------------------------------------------------------------------------
 
 
@@ -264,6 +257,7 @@ def test_goes_on_to_the_same_bytes(model, moves, tmp_path, monkeypatch):
     [
         ({"moves": "encoder"}, "expected moves among all, decoder, low-rank, last, got 'encoder'"),
         ({"method": "none"}, "expected method"),
+        ({"moves": "residual", "steps": 3}, "'residual' without other options, got 'residual' and steps"),
         ({"steps": 0}, "expected steps, every and patience from 1"),
         ({"learning_rate": -1.0}, "a learning_rate above 0"),
     ],
