@@ -248,6 +248,8 @@ def benchmarks() -> Iterator[str]:
 
     yield f"{attacked('kills', 'kills while saving'):.0f} times; each left the old or the new content"
     yield f"{attacked('edits', 'edited files'):.0f} edited files, none with another end"
+    assert attacked("disk", "cold caches shared by several processes: failures") == 0
+    yield f"In none of these {rows(results('reliability'), part='disk').n.sum()} attacks was anything lost"
     grown = attacked("memory", "growth, all models together")
     yield f"{attacked('memory', 'fits'):,.0f} fits after a warm-up"
     yield f"{grown:.1f} MB in all"

@@ -320,8 +320,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         Raises
         ------
         ValueError
-            Too many states, fewer observed points than `min_observations`, or numbers so large that their
-            squares overflow.
+            Too many states, fewer observed points than `min_observations`, or numbers too large or too small
+            for arithmetic.
 
         Warns
         -----

@@ -17,7 +17,7 @@ Observations: TypeAlias = (
 )
 Times: TypeAlias = ArrayLike | Sequence[ArrayLike] | None
 
-_LARGEST = 1e150
+_LARGEST, _SMALLEST = 1e150, 1e-250
 
 
 def as_trajectories(
@@ -115,7 +115,7 @@ def real_array(value: object, who: str, what: str) -> np.ndarray:
 
 
 def check_magnitudes(who: str, trajectories: Trajectories) -> None:
-    """Raise a ValueError where states, times or rates of change are so large that their squares overflow."""
+    """Raise a ValueError where states, times or rates of change are too large or too small for arithmetic."""
     pairs = trajectories.arrays()
     with np.errstate(all="ignore"):
         found = {
@@ -130,6 +130,14 @@ def check_magnitudes(who: str, trajectories: Trajectories) -> None:
             raise ValueError(
                 f"{who}: expected {what} of at most {_LARGEST:g}, whose squares are floating-point numbers, "
                 f"got {largest:g}; change the units."
+            )
+    for name, x in zip(trajectories.state_names, np.moveaxis(trajectories.x, 2, 0), strict=True):
+        seen = x[np.isfinite(x)]
+        width = float(np.ptp(seen)) if len(seen) else 0.0
+        if 0.0 < width < _SMALLEST:
+            raise ValueError(
+                f"{who}: expected states that vary by {_SMALLEST:g} at least or not at all, got {width:g} of "
+                f"{name!r}, too little for its inverse; change the units."
             )
 
 

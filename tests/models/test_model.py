@@ -802,6 +802,12 @@ def test_names_that_are_no_list_are_refused(damped, names, got):
         LeastSquares().fit(*damped, feature_names=names)
 
 
+def test_states_that_vary_by_less_than_arithmetic_resolves_are_refused(damped):
+    x, t = damped
+    with pytest.raises(ValueError, match=r"vary by 1e-250 at least or not at all, got .*e-300 of 'x0'"):
+        LeastSquares().fit([1e-300 * v for v in x], t)
+
+
 def test_derivatives_that_are_no_array_are_refused(damped):
     with pytest.raises(ValueError, match="expected x_dot as one array of real numbers, got Dataset"):
         LeastSquares().fit(*damped, x_dot=[xr.Dataset({"x": 1.0})])

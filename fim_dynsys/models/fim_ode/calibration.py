@@ -206,9 +206,12 @@ class Calibration:
         w = np.exp(np.clip(deviation, -_LOG_BOUND, _LOG_BOUND))
         v = np.exp(2.0 * np.clip(weight, -_LOG_BOUND, _LOG_BOUND))
         inner = w[:, :, None] * about.information * w[:, None, :] * v[:, None, None] + np.eye(w.shape[1])
-        lower = np.linalg.cholesky(inner)
         factor = t["factor"][min(len(w), len(t["factor"])) - 1]
-        root = np.linalg.solve(lower, np.eye(w.shape[1]) * w[:, None])
+        try:
+            root = np.linalg.solve(np.linalg.cholesky(inner), np.eye(w.shape[1]) * w[:, None])
+        except np.linalg.LinAlgError:  # rounding made an eigenvalue negative; none is below 1
+            values, axes = np.linalg.eigh(inner)
+            root = axes.swapaxes(1, 2) * w[:, None] / np.sqrt(np.maximum(values, 1.0))[:, :, None]
         return factor * root * about.rate[:, None, None] / about.power
 
     def _layers(self, x: np.ndarray, name: str, count: int) -> np.ndarray:
