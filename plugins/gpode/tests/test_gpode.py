@@ -48,10 +48,10 @@ def test_contract_of_the_field():
     check_field(field.draws(1)[0])
 
 
-@pytest.mark.parametrize(("method", "steps", "least"), [("shooting", 500, 0.99), ("full", 300, 0.95)])
-def test_recovers_an_oscillator(method, steps, least):
-    x, t = oscillator(40)
-    model = GPODE(method=method, iterations=steps, learning_rate=0.02, n_samples=1).fit(x, t)
+@pytest.mark.parametrize(("method", "least"), [("shooting", 0.99), ("full", 0.97)])  # full needs more steps
+def test_recovers_an_oscillator(method, least):
+    x, t = oscillator()
+    model = GPODE(method=method, iterations=600, learning_rate=0.02, n_samples=1).fit(x, t)
     assert model.field_.fit_info.path_r2 > least
     np.testing.assert_allclose(model.predict(x), 2 * x[:, ::-1] * [1, -1], atol=0.2)
 
