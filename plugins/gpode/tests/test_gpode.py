@@ -176,7 +176,7 @@ def test_kept_with_its_posterior(tmp_path):
 
 @pytest.mark.parametrize(
     ("params", "named"),
-    [({"method": "single"}, "a method among"), ({"constraint": 0.0}, "positive constraint")],
+    [({"method": "single"}, "a method among"), ({"constraint": 0.0}, "a positive constraint")],
 )
 def test_bad_settings(params, named):
     with pytest.raises(ValueError, match=f"GPODE: expected {named}"):
