@@ -48,12 +48,15 @@ def test_contract_of_the_field():
     check_field(field.draws(1)[0])
 
 
-@pytest.mark.parametrize(("method", "steps", "least"), [("shooting", 500, 0.99), ("full", 300, 0.95)])
-def test_recovers_an_oscillator(method, steps, least):
-    x, t = oscillator(40)
-    model = GPODE(method=method, iterations=steps, learning_rate=0.02, n_samples=1).fit(x, t)
+@pytest.mark.parametrize(
+    ("method", "least", "error"),
+    [("shooting", 0.99, 0.2), ("full", 0.97, 0.3)],  # full has not yet converged after as many steps
+)
+def test_recovers_an_oscillator(method, least, error):
+    x, t = oscillator()
+    model = GPODE(method=method, iterations=600, learning_rate=0.02, n_samples=1).fit(x, t)
     assert model.field_.fit_info.path_r2 > least
-    np.testing.assert_allclose(model.predict(x), 2 * x[:, ::-1] * [1, -1], atol=0.2)
+    np.testing.assert_allclose(model.predict(x), 2 * x[:, ::-1] * [1, -1], atol=error)
 
 
 def test_beats_holding_the_first_state():
@@ -176,7 +179,7 @@ def test_kept_with_its_posterior(tmp_path):
 
 @pytest.mark.parametrize(
     ("params", "named"),
-    [({"method": "single"}, "a method among"), ({"constraint": 0.0}, "positive constraint")],
+    [({"method": "single"}, "a method among"), ({"constraint": 0.0}, "a positive constraint")],
 )
 def test_bad_settings(params, named):
     with pytest.raises(ValueError, match=f"GPODE: expected {named}"):

@@ -64,7 +64,7 @@ def test_a_limit_of_time_is_kept():
     quick(steps=1).fit(oscillator(t), t)  # what is loaded once does not count
     began = time.perf_counter()
     field = quick(steps=100_000, max_seconds=0.5).fit(oscillator(t), t).field_
-    assert time.perf_counter() - began < 10.0  # a step and a comparison with the data on a busy machine
+    assert time.perf_counter() - began < 30.0  # a step and a comparison with the data on a busy machine
     assert field.fit_info.report["ended"] == "out of time"
 
 

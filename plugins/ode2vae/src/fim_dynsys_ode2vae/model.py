@@ -59,7 +59,7 @@ class ODE2VAE(LatentModel):
         q: int | None = None,
         hidden: int = 30,
         gamma: float = 1.0,
-        steps: int = 400,
+        steps: int = 300,
         learning_rate: float = 0.01,
         batch_size: int = 24,
         window: int = 50,
