@@ -86,7 +86,6 @@ class Auto(VectorFieldModel):
 
     name = "auto"
     min_observations = 5
-    scale_equivariance = 1e-6
     portfolio_: Portfolio | None
 
     def __init__(self, budget: str = "full", seed: int = 0) -> None:

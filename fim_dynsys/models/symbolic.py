@@ -54,7 +54,6 @@ class SymbolicModel(VectorFieldModel):
     name = "symbolic"
     version = "2"
     min_observations = 5
-    scale_equivariance = 1e-6
 
     def __init__(
         self,
