@@ -275,9 +275,10 @@ class _Solve(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *of_path: Tensor) -> tuple[Tensor | None, ...]:
-        arrays, *rest = ctx.kept
+        arrays, states, times, counts, max_step = ctx.kept
         gradient = tuple(np.zeros_like(part) for part in arrays)
-        of_start = pull_back(arrays, *rest, np.ascontiguousarray(of_path[0].numpy()), gradient)
+        above = np.ascontiguousarray(of_path[0].numpy())
+        of_start = pull_back(arrays, states, times, counts, max_step, above, gradient)
         return torch.from_numpy(of_start), None, None, None, *map(torch.from_numpy, gradient)
 
 

@@ -129,4 +129,6 @@ class GPDNF(VectorFieldModel):
         """
         field = self._fitted_field()
         check_members(self._who, n)
-        return field.draws(n, seed)
+        members = field.draws(n, seed)
+        assert isinstance(members, EnsembleField)
+        return members

@@ -124,4 +124,6 @@ class GPODE(VectorFieldModel):
         """
         field = self._fitted_field()
         check_members(self._who, n)
-        return field.draws(n, seed)
+        members = field.draws(n, seed)
+        assert isinstance(members, EnsembleField)
+        return members

@@ -1,7 +1,8 @@
 """A sparse variational Gaussian-process field while it is trained: parameters, draws and divergence."""
 
 import math
-from typing import Protocol
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ class InducingPosterior(Protocol):
     def draw(self, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Vectors, and the divergence from the prior, exact or estimated from these vectors."""
 
-    def parameters(self) -> list[Tensor]:
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:
         """What is trained."""
 
 
@@ -99,7 +100,7 @@ class Process(nn.Module):
         Cosines stand for the prior, kernels correct them at the inducing points.
         """
         m, d = self.centres.shape
-        options = {"generator": generator, "dtype": vectors.dtype}
+        options: dict[str, Any] = {"generator": generator, "dtype": vectors.dtype}
         inverse = torch.exp(-self.log_lengths)
         signal = self.log_signal.exp()[:, None]
         frequencies = torch.randn(d, d, N_FEATURES, **options) * inverse[..., None]
