@@ -358,6 +358,7 @@ PLAIN = {
         "90 % of the errors on the observed path, on other paths and in the box round them lie within 1.645",
         "relative noise of at most 6 %",
         "a threshold of 0.1",
+        "held out, five times over",
     ],
     "docs/plot.md": [
         "below 0.5",
