@@ -61,8 +61,12 @@ def run(
     workers: int = 1,
     fresh: bool = False,
     progress: bool = False,
+    chosen: Sequence[Oscillation] | None = None,
 ) -> pd.DataFrame:
-    """Return one record per task, noise seed and row; outcomes that `folder` holds are not computed again."""
+    """Return one record per task, noise seed and row; outcomes that `folder` holds are not computed again.
+
+    The tasks are those of `tasks`, or those `chosen`.
+    """
     integrator = Integrator()
     jobs = [
         Job(
@@ -70,7 +74,7 @@ def run(
             task.digest(),
             (task, seed, integrator),
         )
-        for task in tasks()
+        for task in (tasks() if chosen is None else chosen)
         for seed in seeds
     ]
     outcomes = cached_outcomes(evaluate, rows, jobs, folder, str(integrator), workers, fresh, progress)

@@ -14,7 +14,7 @@ P. Hegde et al., Variational multiple shooting for Bayesian ODEs with Gaussian p
 import functools
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.integrate import odeint
@@ -43,7 +43,7 @@ class Oscillation:
         Of the noise on every observed coordinate.
     t, x : ndarray (50,), (50, 2)
         Times and clean states, on all of which noise is drawn.
-    pieces : tuple of slice
+    pieces : tuple of ndarray
         The runs of samples that a model sees, each a trajectory of its own.
     target_t, target_x : ndarray (m,), (m, 2)
         Where predictions are compared, and the clean states there.
@@ -57,7 +57,7 @@ class Oscillation:
     variance: float
     t: np.ndarray
     x: np.ndarray
-    pieces: tuple[slice, ...]
+    pieces: tuple[np.ndarray, ...]
     target_t: np.ndarray
     target_x: np.ndarray
     hidden: slice | None = None
@@ -75,6 +75,7 @@ class Oscillation:
     def digest(self) -> str:
         """Return a digest of the data; a cache answers for the same data only."""
         arrays = (self.start, self.t, self.x, self.target_t, self.target_x, np.array([self.variance]))
+        arrays += self.pieces
         return hashlib.sha256(b"".join(np.ascontiguousarray(a).tobytes() for a in arrays)).hexdigest()[:16]
 
 
@@ -123,7 +124,7 @@ def _forecast(name: str, times: Callable[[], tuple[np.ndarray, np.ndarray]]) -> 
         variance=0.05,
         t=observed,
         x=_solution(van_der_pol, start, observed),
-        pieces=(slice(None),),
+        pieces=(np.arange(N_OBSERVED),),
         target_t=later,
         target_x=_solution(van_der_pol, start, later),
     )
@@ -141,7 +142,7 @@ def _imputation() -> Oscillation:
         variance=0.025,
         t=t,
         x=x,
-        pieces=(slice(0, hidden.start), slice(hidden.stop, None)),
+        pieces=(np.arange(hidden.start), np.arange(hidden.stop, N_OBSERVED)),
         target_t=t[hidden],
         target_x=x[hidden],
         hidden=hidden,
@@ -152,3 +153,11 @@ def _imputation() -> Oscillation:
 def tasks() -> tuple[Oscillation, ...]:
     """Return the three tasks: VDP T1, VDP T2 and FHN."""
     return _forecast("VDP T1", _regular_times), _forecast("VDP T2", _random_times), _imputation()
+
+
+def joined(task: Oscillation) -> Oscillation:
+    """Return the task with what is seen as one trajectory, a gap in it where samples are hidden.
+
+    So the literature gives it to methods that train on each data set; pretrained ones are given two.
+    """
+    return replace(task, pieces=(np.concatenate(task.pieces),))
