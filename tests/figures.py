@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from benchmarks.comparators import tables
 from fim_dynsys.analyze import bifurcations_from_data, fixed_points
 from fim_dynsys.analyze.results import WIDENED
 
@@ -255,6 +256,12 @@ def benchmarks() -> Iterator[str]:
     yield f"{grown:.1f} MB in all"
 
 
+def comparison() -> Iterator[str]:
+    summary = table(results("comparators"))
+    yield from tables.markdown(tables.oscillator_lines(summary)).splitlines()
+    yield from tables.markdown(tables.odebench_lines(summary)).splitlines()
+
+
 def evidence() -> Iterator[str]:
     trials = table(results("evidence", "trials"))
     cost, off = trials.cpu_seconds, abs(trials.laplace - trials.reference)
@@ -307,6 +314,7 @@ MEASURED = {
     "README.md": readme,
     "docs/analyze.md": analyze,
     "docs/benchmarks.md": benchmarks,
+    "docs/comparison.md": comparison,
     "docs/evidence.md": evidence,
     "docs/models.md": models,
     "docs/training.md": training,
@@ -354,6 +362,7 @@ PLAIN = {
     "docs/concepts.md": ["the 95 % quantile", "*supported* means at least 0.5"],
     "docs/evidence.md": ["its term is three times the typical speed"],
     "docs/migration.md": ["pysindy 2.1"],
+    "docs/comparison.md": ["percent of trials with R2 > 0.9"],
     "docs/models.md": [
         "90 % of the errors on the observed path, on other paths and in the box round them lie within 1.645",
         "relative noise of at most 6 %",

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 import fim_dynsys
+from fim_dynsys.registry import KNOWN_PLUGINS
 from tests.figures import MEASURED, PLAIN, ROOT, table
 
 GENERATED = {"docs/model_card.md"}  # tests/training/test_card.py
@@ -43,34 +44,38 @@ RESULTS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("benchm
 def version(name):
     """The version that a row's model has today."""
     base = "auto" if name.startswith("oracle") else re.split("[:,]", name)[0]
-    plugin = ROOT / "plugins" / base
-    return plugin_version(plugin, base) if plugin.is_dir() else fim_dynsys.load(base).version
+    stated = plugin_versions()
+    return stated[base] if base in stated else fim_dynsys.load(base).version
 
 
-def plugin_version(folder, name):
-    """The version that the model of a plugin states in its class, read without installing it."""
-    classes = [
-        node
-        for path in folder.glob("src/*/*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ClassDef)
-    ]
-    for body in (node.body for node in classes):
-        stated = {
-            target.id: value.value
-            for names, values in map(_assigned, filter(lambda line: isinstance(line, ast.Assign), body))
-            for target, value in zip(names, values, strict=True)
-            if isinstance(target, ast.Name) and isinstance(value, ast.Constant)
-        }
-        if stated.get("name") == name:
-            return stated["version"]
-    raise LookupError(f"{folder}: no class with name = {name!r} and a version")
+@cache
+def plugin_versions():
+    """The versions that the models of plugins state in their classes, by name; none need be installed."""
+    stated = {}
+    for path in (ROOT / "plugins").glob("*/src/*/*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            lines = [line for line in getattr(node, "body", []) if isinstance(line, ast.Assign)]
+            values = {
+                target.id: value.value
+                for targets, parts in map(_assigned, lines)
+                for target, value in zip(targets, parts, strict=True)
+                if isinstance(target, ast.Name) and isinstance(value, ast.Constant)
+            }
+            if isinstance(node, ast.ClassDef) and {"name", "version"} <= set(values):
+                stated[values["name"]] = values["version"]
+    return stated
 
 
 def _assigned(line):
     """Names and values of ``a = 1`` and of ``a, b = 1, 2``."""
     (target,) = line.targets
-    return (target.elts, line.value.elts) if isinstance(target, ast.Tuple) else ([target], [line.value])
+    both = isinstance(target, ast.Tuple) and isinstance(line.value, ast.Tuple)
+    return (target.elts, line.value.elts) if both else ([target], [line.value])
+
+
+def test_plugins_state_their_versions():
+    assert plugin_versions()["edmd"] == plugin_versions()["edmd-map"]
+    assert {plugin.name for plugin in KNOWN_PLUGINS} <= set(plugin_versions())
 
 
 def text(page):
