@@ -228,7 +228,6 @@ class LatentModel(TrajectoryModel, BaseEstimator):
     """
 
     kind = ModelKind.LATENT
-    version = "1"
     min_observations = 10
     seed: int
     max_seconds: float | None

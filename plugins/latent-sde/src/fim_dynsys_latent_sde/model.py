@@ -47,6 +47,7 @@ class LatentSDE(LatentModel):
     """
 
     name = "latent-sde"
+    version = "1"
 
     def __init__(
         self,

@@ -53,6 +53,7 @@ class ODE2VAE(LatentModel):
     """
 
     name = "ode2vae"
+    version = "1"
 
     def __init__(
         self,
