@@ -20,9 +20,8 @@ from fim_dynsys.models.fim_ode.batching import padded_batch, power_units, scaled
 from fim_dynsys.models.fim_ode.finetuning.decoding import MOVES, FoldedDecoder, effective, movable
 from fim_dynsys.models.fim_ode.finetuning.delta import Delta
 from fim_dynsys.models.fim_ode.finetuning.rollouts import Rollouts
-from fim_dynsys.models.fim_ode.networks import read_tensors
 from fim_dynsys.models.fim_ode.published_operators import DecodedOperator
-from fim_dynsys.models.fim_ode.weights import read_safetensors
+from fim_dynsys.models.fim_ode.weights import opened_safetensors
 from fim_dynsys.models.finetuning.blocks import FOLDS, held_out_blocks
 from fim_dynsys.models.finetuning.record import digest_of, foreign
 from fim_dynsys.models.finetuning.residual import HISTORY, METHODS, Deadline, check_method
@@ -247,8 +246,9 @@ class _Run:
 
     def _restore(self, path: Path) -> None:
         try:
-            metadata, tensors = read_safetensors(path)[0], read_tensors(path)
-            about = json.loads(metadata[_KEY])
+            with opened_safetensors(path, "pt") as file:
+                about = json.loads(file.metadata()[_KEY])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (ValueError, KeyError, RecursionError) as error:
             raise foreign(path, f"a file of another kind ({error})") from error
         if about["digest"] != self._digest:

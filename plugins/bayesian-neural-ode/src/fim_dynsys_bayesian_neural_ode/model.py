@@ -2,15 +2,13 @@
 
 import numbers
 
-from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.members import check_members
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_bayesian_neural_ode.posterior import Posterior
 from fim_dynsys_bayesian_neural_ode.sampling import FEWEST_DRAWS, convergence, maxima, sample
 from fim_dynsys_common.data import Batch
 from fim_dynsys_common.networks import NetworkField
+from fim_dynsys_common.posterior import PosteriorModel
 from fim_dynsys_common.training import Deadline, generator, private_rng
 
 _KEPT = 400  # networks in the field at most
@@ -18,7 +16,7 @@ _PROBES = 32  # states at which chains are compared
 _AGREED = 1.1  # largest R-hat without a note
 
 
-class BayesianNeuralODE(VectorFieldModel):
+class BayesianNeuralODE(PosteriorModel):
     """A posterior over networks with one hidden layer and a linear part, as fields.
 
     `field_` is the posterior mean, its `scale` the posterior standard deviation, and `ensemble` gives draws.
@@ -136,14 +134,6 @@ class BayesianNeuralODE(VectorFieldModel):
                 report=report,
             ),
         )
-
-    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
-        """n draws from the posterior, as an EnsembleField; see `NetworkField.draws`."""
-        field = self._fitted_field()
-        check_members(self._who, n)
-        members = field.draws(n, seed)
-        assert isinstance(members, EnsembleField)  # a posterior has more than one draw
-        return members
 
     def _check_settings(self) -> None:
         counts = ("width", "chains", "warmup", "draws", "tree_depth", "map_steps")

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys_common.kernels import KernelField
+from fim_dynsys_common.kernels import KernelField, check_arrays
 from fim_dynsys_gp_dnf.flows import bent, planar
 from fim_dynsys_gpode.field import Prior
 
@@ -81,14 +81,9 @@ class FlowField(VectorField):
         self._arrays = {name: np.array(part, dtype=float) for name, part in zip(_NAMES, given, strict=True)}
         m, d = self._arrays["centres"].shape
         n_planar = self._arrays["planar_layers"].shape[1:2]
-        shapes = ((m, d), (d, d), (d,), (d, m), (d, m, m), (3, *n_planar, d, m), None, (d,))
-        for (name, part), shape in zip(self._arrays.items(), shapes, strict=True):
-            wanted = (*part.shape[:1], 3, d) if shape is None else shape
-            if part.shape != wanted or not np.isfinite(part).all():
-                raise ValueError(
-                    f"FlowField: expected finite {name} of shape {wanted}, got {part.shape} with "
-                    f"{int((~np.isfinite(part)).sum())} values that are not finite."
-                )
+        n_layers = self._arrays["layers"].shape[:1]
+        shapes = ((m, d), (d, d), (d,), (d, m), (d, m, m), (3, *n_planar, d, m), (*n_layers, 3, d), (d,))
+        check_arrays("FlowField", self._arrays, dict(zip(_NAMES, shapes, strict=True)))
         self._prior = Prior(*(self._arrays[name] for name in _NAMES[:3]))
         vectors = self._vectors(_CENTRAL_DRAWS, np.random.default_rng(0)).mean(axis=0)
         inner = KernelField(centres, lengths, self._prior.kernel_weights(vectors))

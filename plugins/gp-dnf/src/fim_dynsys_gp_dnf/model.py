@@ -3,17 +3,15 @@
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.members import check_members
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys_common.posterior import PosteriorModel
 from fim_dynsys_common.training import Deadline, generator
 from fim_dynsys_gp_dnf.field import FlowField
 from fim_dynsys_gp_dnf.flows import OutputFlow, PlanarPosterior
 from fim_dynsys_gpode.training import Bound, Settings, array, begun, fitted
 
 
-class GPDNF(VectorFieldModel):
+class GPDNF(PosteriorModel):
     """A Bayesian ODE whose field is a monotone map of a Gaussian process, with a non-Gaussian posterior.
 
     What is published leaves the form and the number of the layers open; these are ours. The field of the
@@ -112,23 +110,3 @@ class GPDNF(VectorFieldModel):
             context=trajectories,
             fit_info=bound.fit_info(found, trajectories),
         )
-
-    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
-        """Whole functions drawn from the posterior.
-
-        Parameters
-        ----------
-        n : int
-            Number of members.
-        seed : int
-            Equal seeds give equal members.
-
-        Returns
-        -------
-        EnsembleField
-        """
-        field = self._fitted_field()
-        check_members(self._who, n)
-        members = field.draws(n, seed)
-        assert isinstance(members, EnsembleField)
-        return members

@@ -9,7 +9,7 @@ from scipy.linalg import solve_triangular
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys_common.kernels import JITTER, KernelField, cholesky_factor, squared_exponential
+from fim_dynsys_common.kernels import JITTER, KernelField, check_arrays, cholesky_factor, squared_exponential
 
 N_FEATURES = 256
 
@@ -101,12 +101,7 @@ class GaussianProcessField(VectorField):
         self._arrays = {name: np.array(array, dtype=float) for name, array in arrays.items()}
         m, d = self._arrays["centres"].shape
         shapes = {"centres": (m, d), "lengths": (d, d), "signal": (d,), "means": (d, m), "roots": (d, m, m)}
-        for name, array in self._arrays.items():
-            if array.shape != shapes[name] or not np.isfinite(array).all():
-                raise ValueError(
-                    f"GaussianProcessField: expected finite {name} of shape {shapes[name]}, got "
-                    f"{array.shape} with {int((~np.isfinite(array)).sum())} values that are not finite."
-                )
+        check_arrays("GaussianProcessField", self._arrays, shapes)
         self._prior = Prior(*(self._arrays[name] for name in ("centres", "lengths", "signal")))
         weights = self._prior.kernel_weights(self._arrays["means"])
         self._mean = KernelField(centres, lengths, weights)
