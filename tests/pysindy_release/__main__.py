@@ -1,6 +1,7 @@
-"""Run pysindy's own tests with our models: python -m tests.pysindy_release [MODEL ...], in an environment of their own.
+"""pysindy's own tests with our models in place of its class: python -m tests.pysindy_release [MODEL ...].
 
-The tests come from the release's source archive, which pip downloads; nothing of it is kept in this repository.
+For an environment of their own (`make pysindy-tests`). The tests come from the release's source archive,
+which pip downloads; nothing of it is kept in this repository.
 """
 
 import os
@@ -20,7 +21,7 @@ def main(models: list[str]) -> int:
     """Exit status: 0 where everything passes but what `exceptions.toml` names."""
     release = f"pysindy-{pysindy.__version__}"
     if not (FOLDER / release / "test").is_dir():
-        wanted = ["--no-deps", "--no-binary", "pysindy", "--no-build-isolation", release.replace("-", "==")]
+        wanted = ["--no-deps", "--no-binary", "pysindy", release.replace("-", "==")]
         subprocess.run([sys.executable, "-m", "pip", "download", "-q", "-d", FOLDER, *wanted], check=True)
         with tarfile.open(FOLDER / f"{release}.tar.gz") as archive:
             inside = [m for m in archive.getmembers() if m.name.startswith(f"{release}/test/")]

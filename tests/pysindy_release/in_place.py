@@ -1,4 +1,4 @@
-"""A pytest plugin: `pysindy.SINDy` is the model that FIM_DYNSYS_MODEL names, and what is expected to fail may."""
+"""A pytest plugin: `pysindy.SINDy` is the model that FIM_DYNSYS_MODEL names; what is expected to fail may."""
 
 import os
 import tomllib
