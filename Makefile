@@ -3,6 +3,7 @@
 #   make odebench    install into .venv, then run the benchmark on the 61 ODEBench systems
 #   make test        install the test tools too, then run the test suite (make test-slow: what takes minutes)
 #   make plugins     install the comparators of plugins/ into .venv-plugins (make plugins-test: test them too)
+#   make pysindy-tests    run pysindy's own tests with our models in place of its class, in .venv-pysindy
 #
 # Where a bare `torch` would bring gigabytes of GPU libraries (PyPI on Linux), name a source of its CPU build:
 #
@@ -18,6 +19,7 @@ WORKERS ?= 2
 TORCH_INDEX ?=
 ARGS ?=
 PLUGINS_VENV ?= .venv-plugins
+PYSINDY_VENV ?= .venv-pysindy
 PLUGINS ?= $(filter-out common,$(patsubst plugins/%/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml)))
 
 PY := $(VENV)/bin/python
@@ -30,11 +32,11 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help odebench speed test test-slow plugins plugins-test lint format picture install install-test clean
+.PHONY: help odebench speed test test-slow plugins plugins-test pysindy-tests lint format picture install install-test clean
 .NOTPARALLEL:
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 12
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 13
 
 odebench: install
 	$(PY) -m benchmarks.odebench $(ARGS)
@@ -102,6 +104,19 @@ $(PLUGINS_VENV)/.installed-odeformer: plugins/odeformer/pyproject.toml $(PLUGINS
 
 $(PLUGINS_VENV)/.installed-gp-dnf: $(PLUGINS_VENV)/.installed-gpode
 
+# pysindy's tests want an older pytest, and packages that nothing here needs.
+pysindy-tests: $(PYSINDY_VENV)/.installed
+	$(PYSINDY_VENV)/bin/python -m tests.pysindy_release $(ARGS)
+
+$(PYSINDY_VENV)/.installed: pyproject.toml constraints.txt
+	$(NEW_ENOUGH)
+	test -x $(PYSINDY_VENV)/bin/python || $(PYTHON) -m venv $(PYSINDY_VENV)
+	grep -v "^pytest" constraints.txt > $(PYSINDY_VENV)/constraints.txt
+	$(PYSINDY_VENV)/bin/python -m pip install --quiet -c $(PYSINDY_VENV)/constraints.txt \
+		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) \
+		"pytest<8" pytest-lazy-fixture cvxpy "jax[cpu]" diffrax -e .
+	@touch $@
+
 clean:
-	rm -rf $(VENV) $(PLUGINS_VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PLUGINS_VENV) $(PYSINDY_VENV) .pysindy-release build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -74,7 +74,7 @@ _BUILT_IN = {
         ModelSpec(
             name="sindy-strong",
             summary="SINDy with smoothers, degrees and sparsity chosen on the observed data",
-            factory="fim_dynsys.models.sindy:StrongSINDy",
+            factory="fim_dynsys.models.sindy_strong:StrongSINDy",
         ),
         ModelSpec(
             name="symbolic",

@@ -41,7 +41,7 @@ HOMES = {
     "torch": ("fim_dynsys.models.fim_ode.",),
     "safetensors": ("fim_dynsys.models.fim_ode.", "fim_dynsys.__main__"),
     "dynesty": ("fim_dynsys.comparison.nested",),
-    "pysindy": ("fim_dynsys.models.sindy",),
+    "pysindy": ("fim_dynsys.models.sindy", "fim_dynsys.models.pysindy_objects"),
     "sklearn": ("fim_dynsys.models.base", "fim_dynsys.models.", "fim_dynsys.testing"),
     "matplotlib": ("fim_dynsys.plot.",),
     "benchmarks": (),

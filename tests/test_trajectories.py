@@ -389,3 +389,53 @@ def test_bad_names_coordinates_and_units_are_refused(options, message):
 def test_datasets_that_break_the_layout_are_refused(ragged, change, message):
     with pytest.raises(ValueError, match=f"^Trajectories: expected .*{message}"):
         Trajectories(change(ragged.dataset))
+
+
+# Inputs
+
+
+@pytest.fixture
+def driven():
+    """Two trajectories with two measured inputs."""
+    u = np.arange(12.0).reshape(6, 2)
+    return Trajectories.from_arrays(
+        [X, X[:3]], [T, T[:3]], ["a", "b"], {"mu": [1.0, 2.0]}, {"F": "N"}, [u, u[3:]], ["F", "heat"]
+    )
+
+
+def test_inputs_stay_with_their_samples(driven, tmp_path):
+    assert driven.input_names == ("F", "heat") and driven.u.shape == (2, 6, 2)
+    assert np.isnan(driven.u[1, 3:]).all()
+    assert [u.shape for u in driven.input_arrays()] == [(6, 2), (3, 2)]
+    np.testing.assert_array_equal(driven[1].u[0], np.arange(6.0, 12.0).reshape(3, 2))
+    np.testing.assert_array_equal(driven.select_samples([[0, 4], [1]]).u[0, :, 0], [0.0, 8.0])
+    assert driven.with_x(2 * driven.x).u is not None
+    assert concatenate([driven, driven]).input_arrays()[3].tolist() == driven.input_arrays()[1].tolist()
+    alone = driven.without_inputs()
+    assert alone.u is None and alone.units == {} and not alone.equals(driven)
+    assert [u.shape for u in alone.input_arrays()] == [(6, 0), (3, 0)]
+    assert "inputs: F, heat" in repr(driven) and "F, heat" in driven._repr_html_()
+    for name in ("driven.csv", "driven.nc"):
+        driven.to_file(tmp_path / name)
+        assert Trajectories.from_file(tmp_path / name).equals(driven)
+    frame = driven.to_dataframe()
+    frame.attrs.clear()
+    again = Trajectories.from_dataframe(frame, inputs=["F", "heat"], coords=["mu"], units={"F": "N"})
+    assert again.equals(driven)
+    assert pickle.loads(pickle.dumps(driven)).equals(driven)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"u": np.ones(5)}, r"inputs u of shape \(6, m\) .*got \(5, 1\)"),
+        ({"u": [np.ones(6), np.ones(6)]}, "inputs u of 1 trajectories, got 2"),
+        ({"u": np.full(6, np.nan)}, "finite inputs u at every sample"),
+        ({"u": np.ones(6), "input_names": ["x0"]}, "1 different names of inputs"),
+        ({"u": np.ones(6), "input_names": ["a", "b"]}, "1 different names of inputs"),
+        ({"u": np.ones(6), "units": {"u1": "N"}}, "names among .*got 'u1'"),
+    ],
+)
+def test_bad_inputs_are_refused(options, message):
+    with pytest.raises(ValueError, match=f"^Trajectories: expected .*{message}"):
+        Trajectories.from_arrays(X, T, **options)

@@ -16,7 +16,7 @@ from benchmarks.reliability.writers import WRITERS, Writer, content
 KILLS = 25  # a task
 SEEDS = 2
 LONGEST = 0.25  # seconds from the first save to the kill
-WARM = ["benchmarks.reliability.writers", "fim_dynsys.models.sindy", "pysindy", "training.checkpoint"]
+WARM = ["benchmarks.reliability.writers", "fim_dynsys.models.sindy_strong", "pysindy", "training.checkpoint"]
 
 
 def tasks() -> dict[str, tuple]:

@@ -9,7 +9,9 @@ import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.models.driving import driven_stretches
 from fim_dynsys.regression.criteria import noise_law
 from fim_dynsys.regression.observed import STEP_LIMIT, STEPS_PER_GAP
 from fim_dynsys.regression.rollout import rollout
@@ -21,6 +23,7 @@ from fim_dynsys.trajectories.container import Trajectories
 _WIDTHS = (1.0, 3.0, 8.0)  # of local cubics, in mean gaps
 _WINDOWS = 64  # in which the field is started anew, at most
 _STEPS = 300  # of a field that is not a sum of terms
+_DRIVEN = 5000  # samples over which a field with inputs is followed at most
 _ACCURACY = 1e-3  # standard deviations: nothing is asked beyond
 _STILL = 1e-9  # of its size: a state that varies less does not move
 _APART = 0.5  # standard deviations beyond twice the noise: the path no longer follows
@@ -36,6 +39,7 @@ class _Stretch(NamedTuple):
     t: np.ndarray  # (n,) from 0
     x: np.ndarray  # (n, d) in standard deviations
     start: np.ndarray  # (d,) likewise
+    u: np.ndarray  # (n, m) inputs
 
 
 def compared(field: VectorField, context: Trajectories) -> FitInfo:
@@ -71,6 +75,8 @@ def compared(field: VectorField, context: Trajectories) -> FitInfo:
         return info
     unit = np.where(moves, unit, np.where(size > 0, size, 1.0))
     samples = [(pairs[k][0][rows[k]] - pairs[k][0][rows[k]][0], pairs[k][1][rows[k]] / unit) for k in kept]
+    every_input = context.input_arrays()
+    inputs = [every_input[k][rows[k]] for k in kept]
     level = _noise(info, samples, unit)
     smooth = [_smoothed(t, z, level) for t, z in samples]
     starts = [states[0] for states, _ in smooth]
@@ -79,8 +85,8 @@ def compared(field: VectorField, context: Trajectories) -> FitInfo:
             starts[i] = np.asarray(info.initial_states[k]) / unit if rows[k][0] else starts[i]
     slopes = np.concatenate([v for _, v in smooth])
     pace = 1.0 / max(float(np.sqrt(np.mean(slopes**2))), 1.0 / max(float(t[-1]) for t, _ in samples))
-    records = [_Stretch(t, z, start) for (t, z), start in zip(samples, starts, strict=True)]
-    windows = _windows(samples, smooth, pace)
+    records = [_Stretch(t, z, start, u) for (t, z), start, u in zip(samples, starts, inputs, strict=True)]
+    windows = _windows(samples, smooth, inputs, pace)
     apart = _apart(field, [*records, *windows], unit, pace)
     return replace(info, **_judged(records, windows, apart, level))
 
@@ -151,14 +157,17 @@ def _smoothed(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> tuple[np.ndarr
 def _windows(
     samples: Sequence[tuple[np.ndarray, np.ndarray]],
     smooth: Sequence[tuple[np.ndarray, np.ndarray]],
+    inputs: Sequence[np.ndarray],
     pace: float,
 ) -> list[_Stretch]:
     """Stretches of about one unit of time, of three samples at least where there are as many."""
     found = []
-    for (t, z), (states, _) in zip(samples, smooth, strict=True):
+    for (t, z), (states, _), u in zip(samples, smooth, inputs, strict=True):
         count = max(min(round(t[-1] / pace), (len(t) - 1) // 2), 1)
         bounds = np.round(np.linspace(0, len(t) - 1, count + 1)).astype(int)
-        found += [_Stretch(t[a : b + 1] - t[a], z[a : b + 1], states[a]) for a, b in pairwise(bounds)]
+        found += [
+            _Stretch(t[a : b + 1] - t[a], z[a : b + 1], states[a], u[a : b + 1]) for a, b in pairwise(bounds)
+        ]
     chosen = np.round(np.linspace(0, len(found) - 1, min(len(found), _WINDOWS))).astype(int)
     return [found[k] for k in chosen]
 
@@ -167,7 +176,15 @@ def _apart(
     field: VectorField, stretches: Sequence[_Stretch], unit: np.ndarray, pace: float
 ) -> list[np.ndarray]:
     """Distances (n, d) of the field's path to each stretch, as far as it was integrated."""
-    if isinstance(field, DictionaryField):
+    if isinstance(field, DrivenField):
+        paths = driven_stretches(
+            field,
+            [s.start * unit for s in stretches],
+            [s.t[:_DRIVEN] for s in stretches],
+            [s.u[:_DRIVEN] for s in stretches],
+            STEP_LIMIT * pace,
+        )
+    elif isinstance(field, DictionaryField):
         bound = 1e6 * float(max(np.abs(s.x * unit).max() for s in stretches))
         gaps = np.concatenate([np.diff(s.t) for s in stretches])
         limit = max(STEP_LIMIT * pace, float(gaps.max()) / STEPS_PER_GAP)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -110,7 +110,7 @@ class Auto(VectorFieldModel):
         """
         return self._fields(self.portfolio(trajectories), trajectories, 1)[0]
 
-    def _infer_to_keep(self, trajectories: Trajectories) -> VectorField:
+    def _infer_to_keep(self, trajectories: Trajectories, **given: Any) -> VectorField:
         found = self.portfolio(trajectories)
         field = self._fields(found, trajectories, 1)[0]
         self.portfolio_ = found

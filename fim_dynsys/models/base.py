@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -21,9 +21,11 @@ from fim_dynsys.distillation import Distillation, distill
 from fim_dynsys.errors import DataWarning, DistillationWarning, FitWarning, IgnoredInputWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
+from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
 from fim_dynsys.models.finetuning.residual import Deadline, Tuned, refitted, tune_residual
 from fim_dynsys.models.inputs import (
     Observations,
@@ -92,6 +94,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         Fewest observed points (all trajectories together) it can work with.
     max_dim : int or None
         Largest dimension of the state, None for no limit.
+    uses_inputs : bool
+        Whether measured inputs `u` are used; its field is then a `DrivenField`.
     uses_x_dot : bool
         Whether `infer(trajectories, x_dot=[...])` makes use of given derivatives, one array
         (n_i, d) for each trajectory. Others never see them: the user is told that they had no effect.
@@ -109,6 +113,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
     """
 
     min_observations: int = 4
+    uses_inputs: bool = False
     uses_x_dot: bool = False
     accepts_missing: bool = False
     scale_equivariance: float | None = None
@@ -131,9 +136,9 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         """Infer one field for each element of `contexts`, a list of Trajectories."""
         return [self.infer(context) for context in contexts]
 
-    def _infer_to_keep(self, trajectories: Trajectories) -> VectorField:
+    def _infer_to_keep(self, trajectories: Trajectories, **given: Any) -> VectorField:
         """What `fit` calls: `infer`, unless the fitted model keeps more of it than the field."""
-        return self.infer(trajectories)
+        return self.infer(trajectories, **given)
 
     def _refit_member(self, field: VectorField, context: Trajectories) -> VectorField:
         """Infer one bootstrap member; `field` is the fit on all the data, whose choices may be kept."""
@@ -158,7 +163,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         x: Observations,
         t: Times = None,
         x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
-        u: None = None,
+        u: ArrayLike | Sequence[ArrayLike] | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> Self:
         """Infer the vector field from observations.
@@ -171,10 +176,10 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Time step, times, or times of each trajectory. Left out where `x` carries its times.
         x_dot : array or list of arrays, optional
             Given derivatives, of the shapes of `x`.
-        u : None
-            Control input is not supported.
+        u : array (n, m) or (n,), or list of such arrays, optional
+            Measured inputs at the samples; for models that `uses_inputs`.
         feature_names : list of str, optional
-            Names of the states; default those `x` carries, else x0, x1, ...
+            Names of the states, and of the inputs or not; default those `x` carries, else x0, x1, ...
 
         Returns
         -------
@@ -183,7 +188,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         Raises
         ------
         ValueError
-            Where the data are malformed, too few or of too high a dimension, or `u` is given.
+            Where the data are malformed, too few or of too high a dimension, or inputs are given that the
+            model does not use.
             An earlier fit then stays as it was.
 
         Warns
@@ -191,21 +197,17 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         FitWarning
             The field does not describe the data; `field_.fit_info` says by how much.
         """
-        self._refuse_control(u)
-        trajectories = as_trajectories(x, t, feature_names)
+        trajectories = as_trajectories(x, t, feature_names, u)
         slopes = None if x_dot is None else derivative_list(self._who, x_dot, trajectories)
         self.check_context(trajectories)
-        infer: Callable[..., VectorField] = self._infer_to_keep
-        given = {}
-        if slopes is not None and self.uses_x_dot:
-            infer, given = self.infer, {"x_dot": slopes}  # for those who use it
-        elif slopes is not None:
+        given = {"x_dot": slopes} if slopes is not None and self.uses_x_dot else {}
+        if slopes is not None and not given:
             warn(
                 f"{self._who}.fit: x_dot has no effect; this model infers derivatives itself.",
                 IgnoredInputWarning,
             )
         with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
-            self._adopt(infer(trajectories, **given), trajectories)
+            self._adopt(self._infer_to_keep(trajectories, **given), trajectories)
         self._warn_of_problems("fit")
         return self
 
@@ -341,6 +343,11 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 f"{self._who}: expected at least {self.min_observations} observed points, got {observed}; "
                 "give more samples or trajectories."
             )
+        if trajectories.input_names and not self.uses_inputs:
+            raise ValueError(
+                f"{self._who}: expected no inputs u, got {', '.join(trajectories.input_names)}; its "
+                "fields are autonomous. 'sindy' takes inputs; trajectories.without_inputs() leaves them out."
+            )
         check_magnitudes(self._who, trajectories)
         values = np.concatenate([x for _, x in trajectories.arrays()])
         constant = np.nanmax(values, axis=0) == np.nanmin(values, axis=0)
@@ -358,13 +365,6 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         self.feature_names = list(trajectories.state_names)
         self.n_features_in_ = trajectories.dim
         self._distilled: Distillation | None = None
-
-    def _refuse_control(self, u: object) -> None:
-        if u is not None:
-            raise ValueError(
-                f"{self._who}: expected no control input u, got {type(u).__name__}; fields are autonomous, "
-                "pass the input as a state or leave it out."
-            )
 
     @property
     def _who(self) -> str:
@@ -398,7 +398,9 @@ class VectorFieldModel(TrajectoryModel, Estimator):
     # ------------------------------------------------------------------ answers
 
     def predict(
-        self, x: ArrayLike | xr.DataArray | pd.DataFrame | Sequence[ArrayLike], u: None = None
+        self,
+        x: ArrayLike | xr.DataArray | pd.DataFrame | Sequence[ArrayLike],
+        u: ArrayLike | Sequence[ArrayLike] | None = None,
     ) -> np.ndarray | list | xr.DataArray:
         """Field values at states `x`.
 
@@ -406,34 +408,42 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         ----------
         x : array (n, d), (..., d) or (d,); for one state (n,) too; list of arrays; DataArray; DataFrame
             States.
-        u : None
-            Control input is not supported.
+        u : array (n, m) or list of arrays, optional
+            Inputs, a row for each state; for models that were fitted with inputs.
 
         Returns
         -------
         array of the shape of x, list of arrays for a list, DataArray for a DataArray
             dx/dt, in units of the state by units of time.
+
+        Raises
+        ------
+        TypeError
+            Where the model was fitted with inputs and none are given.
         """
         field = self._fitted_field()
-        self._refuse_control(u)
         if isinstance(x, list | tuple) and not is_point(x):
-            return [self.predict(part) for part in x]
+            given = u if isinstance(u, list | tuple) else [u] * len(x)
+            return [self.predict(part, own) for part, own in zip(x, given, strict=True)]
         if isinstance(x, xr.DataArray):
-            return x.copy(data=field(real_array(x.values, f"{self._who}.predict", "x"))).rename("x_dot")
+            return x.copy(data=self.predict(real_array(x.values, f"{self._who}.predict", "x"), u)).rename(
+                "x_dot"
+            )
         points = real_array(x, f"{self._who}.predict", "x")
         if field.dim == 1 and points.ndim == 1 and points.shape != (1,):
             points = points[:, None]
-        return field(points)
+        inputs = input_rows(f"{self._who}.predict", field, u, points.size // max(points.shape[-1], 1))
+        return cast(DrivenField, field)(points, inputs) if inputs is not None else field(points)
 
     def simulate(
         self,
         x0: ArrayLike,
         t: ArrayLike,
-        u: None = None,
+        u: ArrayLike | InputFunction | None = None,
         integrator: str = "solve_ivp",
-        interpolator: None = None,
+        interpolator: Callable[..., InputFunction] | None = None,
         integrator_kws: dict[str, Any] | None = None,
-        interpolator_kws: None = None,
+        interpolator_kws: dict[str, Any] | None = None,
     ) -> np.ndarray:
         """Integrate the field from one state; the result always has a row for each requested time.
 
@@ -443,21 +453,30 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Initial state at t[0].
         t : array (m,)
             Times, increasing or (to integrate backwards) decreasing.
-        u, interpolator, interpolator_kws : None
-            Control input is not supported.
+        u : callable or array (n, m), optional
+            Inputs as a function of time, or at the times t; for models that were fitted with inputs.
+        interpolator, interpolator_kws : callable and dict, optional
+            ``interpolator(t, u, **interpolator_kws)`` makes a function of inputs that are given as values;
+            default cubics, linear where there are fewer than four.
         integrator : str
-            "solve_ivp" or "odeint", pysindy's names; both lead to `fim_dynsys.simulate`.
+            "solve_ivp" or "odeint", pysindy's names; both lead to `fim_dynsys.simulate`, and to scipy's
+            integrators where there are inputs, or events or a method that only scipy has are asked for.
         integrator_kws : dict, optional
-            `rtol`, `atol`, `max_step` and `method` (scipy's names LSODA, RK45, DOP853, Radau) are
-            honoured, others reported as without effect. Default: those of `fim_dynsys.simulate`.
+            `rtol`, `atol`, `max_step` and `method` (scipy's names LSODA, RK45, DOP853, Radau; RK23 and BDF)
+            and `events` are honoured, others reported as without effect where scipy is not used. Default:
+            those of `fim_dynsys.simulate`; with scipy LSODA, 1e-8 and 1e-10.
 
         Returns
         -------
         array (m, d)
-            After a failure the remaining rows are NaN, with a SimulationWarning.
+            After a failure or an event that ends it the remaining rows are NaN, with a SimulationWarning.
+
+        Raises
+        ------
+        TypeError
+            Where the model was fitted with inputs and none are given.
         """
         field = self._fitted_field()
-        self._refuse_control(u)
         if np.ndim(t) == 0:
             raise ValueError(
                 f"{self._who}.simulate: expected an array of times, got {t!r}; pass the times themselves."
@@ -472,7 +491,14 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 f"{self._who}.simulate: expected x0 of shape ({field.dim},), got {start.shape}; "
                 "forecast(x0, t) takes several initial states."
             )
-        times = real_array(t, f"{self._who}.simulate", "t")
+        who = f"{self._who}.simulate"
+        times = real_array(t, who, "t")
+        if isinstance(field, DrivenField) and u is not None:
+            inputs = input_function(who, field, times, u, interpolator, interpolator_kws)
+            return scipy_path(who, field, start, times, inputs, integrator, integrator_kws)
+        input_rows(who, field, u, 0)
+        if needs_scipy(field, integrator_kws):
+            return scipy_path(who, field, start, times, None, integrator, integrator_kws)
         result = simulate(field, start, times, **integration_options(self._who, integrator_kws))
         return result.x[0]
 
@@ -485,7 +511,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         x: Observations,
         t: Times = None,
         x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
-        u: None = None,
+        u: ArrayLike | Sequence[ArrayLike] | None = None,
         metric: Callable[..., float] | None = None,
         **metric_kws: Any,
     ) -> float:
@@ -513,10 +539,12 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Where derivatives cannot be taken, or the score is not a finite number.
         """
         field = self._fitted_field()
-        self._refuse_control(u)
+        carried = isinstance(x, Trajectories) and bool(x.input_names)
+        if not isinstance(field, DrivenField) or (u is None and not carried):
+            u = input_rows(f"{self._who}.score", field, u, 0)
         if metric is not None and not callable(metric):
             raise ValueError(f"{self._who}.score: expected a callable metric or None, got {metric!r}.")
-        trajectories = as_trajectories(x, t, None)
+        trajectories = as_trajectories(x, t, None, u)
         if trajectories.dim != field.dim:
             raise ValueError(
                 f"{self._who}.score: expected observations of {field.dim} states, got {trajectories.dim}."
@@ -541,7 +569,10 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 f"{self._who}.score: expected two complete samples with finite derivatives at least, got "
                 f"{int(complete.sum())}."
             )
-        predicted = field(states[complete])
+        if isinstance(field, DrivenField):
+            predicted = field(states[complete], np.concatenate(trajectories.input_arrays())[complete])
+        else:
+            predicted = field(states[complete])
         if not np.isfinite(predicted).all():
             raise ValueError(
                 f"{self._who}.score: expected samples where the field is finite, got {len(predicted)} with "
@@ -595,10 +626,10 @@ class VectorFieldModel(TrajectoryModel, Estimator):
 
     # ------------------------------------------------------------------ equations
 
-    def _symbolic_field(self) -> DictionaryField:
+    def _symbolic_field(self) -> DictionaryField | DrivenField:
         """The field itself where it is a finite sum of terms, else its distillation, said aloud."""
         field = self._fitted_field()
-        if isinstance(field, DictionaryField):
+        if isinstance(field, DictionaryField | DrivenField):
             return field
         distilled = self._distillation()
         warn(

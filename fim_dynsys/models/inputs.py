@@ -21,7 +21,10 @@ _LARGEST, _SMALLEST = 1e150, 1e-250
 
 
 def as_trajectories(
-    x: Observations, t: Times = None, feature_names: Sequence[Any] | np.ndarray | None = None
+    x: Observations,
+    t: Times = None,
+    feature_names: Sequence[Any] | np.ndarray | None = None,
+    u: ArrayLike | Sequence[ArrayLike] | None = None,
 ) -> Trajectories:
     """Observations in any accepted form as Trajectories.
 
@@ -32,7 +35,9 @@ def as_trajectories(
     t : optional
         Times, where `x` does not carry them.
     feature_names : list of str, optional
-        Names of the states, replacing those that `x` carries.
+        Names of the states, replacing those that `x` carries; where there are inputs, of these too or not.
+    u : array or list of arrays, optional
+        Measured inputs, a row for each sample, where `x` does not carry them.
 
     Returns
     -------
@@ -41,8 +46,12 @@ def as_trajectories(
     Raises
     ------
     ValueError
-        Where times are missing or given twice, or the data are malformed.
+        Where times or inputs are missing or given twice, or the data are malformed.
+    TypeError
+        Where the inputs are no arrays.
     """
+    if isinstance(u, str | bytes | Mapping | Set) or callable(u):
+        raise TypeError(f"fit: expected inputs u as an array or a list of arrays, got {type(u).__name__}.")
     if feature_names is not None and (
         isinstance(feature_names, str | bytes | Mapping | Set) or not np.iterable(feature_names)
     ):
@@ -59,13 +68,31 @@ def as_trajectories(
             raise ValueError(
                 f"fit: expected t=None with {type(x).__name__}, which has its times, got {type(t).__name__}."
             )
-        return renamed(labelled(x), feature_names)
+        data = labelled(x)
+        if u is not None and data.input_names:
+            raise ValueError(
+                f"fit: expected u=None with {type(x).__name__}, which has its inputs "
+                f"{list(data.input_names)}."
+            )
+        if u is not None:
+            pairs = data.arrays()
+            data = Trajectories.from_arrays(
+                [values for _, values in pairs],
+                [times for times, _ in pairs],
+                data.state_names,
+                data.coords,
+                data.units,
+                u,
+            )
+        return renamed(data, feature_names)
     if t is None:
         raise ValueError(
             f"fit: expected times t with x of type {type(x).__name__}, got None; pass a step, array or list."
         )
-    names = None if feature_names is None else [str(name) for name in feature_names]
-    return Trajectories.from_arrays(x, t, state_names=names)
+    if feature_names is None or u is None:
+        names = None if feature_names is None else [str(name) for name in feature_names]
+        return Trajectories.from_arrays(x, t, state_names=names, u=u)
+    return renamed(Trajectories.from_arrays(x, t, u=u), feature_names)
 
 
 def labelled(data: Trajectories | xr.Dataset | xr.DataArray | pd.DataFrame) -> Trajectories:
@@ -87,15 +114,23 @@ def renamed(trajectories: Trajectories, feature_names: Sequence[Any] | np.ndarra
     if feature_names is None:
         return trajectories
     names = [str(name) for name in feature_names]
-    if len(names) != trajectories.dim:
-        raise ValueError(f"fit: expected {trajectories.dim} feature_names, got {len(names)}: {names}.")
-    renamed = dict(zip(trajectories.state_names, names, strict=True))
+    known = (*trajectories.state_names, *trajectories.input_names)
+    if len(names) == trajectories.dim:
+        names += trajectories.input_names
+    if len(names) != len(known):
+        inputs = f", or {len(known)} with those of the inputs" if trajectories.input_names else ""
+        raise ValueError(
+            f"fit: expected {trajectories.dim} feature_names{inputs}, got {len(names)}: {names}."
+        )
+    renamed = dict(zip(known, names, strict=True))
     pairs = trajectories.arrays()
     return Trajectories.from_arrays(
         [x for _, x in pairs],
         [t for t, _ in pairs],
-        state_names=names,
+        state_names=names[: trajectories.dim],
         coords=trajectories.coords,
+        u=trajectories.input_arrays() if trajectories.input_names else None,
+        input_names=names[trajectories.dim :] or None,
         units={renamed.get(name, name): unit for name, unit in trajectories.units.items()},
     )
 

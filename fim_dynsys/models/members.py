@@ -35,6 +35,7 @@ def bootstrap_context(
     if trajectories.n_trajectories > 1:
         return trajectories[rng.integers(trajectories.n_trajectories, size=trajectories.n_trajectories)]
     ((t, x),) = trajectories.arrays()
+    (inputs,) = trajectories.input_arrays()
     # a quarter of the series: long enough for smoothing, and four independent positions
     length = min(len(t), max(min_observations, 5, -(-len(t) // 4)))
     starts = rng.integers(len(t) - length + 1, size=-(-len(t) // length))
@@ -45,4 +46,6 @@ def bootstrap_context(
         state_names=trajectories.state_names,
         coords={name: np.repeat(value, len(blocks)) for name, value in trajectories.coords.items()},
         units=trajectories.units,
+        u=[inputs[block] for block in blocks] if trajectories.input_names else None,
+        input_names=trajectories.input_names or None,
     )

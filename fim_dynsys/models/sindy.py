@@ -1,45 +1,49 @@
-"""SINDy: stock pysindy behind the common interface, and a strong version that tunes itself."""
+"""SINDy: stock pysindy behind the common interface."""
 
-import math
+import numbers
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, Self, cast
 
 import numpy as np
-from sklearn.base import clone
+import pysindy
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
 
 from fim_dynsys.errors import DataWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.equation_text import equation_text, refuse_errors
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.regression.observed import observe
-from fim_dynsys.regression.smoothing import TIME_AWARE
-from fim_dynsys.search.candidates import judge, propose, refit
-from fim_dynsys.search.horizon import follows, gather_windowed, refine_over_windows, resolves_motion
-from fim_dynsys.search.problem import Search
-from fim_dynsys.search.pruning import improve, refine
-from fim_dynsys.search.standard_errors import standard_errors
+from fim_dynsys.models.inputs import Observations, Times
+from fim_dynsys.models.pysindy_objects import described, made
+from fim_dynsys.saved import SavedModel
 from fim_dynsys.trajectories.container import Trajectories
 
 _SAID = (UserWarning, RuntimeWarning)  # what pysindy and scikit-learn say of the data
-_MAX_MONOMIALS = 500  # whose normal matrices, one for each smoother and state, fill some hundred MB
-_WHOLE, _WINDOWS = "the whole record", "times in which the state travels one standard deviation"
+
+
+class SINDyConvergenceWarning(DataWarning, ConvergenceWarning):
+    """pysindy's optimizer did not converge."""
 
 
 class SINDy(VectorFieldModel):
     """`pysindy.SINDy` as it comes, with the call surface of every other model.
 
-    Coefficients equal those of `pysindy.SINDy` with the same objects. The objects given are cloned, never
-    fitted in place.
+    Coefficients equal those of `pysindy.SINDy` with the same objects. As there, `fit` fits the objects given
+    in place, so that ``model.optimizer.coef_`` and ``model.feature_library`` are the fitted ones afterwards;
+    `infer` and `ensemble` work on copies.
 
     Parameters
     ----------
     optimizer : pysindy optimizer, optional
-        Default ``pysindy.STLSQ()``.
+        Default ``pysindy.STLSQ()``. This and what follows may be plain data instead, as in
+        ``{"class": "STLSQ", "threshold": 0.2}``.
     feature_library : pysindy feature library, optional
         Default ``pysindy.PolynomialLibrary()``, degree 2.
     differentiation_method : pysindy differentiation, optional
@@ -48,20 +52,59 @@ class SINDy(VectorFieldModel):
     References
     ----------
     S. L. Brunton, J. L. Proctor, J. N. Kutz, Discovering governing equations from data by sparse
-    identification of nonlinear dynamical systems, PNAS 113 (2016) 3932, eq. 5-8.
+    identification of nonlinear dynamical systems, PNAS 113 (2016) 3932, eq. 5-8; the same, Sparse
+    identification of nonlinear dynamics with control (SINDYc), IFAC-PapersOnLine 49 (2016) 710, eq. 8.
     """
 
     name = "sindy"
     version = "1"
     min_observations = 3
+    uses_inputs = True
     uses_x_dot = True
 
     def __init__(
         self, optimizer: Any = None, feature_library: Any = None, differentiation_method: Any = None
     ) -> None:
-        self.optimizer = optimizer
-        self.feature_library = feature_library
-        self.differentiation_method = differentiation_method
+        stock = pysindy.SINDy(made(optimizer), made(feature_library), made(differentiation_method))
+        self.optimizer = stock.optimizer
+        self.feature_library = stock.feature_library
+        self.differentiation_method = stock.differentiation_method
+
+    def fit(
+        self,
+        x: Observations,
+        t: Times = None,
+        x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
+        u: ArrayLike | Sequence[ArrayLike] | None = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> Self:
+        """As every model's, and with what pysindy's own accepts.
+
+        With a library of derivatives (partial differential equations, implicit equations) there is no vector
+        field: ``stock_`` is then the fitted `pysindy.SINDy`, which answers what is asked of it, and nothing
+        else of a model works.
+        A list of times, or of steps, has one entry for each trajectory; an array x (..., n, d) of more than
+        two dimensions holds trajectories of equal times.
+        """
+        if _has_derivatives(self.feature_library):
+            self.stock_ = self._stock(lambda part: part).fit(x, t, x_dot, u, feature_names)
+            for name in ("field_", "context_"):
+                vars(self).pop(name, None)
+            self.feature_names = self.stock_.feature_names
+            return self
+        if isinstance(t, list | tuple):
+            if not isinstance(x, list | tuple) or len(t) != len(x):
+                raise ValueError(
+                    f"SINDy.fit: expected a list t with an entry for each trajectory in a list x, got "
+                    f"{len(t)} with x of type {type(x).__name__}; pass the times of one array as an array."
+                )
+            pairs = zip(t, x, strict=True)
+            t = cast(Any, [e * np.arange(len(z)) if isinstance(e, numbers.Real) else e for e, z in pairs])
+        if isinstance(x, np.ndarray) and x.ndim > 2 and x.size:
+            x = list(x.reshape(-1, *x.shape[-2:]))
+        super().fit(x, t, x_dot, u, feature_names)
+        vars(self).pop("stock_", None)
+        return self
 
     def infer(self, trajectories: Trajectories, x_dot: Sequence[np.ndarray] | None = None) -> VectorField:
         """Fit `pysindy.SINDy` to all trajectories; `x_dot`, one array (n_i, d) each, saves differentiation.
@@ -71,47 +114,118 @@ class SINDy(VectorFieldModel):
         ValueError
             A trajectory with fewer than three complete samples, unless `x_dot` is given.
         """
-        x, t, x_dot = _complete(trajectories, x_dot)
-        model = self._pysindy()
+        return self._fitted(self._stock(deepcopy), trajectories, x_dot)
+
+    def _infer_to_keep(self, trajectories: Trajectories, **given: Any) -> VectorField:
+        return self._fitted(self._stock(lambda part: part), trajectories, given.get("x_dot"))
+
+    def _fitted(
+        self, model: Any, trajectories: Trajectories, x_dot: Sequence[np.ndarray] | None
+    ) -> VectorField:
+        """The field of a stock model, fitted in place."""
+        constant = _constant_of(model.feature_library)
+        x, t, x_dot, u = _complete(trajectories, x_dot)
         if x_dot is None and min(map(len, x), default=0) < self.min_observations:
             raise ValueError(
                 f"SINDy: expected at least {self.min_observations} complete samples in each trajectory, "
                 f"got {min(map(len, x), default=0)}; leave the trajectory out or give x_dot."
             )
-        names = list(trajectories.state_names)
+        names = [*trajectories.state_names, *trajectories.input_names]
         try:
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always")
-                model.fit(x, t=t, x_dot=x_dot, feature_names=names)
+                model.fit(x, t=t, x_dot=x_dot, u=u if trajectories.input_names else None, feature_names=names)
         except ValueError as error:  # numpy's and scipy's too: overflow in the normal equations
             raise ValueError(
                 f"SINDy: expected observations that pysindy can regress, got its error {str(error)!r}; "
                 "rescale states or times, or change the optimizer or library."
             ) from error
-        for message in dict.fromkeys(str(w.message).strip() for w in said if issubclass(w.category, _SAID)):
-            warn(f"SINDy: pysindy warns: {message}", DataWarning)
+        for category, text in dict.fromkeys((w.category, str(w.message).strip()) for w in said):
+            if issubclass(category, _SAID):
+                unconverged = issubclass(category, ConvergenceWarning)
+                warn(f"SINDy: pysindy warns: {text}", SINDyConvergenceWarning if unconverged else DataWarning)
         info = FitInfo(
             initial_states=np.stack([v[0] for v in x]) if len(x) == trajectories.n_trajectories else None,
-            report={"optimizer": repr(model.optimizer), "feature_library": repr(model.feature_library)},
+            report={"optimizer": _text(model.optimizer), "feature_library": _text(model.feature_library)},
         )
-        coefficients = np.array(model.optimizer.coef_, dtype=np.float64).T
+        inputs = len(trajectories.input_names)
+        found = np.array(model.optimizer.coef_, dtype=np.float64).T
+        coefficients = np.concatenate([found, np.zeros((len(found), inputs))], axis=1)
+        about: dict[str, Any] = (
+            {"state_names": names} if inputs else {"context": trajectories, "fit_info": info}
+        )
         if _is_polynomial(model.feature_library):
             powers = np.asarray(model.feature_library.powers_)
-            return DictionaryField(Dictionary(powers), coefficients, context=trajectories, fit_info=info)
-        return LibraryField(model, coefficients, context=trajectories, fit_info=info)
+            field: Any = DictionaryField(Dictionary(powers), coefficients, **about)
+        else:
+            library = deepcopy(getattr(model.feature_library, "function_library", model.feature_library))
+            field = LibraryField(library, coefficients, constant, **about)
+        if inputs:
+            return DrivenField(field, trajectories.input_names, context=trajectories, fit_info=info)
+        return field
 
     def differentiate(self, x: np.ndarray, t: np.ndarray) -> np.ndarray:
         """Derivatives (n, d) of samples by `differentiation_method`."""
-        return np.asarray(self._pysindy().differentiation_method(x, t))
+        return np.asarray(deepcopy(self.differentiation_method)(x, t))
 
-    def _pysindy(self) -> Any:
-        import pysindy
+    def _to_save(self) -> SavedModel:
+        if "stock_" in vars(self):
+            raise ValueError(
+                "SINDy.save: expected a fitted vector field, got equations with derivatives; keep the data "
+                "and fit again."
+            )
+        saved = super()._to_save()
+        return replace(saved, params={name: described(part) for name, part in saved.params.items()})
 
-        parts = {
-            name: None if value is None else clone(value)
-            for name, value in self.get_params(deep=False).items()
-        }
-        return pysindy.SINDy(**parts)
+    def _stock(self, part: Callable[[Any], Any]) -> pysindy.SINDy:
+        return pysindy.SINDy(**{name: part(value) for name, value in self.get_params(deep=False).items()})
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "stock_" in vars(self) or super().__sklearn_is_fitted__()
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("field_", "context_") and "stock_" in vars(self):
+            raise ValueError(
+                f"SINDy.{name}: expected a library of functions of the state, got "
+                f"{type(self.feature_library).__name__} with derivatives, whose equations are no vector "
+                "field; use stock_, the fitted pysindy.SINDy."
+            )
+        return super().__getattr__(name)
+
+    def predict(self, x: Any, u: Any = None) -> Any:
+        """As every model's."""
+        return self._answering().predict(x, u)
+
+    def score(self, x: Any, t: Any = None, x_dot: Any = None, u: Any = None, *args: Any, **kws: Any) -> float:
+        """As every model's."""
+        return self._answering().score(x, t, x_dot, u, *args, **kws)
+
+    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
+        """As every model's; without errors, which are not known."""
+        return self._answering().equations(precision, *([errors] if errors else []))
+
+    def coefficients(self) -> np.ndarray:
+        """As every model's."""
+        return self._answering().coefficients()
+
+    def get_feature_names(self) -> list[str]:
+        """As every model's."""
+        return self._answering().get_feature_names()
+
+    def _answering(self) -> Any:
+        """Who answers: the stock model where there is no field, else the base class."""
+        return vars(self).get("stock_", super())
+
+    @property
+    def n_output_features_(self) -> int:
+        """Number of the library's columns, as pysindy names it."""
+        self._fitted_field()
+        return self.feature_library.n_output_features_
+
+    @property
+    def n_control_features_(self) -> int:
+        """Number of inputs, as pysindy names it."""
+        return len(getattr(self._fitted_field(), "input_names", ()))
 
     def _symbolic_field(self) -> Any:
         field = self._fitted_field()
@@ -125,23 +239,26 @@ class LibraryField(VectorField):
 
     Parameters
     ----------
-    model : pysindy.SINDy
-        A fitted model; its library is evaluated.
+    library : pysindy feature library
+        Fitted; it is evaluated.
     coefficients : array (m, d)
-        One row per library column.
+        One row per column.
+    constant : bool
+        Whether a constant stands before the library's columns.
     **kwargs
         Passed to `VectorField`.
     """
 
-    def __init__(self, model: Any, coefficients: np.ndarray, **kwargs: Any) -> None:
+    def __init__(self, library: Any, coefficients: np.ndarray, constant: bool = False, **kwargs: Any) -> None:
         super().__init__(coefficients.shape[1], **kwargs)
-        self.model = model
+        self.library, self.constant = library, constant
         self.coefficients = coefficients
 
     def _rhs(self, x: np.ndarray) -> np.ndarray:
         if not len(x):
             return np.zeros((0, self.dim))
-        return np.asarray(self.model.feature_library.transform(x)) @ self.coefficients
+        columns = np.asarray(self.library.transform(x))
+        return columns @ self.coefficients[int(self.constant) :] + self.constant * self.coefficients[0]
 
     @property
     def complexity(self) -> int:
@@ -149,8 +266,8 @@ class LibraryField(VectorField):
         return int(np.count_nonzero(self.coefficients))
 
     def get_feature_names(self) -> list[str]:
-        """Names of the library's columns."""
-        return list(self.model.feature_library.get_feature_names(list(self.state_names)))
+        """Names of the columns."""
+        return ["1"] * self.constant + list(self.library.get_feature_names(list(self.state_names)))
 
     def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
         """Right-hand sides in pysindy's notation, `precision` significant digits; `errors` are not known."""
@@ -160,123 +277,41 @@ class LibraryField(VectorField):
         return [equation_text(column, names, precision) for column in self.coefficients.T]
 
 
-class StrongSINDy(VectorFieldModel):
-    """Sparse regression that chooses smoother, degree and sparsity itself; nothing to tune, nothing trained.
-
-    Slopes from nine time-aware smoothers are regressed on monomials of degree 1 to `degree` along ten sparse
-    paths (thresholded least squares and backward elimination). Every candidate is integrated from its
-    smoothed first state over the observation times and scored by its misfit to the noisy samples and the
-    Bayesian information criterion. The best structures are then fitted to the trajectories themselves and
-    stripped of terms that do not pay for themselves. Where none of them explains half of the variance of the
-    samples from start to end though they are no mere noise, as on long chaotic records, the regressions are
-    judged, and the best fitted, over windows in which the state travels one standard deviation instead.
-    `field_.fit_info.report` says which candidate won, and over which horizon.
-    At most 500 monomials are searched.
-    Gaps of more than ten times the time in which the state travels one standard deviation (an oscillator
-    turns one and a half times) are not bridged: what follows counts as another trajectory.
-
-    Parameters
-    ----------
-    degree : int
-        Largest total degree of the monomials.
-    refined : int
-        Number of structures fitted to the trajectories; 0 leaves it at the regression of slopes.
-
-    References
-    ----------
-    S. L. Brunton, J. L. Proctor, J. N. Kutz, PNAS 113 (2016) 3932; N. M. Mangan, J. N. Kutz, S. L. Brunton,
-    J. L. Proctor, Model selection for dynamical systems via sparse regression and information criteria, Proc.
-    R. Soc. A 473 (2017) 20170009, sect. 2.
-    """
-
-    name = "sindy-strong"
-    version = "4"
-    min_observations = 5
-    scale_equivariance = 1e-6
-
-    def __init__(self, degree: int = 3, refined: int = 4) -> None:
-        self.degree = degree
-        self.refined = refined
-
-    def infer(self, trajectories: Trajectories) -> DictionaryField:
-        """Search on all trajectories together; those with a single complete sample say nothing."""
-        samples = self._samples(trajectories)
-        search = Search.polynomial(samples, self.degree)
-        ranked = judge(search, propose(search, range(1, self.degree + 1)))
-        if self.refined:
-            ranked = improve(search, ranked, self.refined)
-        horizon = _WHOLE
-        if resolves_motion(search.observations) and not follows(search.observations, ranked[0]):
-            horizon = _WINDOWS
-            ranked = gather_windowed(search, self.refined, TIME_AWARE)
-        best = ranked[0]
-        report = {
-            "chosen": best.origin,
-            "judged over": horizon,
-            "smoother": best.smoother,
-            "refined": best.refined,
-            "score": best.score,
-            "candidates": len(ranked),
-            "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
-        }
-        return FittedField.of(
-            best.field(search, trajectories, report), standard_errors if best.refined else None
-        )
-
-    def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField:
-        """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
-        assert isinstance(field, DictionaryField)
-        search = Search(observe(self._samples(context)), field.dictionary)
-        report = dict(field.fit_info.report)
-        support = field.coefficients != 0
-        candidate = refit(search, support, report["smoother"])
-        if report["refined"] and support.any():
-            if report.get("judged over") == _WINDOWS:
-                again = refine_over_windows(search, candidate)
-            else:
-                again, _ = refine(search, candidate, search.observations.path)
-            candidate = again if np.isfinite(again.score) else candidate
-        return candidate.field(search, context, report)
-
-    def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
-        if not isinstance(self.degree, int) or self.degree < 1:
-            raise ValueError(f"StrongSINDy: expected an integer degree >= 1, got {self.degree!r}.")
-        if not isinstance(self.refined, int) or self.refined < 0:
-            raise ValueError(f"StrongSINDy: expected an integer refined >= 0, got {self.refined!r}.")
-        terms = math.comb(trajectories.dim + self.degree, self.degree)
-        if terms > _MAX_MONOMIALS:
-            raise ValueError(
-                f"StrongSINDy: expected at most {_MAX_MONOMIALS} monomials, got {terms} of degree "
-                f"{self.degree} in {trajectories.dim} states; lower the degree, or reduce the states first, "
-                "for example with PCAReduction."
-            )
-        samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]
-        if sum(len(t) for t, _ in samples) < self.min_observations:
-            raise ValueError(
-                f"StrongSINDy: expected at least {self.min_observations} complete samples in trajectories of "
-                "two or more, got fewer; give more samples or longer trajectories."
-            )
-        return samples
-
-
 def _complete(
     trajectories: Trajectories, x_dot: Sequence[np.ndarray] | None
-) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray] | None]:
-    """Complete samples, their times and slopes as lists; trajectories left without any are dropped."""
-    arrays = trajectories.arrays()
+) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray] | None, list[np.ndarray]]:
+    """Complete samples, their times, slopes and inputs as lists, without trajectories that have none."""
     if x_dot is None:
-        arrays = [(t, x) for t, x in trajectories.drop_incomplete("SINDy").arrays() if len(t)]
-        return [x for _, x in arrays], [t for t, _ in arrays], None
-    rows = [
-        np.isfinite(x).all(axis=1) & np.isfinite(v).all(axis=1)
-        for (_, x), v in zip(arrays, x_dot, strict=True)
-    ]
-    kept = [(t[r], x[r], v[r]) for (t, x), v, r in zip(arrays, x_dot, rows, strict=True) if r.any()]
-    t, x, v = (list(part) for part in zip(*kept, strict=True))
-    return x, t, v
+        kept = trajectories.drop_incomplete("SINDy")
+        t, x = (list(part) for part in zip(*kept.arrays(), strict=True))
+        return x, t, None, kept.input_arrays()
+    parts = zip(trajectories.arrays(), x_dot, trajectories.input_arrays(), strict=True)
+    rows = [(t, x, v, u, np.isfinite(x).all(axis=1) & np.isfinite(v).all(axis=1)) for (t, x), v, u in parts]
+    found = [(t[r], x[r], v[r], u[r]) for t, x, v, u, r in rows if r.any()]
+    t, x, v, u = (list(part) for part in zip(*found, strict=True))
+    return x, t, v, u
 
 
 def _is_polynomial(library: Any) -> bool:
-    import pysindy
-
     return type(library) is pysindy.PolynomialLibrary
+
+
+def _has_derivatives(library: Any) -> bool:
+    """Whether a library has columns that are no functions of the state."""
+    return isinstance(library, pysindy.PDELibrary | pysindy.WeakPDELibrary) and bool(
+        library.num_derivatives or library.implicit_terms
+    )
+
+
+def _constant_of(library: Any) -> bool:
+    """Whether a library for partial differential equations puts a constant before its functions."""
+    spatial = isinstance(library, pysindy.PDELibrary | pysindy.WeakPDELibrary)
+    return spatial and bool(library.include_bias)
+
+
+def _text(part: Any) -> str:
+    """How an object of pysindy shows itself; its class where scikit-learn cannot tell its parameters."""
+    try:
+        return repr(part)
+    except (AttributeError, RuntimeError):
+        return type(part).__name__

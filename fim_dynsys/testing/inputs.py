@@ -27,7 +27,8 @@ def check_refusals(model: VectorFieldModel, data: Data) -> None:
     before = dict(vars(model))
     control: Any = t  # whatever it is
     cases = bad_data(model.fit, x, t)
-    cases["control input"] = lambda: model.fit(x, t, u=control)
+    if not model.uses_inputs:
+        cases["inputs"] = lambda: model.fit(x, t, u=control)
     cases["x_dot of another shape"] = lambda: model.fit(x, t, x_dot=x[:-1])
     cases["too few names"] = lambda: model.fit(x, t, feature_names=["a"] * (d + 1))
     few = max(model.min_observations - 1, 0)
@@ -39,7 +40,6 @@ def check_refusals(model: VectorFieldModel, data: Data) -> None:
         wide = np.random.default_rng(0).standard_normal((len(x), model.max_dim + 1))
         refused(lambda: model.fit(wide, t), "too many states", str(model.max_dim), "PCAReduction")
     refused(lambda: model.predict(np.zeros((3, d + 1))), "predict in another dimension")
-    refused(lambda: model.predict(x, u=control), "predict with control input")
     refused(lambda: model.simulate(x[0], 3.0), "simulate to a scalar time")
     refused(lambda: model.simulate(np.zeros(d + 1), t), "simulate from another dimension")
     now = vars(model)
@@ -59,12 +59,14 @@ def check_gaps(factory: Factory, data: Data) -> None:
 
 
 def check_warnings(factory: Factory, data: Data) -> None:
-    """One warning for x_dot without effect, one for constant coordinates."""
+    """One warning for x_dot and inputs without effect, one for constant coordinates."""
     (x, *_), (t, *_) = data
     model = factory()
     warned = caught(lambda: model.fit(x, t, x_dot=np.gradient(x, t, axis=0)), IgnoredInputWarning)
     wanted = 0 if model.uses_x_dot else 1
     require(warned == wanted, "x_dot: expected one IgnoredInputWarning exactly where it has no effect")
+    warned = caught(lambda: model.predict(x, u=t), IgnoredInputWarning)
+    require(warned == 1, "inputs: expected one IgnoredInputWarning from a model that was fitted without")
     if x.shape[1] > 1:
         constant = x.copy()
         constant[:, 1] = 0.7

@@ -34,7 +34,8 @@ class Trajectories:
         ``n_obs(trajectory)`` samples of each trajectory; state names in the coordinate ``state``; further
         coordinates along ``trajectory`` (a parameter value, a condition); units as JSON in
         ``attrs["units"]``. Other variables (events of a simulation) stay as long as values, samples and
-        states do. It is held, not copied: do not write into it.
+        states do. Measured inputs are ``u(trajectory, sample, input)``, finite at every sample, with their
+        names in the coordinate ``input``. The dataset is held, not copied: do not write into it.
 
     Raises
     ------
@@ -55,6 +56,8 @@ class Trajectories:
     _n_obs: np.ndarray = field(init=False)
     _coords: dict[str, np.ndarray] = field(init=False)
     _names: tuple[str, ...] = field(init=False)
+    _u: np.ndarray | None = field(init=False)
+    _input_names: tuple[str, ...] = field(init=False)
     _extras: dict[str, xr.Variable] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -62,12 +65,20 @@ class Trajectories:
         variables = self.dataset.variables
         x, t, n_obs = (read_only(variables[name].values) for name in DIMS)
         coords = {
-            str(name): read_only(variables[name].values) for name in self.dataset.coords if name != "state"
+            str(name): read_only(variables[name].values)
+            for name in self.dataset.coords
+            if name not in ("state", "input")
         }
         observations.check_values(x, t, n_obs, may_decrease="status" in coords)
         names = tuple(str(name) for name in variables["state"].values)
-        extras = {str(name): variables[name] for name in self.dataset.data_vars if name not in DIMS}
+        u, inputs = None, tuple[str, ...]()
+        if "u" in variables:
+            u = read_only(variables["u"].values)
+            observations.check_inputs(u, n_obs)
+            inputs = observations.checked_input_names(variables["input"].values, u.shape[2], names)
+        extras = {str(name): variables[name] for name in self.dataset.data_vars if name not in {*DIMS, "u"}}
         cached = {"x": x, "t": t, "n_obs": n_obs, "coords": coords, "names": names, "extras": extras}
+        cached |= {"u": u, "input_names": inputs}
         for name, value in cached.items():
             object.__setattr__(self, f"_{name}", value)
 
@@ -81,6 +92,8 @@ class Trajectories:
         state_names: Sequence[str] | None = None,
         coords: Mapping[str, Any] | None = None,
         units: Mapping[str, str] | Sequence[str] | None = None,
+        u: Any = None,
+        input_names: Sequence[str] | None = None,
     ) -> "Trajectories":
         """Trajectories from arrays or lists of arrays.
 
@@ -97,7 +110,12 @@ class Trajectories:
         coords : mapping, optional
             Values per trajectory, ``{"mu": [...]}``; numbers or strings.
         units : mapping or sequence of str, optional
-            ``{"prey": "1/km^2", "t": "d"}`` by state, coordinate or ``t``; a sequence is one per state.
+            ``{"prey": "1/km^2", "t": "d"}`` by state, input, coordinate or ``t``; a sequence is one per
+            state.
+        u : array_like or list of array_like, optional
+            Measured inputs at the times of the samples, (n, m) or (n,) for each trajectory.
+        input_names : sequence of str, optional
+            One per input; ``u0, u1, ...`` if left out.
 
         Raises
         ------
@@ -108,7 +126,13 @@ class Trajectories:
         xs = observations.as_trajectory_arrays(x)
         ts = observations.as_time_arrays(t, [len(values) for values in xs])
         names = observations.checked_state_names(state_names, xs[0].shape[1])
-        return cls(as_dataset(*observations.pack(xs, ts), names, coords, units, {}))
+        packed = observations.pack(xs, ts)
+        if u is None:
+            return cls(as_dataset(*packed, names, coords, units, {}))
+        us = observations.as_input_arrays(u, [len(values) for values in xs])
+        inputs = observations.checked_input_names(input_names, us[0].shape[1], names)
+        padded = observations.padded_inputs(us, packed[2], packed[0].shape[1])
+        return cls(as_dataset(*packed, names, coords, units, {}, None, padded, inputs))
 
     @classmethod
     def from_dataframe(
@@ -119,6 +143,7 @@ class Trajectories:
         states: Sequence[str] | None = None,
         coords: Sequence[str] | None = None,
         units: Mapping[str, str] | None = None,
+        inputs: Sequence[str] | None = None,
     ) -> "Trajectories":
         """Trajectories from a long pandas DataFrame: one row per sample.
 
@@ -138,6 +163,8 @@ class Trajectories:
             Columns that are constant within each trajectory, kept as coordinates.
         units : mapping, optional
             As in :meth:`from_arrays`.
+        inputs : sequence of str, optional
+            Columns of measured inputs.
 
         Raises
         ------
@@ -145,9 +172,11 @@ class Trajectories:
             If a column is missing or not numeric, a coordinate varies within a trajectory, or the
             values break a rule of the class.
         """
-        parts = files.split_frame(frame, time, trajectory, states, coords)
+        parts = files.split_frame(frame, time, trajectory, states, coords, inputs)
         units = parts.units if units is None else units
-        return cls.from_arrays(parts.x, parts.t, parts.state_names, parts.coords, units)
+        return cls.from_arrays(
+            parts.x, parts.t, parts.state_names, parts.coords, units, parts.u, parts.input_names
+        )
 
     @classmethod
     def from_dataset(cls, dataset: xr.Dataset | xr.DataArray) -> "Trajectories":
@@ -169,7 +198,14 @@ class Trajectories:
         ts = observations.as_time_arrays(parts.t, [len(values) for values in xs])
         names = observations.checked_state_names(parts.state_names, xs[0].shape[1])
         packed = observations.pack(xs, ts)
-        return cls(as_dataset(*packed, names, parts.coords, parts.units, parts.attrs, parts.extras))
+        u, inputs = None, tuple[str, ...]()
+        if parts.u is not None:
+            us = observations.as_input_arrays(parts.u, [len(values) for values in xs])
+            inputs = observations.checked_input_names(parts.input_names, us[0].shape[1], names)
+            u = observations.padded_inputs(us, packed[2], packed[0].shape[1])
+        return cls(
+            as_dataset(*packed, names, parts.coords, parts.units, parts.attrs, parts.extras, u, inputs)
+        )
 
     @classmethod
     def from_file(cls, path: str | Path, **columns: Any) -> "Trajectories":
@@ -180,7 +216,8 @@ class Trajectories:
         path : str or Path
             ``*.csv``, or ``*.nc`` (netCDF 4).
         **columns
-            For CSV: the arguments ``time, trajectory, states, coords, units`` of :meth:`from_dataframe`.
+            For CSV: the arguments ``time, trajectory, states, coords, units, inputs`` of
+            :meth:`from_dataframe`.
 
         Raises
         ------
@@ -240,6 +277,27 @@ class Trajectories:
     def t(self) -> np.ndarray:
         """Times, shape (K, L): NaN in padding."""
         return self._t
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Names of the measured inputs; empty where there are none."""
+        return self._input_names
+
+    @property
+    def u(self) -> np.ndarray | None:
+        """Measured inputs, shape (K, L, m): NaN in padding; None where there are none."""
+        return self._u
+
+    def input_arrays(self) -> list[np.ndarray]:
+        """Inputs (n, m) of each trajectory, a copy without padding; m = 0 where there are none."""
+        if self._u is None:
+            return [np.empty((n, 0)) for n in self._n_obs]
+        return [self._u[k, :n].copy() for k, n in enumerate(self._n_obs)]
+
+    def without_inputs(self) -> "Trajectories":
+        """The states alone."""
+        kept = {name: unit for name, unit in self.units.items() if name not in self._input_names}
+        return self._replace(u=None, input_names=(), units=kept)
 
     @property
     def status(self) -> np.ndarray:
@@ -311,7 +369,8 @@ class Trajectories:
             if "sample" not in variable.dims
         }
         x, t = self._x[chosen, :longest], self._t[chosen, :longest]
-        return self._replace(x=x, t=t, n_obs=n_obs, coords=coords, extras=extras)
+        u = None if self._u is None else self._u[chosen, :longest]
+        return self._replace(x=x, t=t, n_obs=n_obs, coords=coords, extras=extras, u=u)
 
     def with_x(self, x: Any, state_names: Sequence[str] | None = None) -> "Trajectories":
         """The same times, coordinates and units with other values.
@@ -405,10 +464,14 @@ class Trajectories:
             [values[chosen] for values, chosen in zip(self._x, rows, strict=True)],
             [times[chosen] for times, chosen in zip(self._t, rows, strict=True)],
         )
-        return self._replace(x=x, t=t, n_obs=n_obs)
+        u = None
+        if self._u is not None:
+            chosen = [values[kept] for values, kept in zip(self._u, rows, strict=True)]
+            u = observations.padded_inputs(chosen, n_obs, x.shape[1])
+        return self._replace(x=x, t=t, n_obs=n_obs, u=u)
 
     def _units_for(self, names: Sequence[str]) -> dict[str, str]:
-        kept = {"t", *names, *self._coords}
+        kept = {"t", *names, *self._input_names, *self._coords}
         return {name: unit for name, unit in self.units.items() if name in kept}
 
     def _replace(self, **changes: Any) -> "Trajectories":
@@ -421,6 +484,8 @@ class Trajectories:
             "units": self.units,
             "attrs": self.dataset.attrs,
             "extras": {} if "x" in changes else self._extras,
+            "u": self._u,
+            "input_names": self._input_names,
         }
         return type(self)(as_dataset(**{**parts, **changes}))
 
@@ -435,7 +500,8 @@ class Trajectories:
         ValueError
             If two columns would bear one name.
         """
-        return files.join_frame(self.arrays(), self._names, self._coords, self.units)
+        inputs = dict(zip(self._input_names, np.concatenate(self.input_arrays()).T, strict=True))
+        return files.join_frame(self.arrays(), self._names, self._coords, self.units, inputs)
 
     def to_file(self, path: str | Path) -> None:
         """Write CSV (long format) or netCDF 4, by the suffix ``.csv`` or ``.nc``.
@@ -460,11 +526,13 @@ class Trajectories:
         """Whether values (NaN equal to NaN), times, names, coordinates and units agree."""
         return (
             self._names == other._names
+            and self._input_names == other._input_names
             and self.units == other.units
             and set(self._coords) == set(other._coords)
             and np.array_equal(self._n_obs, other._n_obs)
             and np.array_equal(self._x, other._x, equal_nan=True)
             and np.array_equal(self._t, other._t, equal_nan=True)
+            and (self._u is None or np.array_equal(self._u, np.asarray(other._u), equal_nan=True))
             and all(observations.same(values, other._coords[name]) for name, values in self._coords.items())
         )
 
@@ -475,7 +543,9 @@ class Trajectories:
         return self._presentation().html()
 
     def _presentation(self) -> Presentation:
-        return Presentation(self._t, self._x, self._n_obs, self._names, self.units, tuple(self._coords))
+        return Presentation(
+            self._t, self._x, self._n_obs, self._names, self._input_names, self.units, tuple(self._coords)
+        )
 
 
 def concatenate(trajectories: Sequence[Trajectories]) -> Trajectories:
@@ -484,7 +554,7 @@ def concatenate(trajectories: Sequence[Trajectories]) -> Trajectories:
     Raises
     ------
     ValueError
-        If the list is empty, or state names, names of coordinates or units differ.
+        If the list is empty, or names of states, inputs or coordinates or units differ.
     """
     items = list(trajectories)
     if not items or not all(isinstance(item, Trajectories) for item in items):
@@ -496,7 +566,7 @@ def concatenate(trajectories: Sequence[Trajectories]) -> Trajectories:
                 f"concatenate: expected coordinates {sorted(first.coords)} as in item 0, "
                 f"got {sorted(item.coords)} in item {k}; add or drop some using with_coords"
             )
-        for what in ("state_names", "units"):
+        for what in ("state_names", "input_names", "units"):
             if getattr(item, what) != getattr(first, what):
                 raise ValueError(
                     f"concatenate: expected {what} {getattr(first, what)} as in item 0, "
@@ -505,4 +575,6 @@ def concatenate(trajectories: Sequence[Trajectories]) -> Trajectories:
     pairs = [pair for item in items for pair in zip(item._x, item._t, item._n_obs, strict=True)]
     x, t, n_obs = observations.pack([x[:n] for x, _, n in pairs], [t[:n] for _, t, n in pairs])
     coords = {name: np.concatenate([item.coords[name] for item in items]) for name in first.coords}
-    return first._replace(x=x, t=t, n_obs=n_obs, coords=coords)
+    us = [u for item in items for u in item.input_arrays()]
+    u = observations.padded_inputs(us, n_obs, x.shape[1]) if first.input_names else None
+    return first._replace(x=x, t=t, n_obs=n_obs, coords=coords, u=u)

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from fim_dynsys.trajectories.layout import INPUT_DIMS
 from fim_dynsys.writing import replace_file
 
 _SUFFIXES = {".csv": "csv", ".nc": "netcdf", ".nc4": "netcdf", ".netcdf": "netcdf"}
@@ -37,6 +38,8 @@ class Parts:
     units: Mapping[str, str] = field(default_factory=dict)
     attrs: Mapping[str, Any] = field(default_factory=dict)
     extras: Mapping[str, xr.Variable] = field(default_factory=dict)
+    u: list | None = None
+    input_names: tuple[str, ...] | None = None
 
 
 # Long tables
@@ -47,6 +50,7 @@ def join_frame(
     state_names: Sequence[str],
     coords: Mapping[str, np.ndarray],
     units: Mapping[str, str],
+    inputs: Mapping[str, np.ndarray],
 ) -> pd.DataFrame:
     """Long table of ``(t, x)`` pairs, with what its columns are in ``frame.attrs``.
 
@@ -58,7 +62,7 @@ def join_frame(
     labels = coords.get("trajectory", np.arange(len(pairs)))
     numbered = len(pairs) > 1 or "trajectory" in coords
     extra = [name for name in coords if name != "trajectory"]
-    columns = [*(["trajectory"] if numbered else []), "t", *state_names, *extra]
+    columns = [*(["trajectory"] if numbered else []), "t", *state_names, *inputs, *extra]
     twice = sorted({name for name in columns if columns.count(name) > 1})
     if twice:
         raise ValueError(
@@ -74,6 +78,7 @@ def join_frame(
     x = np.concatenate([values for _, values in pairs])
     data = {"t": np.concatenate([t for t, _ in pairs])}
     data |= {name: x[:, i] for i, name in enumerate(state_names)}
+    data |= inputs
     data |= {name: coords[name][owner] for name in extra}
     data |= {"trajectory": labels[owner]} if numbered else {}
     frame = pd.DataFrame(data, columns=columns)
@@ -81,6 +86,7 @@ def join_frame(
         "time": "t",
         "trajectory": "trajectory" if numbered else None,
         "states": list(state_names),
+        "inputs": list(inputs),
         "coords": extra,
         "units": dict(units),
     }
@@ -93,6 +99,7 @@ def split_frame(
     trajectory: str | None,
     states: Sequence[str] | None,
     coords: Sequence[str] | None,
+    inputs: Sequence[str] | None,
 ) -> Parts:
     """Arrays and names from a long table; see ``Trajectories.from_dataframe``."""
     if not isinstance(frame, pd.DataFrame):
@@ -105,10 +112,11 @@ def split_frame(
     time = time or known.get("time") or _pick(frame)
     trajectory = trajectory or known.get("trajectory") or ("trajectory" if "trajectory" in frame else None)
     coords = _names(known.get("coords", []) if coords is None else coords)
-    taken = {time, trajectory, *coords}
+    inputs = _names(known.get("inputs", []) if inputs is None else inputs)
+    taken = {time, trajectory, *coords, *inputs}
     rest = known.get("states") or [name for name in frame.columns if name not in taken]
     states = rest if states is None else _names(states)
-    _check_columns(frame, [time, *([trajectory] if trajectory else []), *states, *coords])
+    _check_columns(frame, [time, *([trajectory] if trajectory else []), *states, *inputs, *coords])
     if frame.empty or not states:
         raise ValueError(
             f"Trajectories.from_dataframe: expected rows and at least one state column, got "
@@ -116,6 +124,7 @@ def split_frame(
         )
     times, units = _times_of(frame, time, known.get("units", {}))
     values = np.stack([_numbers(frame, name) for name in states], axis=1)
+    measured = np.stack([_numbers(frame, name) for name in inputs], axis=1) if inputs else values
     groups, labels = _groups(frame, trajectory)
     per_trajectory = {name: _constants(frame, name, groups) for name in coords}
     if labels is not None and trajectory is not None:
@@ -126,6 +135,8 @@ def split_frame(
         state_names=tuple(str(name) for name in states),
         coords=per_trajectory,
         units=units,
+        u=[measured[rows] for rows in groups] if inputs else None,
+        input_names=tuple(str(name) for name in inputs) or None,
     )
 
 
@@ -143,7 +154,8 @@ def _with_index_as_columns(frame: pd.DataFrame, time: str | None) -> pd.DataFram
 def _known_roles(frame: pd.DataFrame) -> dict[str, Any]:
     """What ``join_frame`` wrote down about the columns, where they are all still there."""
     roles = frame.attrs.get(_ATTRS_KEY, {})
-    columns = [roles.get("time"), roles.get("trajectory"), *roles.get("states", []), *roles.get("coords", [])]
+    lists = [name for key in ("states", "inputs", "coords") for name in roles.get(key, [])]
+    columns = [roles.get("time"), roles.get("trajectory"), *lists]
     return roles if all(name is None or name in frame for name in columns) else {}
 
 
@@ -270,6 +282,7 @@ def split_dataset(data: Any) -> Parts:
     t = times.transpose("trajectory", time_dim).values
     lengths = _lengths(t) if n_obs is None else _checked_lengths(n_obs, t.shape)
     names = tuple(str(n) for n in array[state_dim].values) if state_dim in array.coords else None
+    u, input_names = _inputs(data, lengths)
     return Parts(
         x=[values[:n] for values, n in zip(x, lengths, strict=True)],
         t=[values[:n] for values, n in zip(t, lengths, strict=True)],
@@ -278,7 +291,18 @@ def split_dataset(data: Any) -> Parts:
         units=_units(data, array, times, names or ()) | units,
         attrs={str(k): v for k, v in data.attrs.items() if k != "units"},
         extras=extras,
+        u=u,
+        input_names=input_names,
     )
+
+
+def _inputs(data: Any, lengths: Sequence[int]) -> tuple[list[np.ndarray] | None, tuple[str, ...] | None]:
+    """Inputs of each trajectory and their names, from a variable u over (trajectory, sample, input)."""
+    found = data.variables.get("u") if isinstance(data, xr.Dataset) else None
+    if found is None or found.dims != INPUT_DIMS:
+        return None, None
+    names = tuple(str(name) for name in data["input"].values) if "input" in data.coords else None
+    return [values[:n] for values, n in zip(found.values, lengths, strict=True)], names
 
 
 def _main_array(data: xr.Dataset) -> tuple[xr.DataArray, np.ndarray | None, dict, dict]:
@@ -287,7 +311,7 @@ def _main_array(data: xr.Dataset) -> tuple[xr.DataArray, np.ndarray | None, dict
     if along or ("x" in data.data_vars and "n_obs" in data.variables):
         array = data["x"].assign_coords(t=data["t"]) if "t" in data.data_vars else data["x"]
         n_obs = data["n_obs"].values if "n_obs" in data.variables else None
-        others = {str(k): v.variable for k, v in data.data_vars.items() if k not in ("x", "t", "n_obs")}
+        others = {str(k): v.variable for k, v in data.data_vars.items() if k not in ("x", "t", "u", "n_obs")}
         return array, n_obs, {}, {k: v.copy() for k, v in others.items() if "sample" not in v.dims}
     data = data.set_coords("t") if "t" in data.data_vars else data
     dims = {name: set(variable.dims) - {"trajectory"} for name, variable in data.data_vars.items()}
@@ -412,7 +436,10 @@ def read_csv(path: str | Path) -> pd.DataFrame:
             rows = roles.pop("rows", None)
             if rows is not None and (rows != len(frame) or not text.endswith("\n")):
                 raise ValueError(f"{rows} rows are announced and {len(frame)} found, the file is not whole")
-            kinds = dict.fromkeys([roles["time"], *roles["states"]], "f") | roles["kinds"]
+            kinds = (
+                dict.fromkeys([roles["time"], *roles["states"], *roles.get("inputs", [])], "f")
+                | roles["kinds"]
+            )
             frame = pd.DataFrame({name: _typed(frame[name], kind) for name, kind in kinds.items()})
     except (  # pandas' ParserError is a ValueError
         ValueError,
@@ -432,7 +459,7 @@ def _checked_roles(roles: Any) -> dict[str, Any]:
     """What the first line of a file of ours says, or a ValueError where that cannot be what was written."""
     if not isinstance(roles, dict):
         raise ValueError("its first line does not say what the columns are")
-    lists = {name: roles.get(name) for name in ("states", "coords")}
+    lists = {name: roles.get(name) for name in ("states", "coords")} | {"inputs": roles.get("inputs", [])}
     maps = {name: roles.get(name) for name in ("units", "kinds")}
     wrong = [name for name, value in lists.items() if not isinstance(value, list) or not _are_text(value)]
     wrong += [

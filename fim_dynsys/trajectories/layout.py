@@ -11,7 +11,9 @@ import xarray as xr
 from fim_dynsys.trajectories import observations
 
 DIMS = {"x": ("trajectory", "sample", "state"), "t": ("trajectory", "sample"), "n_obs": ("trajectory",)}
-"""The variables and what they run along; all but these are extras."""
+"""The variables that must be there and what they run along."""
+INPUT_DIMS = ("trajectory", "sample", "input")
+"""What measured inputs ``u`` run along; all other variables are extras."""
 
 
 def as_dataset(
@@ -23,6 +25,8 @@ def as_dataset(
     units: Mapping[str, str] | Sequence[str] | None,
     attrs: Mapping[str, Any],
     extras: Mapping[str, xr.Variable] | None = None,
+    u: np.ndarray | None = None,
+    input_names: tuple[str, ...] = (),
 ) -> xr.Dataset:
     """The checked layout from its parts, which are not copied.
 
@@ -32,13 +36,15 @@ def as_dataset(
         If coordinates or units do not fit.
     """
     per_trajectory = observations.checked_coords(coords, n_obs.size)
-    known_units = observations.checked_units(units, state_names, per_trajectory)
+    known_units = observations.checked_units(units, state_names, [*input_names, *per_trajectory])
     arrays = {"x": x, "t": t, "n_obs": n_obs}
     data = {name: xr.Variable(DIMS[name], read_only(array)) for name, array in arrays.items()}
+    if u is not None:
+        data["u"] = xr.Variable(INPUT_DIMS, read_only(u))
     data.update(extras or {})
     if "t" in known_units:
         data["t"].attrs["units"] = known_units["t"]  # where xarray looks for it when it labels an axis
-    labels = _state_labels(state_names)
+    labels = _labels(state_names, input_names)
     if per_trajectory:
         extra = {name: xr.Variable("trajectory", read_only(a)) for name, a in per_trajectory.items()}
         labels = xr.Coordinates({**labels.variables, **extra}, indexes=dict(labels.xindexes))
@@ -49,9 +55,10 @@ def as_dataset(
 
 
 @lru_cache(maxsize=256)
-def _state_labels(names: tuple[str, ...]) -> xr.Coordinates:
-    """The index of states; building it anew is two thirds of the time a Dataset takes."""
-    return xr.Coordinates({"state": ("state", np.array(names, dtype=object))})
+def _labels(state_names: tuple[str, ...], input_names: tuple[str, ...]) -> xr.Coordinates:
+    """The index of states and inputs; building it anew is two thirds of the time a Dataset takes."""
+    names = {"state": state_names} | ({"input": input_names} if input_names else {})
+    return xr.Coordinates({key: (key, np.array(value, dtype=object)) for key, value in names.items()})
 
 
 def read_only(array: np.ndarray) -> np.ndarray:
@@ -81,7 +88,14 @@ def check_layout(dataset: Any) -> None:
                 f"Trajectories: expected {np.dtype(dtype)} in {name!r}, got {dataset.variables[name].dtype}; "
                 "use Trajectories.from_dataset to convert"
             )
-    others = [dataset.variables[name].dims for name in dataset.coords if name != "state"]
+    if "u" in dataset.variables:
+        u = dataset.variables["u"]
+        if u.dims != INPUT_DIMS or u.dtype != np.float64 or "input" not in dataset.coords:
+            raise ValueError(
+                f"Trajectories: expected inputs u in float64 over {INPUT_DIMS} and their names as coordinate "
+                f"'input', got {u.dtype} over {u.dims}; use Trajectories.from_dataset to convert"
+            )
+    others = [dataset.variables[name].dims for name in dataset.coords if name not in ("state", "input")]
     if "state" not in dataset.coords or any(dims != ("trajectory",) for dims in others):
         raise ValueError(
             "Trajectories: expected a coordinate 'state' with the names and all others over 'trajectory', "

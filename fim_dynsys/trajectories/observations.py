@@ -7,7 +7,7 @@ import numpy as np
 
 from fim_dynsys.errors import DataWarning, warn
 
-RESERVED = frozenset({"x", "t", "n_obs", "sample", "state"})
+RESERVED = frozenset({"x", "t", "u", "n_obs", "sample", "state", "input"})
 
 
 def as_real(values: Any, what: str) -> np.ndarray:
@@ -59,6 +59,44 @@ def _depth(value: Any) -> int:
     if isinstance(value, list | tuple):
         return 1 + (max(_depth(entry) for entry in value) if value else 0)
     return 0
+
+
+def as_input_arrays(u: Any, lengths: Sequence[int]) -> list[np.ndarray]:
+    """One (n, m) array of inputs per trajectory, without gaps in it."""
+    entries = list(u) if _is_list_of_trajectories(u) else [u]
+    if len(entries) != len(lengths):
+        raise ValueError(
+            f"Trajectories: expected inputs u of {len(lengths)} trajectories, got {len(entries)}; pass a "
+            "list with one array for each"
+        )
+    arrays = [as_real(entry, f"u of trajectory {k}") for k, entry in enumerate(entries)]
+    arrays = [array[:, None] if array.ndim == 1 else array for array in arrays]
+    for k, (array, n) in enumerate(zip(arrays, lengths, strict=True)):
+        if array.ndim != 2 or array.shape[:2] != (n, arrays[0].shape[1]) or not array.shape[1]:
+            raise ValueError(
+                f"Trajectories: expected inputs u of shape ({n}, m) in trajectory {k}, a row for each sample "
+                f"and the same inputs in all trajectories, got {array.shape}"
+            )
+        if not np.isfinite(array).all():
+            raise ValueError(
+                f"Trajectories: expected finite inputs u at every sample, got others in trajectory {k}; "
+                "interpolate them first"
+            )
+    return arrays
+
+
+def checked_input_names(names: Any, count: int, state_names: Sequence[str]) -> tuple[str, ...]:
+    """``count`` different names that no state bears; ``u0, u1, ...`` for None."""
+    if names is None:
+        names = [f"u{i}" for i in range(count)]
+    names = (names,) if isinstance(names, str) else tuple(names)
+    valid = all(isinstance(name, str) and name for name in names)
+    if not valid or len(names) != count or len({*names, *state_names, "t"}) != count + len(state_names) + 1:
+        raise ValueError(
+            f"Trajectories: expected {count} different names of inputs (str) other than 't' and those of the "
+            f"states {list(state_names)}, got {names!r}"
+        )
+    return names
 
 
 def _is_list_of_trajectories(x: Any) -> bool:
@@ -165,6 +203,14 @@ def pack(xs: Sequence[np.ndarray], ts: Sequence[np.ndarray]) -> tuple[np.ndarray
     return x, t, n_obs
 
 
+def padded_inputs(us: Sequence[np.ndarray], n_obs: np.ndarray, longest: int) -> np.ndarray:
+    """Padded ``u (K, L, m)``."""
+    u = np.full((n_obs.size, longest, us[0].shape[1]), np.nan)
+    for k, n in enumerate(n_obs):
+        u[k, :n] = us[k]
+    return u
+
+
 def padded_values(x: Any, n_obs: np.ndarray, longest: int) -> np.ndarray:
     """Values in padded form, from padded or listed ones, for trajectories of the lengths ``n_obs``."""
     if getattr(x, "ndim", 0) == 3:
@@ -223,9 +269,9 @@ def _coordinate(name: str, values: Any, n: int) -> np.ndarray:
     return np.array([str(value) for value in array], dtype=object)
 
 
-def checked_units(units: Any, state_names: Sequence[str], coords: Mapping[str, Any]) -> dict[str, str]:
-    """Units by name, from a mapping or from one unit per state."""
-    known = ["t", *state_names, *coords]
+def checked_units(units: Any, state_names: Sequence[str], others: Sequence[str]) -> dict[str, str]:
+    """Units by name of time, states and others, from a mapping or from one unit per state."""
+    known = ["t", *state_names, *others]
     if isinstance(units, list | tuple):
         if len(units) != len(state_names):
             raise ValueError(
@@ -270,6 +316,17 @@ def check_values(x: np.ndarray, t: np.ndarray, n_obs: np.ndarray, may_decrease: 
             f"got numbers at sample {wrong[1]}; raise n_obs or blank them"
         )
     _check_order(t, inside, may_decrease)
+
+
+def check_inputs(u: np.ndarray, n_obs: np.ndarray) -> None:
+    """Raise a ValueError unless inputs (K, L, m) are finite at the samples and NaN beyond them."""
+    inside = np.arange(u.shape[1]) < n_obs[:, None]
+    wrong = _first(np.where(inside, ~np.isfinite(u).all(axis=2), ~np.isnan(u).all(axis=2)))
+    if wrong:
+        raise ValueError(
+            "Trajectories: expected finite inputs u at the samples and NaN beyond them, got "
+            f"{u[wrong].tolist()} at sample {wrong[1]} of trajectory {wrong[0]}; interpolate them first"
+        )
 
 
 def _check_order(t: np.ndarray, inside: np.ndarray, may_decrease: bool) -> None:

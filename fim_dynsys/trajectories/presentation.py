@@ -20,6 +20,8 @@ class Presentation(NamedTuple):
         Samples per trajectory.
     state_names : tuple of str
         Names of the states.
+    input_names : tuple of str
+        Names of the measured inputs.
     units : mapping
         Units by name.
     coords : tuple of str
@@ -30,12 +32,14 @@ class Presentation(NamedTuple):
     x: np.ndarray
     n_obs: np.ndarray
     state_names: tuple[str, ...]
+    input_names: tuple[str, ...]
     units: Mapping[str, str]
     coords: tuple[str, ...]
 
     def text(self) -> str:
         """A headline, and a line for each state."""
         rows = [f"{name}{f' [{unit}]' if unit else ''}: {span}" for name, unit, span in self._state_rows()]
+        rows += [f"inputs: {', '.join(self.input_names)}"] if self.input_names else []
         rows += [f"per trajectory: {', '.join(self.coords)}"] if self.coords else []
         return "\n  ".join([f"Trajectories: {self._headline()}", *rows])
 
@@ -46,10 +50,11 @@ class Presentation(NamedTuple):
             f"<td>{_sparkline(self.t[0], self.x[0, :, i])}</td></tr>"
             for i, (name, unit, span) in enumerate(self._state_rows())
         ]
+        inputs = f"<p>Inputs: {escape(', '.join(self.input_names))}</p>" if self.input_names else ""
         coords = f"<p>Per trajectory: {escape(', '.join(self.coords))}</p>" if self.coords else ""
         return (
             f"<p><b>Trajectories</b>: {escape(self._headline())}</p><table><tr><th>state</th><th>unit</th>"
-            f"<th>range</th><th>trajectory 0</th></tr>{''.join(cells)}</table>{coords}"
+            f"<th>range</th><th>trajectory 0</th></tr>{''.join(cells)}</table>{inputs}{coords}"
         )
 
     def _headline(self) -> str:

@@ -300,7 +300,8 @@ def test_times_in_every_form(damped):
     ("change", "words"),
     [
         ({"t": None}, ["expected times t", "got None"]),
-        ({"u": np.ones(5)}, ["LeastSquares", "control input", "ndarray"]),
+        ({"u": np.ones(5)}, ["inputs u of shape (101, m)", "got (5, 1)"]),
+        ({"u": np.ones(101)}, ["LeastSquares", "no inputs u, got u0", "'sindy' takes inputs"]),
         ({"feature_names": ["a"]}, ["expected 2 different state names", "got ('a',)"]),
         ({"x_dot": np.zeros((3, 2))}, ["x_dot of shapes", "(101, 2)", "(3, 2)"]),
         ({"x": np.zeros((3, 2)), "t": np.arange(3.0)}, ["at least 6 observed points", "got 3"]),
@@ -906,7 +907,10 @@ def test_check_field_notices(fitted, wrap, complaint):
             {"simulate": lambda self, x0, t, **k: LeastSquares.simulate(self, x0, t)[:-1]},
             "simulate: expected",
         ),
-        ({"_refuse_control": lambda self, u: None}, "control input: expected ValueError"),
+        (
+            {"uses_x_dot": False, "predict": lambda self, x, u=None: LeastSquares.predict(self, x)},
+            "inputs: expected one",
+        ),
     ],
 )
 def test_check_model_notices(members, complaint):

@@ -8,9 +8,11 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import fim_dynsys
-from fim_dynsys.errors import DataWarning, FitWarning
+from fim_dynsys.errors import DataWarning, FitWarning, SimulationWarning
 from fim_dynsys.fields.dictionary import DictionaryField
-from fim_dynsys.models.sindy import LibraryField, SINDy, StrongSINDy
+from fim_dynsys.models.pysindy_objects import described, made
+from fim_dynsys.models.sindy import LibraryField, SINDy
+from fim_dynsys.models.sindy_strong import StrongSINDy
 from fim_dynsys.regression import refinement
 from fim_dynsys.regression.observed import STEPS_PER_GAP
 from fim_dynsys.regression.rollout import rollout, substeps
@@ -86,10 +88,168 @@ def test_given_derivatives_are_used():
     assert ours.equations() == VAN_DER_POL
 
 
-def test_objects_given_are_not_fitted_in_place():
+def test_objects_given_are_fitted_in_place_by_fit_alone():
     optimizer = pysindy.STLSQ(threshold=0.05)
-    SINDy(optimizer=optimizer).fit(X, T)
-    assert not hasattr(optimizer, "coef_")
+    model = SINDy(optimizer=optimizer).fit(X, T)
+    np.testing.assert_array_equal(optimizer.coef_, model.coefficients())
+    assert model.n_output_features_ == 6 and model.n_control_features_ == 0
+    before = optimizer.coef_.copy()
+    model.ensemble(2)
+    np.testing.assert_array_equal(optimizer.coef_, before)
+
+
+# ------------------------------------------------------------------ inputs
+
+
+def driven(t, x, omega=2.0):
+    return [x[1], -x[0] - 0.2 * x[1] + np.sin(omega * t)]
+
+
+TD = np.linspace(0, 12, 400)
+XD = orbit(driven, [1.0, 0.0], TD)
+UD = np.sin(2.0 * TD)
+
+
+def test_with_inputs_as_pysindy_has_it():
+    x, t, u = [XD, XD[:150]], [TD, TD[:150]], [UD[:, None], UD[:150, None]]
+    theirs = pysindy.SINDy().fit(x, t=t, u=u)
+    ours = SINDy().fit(x, t, u=u)
+    np.testing.assert_array_equal(ours.coefficients(), theirs.coefficients())
+    assert ours.get_feature_names() == theirs.get_feature_names()
+    np.testing.assert_allclose(ours.predict(XD[:5], UD[:5]), theirs.predict(XD[:5], UD[:5]), rtol=1e-12)
+    assert ours.score(XD, TD, u=UD) == pytest.approx(theirs.score(XD, TD, u=UD), rel=1e-9)
+    assert ours.n_control_features_ == theirs.n_control_features_ == 1
+
+
+def test_a_driven_field_predicts_under_inputs_that_it_never_saw():
+    model = SINDy(optimizer=pysindy.STLSQ(threshold=0.05)).fit(XD, TD, u=UD, feature_names=["x", "v", "F"])
+    assert model.equations() == [" 1.00 v", "-1.00 x + -0.200 v +  0.999 F"]
+    expected = orbit(lambda t, x: driven(t, x, 0.7), [0.3, -0.5], TD)
+    path = model.simulate([0.3, -0.5], TD, u=lambda t: np.sin(0.7 * t))
+    assert np.abs(path - expected).max() < 5e-3
+    assert np.abs(model.simulate([0.3, -0.5], TD, u=np.sin(0.7 * TD)) - path).max() < 1e-5
+    assert model.field_.fit_info.path_r2 > 0.999
+    held = model.field_.at_input({"F": 0.5})
+    (point,) = fim_dynsys.analyze.fixed_points(held, [(-2, 2), (-2, 2)]).x
+    np.testing.assert_allclose(point, [0.5, 0.0], atol=2e-3)
+    family = model.field_.family("F")
+    np.testing.assert_allclose(family([[0.0, 0.0]], 0.5), held([[0.0, 0.0]]))
+    with pytest.raises(ValueError, match=r"values of the inputs \['F'\]"):
+        model.field_.at_input({"G": 1.0})
+
+
+def test_libraries_other_than_polynomials_take_inputs():
+    library = pysindy.PolynomialLibrary(degree=1) + pysindy.FourierLibrary()
+    model = SINDy(feature_library=library).fit(XD, TD, u=UD)
+    held = model.field_.at_input([0.3])
+    np.testing.assert_allclose(held(XD[:4]), model.predict(XD[:4], np.full((4, 1), 0.3)))
+    check_field(held, XD[::50])
+
+
+def test_what_needs_inputs_says_so(tmp_path):
+    model = SINDy().fit(XD, TD, u=UD)
+    for call in (
+        lambda: model.predict(XD),
+        lambda: model.score(XD, TD),
+        lambda: model.simulate(XD[0], TD),
+        lambda: model.forecast(XD[0], TD),
+        lambda: fim_dynsys.analyze.fixed_points(model, [(-2, 2), (-2, 2)]),
+    ):
+        with pytest.raises(TypeError, match="expected inputs u"):
+            call()
+    with pytest.raises(ValueError, match=r"inputs u of shape \(400, 1\)"):
+        model.predict(XD, np.ones((400, 2)))
+    model.save(tmp_path)
+    again = fim_dynsys.load_fitted(tmp_path)
+    np.testing.assert_array_equal(again.coefficients(), model.coefficients())
+    assert again.context_.equals(model.context_)
+
+
+def test_events_and_methods_that_only_scipy_has():
+    model = SINDy(feature_library=pysindy.PolynomialLibrary(degree=3)).fit(X, T)
+    reference = model.simulate(X[0], T)
+    for method in ("BDF", "RK23"):
+        path = model.simulate(X[0], T, integrator_kws={"method": method})
+        np.testing.assert_allclose(path, reference, atol=1e-4)
+
+    def crossing(t, x):
+        return x[0] - 1.5
+
+    crossing.terminal = True
+    with pytest.warns(SimulationWarning, match="the path ends at"):
+        path = model.simulate(X[0], T, integrator_kws={"events": crossing})
+    ended = np.isnan(path).all(axis=1)
+    assert 0 < ended.sum() < len(T) and np.nanmax(path[:, 0]) < 1.5
+
+
+# ------------------------------------------------------------------ objects of pysindy
+
+
+@pytest.mark.parametrize(
+    "library",
+    [
+        pysindy.CustomLibrary([lambda x: x, lambda x, y: x * y]),
+        pysindy.WeakPDELibrary(pysindy.PolynomialLibrary(3, include_bias=False), spatiotemporal_grid=T, K=40),
+        pysindy.PDELibrary(pysindy.PolynomialLibrary(3, include_bias=False), include_bias=True),
+    ],
+    ids=lambda library: type(library).__name__,
+)
+def test_objects_that_scikit_learn_cannot_clone(library):
+    theirs = pysindy.SINDy(feature_library=library).fit(X, T)
+    ours = SINDy(feature_library=library).fit(X, T)
+    np.testing.assert_array_equal(ours.coefficients(), theirs.coefficients())
+    check_field(ours.field_, X[::40], pickling=False)
+
+
+def test_equations_with_derivatives_are_pysindys_own():
+    grid = np.linspace(0, 1, 30)
+    t = np.linspace(0, 0.1, 20)
+    u = np.exp(-(np.pi**2) * t)[None, :, None] * np.sin(np.pi * grid)[:, None, None]
+    library = pysindy.PDELibrary(
+        pysindy.PolynomialLibrary(degree=1, include_bias=False), derivative_order=2, spatial_grid=grid
+    )
+    model = SINDy(feature_library=library).fit(u, t)
+    assert model.coefficients().shape == (1, len(model.get_feature_names()))
+    assert np.isfinite(model.score(u, t)) and len(model.equations()) == 1
+    with pytest.raises(ValueError, match="no vector field"):
+        _ = model.field_
+    plain = {
+        "feature_library": pysindy.PolynomialLibrary(),
+        "differentiation_method": pysindy.FiniteDifference(),
+    }
+    model.set_params(**plain).fit(X, T)
+    assert len(model.get_feature_names()) == 6
+
+
+def test_objects_come_back_from_disk_as_plain_data(tmp_path):
+    optimizer = pysindy.SR3(initial_guess=np.eye(2, 6), regularizer="l1")
+    library = pysindy.ConcatLibrary([pysindy.PolynomialLibrary(degree=1), pysindy.FourierLibrary()])
+    model = SINDy(optimizer=pysindy.SR3(regularizer="l1"), feature_library=library).fit(X, T)
+    model.save(tmp_path)
+    again = fim_dynsys.load_fitted(tmp_path)
+    np.testing.assert_array_equal(again.coefficients(), model.coefficients())
+    np.testing.assert_array_equal(made(described(optimizer)).initial_guess, np.eye(2, 6))
+    for wrong in (
+        {"class": "os"},
+        {"class": "PolynomialLibrary", "degree": 10**6},
+        {"class": "STLSQ", "no": 1},
+    ):
+        with pytest.raises(ValueError, match="SINDy: expected"):
+            made(wrong)
+    with pytest.raises(ValueError, match=r"can be written down|tell their parameters"):
+        SINDy(feature_library=pysindy.CustomLibrary([lambda x: np.tanh(x)])).fit(X, T).save(tmp_path)
+
+
+def test_steps_and_spaces_of_trajectories_as_pysindy_takes_them():
+    dt = T[1]
+    by_steps = SINDy().fit([X, X2], [dt, dt])
+    np.testing.assert_allclose(by_steps.coefficients(), SINDy().fit([X, X2], dt).coefficients())
+    stacked = np.stack([X[:150], X2])
+    np.testing.assert_allclose(
+        SINDy().fit(stacked, dt).coefficients(), SINDy().fit(list(stacked), dt).coefficients()
+    )
+    with pytest.raises(ValueError, match="pass the times of one array as an array"):
+        SINDy().fit(X, list(T))
 
 
 def test_other_libraries_give_a_field_with_derivatives():

@@ -7,7 +7,7 @@ import fim_dynsys
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary, Kind
-from fim_dynsys.models.sindy import StrongSINDy
+from fim_dynsys.models.sindy_strong import StrongSINDy
 from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories

@@ -1,0 +1,170 @@
+"""Inputs as users give them, and paths of fields that are driven by them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.integrate import odeint, solve_ivp
+from scipy.interpolate import interp1d
+
+from fim_dynsys.errors import IgnoredInputWarning, SimulationWarning, warn
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.driven import DrivenField
+
+InputFunction = Callable[[float], ArrayLike]
+_RTOL, _ATOL = 1e-8, 1e-10
+_SCIPY = ("LSODA", "RK23", "RK45", "DOP853", "Radau", "BDF")
+
+
+def input_rows(who: str, field: VectorField, u: object, n: int) -> np.ndarray | None:
+    """Inputs (n, m) that a field needs at n states, or None where it needs none.
+
+    Raises
+    ------
+    TypeError
+        Where the field is driven and no inputs are given.
+    ValueError
+        Where they are not (n, m).
+
+    Warns
+    -----
+    IgnoredInputWarning
+        Where they are given and the field is not driven.
+    """
+    if not isinstance(field, DrivenField):
+        if u is not None:
+            warn(f"{who}: no effect of u; the model was fitted without inputs.", IgnoredInputWarning)
+        return None
+    if u is None:
+        raise TypeError(
+            f"{who}: expected inputs u ({', '.join(field.input_names)}), which the model was fitted "
+            "with, got none."
+        )
+    rows = np.asarray(u, dtype=np.float64)
+    rows = rows.reshape(n, -1) if rows.ndim < 2 and rows.size == n * len(field.input_names) else rows
+    if rows.shape != (n, len(field.input_names)):
+        raise ValueError(
+            f"{who}: expected inputs u of shape ({n}, {len(field.input_names)}), a row for each state, got "
+            f"{rows.shape}."
+        )
+    return rows
+
+
+def input_function(
+    who: str,
+    field: DrivenField,
+    t: np.ndarray,
+    u: object,
+    interpolator: Callable[..., InputFunction] | None,
+    interpolator_kws: Mapping[str, Any] | None,
+) -> Callable[[float], np.ndarray]:
+    """Inputs (m,) as a function of time, from such a function or from values at times t (n,).
+
+    Values are interpolated by cubics, as pysindy does; linearly where there are fewer than four.
+    """
+    given: InputFunction
+    if callable(u):
+        given = u
+    else:
+        rows = input_rows(who, field, u, len(t))
+        if interpolator is not None:
+            given = interpolator(t, rows, **(interpolator_kws or {}))
+        else:
+            kind = "cubic" if len(t) > 3 else "linear"
+            given = interp1d(t, rows, axis=0, kind=kind, fill_value="extrapolate")
+
+    def values(time: float) -> np.ndarray:
+        return np.asarray(given(time), dtype=np.float64).reshape(-1)
+
+    if values(float(t[0])).shape != (len(field.input_names),):
+        raise ValueError(
+            f"{who}: expected u(t) with {len(field.input_names)} values ({', '.join(field.input_names)}), "
+            f"got {values(float(t[0])).shape}."
+        )
+    return values
+
+
+def needs_scipy(field: VectorField, integrator_kws: Mapping[str, Any] | None) -> bool:
+    """Whether a path asks for what `fim_dynsys.simulate` has not: inputs, other methods, events."""
+    asked = dict(integrator_kws or {})
+    return isinstance(field, DrivenField) or asked.get("method") in ("BDF", "RK23") or "events" in asked
+
+
+def scipy_path(
+    who: str,
+    field: VectorField,
+    x0: np.ndarray,
+    t: np.ndarray,
+    u: Callable[[float], np.ndarray] | None,
+    integrator: str,
+    integrator_kws: Mapping[str, Any] | None,
+) -> np.ndarray:
+    """The path (n, d) by scipy's integrators; NaN from where it could not go on, or an event ended it.
+
+    Warns
+    -----
+    SimulationWarning
+        Where it ends before the last time.
+    """
+
+    def rates(time: float, x: np.ndarray) -> np.ndarray:
+        return field(x[None])[0] if u is None else field(x[None], u(time))[0]  # type: ignore[call-arg]
+
+    options = {"rtol": _RTOL, "atol": _ATOL} | dict(integrator_kws or {})
+    path = np.full((len(t), len(x0)), np.nan)
+    with np.errstate(all="ignore"):
+        if integrator == "odeint":
+            options.pop("method", None)
+            found, info = odeint(rates, x0, t, tfirst=True, full_output=True, **options)
+            reached, message = len(t), str(info["message"])
+            if message != "Integration successful.":
+                reached = int(np.argmax(~np.isfinite(found).all(axis=1))) or 1
+            path[:reached] = found[:reached]
+        else:
+            options.setdefault("method", "LSODA")
+            if options["method"] not in _SCIPY:
+                raise ValueError(f"{who}: expected method {', '.join(_SCIPY)}, got {options['method']!r}.")
+            solution = solve_ivp(rates, (t[0], t[-1]), x0, t_eval=t, **options)
+            reached, message = solution.y.shape[1], solution.message
+            path[:reached] = solution.y.T
+    if reached < len(t):
+        warn(
+            f"{who}: the path ends at {t[max(reached - 1, 0)]:.4g} of {t[-1]:.4g}, later rows are NaN: "
+            f"{message}",
+            SimulationWarning,
+        )
+    return path
+
+
+def driven_stretches(
+    field: DrivenField,
+    starts: Sequence[np.ndarray],
+    times: Sequence[np.ndarray],
+    inputs: Sequence[np.ndarray],
+    longest_step: float,
+) -> list[np.ndarray]:
+    """Paths (n, d) at the samples of several stretches at once, inputs linear between samples.
+
+    Classical Runge-Kutta steps of fourth order, as many a gap as the longest step allows, four at most.
+    """
+    length = max(map(len, times))
+    t = np.stack([np.pad(row, (0, length - len(row)), mode="edge") for row in times])
+    u = np.stack([np.pad(row, ((0, length - len(row)), (0, 0)), mode="edge") for row in inputs])
+    paths = np.empty((len(times), length, field.dim))
+    x = paths[:, 0] = np.stack(starts)
+    with np.errstate(all="ignore"):
+        for k in range(length - 1):
+            gap = t[:, k + 1] - t[:, k]
+            steps = min(max(int(np.ceil(gap.max() / longest_step)), 1), 4)
+            h = (gap / steps)[:, None]
+            slope = (u[:, k + 1] - u[:, k]) / steps
+            for i in range(steps):
+                low, middle, high = (u[:, k] + (i + part) * slope for part in (0.0, 0.5, 1.0))
+                k1 = field(x, low)
+                k2 = field(x + 0.5 * h * k1, middle)
+                k3 = field(x + 0.5 * h * k2, middle)
+                x = x + h / 6.0 * (k1 + 2.0 * (k2 + k3) + field(x + h * k3, high))
+                x = np.where(np.abs(x) < 1e150, x, np.nan)
+            paths[:, k + 1] = x
+    return [path[: len(row)] for path, row in zip(paths, times, strict=True)]

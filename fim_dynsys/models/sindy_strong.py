@@ -1,0 +1,120 @@
+"""SINDy that tunes itself."""
+
+import math
+
+import numpy as np
+
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.posterior import FittedField
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.regression.observed import observe
+from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.search.candidates import judge, propose, refit
+from fim_dynsys.search.horizon import follows, gather_windowed, refine_over_windows, resolves_motion
+from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import improve, refine
+from fim_dynsys.search.standard_errors import standard_errors
+from fim_dynsys.trajectories.container import Trajectories
+
+_MAX_MONOMIALS = 500  # whose normal matrices, one for each smoother and state, fill some hundred MB
+_WHOLE, _WINDOWS = "the whole record", "times in which the state travels one standard deviation"
+
+
+class StrongSINDy(VectorFieldModel):
+    """Sparse regression that chooses smoother, degree and sparsity itself; nothing to tune, nothing trained.
+
+    Slopes from nine time-aware smoothers are regressed on monomials of degree 1 to `degree` along ten sparse
+    paths (thresholded least squares and backward elimination). Every candidate is integrated from its
+    smoothed first state over the observation times and scored by its misfit to the noisy samples and the
+    Bayesian information criterion. The best structures are then fitted to the trajectories themselves and
+    stripped of terms that do not pay for themselves. Where none of them explains half of the variance of the
+    samples from start to end though they are no mere noise, as on long chaotic records, the regressions are
+    judged, and the best fitted, over windows in which the state travels one standard deviation instead.
+    `field_.fit_info.report` says which candidate won, and over which horizon.
+    At most 500 monomials are searched.
+    Gaps of more than ten times the time in which the state travels one standard deviation (an oscillator
+    turns one and a half times) are not bridged: what follows counts as another trajectory.
+
+    Parameters
+    ----------
+    degree : int
+        Largest total degree of the monomials.
+    refined : int
+        Number of structures fitted to the trajectories; 0 leaves it at the regression of slopes.
+
+    References
+    ----------
+    S. L. Brunton, J. L. Proctor, J. N. Kutz, PNAS 113 (2016) 3932; N. M. Mangan, J. N. Kutz, S. L. Brunton,
+    J. L. Proctor, Model selection for dynamical systems via sparse regression and information criteria, Proc.
+    R. Soc. A 473 (2017) 20170009, sect. 2.
+    """
+
+    name = "sindy-strong"
+    version = "4"
+    min_observations = 5
+    scale_equivariance = 1e-6
+
+    def __init__(self, degree: int = 3, refined: int = 4) -> None:
+        self.degree = degree
+        self.refined = refined
+
+    def infer(self, trajectories: Trajectories) -> DictionaryField:
+        """Search on all trajectories together; those with a single complete sample say nothing."""
+        samples = self._samples(trajectories)
+        search = Search.polynomial(samples, self.degree)
+        ranked = judge(search, propose(search, range(1, self.degree + 1)))
+        if self.refined:
+            ranked = improve(search, ranked, self.refined)
+        horizon = _WHOLE
+        if resolves_motion(search.observations) and not follows(search.observations, ranked[0]):
+            horizon = _WINDOWS
+            ranked = gather_windowed(search, self.refined, TIME_AWARE)
+        best = ranked[0]
+        report = {
+            "chosen": best.origin,
+            "judged over": horizon,
+            "smoother": best.smoother,
+            "refined": best.refined,
+            "score": best.score,
+            "candidates": len(ranked),
+            "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
+        }
+        return FittedField.of(
+            best.field(search, trajectories, report), standard_errors if best.refined else None
+        )
+
+    def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField:
+        """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
+        assert isinstance(field, DictionaryField)
+        search = Search(observe(self._samples(context)), field.dictionary)
+        report = dict(field.fit_info.report)
+        support = field.coefficients != 0
+        candidate = refit(search, support, report["smoother"])
+        if report["refined"] and support.any():
+            if report.get("judged over") == _WINDOWS:
+                again = refine_over_windows(search, candidate)
+            else:
+                again, _ = refine(search, candidate, search.observations.path)
+            candidate = again if np.isfinite(again.score) else candidate
+        return candidate.field(search, context, report)
+
+    def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
+        if not isinstance(self.degree, int) or self.degree < 1:
+            raise ValueError(f"StrongSINDy: expected an integer degree >= 1, got {self.degree!r}.")
+        if not isinstance(self.refined, int) or self.refined < 0:
+            raise ValueError(f"StrongSINDy: expected an integer refined >= 0, got {self.refined!r}.")
+        terms = math.comb(trajectories.dim + self.degree, self.degree)
+        if terms > _MAX_MONOMIALS:
+            raise ValueError(
+                f"StrongSINDy: expected at most {_MAX_MONOMIALS} monomials, got {terms} of degree "
+                f"{self.degree} in {trajectories.dim} states; lower the degree, or reduce the states first, "
+                "for example with PCAReduction."
+            )
+        samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]
+        if sum(len(t) for t, _ in samples) < self.min_observations:
+            raise ValueError(
+                f"StrongSINDy: expected at least {self.min_observations} complete samples in trajectories of "
+                "two or more, got fewer; give more samples or longer trajectories."
+            )
+        return samples
