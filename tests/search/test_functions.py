@@ -224,7 +224,7 @@ def test_families_cover_every_coordinate_once():
 
 def test_bundles_take_their_numbers_and_join():
     first, second = (
-        next(s for s in families(np.ones(2)) if s[0].name == name)[0] for name in ("wave 0", "sigmoid 1")
+        next(s for s in families(np.ones(2)) if s[0].name == name)[0] for name in ("wave x0", "sigmoid x1")
     )
     both = (first + second).at([1.1, 2.2, 3.3])
     np.testing.assert_allclose(both.numbers, [1.1, 2.2, 3.3])
