@@ -103,6 +103,7 @@ class Auto(VectorFieldModel):
         """An integer, raised when the search changes, and the versions of the two weights files."""
         return f"5-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
+    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(self, trajectories: Trajectories) -> VectorField:
         """Search on all trajectories together; those with a single complete sample say nothing.
 
@@ -114,6 +115,7 @@ class Auto(VectorFieldModel):
         order = self._ordered(trajectories)
         return self._fields(self.portfolio(order.trajectories), order, trajectories, 1)[0]
 
+    @np.errstate(all="ignore")
     def _infer_to_keep(self, trajectories: Trajectories) -> VectorField:
         order = self._ordered(trajectories)
         found = self.portfolio(order.trajectories)
@@ -124,6 +126,7 @@ class Auto(VectorFieldModel):
     def _ordered(self, trajectories: Trajectories) -> Ordered:
         return Ordered.of(trajectories.drop_incomplete(self._who))
 
+    @np.errstate(all="ignore")
     def candidates(self, trajectories: Trajectories) -> list[VectorField]:
         """Fields of the whole portfolio, the preferred one first: it is what `infer` returns.
 
@@ -135,6 +138,7 @@ class Auto(VectorFieldModel):
         order = self._ordered(trajectories)
         return self._fields(self.portfolio(order.trajectories), order, trajectories, None)
 
+    @np.errstate(all="ignore")
     def portfolio(self, trajectories: Trajectories) -> Portfolio:
         """The candidates before the choice, with what is known of each.
 
@@ -154,6 +158,7 @@ class Auto(VectorFieldModel):
             grown = grow_functions(search, polynomials[0], effort.functions)
         return Portfolio.of(search, opinion, polynomials, grown)
 
+    @np.errstate(all="ignore")
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Candidates drawn by the selector's weights, each with parameters drawn from its posterior.
 

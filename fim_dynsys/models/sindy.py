@@ -199,6 +199,7 @@ class StrongSINDy(VectorFieldModel):
         self.degree = degree
         self.refined = refined
 
+    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(self, trajectories: Trajectories) -> DictionaryField:
         """Search on all trajectories together; those with a single complete sample say nothing."""
         order = Ordered.of(trajectories.drop_incomplete(self._who))

@@ -71,6 +71,7 @@ class SymbolicModel(VectorFieldModel):
         self.start = start
         self.effort = effort
 
+    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(self, trajectories: Trajectories) -> VectorField:
         """Search, or fit the given expressions, on all trajectories together."""
         if self.expressions is None:
@@ -96,6 +97,7 @@ class SymbolicModel(VectorFieldModel):
         everything = [FunctionCandidate.of(known[0], search.dictionary), *found]
         everything.sort(key=lambda item: extended_score(observations, item))
         best = everything[0]
+        free = order.free(best.dictionary, best.free)
         report = {
             "chosen": order.text(best.candidate.origin),
             "score": extended_score(observations, best),
@@ -104,10 +106,10 @@ class SymbolicModel(VectorFieldModel):
                 [order.text(item.candidate.origin), extended_score(observations, item)]
                 for item in everything[1:4]
             ],
-            "free_numbers": order.free(best.dictionary, best.free),
+            "free_numbers": free,
         }
         field = order.field(best.field(observations, order.trajectories, report), trajectories)
-        errors = partial(standard_errors, free=report["free_numbers"]) if best.candidate.refined else None
+        errors = partial(standard_errors, free=free) if best.candidate.refined else None
         return FittedField.of(field, errors)
 
     # ------------------------------------------------------------------ given expressions
@@ -139,6 +141,7 @@ class SymbolicModel(VectorFieldModel):
 
     # ------------------------------------------------------------------ uncertainty
 
+    @np.errstate(all="ignore")
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Draws of the field from the posterior of its parameters, the structure being given.
 

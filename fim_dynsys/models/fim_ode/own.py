@@ -166,6 +166,7 @@ class FIMODE(PretrainedModel):
         said = _answers(self.operator, self._complete(contexts))
         return [(answer.solves, answer.variances) for answer in said]
 
+    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Fields drawn from the posterior of the coefficients; where there is none, a context bootstrap.
 
