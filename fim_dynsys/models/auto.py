@@ -1,11 +1,13 @@
 """The portfolio: candidates from the operator, sparse regression and local search, chosen on the data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Self
 
 import numpy as np
 
+from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.posterior import FittedField
@@ -33,6 +35,7 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
 _REPORTED = 5
+_PATIENCE = 2.0  # seconds without a bar
 _TRACE = 1e-4  # of the largest rate along the samples
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
 SELECTOR_FILE = "auto-selector"
@@ -88,15 +91,18 @@ class Auto(VectorFieldModel):
         Amount of search; fast takes less than half of the time.
     seed : int
         Of the random parts of the search.
+    progress : bool, optional
+        Whether a search of more than two seconds shows a bar; default on a terminal.
     """
 
     name = "auto"
     min_observations = 5
     portfolio_: Portfolio | None
 
-    def __init__(self, budget: str = "full", seed: int = 0) -> None:
+    def __init__(self, budget: str = "full", seed: int = 0, progress: bool | None = None) -> None:
         self.budget = budget
         self.seed = seed
+        self.progress = progress
 
     @property
     def version(self) -> str:
@@ -152,10 +158,13 @@ class Auto(VectorFieldModel):
         effort = self._effort
         samples = complete_samples(trajectories, self._who, self.min_observations)
         search = Search.polynomial(samples, radians=radians_per_unit(trajectories))
-        polynomials, opinion = _polynomials(search, effort, np.random.default_rng(self.seed))
-        grown = []
-        if search.dictionary.dim <= _FUNCTIONS_UP_TO:
-            grown = grow_functions(search, polynomials[0], effort.functions)
+        stages = 2 + effort.subsets + effort.grown + bool(effort.shaken)
+        with progress_bar(self.progress, stages, "auto", "stages", delay=_PATIENCE) as bar:
+            polynomials, opinion = _polynomials(search, effort, np.random.default_rng(self.seed), bar.update)
+            grown = []
+            if search.dictionary.dim <= _FUNCTIONS_UP_TO:
+                grown = grow_functions(search, polynomials[0], effort.functions)
+            bar.update()
         return Portfolio.of(search, opinion, polynomials, grown)
 
     @np.errstate(all="ignore")
@@ -236,22 +245,29 @@ class Auto(VectorFieldModel):
 
 
 def _polynomials(
-    search: Search, effort: Effort, rng: np.random.Generator
+    search: Search, effort: Effort, rng: np.random.Generator, done: Callable[[], object]
 ) -> tuple[list[Candidate], Opinion | None]:
-    """Polynomial candidates, best BIC first, and the operator's opinion (None beyond its dimensions)."""
+    """Polynomial candidates, best BIC first, and the operator's opinion (None beyond its dimensions).
+
+    ``done()`` is called after each stage.
+    """
     opinions = _opinions(search, effort.subsets, rng)
     opinion = opinions[0] if opinions else None
     found = gather(search, opinion, effort.structures, windowed=effort.windowed)
+    done()
     if opinion is None and not follows(search.observations, found[0]):
         return gather_windowed(search, effort.structures, TIME_AWARE), None
     for other in opinions[1:]:
         fitted = fit_opinion(search, other, found)
         found = distinct(found + judge(search, fitted))
+        done()
     for candidate in _fitted(found)[: effort.grown]:
         found = distinct(found + grow(search, candidate))
+        done()
     if effort.shaken:
         for candidate in _fitted(found)[:1]:
             found = distinct(found + shake(search, candidate, effort.shaken, rng))
+            done()
     return found, opinion
 
 
