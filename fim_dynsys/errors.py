@@ -39,6 +39,10 @@ class WeightsWarning(FimDynsysWarning):
     """A weights file leaves something open that had to be assumed."""
 
 
+class CacheWarning(FimDynsysWarning):
+    """Compiled code cannot be kept where it usually is, so that it may have to be compiled again."""
+
+
 class SamplingWarning(FimDynsysWarning):
     """Nested sampling missed a peak of the posterior, so that the evidence is too low."""
 

@@ -5,8 +5,10 @@ import html
 import importlib
 import inspect
 import os
+import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -186,6 +188,9 @@ def _check_parameters(name: str, factory: Callable[..., Any], params: dict[str, 
 def find(name: str) -> ModelSpec:
     """The spec registered as `name`; raises as `load` does."""
     plugins = _plugin_entry_points()
+    if name not in _BUILT_IN and name not in plugins:  # it may have been installed meanwhile
+        _scanned.cache_clear()
+        plugins = _plugin_entry_points()
     if name in _BUILT_IN:
         if name in plugins:
             _warn_clash(name, [_OWN_DISTRIBUTION, *map(_distribution, plugins[name])])
@@ -233,8 +238,11 @@ def _not_installed(entry_points: Collection[str]) -> tuple[KnownPlugin, ...]:
 
 def _plugin_entry_points() -> dict[str, list[metadata.EntryPoint]]:
     """Entry points by name, unloaded, those of one name in the order of their distributions."""
-    if _disabled():
-        return {}
+    return {} if _disabled() else _scanned(tuple(sys.path))
+
+
+@lru_cache(1)
+def _scanned(path: tuple[str, ...]) -> dict[str, list[metadata.EntryPoint]]:
     found: dict[str, list[metadata.EntryPoint]] = {}
     for entry_point in sorted(metadata.entry_points(group=ENTRY_POINT_GROUP), key=_distribution):
         found.setdefault(entry_point.name, []).append(entry_point)
@@ -369,6 +377,7 @@ def available() -> ModelTable:
         the reason and disturbs no other model. `not_installed` are the repository's plugins that are not
         here, with the command that installs each.
     """
+    _scanned.cache_clear()
     entry_points = _plugin_entry_points()
     entries = [ModelEntry(name, _OWN_DISTRIBUTION, spec) for name, spec in _BUILT_IN.items()]
     for name, offered in sorted(entry_points.items()):

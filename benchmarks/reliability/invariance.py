@@ -39,11 +39,14 @@ class Change:
         in their units.
     names : list of int
         Which state each of the changed data's states is.
+    given : Trajectories
+        The data that they are compared with.
     """
 
     context: Trajectories
     values: Callable[[VectorField, np.ndarray], np.ndarray]
     names: list[int]
+    given: Trajectories
 
 
 def tasks() -> dict[str, tuple]:
@@ -77,29 +80,37 @@ def compare(model: VectorFieldModel, context: Trajectories, companion: Trajector
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
-            field = model.infer(context)
             row: dict[str, Any] = {"status": "SUCCESS"}
+            fields: dict[int, VectorField] = {}
             for name, change in changes(context).items():
-                row |= _difference(name, field, model.infer(change.context), change, context)
-            as_it_is = Change(context, lambda f, x: f(x), list(range(context.dim)))
+                given = change.given
+                field = fields[id(given)] = fields.get(id(given)) or model.infer(given)
+                row |= _difference(name, field, model.infer(change.context), change)
+            as_it_is = Change(context, lambda f, x: f(x), list(range(context.dim)), context)
             small = model.max_dim is not None and companion.dim > model.max_dim
             batch = model.infer_many([context, context if small else companion])
-            return row | _difference("batch", field, batch[0], as_it_is, context)
+            return row | _difference("batch", fields[id(context)], batch[0], as_it_is)
         except Exception as error:  # a failure is a row
             return {"status": plain(f"{type(error).__name__}: {error}")}
 
 
 def changes(context: Trajectories) -> dict[str, Change]:
-    """Return the changes by name."""
+    """Return the changes by name.
+
+    Data in other units are compared with data that have units: without one a state may be an angle in
+    radians, which it is no longer when its numbers change.
+    """
     pairs, d = context.arrays(), context.dim
     own, backwards = list(range(d)), list(range(d))[::-1]
     x, t = [values for _, values in pairs], [times for times, _ in pairs]
+    lengths = context.with_units(["m"] * d)
     shift = 2.0 ** np.ceil(np.log2(max(times[-1] for times in t)))
 
     def scaled(base: float, exponents: Sequence[int], exponent: int) -> Change:
         size, pace = base ** np.array([exponents[i % len(exponents)] for i in range(d)]), base**exponent
-        data = Trajectories.from_arrays([v * size for v in x], [s * pace for s in t])
-        return Change(data, lambda field, points: field(points * size) * pace / size, own)
+        units = [f"m/{base ** exponents[i % len(exponents)]:g}" for i in range(d)]
+        data = Trajectories.from_arrays([v * size for v in x], [s * pace for s in t], units=units)
+        return Change(data, lambda field, points: field(points * size) * pace / size, own, lengths)
 
     order = concatenate([context[k] for k in range(len(pairs))][::-1])
     permuted = Trajectories.from_arrays([v[:, ::-1] for v in x], t)
@@ -107,22 +118,22 @@ def changes(context: Trajectories) -> dict[str, Change]:
     return {
         "binary units": scaled(2.0, (12, -9, 5), -7),
         "decimal units": scaled(10.0, (3, -2, 1), -3),
-        "order of trajectories": Change(order, lambda field, points: field(points), own),
-        "time shift": Change(later, lambda field, points: field(points), own),
-        "order of states": Change(permuted, lambda field, points: field(points[:, ::-1])[:, ::-1], backwards),
+        "order of trajectories": Change(order, lambda field, points: field(points), own, context),
+        "time shift": Change(later, lambda field, points: field(points), own, context),
+        "order of states": Change(
+            permuted, lambda field, points: field(points[:, ::-1])[:, ::-1], backwards, context
+        ),
     }
 
 
-def _difference(
-    name: str, field: VectorField, other: VectorField, change: Change, context: Trajectories
-) -> dict[str, Any]:
-    box = context.box()
+def _difference(name: str, field: VectorField, other: VectorField, change: Change) -> dict[str, Any]:
+    box = change.given.box()
     points = box.sobol(POINTS)
     expected, got = field(points), change.values(other, points)
-    longest = max(times[-1] - times[0] for times, _ in context.arrays())
+    longest = max(times[-1] - times[0] for times, _ in change.given.arrays())
     size = np.maximum(np.abs(expected).max(axis=0), (box.high - box.low) / longest)
     difference = float((np.abs(got - expected) / size).max())
-    same = _terms(other, change.names) == _terms(field, list(range(context.dim)))
+    same = _terms(other, change.names) == _terms(field, list(range(change.given.dim)))
     return {name: difference if np.isfinite(difference) else float("inf"), f"{name}: same terms": same}
 
 
@@ -176,4 +187,4 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
     return result
 
 
-PART = Part("invariance", "2", tasks, measure, figures)
+PART = Part("invariance", "3", tasks, measure, figures)

@@ -225,7 +225,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 # ---------------------------------------------------------------------- progress
 
 
-def progress_bar(progress: bool | None, total: int | None, what: str, unit: str) -> "tqdm":
+def progress_bar(
+    progress: bool | None, total: int | None, what: str, unit: str, delay: float = 0.0
+) -> "tqdm":
     """A bar with the time left, gone when the work is done.
 
     Parameters
@@ -236,6 +238,8 @@ def progress_bar(progress: bool | None, total: int | None, what: str, unit: str)
         Units of work in all.
     what, unit : str
         Its name, and that of a unit.
+    delay : float
+        Seconds before it is shown.
 
     Returns
     -------
@@ -244,7 +248,15 @@ def progress_bar(progress: bool | None, total: int | None, what: str, unit: str)
     from tqdm import tqdm
 
     disable = None if progress is None else not progress
-    return tqdm(total=total, desc=what, unit=f" {unit}", disable=disable, leave=False, unit_scale=True)
+    return tqdm(
+        total=total,
+        desc=what,
+        unit=f" {unit}",
+        disable=disable,
+        leave=False,
+        unit_scale=True,
+        delay=delay,
+    )
 
 
 # ---------------------------------------------------------------------- what analyses are given

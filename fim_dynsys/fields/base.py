@@ -357,7 +357,7 @@ class VectorField(abc.ABC):
                 f"{type(self).__name__} is a field on R^{self.dim}: expected points of shape "
                 f"(..., {self.dim}), got {x.shape}."
             )
-        return x, (x if x.ndim == 2 else x.reshape(-1, self.dim))
+        return x, np.ascontiguousarray(x.reshape(-1, self.dim))  # sums depend on how arrays lie in memory
 
 
 class _GroupedRows:

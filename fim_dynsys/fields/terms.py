@@ -409,6 +409,32 @@ class Dictionary:
         return dictionary, np.where(coefficients == 0.0, 0.0, rescaled)
 
 
+def reordered(dictionary: Dictionary, states: np.ndarray) -> tuple[Dictionary, np.ndarray]:
+    """The same terms of states in another order, sorted as `Dictionary.polynomial` sorts them.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        Terms of the states as they are.
+    states : array (d,) of int
+        Their new places.
+
+    Returns
+    -------
+    dictionary : Dictionary
+        Monomials before others; those first that were first where only the function differs.
+    rows : array (m,) of int
+        Which of the given terms each one is.
+    """
+    exponents = np.empty_like(dictionary.exponents)
+    exponents[:, states] = dictionary.exponents
+    rows = np.lexsort((*-exponents.T[::-1], exponents.sum(axis=1), dictionary.kind > 0))
+    coordinate = np.where(dictionary.kind > 0, states[dictionary.coordinate], 0)
+    partner = np.where(dictionary.partner < 0, -1, states[dictionary.partner])
+    parts = (exponents, dictionary.kind, coordinate, dictionary.inner, dictionary.second, partner)
+    return Dictionary(*(part[rows] for part in parts)), rows
+
+
 def union(dictionaries: "Sequence[Dictionary]") -> "tuple[Dictionary, list[np.ndarray]]":
     """The distinct terms of several dictionaries, and where each one's terms are in it.
 

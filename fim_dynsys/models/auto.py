@@ -1,11 +1,13 @@
 """The portfolio: candidates from the operator, sparse regression and local search, chosen on the data."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Self
 
 import numpy as np
 
+from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.posterior import FittedField
@@ -13,12 +15,14 @@ from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.members import check_members
+from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.observed import Observations, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
+from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.growth import grow, shake
 from fim_dynsys.search.horizon import follows, gather_windowed
@@ -31,6 +35,7 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
 _REPORTED = 5
+_PATIENCE = 2.0  # seconds without a bar
 _TRACE = 1e-4  # of the largest rate along the samples
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
 SELECTOR_FILE = "auto-selector"
@@ -74,10 +79,11 @@ class Auto(VectorFieldModel):
     Polynomial candidates come from the pretrained operator's opinion of the samples and of random subsets of
     them, from sparse regression with nine smoothers, and from adding terms to the best, by what the residuals
     ask for and at random; all are fitted to the trajectories and pruned. Fields with functions
-    (trigonometric, saturating, exponential, powers) are grown from the best polynomial. A selector trained
-    on known systems chooses among all of them; beyond five states, where the operator has no opinion, the
-    smallest BIC wins. `field_.fit_info.report` says what chose, and the origins, scores and weights of the
-    first few.
+    (trigonometric, saturating, exponential, powers) are grown from the best polynomial; a state counts as an
+    angle in radians where it has no unit, in degrees where that says so, and as none under other units. A
+    selector trained on known systems chooses among all of them; beyond five states, where the operator has no
+    opinion, the smallest BIC wins. `field_.fit_info.report` says what chose, and the origins, scores and
+    weights of the first few.
 
     Parameters
     ----------
@@ -85,21 +91,25 @@ class Auto(VectorFieldModel):
         Amount of search; fast takes less than half of the time.
     seed : int
         Of the random parts of the search.
+    progress : bool, optional
+        Whether a search of more than two seconds shows a bar; default on a terminal.
     """
 
     name = "auto"
     min_observations = 5
     portfolio_: Portfolio | None
 
-    def __init__(self, budget: str = "full", seed: int = 0) -> None:
+    def __init__(self, budget: str = "full", seed: int = 0, progress: bool | None = None) -> None:
         self.budget = budget
         self.seed = seed
+        self.progress = progress
 
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"4-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"5-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
+    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(self, trajectories: Trajectories) -> VectorField:
         """Search on all trajectories together; those with a single complete sample say nothing.
 
@@ -108,14 +118,21 @@ class Auto(VectorFieldModel):
         ValueError
             If there are fewer than five complete samples, or the budget is unknown.
         """
-        return self._fields(self.portfolio(trajectories), trajectories, 1)[0]
+        order = self._ordered(trajectories)
+        return self._fields(self.portfolio(order.trajectories), order, trajectories, 1)[0]
 
+    @np.errstate(all="ignore")
     def _infer_to_keep(self, trajectories: Trajectories, **given: Any) -> VectorField:
-        found = self.portfolio(trajectories)
-        field = self._fields(found, trajectories, 1)[0]
+        order = self._ordered(trajectories)
+        found = self.portfolio(order.trajectories)
+        field = self._fields(found, order, trajectories, 1)[0]
         self.portfolio_ = found
         return field
 
+    def _ordered(self, trajectories: Trajectories) -> Ordered:
+        return Ordered.of(trajectories.drop_incomplete(self._who))
+
+    @np.errstate(all="ignore")
     def candidates(self, trajectories: Trajectories) -> list[VectorField]:
         """Fields of the whole portfolio, the preferred one first: it is what `infer` returns.
 
@@ -124,10 +141,14 @@ class Auto(VectorFieldModel):
         ValueError
             As `infer`.
         """
-        return self._fields(self.portfolio(trajectories), trajectories, None)
+        order = self._ordered(trajectories)
+        return self._fields(self.portfolio(order.trajectories), order, trajectories, None)
 
+    @np.errstate(all="ignore")
     def portfolio(self, trajectories: Trajectories) -> Portfolio:
-        """The candidates before the choice, with what is known of each; `fit` keeps them as `portfolio_`.
+        """The candidates before the choice, with what is known of each.
+
+        `fit` keeps those of the `Ordered` trajectories as `portfolio_`.
 
         Raises
         ------
@@ -135,13 +156,18 @@ class Auto(VectorFieldModel):
             As `infer`.
         """
         effort = self._effort
-        search = Search.polynomial(complete_samples(trajectories, self._who, self.min_observations))
-        polynomials, opinion = _polynomials(search, effort, np.random.default_rng(self.seed))
-        grown = []
-        if search.dictionary.dim <= _FUNCTIONS_UP_TO:
-            grown = grow_functions(search, polynomials[0], effort.functions)
+        samples = complete_samples(trajectories, self._who, self.min_observations)
+        search = Search.polynomial(samples, radians=radians_per_unit(trajectories))
+        stages = 2 + effort.subsets + effort.grown + bool(effort.shaken)
+        with progress_bar(self.progress, stages, "auto", "stages", delay=_PATIENCE) as bar:
+            polynomials, opinion = _polynomials(search, effort, np.random.default_rng(self.seed), bar.update)
+            grown = []
+            if search.dictionary.dim <= _FUNCTIONS_UP_TO:
+                grown = grow_functions(search, polynomials[0], effort.functions)
+            bar.update()
         return Portfolio.of(search, opinion, polynomials, grown)
 
+    @np.errstate(all="ignore")
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Candidates drawn by the selector's weights, each with parameters drawn from its posterior.
 
@@ -160,11 +186,13 @@ class Auto(VectorFieldModel):
         """
         self._fitted_field()
         check_members(self._who, n)
+        order = self._ordered(self.context_)
         if self.portfolio_ is None:
-            self.portfolio_ = self.portfolio(self.context_)
+            self.portfolio_ = self.portfolio(order.trajectories)
         found = self.portfolio_
         drawn = found.draws(found.log_weights(_selector()), n, np.random.default_rng(seed))
-        return EnsembleField([m.field(found.search.observations, self.context_, {}) for m in drawn])
+        fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
+        return EnsembleField([order.field(field, self.context_) for field in fields])
 
     def alternatives(self) -> list[VectorFieldModel]:
         """The pretrained operator, alone and with its own search."""
@@ -176,10 +204,12 @@ class Auto(VectorFieldModel):
         self.portfolio_ = None
         return self
 
-    def _fields(self, found: Portfolio, trajectories: Trajectories, count: int | None) -> list[VectorField]:
+    def _fields(
+        self, found: Portfolio, order: Ordered, trajectories: Trajectories, count: int | None
+    ) -> list[VectorField]:
         """Fields of the ``count`` members preferred."""
         weights = normalised(found.log_weights(_selector()))
-        order = np.argsort(-weights, kind="stable")
+        preferred = np.argsort(-weights, kind="stable")
         polynomials = [m.score for m in found.members if not m.n_functions]
         functions = [m.score for m in found.members if m.n_functions]
         report = {
@@ -189,17 +219,22 @@ class Auto(VectorFieldModel):
             "best BIC of a polynomial": min(polynomials, default=np.inf),
             "best BIC with functions": min(functions, default=np.inf),
             "preferred": [
-                [found.members[k].candidate.origin, float(found.members[k].score), float(weights[k])]
-                for k in order[:_REPORTED]
+                [
+                    order.text(found.members[k].candidate.origin),
+                    float(found.members[k].score),
+                    float(weights[k]),
+                ]
+                for k in preferred[:_REPORTED]
             ],
         }
         fields: list[VectorField] = []
-        for k in order[:count]:
+        for k in preferred[:count]:
             own = _without_traces(found.search.observations, found.members[k])
-            said = report | {"chosen": own.origin, "BIC": own.score, "weight": float(weights[k])}
+            said = report | {"chosen": order.text(own.origin), "BIC": own.score, "weight": float(weights[k])}
             terms = found.members[k].on(found.search.observations)
-            errors = partial(standard_errors, free=found.members[k].free) if own.refined else None
-            fields.append(FittedField.of(own.field(terms, trajectories, said), errors))
+            field = order.field(own.field(terms, order.trajectories, said), trajectories)
+            free = order.free(terms.dictionary, found.members[k].free)
+            fields.append(FittedField.of(field, partial(standard_errors, free=free) if own.refined else None))
         return fields
 
     @property
@@ -210,22 +245,29 @@ class Auto(VectorFieldModel):
 
 
 def _polynomials(
-    search: Search, effort: Effort, rng: np.random.Generator
+    search: Search, effort: Effort, rng: np.random.Generator, done: Callable[[], object]
 ) -> tuple[list[Candidate], Opinion | None]:
-    """Polynomial candidates, best BIC first, and the operator's opinion (None beyond its dimensions)."""
+    """Polynomial candidates, best BIC first, and the operator's opinion (None beyond its dimensions).
+
+    ``done()`` is called after each stage.
+    """
     opinions = _opinions(search, effort.subsets, rng)
     opinion = opinions[0] if opinions else None
     found = gather(search, opinion, effort.structures, windowed=effort.windowed)
+    done()
     if opinion is None and not follows(search.observations, found[0]):
         return gather_windowed(search, effort.structures, TIME_AWARE), None
     for other in opinions[1:]:
         fitted = fit_opinion(search, other, found)
         found = distinct(found + judge(search, fitted))
+        done()
     for candidate in _fitted(found)[: effort.grown]:
         found = distinct(found + grow(search, candidate))
+        done()
     if effort.shaken:
         for candidate in _fitted(found)[:1]:
             found = distinct(found + shake(search, candidate, effort.shaken, rng))
+            done()
     return found, opinion
 
 

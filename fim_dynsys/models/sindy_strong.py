@@ -8,6 +8,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import judge, propose, refit
@@ -59,10 +60,11 @@ class StrongSINDy(VectorFieldModel):
         self.degree = degree
         self.refined = refined
 
+    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(self, trajectories: Trajectories) -> DictionaryField:
         """Search on all trajectories together; those with a single complete sample say nothing."""
-        samples = self._samples(trajectories)
-        search = Search.polynomial(samples, self.degree)
+        order = Ordered.of(trajectories.drop_incomplete(self._who))
+        search = Search.polynomial(self._samples(order.trajectories), self.degree)
         ranked = judge(search, propose(search, range(1, self.degree + 1)))
         if self.refined:
             ranked = improve(search, ranked, self.refined)
@@ -80,9 +82,8 @@ class StrongSINDy(VectorFieldModel):
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
-        return FittedField.of(
-            best.field(search, trajectories, report), standard_errors if best.refined else None
-        )
+        field = order.field(best.field(search, order.trajectories, report), trajectories)
+        return FittedField.of(field, standard_errors if best.refined else None)
 
     def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField:
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""

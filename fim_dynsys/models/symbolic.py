@@ -14,10 +14,12 @@ from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
+from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.regression.expression_fits import fit_expressions
 from fim_dynsys.regression.observed import Observations, complete_samples, observe
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
+from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
@@ -33,7 +35,8 @@ class SymbolicModel(VectorFieldModel):
 
     Without `expressions`, the best polynomial field and those with trigonometric, rational, saturating,
     exponential, logarithmic and power functions are fitted to the trajectories and compared by an extended
-    Bayesian information criterion, which charges for the choice among so many functions.
+    Bayesian information criterion, which charges for the choice among so many functions. A state counts as
+    an angle in radians where it has no unit, in degrees where that says so, and as none under other units.
 
     With `expressions`, their free parameters are fitted to the trajectories: linear ones by regression,
     the others from many starts.
@@ -68,12 +71,12 @@ class SymbolicModel(VectorFieldModel):
         self.start = start
         self.effort = effort
 
+    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(self, trajectories: Trajectories) -> VectorField:
         """Search, or fit the given expressions, on all trajectories together."""
-        samples = self._samples(trajectories)
         if self.expressions is None:
-            return self._searched(trajectories, Search.polynomial(samples))
-        return self._fitted_expressions(self.expressions, trajectories, observe(samples))
+            return self._searched(trajectories)
+        return self._fitted_expressions(self.expressions, trajectories, observe(self._samples(trajectories)))
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if self.effort not in EFFORTS:
@@ -84,24 +87,30 @@ class SymbolicModel(VectorFieldModel):
 
     # ------------------------------------------------------------------ search
 
-    def _searched(self, trajectories: Trajectories, search: Search) -> DictionaryField:
+    def _searched(self, trajectories: Trajectories) -> DictionaryField:
+        order = Ordered.of(trajectories.drop_incomplete(self._who))
+        samples = self._samples(order.trajectories)
+        search = Search.polynomial(samples, radians=radians_per_unit(order.trajectories))
         observations = search.observations
         known = gather(search, structures=_STRUCTURES)
         found = grow_functions(search, known[0], EFFORTS[self.effort])
         everything = [FunctionCandidate.of(known[0], search.dictionary), *found]
         everything.sort(key=lambda item: extended_score(observations, item))
         best = everything[0]
+        free = order.free(best.dictionary, best.free)
         report = {
-            "chosen": best.candidate.origin,
+            "chosen": order.text(best.candidate.origin),
             "score": extended_score(observations, best),
             "candidates": len(known) + len(found),
             "runners_up": [
-                [item.candidate.origin, extended_score(observations, item)] for item in everything[1:4]
+                [order.text(item.candidate.origin), extended_score(observations, item)]
+                for item in everything[1:4]
             ],
-            "free_numbers": best.free.tolist(),
+            "free_numbers": free,
         }
-        errors = partial(standard_errors, free=best.free) if best.candidate.refined else None
-        return FittedField.of(best.field(observations, trajectories, report), errors)
+        field = order.field(best.field(observations, order.trajectories, report), trajectories)
+        errors = partial(standard_errors, free=free) if best.candidate.refined else None
+        return FittedField.of(field, errors)
 
     # ------------------------------------------------------------------ given expressions
 
@@ -132,6 +141,7 @@ class SymbolicModel(VectorFieldModel):
 
     # ------------------------------------------------------------------ uncertainty
 
+    @np.errstate(all="ignore")
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Draws of the field from the posterior of its parameters, the structure being given.
 

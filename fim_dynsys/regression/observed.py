@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, noise_law
+from fim_dynsys.regression.dimensionless import dimensionless
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother, smallest_gap
 from fim_dynsys.regression.thinning import MANY, stretches, thin
 from fim_dynsys.trajectories.container import Trajectories
@@ -42,6 +43,8 @@ class Observations:
         Trajectory and first sample of each piece.
     scale : array (d,)
         Root mean square of each state, ``x = scale * z``.
+    angle : array (d,)
+        The same in radians; nan for states that are no angles.
     time_unit : float
         Time in which the state travels one standard deviation.
     law : NoiseLaw
@@ -59,6 +62,7 @@ class Observations:
     samples: list
     origin: tuple
     scale: np.ndarray
+    angle: np.ndarray
     time_unit: float
     law: NoiseLaw
     noise_level: np.ndarray
@@ -180,8 +184,10 @@ def largest_degree(dim: int, n: int) -> int:
     return 1
 
 
-def observe(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Observations:
-    """Scale samples and estimate their noise.
+def observe(
+    samples: Sequence[tuple[np.ndarray, np.ndarray]], radians: np.ndarray | None = None
+) -> Observations:
+    """Scale samples, without the last digits of how they were written, and estimate their noise.
 
     Of more than 20,000 samples, neighbours are averaged and evenly spaced stretches kept, see
     `fim_dynsys.regression.thinning.thin`: time and memory up to here are linear in the samples, and what
@@ -191,25 +197,25 @@ def observe(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Observations:
     ----------
     samples : list of (t (n,), x (n, d))
         Complete samples; trajectories with a single sample are left out.
+    radians : array (d,), optional
+        How many radians the unit of each state is, nan where it is none of angles; default 1.
 
     Returns
     -------
     Observations
     """
-    given = [(t, x) for t, x in samples if len(t) >= 2]
+    given, unit, span = dimensionless([(t, x) for t, x in samples if len(t) >= 2])
     samples, origin = thin(given)
     stacked = np.concatenate([x for _, x in samples])
-    size = np.abs(stacked).max(axis=0)
+    size = np.sqrt(np.mean(stacked**2, axis=0))
     size = np.where(size > 0, size, 1.0)
-    scale = size * np.sqrt(np.mean((stacked / size) ** 2, axis=0))
-    scale = np.where(scale > 0, scale, 1.0)
     longest = max(t[-1] - t[0] for t, _ in samples)
-    samples = [((t - t[0]) / longest, x / scale) for t, x in samples]
+    samples = [((t - t[0]) / longest, x / size) for t, x in samples]
     law = noise_law(samples)
-    level = law.level * scale
+    level = law.level * size
     if sum(len(t) for t, _ in given) > MANY:
         level = noise_law(stretches(given, MANY)[0]).level
-    first = np.stack([x[0] for _, x in given]) / scale
+    first = np.stack([x[0] for _, x in given]) / size
     samples, smooth, origin, time_unit = _pieces(samples, law, origin)
     length = max(len(t) for t, _ in samples)
     t_all = np.stack([np.concatenate([t, np.full(length - len(t), t[-1])]) for t, _ in samples])
@@ -218,7 +224,18 @@ def observe(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> Observations:
         z_all[k, : len(z)] = z
         weights[k, : len(z)] = law.weights(states)
     return Observations(
-        samples, tuple(origin), scale, time_unit * longest, law, level, t_all, z_all, weights, first, smooth
+        samples,
+        tuple(origin),
+        size * unit,
+        size * unit * (1.0 if radians is None else radians),
+        time_unit * longest * span,
+        law,
+        level * unit,
+        t_all,
+        z_all,
+        weights,
+        first,
+        smooth,
     )
 
 

@@ -28,7 +28,10 @@ class Search:
 
     @classmethod
     def polynomial(
-        cls, samples: Sequence[tuple[np.ndarray, np.ndarray]], degree: int | None = None
+        cls,
+        samples: Sequence[tuple[np.ndarray, np.ndarray]],
+        degree: int | None = None,
+        radians: np.ndarray | None = None,
     ) -> "Search":
         """A search among polynomials.
 
@@ -38,8 +41,10 @@ class Search:
             Complete samples.
         degree : int, optional
             Largest total degree; default the `largest_degree` for so many samples.
+        radians : array (d,), optional
+            See `observe`.
         """
-        observations = observe(samples)
+        observations = observe(samples, radians)
         if degree is None:
             degree = largest_degree(observations.dim, observations.n)
         return cls(observations, _polynomial(observations.dim, degree))

@@ -10,6 +10,8 @@ from fim_dynsys.simulation.problem import InitialValueProblem, Outcome, Progress
 
 _EPS = np.finfo(float).eps
 _PENDING_AT_MOST = 200_000  # steps and states that wait to be computed together
+_WATCHED = 5_000  # steps after which, and so on, the pace of each trajectory is looked at
+_HOPELESS = 100  # times the steps allowed: one that would need more ends at once
 
 
 class BatchedSolver:
@@ -19,7 +21,21 @@ class BatchedSolver:
     depend on which other rows are present.
     """
 
-    _PER_ROW = ("rows", "x", "f", "s", "h", "end", "sign", "shift", "atol", "limit", "sampled", "growth")
+    _PER_ROW = (
+        "rows",
+        "x",
+        "f",
+        "s",
+        "h",
+        "end",
+        "sign",
+        "shift",
+        "atol",
+        "limit",
+        "sampled",
+        "growth",
+        "seen",
+    )
 
     def __init__(self, problem: InitialValueProblem, pair: RungeKuttaPair, detector: EventDetector):
         self.problem, self.pair, self.detector = problem, pair, detector
@@ -34,6 +50,7 @@ class BatchedSolver:
         self.atol = np.broadcast_to(problem.atol, self.x.shape).copy()
         self.limit = problem.limit.copy()
         self.sampled = np.ones(n, dtype=int)
+        self.seen = np.zeros(n)
         self.growth = np.full(n, 10.0)
         self.segments: list[tuple[np.ndarray, ...]] = []
         self.n_pending = 0
@@ -114,10 +131,18 @@ class BatchedSolver:
             factor = np.where(error < np.inf, np.maximum(factor, 0.2), 0.1)
             self._advance_some(accepted, x_new, f_new, s_new, h * factor)
         outside, there = reach > self.limit, self.s >= self.end
-        last = self.n_iterations >= self.problem.max_steps
+        spent = self._spent()
         n_hit = 0 if hit is None else count_nonzero(hit)
-        if last or n_rejected or n_hit or count_nonzero(there) or count_nonzero(outside):
-            self._end_some(accepted, error, outside.any(axis=1), there, hit, last)
+        if count_nonzero(spent) or n_rejected or n_hit or count_nonzero(there) or count_nonzero(outside):
+            self._end_some(accepted, error, outside.any(axis=1), there, hit, spent)
+
+    def _spent(self) -> bool | np.ndarray:
+        """Whether trajectories have used up their steps, or would by far at the pace of the latest ones."""
+        if self.n_iterations >= self.problem.max_steps or self.n_iterations % _WATCHED:
+            return self.n_iterations >= self.problem.max_steps
+        needed = _WATCHED * (self.end - self.s) / (self.s - self.seen)
+        self.seen = self.s
+        return needed > _HOPELESS * self.problem.max_steps
 
     def _error(self, reach: np.ndarray) -> np.ndarray:
         """Norm of the local error per row, relative to the tolerances."""
@@ -145,7 +170,7 @@ class BatchedSolver:
         outside: np.ndarray,
         there: np.ndarray,
         hit: np.ndarray | None,
-        last: bool,
+        spent: bool | np.ndarray,
     ) -> None:
         """Find out which rows have ended, why, and let them leave."""
         status = np.full(len(self.rows), -1, dtype=np.int8)
@@ -155,8 +180,7 @@ class BatchedSolver:
         status[there] = Status.SUCCESS
         if hit is not None:
             status[hit] = Status.EVENT
-        if last:
-            status[status < 0] = Status.MAX_STEPS
+        status[(status < 0) & spent] = Status.MAX_STEPS
         if (status >= 0).any():
             self._leave(status)
 

@@ -77,7 +77,8 @@ def simulate(
         The explicit pairs 8(5,3) and 5(4) of Dormand and Prince run batched; the two stiff methods are
         scipy's, one trajectory after the other, with the field's Jacobian.
     max_steps : int
-        Largest number of attempted steps per trajectory.
+        Largest number of attempted steps per trajectory. Under the explicit pairs one ends sooner that, by
+        its latest 5,000 steps, would need a hundred times as many.
     max_step : float
         Largest step in time.
     escape : float

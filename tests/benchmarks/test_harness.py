@@ -19,6 +19,7 @@ from benchmarks.harness.trials import TASKS, Problem, Trial, list_trials, observ
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.search.problem import Search
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -539,7 +540,7 @@ def noisy_spiral():
 def test_hybrids_join_the_candidates(kind):
     _, context = noisy_spiral()
     model = hybrids.HybridAuto(kind, budget="fast")
-    found = model.portfolio(context)
+    found = model.portfolio(Ordered.of(context).trajectories)
     own = [m.candidate for m in found.members if m.candidate.origin.startswith(f"{kind}: ")]
     assert own and all(np.isfinite(c.score) for c in own)
     assert any(c.refined for c in own)

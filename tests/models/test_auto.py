@@ -5,6 +5,8 @@ import pytest
 
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
+from fim_dynsys.models import auto
+from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.regression.observed import largest_degree
 from fim_dynsys.testing import check_model
 
@@ -51,13 +53,23 @@ def test_traces_of_terms_are_left_out_of_exact_fields(noise):
     model = fim_dynsys.load("auto", budget="fast")
     field = model.infer(Trajectories.from_arrays(noisy, t))
     share = np.abs(field.dictionary.evaluate(clean)).max(axis=0)[:, None] * np.abs(field.coefficients)
-    found = model.portfolio(Trajectories.from_arrays(noisy, t))
+    found = model.portfolio(Ordered.of(Trajectories.from_arrays(noisy, t)).trajectories)
     (best,) = [m for m in found.members if m.score == field.fit_info.report["BIC"]][:1]
     if noise == 0.0:
         assert (share[field.coefficients != 0].min()) > 0.5e-4 * np.abs(field(clean)).max()
         assert np.count_nonzero(field.coefficients) == 4
     else:
         assert np.count_nonzero(field.coefficients) == best.candidate.support.sum()
+
+
+def test_a_long_search_shows_a_bar_where_it_is_asked_for(monkeypatch, capsys):
+    t, _, noisy = van_der_pol(n=40)
+    data = Trajectories.from_arrays(noisy, t)
+    fim_dynsys.load("auto", budget="fast").infer(data)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(auto, "_PATIENCE", 0.0)
+    fim_dynsys.load("auto", budget="fast", progress=True).infer(data)
+    assert "auto:   0%" in capsys.readouterr().err
 
 
 def test_contract():

@@ -14,12 +14,13 @@ from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, grow_functions
-from fim_dynsys.search.functions.families import families
+from fim_dynsys.search.functions.families import families, radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
 from fim_dynsys.simulation.solution import simulate
+from fim_dynsys.trajectories.container import Trajectories
 
 RNG = np.random.default_rng(5)
 NONE = Dictionary(np.zeros((1, 2), int))
@@ -213,18 +214,36 @@ def test_parameters_survive_a_round_trip():
 # ---------------------------------------------------------------------- families and the search
 
 
+def test_units_say_which_states_are_angles():
+    data = Trajectories.from_arrays(
+        np.zeros((3, 4)), [0.0, 1.0, 2.0], units={"x0": "rad", "x1": "m", "x2": "deg"}
+    )
+    radians = radians_per_unit(data)
+    np.testing.assert_array_equal(radians, [1.0, np.nan, np.pi / 180.0, 1.0])
+    every, some = ({starts[0].name for starts in families(angle)} for angle in (np.ones(4), radians))
+    assert every - some == {
+        "angle x1",
+        "double angle x1",
+        "difference of angles x0, x1",
+        "difference of angles x1, x2",
+        "difference of angles x1, x3",
+        "sine of each",
+        "differences of all angles",
+    }
+
+
 def test_families_cover_every_coordinate_once():
     names = [starts[0].name for starts in families(np.array([1.0, 2.0, 3.0]))]
     assert len(set(names)) == len(names)
     for c in range(3):
-        assert {f"angle {c}", f"saturation {c}", f"negative power {c}", f"sigmoid {c}"} <= set(names)
+        assert {f"{name} x{c}" for name in ("angle", "saturation", "negative power", "sigmoid")} <= set(names)
     assert "differences of all angles" in names
     assert len({starts[0].name for starts in families(np.ones(1))}) == 15
 
 
 def test_bundles_take_their_numbers_and_join():
     first, second = (
-        next(s for s in families(np.ones(2)) if s[0].name == name)[0] for name in ("wave 0", "sigmoid 1")
+        next(s for s in families(np.ones(2)) if s[0].name == name)[0] for name in ("wave x0", "sigmoid x1")
     )
     both = (first + second).at([1.1, 2.2, 3.3])
     np.testing.assert_allclose(both.numbers, [1.1, 2.2, 3.3])

@@ -280,6 +280,18 @@ def test_steps_run_out(method):
     assert np.isnan(result.x[0, ~reached]).all()
 
 
+def test_a_trajectory_that_would_need_far_too_many_steps_ends_early_and_alone():
+    """Two coupled decays 1e12 times faster than the time asked for; the other trajectory is at rest there."""
+    stiff = CallableField(lambda x: 1e12 * (x[:, ::-1] - x) * [1.0, 2.0], 2)
+    with pytest.warns(SimulationWarning, match="MAX_STEPS 1"):
+        result = simulate(stiff, [[1.0, 0.0], [1.0, 1.0]], [0.0, 1.0])
+    assert result.status.tolist() == [Status.MAX_STEPS, Status.SUCCESS]
+    solution = integrate([stiff], np.array([[1.0, 0.0]]), [0.0, 1.0])
+    assert solution.n_steps[0] == 5_000 and 0.0 < solution.t_stop[0] < 1e-6
+    enough = integrate([stiff], np.array([[1.0, 0.0]]), [0.0, 2e-8])
+    assert enough.status[0] == Status.SUCCESS and enough.n_steps[0] > 5_000
+
+
 def test_a_jump_that_no_step_resolves():
     """Across x = 1 the field reverses: no step can follow it within the tolerance."""
     field = CallableField(lambda x: np.where(x < 1, 1.0, -1.0), 1)

@@ -7,7 +7,6 @@ trajectory: a system is kept only if that sum stays below 1e-4 of the range of e
 
 import hashlib
 import math
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +14,10 @@ from typing import NamedTuple
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
+from fim_dynsys.writing import replace_file
 from training.systems.fields import Columns, Fields, Ridge, rates
 from training.systems.priors import components, single
 
@@ -322,18 +322,13 @@ def cached(
 
 
 def save_systems(path: Path, systems: Systems) -> None:
-    """Write systems to a safetensors file, aside and renamed."""
+    """Write systems to a safetensors file."""
     tensors = {"coefficients": systems.coefficients, "states": systems.states}
     ridge = systems.fields.ridge
     if ridge is not None:
         tensors |= ridge.tensors()
-    aside = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    save_file(
-        {name: tensor.contiguous() for name, tensor in tensors.items()},
-        aside,
-        {"functions": " ".join(ridge.functions if ridge else ())},
-    )
-    aside.rename(path)
+    content = {name: tensor.contiguous() for name, tensor in tensors.items()}
+    replace_file(path, save(content, {"functions": " ".join(ridge.functions if ridge else ())}))
 
 
 def load_systems(path: Path) -> Systems:

@@ -56,6 +56,7 @@ class PretrainedModel(VectorFieldModel):
         """
         return self._in_batches(self.infer_batch, contexts)
 
+    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def _in_batches(
         self,
         infer_batch: Callable[[Sequence[Trajectories], Sequence[Trajectories]], Sequence[_T]],

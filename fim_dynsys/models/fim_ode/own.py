@@ -12,12 +12,14 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.models.fim_ode.batching import PretrainedModel, power_units, scaled_samples
+from fim_dynsys.models.fim_ode.batching import PretrainedModel
 from fim_dynsys.models.fim_ode.calibration import Evidence
 from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
+from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -112,32 +114,34 @@ class FIMODE(PretrainedModel):
     ) -> list[tuple[DictionaryField, Evidence]]:
         operator = self.operator
         pairs = []
-        said = _answers(operator, complete)
-        for answer, samples, context in zip(said, complete, contexts, strict=True):
+        orders = [Ordered.of(samples) for samples in complete]
+        said = _answers(operator, [order.trajectories for order in orders])
+        for answer, order, context in zip(said, orders, contexts, strict=True):
             report: dict[str, Any] = {"operator": self.name, "weights": operator.version}
             found = None
             if self.refine:
-                found = consider(samples, answer.dictionary, answer.solves, answer.variances)
+                found = consider(order.trajectories, answer.dictionary, answer.solves, answer.variances)
             if found is None:
                 if self.refine:
                     few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
                     report |= {"chosen by": few, "note": few}
                 info = FitInfo(report=report)
-                field = DictionaryField(answer.dictionary, answer.solves[-1], context=context, fit_info=info)
+                field = DictionaryField(answer.dictionary, answer.solves[-1], fit_info=info)
                 others = answer.solves
             else:
                 best, choice = found.choose(operator.selector)
-                field = best.field(found.search, context, report | choice)
+                field = best.field(found.search, order.trajectories, report | choice)
                 others = found.coefficients
+            given = order.field(field, context)
             evidence = Evidence.of(
-                field,
-                others,
-                answer.solves,
-                answer.variances,
-                answer.information,
+                given,
+                order.coefficients(field.dictionary, others),
+                order.coefficients(answer.dictionary, answer.solves),
+                order.coefficients(answer.dictionary, answer.variances),
+                order.information(answer.dictionary, answer.information),
                 searched=found is not None,
             )
-            pairs.append((field, evidence))
+            pairs.append((given, evidence))
         return pairs
 
     def opinions(self, contexts: Sequence[Trajectories]) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -162,6 +166,7 @@ class FIMODE(PretrainedModel):
         said = _answers(self.operator, self._complete(contexts))
         return [(answer.solves, answer.variances) for answer in said]
 
+    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Fields drawn from the posterior of the coefficients; where there is none, a context bootstrap.
 
@@ -224,7 +229,7 @@ class _Answer(NamedTuple):
 
 
 def _answers(operator: OwnOperator, complete: Sequence[Trajectories]) -> list[_Answer]:
-    """What our operator says of contexts of one dimension; scaled by powers of two on the way.
+    """What our operator says of contexts of one dimension, which it sees without units.
 
     Contexts of more than 20,000 samples are thinned as `fim_dynsys.regression.thinning.thin` does.
 
@@ -234,21 +239,16 @@ def _answers(operator: OwnOperator, complete: Sequence[Trajectories]) -> list[_A
         Where those are not ordinary floating-point numbers.
     """
     dim = complete[0].dim
-    complete = [thinned(context) for context in complete]
-    units = [power_units(context) for context in complete]
-    scaled, paces = [], []
-    for context, unit in zip(complete, units, strict=True):
-        samples = scaled_samples(context, unit)
-        span = max(t[-1] for t, _ in samples)
-        paces.append(np.exp2(np.floor(np.log2(span if span > 0 else 1.0))))
-        scaled.append([(t / paces[-1], x) for t, x in samples])
+    plain = [dimensionless(thinned(context).arrays()) for context in complete]
     dictionary = Dictionary.polynomial(dim, operator.network.config.degree)
     exponents = dictionary.exponents
     said = []
-    for estimate, pace, unit in zip(operator.network.estimates(scaled), paces, units, strict=True):
+    estimates = operator.network.estimates([samples for samples, _, _ in plain])
+    for estimate, (samples, unit, span) in zip(estimates, plain, strict=True):
         solves, variances, information, scale = estimate
+        solves[..., still(samples)] = 0.0  # what is there are rounding errors of sums that cancel
         with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
-            factor = unit / np.prod(unit**exponents, axis=1, keepdims=True) / pace
+            factor = unit / np.prod(unit**exponents, axis=1, keepdims=True) / span
             own = factor.T
             answer = _Answer(
                 solves * factor,
@@ -259,7 +259,7 @@ def _answers(operator: OwnOperator, complete: Sequence[Trajectories]) -> list[_A
         if not np.isfinite(answer.solves).all():
             raise ValueError(
                 "fim-ode: expected states and times in which the coefficients are ordinary floating-point "
-                f"numbers, got states of size {unit} over times of size {pace}; change their units."
+                f"numbers, got states of size {unit} over times of size {span}; change their units."
             )
         said.append(answer)
     return said

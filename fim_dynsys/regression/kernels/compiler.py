@@ -16,7 +16,6 @@ import stat
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -29,6 +28,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.serialize import dumps
 
+from fim_dynsys.errors import CacheWarning, warn
 from fim_dynsys.writing import replace_file
 
 Function = TypeVar("Function", bound=Callable)
@@ -232,7 +232,7 @@ def _temporary_folder() -> str | None:
 
 @cache
 def _warn_once(why: str) -> None:
-    warnings.warn(
+    warn(
         f"fim-dynsys: compiled code cannot be kept as usual: {why}; set NUMBA_CACHE_DIR to choose a folder.",
-        stacklevel=2,
+        CacheWarning,
     )

@@ -83,7 +83,7 @@ def grow_functions(
     identification of nonlinear dynamics, Proc. R. Soc. A 476 (2020) 20200279, sect. 3.
     """
     observations = search.observations
-    tried = families(observations.scale)
+    tried = families(observations.angle)
     tolerances = _tolerances(observations)
     exploration = _explore_along(search, candidate, len(tried))
     ranked = exploration.ranked(tried, tolerances)
@@ -124,7 +124,7 @@ def extended_score(observations: Observations, item: FunctionCandidate) -> float
     -------
     float
     """
-    return item.score + 2.0 * item.n_functions * math.log(len(families(observations.scale)))
+    return item.score + 2.0 * item.n_functions * math.log(len(families(observations.angle)))
 
 
 def _tolerances(observations: Observations) -> tuple[float, ...]:
@@ -228,12 +228,12 @@ def _rounded(observations: Observations, model: FunctionCandidate) -> list[Funct
 def _round_number(
     observations: Observations, model: FunctionCandidate, number: int, value: float
 ) -> float | None:
-    """The nearest whole frequency in the units of the data, or exponent that is a multiple of 1/2 or 1/3."""
+    """The nearest whole frequency of an angle, or exponent that is a multiple of 1/2 or 1/3."""
     term, slot, _ = model.free[np.flatnonzero(model.free[:, 2] == number)[0]]
     kind = model.dictionary.kind[term]
     if slot == INNER and kind in (Kind.SIN, Kind.COS):
-        unit = float(observations.scale[model.dictionary.coordinate[term]])
-        return max(round(value / unit), 1) * unit
+        unit = float(observations.angle[model.dictionary.coordinate[term]])
+        return None if np.isnan(unit) else max(round(value / unit), 1) * unit
     if slot == SECOND and kind == Kind.POWER:
         halves, thirds = round(2.0 * value) / 2.0, round(3.0 * value) / 3.0
         return min((halves, thirds), key=lambda v: abs(v - value))

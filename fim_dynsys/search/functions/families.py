@@ -8,6 +8,7 @@ import numpy as np
 
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.trajectories.container import Trajectories
 
 INNER, SECOND = 0, 1
 
@@ -86,32 +87,43 @@ class Bundle:
         )
 
 
-def families(scale: np.ndarray) -> list[list[Bundle]]:
+_RADIANS = dict.fromkeys(("", "1", "rad", "radian", "radians"), 1.0)
+_RADIANS |= dict.fromkeys(("deg", "degree", "degrees", "°"), np.pi / 180.0)
+
+
+def radians_per_unit(trajectories: Trajectories) -> np.ndarray:
+    """Radians (d,) in the unit of each state: 1 where it has none, nan where that is none of angles."""
+    units = [trajectories.units.get(name, "") for name in trajectories.state_names]
+    return np.array([_RADIANS.get(unit.strip(), np.nan) for unit in units])
+
+
+def families(angle: np.ndarray) -> list[list[Bundle]]:
     """Bundles for every coordinate, from the textbooks of mechanics, chemistry and biology.
 
-    Numbers start at several multiples of each state's root mean square; angles have frequencies 1 and 2 in
-    the units of the data, too. Sources: S. H. Strogatz, Nonlinear Dynamics and Chaos; J. D. Murray,
+    Numbers start at several multiples of each state's root mean square; angles have frequencies 1 and 2,
+    too. Sources: S. H. Strogatz, Nonlinear Dynamics and Chaos; J. D. Murray,
     Mathematical Biology I (rational and saturating rates, ch. 1-6); E. Beltrami, Mathematics for Dynamic
     Modeling (exponential and power laws).
 
     Parameters
     ----------
-    scale : array (d,)
-        Root mean square of each state in the units of the data, the unit of the arguments.
+    angle : array (d,)
+        Root mean square of each state, the unit of the arguments, in radians; nan where it is no angle.
 
     Returns
     -------
     list of lists of Bundle
         One list per family, of its starts.
     """
-    dim = len(scale)
+    dim = len(angle)
     out = []
     for c in range(dim):
-        out += _of_one_coordinate(c, scale[c])
+        out += _of_one_coordinate(c, angle[c])
         for e in range(c + 1, dim):
-            difference = tuple((kind, c, -scale[c], scale[e], e) for kind in (Kind.SIN, Kind.COS))
-            out.append([Bundle(f"difference of angles {c}, {e}", difference, degree=0)])
-    return out + (_rings(scale) if dim > 1 else [])
+            difference = tuple((kind, c, -angle[c], angle[e], e) for kind in (Kind.SIN, Kind.COS))
+            out.append([Bundle(f"difference of angles x{c}, x{e}", difference, degree=0)])
+    out += _rings(angle) if dim > 1 else []
+    return [starts for starts in out if not any(np.isnan(f[2:4]).any() for f in starts[0].functions)]
 
 
 def _complements(
@@ -119,7 +131,7 @@ def _complements(
 ) -> Bundle:
     """A function and its complement with shared numbers."""
     functions = tuple((kind, c, inner, second, -1) for kind in kinds)
-    return Bundle(f"{name} {c}", functions, () if fixed else ((0, INNER, 0), (1, INNER, 0)))
+    return Bundle(f"{name} x{c}", functions, () if fixed else ((0, INNER, 0), (1, INNER, 0)))
 
 
 def _single(
@@ -132,15 +144,15 @@ def _single(
     degree: int = 1,
 ) -> Bundle:
     free = tuple((0, slot, k) for k, slot in enumerate(slots))
-    return Bundle(f"{name} {c}", ((kind, c, inner, second, -1),), free, degree)
+    return Bundle(f"{name} x{c}", ((kind, c, inner, second, -1),), free, degree)
 
 
-def _of_one_coordinate(c: int, scale: float) -> list[list[Bundle]]:
+def _of_one_coordinate(c: int, angle: float) -> list[list[Bundle]]:
     waves = (Kind.SIN, Kind.COS)
     hill = (Kind.SATURATION, Kind.INHIBITION)
     out = [
-        [_complements("angle", waves, c, scale, fixed=True)],
-        [_complements("double angle", waves, c, 2.0 * scale, fixed=True)],
+        [_complements("angle", waves, c, angle, fixed=True)],
+        [_complements("double angle", waves, c, 2.0 * angle, fixed=True)],
         [_complements("wave", waves, c, k) for k in (0.7, 1.5, 3.0)],
         [_complements("saturation", (Kind.HILL, Kind.RECIPROCAL), c, k) for k in (0.1, 0.3, 1.0, 3.0, 10.0)],
         [_single("growth", Kind.EXP, c, k) for k in (0.3, 1.0, 3.0)],
@@ -160,9 +172,9 @@ def _of_one_coordinate(c: int, scale: float) -> list[list[Bundle]]:
     return out
 
 
-def _rings(scale: np.ndarray) -> list[list[Bundle]]:
+def _rings(angle: np.ndarray) -> list[list[Bundle]]:
     """One function of the same kind for each coordinate: rings of genes, networks, coupled oscillators."""
-    dim = len(scale)
+    dim = len(angle)
     out = []
 
     def ring(
@@ -183,9 +195,9 @@ def _rings(scale: np.ndarray) -> list[list[Bundle]]:
             out.append([ring(name, kind, [k] * dim, float(order)) for k in (1.0, 2.0)])
     out.append([ring("saturation of each", Kind.HILL, [k] * dim, degree=1) for k in (1.0, 3.0)])
     out.append([ring("tanh of each", Kind.TANH, [k] * dim) for k in (1.0, 3.0)])
-    out.append([ring("sine of each", Kind.SIN, list(scale), fixed=True)])
+    out.append([ring("sine of each", Kind.SIN, list(angle), fixed=True)])
     if dim > 2:
         pairs = [(c, e) for c in range(dim) for e in range(c + 1, dim)]
-        functions = tuple((Kind.SIN, c, -scale[c], scale[e], e) for c, e in pairs)
+        functions = tuple((Kind.SIN, c, -angle[c], angle[e], e) for c, e in pairs)
         out.append([Bundle("differences of all angles", functions, degree=0)])
     return out

@@ -1,0 +1,105 @@
+"""Trajectories and states in an order that the data determine, and fields found there in that of the user."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.terms import Dictionary, reordered
+from fim_dynsys.regression.dimensionless import dimensionless
+from fim_dynsys.trajectories.container import Trajectories
+
+
+@dataclass(frozen=True)
+class Ordered:
+    """Trajectories in an order that does not depend on how they were given.
+
+    Sums depend in their last digits on the order of what is summed, and random draws on the order of what is
+    drawn from; searches decide between near equals. States are sorted by their first values and means, then
+    trajectories by number of samples, span and the same of each state.
+
+    Attributes
+    ----------
+    trajectories : Trajectories
+        Sorted.
+    states : array (d,) of int
+        Which of the given states each one is.
+    numbers : array (K,) of int
+        Which of the given trajectories each one is.
+    """
+
+    trajectories: Trajectories
+    states: np.ndarray
+    numbers: np.ndarray
+
+    @classmethod
+    def of(cls, trajectories: Trajectories) -> Self:
+        """Sort complete trajectories."""
+        samples = dimensionless(trajectories.arrays()).samples
+        marks = [[(float(own[0]), float(own.mean())) for own in x.T.copy()] for _, x in samples]
+        states = sorted(range(trajectories.dim), key=lambda i: sorted(each[i] for each in marks))
+        numbers = sorted(
+            range(len(samples)),
+            key=lambda k: (len(samples[k][0]), samples[k][0][-1], [marks[k][i] for i in states]),
+        )
+        if numbers != list(range(len(numbers))):
+            trajectories = trajectories[numbers]
+        if states != list(range(len(states))):
+            trajectories = trajectories.select_states([trajectories.state_names[i] for i in states])
+        return cls(trajectories, np.array(states), np.array(numbers))
+
+    def field(self, found: DictionaryField, context: Trajectories) -> DictionaryField:
+        """A field inferred from the sorted trajectories, in the order in which the context was given.
+
+        Parameters
+        ----------
+        found : DictionaryField
+            Of the sorted trajectories.
+        context : Trajectories
+            As given, incomplete samples included.
+
+        Returns
+        -------
+        DictionaryField
+        """
+        info = found.fit_info
+        starts, noise = info.initial_states, info.noise_level
+        if starts is not None:
+            every = len(self.numbers) == len(context)
+            starts = starts[np.ix_(self._place(self.numbers), self._place(self.states))] if every else None
+        if noise is not None:
+            noise = noise[self._place(self.states)]
+        return DictionaryField(
+            reordered(found.dictionary, self.states)[0],
+            self.coefficients(found.dictionary, found.coefficients),
+            context=context,
+            fit_info=replace(info, initial_states=starts, noise_level=noise),
+        )
+
+    def coefficients(self, dictionary: Dictionary, values: np.ndarray) -> np.ndarray:
+        """Numbers (..., m, d) of each term and state, both as in `field`."""
+        _, rows = reordered(dictionary, self.states)
+        return values[..., rows, :][..., self._place(self.states)]
+
+    def information(self, dictionary: Dictionary, values: np.ndarray) -> np.ndarray:
+        """Numbers (d, m, m) of each state and two terms, all as in `field`."""
+        _, rows = reordered(dictionary, self.states)
+        return values[np.ix_(self._place(self.states), rows, rows)]
+
+    def free(self, dictionary: Dictionary, free: Iterable[Sequence[int]]) -> list[list[int]]:
+        """Fitted numbers inside functions, see `FunctionCandidate`, their terms as in `field`."""
+        _, rows = reordered(dictionary, self.states)
+        place = self._place(rows)
+        return [[int(place[term]), int(slot), int(number)] for term, slot, number in free]
+
+    def text(self, said: str) -> str:
+        """Where a candidate comes from, with the states x0, x1, ... as given."""
+        return re.sub(r"\bx(\d+)\b", lambda match: f"x{self.states[int(match[1])]}", said)
+
+    @staticmethod
+    def _place(of: np.ndarray) -> np.ndarray:
+        """Where each of the given ones is."""
+        return np.argsort(of)
