@@ -103,7 +103,7 @@ def run(
     progress: bool = False,
     seed: int = SEED,
 ) -> pd.DataFrame:
-    """Return one record per row, context and trajectory; outcomes that `folder` holds are not computed again."""
+    """Return one record per row, context and trajectory; outcomes in `folder` are not computed again."""
     integrator = Integrator()
     listed = jobs(part, n, folder, integrator, seed)
     outcomes = cached_outcomes(evaluate, rows, listed, folder, str(integrator), workers, fresh, progress)
@@ -173,16 +173,11 @@ def format_tables(summary: pd.DataFrame) -> str:
         lines = [["points", *(f"{k} trajectories" for k in TRAJECTORIES)]]
         for n, of_points in own.groupby("points"):
             by = of_points.set_index(["trajectories", "task"])
-            lines.append(
-                [
-                    str(n),
-                    *(
-                        " / ".join(f"{by.loc[(k, task), 'percent_r2_0.9']:.1f}" for task in TASKS)
-                        + f"; {by.loc[(k, TASKS[0]), 'rmse_median']:.3g}, {by.loc[(k, TASKS[0]), 'cosine_median']:.3f}"
-                        for k in TRAJECTORIES
-                    ),
-                ]
-            )
+            lines.append([str(n)])
+            for k in TRAJECTORIES:
+                scores = " / ".join(f"{by.loc[(k, task), 'percent_r2_0.9']:.1f}" for task in TASKS)
+                field = by.loc[(k, TASKS[0])]
+                lines[-1].append(f"{scores}; {field['rmse_median']:.3g}, {field['cosine_median']:.3f}")
         parts.append(
             f"{model}, degree <= 3, clean: percent with R2 > 0.9, {' / '.join(TASKS)}; median RMSE, cosine\n"
             + report.align(lines)

@@ -1,4 +1,4 @@
-"""Random polynomial systems: their coefficients, reference paths on any grid, and what is observed of them."""
+"""Random polynomial systems: coefficients, reference paths on any grid, and what is observed of them."""
 
 import hashlib
 from collections.abc import Iterator

@@ -4,10 +4,10 @@ Every system of a batch is
 
     f(x) = sum_m C_m x^m + sum_s A_s (p_s + q_s . x) g_s(w_s . x + b_s)
 
-with a polynomial, of degree 3 in most priors, and any number of ridge functions g. That holds the usual terms of textbooks
-(sines, Hill and saturation terms, exponentials), their products with a coordinate, and Fourier features of
-random smooth fields, in tensors of one shape for all systems; a system without such terms has zero
-amplitudes.
+with a polynomial, of degree 3 in most priors, and any number of ridge functions g. That holds the usual
+terms of textbooks (sines, Hill and saturation terms, exponentials), their products with a coordinate, and
+Fourier features of random smooth fields, in tensors of one shape for all systems; a system without such
+terms has zero amplitudes.
 """
 
 import itertools
