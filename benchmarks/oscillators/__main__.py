@@ -51,7 +51,7 @@ def evaluate(
     for name in starts:
 
         def predict(found: tuple[Inferred, dict[str, float]], name: str = name) -> tuple[np.ndarray, str]:
-            start = start_of(name, found[0], task, seed, integrator)
+            start = start_of(name, found[0], task, seed)
             states, (sign,) = integrator.predict(found[0], start[None], times, size)
             return states[0, 1:], sign.name
 
