@@ -25,7 +25,7 @@ MODELS = ("fim-ode", "sindy-strong", "sindy-strong:degree=6", "sindy")
 SIGMAS = (0.0, 0.03)
 POINTS, TRAJECTORIES = (50, 100, 200, 250), (1, 9, 12)
 SYSTEMS, FULL = 200, 4_000
-GRID_SYSTEMS, GRID_FULL = 40, 400
+GRID_SYSTEMS, GRID_FULL = 20, 400
 THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
 PARTS = ("study", "grid")
 PUBLISHED = Path(__file__).with_name("published.toml")
@@ -81,7 +81,7 @@ def jobs(part: str, n: int, folder: Path, integrator: Integrator, seed: int = SE
     drawn: dict[tuple[int, int, int], list[Polynomial]] = {}
     found = []
     for degree, points, trajectories, sigma in cells(part):
-        for dim, count in counts(n).items():
+        for dim, count in (item for item in counts(n).items() if item[1]):
             place = degree, dim, points
             if place not in drawn:
                 own = seed + 100_000 * degree + 10_000 * dim
@@ -137,52 +137,61 @@ def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+GROUPS = ("all", "dim=1", "dim=2", "dim=3")
+
+
+def study_lines(summary: pd.DataFrame, degree: int, sigma: float) -> list[list[str]]:
+    """Return the table of one degree and noise level as lines of cells, published rows at its end."""
+    study = summary[summary["part"] == "study"]
+    study = study[(study["degree"] == degree) & (study["sigma"] == sigma)]
+    lines = [["model", "version", "all", "1-D", "2-D", "3-D", "RMSE", "cosine", "CPU s"]]
+    for (model, version), own in study.groupby(["model", "version"], sort=False):
+        by = own.set_index(["group", "task"])
+        field = by.loc[("all", TASKS[0])]
+        lines.append([model, version, *(_pair(by, group) for group in GROUPS if group in set(own["group"]))])
+        lines[-1] += [f"{field['rmse_median']:.3g}", f"{field['cosine_median']:.3f}"]
+        lines[-1].append(f"{field['infer_seconds_median']:.2g}")
+    with PUBLISHED.open("rb") as file:
+        published = tomllib.load(file)["row"]
+    lines += [
+        [row["method"], "published", " / ".join(f"{v:.1f}" for v in row[str(degree)])] for row in published
+    ]
+    return [line + [""] * (len(lines[0]) - len(line)) for line in lines]
+
+
+def grid_lines(grid: pd.DataFrame) -> list[list[str]]:
+    """Return one model's successes and field by points and trajectories as lines of cells."""
+    lines = [["points", *(f"{k} trajectories" if k > 1 else "1 trajectory" for k in TRAJECTORIES)]]
+    for n, own in grid[grid["group"] == "all"].groupby("points"):
+        by = own.set_index(["trajectories", "task"])
+        lines.append([str(n)])
+        for k in TRAJECTORIES:
+            field = by.loc[(k, TASKS[0])]
+            lines[-1].append(f"{_pair(by, k)}; {field['rmse_median']:.3g}, {field['cosine_median']:.3f}")
+    return lines
+
+
+def _pair(cells: pd.DataFrame, place: str | int) -> str:
+    return " / ".join(f"{cells.loc[(place, task), 'percent_r2_0.9']:.1f}" for task in TASKS)
+
+
 def format_tables(summary: pd.DataFrame) -> str:
     """Return the printed report, published figures below ours."""
-    with PUBLISHED.open("rb") as file:
-        published = tomllib.load(file)
     parts = []
     study = summary[summary["part"] == "study"]
-    for (degree, sigma), part in study.groupby(["degree", "sigma"]):
-        lines = [["model", "version", "all", "1-D", "2-D", "3-D", "RMSE", "cosine", "CPU s"]]
-        for (model, version), own in part.groupby(["model", "version"], sort=False):
-            by = own.set_index(["group", "task"])
-            groups = ("all", "dim=1", "dim=2", "dim=3")
-            cell = by.loc[("all", TASKS[0])]
-            lines.append(
-                [
-                    model,
-                    version,
-                    *(
-                        " / ".join(f"{by.loc[(g, task), 'percent_r2_0.9']:.1f}" for task in TASKS)
-                        for g in groups
-                    ),
-                    f"{cell['rmse_median']:.3g}",
-                    f"{cell['cosine_median']:.3f}",
-                    f"{cell['infer_seconds_median']:.2g}",
-                ]
-            )
-        for row in published["row"]:
-            lines.append([row["method"], "published", " / ".join(f"{v:.1f}" for v in row[str(degree)])])
+    for degree, sigma in study.groupby(["degree", "sigma"]).groups:
         title = (
             f"Degree <= {degree}, noise {sigma:g}: percent of trajectories with R2 > 0.9, {' / '.join(TASKS)}"
         )
-        parts.append(title + "\n" + report.align([line + [""] * (9 - len(line)) for line in lines]))
-    grid = summary[(summary["part"] == "grid") & (summary["group"] == "all")]
-    for model, own in grid.groupby("model", sort=False):
-        lines = [["points", *(f"{k} trajectories" for k in TRAJECTORIES)]]
-        for n, of_points in own.groupby("points"):
-            by = of_points.set_index(["trajectories", "task"])
-            lines.append([str(n)])
-            for k in TRAJECTORIES:
-                scores = " / ".join(f"{by.loc[(k, task), 'percent_r2_0.9']:.1f}" for task in TASKS)
-                field = by.loc[(k, TASKS[0])]
-                lines[-1].append(f"{scores}; {field['rmse_median']:.3g}, {field['cosine_median']:.3f}")
-        parts.append(
-            f"{model}, degree <= 3, clean: percent with R2 > 0.9, {' / '.join(TASKS)}; median RMSE, cosine\n"
-            + report.align(lines)
+        parts.append(f"{title}\n{report.align(study_lines(summary, degree, sigma))}")
+    for model, grid in summary[summary["part"] == "grid"].groupby("model", sort=False):
+        title = (
+            f"{model}, degree <= 3, clean: percent with R2 > 0.9, {' / '.join(TASKS)}; median RMSE, cosine"
         )
-    parts.append(f"Published rows: {published['citation']}. Integrated by {Integrator()}")
+        parts.append(f"{title}\n{report.align(grid_lines(grid))}")
+    with PUBLISHED.open("rb") as file:
+        citation = tomllib.load(file)["citation"]
+    parts.append(f"Published rows: {citation}. Integrated by {Integrator()}")
     return "\n\n".join(parts)
 
 
