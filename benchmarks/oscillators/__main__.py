@@ -163,25 +163,31 @@ def quantile(values: np.ndarray, q: float) -> float:
     return float(0.5 * (values[int(np.floor(place))] + values[int(np.ceil(place))]))
 
 
+def lines_of(summary: pd.DataFrame, targets: str) -> list[list[str]]:
+    """Return the table of one kind of target as lines of cells; published rows below ours."""
+    own = summary[summary["targets"] == targets]
+    names = list(dict.fromkeys(own["task"]))
+    lines = [["model", "version", *names]]
+    for (model, version), part in own.groupby(["model", "version"], sort=False):
+        lines.append([model, version, *(_cell(part[part["task"] == name].iloc[0]) for name in names)])
+    if targets == "clean":
+        lines += [[row["method"], "published", *_published(row)] for row in _read_published()["row"]]
+    return lines
+
+
+def _read_published() -> dict[str, Any]:
+    with PUBLISHED.open("rb") as file:
+        return tomllib.load(file)
+
+
 def format_tables(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
     """Return the printed report, published figures below ours."""
-    with PUBLISHED.open("rb") as file:
-        published = tomllib.load(file)
-    parts = []
-    for targets in TARGETS:
-        own = summary[summary["targets"] == targets]
-        names = list(dict.fromkeys(own["task"]))
-        lines = [["model", "version", *names]]
-        for (model, version), part in own.groupby(["model", "version"], sort=False):
-            lines.append([model, version, *(_cell(part[part["task"] == name].iloc[0]) for name in names)])
-        if targets == "clean":
-            lines += [[row["method"], "published", *_published(row)] for row in published["row"]]
-        n = summary["draws"].max()
+    published, parts = _read_published(), []
+    for targets in dict.fromkeys(summary["targets"]):
         compared, _, start = targets.partition(", ")
-        title = f"MSE against {compared} targets from the {start or 'clean'} start: shared draw; "
-        title += f"median of {n} fresh draws [quartiles]"
-        if len(lines) > 1:
-            parts.append(title + "\n" + report.align(lines))
+        title = f"MSE against {compared} targets, from the {start or 'clean'} start: shared draw; "
+        title += f"median of {summary['draws'].max()} fresh draws [quartiles]"
+        parts.append(title + "\n" + report.align(lines_of(summary, targets)))
     tuned = summary.reindex(columns=[*summary.columns.difference(TUNING, sort=False), *TUNING])
     tuned = tuned[(tuned["targets"] == "clean") & tuned["best_step"].notna()]
     if len(tuned):
@@ -200,7 +206,7 @@ def format_tables(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
     parts.append(
         f"Published rows: {published['citation']}; theirs of zero-shot FHN are against noisy targets."
     )
-    parts.append(f"Integrated from the clean start: {Integrator()}")
+    parts.append(f"Integrated by {Integrator()}")
     return "\n\n".join(parts)
 
 

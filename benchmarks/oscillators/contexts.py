@@ -120,20 +120,23 @@ def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
+def lines_of(summary: pd.DataFrame) -> list[list[str]]:
+    """Return the table as lines of cells, the published numbers beside ours."""
+    with PUBLISHED.open("rb") as file:
+        theirs = {tuple(row["cell"]): row["values"] for row in tomllib.load(file)["context"]}
+    names = ("mean", "std", *QUANTILES)
+    lines = [["task", "starts", "k", "model", "repeats", *(f"{name}, paper's" for name in names)]]
+    for _, line in summary.iterrows():
+        cell = line["task"], line["mode"], line["trajectories"]
+        pairs = [f"{line[name]:.2g}, {value:.2g}" for name, value in zip(names, theirs[cell], strict=True)]
+        lines.append([*map(str, cell), line["model"], str(line["repeats"]), *pairs])
+    return lines
+
+
 def format_table(summary: pd.DataFrame) -> str:
-    """Return the printed table, each published cell beside ours."""
+    """Return the printed table."""
     with PUBLISHED.open("rb") as file:
         content = tomllib.load(file)
-    theirs = {tuple(row["cell"]): row["values"] for row in content["context"]}
-    lines = [
-        ["task", "starts", "k", "model", "mean", "std", "median", "5 %", "95 %", "repeats", "FIM-ODE (paper)"]
-    ]
-    for _, line in summary.iterrows():
-        values = [f"{line[name]:.3g}" for name in ("mean", "std", *QUANTILES)]
-        published = theirs[line["task"], line["mode"], line["trajectories"]]
-        about = [line["task"], line["mode"], str(line["trajectories"]), line["model"]]
-        theirs_said = "  ".join(f"{value:.3f}" for value in published)
-        lines.append([*about, *values, str(line["repeats"]), theirs_said])
     title = "MSE from the clean start: the shared draw and k - 1 further noisy trajectories"
     source = f"{content['citation']}; {content['contexts']}"
-    return f"{title}\n{report.align(lines)}\n\nPublished: mean, std, median, 5 % and 95 % of {source}."
+    return f"{title}\n{report.align(lines_of(summary))}\n\nPublished: {source}."

@@ -1,6 +1,7 @@
 """The draws on which a model did best and as usual, as trajectories."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,9 @@ import pandas as pd
 from benchmarks.harness.rows import Row, View
 from benchmarks.harness.run import Integrator, attempt
 from benchmarks.oscillators.tasks import FIXED_SEED, Oscillation, tasks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _TIMES = 400
 
@@ -35,7 +39,7 @@ def draw(row: Row, trials: pd.DataFrame, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def _panel(axis, row: Row, task: Oscillation, seed: int) -> None:
+def _panel(axis: "Axes", row: Row, task: Oscillation, seed: int) -> None:
     t = np.linspace(0.0, max(task.target_t[-1], task.t[-1]), _TIMES)
     size = np.abs(task.x).max()
     integrator = Integrator()

@@ -1,9 +1,13 @@
 """Successes by threshold and dimension as heat maps, and what more points and trajectories give."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 GROUPS = ("dim=1", "dim=2", "dim=3")
 
@@ -32,7 +36,7 @@ def draw(summary: pd.DataFrame, path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def _heat_map(axis, part: pd.DataFrame, title: str) -> None:
+def _heat_map(axis: "Axes", part: pd.DataFrame, title: str) -> None:
     columns = [name for name in part.columns if name.startswith("percent_r2_")]
     part = part.set_index("group").reindex(GROUPS)
     values = part[columns].to_numpy(dtype=float)
@@ -45,7 +49,7 @@ def _heat_map(axis, part: pd.DataFrame, title: str) -> None:
     axis.set_yticks(range(len(GROUPS)), ["1-D", "2-D", "3-D"])
 
 
-def _curves(axis, part: pd.DataFrame, column: str, title: str) -> None:
+def _curves(axis: "Axes", part: pd.DataFrame, column: str, title: str) -> None:
     for k, own in part.groupby("trajectories"):
         axis.plot(own["points"], own[column], "o-", label=f"{k} trajectories")
     axis.set(title=title, xlabel="points")
