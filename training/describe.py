@@ -1,7 +1,7 @@
 """Pictures of what was drawn and how training went: python -m training.describe prior|run|scaling ...
 
-`prior NAME` shows a prior's statistics: how large the field is inside the box of its trajectories and how fast
-it grows outside, with the system that stands out inside; how far its values scatter in the units that
+`prior NAME` shows a prior's statistics: how large the field is inside the box of its trajectories and how
+fast it grows outside, with the system that stands out inside; how far its values scatter in the units that
 operators train in; examples. `run FOLDER` shows the losses, gradient norm and learning rate of a run;
 `scaling` the curves of the scaling study.
 """

@@ -167,11 +167,12 @@ def lines_of(summary: pd.DataFrame, targets: str) -> list[list[str]]:
     """Return the table of one kind of target as lines of cells; published rows below ours."""
     own = summary[summary["targets"] == targets]
     names = list(dict.fromkeys(own["task"]))
-    lines = [["model", "version", *names]]
+    lines = [["model", "version", "draws", *names]]
     for (model, version), part in own.groupby(["model", "version"], sort=False):
-        lines.append([model, version, *(_cell(part[part["task"] == name].iloc[0]) for name in names)])
+        cells = [_cell(part[part["task"] == name].iloc[0]) for name in names]
+        lines.append([model, version, str(part["draws"].min()), *cells])
     if targets == "clean":
-        lines += [[row["method"], "published", *_published(row)] for row in _read_published()["row"]]
+        lines += [[row["method"], "published", "", *_published(row)] for row in _read_published()["row"]]
     return lines
 
 
@@ -186,7 +187,7 @@ def format_tables(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
     for targets in dict.fromkeys(summary["targets"]):
         compared, _, start = targets.partition(", ")
         title = f"MSE against {compared} targets, from the {start or 'clean'} start: shared draw; "
-        title += f"median of {summary['draws'].max()} fresh draws [quartiles]"
+        title += "median of the fresh draws [quartiles]"
         parts.append(title + "\n" + report.align(lines_of(summary, targets)))
     tuned = summary.reindex(columns=[*summary.columns.difference(TUNING, sort=False), *TUNING])
     tuned = tuned[(tuned["targets"] == "clean") & tuned["best_step"].notna()]
@@ -258,6 +259,7 @@ def _draws(rows: Sequence[Row], options: argparse.Namespace, commit: str) -> Non
     draws = options.limit if options.limit is not None else FULL_DRAWS if options.full else FRESH_DRAWS
     seeds = [FIXED_SEED, *range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + draws)]
     trials = run(rows, seeds, options.out, options.workers, options.fresh, progress=True, starts=START_NAMES)
+    trials = report.added(options.out / "trials.csv", trials)
     summary = summarise(trials, commit)
     _write(trials, options.out / "trials.csv")
     _write(summary, options.out / "summary.csv")

@@ -224,7 +224,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         for part in options.only
     ]
-    trials = pd.concat(frames, ignore_index=True)
+    found = pd.concat(frames, ignore_index=True)
+    trials = report.added(options.out / "trials.csv", found, ("part", "model"))
     summary = summarise(trials, report.source_commit(Path(__file__).parent))
     trials.to_csv(options.out / "trials.csv", index=False, float_format="%.6g", lineterminator="\n")
     summary.to_csv(options.out / "summary.csv", index=False, float_format="%.6g", lineterminator="\n")

@@ -145,6 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         progress=True,
         limit=options.limit,
     )
+    trials = report.added(options.out / "trials.csv", trials)
     summary = summarise(trials, report.source_commit(Path(__file__).parent))
     trials.to_csv(options.out / "trials.csv", index=False, float_format="%.6g", lineterminator="\n")
     summary.to_csv(options.out / "summary.csv", index=False, float_format="%.6g", lineterminator="\n")
