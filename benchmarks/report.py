@@ -67,6 +67,16 @@ def merge_trials(folders: Sequence[Path], out: Path) -> pd.DataFrame:
     return read_trials(out / "trials.csv")
 
 
+def added(path: Path, found: pd.DataFrame, by: Sequence[str] = ("model",)) -> pd.DataFrame:
+    """Return what a table on disk holds and what was found now, in place of rows that agree in `by`."""
+    if not path.exists():
+        return found
+    known = pd.read_csv(path, dtype={"version": str})
+    new = pd.MultiIndex.from_frame(found[[*by]].drop_duplicates())
+    kept = known[~pd.MultiIndex.from_frame(known[[*by]]).isin(new)]
+    return pd.concat([kept, found], ignore_index=True)
+
+
 def to_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return the records as a data frame."""
     columns = trial_columns(tasks_of(records[0] if records else ()))

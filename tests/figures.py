@@ -20,6 +20,10 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.comparators import tables
+from benchmarks.oscillators import __main__ as oscillators
+from benchmarks.oscillators import contexts
+from benchmarks.polynomials import __main__ as polynomials
+from benchmarks.sparse import __main__ as sparse
 from fim_dynsys.analyze import bifurcations_from_data, fixed_points
 from fim_dynsys.analyze.results import WIDENED
 
@@ -308,6 +312,30 @@ def models() -> Iterator[str]:
     yield "Under noise none of the benchmark's cells tells the two apart"
 
 
+def paper_tables() -> dict[str, list[list[str]]]:
+    """The tables of the page on the paper, by their markers."""
+    found = table(results("oscillators"))
+    study, few = table(results("polynomials")), table(results("sparse"))
+    grid = study[study.part == "grid"]
+    return {
+        "oscillators": oscillators.lines_of(found, "clean"),
+        "first": oscillators.lines_of(found, "clean, first observation"),
+        "fitted": oscillators.lines_of(found, "clean, fitted"),
+        "contexts": contexts.lines_of(table(results("oscillators", "contexts"))),
+        "polynomials, degree 3, clean": polynomials.study_lines(study, 3, 0.0),
+        "polynomials, degree 3, noisy": polynomials.study_lines(study, 3, 0.03),
+        "polynomials, degree 6, clean": polynomials.study_lines(study, 6, 0.0),
+        "polynomials, degree 6, noisy": polynomials.study_lines(study, 6, 0.03),
+        "grid": polynomials.grid_lines(grid),
+        "sparse": sparse.lines_of(few, 0.03),
+    }
+
+
+def paper() -> Iterator[str]:
+    for lines in paper_tables().values():
+        yield from tables.markdown(lines).splitlines()
+
+
 def training() -> Iterator[str]:
     held_by("tests/training/test_priors.py::test_accepted_trajectories_are_as_accurate_as_stated")
     yield "Tests hold planar systems of three priors against scipy at 1e-9"
@@ -323,6 +351,7 @@ MEASURED = {
     "docs/comparison.md": comparison,
     "docs/evidence.md": evidence,
     "docs/models.md": models,
+    "docs/paper.md": paper,
     "docs/training.md": training,
 }
 

@@ -1,8 +1,9 @@
 """Pictures of what was drawn and how training went: python -m training.describe prior|run|scaling ...
 
-`prior NAME` shows a prior's statistics: how fast the field grows outside the box of its trajectories, how far
-its values scatter in the units that operators train in, and examples. `run FOLDER` shows the losses, gradient
-norm and learning rate of a run; `scaling` the curves of the scaling study.
+`prior NAME` shows a prior's statistics: how large the field is inside the box of its trajectories and how
+fast it grows outside, with the system that stands out inside; how far its values scatter in the units that
+operators train in; examples. `run FOLDER` shows the losses, gradient norm and learning rate of a run;
+`scaling` the curves of the scaling study.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from training.scaling.tables import end_points, read_rows
 from training.systems.generation import SAMPLING_STEP, Systems, generate
 from training.systems.priors import names
 
-DISTANCES = np.linspace(-0.5, 2.0, 26)  # in half widths of the box, negative inside
+DISTANCES = np.linspace(-1.0, 2.0, 31)  # in half widths of the box, negative inside, -1 in its middle
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 EXAMPLES = 4
 
@@ -75,7 +76,7 @@ def statistics(systems: Systems) -> dict[str, float]:
 
 
 def prior_figure(name: str, pools: dict[int, Systems]) -> Figure:
-    """One row per dimension: growth outside the box, scatter of targets, examples."""
+    """One row per dimension: size inside and outside the box, scatter of targets, examples."""
     figure = Figure(figsize=(11, 3.1 * len(pools)), layout="constrained")
     grid = figure.subplots(len(pools), 3, squeeze=False)
     for row, (dim, systems) in zip(grid, sorted(pools.items()), strict=True):
@@ -83,7 +84,7 @@ def prior_figure(name: str, pools: dict[int, Systems]) -> Figure:
         _draw_targets(row[1], targets(systems))
         _draw_examples(row[2], systems)
         row[0].set_ylabel(f"d = {dim}: |f| / mean |f| on paths")
-    grid[0, 0].set_title("field outside the box")
+    grid[0, 0].set_title("field inside and outside the box")
     grid[0, 1].set_title("largest target of a context")
     grid[0, 2].set_title("examples")
     figure.suptitle(f"prior {name}")
@@ -95,6 +96,9 @@ def _draw_growth(axes: Axes, size: Tensor) -> None:
     axes.fill_between(DISTANCES, bands[0], bands[4], alpha=0.2, label="90 %")
     axes.fill_between(DISTANCES, bands[1], bands[3], alpha=0.35, label="50 %", color="tab:blue")
     axes.plot(DISTANCES, bands[2], label="median")
+    axes.plot(DISTANCES, size.mean(0).numpy(), "--", label="mean")
+    inside = size[:, DISTANCES <= 0].mean(1)
+    axes.plot(DISTANCES, size[int(inside.argmax())].numpy(), ":", label="the outlier inside")
     axes.axvline(0, color="0.5", lw=0.8)
     axes.set(yscale="log", xlabel="distance to the box, in half widths")
     axes.legend(fontsize=7)

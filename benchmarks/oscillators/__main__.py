@@ -3,7 +3,7 @@
 import argparse
 import sys
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +11,20 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import cli, report
-from benchmarks.harness.rows import Row, TruthRow, View
+from benchmarks.harness.rows import FineTunedRow, Inferred, Row, TruthRow, View
 from benchmarks.harness.run import Integrator, Job, attempt, cached_outcomes
 from benchmarks.harness.trials import Trial
+from benchmarks.oscillators import contexts, figures
+from benchmarks.oscillators.spline import SplineRow
+from benchmarks.oscillators.starts import START_NAMES, start_of
 from benchmarks.oscillators.tasks import FIRST_FRESH_SEED, FIXED_SEED, Oscillation, tasks
 from fim_dynsys import metrics
 from fim_dynsys.fields.base import VectorField
 
-FRESH_DRAWS = 20
-MODELS = ("fim-ode", "sindy-strong", "truth", "constant")
+FRESH_DRAWS, FULL_DRAWS = 20, 100
+MODELS = ("fim-ode", "auto", "sindy-strong", "spline", "truth", "constant")
+FULL_MODELS = (*MODELS[:2], "fim-ode+finetune", *MODELS[2:])
+PARTS = ("draws", "contexts")
 PUBLISHED = Path(__file__).with_name("published.toml")
 
 
@@ -28,30 +33,48 @@ def true_field(task: Oscillation) -> VectorField:
     return task.field
 
 
-def evaluate(row: Row, task: Oscillation, seed: int, integrator: Integrator) -> dict[str, Any]:
-    """Infer from one noise draw, integrate from the clean start and score at the targets.
+OWN_ROWS: dict[str, Callable[[], Row]] = {"truth": lambda: TruthRow(true_field), "spline": SplineRow}
+
+
+def evaluate(
+    row: Row, task: Oscillation, seed: int, integrator: Integrator, starts: Sequence[str] = START_NAMES[:1]
+) -> dict[str, Any]:
+    """Infer from one noise draw, integrate from each of the starts and score at the targets.
 
     An exception of the model is an outcome like another: its error is infinite and its status the
     exception's class.
     """
     times = np.concatenate([[0.0], task.target_t])
     size = np.abs(task.x).max()
-    inferred = attempt(row.infer, View.of(row, task.context(seed), task, seed))
-    predicted = inferred.then(integrator.predict, task.start[None], times, size)
-    path, status = np.full_like(task.target_x, np.nan), predicted.status
-    if predicted.value is not None:
-        states, (sign,) = predicted.value
-        path, status = states[0, 1:], sign.name
-    return {
-        "infer_seconds": inferred.seconds if inferred.succeeded else float("nan"),
-        "simulate_seconds": predicted.seconds,
-        "status": status,
-        "message": predicted.message,
-        "mse": metrics.mse(task.target_x, path),
-        "mse_noisy": float("nan")
-        if task.hidden is None
-        else metrics.mse(task.observations(seed)[task.hidden], path),
-    }
+    inferred = attempt(_infer, row, View.of(row, task.context(seed), task, seed))
+    outcome: dict[str, Any] = {"infer_seconds": inferred.seconds if inferred.succeeded else float("nan")}
+    for name in starts:
+
+        def predict(found: tuple[Inferred, dict[str, float]], name: str = name) -> tuple[np.ndarray, str]:
+            start = start_of(name, found[0], task, seed)
+            states, (sign,) = integrator.predict(found[0], start[None], times, size)
+            return states[0, 1:], sign.name
+
+        predicted = inferred.then(predict)
+        path, status = predicted.value or (np.full_like(task.target_x, np.nan), predicted.status)
+        outcome[MSE[name]] = metrics.mse(task.target_x, path)
+        if name == START_NAMES[0]:
+            outcome |= {"simulate_seconds": predicted.seconds, "message": predicted.message, "status": status}
+            noisy = None if task.hidden is None else task.observations(seed)[task.hidden]
+            outcome["mse_noisy"] = float("nan") if noisy is None else metrics.mse(noisy, path)
+    return outcome | (inferred.value[1] if inferred.value else {})
+
+
+def _infer(row: Row, view: View) -> tuple[Inferred, dict[str, float]]:
+    """What a row infers, and what fine-tuning took where it is a row of it."""
+    if not isinstance(row, FineTunedRow):
+        return row.infer(view), {}
+    fitted = row.fit(view.context)
+    history = fitted.history_
+    best = history[history["best"]].iloc[-1]
+    steps, seconds = float(history["step"].max()), float(history["seconds"].max())
+    took = {"best_step": float(best["step"]), "best_seconds": float(best["seconds"])}
+    return fitted.field_, took | {"step_seconds": seconds / steps if steps else float("nan")}
 
 
 def run(
@@ -62,22 +85,25 @@ def run(
     fresh: bool = False,
     progress: bool = False,
     chosen: Sequence[Oscillation] | None = None,
+    starts: Sequence[str] = START_NAMES[:1],
 ) -> pd.DataFrame:
     """Return one record per task, noise seed and row; outcomes that `folder` holds are not computed again.
 
-    The tasks are those of `tasks`, or those `chosen`.
+    The tasks are those of `tasks`, or those `chosen`; predictions start at the clean state, or at each of
+    `starts`.
     """
     integrator = Integrator()
+    settings = str(integrator) if len(starts) == 1 else f"{integrator}; from {', '.join(starts)}"
     jobs = [
         Job(
             Trial(task.name, 1, float(np.sqrt(task.variance)), 0.0, seed, "oscillators"),
             task.digest(),
-            (task, seed, integrator),
+            (task, seed, integrator, tuple(starts)),
         )
         for task in (tasks() if chosen is None else chosen)
         for seed in seeds
     ]
-    outcomes = cached_outcomes(evaluate, rows, jobs, folder, str(integrator), workers, fresh, progress)
+    outcomes = cached_outcomes(evaluate, rows, jobs, folder, settings, workers, fresh, progress)
     return pd.DataFrame(
         [
             {
@@ -85,7 +111,7 @@ def run(
                 "seed": job.key.seed,
                 "model": row.name,
                 "version": row.version,
-                **{key: outcome[key] for key in COLUMNS},
+                **{key: outcome[key] for key in (*COLUMNS, *TUNING, *MSE.values()) if key in outcome},
             }
             for job, of_rows in zip(jobs, outcomes, strict=True)
             for row, outcome in zip(rows, of_rows, strict=True)
@@ -94,6 +120,15 @@ def run(
 
 
 COLUMNS = ("mse", "mse_noisy", "status", "infer_seconds", "simulate_seconds", "message")
+TUNING = ("best_step", "step_seconds", "best_seconds")
+MSE = dict(zip(START_NAMES, ("mse", "mse_first", "mse_fitted"), strict=True))
+TARGETS = {
+    "clean": "mse",
+    "noisy": "mse_noisy",
+    "clean, first observation": "mse_first",
+    "clean, fitted": "mse_fitted",
+}
+"""What is compared, and from another start than the clean one which; with its column."""
 QUANTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75, "worst": 1.0}
 
 
@@ -105,15 +140,17 @@ def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
     lines = []
     for (task, model, version), part in trials.groupby(["task", "model", "version"], sort=False):
         fixed, fresh = part[part["seed"] == FIXED_SEED], part[part["seed"] != FIXED_SEED]
-        for targets, column in (("clean", "mse"), ("noisy", "mse_noisy")):
-            if part[column].isna().all():
+        for targets, column in TARGETS.items():
+            if column not in part or part[column].isna().all():
                 continue
             line = {"task": task, "model": model, "version": version, "targets": targets}
             line["fixed"] = fixed[column].iloc[0] if len(fixed) else float("nan")
             values = np.sort(fresh[column].to_numpy())
             line |= {name: quantile(values, q) for name, q in QUANTILES.items()}
             line |= {"draws": len(values), "failures": int(np.isinf(part[column]).sum())}
-            line |= {"infer_seconds_median": part["infer_seconds"].median(), "commit": commit}
+            line |= {"infer_seconds_median": part["infer_seconds"].median()}
+            line |= {name: part[name].median() for name in TUNING if name in part}
+            line |= {"commit": commit}
             lines.append(line)
     return pd.DataFrame(lines)
 
@@ -126,22 +163,41 @@ def quantile(values: np.ndarray, q: float) -> float:
     return float(0.5 * (values[int(np.floor(place))] + values[int(np.ceil(place))]))
 
 
+def lines_of(summary: pd.DataFrame, targets: str) -> list[list[str]]:
+    """Return the table of one kind of target as lines of cells; published rows below ours."""
+    own = summary[summary["targets"] == targets]
+    names = list(dict.fromkeys(own["task"]))
+    lines = [["model", "version", "draws", *names]]
+    for (model, version), part in own.groupby(["model", "version"], sort=False):
+        cells = [_cell(part[part["task"] == name].iloc[0]) for name in names]
+        lines.append([model, version, str(part["draws"].min()), *cells])
+    if targets == "clean":
+        lines += [[row["method"], "published", "", *_published(row)] for row in _read_published()["row"]]
+    return lines
+
+
+def _read_published() -> dict[str, Any]:
+    with PUBLISHED.open("rb") as file:
+        return tomllib.load(file)
+
+
 def format_tables(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
     """Return the printed report, published figures below ours."""
-    with PUBLISHED.open("rb") as file:
-        published = tomllib.load(file)
-    parts = []
-    for targets in ("clean", "noisy"):
-        own = summary[summary["targets"] == targets]
-        names = list(dict.fromkeys(own["task"]))
-        lines = [["model", "version", *names]]
-        for (model, version), part in own.groupby(["model", "version"], sort=False):
-            lines.append([model, version, *(_cell(part[part["task"] == name].iloc[0]) for name in names)])
-        if targets == "clean":
-            lines += [[row["method"], "published", *_published(row)] for row in published["row"]]
-        n = summary["draws"].max()
-        title = f"MSE against {targets} targets: shared draw; median of {n} fresh draws [quartiles]"
-        parts.append(title + "\n" + report.align(lines))
+    published, parts = _read_published(), []
+    for targets in dict.fromkeys(summary["targets"]):
+        compared, _, start = targets.partition(", ")
+        title = f"MSE against {compared} targets, from the {start or 'clean'} start: shared draw; "
+        title += "median of the fresh draws [quartiles]"
+        parts.append(title + "\n" + report.align(lines_of(summary, targets)))
+    tuned = summary.reindex(columns=[*summary.columns.difference(TUNING, sort=False), *TUNING])
+    tuned = tuned[(tuned["targets"] == "clean") & tuned["best_step"].notna()]
+    if len(tuned):
+        lines = [["model", "task", "best step", "CPU s a step", "CPU s to the best"]]
+        for _, line in tuned.iterrows():
+            took = [f"{line[name]:.3g}" for name in TUNING]
+            lines.append([line["model"], line["task"], *took])
+        lines += [[row["method"], *cells] for row in published["tuning"] for cells in row["cells"]]
+        parts.append("Fine-tuning, medians\n" + report.align(lines))
     failed = trials[trials["status"] != "SUCCESS"]
     if len(failed):
         lines = [["model", "task", "status", "draws"]]
@@ -151,7 +207,7 @@ def format_tables(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
     parts.append(
         f"Published rows: {published['citation']}; theirs of zero-shot FHN are against noisy targets."
     )
-    parts.append(f"Integrated from the clean start: {Integrator()}")
+    parts.append(f"Integrated by {Integrator()}")
     return "\n\n".join(parts)
 
 
@@ -175,23 +231,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out = Path("benchmarks/oscillators/out")
     parser = argparse.ArgumentParser(prog="python -m benchmarks.oscillators", description=__doc__)
     add = parser.add_argument
-    add("--models", nargs="+", metavar="NAME", default=list(MODELS), help=f"default: {' '.join(MODELS)}")
+    add("--models", nargs="+", metavar="NAME", help=f"default: {' '.join(MODELS)}")
     add("--weights", metavar="PATH", help="weights file that the row fim-ode loads in place of the shipped")
-    add("--limit", type=int, default=FRESH_DRAWS, metavar="N", help="fresh noise draws; default: 20")
+    add(
+        "--only",
+        nargs="+",
+        choices=PARTS,
+        default=list(PARTS),
+        help="default: both; contexts: the first model",
+    )
+    add("--limit", type=int, metavar="N", help=f"fresh noise draws; default: {FRESH_DRAWS}")
+    add("--repeats", type=int, metavar="N", help=f"of each context size; default: {contexts.REPEATS}")
     add("--workers", type=int, default=2, metavar="N", help="processes, one thread each; default: 2")
     add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
     add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
+    add("--full", action="store_true", help="100 draws and repeats; the fine-tuned operator too")
     options = parser.parse_args(arguments)
-    rows = cli.rows_or_exit(parser, {"truth": lambda: TruthRow(true_field)}, options.models, options.weights)
-    seeds = [FIXED_SEED, *range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + options.limit)]
-    trials = run(rows, seeds, options.out, options.workers, options.fresh, progress=True)
-    summary = summarise(trials, report.source_commit(Path(__file__).parent))
-    trials.to_csv(options.out / "trials.csv", index=False, float_format="%.6g", lineterminator="\n")
-    summary.to_csv(options.out / "summary.csv", index=False, float_format="%.6g", lineterminator="\n")
+    names = options.models or (FULL_MODELS if options.full else MODELS)
+    rows = cli.rows_or_exit(parser, OWN_ROWS, names, options.weights)
+    commit = report.source_commit(Path(__file__).parent)
+    for part in options.only:
+        {"draws": _draws, "contexts": _contexts}[part](rows, options, commit)
+    return 0
+
+
+def _draws(rows: Sequence[Row], options: argparse.Namespace, commit: str) -> None:
+    draws = options.limit if options.limit is not None else FULL_DRAWS if options.full else FRESH_DRAWS
+    seeds = [FIXED_SEED, *range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + draws)]
+    trials = run(rows, seeds, options.out, options.workers, options.fresh, progress=True, starts=START_NAMES)
+    trials = report.added(options.out / "trials.csv", trials)
+    summary = summarise(trials, commit)
+    _write(trials, options.out / "trials.csv")
+    _write(summary, options.out / "summary.csv")
     text = format_tables(summary, trials)
     (options.out / "report.txt").write_text(text + "\n")
+    figures.draw(rows[0], trials, options.out / "oscillators.png")
     print(text)
-    return 0
+
+
+def _contexts(rows: Sequence[Row], options: argparse.Namespace, commit: str) -> None:
+    repeats = options.repeats or (contexts.FULL_REPEATS if options.full else contexts.REPEATS)
+    trials = contexts.run(rows[:1], repeats, options.out, options.workers, options.fresh, progress=True)
+    summary = contexts.summarise(trials, commit)
+    _write(trials, options.out / "contexts_trials.csv")
+    _write(summary, options.out / "contexts.csv")
+    text = contexts.format_table(summary)
+    (options.out / "contexts.txt").write_text(text + "\n")
+    print(text)
+
+
+def _write(table: pd.DataFrame, path: Path) -> None:
+    table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
 
 
 if __name__ == "__main__":

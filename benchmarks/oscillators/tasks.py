@@ -90,8 +90,8 @@ def fitzhugh_nagumo(x: np.ndarray) -> np.ndarray:
     return np.stack([3 * (v - v**3 / 3 + w), (0.2 - 3 * v - 0.2 * w) / 3], axis=1)
 
 
-def _solution(rhs: Callable, start: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """Solution at increasing times from the state at time 0, by LSODA at its defaults as in the source."""
+def solution(rhs: Callable, start: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Return states (n, d) at increasing times from one at time 0, by LSODA at its defaults as the source."""
     times = t if t[0] == 0 else np.concatenate([[0.0], t])
     return odeint(lambda x, _: rhs(x[None])[0], start, times)[len(times) - len(t) :]
 
@@ -123,16 +123,16 @@ def _forecast(name: str, times: Callable[[], tuple[np.ndarray, np.ndarray]]) -> 
         start=start,
         variance=0.05,
         t=observed,
-        x=_solution(van_der_pol, start, observed),
+        x=solution(van_der_pol, start, observed),
         pieces=(np.arange(N_OBSERVED),),
         target_t=later,
-        target_x=_solution(van_der_pol, start, later),
+        target_x=solution(van_der_pol, start, later),
     )
 
 
 def _imputation() -> Oscillation:
     t, start = np.linspace(0.0, FHN_SPAN, N_OBSERVED), np.array([-1.0, -1.0])
-    x = _solution(fitzhugh_nagumo, start, t)
+    x = solution(fitzhugh_nagumo, start, t)
     missing = np.flatnonzero((x[:, 0] > 0) & (x[:, 1] < 0))
     hidden = slice(int(missing[0]), int(missing[-1]) + 1)  # one run, 12 samples
     return Oscillation(

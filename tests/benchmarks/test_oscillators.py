@@ -2,16 +2,20 @@
 
 import math
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.harness.rows import ConstantRow, TruthRow
+from benchmarks.harness.rows import ConstantRow, FineTunedRow, TruthRow
 from benchmarks.harness.run import Integrator
 from benchmarks.oscillators import __main__ as command
+from benchmarks.oscillators import contexts
+from benchmarks.oscillators.starts import START_NAMES, start_of
 from benchmarks.oscillators.tasks import FIXED_SEED, tasks
+from fim_dynsys.fields.callable import CallableField
 
 T1, T2, FHN = tasks()
 
@@ -118,11 +122,75 @@ def test_stored_outcomes_are_not_computed_again(tmp_path):
 
 
 def test_command_writes_tables_with_published_rows_beside(tmp_path, capsys):
-    options = ["--models", "truth", "constant", "--limit", "2", "--workers", "1", "--out", str(tmp_path)]
-    assert command.main(options) == 0
+    options = ["--models", "truth", "constant", "--limit", "2", "--only", "draws", "--workers", "1"]
+    assert command.main([*options, "--out", str(tmp_path)]) == 0
     printed: Any = capsys.readouterr().out
     assert "GP-DNF" in printed and "0.178±0.117" in printed
     trials, summary = (pd.read_csv(tmp_path / name) for name in ("trials.csv", "summary.csv"))
     assert len(trials) == 3 * 3 * 2
-    assert set(summary["targets"]) == {"clean", "noisy"}
+    assert set(summary["targets"]) == set(command.TARGETS)
+    assert (tmp_path / "oscillators.png").exists()
     assert summary.groupby("model")["failures"].sum().to_dict() == {"truth": 0, "constant": 0}
+
+
+# --------------------------------------------------------------------------- starts, tuning, larger contexts
+
+
+def test_a_fitted_start_is_nearer_than_the_first_observation():
+    seeds = range(1000, 1005)
+    off = {
+        name: [np.linalg.norm(start_of(name, T1.field, T1, seed) - T1.start) for seed in seeds]
+        for name in START_NAMES
+    }
+    assert max(off["true"]) == 0.0
+    assert np.mean(off["fitted"]) < 0.3 * np.mean(off["first observation"])
+
+
+def test_every_start_has_its_error():
+    outcome = command.evaluate(
+        TruthRow(command.true_field), FHN, FIXED_SEED, Integrator(), starts=START_NAMES
+    )
+    assert outcome["mse"] < 1e-11 < outcome["mse_fitted"] < outcome["mse_first"]
+
+
+class TunedRow(FineTunedRow):
+    """The zero field as if it came from fine-tuning."""
+
+    def fit(self, context):
+        history = pd.DataFrame(
+            {"step": [0, 10, 40], "seconds": [0.5, 1.0, 2.0], "best": [False, True, False]}
+        )
+        return SimpleNamespace(field_=CallableField(np.zeros_like, 2), history_=history)
+
+
+def test_what_fine_tuning_took_is_told(tmp_path):
+    row = TunedRow("still+finetune", "still", "1")
+    trials = command.run([row], [FIXED_SEED], tmp_path)
+    assert trials[list(command.TUNING)].values.tolist() == [[10.0, 0.05, 1.0]] * 3
+    text = command.format_tables(command.summarise(trials), trials)
+    assert "CPU s to the best" in text and "FIM-ODE (paper)" in text
+
+
+def test_larger_contexts_hold_the_shared_draw_and_cut_what_is_hidden():
+    for task, mode in ((T1, "perturbed"), (FHN, "random")):
+        known = task.context(FIXED_SEED).arrays()
+        pieces = contexts.context(task, contexts.Enlarged(task.name, mode, 9, 0)).arrays()
+        for (t, x), (u, y) in zip(known, pieces, strict=False):
+            np.testing.assert_array_equal(t, u)
+            np.testing.assert_array_equal(x, y)
+        for _, x in pieces[len(known) :]:
+            assert len(x) > 1
+            assert task is T1 or not ((x[:, 0] > 0) & (x[:, 1] < 0)).any()
+    starts = [
+        contexts.context(T1, contexts.Enlarged("VDP T1", "perturbed", 50, k)).arrays()[1:] for k in (0, 1)
+    ]
+    near = np.array([x[0] for run in starts for _, x in run]) - T1.start
+    # variances of start and noise; 196 numbers: the standard error is 10 %
+    assert near.var() == pytest.approx(contexts.VARIANCE + T1.variance, rel=0.4)
+
+
+def test_sizes_of_contexts_are_compared_with_the_published(tmp_path):
+    trials = contexts.run([TruthRow(command.true_field)], 2, tmp_path, sizes=(3,))
+    assert len(trials) == 3 * 2 * 2 and trials["mse"].max() < 1e-10
+    text = contexts.format_table(contexts.summarise(trials))
+    assert ", 0.47" in text and ", 1.3\n" in text

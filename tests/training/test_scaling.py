@@ -139,7 +139,7 @@ def test_targets_are_in_the_units_stated() -> None:
 def test_a_prior_has_a_row_of_pictures_for_each_dimension() -> None:
     figure = describe.prior_figure("cubes", {1: cubes()})
     assert [axes.get_title() for axes in figure.axes] == [
-        "field outside the box",
+        "field inside and outside the box",
         "largest target of a context",
         "examples",
     ]

@@ -4,12 +4,14 @@ Every system of a batch is
 
     f(x) = sum_m C_m x^m + sum_s A_s (p_s + q_s . x) g_s(w_s . x + b_s)
 
-with a polynomial of degree 3 and any number of ridge functions g. That holds the usual terms of textbooks
-(sines, Hill and saturation terms, exponentials), their products with a coordinate, and Fourier features of
-random smooth fields, in tensors of one shape for all systems; a system without such terms has zero
-amplitudes.
+with a polynomial, of degree 3 in most priors, and any number of ridge functions g. That holds the usual
+terms of textbooks (sines, Hill and saturation terms, exponentials), their products with a coordinate, and
+Fourier features of random smooth fields, in tensors of one shape for all systems; a system without such
+terms has zero amplitudes.
 """
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -58,7 +60,7 @@ class Ridge:
 
 @dataclass(frozen=True)
 class Fields:
-    """n fields of one dimension: coefficients (n, m, d) of all monomials up to degree 3, and ridge terms."""
+    """n fields of one dimension: coefficients (n, m, d) of all monomials up to a degree, and ridge terms."""
 
     coefficients: Tensor
     ridge: Ridge | None = None
@@ -71,6 +73,12 @@ class Fields:
         """Number of coordinates."""
         return self.coefficients.shape[-1]
 
+    @property
+    def degree(self) -> int:
+        """Largest total degree of the monomials."""
+        n_monomials = self.coefficients.shape[-2]
+        return next(k for k in itertools.count() if math.comb(self.dim + k, k) >= n_monomials)
+
     def map(self, change: Callable[[Tensor], Tensor]) -> "Fields":
         """The same fields with every tensor changed."""
         return Fields(change(self.coefficients), self.ridge and self.ridge.map(change))
@@ -82,7 +90,7 @@ class Fields:
         """Every field at points of its own: (n, ..., d) to (n, ..., d), in float64."""
         n, *middle, d = x.shape
         x = x.double()
-        table = monomial_table(d, x.device)
+        table = monomial_table(d, x.device, self.degree)
         value = table(x) @ self.coefficients.double().view(n, *[1] * (len(middle) - 1), -1, d)
         return value if self.ridge is None else value + _ridge_values(self.ridge, x)
 
@@ -112,11 +120,12 @@ class Fields:
 
     def columns(self) -> "Columns":
         """The same numbers with the systems last, as `rates` takes them."""
+        plan = _nested(self.dim, self.degree)
         polynomial = self.coefficients.permute(1, 2, 0)[:, :, None].contiguous().unbind()
         if self.ridge is None:
-            return Columns(_nested(self.dim), polynomial)
+            return Columns(plan, polynomial)
         last = (tensor.movedim(0, -1).contiguous() for tensor in self.ridge.tensors().values())
-        return Columns(_nested(self.dim), polynomial, self.ridge.functions, *last)
+        return Columns(plan, polynomial, self.ridge.functions, *last)
 
 
 class Columns(NamedTuple):
@@ -156,24 +165,24 @@ def rates(columns: Columns, x: Tensor) -> Tensor:
 
 
 @cache
-def monomial_table(dim: int, device: torch.device) -> MonomialTable:
-    """Monomials up to degree 3 on a device."""
-    return MonomialTable(dim, MAX_DEGREE).to(device)
+def monomial_table(dim: int, device: torch.device, degree: int = MAX_DEGREE) -> MonomialTable:
+    """Monomials up to a degree on a device."""
+    return MonomialTable(dim, degree).to(device)
 
 
 @cache
-def exponents(dim: int, device: torch.device = CPU) -> Tensor:
-    """Exponents (m, dim) of all monomials up to degree 3, in the order of the operator's dictionary.
+def exponents(dim: int, device: torch.device = CPU, degree: int = MAX_DEGREE) -> Tensor:
+    """Exponents (m, dim) of all monomials up to a degree, in the order of the operator's dictionary.
 
     Constants are kept for each device: the host waits for a GPU whenever it copies numbers there.
     """
-    return torch.tensor(Dictionary.polynomial(dim, MAX_DEGREE).exponents.tolist(), device=device)
+    return torch.tensor(Dictionary.polynomial(dim, degree).exponents.tolist(), device=device)
 
 
 @cache
-def _nested(dim: int) -> tuple[tuple[int, int, int], ...]:
+def _nested(dim: int, degree: int) -> tuple[tuple[int, int, int], ...]:
     """Monomials by falling degree: the order in which nested multiplication folds a polynomial."""
-    powers = exponents(dim)
+    powers = exponents(dim, CPU, degree)
     return tuple(sorted(factored_monomials(powers), key=lambda factor: -int(powers[factor[0]].sum())))
 
 

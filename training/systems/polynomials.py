@@ -1,4 +1,4 @@
-"""Random cubics: as the FIM-ODE paper draws them, and with few terms.
+"""Random polynomials, most of them cubics: as the FIM-ODE paper draws them, and with few terms.
 
 `PolynomialPrior` is the distribution of the paper (appendix on data generation); `SparsePrior` holds systems
 that look more like textbooks: few terms per equation, low degrees first.
@@ -29,6 +29,7 @@ class PolynomialPrior(Drawn):
 
     scale_high: float = 2.0
     integration: str = "euler"
+    degree: int = MAX_DEGREE
 
     def fields(self, n: int, dim: int, generator: torch.Generator) -> Fields:
         """n fields."""
@@ -37,11 +38,11 @@ class PolynomialPrior(Drawn):
     def sample(self, n: int, dim: int, generator: torch.Generator) -> Tensor:
         """Coefficients (n, m, dim) of n systems."""
         where: dict[str, Any] = {"generator": generator, "device": generator.device}
-        degree = exponents(dim).sum(1)
-        n_degrees = torch.randint(1, MAX_DEGREE + 2, (n, dim), **where)
-        degrees = _random_subset(n_degrees, MAX_DEGREE + 1, generator)
+        degree = exponents(dim, degree=self.degree).sum(1)
+        n_degrees = torch.randint(1, self.degree + 2, (n, dim), **where)
+        degrees = _random_subset(n_degrees, self.degree + 1, generator)
         kept = []
-        for order in range(MAX_DEGREE + 1):
+        for order in range(self.degree + 1):
             size = int((degree == order).sum())
             count = torch.randint(1, size + 1, (n, dim), **where)
             kept.append(_random_subset(count, size, generator) & degrees[..., order, None])

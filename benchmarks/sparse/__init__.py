@@ -1,0 +1,1 @@
+"""Few observations: short, ragged, irregular, at several rates, with missing coordinates."""

@@ -1,0 +1,160 @@
+"""``python -m benchmarks.sparse``: what is inferred from little, on the development systems."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from benchmarks import cli, report
+from benchmarks.development.problems import problems, true_field
+from benchmarks.harness.rows import Row, TruthRow, View
+from benchmarks.harness.run import Integrator, Job, attempt, cached_outcomes, score
+from benchmarks.harness.trials import TASKS, Problem, Trial, data_digest
+from benchmarks.oscillators.spline import SplineRow
+from benchmarks.sparse import figures
+from benchmarks.sparse.contexts import AMOUNTS, Sparse, observe
+
+MODELS = ("fim-ode", "sindy-strong", "sindy", "spline")
+FULL_MODELS = ("fim-ode", "auto", "symbolic", *MODELS[1:])
+SIGMAS, FULL_SIGMAS = (0.03,), (0.0, 0.03, 0.05)
+OUT = Path("benchmarks/sparse/out")
+THRESHOLD = report.THRESHOLDS[0]
+
+
+def evaluate(row: Row, problem: Problem, key: Sparse, integrator: Integrator) -> dict[str, Any]:
+    """Infer from one context; predict the two reference trajectories from their clean starts.
+
+    An exception of the model is an outcome like another: no R2 and its class as the status.
+    """
+    trial = Trial(key.system, 1, key.sigma, 0.0, key.seed, "full")
+    inferred = attempt(row.infer, View.of(row, observe(problem, key), problem, key))
+    scored = inferred.then(score, problem, trial, integrator)
+    failed = {f"{what}_{task}": value for task in TASKS for what, value in _failure(scored.status)}
+    return {
+        "infer_seconds": inferred.seconds if inferred.succeeded else float("nan"),
+        "message": scored.message,
+        **(scored.value or failed),
+    }
+
+
+def _failure(status: str) -> tuple[tuple[str, float | str], ...]:
+    return ("r2", float("nan")), ("mse", float("inf")), ("status", status)
+
+
+def run(
+    rows: Sequence[Row],
+    sigmas: Sequence[float],
+    seeds: Sequence[int],
+    folder: Path,
+    workers: int = 1,
+    fresh: bool = False,
+    progress: bool = False,
+    limit: int | None = None,
+) -> pd.DataFrame:
+    """Return one record per row and context; outcomes that `folder` holds are not computed again."""
+    integrator = Integrator()
+    jobs = []
+    for problem in cli.limited(problems(), limit):
+        digest = data_digest(problem)
+        for kind, amounts in AMOUNTS.items():
+            for amount in amounts:
+                for sigma in sigmas:
+                    for seed in seeds:
+                        key = Sparse(problem.system, kind, amount, sigma, seed)
+                        jobs.append(Job(key, digest, (problem, key, integrator)))
+    outcomes = cached_outcomes(evaluate, rows, jobs, folder, str(integrator), workers, fresh, progress)
+    return pd.DataFrame(
+        [
+            {
+                **asdict(job.key),
+                "dim": job.arguments[0].dim,
+                "model": row.name,
+                "version": row.version,
+                **outcome,
+            }
+            for job, of_rows in zip(jobs, outcomes, strict=True)
+            for row, outcome in zip(rows, of_rows, strict=True)
+        ]
+    )
+
+
+CELL = ["kind", "amount", "sigma", "model", "version"]
+
+
+def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
+    """Return one line per cell, model and task: the percentage of contexts with R2 above 0.9."""
+    lines = []
+    for key, part in trials.groupby(CELL, sort=False):
+        for task in TASKS:
+            line: dict[str, Any] = dict(zip(CELL, key, strict=True)) | {"task": task}
+            line |= {"percent_r2_090": 100.0 * float((part[f"r2_{task}"] > THRESHOLD).mean())}
+            line |= {"n": len(part), "failures": int((part[f"status_{task}"] != "SUCCESS").sum())}
+            line |= {"infer_seconds_median": part["infer_seconds"].median()}
+            lines.append(
+                line | {"seeds": " ".join(map(str, sorted(part["seed"].unique()))), "commit": commit}
+            )
+    return pd.DataFrame(lines)
+
+
+def lines_of(summary: pd.DataFrame, sigma: float) -> list[list[str]]:
+    """Return the table of one noise level as lines of cells: a line per context, a column per model."""
+    own = summary[summary["sigma"] == sigma]
+    models = list(dict.fromkeys(own["model"]))
+    by = own.set_index(["kind", "amount", "model", "task"])["percent_r2_090"]
+    lines = [["sampled", "points or pieces", *models]]
+    for kind, amount in dict.fromkeys(zip(own["kind"], own["amount"], strict=True)):
+        cells = [" / ".join(f"{by[kind, amount, model, task]:.1f}" for task in TASKS) for model in models]
+        lines.append([kind, str(amount), *cells])
+    return lines
+
+
+def format_tables(summary: pd.DataFrame) -> str:
+    """Return the printed report."""
+    n = summary["n"].max()
+    return "\n\n".join(
+        f"Noise {sigma:g}, {n} contexts a cell: percent with R2 > {THRESHOLD:g}, {' / '.join(TASKS)}\n"
+        + report.align(lines_of(summary, sigma))
+        for sigma in dict.fromkeys(summary["sigma"])
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark from the command line and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.sparse", description=__doc__)
+    cli.add_row_options(parser, (), OUT)
+    add = parser.add_argument
+    add("--seeds", nargs="+", type=int, metavar="N", help="default: 0 (--full: 0 1 2)")
+    add("--limit", type=int, metavar="N", help="N systems only, evenly spread over the list")
+    add("--full", action="store_true", help="three noise levels and seeds, all models")
+    options = parser.parse_args(arguments)
+    full = options.full
+    own = {"truth": lambda: TruthRow(true_field), "spline": SplineRow}
+    names = options.models or (FULL_MODELS if full else MODELS)
+    rows = cli.rows_or_exit(parser, own, names, options.weights)
+    trials = run(
+        rows,
+        FULL_SIGMAS if full else SIGMAS,
+        options.seeds or ([0, 1, 2] if full else [0]),
+        options.out,
+        options.workers,
+        options.fresh,
+        progress=True,
+        limit=options.limit,
+    )
+    trials = report.added(options.out / "trials.csv", trials)
+    summary = summarise(trials, report.source_commit(Path(__file__).parent))
+    trials.to_csv(options.out / "trials.csv", index=False, float_format="%.6g", lineterminator="\n")
+    summary.to_csv(options.out / "summary.csv", index=False, float_format="%.6g", lineterminator="\n")
+    figures.draw(summary, options.out / "sparse.png")
+    text = format_tables(summary)
+    (options.out / "report.txt").write_text(text + "\n")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
