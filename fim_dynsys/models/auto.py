@@ -8,6 +8,7 @@ import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.own import FIMODE
@@ -76,7 +77,10 @@ class Auto(VectorFieldModel):
     ask for and at random; all are fitted to the trajectories and pruned. Fields with functions
     (trigonometric, saturating, exponential, powers) are grown from the best polynomial. A selector trained
     on known systems chooses among all of them; beyond five states, where the operator has no opinion, the
-    smallest BIC wins. `field_.fit_info.report` says what chose, and the origins, scores and weights of the
+    smallest BIC wins. Where none explains three or more trajectories, fields that leave all bounds from
+    their samples come last, and one without an equation (`fim_dynsys.fields.local.LocalField`) is preferred
+    if it predicts trajectories that it has not seen clearly better than the best of the others follows those
+    it was fitted to. `field_.fit_info.report` says what chose, and the origins, scores and weights of the
     first few.
 
     Parameters
@@ -98,7 +102,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"4-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"5-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     def infer(self, trajectories: Trajectories) -> VectorField:
         """Search on all trajectories together; those with a single complete sample say nothing.
@@ -163,6 +167,8 @@ class Auto(VectorFieldModel):
         if self.portfolio_ is None:
             self.portfolio_ = self.portfolio(self.context_)
         found = self.portfolio_
+        if isinstance(self.field_, LocalField) and found.local is not None:
+            return EnsembleField(found.local.draws(n, self.context_, np.random.default_rng(seed)))
         drawn = found.draws(found.log_weights(_selector()), n, np.random.default_rng(seed))
         return EnsembleField([m.field(found.search.observations, self.context_, {}) for m in drawn])
 
@@ -179,7 +185,7 @@ class Auto(VectorFieldModel):
     def _fields(self, found: Portfolio, trajectories: Trajectories, count: int | None) -> list[VectorField]:
         """Fields of the ``count`` members preferred."""
         weights = normalised(found.log_weights(_selector()))
-        order = np.argsort(-weights, kind="stable")
+        order = found.preferred(weights)
         polynomials = [m.score for m in found.members if not m.n_functions]
         functions = [m.score for m in found.members if m.n_functions]
         report = {
@@ -194,7 +200,12 @@ class Auto(VectorFieldModel):
             ],
         }
         fields: list[VectorField] = []
-        for k in order[:count]:
+        if found.local is not None and found.prefers_local(order[0]):
+            said = report | {"chosen by": "held-out trajectories", "chosen": "locally linear"}
+            fields.append(
+                found.local.field(trajectories, said | {"held_out": float(found.local.errors.mean())})
+            )
+        for k in order[: None if count is None else count - len(fields)]:
             own = _without_traces(found.search.observations, found.members[k])
             said = report | {"chosen": own.origin, "BIC": own.score, "weight": float(weights[k])}
             terms = found.members[k].on(found.search.observations)
