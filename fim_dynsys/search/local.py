@@ -17,10 +17,9 @@ FEWEST = 3
 
 _FOLDS = 6
 _MOST_SAMPLES = 1000  # what a field evaluates is linear in them
-_WIDTHS = (0.2, 0.3, 0.45)  # standard deviations of the slowest state
-_EMPHASES = (1, 2)  # powers of slowness by which a state counts
+_WIDTHS = (0.2, 0.3, 0.45, 0.6)  # standard deviations of the slowest state
 _RIDGE = 0.01  # squared, in the same unit
-_RATES = (1.0, 2.5, 6.0)  # in units of the pace
+_RATES = (0.5, 1.0, 2.0, 4.0)  # in units of the pace
 _BOUND = 1e3
 _CLEAR = 2.0  # standard errors
 
@@ -32,19 +31,16 @@ class Smoothing:
     Attributes
     ----------
     width : float
-        Of the slowest state.
-    emphasis : int
-        A state that moves faster than the slowest counts less, by the ratio of their times to this power.
+        Of the slowest state; one that moves faster counts less, by the ratio of their times.
     rate : float
         See `LocalField`.
     """
 
     width: float
-    emphasis: int
     rate: float
 
 
-SMOOTHINGS = tuple(Smoothing(*values) for values in product(_WIDTHS, _EMPHASES, _RATES))
+SMOOTHINGS = tuple(Smoothing(*values) for values in product(_WIDTHS, _RATES))
 """What is chosen from."""
 
 
@@ -141,8 +137,8 @@ def errors_of(
     """Mean squared errors (p,) of pieces integrated from their first smoothed states, in variances.
 
     States weigh by the square of their times: those that move fast are lost first, whatever the field. The
-    rates of change are in the units of the observations. The classical Runge-Kutta method takes steps of about
-    `STEP_LIMIT`, over several samples where these are close.
+    rates of change are in the units of the observations. The classical Runge-Kutta method takes steps of
+    about `STEP_LIMIT`, over several samples where these are close.
     """
     gaps = np.concatenate([np.diff(t) for t, _ in observations.samples])
     stride = max(1, int(STEP_LIMIT / np.median(gaps)))
@@ -182,7 +178,7 @@ def _times(observations: Observations) -> tuple[np.ndarray, np.ndarray]:
 def _local(observations: Observations, smoothing: Smoothing, pieces: np.ndarray) -> LocalField:
     """The field of some pieces, in the units of the observations."""
     spread, times = _times(observations)
-    lengths = smoothing.width * spread / times**smoothing.emphasis
+    lengths = smoothing.width * spread / times
     own = [observations.splines[k] for k in pieces]
     states, slopes = (np.concatenate(part) for part in zip(*own, strict=True))
     stride = -(-len(states) // _MOST_SAMPLES)
