@@ -17,6 +17,7 @@ import numpy as np
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo, Scales
+from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField, PosteriorField
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.fields.symbolic import SymbolicField
@@ -308,6 +309,7 @@ FIELD_CLASSES: tuple[type[KeptField], ...] = (
     PosteriorField,
     SymbolicField,
     ResidualField,
+    LocalField,
 )
 """Classes of the package that a folder can hold, whatever the model."""
 

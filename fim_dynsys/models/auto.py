@@ -10,6 +10,7 @@ import numpy as np
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.own import FIMODE
@@ -82,7 +83,10 @@ class Auto(VectorFieldModel):
     (trigonometric, saturating, exponential, powers) are grown from the best polynomial; a state counts as an
     angle in radians where it has no unit, in degrees where that says so, and as none under other units. A
     selector trained on known systems chooses among all of them; beyond five states, where the operator has no
-    opinion, the smallest BIC wins. `field_.fit_info.report` says what chose, and the origins, scores and
+    opinion, the smallest BIC wins. Where none explains three or more trajectories, fields that leave all bounds
+    from their samples come last, and one without an equation (`fim_dynsys.fields.local.LocalField`) is
+    preferred if it predicts trajectories that it has not seen clearly better than the best of the others
+    follows those it was fitted to. `field_.fit_info.report` says what chose, and the origins, scores and
     weights of the first few.
 
     Parameters
@@ -190,6 +194,9 @@ class Auto(VectorFieldModel):
         if self.portfolio_ is None:
             self.portfolio_ = self.portfolio(order.trajectories)
         found = self.portfolio_
+        if isinstance(self.field_, LocalField) and found.local is not None:
+            local = found.local.draws(n, order.trajectories, np.random.default_rng(seed))
+            return EnsembleField([order.field(field, self.context_) for field in local])
         drawn = found.draws(found.log_weights(_selector()), n, np.random.default_rng(seed))
         fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
         return EnsembleField([order.field(field, self.context_) for field in fields])
@@ -209,7 +216,7 @@ class Auto(VectorFieldModel):
     ) -> list[VectorField]:
         """Fields of the ``count`` members preferred."""
         weights = normalised(found.log_weights(_selector()))
-        preferred = np.argsort(-weights, kind="stable")
+        preferred = found.preferred(weights)
         polynomials = [m.score for m in found.members if not m.n_functions]
         functions = [m.score for m in found.members if m.n_functions]
         report = {
@@ -228,7 +235,11 @@ class Auto(VectorFieldModel):
             ],
         }
         fields: list[VectorField] = []
-        for k in preferred[:count]:
+        if found.local is not None and found.prefers_local(preferred[0]):
+            said = report | {"chosen by": "held-out trajectories", "chosen": "locally linear"}
+            said |= {"held_out": float(found.local.errors.mean())}
+            fields.append(order.field(found.local.field(order.trajectories, said), trajectories))
+        for k in preferred[: None if count is None else count - len(fields)]:
             own = _without_traces(found.search.observations, found.members[k])
             said = report | {"chosen": order.text(own.origin), "BIC": own.score, "weight": float(weights[k])}
             terms = found.members[k].on(found.search.observations)

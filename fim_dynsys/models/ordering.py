@@ -3,11 +3,12 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Self, overload
 
 import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.terms import Dictionary, reordered
 from fim_dynsys.regression.dimensionless import dimensionless
 from fim_dynsys.trajectories.container import Trajectories
@@ -51,19 +52,27 @@ class Ordered:
             trajectories = trajectories.select_states([trajectories.state_names[i] for i in states])
         return cls(trajectories, np.array(states), np.array(numbers))
 
-    def field(self, found: DictionaryField, context: Trajectories) -> DictionaryField:
+    @overload
+    def field(self, found: DictionaryField, context: Trajectories) -> DictionaryField: ...
+
+    @overload
+    def field(self, found: LocalField, context: Trajectories) -> LocalField: ...
+
+    def field(
+        self, found: DictionaryField | LocalField, context: Trajectories
+    ) -> DictionaryField | LocalField:
         """A field inferred from the sorted trajectories, in the order in which the context was given.
 
         Parameters
         ----------
-        found : DictionaryField
+        found : DictionaryField or LocalField
             Of the sorted trajectories.
         context : Trajectories
             As given, incomplete samples included.
 
         Returns
         -------
-        DictionaryField
+        DictionaryField or LocalField
         """
         info = found.fit_info
         starts, noise = info.initial_states, info.noise_level
@@ -72,11 +81,16 @@ class Ordered:
             starts = starts[np.ix_(self._place(self.numbers), self._place(self.states))] if every else None
         if noise is not None:
             noise = noise[self._place(self.states)]
+        info = replace(info, initial_states=starts, noise_level=noise)
+        if isinstance(found, LocalField):
+            place = self._place(self.states)
+            samples, lengths = (found.states[:, place], found.slopes[:, place]), found.lengths[place]
+            return LocalField(*samples, lengths, found.ridge, found.rate, context=context, fit_info=info)
         return DictionaryField(
             reordered(found.dictionary, self.states)[0],
             self.coefficients(found.dictionary, found.coefficients),
             context=context,
-            fit_info=replace(info, initial_states=starts, noise_level=noise),
+            fit_info=info,
         )
 
     def coefficients(self, dictionary: Dictionary, values: np.ndarray) -> np.ndarray:

@@ -6,10 +6,14 @@ from functools import cached_property
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary, union
+from fim_dynsys.regression.observed import STEP_LIMIT
+from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.features import N_FEATURES, features
 from fim_dynsys.search.functions.combination import extended_score
 from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.horizon import explains
+from fim_dynsys.search.local import FEWEST, LocalFit, clearly_better, errors_of, fit_local, trajectories_of
 from fim_dynsys.search.pool import Opinion, shortlist
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector
@@ -22,6 +26,9 @@ _MARGIN = 8.0
 _WITH_FUNCTIONS = 12
 _PER_STRUCTURE = 2
 _MOST = 30.0  # features are cut here
+_STARTS = 64
+_SPANS = 6.0  # of the longest record
+_ESCAPE = 1e3  # in root mean squares of the data
 
 
 @dataclass(frozen=True)
@@ -36,11 +43,15 @@ class Portfolio:
         The operator's.
     members : list of FunctionCandidate
         What is chosen from.
+    local : LocalFit or None
+        A field of no equation, where several trajectories are there to choose it by and none of the members
+        explains them.
     """
 
     search: Search
     opinion: Opinion | None
     members: list[FunctionCandidate]
+    local: LocalFit | None = None
 
     @classmethod
     def of(
@@ -70,7 +81,10 @@ class Portfolio:
                 kept.append(item)
         members = [FunctionCandidate(c, search.dictionary, none) for c in shortlist(polynomials)]
         members = sorted(members + kept[:_WITH_FUNCTIONS], key=lambda m: m.score)
-        return cls(search, opinion, members)
+        observations = search.observations
+        several = len(set(trajectories_of(observations))) >= FEWEST
+        unexplained = several and not any(explains(observations, m.candidate) for m in members)
+        return cls(search, opinion, members, fit_local(observations) if unexplained else None)
 
     @cached_property
     def _common(self) -> tuple[Dictionary, np.ndarray, list[np.ndarray]]:
@@ -140,6 +154,39 @@ class Portfolio:
             return selector.logits(self.features())
         margin = np.array([_MARGIN * (m.n_functions > 0) for m in self.members])
         return -0.5 * (np.array([m.score for m in self.members]) + margin)
+
+    @cached_property
+    def stays(self) -> np.ndarray:
+        """Whether each member keeps all paths from some of the samples within bounds (C,), for long."""
+        seen = self.search.observations
+        states = np.concatenate(seen.path)
+        starts = states[np.linspace(0, len(states) - 1, min(_STARTS, len(states))).astype(int)]
+        t = np.tile([0.0, _SPANS * seen.span], (len(starts), 1))
+        x0 = np.tile(starts, (len(self.members), 1, 1))
+        paths = rollout(self.terms, self.coefficients, x0, t, STEP_LIMIT, _ESCAPE)
+        return np.isfinite(paths).all(axis=(1, 2, 3))
+
+    def preferred(self, log_weights: np.ndarray) -> np.ndarray:
+        """Numbers of the members (C,), best first; where none explains the samples, those that stay are."""
+        order = np.argsort(-log_weights, kind="stable")
+        return (
+            order
+            if self.local is None
+            else np.concatenate([order[self.stays[order]], order[~self.stays[order]]])
+        )
+
+    def prefers_local(self, number: int) -> bool:
+        """Whether the field without an equation predicts trajectories better than one of the members.
+
+        It is compared on trajectories that it has not seen, the member on those that it was fitted to.
+        """
+        if self.local is None or not self.stays[number]:
+            return self.local is not None
+        coefficients, seen = self.coefficients[number], self.search.observations
+        errors = errors_of(
+            lambda x: self.terms.evaluate(x) @ coefficients, seen, np.arange(len(seen.samples))
+        )
+        return clearly_better(self.local.errors, errors)
 
     def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
         """Members drawn by their weights, with parameters drawn from their posterior.

@@ -1,0 +1,186 @@
+"""Locally linear fields, chosen by the trajectories that were kept from them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.local import LocalField
+from fim_dynsys.regression.observed import STEP_LIMIT, Observations
+from fim_dynsys.regression.rollout import runge_kutta
+from fim_dynsys.trajectories.container import Trajectories
+
+FEWEST = 3
+"""Trajectories below which none is kept from a fit."""
+
+_FOLDS = 6
+_MOST_SAMPLES = 1000  # what a field evaluates is linear in them
+_WIDTHS = (0.2, 0.3, 0.45, 0.6)  # standard deviations of the slowest state
+_RIDGE = 0.01  # squared, in the same unit
+_RATES = (0.5, 1.0, 2.0, 4.0)  # in units of the pace
+_BOUND = 1e3
+_CLEAR = 2.0  # standard errors
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """How a `LocalField` smooths: in standard deviations and units of pace.
+
+    Attributes
+    ----------
+    width : float
+        Of the slowest state; one that moves faster counts less, by the ratio of their times.
+    rate : float
+        See `LocalField`.
+    """
+
+    width: float
+    rate: float
+
+
+SMOOTHINGS = tuple(Smoothing(*values) for values in product(_WIDTHS, _RATES))
+"""What is chosen from."""
+
+
+@dataclass(frozen=True, eq=False)
+class LocalFit:
+    """A smoothing with what it predicts of trajectories that it was not given.
+
+    Attributes
+    ----------
+    observations : Observations
+    smoothing : Smoothing
+    errors : array (P,)
+        Of each piece predicted from its first state, see `errors_of`.
+    """
+
+    observations: Observations
+    smoothing: Smoothing
+    errors: np.ndarray
+
+    def field(self, trajectories: Trajectories, report: dict) -> LocalField:
+        """The field of all samples, in the units of the trajectories.
+
+        Parameters
+        ----------
+        trajectories : Trajectories
+            Context of the field.
+        report : dict
+            For ``field.fit_info``.
+        """
+        return self._field(np.arange(len(self.errors)), trajectories, report)
+
+    def draws(self, n: int, trajectories: Trajectories, rng: np.random.Generator) -> list[LocalField]:
+        """Fields of n bootstrap resamples of the pieces, smoothed alike."""
+        pieces = len(self.errors)
+        return [self._field(np.sort(rng.integers(0, pieces, pieces)), trajectories, {}) for _ in range(n)]
+
+    def _field(self, pieces: np.ndarray, trajectories: Trajectories, report: dict) -> LocalField:
+        seen = self.observations
+        own = _local(seen, self.smoothing, pieces)
+        info = FitInfo(initial_states=None, noise_level=seen.noise_level, report=report)
+        return LocalField(
+            own.states * seen.scale,
+            own.slopes * seen.scale / seen.time_unit,
+            own.lengths * seen.scale,
+            own.ridge,
+            own.rate / seen.time_unit,
+            context=trajectories,
+            fit_info=info,
+        )
+
+
+def fit_local(observations: Observations) -> LocalFit:
+    """The smoothing whose fields best predict trajectories from which they were not made.
+
+    Parameters
+    ----------
+    observations : Observations
+        Of three trajectories or more.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer.
+    """
+    of = trajectories_of(observations)
+    names = np.unique(of)
+    if len(names) < FEWEST:
+        raise ValueError(
+            f"fit_local: expected at least {FEWEST} trajectories, to keep some out, got {len(names)}; "
+            "give more."
+        )
+    count = min(_FOLDS, len(names))
+    folds = [np.isin(of, names[k::count]) for k in range(count)]
+    best: LocalFit | None = None
+    for smoothing in SMOOTHINGS:
+        errors = np.zeros(len(of))
+        for held_out in folds:
+            field = _local(observations, smoothing, np.flatnonzero(~held_out))
+            errors[held_out] = errors_of(field._rhs, observations, np.flatnonzero(held_out))
+        if best is None or errors.mean() < best.errors.mean():
+            best = LocalFit(observations, smoothing, errors)
+    assert best is not None
+    return best
+
+
+def trajectories_of(observations: Observations) -> np.ndarray:
+    """Number of the trajectory (P,) to which each piece belongs."""
+    return np.array([trajectory for trajectory, _ in observations.origin])
+
+
+def errors_of(
+    rates: Callable[[np.ndarray], np.ndarray], observations: Observations, pieces: np.ndarray
+) -> np.ndarray:
+    """Mean squared errors (p,) of pieces integrated from their first smoothed states, in variances.
+
+    States weigh by the square of their times: those that move fast are lost first, whatever the field. The
+    rates of change are in the units of the observations. The classical Runge-Kutta method takes steps of
+    about `STEP_LIMIT`, over several samples where these are close.
+    """
+    gaps = np.concatenate([np.diff(t) for t, _ in observations.samples])
+    stride = max(1, int(STEP_LIMIT / np.median(gaps)))
+    t, z = observations.t[pieces, ::stride], observations.z[pieces, ::stride]
+    weights = observations.weights[pieces, ::stride]
+    x, path = observations.start[pieces], [observations.start[pieces]]
+    for gap in np.diff(t, axis=1).T:
+        count = max(1, int(np.ceil(gap.max() / STEP_LIMIT - 0.5)))
+        h = (gap / count)[:, None]
+        for _ in range(count):
+            x = np.clip(runge_kutta(rates, x, h), -_BOUND, _BOUND)
+        path.append(x)
+    squares = (np.stack(path, axis=1) - z) ** 2 / np.maximum(observations.signal_variance, 1e-300)
+    errors = np.sum(weights * squares, axis=1) / np.sum(weights, axis=1)
+    return np.average(errors, axis=1, weights=_times(observations)[1] ** 2)
+
+
+def clearly_better(errors: np.ndarray, others: np.ndarray) -> bool:
+    """Whether errors (P,) of pieces are smaller than others by two standard errors.
+
+    Errors above the variance count as that: how badly a piece is missed tells nothing.
+    """
+    gains = np.minimum(others, 1.0) - np.minimum(errors, 1.0)
+    return bool(gains.mean() > _CLEAR * gains.std(ddof=1) / np.sqrt(len(gains)))
+
+
+def _times(observations: Observations) -> tuple[np.ndarray, np.ndarray]:
+    """Standard deviation (d,) of each state, and the time in which it travels that, the longest being 1."""
+    states, slopes = (np.concatenate(part) for part in zip(*observations.splines, strict=True))
+    spread, speed = states.std(axis=0), slopes.std(axis=0)
+    moves = (spread > 0) & (speed > 0)
+    times = np.where(moves, spread, 1.0) / np.where(moves, speed, 1.0)
+    times = np.where(moves, times, times[moves].max(initial=0.0) or 1.0)
+    return np.where(moves, spread, 1.0), times / times.max()
+
+
+def _local(observations: Observations, smoothing: Smoothing, pieces: np.ndarray) -> LocalField:
+    """The field of some pieces, in the units of the observations."""
+    spread, times = _times(observations)
+    lengths = smoothing.width * spread / times
+    own = [observations.splines[k] for k in pieces]
+    states, slopes = (np.concatenate(part) for part in zip(*own, strict=True))
+    stride = -(-len(states) // _MOST_SAMPLES)
+    ridge = _RIDGE / smoothing.width**2
+    return LocalField(states[::stride], slopes[::stride], lengths, ridge, smoothing.rate)
