@@ -18,6 +18,7 @@ from fim_dynsys.regression.observed import Observations, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.growth import grow, shake
@@ -31,6 +32,7 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
 _REPORTED = 5
+_MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
 SELECTOR_FILE = "auto-selector"
@@ -55,6 +57,8 @@ class Effort:
         Random structures tried round the best.
     functions : FunctionEffort
         Of the search for functions.
+    laws : int
+        Structures with functions that are tried on clean data.
     """
 
     structures: int
@@ -63,9 +67,10 @@ class Effort:
     grown: int
     shaken: int
     functions: FunctionEffort
+    laws: int
 
 
-EFFORTS = {"fast": Effort(4, 8, 0, 1, 0, QUICK), "full": Effort(6, 16, 4, 3, 20, FULL)}
+EFFORTS = {"fast": Effort(4, 8, 0, 1, 0, QUICK, 5), "full": Effort(6, 16, 4, 3, 20, FULL, 16)}
 
 
 class Auto(VectorFieldModel):
@@ -98,7 +103,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"4-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"5-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     def infer(self, trajectories: Trajectories) -> VectorField:
         """Search on all trajectories together; those with a single complete sample say nothing.
@@ -135,12 +140,20 @@ class Auto(VectorFieldModel):
             As `infer`.
         """
         effort = self._effort
-        search = Search.polynomial(complete_samples(trajectories, self._who, self.min_observations))
+        samples = complete_samples(trajectories, self._who, self.min_observations)
+        search = Search.polynomial(samples)
+        clean = Identification(search, samples)
+        clean.run(effort.laws)
+        if clean.settled:
+            return Portfolio.of_laws(search, clean.laws)
         polynomials, opinion = _polynomials(search, effort, np.random.default_rng(self.seed))
         grown = []
         if search.dictionary.dim <= _FUNCTIONS_UP_TO:
             grown = grow_functions(search, polynomials[0], effort.functions)
-        return Portfolio.of(search, opinion, polynomials, grown)
+        found = Portfolio.of(search, opinion, polynomials, grown)
+        if clean.laws:
+            clean.meet(found.members[:_MET])
+        return Portfolio.of_laws(search, clean.laws) if clean.laws else found
 
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Candidates drawn by the selector's weights, each with parameters drawn from its posterior.
@@ -185,7 +198,7 @@ class Auto(VectorFieldModel):
         report = {
             "budget": self.budget,
             "candidates": len(found.members),
-            "chosen by": "BIC" if found.opinion is None else "selector",
+            "chosen by": found.judge,
             "best BIC of a polynomial": min(polynomials, default=np.inf),
             "best BIC with functions": min(functions, default=np.inf),
             "preferred": [
@@ -195,7 +208,9 @@ class Auto(VectorFieldModel):
         }
         fields: list[VectorField] = []
         for k in order[:count]:
-            own = _without_traces(found.search.observations, found.members[k])
+            own = found.members[k].candidate
+            if not found.laws:
+                own = _without_traces(found.search.observations, found.members[k])
             said = report | {"chosen": own.origin, "BIC": own.score, "weight": float(weights[k])}
             terms = found.members[k].on(found.search.observations)
             errors = partial(standard_errors, free=found.members[k].free) if own.refined else None
