@@ -6,6 +6,7 @@ from typing import Self
 
 import numpy as np
 
+from fim_dynsys.analyze.alternatives import NOT_DETERMINED, Alternative, Alternatives, terms_by_state
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.posterior import FittedField
@@ -19,6 +20,7 @@ from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.exact.identification import Identification
+from fim_dynsys.search.front import front
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.growth import grow, shake
@@ -173,11 +175,68 @@ class Auto(VectorFieldModel):
         """
         self._fitted_field()
         check_members(self._who, n)
-        if self.portfolio_ is None:
-            self.portfolio_ = self.portfolio(self.context_)
-        found = self.portfolio_
+        found = self._found()
         drawn = found.draws(found.log_weights(_selector()), n, np.random.default_rng(seed))
         return EnsembleField([m.field(found.search.observations, self.context_, {}) for m in drawn])
+
+    @property
+    def alternatives_(self) -> Alternatives:
+        """Structures on the front of complexity against misfit, simplest first.
+
+        Also forms that follow the samples as well as the preferred one and are hardly longer. `select` makes
+        one of them the answer. A model that was read from a file repeats the search first.
+        """
+        found = self._found()
+        weights = normalised(found.log_weights(_selector()))
+        preferred = int(np.argmax(weights))
+        rows = front(found, preferred)
+        fields = [self._field(found, row.place, self.context_, {}, float(weights[row.place])) for row in rows]
+        own = next(terms_by_state(f) for f, row in zip(fields, rows, strict=True) if row.place == preferred)
+        signal = np.maximum(found.search.observations.signal_variance, 1e-300)
+        out = []
+        for row, field in zip(rows, fields, strict=True):
+            candidate, terms = row.item.candidate, terms_by_state(field)
+            out.append(
+                Alternative(
+                    field,
+                    tuple(field.equations(4)),
+                    len(row.item.parameters),
+                    float(candidate.score),
+                    float(weights[row.place]),
+                    float(np.mean(1.0 - candidate.variance / signal)),
+                    row.misses,
+                    row.place == preferred,
+                    tuple(sorted(terms - own)),
+                    tuple(sorted(own - terms)),
+                    NOT_DETERMINED if row.tied else "",
+                )
+            )
+        return Alternatives(out, found.judge)
+
+    def select(self, k: int) -> Self:
+        """Make one of `alternatives_` the answer.
+
+        Parameters
+        ----------
+        k : int
+            Its row.
+
+        Returns
+        -------
+        Auto
+            This model.
+
+        Raises
+        ------
+        IndexError
+            If there are fewer.
+        """
+        rows = self.alternatives_
+        if not 0 <= k < len(rows):
+            raise IndexError(f"{self._who}: expected a row of alternatives_ below {len(rows)}, got {k}.")
+        self.field_ = rows[k].field
+        self.field_.fit_info.report["chosen by"] = "select"
+        return self
 
     def alternatives(self) -> list[VectorFieldModel]:
         """The pretrained operator, alone and with its own search."""
@@ -189,7 +248,13 @@ class Auto(VectorFieldModel):
         self.portfolio_ = None
         return self
 
-    def _fields(self, found: Portfolio, trajectories: Trajectories, count: int | None) -> list[VectorField]:
+    def _found(self) -> Portfolio:
+        self._fitted_field()
+        if self.portfolio_ is None:
+            self.portfolio_ = self.portfolio(self.context_)
+        return self.portfolio_
+
+    def _fields(self, found: Portfolio, trajectories: Trajectories, count: int | None) -> list[FittedField]:
         """Fields of the ``count`` members preferred."""
         weights = normalised(found.log_weights(_selector()))
         order = np.argsort(-weights, kind="stable")
@@ -206,16 +271,18 @@ class Auto(VectorFieldModel):
                 for k in order[:_REPORTED]
             ],
         }
-        fields: list[VectorField] = []
-        for k in order[:count]:
-            own = found.members[k].candidate
-            if not found.laws:
-                own = _without_traces(found.search.observations, found.members[k])
-            said = report | {"chosen": own.origin, "BIC": own.score, "weight": float(weights[k])}
-            terms = found.members[k].on(found.search.observations)
-            errors = partial(standard_errors, free=found.members[k].free) if own.refined else None
-            fields.append(FittedField.of(own.field(terms, trajectories, said), errors))
-        return fields
+        return [self._field(found, int(k), trajectories, report, float(weights[k])) for k in order[:count]]
+
+    @staticmethod
+    def _field(
+        found: Portfolio, k: int, trajectories: Trajectories, report: dict, weight: float
+    ) -> FittedField:
+        member = found.members[k]
+        own = member.candidate if found.laws else _without_traces(found.search.observations, member)
+        said = report | {"chosen": own.origin, "BIC": own.score, "weight": weight}
+        terms = member.on(found.search.observations)
+        errors = partial(standard_errors, free=member.free) if own.refined else None
+        return FittedField.of(own.field(terms, trajectories, said), errors)
 
     @property
     def _effort(self) -> Effort:

@@ -26,7 +26,8 @@ _START = 0.1  # of a coordinate's standard deviation, about the first sample
 _SINGLE = 2.0**-24
 _DECIMALS = 10
 
-Field = Callable[[np.ndarray], tuple]
+Terms = tuple[np.ndarray, ...]
+Field = Callable[[np.ndarray], tuple[Terms, np.ndarray, np.ndarray, np.ndarray, np.ndarray]]
 """From parameters to terms, rows, columns, coefficients and free numbers, as `precise_maps` takes them."""
 
 
@@ -175,7 +176,7 @@ class Precise:
         pull = np.broadcast_to(1.0 / (_START**2 * self.signal), starts.shape)
         prior = np.zeros((q, q)), p
         with np.errstate(all="ignore"):
-            problem = Shooting(None, maps, data, prior, (pull, starts), steps)  # type: ignore[arg-type]
+            problem = Shooting(None, maps, data, prior, (pull, starts), steps)
             nodes = data.values.copy() if nodes is None else nodes
             segments = data.segments(1)
             linear = problem.linearise(p, nodes, segments)
