@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from fim_dynsys.analyze.alternatives import NOT_DETERMINED, Alternative, Alternatives, terms_by_state
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -22,6 +23,8 @@ from fim_dynsys.regression.observed import Observations, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.exact.identification import Identification
+from fim_dynsys.search.front import front
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -37,6 +40,7 @@ from fim_dynsys.trajectories.container import Trajectories
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
 _REPORTED = 5
 _PATIENCE = 2.0  # seconds without a bar
+_MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
 SELECTOR_FILE = "auto-selector"
@@ -61,6 +65,8 @@ class Effort:
         Random structures tried round the best.
     functions : FunctionEffort
         Of the search for functions.
+    laws : int
+        Structures with functions that are tried on clean data.
     """
 
     structures: int
@@ -69,9 +75,10 @@ class Effort:
     grown: int
     shaken: int
     functions: FunctionEffort
+    laws: int
 
 
-EFFORTS = {"fast": Effort(4, 8, 0, 1, 0, QUICK), "full": Effort(6, 16, 4, 3, 20, FULL)}
+EFFORTS = {"fast": Effort(4, 8, 0, 1, 0, QUICK, 5), "full": Effort(6, 16, 4, 3, 20, FULL, 16)}
 
 
 class Auto(VectorFieldModel):
@@ -83,8 +90,8 @@ class Auto(VectorFieldModel):
     (trigonometric, saturating, exponential, powers) are grown from the best polynomial; a state counts as an
     angle in radians where it has no unit, in degrees where that says so, and as none under other units. A
     selector trained on known systems chooses among all of them; beyond five states, where the operator has no
-    opinion, the smallest BIC wins. Where none explains three or more trajectories, fields that leave all bounds
-    from their samples come last, and one without an equation (`fim_dynsys.fields.local.LocalField`) is
+    opinion, the smallest BIC wins. Where none explains three or more trajectories, fields that leave all
+    bounds from their samples come last, and one without an equation (`fim_dynsys.fields.local.LocalField`) is
     preferred if it predicts trajectories that it has not seen clearly better than the best of the others
     follows those it was fitted to. `field_.fit_info.report` says what chose, and the origins, scores and
     weights of the first few.
@@ -162,14 +169,22 @@ class Auto(VectorFieldModel):
         effort = self._effort
         samples = complete_samples(trajectories, self._who, self.min_observations)
         search = Search.polynomial(samples, radians=radians_per_unit(trajectories))
-        stages = 2 + effort.subsets + effort.grown + bool(effort.shaken)
+        stages = 3 + effort.subsets + effort.grown + bool(effort.shaken)
         with progress_bar(self.progress, stages, "auto", "stages", delay=_PATIENCE) as bar:
+            clean = Identification(search, samples)
+            clean.run(effort.laws)
+            bar.update()
+            if clean.settled:
+                return Portfolio.of_laws(search, clean.laws)
             polynomials, opinion = _polynomials(search, effort, np.random.default_rng(self.seed), bar.update)
             grown = []
             if search.dictionary.dim <= _FUNCTIONS_UP_TO:
                 grown = grow_functions(search, polynomials[0], effort.functions)
             bar.update()
-        return Portfolio.of(search, opinion, polynomials, grown)
+            found = Portfolio.of(search, opinion, polynomials, grown)
+            if clean.laws:
+                clean.meet(found.members[:_MET])
+        return Portfolio.of_laws(search, clean.laws) if clean.laws else found
 
     @np.errstate(all="ignore")
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
@@ -190,16 +205,74 @@ class Auto(VectorFieldModel):
         """
         self._fitted_field()
         check_members(self._who, n)
-        order = self._ordered(self.context_)
-        if self.portfolio_ is None:
-            self.portfolio_ = self.portfolio(order.trajectories)
-        found = self.portfolio_
+        found, order = self._found()
         if isinstance(self.field_, LocalField) and found.local is not None:
             local = found.local.draws(n, order.trajectories, np.random.default_rng(seed))
             return EnsembleField([order.field(field, self.context_) for field in local])
         drawn = found.draws(found.log_weights(_selector()), n, np.random.default_rng(seed))
         fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
         return EnsembleField([order.field(field, self.context_) for field in fields])
+
+    @property
+    def alternatives_(self) -> Alternatives:
+        """Structures on the front of complexity against misfit, simplest first.
+
+        Also forms that follow the samples as well as the preferred one and are hardly longer. `select` makes
+        one of them the answer. A model that was read from a file repeats the search first.
+        """
+        found, order = self._found()
+        weights = normalised(found.log_weights(_selector()))
+        preferred = int(np.argmax(weights))
+        rows = front(found, preferred)
+        fields = [
+            self._field(found, order, row.place, self.context_, {}, float(weights[row.place])) for row in rows
+        ]
+        own = next(terms_by_state(f) for f, row in zip(fields, rows, strict=True) if row.place == preferred)
+        signal = np.maximum(found.search.observations.signal_variance, 1e-300)
+        out = []
+        for row, field in zip(rows, fields, strict=True):
+            candidate, terms = row.item.candidate, terms_by_state(field)
+            out.append(
+                Alternative(
+                    field,
+                    tuple(field.equations(4)),
+                    len(row.item.parameters),
+                    float(candidate.score),
+                    float(weights[row.place]),
+                    float(np.mean(1.0 - candidate.variance / signal)),
+                    row.misses,
+                    row.place == preferred,
+                    tuple(sorted(terms - own)),
+                    tuple(sorted(own - terms)),
+                    NOT_DETERMINED if row.tied else "",
+                )
+            )
+        return Alternatives(out, found.judge)
+
+    def select(self, k: int) -> Self:
+        """Make one of `alternatives_` the answer.
+
+        Parameters
+        ----------
+        k : int
+            Its row.
+
+        Returns
+        -------
+        Auto
+            This model.
+
+        Raises
+        ------
+        IndexError
+            If there are fewer.
+        """
+        rows = self.alternatives_
+        if not 0 <= k < len(rows):
+            raise IndexError(f"{self._who}: expected a row of alternatives_ below {len(rows)}, got {k}.")
+        self.field_ = rows[k].field
+        self.field_.fit_info.report["chosen by"] = "select"
+        return self
 
     def alternatives(self) -> list[VectorFieldModel]:
         """The pretrained operator, alone and with its own search."""
@@ -210,6 +283,13 @@ class Auto(VectorFieldModel):
         super().restore(saved)
         self.portfolio_ = None
         return self
+
+    def _found(self) -> tuple[Portfolio, Ordered]:
+        self._fitted_field()
+        order = self._ordered(self.context_)
+        if self.portfolio_ is None:
+            self.portfolio_ = self.portfolio(order.trajectories)
+        return self.portfolio_, order
 
     def _fields(
         self, found: Portfolio, order: Ordered, trajectories: Trajectories, count: int | None
@@ -222,7 +302,7 @@ class Auto(VectorFieldModel):
         report = {
             "budget": self.budget,
             "candidates": len(found.members),
-            "chosen by": "BIC" if found.opinion is None else "selector",
+            "chosen by": found.judge,
             "best BIC of a polynomial": min(polynomials, default=np.inf),
             "best BIC with functions": min(functions, default=np.inf),
             "preferred": [
@@ -240,13 +320,20 @@ class Auto(VectorFieldModel):
             said |= {"held_out": float(found.local.errors.mean())}
             fields.append(order.field(found.local.field(order.trajectories, said), trajectories))
         for k in preferred[: None if count is None else count - len(fields)]:
-            own = _without_traces(found.search.observations, found.members[k])
-            said = report | {"chosen": order.text(own.origin), "BIC": own.score, "weight": float(weights[k])}
-            terms = found.members[k].on(found.search.observations)
-            field = order.field(own.field(terms, order.trajectories, said), trajectories)
-            free = order.free(terms.dictionary, found.members[k].free)
-            fields.append(FittedField.of(field, partial(standard_errors, free=free) if own.refined else None))
+            fields.append(self._field(found, order, int(k), trajectories, report, float(weights[k])))
         return fields
+
+    @staticmethod
+    def _field(
+        found: Portfolio, order: Ordered, k: int, trajectories: Trajectories, report: dict, weight: float
+    ) -> FittedField:
+        member = found.members[k]
+        own = member.candidate if found.laws else _without_traces(found.search.observations, member)
+        said = report | {"chosen": order.text(own.origin), "BIC": own.score, "weight": weight}
+        terms = member.on(found.search.observations)
+        field = order.field(own.field(terms, order.trajectories, said), trajectories)
+        free = order.free(terms.dictionary, member.free)
+        return FittedField.of(field, partial(standard_errors, free=free) if own.refined else None)
 
     @property
     def _effort(self) -> Effort:

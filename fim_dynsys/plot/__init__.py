@@ -9,6 +9,7 @@ _PUBLIC = {
     "bifurcation_diagram": "diagrams",
     "compare_fields": "maps",
     "draw": "results",
+    "front": "front",
     "lyapunov_convergence": "spectra",
     "phase_portrait": "portraits",
     "return_map": "spectra",

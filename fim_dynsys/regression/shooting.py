@@ -157,7 +157,7 @@ class Shooting:
         data: Data,
         parameter_prior: tuple[np.ndarray, np.ndarray],
         start_prior: tuple[np.ndarray, np.ndarray],
-        max_step: float,
+        max_step: float | np.ndarray,
     ) -> None:
         self.rhs, self.data = rhs, data
         self.interval_maps = interval_maps

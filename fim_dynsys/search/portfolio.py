@@ -1,6 +1,6 @@
 """Candidates with and without functions side by side: what tells them apart, and draws from them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -9,6 +9,7 @@ from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.observed import STEP_LIMIT
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.exact.laws import Law
 from fim_dynsys.search.features import N_FEATURES, features
 from fim_dynsys.search.functions.combination import extended_score
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -24,6 +25,7 @@ N_PORTFOLIO_FEATURES = N_FEATURES + 7
 _MARGIN = 8.0
 """BIC by which functions must beat all polynomials where nothing is learned: more of them can be lucky."""
 _WITH_FUNCTIONS = 12
+_LAWS = 24
 _PER_STRUCTURE = 2
 _MOST = 30.0  # features are cut here
 _STARTS = 64
@@ -46,12 +48,15 @@ class Portfolio:
     local : LocalFit or None
         A field of no equation, where several trajectories are there to choose it by and none of the members
         explains them.
+    laws : list of Law
+        Of clean data, the preferred one first: where there are any, they are the members.
     """
 
     search: Search
     opinion: Opinion | None
     members: list[FunctionCandidate]
     local: LocalFit | None = None
+    laws: list[Law] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -85,6 +90,12 @@ class Portfolio:
         several = len(set(trajectories_of(observations))) >= FEWEST
         unexplained = several and not any(explains(observations, m.candidate) for m in members)
         return cls(search, opinion, members, fit_local(observations) if unexplained else None)
+
+    @classmethod
+    def of_laws(cls, search: Search, laws: list[Law]) -> "Portfolio":
+        """Laws of clean data alone, the preferred one first; with terms that hardly show, it at most."""
+        kept = [law for law in laws if law.is_plain][:_LAWS] or laws[:1]
+        return cls(search, None, [law.item for law in kept], laws=kept)
 
     @cached_property
     def _common(self) -> tuple[Dictionary, np.ndarray, list[np.ndarray]]:
@@ -148,8 +159,11 @@ class Portfolio:
     def log_weights(self, selector: Selector | None) -> np.ndarray:
         """How much each member is preferred (C,): a selector's logits.
 
-        Without a selector or an opinion, minus half the BIC, functions at the price of a margin.
+        Without a selector or an opinion, minus half the BIC, functions at the price of a margin; laws by
+        their own criterion.
         """
+        if self.laws:
+            return -0.5 * np.array([m.score for m in self.members])
         if selector is not None and self.opinion is not None:
             return selector.logits(self.features())
         margin = np.array([_MARGIN * (m.n_functions > 0) for m in self.members])
@@ -188,6 +202,13 @@ class Portfolio:
         )
         return clearly_better(self.local.errors, errors)
 
+    @property
+    def judge(self) -> str:
+        """What decides among the members, in words."""
+        if self.laws:
+            return "fit to the digits"
+        return "BIC" if self.opinion is None else "selector"
+
     def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
         """Members drawn by their weights, with parameters drawn from their posterior.
 
@@ -208,14 +229,17 @@ class Portfolio:
         list of FunctionCandidate
         """
         drawn = []
-        for number, member in zip(rng.multinomial(n, normalised(log_weights)), self.members, strict=True):
+        for k, number in enumerate(rng.multinomial(n, normalised(log_weights)).tolist()):
             if number:
-                drawn += self._drawn(member, int(number), rng)
+                drawn += self._drawn(k, number, rng)
         return drawn
 
-    def _drawn(self, member: FunctionCandidate, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
+    def _drawn(self, k: int, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
+        member = self.members[k]
+        if self.laws:
+            return member.drawn(self.search.observations, self.laws[k].calibrated_fit, n, rng)
         if member.candidate.refined and member.candidate.support.any():
-            own = FunctionCandidate.of(member.candidate, member.dictionary, _free_rows(member))
+            own = FunctionCandidate.of(member.candidate, member.dictionary, member.labelled)
             fitted, fit = own.fitted(self.search.observations, self.search.observations.path, (1,))
             if np.isfinite(fit.misfit) and np.isfinite(fitted.parameters).all():
                 return own.drawn(self.search.observations, fit, n, rng)
@@ -243,7 +267,3 @@ def priced(seen: np.ndarray) -> np.ndarray:
     """Minus half the BIC behind the best, functions at the price of the margin, from features (..., C, F)."""
     behind, has_functions = np.expm1(seen[..., 0]), seen[..., N_FEATURES]
     return -0.5 * (behind + _MARGIN * has_functions)
-
-
-def _free_rows(member: FunctionCandidate) -> list[tuple[int, int, int]]:
-    return [(term, slot, member.labels[k]) for term, slot, k in member.free]

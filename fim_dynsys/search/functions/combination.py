@@ -145,7 +145,7 @@ def _explore_along(search: Search, candidate: Candidate, families: int) -> Explo
         observations.noise_variance,
         _SEGMENTS,
     )
-    return Exploration(integrals, _monomials(search.dictionary), candidate, families)
+    return Exploration(integrals, monomials(search.dictionary), candidate, families)
 
 
 def _explore_about(observations: Observations, model: FunctionCandidate, families: int) -> Exploration | None:
@@ -156,10 +156,10 @@ def _explore_about(observations: Observations, model: FunctionCandidate, familie
         return None
     variance = assumed_variance(observations, model.candidate)
     surrogate = Surrogate(search, model.candidate, variance, pieces)
-    return Exploration(surrogate, _monomials(model.dictionary), model.candidate, families)
+    return Exploration(surrogate, monomials(model.dictionary), model.candidate, families)
 
 
-def _monomials(dictionary: Dictionary) -> Dictionary:
+def monomials(dictionary: Dictionary) -> Dictionary:
     """All monomials of some degree and those that the dictionary has besides."""
     dim = dictionary.dim
     degree = max(k for k in (1, 2, 3, 4) if k == 1 or math.comb(dim + k, k) <= _MONOMIALS)

@@ -99,6 +99,11 @@ class FunctionCandidate:
             numbers[k] = (self.dictionary.inner, self.dictionary.second)[slot][term]
         return numbers
 
+    @property
+    def labelled(self) -> list[tuple[int, int, int]]:
+        """Rows of ``free`` with what the numbers were called."""
+        return [(int(term), int(slot), self.labels[k]) for term, slot, k in self.free]
+
     def fixed(self, number: int, value: float) -> "FunctionCandidate":
         """The candidate with one of its numbers given."""
         parameters = self.parameters
@@ -107,7 +112,8 @@ class FunctionCandidate:
         given = self.with_parameters(parameters)
         return FunctionCandidate.of(given.candidate, given.dictionary, free)
 
-    def _numbers(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def with_numbers(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``inner`` and ``second`` of the dictionary by parameters (q,)."""
         inner, second = self.dictionary.inner.copy(), self.dictionary.second.copy()
         first = len(parameters) - self.candidate.inner
         for term, slot, k in self.free:
@@ -116,7 +122,7 @@ class FunctionCandidate:
 
     def with_parameters(self, parameters: np.ndarray, **known: Any) -> "FunctionCandidate":
         """The candidate with other parameters (q,) and attributes."""
-        inner, second = self._numbers(parameters)
+        inner, second = self.with_numbers(parameters)
         d, support = self.dictionary, self.candidate.support
         coefficients = np.zeros(support.shape)
         coefficients[support] = parameters[: len(parameters) - self.candidate.inner]
@@ -129,7 +135,7 @@ class FunctionCandidate:
         self, parameters: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """The `interval_maps` of `fit_trajectory`, compiled."""
-        packed, numbers = list(self.dictionary.packed), self._numbers(parameters)
+        packed, numbers = list(self.dictionary.packed), self.with_numbers(parameters)
         for array in numbers:  # as those of a dictionary are, for which the kernels are compiled
             array.flags.writeable = False
         packed[7:9] = numbers

@@ -18,7 +18,7 @@ _SHORTEST = 8  # samples of a segment with a free start
 
 
 @dataclass(frozen=True)
-class _Piece:
+class Piece:
     """The path of one piece at the ends and middles of its steps, and where its samples are."""
 
     path: np.ndarray  # (2 F + 1, d)
@@ -34,7 +34,7 @@ def _grid(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return steps, times, np.concatenate([[0], np.cumsum(counts)])
 
 
-def follow(search: Search, candidate: Candidate) -> list[_Piece] | None:
+def follow(search: Search, candidate: Candidate) -> list[Piece] | None:
     """Paths of a candidate over all pieces, for `Integrals` and `Surrogate`.
 
     Parameters
@@ -56,16 +56,16 @@ def follow(search: Search, candidate: Candidate) -> list[_Piece] | None:
         path = rollout(terms, values[None], start[None, None], times[None], STEP_LIMIT)[0, 0]
         if not np.isfinite(path).all():
             return None
-        pieces.append(_Piece(path, steps, observed))
+        pieces.append(Piece(path, steps, observed))
     return pieces
 
 
-def smooth(observations: Observations) -> list[_Piece]:
+def smooth(observations: Observations) -> list[Piece]:
     """Paths of the smoothed observations over all pieces, for `Integrals`."""
     pieces = []
     for (t, _), (states, slopes) in zip(observations.samples, observations.splines, strict=True):
         steps, times, observed = _grid(t)
-        pieces.append(_Piece(CubicHermiteSpline(t, states, slopes)(t[0] + times), steps, observed))
+        pieces.append(Piece(CubicHermiteSpline(t, states, slopes)(t[0] + times), steps, observed))
     return pieces
 
 
@@ -74,7 +74,7 @@ def _in_use(dictionary: Dictionary, candidate: Candidate) -> tuple[Dictionary, n
     return dictionary.subset(active), np.ascontiguousarray(candidate.coefficients[active])
 
 
-def _forcings(functions: Dictionary, monomials: Dictionary, pieces: list[_Piece]) -> list[np.ndarray]:
+def _forcings(functions: Dictionary, monomials: Dictionary, pieces: list[Piece]) -> list[np.ndarray]:
     """Products of functions and monomials on the paths (2 F + 1, q p); 0 where there is a pole."""
     with np.errstate(all="ignore"):
         values = []
@@ -118,7 +118,7 @@ class Integrals:
     coordinates = 1
 
     def __init__(
-        self, observations: Observations, pieces: list[_Piece], variance: np.ndarray, segments: int
+        self, observations: Observations, pieces: list[Piece], variance: np.ndarray, segments: int
     ) -> None:
         self._pieces = pieces
         self._root = np.sqrt(np.concatenate(observations.weights_over(variance)))
@@ -195,7 +195,7 @@ class Surrogate:
     """
 
     def __init__(
-        self, search: Search, candidate: Candidate, variance: np.ndarray, pieces: list[_Piece]
+        self, search: Search, candidate: Candidate, variance: np.ndarray, pieces: list[Piece]
     ) -> None:
         self.coordinates = d = search.dictionary.dim
         terms, values = _in_use(search.dictionary, candidate)

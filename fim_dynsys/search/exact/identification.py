@@ -1,0 +1,110 @@
+"""From clean samples to their laws."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from fim_dynsys.regression.precise import Precise, resolution
+from fim_dynsys.search.exact.laws import CLEAN, Law, fitted, ranked, smaller, systematic
+from fim_dynsys.search.exact.structures import newton, starts, subsets, widened, with_functions
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import MAX_TERMS
+from fim_dynsys.search.reselection import MOST_COEFFICIENTS
+
+SURE = 2e-3
+"""Of the signal: laws that miss less, and nothing systematic, need no other search beside them."""
+
+_MOST_SAMPLES = 3000
+_FUNCTIONS_UP_TO = 4  # states
+_SIMPLER = 2  # parameters less, for functions where a polynomial leaves noise
+_RESELECTED, _STRIPPED = 2, 3
+
+
+class Identification:
+    """Laws of one data set, each structure fitted once.
+
+    Parameters
+    ----------
+    search : Search
+        Data and monomials.
+    samples : list of (t (n,), x (n, d))
+        As they were given, for their rounding.
+    """
+
+    def __init__(self, search: Search, samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
+        self._search = search
+        self._precise = Precise.of(search.observations, resolution(samples))
+        self._met: dict[bytes, Law | None] = {}
+
+    @property
+    def laws(self) -> list[Law]:
+        """All that was met and misses little, the preferred one first."""
+        return ranked([law for law in self._met.values() if law is not None])
+
+    @property
+    def settled(self) -> bool:
+        """Whether the preferred law misses hardly anything, and nothing systematic."""
+        best = next(iter(self.laws), None)
+        return best is not None and best.misses < SURE and not self._systematic(best)
+
+    def run(self, functions: int) -> None:
+        """Seek laws: polynomials, and functions where they miss something or might be simpler.
+
+        Parameters
+        ----------
+        functions : int
+            Number of structures with functions whose numbers are fitted.
+        """
+        dictionary, n = self._search.dictionary, self._search.observations.n
+        coefficients = len(dictionary) * dictionary.dim
+        if not 2 * len(dictionary) <= n <= _MOST_SAMPLES or coefficients > MOST_COEFFICIENTS:
+            return
+        for start in starts(self._search):
+            dense, left = newton(self._precise, start)
+            if left < CLEAN:
+                break
+        else:
+            return
+        self.meet(subsets(self._precise, dense))
+        self._strip()
+        best, most = next(iter(self.laws), None), MAX_TERMS
+        if best is not None and not self._systematic(best):
+            highest = best.item.dictionary.degree == dictionary.degree
+            most, left = (best.parameters - _SIMPLER if highest else 0), min(left, best.misses)
+        if dictionary.dim <= min(_FUNCTIONS_UP_TO, most):
+            self._seek_functions(dense, left, functions, most)
+            self._strip()
+
+    def meet(self, items: Iterable[FunctionCandidate]) -> None:
+        """Fit structures that were not met."""
+        for item in items:
+            self._fitted(item)
+
+    def _fitted(self, item: FunctionCandidate) -> Law | None:
+        known = item.structure
+        if known not in self._met:
+            few = 0 < item.candidate.support.sum() <= MAX_TERMS
+            self._met[known] = fitted(self._precise, item) if few else None
+        return self._met[known]
+
+    def _seek_functions(self, dense: FunctionCandidate, left: float, functions: int, most: int) -> None:
+        fits = []
+        for item in with_functions(self._precise, self._search, dense, left, functions):
+            law = self._fitted(item) if len(item.parameters) <= most else None
+            if law is not None:
+                fits.append(law)
+                if law.is_exact:
+                    return
+        for law in sorted(fits, key=lambda law: law.score)[:_RESELECTED]:
+            wide, left = newton(self._precise, widened(self._search, law.item))
+            if left < CLEAN:
+                self.meet(subsets(self._precise, wide))
+
+    def _strip(self) -> None:
+        for law in self.laws[:_STRIPPED]:
+            for less in smaller(self._precise, law):
+                self._met[less.item.structure] = less
+
+    def _systematic(self, law: Law) -> bool:
+        return not law.is_exact and systematic(self._precise, law)

@@ -1,0 +1,212 @@
+"""Laws: structures fitted to the digits of clean samples, and which of them is preferred."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, Precise
+from fim_dynsys.regression.refinement import TrajectoryFit
+from fim_dynsys.search.functions.fits import FunctionCandidate
+
+CLEAN = 0.01
+"""Of the signal: laws that miss more are no laws of clean data."""
+
+TRACE = 1e-4
+"""Of a coordinate's largest rate: terms that never show more are believed only where a law is exact."""
+
+_TINY = 1e-6  # of the signal, and
+_EXACT = 3.0  # times the floor: nothing is left to explain
+_COARSELY = 1e-4  # of the signal: fits that leave more need no better integration
+_OF_ONE_PIECE = 0.7  # autocorrelation at the first lag
+_KNEE = 1.5
+_SMOOTH = 0.99  # largest autocorrelation that is believed
+_OF_A_FUNCTION = 8.0  # in BIC: many are tried
+_OF_ITS_TERMS = 2.0  # 1 - x and x may be equal to the data, not to a reader
+_ROUNDS, _TRIED = 12, 2
+
+
+@dataclass(frozen=True)
+class Law:
+    """A structure fitted to the digits.
+
+    Attributes
+    ----------
+    item : FunctionCandidate
+        Terms and numbers.
+    left : array (d,)
+        Residual variance, at least the floor.
+    floor : array (d,)
+        Variance of what is no misfit: rounding of the samples, and what the integration errs by.
+    residuals : array (n, d)
+        Of the samples, in standard deviations of the coordinates.
+    misses : float
+        Root mean square of what is left, in standard deviations of the coordinates.
+    fit : TrajectoryFit
+        Weighted by the inverse variance of the signal.
+    """
+
+    item: FunctionCandidate
+    left: np.ndarray
+    floor: np.ndarray
+    residuals: np.ndarray
+    misses: float
+    fit: TrajectoryFit
+
+    @property
+    def parameters(self) -> int:
+        """Number of coefficients and of fitted numbers."""
+        return len(self.item.parameters)
+
+    @property
+    def score(self) -> float:
+        """BIC, every sample of its own worth."""
+        n, d = self.residuals.shape
+        return float(n * np.sum(np.log(self.left))) + self.parameters * math.log(max(n * d, 2))
+
+    @cached_property
+    def least_share(self) -> float:
+        """Of the rate of a coordinate at the samples, the largest one of the term that shows least there."""
+        values = self.item.dictionary.evaluate(np.concatenate(self.fit.paths))
+        coefficients = self.item.candidate.coefficients
+        share = np.abs(values).max(axis=0)[:, None] * np.abs(coefficients)
+        share /= np.maximum(np.abs(values @ coefficients).max(axis=0), 1e-300)
+        return float(share[coefficients != 0.0].min(initial=np.inf))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing is left to explain."""
+        return self.misses < _TINY and bool((self.left <= _EXACT**2 * self.floor).all())
+
+    @property
+    def calibrated_fit(self) -> TrajectoryFit:
+        """The fit, weighted by the inverse variance of what is left."""
+        own = self.misses**2
+        return replace(self.fit, misfit=self.fit.misfit / own, information=self.fit.information / own)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all terms show, or nothing is left."""
+        return self.is_exact or self.least_share > TRACE
+
+
+def packed_field(item: FunctionCandidate, support: np.ndarray | None = None) -> Field:
+    """An item's arrays by its parameters; of all coefficients of another ``support`` where it is given."""
+    support = item.candidate.support if support is None else support
+    row, column = map(np.ascontiguousarray, np.nonzero(support))
+
+    def packed(p: np.ndarray) -> tuple:
+        terms, numbers = list(item.dictionary.packed), item.with_numbers(p)
+        for array in numbers:  # as those of a dictionary are, for which the kernels are compiled
+            array.flags.writeable = False
+        terms[7:9] = numbers
+        return tuple(terms), row, column, np.ascontiguousarray(p[: len(row)]), item.free
+
+    return packed
+
+
+def fitted(precise: Precise, item: FunctionCandidate) -> Law | None:
+    """A structure's parameters and starts fitted to the digits; None where that diverges."""
+    field, p, nodes = packed_field(item), item.parameters, None
+    for tolerance in (COARSE, FINE):
+        with np.errstate(all="ignore"):
+            fit, error = precise.fit(field, p, precise.steps(field, p, tolerance), nodes)
+        if not (np.isfinite(fit.misfit) and np.isfinite(fit.parameters).all()):
+            return None
+        p, nodes = fit.parameters, np.concatenate(fit.paths)
+        variance = precise.left(fit)
+        if float(np.mean(variance / precise.signal)) > _COARSELY**2:
+            break
+    floor = precise.resolution**2 + error**2 + RESOLVED**2 * precise.signal
+    left = np.maximum(variance, floor)
+    new = item.with_parameters(p, start=fit.initial_states, refined=True, variance=variance)
+    residuals = (precise.data.values - nodes) / np.sqrt(precise.signal)
+    return Law(new, left, floor, residuals, float(np.sqrt(np.mean(left / precise.signal))), fit)
+
+
+def smaller(precise: Precise, law: Law) -> Iterator[Law]:
+    """What a law leads to with one term less at a time, for as long as BIC falls."""
+    for _ in range(_ROUNDS):
+        better = next((trial for trial in _with_one_less(precise, law) if trial.score < law.score), None)
+        if better is None:
+            return
+        law = better
+        yield law
+
+
+def _with_one_less(precise: Precise, law: Law) -> Iterator[Law]:
+    """Fits without each of the terms that the linearised fit could give up most cheaply."""
+    item, fit = law.item, law.fit
+    support, p = item.candidate.support, fit.parameters
+    count = int(support.sum())
+    size = np.sqrt(np.diagonal(fit.information))
+    if count < 2 or not (np.isfinite(fit.information).all() and (size > 0.0).all()):
+        return
+    inverse = np.linalg.pinv(fit.information / size[:, None] / size, rcond=1e-13)
+    variance = np.maximum(np.diagonal(inverse), 1e-300)
+    for k in np.argsort((p * size) ** 2 / variance)[: _TRIED + item.candidate.inner]:
+        if k >= count:
+            continue
+        kept = p - inverse[:, k] / size * (p[k] * size[k] / variance[k])
+        kept[k] = 0.0
+        moved = item.with_parameters(kept)
+        trial = fitted(precise, FunctionCandidate.of(moved.candidate, moved.dictionary, item.labelled))
+        if trial is not None:
+            yield trial
+
+
+def systematic(precise: Precise, law: Law) -> bool:
+    """Whether what a law misses from one sample to the next is of one piece, not noise or rounding."""
+    field, p = packed_field(law.item), law.item.parameters
+    missed = precise.gaps(field, p, precise.steps(field, p, COARSE))[0].reshape(-1, precise.data.dim)
+    above = np.sqrt(np.mean(missed**2, axis=0)) > _EXACT * np.sqrt(law.floor / precise.signal)
+    return bool((above & (_correlation(missed) > _OF_ONE_PIECE)).any())
+
+
+def ranked(laws: list[Law]) -> list[Law]:
+    """Laws that miss little, the preferred one first, their candidates scored by `criterion`.
+
+    Terms that hardly show, and none of which makes a law exact, follow the integration errors of whoever
+    simulated the samples: laws with such terms come last.
+    """
+    clean = [law for law in laws if law.misses < CLEAN and law.parameters]
+    if not clean:
+        return []
+    scores = criterion(clean)
+    scored = [
+        replace(law, item=replace(law.item, candidate=replace(law.item.candidate, score=float(score))))
+        for law, score in zip(clean, scores, strict=True)
+    ]
+    return sorted(scored, key=lambda law: (not law.is_plain, law.item.score))
+
+
+def criterion(laws: list[Law]) -> np.ndarray:
+    """BIC (L,) of laws with as many samples as residuals are worth: those of the law at the knee.
+
+    Noise is white, and each sample of its own worth. Integration errors of whoever simulated the samples, and
+    what is missing where no law is the right one, are smooth; with enough terms any law follows them. So the
+    residuals are those of a law beyond which one term more does not lower them by a third.
+    """
+    plain = [law for law in laws if law.is_plain] or laws
+    n, d = laws[0].residuals.shape
+    knee = min(plain, key=lambda law: 0.5 * np.mean(np.log(law.left)) + math.log(_KNEE) * law.parameters)
+    rho = np.clip(_correlation(knee.residuals), 0.0, _SMOOTH)
+    worth = n * (1.0 - rho) / (1.0 + rho)
+    price = math.log(max(n * d, 2))
+    return np.array(
+        [
+            np.sum(worth * np.log(law.left))
+            + law.parameters * price
+            + law.item.n_functions * _OF_A_FUNCTION
+            + np.count_nonzero(law.item.dictionary.kind) * _OF_ITS_TERMS
+            for law in laws
+        ]
+    )
+
+
+def _correlation(values: np.ndarray) -> np.ndarray:
+    """Autocorrelation (d,) at the first lag."""
+    values = values - values.mean(axis=0)
+    return np.sum(values[1:] * values[:-1], axis=0) / np.maximum(np.sum(values**2, axis=0), 1e-300)

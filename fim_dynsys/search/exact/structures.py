@@ -1,0 +1,236 @@
+"""Structures that clean samples suggest, each with its neighbour: terms by regression, and functions."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from fim_dynsys.fields.terms import Dictionary, union
+from fim_dynsys.regression.kernels.subsets import search_subset
+from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Precise
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.exact.laws import packed_field
+from fim_dynsys.search.functions.combination import monomials
+from fim_dynsys.search.functions.exploration import Exploration
+from fim_dynsys.search.functions.families import families
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.functions.regressions import Integrals, Piece
+from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import MAX_TERMS
+
+ORIGIN = "neighbouring samples"
+"""Of candidates that they suggest."""
+
+_STEPS = 6  # of Newton's method
+_RANK = 1e-9  # of unit columns: directions that the samples determine less are left where they are
+_REGRESSED = (1e-6, 1e-3)  # likewise, of slopes
+_LEVELS = (1.0, 1e2, 1e4, 1e6)  # factors of the least variance at which subsets are chosen
+_TOLERANCES = (1e2, 1e4)  # likewise, of functions
+_FEW, _MOST_SUBSETS = 3, 10_000  # terms of a coordinate, all subsets of which are tried
+_QUADRATURE = 0.1  # longest step, in units of time
+_FINEST = 8  # steps from one sample to the next
+_UNIT, _LEAST = 0.01, 1e-8  # of what a path misses: its own error; of the signal, likewise
+_FUNCTION = ("kind", "coordinate", "inner", "second", "partner")
+
+
+def starts(search: Search) -> Iterator[FunctionCandidate]:
+    """Polynomials that Newton's steps start from: regressions of smoothed slopes."""
+    none = np.zeros((0, 3), dtype=np.intp)
+    states, slopes = (np.concatenate(part) for part in zip(*search.observations.splines, strict=True))
+    columns = search.dictionary.evaluate(states)
+    for tolerance in _REGRESSED:
+        values = _least_squares(columns, slopes, tolerance)
+        candidate = Candidate(values, search.observations.start, ORIGIN, ORIGIN)
+        yield FunctionCandidate(candidate, search.dictionary, none)
+
+
+def newton(precise: Precise, item: FunctionCandidate) -> tuple[FunctionCandidate, float]:
+    """All coefficients of an item's terms by least squares from each sample to the next.
+
+    From one sample to the next a field is nearly linear in its coefficients: a few steps do.
+
+    Returns
+    -------
+    item : FunctionCandidate
+        Its numbers inside functions are those given.
+    left : float
+        Root mean square of what it misses, in standard deviations of the coordinates.
+    """
+    now = best = item.candidate.coefficients
+    left = np.inf
+    for _ in range(_STEPS):
+        missed, by_terms = _about(precise, item, now, min(max(left * left, FINE), COARSE))
+        rms = float(np.sqrt(np.mean(missed**2)))
+        if not rms < left:
+            break
+        settled = rms > 0.5 * left
+        best, left = now, rms
+        if settled or not np.isfinite(by_terms).all():
+            break
+        now = best + _least_squares(by_terms, missed).reshape(best.shape)
+    return replace(item, candidate=replace(item.candidate, coefficients=best)), left
+
+
+def subsets(precise: Precise, item: FunctionCandidate) -> Iterator[FunctionCandidate]:
+    """Structures that the samples suggest about an item of `newton`, at several levels of what is missed."""
+    now = item.candidate.coefficients.ravel()
+    missed, columns = _about(precise, item, item.candidate.coefficients, FINE)
+    if not (np.isfinite(missed).all() and np.isfinite(columns).all()):
+        return
+    target = missed + columns @ now
+    size = _sizes(columns)
+    scaled = np.column_stack([columns / size, target])
+    equations = scaled.T @ scaled
+    n = len(target)
+    rest = missed - columns @ _least_squares(columns, missed)
+    rounding = float(np.mean(precise.resolution**2 / precise.signal))
+    least = max(float(rest @ rest) / n, rounding, RESOLVED**2)
+    penalty = np.full(len(now), math.log(n))
+    seen = set()
+    for level in _LEVELS:
+        if least * level * n > 0.1 * equations[-1, -1]:
+            return
+        active, _ = search_subset(equations / (least * level), penalty, n, MAX_TERMS)
+        for kept in (active, _with_fewer(equations, active, precise.data.dim, least * level * n)):
+            if kept.any() and kept.tobytes() not in seen:
+                seen.add(kept.tobytes())
+                values = np.zeros_like(now)
+                values[kept] = _least_squares(columns[:, kept], target)
+                values = values.reshape(item.candidate.coefficients.shape)
+                chosen = replace(item.candidate, coefficients=values)
+                yield FunctionCandidate.of(chosen, item.dictionary, item.labelled)
+
+
+def _with_fewer(equations: np.ndarray, active: np.ndarray, dim: int, most: float) -> np.ndarray:
+    """A subset with fewer terms in some coordinates that misses no more than ``most``, or the same.
+
+    On one orbit terms may be tied by what it conserves: exchanges of a term or two do not find the way from
+    one form of a right-hand side to another, all subsets of few terms do.
+    """
+    active = active.copy()
+    for coordinate in range(dim):
+        own = np.arange(coordinate, len(active), dim)
+        others = np.flatnonzero(active & (np.arange(len(active)) % dim != coordinate))
+        index = np.append(own, len(active))
+        crossed = equations[np.ix_(others, index)]
+        known = equations[np.ix_(others, others)]
+        left = equations[np.ix_(index, index)] - crossed.T @ np.linalg.lstsq(known, crossed, rcond=1e-12)[0]
+        for size in range(1, min(int(active[own].sum()), _FEW + 1)):
+            subset = _best_of(left, size, most)
+            if subset is not None:
+                active[own] = False
+                active[own[subset]] = True
+                break
+    return active
+
+
+def _best_of(equations: np.ndarray, size: int, most: float) -> np.ndarray | None:
+    """The subset of so many regressors that misses least, if that is no more than ``most``."""
+    m = len(equations) - 1
+    if math.comb(m, size) > _MOST_SUBSETS:
+        return None
+    all_of_them = np.array(list(itertools.combinations(range(m), size)))
+    gram = equations[all_of_them[:, :, None], all_of_them[:, None, :]] + 1e-13 * np.eye(size)
+    moment = equations[all_of_them, -1]
+    values = np.linalg.solve(gram, moment[..., None])[..., 0]
+    fitted = np.einsum("ci,cij,cj->c", values, gram, values)
+    missed = equations[-1, -1] - 2.0 * np.einsum("ci,ci->c", values, moment) + fitted
+    best = int(np.argmin(missed))
+    return all_of_them[best] if missed[best] <= most else None
+
+
+def _about(
+    precise: Precise, item: FunctionCandidate, coefficients: np.ndarray, tolerance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Gaps of all coefficients of an item's terms and their derivatives."""
+    none = replace(item, free=np.zeros((0, 3), dtype=np.intp))
+    field = packed_field(none, np.ones(coefficients.shape, dtype=bool))
+    with np.errstate(all="ignore"):
+        steps = precise.steps(field, coefficients.ravel(), tolerance)
+        return precise.gaps(field, coefficients.ravel(), steps)
+
+
+def _sizes(columns: np.ndarray) -> np.ndarray:
+    size = np.sqrt(np.einsum("ij,ij->j", columns, columns))
+    return np.where(size > 0, size, 1.0)
+
+
+def _least_squares(columns: np.ndarray, target: np.ndarray, rank: float = _RANK) -> np.ndarray:
+    size = _sizes(columns)
+    values = np.linalg.lstsq(columns / size, target, rcond=rank)[0]
+    return values / (size if target.ndim == 1 else size[:, None])
+
+
+def widened(search: Search, item: FunctionCandidate) -> FunctionCandidate:
+    """The item over all monomials, and its functions alone and times each coordinate."""
+    own = item.dictionary
+    functions = own.subset(np.flatnonzero(own.kind > 0))
+    arrays = [getattr(functions, name) for name in _FUNCTION]
+    multiples = [
+        Dictionary(np.tile(power, (len(functions), 1)), *arrays)
+        for power in np.eye(own.dim + 1, own.dim, k=-1, dtype=int)
+    ]
+    wide, (_, rows, *_others) = union([search.dictionary, own, *multiples])
+    coefficients = np.zeros((len(wide), own.dim))
+    coefficients[rows] = item.candidate.coefficients
+    free = set()
+    for term, slot, label in item.labelled:
+        alike = np.all([getattr(wide, name) == getattr(own, name)[term] for name in _FUNCTION], axis=0)
+        free |= {(int(k), slot, label) for k in np.flatnonzero(alike)}
+    labels = tuple(sorted({label for *_, label in free}))
+    table = [(term, slot, labels.index(label)) for term, slot, label in sorted(free)]
+    candidate = replace(item.candidate, coefficients=coefficients)
+    return FunctionCandidate(candidate, wide, np.array(table, dtype=np.intp).reshape(-1, 3), labels)
+
+
+def with_functions(
+    precise: Precise, search: Search, dense: FunctionCandidate, left: float, most: int
+) -> Iterator[FunctionCandidate]:
+    """Structures with functions that fit along the paths of a dense polynomial between the samples.
+
+    Parameters
+    ----------
+    precise, search
+        The samples.
+    dense : FunctionCandidate
+        From `newton`, on monomials.
+    left : float
+        What it misses.
+    most : int
+        Number of structures whose numbers are fitted.
+    """
+    observations = search.observations
+    pieces = _between(precise, dense, observations.samples)
+    unit = max(_UNIT * left, _LEAST) ** 2 * precise.signal + precise.resolution**2
+    integrals = Integrals(observations, pieces, unit, observations.n)
+    tried = families(observations.scale)
+    exploration = Exploration(integrals, monomials(search.dictionary), dense.candidate, len(tried))
+    chosen = [s for family in tried for start in family for s in exploration.select(start, _TOLERANCES)]
+    by_tolerance = [
+        sorted((s for s in chosen if s.tolerance == tolerance), key=lambda s: s.criterion)
+        for tolerance in _TOLERANCES
+    ]
+    in_turn = (s for group in itertools.zip_longest(*by_tolerance) for s in group if s is not None)
+    for selection in itertools.islice(in_turn, most):
+        settled = exploration.settle(selection)
+        yield exploration.model(settled)
+        if settled.tolerance != _TOLERANCES[0]:
+            for finer in exploration.select(settled.bundle, _TOLERANCES[:1]):
+                yield exploration.model(finer)
+
+
+def _between(
+    precise: Precise, dense: FunctionCandidate, samples: Sequence[tuple[np.ndarray, np.ndarray]]
+) -> list[Piece]:
+    longest = max(float(np.diff(t).max()) for t, _ in samples)
+    steps = min(max(math.ceil(longest / _QUADRATURE), 2), _FINEST)
+    coefficients = dense.candidate.coefficients
+    field = packed_field(dense, np.ones(coefficients.shape, dtype=bool))
+    with np.errstate(all="ignore"):
+        paths = precise.between(field, coefficients.ravel(), steps)
+    return [
+        Piece(path, lengths, steps * np.arange(len(t)))
+        for (path, lengths), (t, _) in zip(paths, samples, strict=True)
+    ]

@@ -1,0 +1,73 @@
+"""Structures on the front of complexity against misfit, and those that the samples do not tell apart."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.portfolio import Portfolio
+
+_EQUAL = 1.2  # times the misfit of another law: as good
+_TIED = 1  # parameters more, of forms of exact laws that are listed for being equal
+
+
+@dataclass(frozen=True)
+class FrontMember:
+    """One structure.
+
+    Attributes
+    ----------
+    place : int
+        Among the members of the portfolio.
+    item : FunctionCandidate
+        Terms and numbers.
+    misses : float
+        Root mean square of what it leaves of the samples, in standard deviations of the coordinates.
+    tied : bool
+        Whether another of the front follows the samples as well with no more parameters.
+    """
+
+    place: int
+    item: FunctionCandidate
+    misses: float
+    tied: bool
+
+
+def front(found: Portfolio, preferred: int) -> list[FrontMember]:
+    """The structures that leave least of the samples for their number of parameters, simplest first.
+
+    And the preferred one, and forms that leave as much as it with as many parameters.
+
+    Parameters
+    ----------
+    found : Portfolio
+        Members with their residual variances.
+    preferred : int
+        Place of the answer among its members.
+
+    Returns
+    -------
+    list of FrontMember
+    """
+    signal = np.maximum(found.search.observations.signal_variance, 1e-300)
+    best: dict[bytes, tuple[int, float, int]] = {}
+    for place, item in enumerate(found.members):
+        variance = item.candidate.variance
+        if variance is None or not np.isfinite(variance).all():
+            continue
+        misses = float(np.sqrt(np.mean(np.maximum(variance, 0.0) / signal)))
+        if found.laws:
+            misses = found.laws[place].misses
+        key = item.structure
+        if place == preferred or key not in best or (misses < best[key][1] and best[key][0] != preferred):
+            best[key] = place, misses, len(item.parameters)
+    rows = sorted(best.values(), key=lambda row: (row[2], row[1]))
+    chosen = next((row for row in rows if row[0] == preferred), None)
+    out, least = [], np.inf
+    for place, misses, size in rows:
+        tied = chosen is not None and place != preferred
+        tied = tied and misses <= _EQUAL * chosen[1] and size <= chosen[2] + _TIED * bool(found.laws)
+        if misses < least / _EQUAL or place == preferred or tied:
+            out.append(FrontMember(place, found.members[place], misses, tied))
+        least = min(least, misses)
+    return out

@@ -1,0 +1,108 @@
+"""What every newcomer tries first: simulated textbook systems come back as they were written."""
+
+import re
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+from fim_dynsys import CallableField, simulate
+
+SYSTEMS = {
+    "pendulum": (lambda x, y: (y, -np.sin(x)), [2.0, 0.0], 20.0, ["1 x1", "-1 sin(x0)"]),
+    "Lotka-Volterra": (
+        lambda x, y: (1.1 * x - 0.4 * x * y, 0.1 * x * y - 0.4 * y),
+        [10.0, 5.0],
+        30.0,
+        ["1.1 x0 + -0.4 x0 x1", "-0.4 x1 +  0.1 x0 x1"],
+    ),
+    "SIR": (
+        lambda s, i, r: (-0.5 * s * i, 0.5 * s * i - 0.1 * i, 0.1 * i),
+        [0.99, 0.01, 0.0],
+        60.0,
+        ["-0.5 x0 x1", "-0.1 x1 +  0.5 x0 x1", "0.1 x1"],
+    ),
+    "Lorenz, 0.01": (
+        lambda x, y, z: (10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z),
+        [-8.0, 7.0, 27.0],
+        1.99,
+        ["-10 x0 +  10 x1", "28 x0 + -1 x1 + -1 x0 x2", "-2.6667 x2 +  1 x0 x1"],
+    ),
+    "Lorenz, 0.05": (
+        lambda x, y, z: (10.0 * (y - x), x * (28.0 - z) - y, x * y - 8.0 / 3.0 * z),
+        [-8.0, 7.0, 27.0],
+        9.95,
+        ["-10 x0 +  10 x1", "28 x0 + -1 x1 + -1 x0 x2", "-2.6667 x2 +  1 x0 x1"],
+    ),
+    "Roessler": (
+        lambda x, y, z: (-y - z, x + 0.2 * y, 0.2 + z * (x - 5.7)),
+        [1.0, 1.0, 0.0],
+        40.0,
+        ["-1 x1 + -1 x2", "1 x0 +  0.2 x1", "0.2 1 + -5.7 x2 +  1 x0 x2"],
+    ),
+    "van der Pol": (
+        lambda x, y: (y, (1.0 - x**2) * y - x),
+        [0.5, 0.0],
+        20.0,
+        ["1 x1", "-1 x0 +  1 x1 + -1 x0^2 x1"],
+    ),
+    "FitzHugh-Nagumo": (
+        lambda v, w: (v - v**3 / 3.0 - w + 0.5, 0.08 * (v + 0.7 - 0.8 * w)),
+        [-1.0, 1.0],
+        100.0,
+        ["0.5 1 +  1 x0 + -1 x1 + -0.33333 x0^3", "0.056 1 +  0.08 x0 + -0.064 x1"],
+    ),
+    "logistic growth": (lambda x: (0.8 * x * (1.0 - 0.5 * x),), [0.05], 12.0, ["0.8 x0 + -0.4 x0^2"]),
+    "damped oscillator": (
+        lambda x, y: (y, -x - 0.2 * y),
+        [1.0, 0.0],
+        25.0,
+        ["1 x1", "-1 x0 + -0.2 x1"],
+    ),
+    "oscillator": (lambda x, y: (y, -2.0 * x), [1.0, 0.0], 15.0, ["1 x1", "-2 x0"]),
+    "Duffing": (
+        lambda x, y: (y, x - x**3 - 0.2 * y),
+        [1.5, 0.0],
+        25.0,
+        ["1 x1", "1 x0 + -0.2 x1 + -1 x0^3"],
+    ),
+}
+RATIONAL = {
+    "Michaelis-Menten": (lambda s: (-s / (0.5 + s),), [3.0], 8.0, 2),
+    "chemostat": (
+        lambda x, s: (x * (0.8 * s / (0.5 + s) - 0.3), 0.3 * (2.0 - s) - 0.8 * x * s / (0.5 + s)),
+        [0.1, 1.5],
+        30.0,
+        6,
+    ),
+}
+
+
+def shortened(equation):
+    """An equation without zeros at the end of its numbers."""
+    return re.sub(r"(\d\.\d*?)0+(?= )", r"\1", equation).replace(". ", " ").strip()
+
+
+def clean(rates, start, end):
+    field = CallableField(lambda x: np.stack(rates(*x.T), 1), len(start))
+    t = np.linspace(0.0, end, 200)
+    return field, t, simulate(field, start, t, rtol=1e-11, atol=1e-13).x[0]
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_the_textbook_equations_and_no_other_term(name):
+    *system, expected = SYSTEMS[name]
+    _, t, x = clean(*system)
+    model = fim_dynsys.load("auto").fit(x, t)
+    assert [shortened(equation) for equation in model.equations(precision=5)] == expected
+
+
+@pytest.mark.parametrize("name", RATIONAL)
+def test_rational_laws_hold_where_nothing_was_seen(name):
+    *system, parameters = RATIONAL[name]
+    field, t, x = clean(*system)
+    model = fim_dynsys.load("auto").fit(x, t)
+    law = model.portfolio_.laws[0]
+    assert law.is_exact and law.parameters == parameters
+    beyond = np.random.default_rng(0).uniform(0.0, 10.0, size=(50, len(system[1])))
+    np.testing.assert_allclose(model.predict(beyond), field(beyond), rtol=1e-4, atol=1e-6)
