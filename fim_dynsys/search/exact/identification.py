@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.search.exact.laws import CLEAN, Law, fitted, ranked, smaller, systematic
-from fim_dynsys.search.exact.structures import newton, starts, subsets, widened, with_functions
+from fim_dynsys.search.exact.structures import newton, over, starts, subsets, widened, with_functions
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS
@@ -16,7 +17,10 @@ SURE = 2e-3
 """Of the signal: laws that miss less, and nothing systematic, need no other search beside them."""
 
 _MOST_SAMPLES = 3000
+_HIGHER = {1: 6, 2: 5}  # degrees by number of states, where no lower one is exact
+_UNEXPLAINED = 0.1  # of the signal, by polynomials from one clean sample to the next
 _FUNCTIONS_UP_TO = 4  # states
+_NOISES = 3.0  # that a law misses, which is no noise then
 _SIMPLER = 2  # parameters less, for functions where a polynomial leaves noise
 _RESELECTED, _STRIPPED = 2, 3
 
@@ -60,17 +64,24 @@ class Identification:
         coefficients = len(dictionary) * dictionary.dim
         if not 2 * len(dictionary) <= n <= _MOST_SAMPLES or coefficients > MOST_COEFFICIENTS:
             return
+        largest = _UNEXPLAINED if self._noise < CLEAN else CLEAN
         for start in starts(self._search):
             dense, left = newton(self._precise, start)
-            if left < CLEAN:
+            if left < largest:
                 break
         else:
             return
         self.meet(subsets(self._precise, dense))
         self._strip()
         best, most = next(iter(self.laws), None), MAX_TERMS
+        higher = _HIGHER.get(dictionary.dim, 0)
+        if higher > dictionary.degree and not (best and best.is_exact):
+            wide, missed = newton(self._precise, over(Dictionary.polynomial(dictionary.dim, higher), dense))
+            if missed < left:
+                self._meet_exact(subsets(self._precise, wide))
+                best = next(iter(self.laws), None)
         if best is not None and not self._systematic(best):
-            highest = best.item.dictionary.degree == dictionary.degree
+            highest = best.item.dictionary.degree >= dictionary.degree
             most, left = (best.parameters - _SIMPLER if highest else 0), min(left, best.misses)
         if dictionary.dim <= min(_FUNCTIONS_UP_TO, most):
             self._seek_functions(dense, left, functions, most)
@@ -80,6 +91,16 @@ class Identification:
         """Fit structures that were not met."""
         for item in items:
             self._fitted(item)
+
+    def _meet_exact(self, items: Iterable[FunctionCandidate]) -> None:
+        """As `meet`, but what is not exact is forgotten: of high degrees, it follows anything."""
+        for item in items:
+            law = self._fitted(item)
+            if law is not None and law.is_exact:
+                for less in smaller(self._precise, law):
+                    self._met[less.item.structure] = less
+            else:
+                self._met[item.structure] = None
 
     def _fitted(self, item: FunctionCandidate) -> Law | None:
         known = item.structure
@@ -95,7 +116,7 @@ class Identification:
             if law is not None:
                 fits.append(law)
                 if law.is_exact:
-                    return
+                    most = law.parameters - 1
         for law in sorted(fits, key=lambda law: law.score)[:_RESELECTED]:
             wide, left = newton(self._precise, widened(self._search, law.item))
             if left < CLEAN:
@@ -107,4 +128,11 @@ class Identification:
                 self._met[less.item.structure] = less
 
     def _systematic(self, law: Law) -> bool:
-        return not law.is_exact and systematic(self._precise, law)
+        if law.is_exact:
+            return False
+        return law.misses > _NOISES * self._noise or systematic(self._precise, law)
+
+    @property
+    def _noise(self) -> float:
+        """At most so large is the noise, in standard deviations of the coordinates."""
+        return float(np.max(self._search.observations.law.level / np.sqrt(self._precise.signal)))

@@ -18,7 +18,7 @@ TRACE = 1e-4
 """Of a coordinate's largest rate: terms that never show more are believed only where a law is exact."""
 
 _TINY = 1e-6  # of the signal, and
-_EXACT = 3.0  # times the floor: nothing is left to explain
+_EXACT = 10.0  # times the floor: nothing is left to explain
 _COARSELY = 1e-4  # of the signal: fits that leave more need no better integration
 _OF_ONE_PIECE = 0.7  # autocorrelation at the first lag
 _KNEE = 1.5
@@ -160,7 +160,7 @@ def _with_one_less(precise: Precise, law: Law) -> Iterator[Law]:
 def systematic(precise: Precise, law: Law) -> bool:
     """Whether what a law misses from one sample to the next is of one piece, not noise or rounding."""
     field, p = packed_field(law.item), law.item.parameters
-    missed = precise.gaps(field, p, precise.steps(field, p, COARSE))[0].reshape(-1, precise.data.dim)
+    missed = precise.gaps(field, p, precise.steps(field, p))[0].reshape(-1, precise.data.dim)
     above = np.sqrt(np.mean(missed**2, axis=0)) > _EXACT * np.sqrt(law.floor / precise.signal)
     return bool((above & (_correlation(missed) > _OF_ONE_PIECE)).any())
 

@@ -28,7 +28,7 @@ _RANK = 1e-9  # of unit columns: directions that the samples determine less are 
 _REGRESSED = (1e-6, 1e-3)  # likewise, of slopes
 _LEVELS = (1.0, 1e2, 1e4, 1e6)  # factors of the least variance at which subsets are chosen
 _TOLERANCES = (1e2, 1e4)  # likewise, of functions
-_FEW, _MOST_SUBSETS = 3, 10_000  # terms of a coordinate, all subsets of which are tried
+_FEW, _MOST_SUBSETS = 4, 2000  # terms of a coordinate, all subsets of which are tried
 _QUADRATURE = 0.1  # longest step, in units of time
 _FINEST = 8  # steps from one sample to the next
 _UNIT, _LEAST = 0.01, 1e-8  # of what a path misses: its own error; of the signal, likewise
@@ -44,6 +44,14 @@ def starts(search: Search) -> Iterator[FunctionCandidate]:
         values = _least_squares(columns, slopes, tolerance)
         candidate = Candidate(values, search.observations.start, ORIGIN, ORIGIN)
         yield FunctionCandidate(candidate, search.dictionary, none)
+
+
+def over(dictionary: Dictionary, item: FunctionCandidate) -> FunctionCandidate:
+    """A polynomial item over more monomials than its own."""
+    wide, (_, rows) = union([dictionary, item.dictionary])
+    coefficients = np.zeros((len(wide), wide.dim))
+    coefficients[rows] = item.candidate.coefficients
+    return replace(item, candidate=replace(item.candidate, coefficients=coefficients), dictionary=wide)
 
 
 def newton(precise: Precise, item: FunctionCandidate) -> tuple[FunctionCandidate, float]:
@@ -93,7 +101,7 @@ def subsets(precise: Precise, item: FunctionCandidate) -> Iterator[FunctionCandi
         if least * level * n > 0.1 * equations[-1, -1]:
             return
         active, _ = search_subset(equations / (least * level), penalty, n, MAX_TERMS)
-        for kept in (active, _with_fewer(equations, active, precise.data.dim, least * level * n)):
+        for kept in (active, _of_few(equations, active, precise.data.dim, least * level * n)):
             if kept.any() and kept.tobytes() not in seen:
                 seen.add(kept.tobytes())
                 values = np.zeros_like(now)
@@ -103,8 +111,8 @@ def subsets(precise: Precise, item: FunctionCandidate) -> Iterator[FunctionCandi
                 yield FunctionCandidate.of(chosen, item.dictionary, item.labelled)
 
 
-def _with_fewer(equations: np.ndarray, active: np.ndarray, dim: int, most: float) -> np.ndarray:
-    """A subset with fewer terms in some coordinates that misses no more than ``most``, or the same.
+def _of_few(equations: np.ndarray, active: np.ndarray, dim: int, most: float) -> np.ndarray:
+    """A subset of no more terms in any coordinate that misses no more than ``most``, or the same.
 
     On one orbit terms may be tied by what it conserves: exchanges of a term or two do not find the way from
     one form of a right-hand side to another, all subsets of few terms do.
@@ -117,7 +125,7 @@ def _with_fewer(equations: np.ndarray, active: np.ndarray, dim: int, most: float
         crossed = equations[np.ix_(others, index)]
         known = equations[np.ix_(others, others)]
         left = equations[np.ix_(index, index)] - crossed.T @ np.linalg.lstsq(known, crossed, rcond=1e-12)[0]
-        for size in range(1, min(int(active[own].sum()), _FEW + 1)):
+        for size in range(1, min(int(active[own].sum()), _FEW) + 1):
             subset = _best_of(left, size, most)
             if subset is not None:
                 active[own] = False
