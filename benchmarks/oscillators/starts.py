@@ -11,7 +11,8 @@ START_NAMES = ("true", "first observation", "fitted")
 _STEP = 1e-4  # of the data's size, for differences
 _LOST = 10.0  # in the data's size: how far off a path is that is not finite
 _EXACT = 1e-4  # relative change of the start at which a fit ends
-_ROUGH = Integrator(rtol=1e-6)
+_MOST = 50  # evaluations
+_ROUGH = Integrator(rtol=1e-6, max_steps=300)
 
 
 def start_of(name: str, inferred: Inferred, task: Oscillation, seed: int) -> np.ndarray:
@@ -37,4 +38,7 @@ def _fitted(inferred: Inferred, task: Oscillation, seed: int, first: np.ndarray)
         values = off(np.concatenate([start + steps, start - steps]))
         return (values[: len(start)] - values[len(start) :]).T / (2 * _STEP * size)
 
-    return least_squares(lambda start: off(start[None])[0], first, slopes, method="lm", xtol=_EXACT).x
+    found = least_squares(
+        lambda start: off(start[None])[0], first, slopes, method="lm", xtol=_EXACT, max_nfev=_MOST
+    )
+    return found.x
