@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.regression.precise import Precise, resolution
+from fim_dynsys.regression.precise import RESOLVED, Precise, resolution
 from fim_dynsys.search.exact.laws import CLEAN, Law, fitted, ranked, smaller, systematic
-from fim_dynsys.search.exact.structures import newton, over, starts, subsets, widened, with_functions
+from fim_dynsys.search.exact.structures import newton, over, starts, subsets, tuned, widened, with_functions
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS
@@ -22,7 +22,9 @@ _UNEXPLAINED = 0.1  # of the signal, by polynomials from one clean sample to the
 _FUNCTIONS_UP_TO = 4  # states
 _NOISES = 3.0  # that a law misses, which is no noise then
 _SIMPLER = 2  # parameters less, for functions where a polynomial leaves noise
-_RESELECTED, _STRIPPED = 2, 3
+_TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
+_NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
+_RESOLVED = 10.0  # times what counts as rounding: a function is found
 
 
 class Identification:
@@ -117,10 +119,19 @@ class Identification:
                 fits.append(law)
                 if law.is_exact:
                     most = law.parameters - 1
-        for law in sorted(fits, key=lambda law: law.score)[:_RESELECTED]:
-            wide, left = newton(self._precise, widened(self._search, law.item))
+        by_function: dict[str, Law] = {}
+        for law in sorted(fits, key=lambda law: law.score):
+            by_function.setdefault(law.item.candidate.origin, law)
+        wide = []
+        for law in list(by_function.values())[:_TUNED]:
+            near = not law.is_exact and law.misses < _NEAR
+            item = tuned(self._precise, self._search, law.item) if near else law.item
+            wide.append(newton(self._precise, widened(self._search, item)))
+            if wide[-1][1] < _RESOLVED * RESOLVED:
+                break
+        for item, left in sorted(wide, key=lambda pair: pair[1])[:_RESELECTED]:
             if left < CLEAN:
-                self.meet(subsets(self._precise, wide))
+                self.meet(subsets(self._precise, item))
 
     def _strip(self) -> None:
         for law in self.laws[:_STRIPPED]:

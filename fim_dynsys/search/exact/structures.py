@@ -32,6 +32,7 @@ _FEW, _MOST_SUBSETS = 4, 2000  # terms of a coordinate, all subsets of which are
 _QUADRATURE = 0.1  # longest step, in units of time
 _FINEST = 8  # steps from one sample to the next
 _UNIT, _LEAST = 0.01, 1e-8  # of what a path misses: its own error; of the signal, likewise
+_SECANTS, _BESIDE, _FAR = 4, 1.01, 0.5  # steps towards a number, the first, and how far it is sought
 _FUNCTION = ("kind", "coordinate", "inner", "second", "partner")
 
 
@@ -193,6 +194,37 @@ def widened(search: Search, item: FunctionCandidate) -> FunctionCandidate:
     return FunctionCandidate(candidate, wide, np.array(table, dtype=np.intp).reshape(-1, 3), labels)
 
 
+def tuned(precise: Precise, search: Search, item: FunctionCandidate) -> FunctionCandidate:
+    """The item with the numbers inside its functions that leave least where all terms about them are free.
+
+    Fitted together with few terms that are not the right ones, numbers are off; among all terms what is left
+    falls to the digits at the right number alone, in proportion to the distance from it.
+    """
+
+    def left(number: float, k: int) -> float:
+        parameters = item.parameters
+        parameters[k] = number
+        missed = newton(precise, widened(search, item.with_parameters(parameters)))[1]
+        return missed if math.isfinite(missed) else math.inf
+
+    count = len(item.parameters)
+    for k in range(count - item.candidate.inner, count):
+        now = float(item.parameters[k])
+        seen = [(left(number, k), number) for number in (now, now * _BESIDE)]
+        for _ in range(_SECANTS):
+            (low, a), (high, b) = sorted(seen)[:2]
+            if not (RESOLVED < low < high < math.inf):
+                break
+            for sign in (-1.0, 1.0):  # both on one side of the right number, or it is between them
+                number = (high * a + sign * low * b) / (high + sign * low)
+                if abs(number - now) < _FAR * abs(now):
+                    seen.append((left(number, k), number))
+        parameters = item.parameters
+        parameters[k] = min(seen)[1]
+        item = item.with_parameters(parameters)
+    return item
+
+
 def with_functions(
     precise: Precise, search: Search, dense: FunctionCandidate, left: float, most: int
 ) -> Iterator[FunctionCandidate]:
@@ -213,7 +245,7 @@ def with_functions(
     pieces = _between(precise, dense, observations.samples)
     unit = max(_UNIT * left, _LEAST) ** 2 * precise.signal + precise.resolution**2
     integrals = Integrals(observations, pieces, unit, observations.n)
-    tried = families(observations.scale)
+    tried = families(observations.angle)
     exploration = Exploration(integrals, monomials(search.dictionary), dense.candidate, len(tried))
     chosen = [s for family in tried for start in family for s in exploration.select(start, _TOLERANCES)]
     by_tolerance = [
