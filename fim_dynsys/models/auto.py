@@ -131,7 +131,7 @@ class Auto(VectorFieldModel):
         ValueError
             As `infer`.
         """
-        return self._fields(self.portfolio(trajectories), trajectories, None)
+        return [*self._fields(self.portfolio(trajectories), trajectories, None)]
 
     def portfolio(self, trajectories: Trajectories) -> Portfolio:
         """The candidates before the choice, with what is known of each; `fit` keeps them as `portfolio_`.
