@@ -153,7 +153,7 @@ class Auto(VectorFieldModel):
             As `infer`.
         """
         order = self._ordered(trajectories)
-        return self._fields(self.portfolio(order.trajectories), order, trajectories, None)
+        return [*self._fields(self.portfolio(order.trajectories), order, trajectories, None)]
 
     @np.errstate(all="ignore")
     def portfolio(self, trajectories: Trajectories) -> Portfolio:

@@ -12,7 +12,7 @@ from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.refinement import FitStatus, TrajectoryFit
 from fim_dynsys.regression.shooting import Data, Shooting
 
-RESOLVED = 1e-10
+RESOLVED = 2e-10
 """Of a coordinate's standard deviation: what is smaller counts as rounding."""
 
 FINE, COARSE = 1e-11, 1e-7

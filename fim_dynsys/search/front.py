@@ -65,8 +65,10 @@ def front(found: Portfolio, preferred: int) -> list[FrontMember]:
     chosen = next((row for row in rows if row[0] == preferred), None)
     out, least = [], np.inf
     for place, misses, size in rows:
-        tied = chosen is not None and place != preferred
-        tied = tied and misses <= _EQUAL * chosen[1] and size <= chosen[2] + _TIED * bool(found.laws)
+        tied = False
+        if chosen is not None and place != preferred:
+            longest = chosen[2] + _TIED * bool(found.laws)
+            tied = misses <= _EQUAL * chosen[1] and size <= longest
         if misses < least / _EQUAL or place == preferred or tied:
             out.append(FrontMember(place, found.members[place], misses, tied))
         least = min(least, misses)

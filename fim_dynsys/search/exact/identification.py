@@ -22,6 +22,7 @@ _UNEXPLAINED = 0.1  # of the signal, by polynomials from one clean sample to the
 _FUNCTIONS_UP_TO = 4  # states
 _NOISES = 3.0  # that a law misses, which is no noise then
 _SIMPLER = 2  # parameters less, for functions where a polynomial leaves noise
+_LONGER, _FEW_FITS = 2, 4  # of functions where a law is exact: so much longer ones are stripped, so many fits
 _TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
 _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
 _RESOLVED = 10.0  # times what counts as rounding: a function is found
@@ -97,6 +98,8 @@ class Identification:
     def _meet_exact(self, items: Iterable[FunctionCandidate]) -> None:
         """As `meet`, but what is not exact is forgotten: of high degrees, it follows anything."""
         for item in items:
+            if item.structure in self._met:
+                continue
             law = self._fitted(item)
             if law is not None and law.is_exact:
                 for less in smaller(self._precise, law):
@@ -112,13 +115,16 @@ class Identification:
         return self._met[known]
 
     def _seek_functions(self, dense: FunctionCandidate, left: float, functions: int, most: int) -> None:
-        fits = []
+        fits: list[Law] = []
+        exact = most < MAX_TERMS
         for item in with_functions(self._precise, self._search, dense, left, functions):
-            law = self._fitted(item) if len(item.parameters) <= most else None
+            if exact and (len(item.parameters) > most + _LONGER or len(fits) == _FEW_FITS):
+                continue
+            law = self._fitted(item)
             if law is not None:
                 fits.append(law)
-                if law.is_exact:
-                    most = law.parameters - 1
+                if law.is_exact and law.parameters < most:
+                    exact, most = True, law.parameters - 1
         by_function: dict[str, Law] = {}
         for law in sorted(fits, key=lambda law: law.score):
             by_function.setdefault(law.item.candidate.origin, law)

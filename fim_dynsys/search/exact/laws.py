@@ -18,11 +18,11 @@ TRACE = 1e-4
 """Of a coordinate's largest rate: terms that never show more are believed only where a law is exact."""
 
 _TINY = 1e-6  # of the signal, and
-_EXACT = 10.0  # times the floor: nothing is left to explain
+_EXACT = 3.0  # times the floor: nothing is left to explain
 _COARSELY = 1e-4  # of the signal: fits that leave more need no better integration
 _OF_ONE_PIECE = 0.7  # autocorrelation at the first lag
 _KNEE = 1.5
-_SMOOTH = 0.99  # largest autocorrelation that is believed
+_SMOOTH = 0.95  # largest autocorrelation that is believed
 _OF_A_FUNCTION = 8.0  # in BIC: many are tried
 _OF_ITS_TERMS = 2.0  # 1 - x and x may be equal to the data, not to a reader
 _ROUNDS, _TRIED = 12, 2

@@ -1,0 +1,52 @@
+"""What else the samples allow: the table of alternatives, choosing among them, and their picture."""
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+from fim_dynsys import CallableField, simulate
+from fim_dynsys.plot import front
+
+
+@pytest.fixture(scope="module")
+def model():
+    field = CallableField(lambda x: np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], 1), 2)
+    t = np.linspace(0.0, 10.0, 150)
+    x = simulate(field, [1.0, 0.5], t).x[0]
+    noisy = x * (1.0 + 0.05 * np.random.default_rng(0).normal(size=x.shape))
+    return fim_dynsys.load("auto", budget="fast").fit(noisy, t)
+
+
+def test_rows_are_a_front_with_the_answer_among_them(model):
+    rows = model.alternatives_
+    assert [row.parameters for row in rows] == sorted(row.parameters for row in rows)
+    answer = rows[rows.preferred]
+    assert not answer.more and not answer.fewer
+    np.testing.assert_array_equal(answer.field.coefficients, model.field_.coefficients)
+    assert 0.9 < answer.r2 <= 1.0 and all(row.misses > 0.0 for row in rows)
+    assert all(len(row.equations) == 2 and 0.0 <= row.weight <= 1.0 for row in rows)
+    others = [row for row in rows if not row.is_preferred]
+    assert all(row.more or row.fewer for row in others)
+    text = str(rows)
+    assert "preferred" in text and len(text.splitlines()) == len(rows) + 2
+    assert len(rows[:1]) == 1
+
+
+def test_the_front_is_drawn(model):
+    drawing = front(model)
+    assert len(drawing.artists["rows"]) == len(model.alternatives_)
+    drawing.close()
+
+
+def test_select_makes_a_row_the_answer(model):
+    rows = model.alternatives_
+    k = 0 if rows.preferred else len(rows) - 1
+    before = model.field_
+    try:
+        assert model.select(k) is model
+        np.testing.assert_array_equal(model.field_.coefficients, rows[k].field.coefficients)
+        assert model.field_.fit_info.report["chosen by"] == "select"
+    finally:
+        model.field_ = before
+    with pytest.raises(IndexError, match=f"Auto: expected a row of alternatives_ below {len(rows)}, got 99"):
+        model.select(99)

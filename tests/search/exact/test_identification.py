@@ -1,0 +1,89 @@
+"""Laws of clean data: what is read off neighbouring samples, fitted to the digits, and preferred."""
+
+import numpy as np
+import pytest
+
+from fim_dynsys import CallableField, simulate
+from fim_dynsys.regression.precise import Precise, resolution
+from fim_dynsys.search.exact.identification import Identification
+from fim_dynsys.search.exact.laws import fitted, ranked
+from fim_dynsys.search.exact.structures import newton, starts, subsets
+from fim_dynsys.search.problem import Search
+
+
+def lotka_volterra(rtol=1e-11, n=200):
+    field = CallableField(
+        lambda x: np.stack(
+            [1.1 * x[:, 0] - 0.4 * x[:, 0] * x[:, 1], 0.1 * x[:, 0] * x[:, 1] - 0.4 * x[:, 1]], 1
+        ),
+        2,
+    )
+    t = np.linspace(0.0, 30.0, n)
+    return t, simulate(field, [10.0, 5.0], t, rtol=rtol, atol=1e-3 * rtol).x[0]
+
+
+def identified(t, x, functions=0):
+    search = Search.polynomial([(t, x)])
+    found = Identification(search, [(t, x)])
+    found.run(functions)
+    return search, found
+
+
+def test_rounding_is_read_off_the_digits():
+    x = lotka_volterra()[1]
+    assert (resolution([(None, x)]) == 0.0).all()
+    single = resolution([(None, x.astype(np.float32).astype(float))])
+    assert (single > 0.0).all() and (single < 1e-7 * np.sqrt(np.mean(x**2, axis=0))).all()
+    np.testing.assert_allclose(resolution([(None, np.round(x, 3))]), 1e-3 / np.sqrt(12.0))
+
+
+def test_newton_finds_all_coefficients_from_neighbours():
+    t, x = lotka_volterra()
+    search = Search.polynomial([(t, x)])
+    precise = Precise.of(search.observations, resolution([(t, x)]))
+    dense, left = newton(precise, next(starts(search)))
+    assert left < 1e-9
+    structures = [item.candidate.support.sum() for item in subsets(precise, dense)]
+    assert 4 in structures
+
+
+def test_a_fit_follows_the_samples_to_their_digits():
+    t, x = lotka_volterra()
+    search, found = identified(t, x)
+    best = found.laws[0]
+    assert found.settled and best.is_exact and best.parameters == 4 and best.misses < 1e-9
+    unit = search.observations.time_unit
+    np.testing.assert_allclose(best.item.candidate.coefficients.max(axis=0)[0] / unit, 1.1, rtol=1e-8)
+    again = fitted(Precise.of(search.observations, resolution([(t, x)])), best.item)
+    np.testing.assert_allclose(again.item.parameters, best.item.parameters, rtol=1e-8)
+
+
+@pytest.mark.parametrize("rtol", [1e-6, 1e-8])
+def test_errors_of_a_simulation_are_not_taken_for_terms(rtol):
+    t, x = lotka_volterra(rtol)
+    _, found = identified(t, x, functions=5)
+    assert found.laws[0].parameters == 4
+
+
+def test_rounded_samples_give_the_same_terms():
+    t, x = lotka_volterra()
+    _, found = identified(t, np.round(x, 4))
+    assert found.laws[0].parameters == 4 and found.laws[0].misses < 1e-3
+
+
+def test_noisy_samples_have_no_laws():
+    t, x = lotka_volterra()
+    noisy = x * (1.0 + 0.03 * np.random.default_rng(0).normal(size=x.shape))
+    _, found = identified(t, noisy)
+    assert found.laws == [] and not found.settled
+    assert ranked([]) == []
+
+
+def test_several_trajectories_are_one_regression():
+    t, x = lotka_volterra()
+    pieces = [(t[:60], x[:60]), (t[100:180] - t[100], x[100:180])]
+    search = Search.polynomial(pieces)
+    found = Identification(search, pieces)
+    found.run(0)
+    assert found.laws[0].parameters == 4 and found.laws[0].is_exact
+    assert found.laws[0].item.candidate.start.shape == (2, 2)
