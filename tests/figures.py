@@ -391,6 +391,7 @@ PLAIN = {
         "room for 0, 10, 50, 90 and 99 % of its largest file",
         "within 60 s. What is",
         "50 samples each, at noise 0.03",
+        "which is up to six times as long",
         "less than 1e-6 of its largest value",
     ],
     "docs/concepts.md": ["the 95 % quantile", "*supported* means at least 0.5"],

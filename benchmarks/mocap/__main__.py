@@ -18,10 +18,10 @@ from benchmarks.mocap.tasks import SPLITS, STEP, TARGETS, Capture, captures, pub
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
 
-MODELS = ("fim-ode@3", "fim-ode@5", "linear@5", "auto@5", "auto@8")
+MODELS = ("fim-ode@3", "fim-ode@5", "linear@5", "auto@5")
 FULL_MODELS = (
     *("fim-ode@3", "fim-ode+finetune@3", "sindy-strong@3", "auto@3"),
-    *("fim-ode@5", "fim-ode+finetune@5", "sindy-strong@5", "linear@5", "auto@5", "auto@8"),
+    *("fim-ode@5", "fim-ode+finetune@5", "sindy-strong@5", "linear@5", "auto@5"),
 )
 HELD, MEAN = "hold-first-frame", "training-mean"
 _FLOORS = (3, 5, 8)

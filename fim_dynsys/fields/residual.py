@@ -8,12 +8,14 @@ import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField, PosteriorField
 from fim_dynsys.fields.symbolic import SymbolicField
 
-_BASES: dict[str, type[DictionaryField] | type[SymbolicField]] = {
+_BASES: dict[str, type[DictionaryField] | type[SymbolicField] | type[LocalField]] = {
     "DictionaryField": DictionaryField,
     "FittedField": FittedField,
+    "LocalField": LocalField,
     "PosteriorField": PosteriorField,
     "SymbolicField": SymbolicField,
 }
@@ -104,7 +106,7 @@ class ResidualField(VectorField):
             If the base has no closed form that arrays hold.
         """
         kind = type(self.base).__name__
-        if not isinstance(self.base, DictionaryField | SymbolicField) or kind not in _BASES:
+        if not isinstance(self.base, DictionaryField | SymbolicField | LocalField) or kind not in _BASES:
             raise ValueError(
                 f"ResidualField: expected a base of class {', '.join(_BASES)} to keep as arrays, got "
                 f"{kind}; keep the data and fine-tune again."
