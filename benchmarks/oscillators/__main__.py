@@ -15,14 +15,14 @@ from benchmarks.harness.rows import FineTunedRow, Inferred, Row, TruthRow, View
 from benchmarks.harness.run import Integrator, Job, attempt, cached_outcomes
 from benchmarks.harness.trials import Trial
 from benchmarks.oscillators import contexts, figures
-from benchmarks.oscillators.spline import SplineRow
+from benchmarks.oscillators.reference_rows import SplineRow, TruthFitRow
 from benchmarks.oscillators.starts import START_NAMES, start_of
 from benchmarks.oscillators.tasks import FIRST_FRESH_SEED, FIXED_SEED, Oscillation, tasks
 from fim_dynsys import metrics
 from fim_dynsys.fields.base import VectorField
 
 FRESH_DRAWS, FULL_DRAWS = 20, 100
-MODELS = ("fim-ode", "auto", "sindy-strong", "spline", "truth", "constant")
+MODELS = ("fim-ode", "auto", "sindy-strong", "spline", "truth-fit", "truth", "constant")
 FULL_MODELS = (*MODELS[:2], "fim-ode+finetune", *MODELS[2:])
 PARTS = ("draws", "contexts")
 PUBLISHED = Path(__file__).with_name("published.toml")
@@ -33,7 +33,11 @@ def true_field(task: Oscillation) -> VectorField:
     return task.field
 
 
-OWN_ROWS: dict[str, Callable[[], Row]] = {"truth": lambda: TruthRow(true_field), "spline": SplineRow}
+OWN_ROWS: dict[str, Callable[[], Row]] = {
+    "truth": lambda: TruthRow(true_field),
+    "truth-fit": TruthFitRow,
+    "spline": SplineRow,
+}
 
 
 def evaluate(

@@ -14,7 +14,7 @@ from benchmarks.development.problems import problems, true_field
 from benchmarks.harness.rows import Row, TruthRow, View
 from benchmarks.harness.run import Integrator, Job, attempt, cached_outcomes, score
 from benchmarks.harness.trials import TASKS, Problem, Trial, data_digest
-from benchmarks.oscillators.spline import SplineRow
+from benchmarks.oscillators.reference_rows import SplineRow
 from benchmarks.sparse import figures
 from benchmarks.sparse.contexts import AMOUNTS, Sparse, observe
 

@@ -1,4 +1,4 @@
-"""Smoothing spline and least squares: a cubic field from slopes, with no choice of terms."""
+"""Rows to compare with: a cubic field from a spline's slopes, and the true form with its constants fitted."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -9,6 +9,7 @@ from benchmarks.harness.rows import View
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.symbolic import SymbolicModel
 from fim_dynsys.regression.observed import SPLINE
 
 
@@ -27,3 +28,25 @@ class SplineRow:
         terms = Dictionary.polynomial(view.context.dim, 3)
         coefficients = np.linalg.lstsq(terms.evaluate(states), slopes, rcond=None)[0]
         return DictionaryField(terms, coefficients, context=view.context)
+
+
+_VAN_DER_POL = ("a*x1", "b*x1 + c*x0**2*x1 + d*x0")
+FORMS = {
+    "VDP T1": _VAN_DER_POL,
+    "VDP T2": _VAN_DER_POL,
+    "FHN": ("a*x0 + b*x0**3 + c*x1", "d + e*x0 + f*x1"),
+}
+"""The true right-hand sides, by task, with free constants."""
+
+
+@dataclass(frozen=True)
+class TruthFitRow:
+    """The true form with its constants fitted to the same observations: what these say of the field."""
+
+    name: str = "truth-fit"
+    version: str = "1"
+    sees_truth: ClassVar[bool] = True
+
+    def infer(self, view: View) -> VectorField:
+        """Return the fitted field."""
+        return SymbolicModel(list(FORMS[view.problem.name])).infer(view.context)
