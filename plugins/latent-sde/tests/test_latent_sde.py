@@ -13,6 +13,7 @@ from fim_dynsys.metrics import r2_score
 from fim_dynsys.testing import check_trajectory_model
 from fim_dynsys_common.latent import Grid
 from fim_dynsys_common.training import generator
+from fim_dynsys_latent_sde.covariances import covariances
 from fim_dynsys_latent_sde.model import MomentNetwork
 
 QUICK = {"steps": 40, "window": 8, "restarts": 1}
@@ -146,3 +147,23 @@ def test_moments_are_those_of_torchsde():
         times = torch.tensor([0.0, 1.5], dtype=torch.float64)
         paths = torchsde.sdeint(Sde(), begin, times, dt=0.05, method="euler")[-1]
     _assert_moments(network, start, 1.5, paths)
+
+
+def test_compiled_covariances_and_gradients_are_those_of_torch():
+    source = generator(4)
+
+    def drawn(*shape):
+        return torch.randn(shape, generator=source, dtype=torch.float64)
+
+    root, noise = drawn(2, 3, 2, 2), drawn(2, 3, 4, 2, 2)
+    leaves = [part.requires_grad_() for part in (root @ root.mT, drawn(2, 3, 4, 2, 2), noise @ noise.mT)]
+    first, flow, added = leaves
+    known = [first]
+    for k in range(4):
+        known.append(flow[:, :, k].mT @ known[-1] @ flow[:, :, k] + added[:, :, k])
+    expected, ours = torch.stack(known, dim=2), covariances(*leaves)
+    torch.testing.assert_close(ours, expected)
+    weight = drawn(*ours.shape)
+    gradients = [torch.autograd.grad((part * weight).sum(), leaves) for part in (ours, expected)]
+    for one, other in zip(*gradients, strict=True):
+        torch.testing.assert_close(one, other)

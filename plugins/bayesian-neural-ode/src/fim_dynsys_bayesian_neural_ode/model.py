@@ -3,13 +3,14 @@
 import numbers
 
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_bayesian_neural_ode.posterior import Posterior
 from fim_dynsys_bayesian_neural_ode.sampling import FEWEST_DRAWS, convergence, maxima, sample
 from fim_dynsys_common.data import Batch
 from fim_dynsys_common.networks import NetworkField
 from fim_dynsys_common.posterior import PosteriorModel
-from fim_dynsys_common.training import Deadline, generator, private_rng
+from fim_dynsys_common.training import generator, private_rng
 
 _KEPT = 400  # networks in the field at most
 _PROBES = 32  # states at which chains are compared
@@ -89,7 +90,7 @@ class BayesianNeuralODE(PosteriorModel):
         FitError
             Where the density is not finite, or time is out during warm-up.
         """
-        deadline = Deadline(self.max_seconds)
+        deadline = Deadline(self._who, self.max_seconds)
         self._check_settings()
         data = trajectories.drop_incomplete(self.name)
         batch = Batch.of(data)

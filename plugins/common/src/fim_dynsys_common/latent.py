@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from fim_dynsys.errors import FitWarning, warn
 from fim_dynsys.models.base import ModelKind, TrajectoryModel
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.inputs import Observations, Times, as_trajectories, real_array
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.simulation.problem import Status
@@ -24,7 +25,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch, Units
 from fim_dynsys_common.heldout import held_out_blocks
 from fim_dynsys_common.rollout import rk4
-from fim_dynsys_common.training import Deadline, Trained, generator, train
+from fim_dynsys_common.training import Trained, generator, train
 
 _BOUND = 1e3  # latent coordinates, of order one on the data; a forecast that leaves it has failed
 _MAX_STEP = 0.3  # of the integration, in the time in which the data move by one scale
@@ -266,7 +267,7 @@ class LatentModel(TrajectoryModel, BaseEstimator):
         FitWarning
             Where forecasts of held-out samples are no better than the mean of the observations.
         """
-        deadline = Deadline(self.max_seconds)
+        deadline = Deadline(self.name, self.max_seconds)
         data = as_trajectories(x, t).drop_incomplete(self.name)
         if data.n_obs.sum() < self.min_observations or data.n_obs.max() < 4:
             raise ValueError(

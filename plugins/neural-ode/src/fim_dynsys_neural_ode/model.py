@@ -7,10 +7,10 @@ import torch
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch
 from fim_dynsys_common.networks import NetworkField
-from fim_dynsys_common.training import Deadline
 from fim_dynsys_neural_ode.training import Settings, Shooting
 
 _DECAYS = (1e-4, 3e-4, 1e-3, 3e-3)
@@ -85,7 +85,7 @@ class NeuralODE(VectorFieldModel):
         FitError
             Where training diverges at once.
         """
-        deadline = Deadline(self.max_seconds)
+        deadline = Deadline(self._who, self.max_seconds)
         settings = self._settings()
         data = trajectories.drop_incomplete(self.name)
         batch = Batch.of(data, dtype=torch.float32)
