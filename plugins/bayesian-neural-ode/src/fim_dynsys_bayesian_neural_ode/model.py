@@ -1,7 +1,5 @@
 """The model: draws from the posterior over networks, and their mean as the field."""
 
-import numbers
-
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.trajectories.container import Trajectories
@@ -10,6 +8,7 @@ from fim_dynsys_bayesian_neural_ode.sampling import FEWEST_DRAWS, convergence, m
 from fim_dynsys_common.data import Batch
 from fim_dynsys_common.networks import NetworkField
 from fim_dynsys_common.posterior import PosteriorModel
+from fim_dynsys_common.settings import check_counts
 from fim_dynsys_common.training import generator, private_rng
 
 _KEPT = 400  # networks in the field at most
@@ -138,12 +137,7 @@ class BayesianNeuralODE(PosteriorModel):
 
     def _check_settings(self) -> None:
         counts = ("width", "chains", "warmup", "draws", "tree_depth", "map_steps")
-        for parameter in (*counts, *(() if self.segment is None else ("segment",))):
-            value = getattr(self, parameter)
-            if not isinstance(value, numbers.Integral) or value < 1:
-                raise ValueError(
-                    f"{self.name}: expected {parameter} to be a positive integer, got {value!r}."
-                )
+        check_counts(self.name, self, *counts, *(() if self.segment is None else ("segment",)))
         if self.draws < FEWEST_DRAWS or not self.continuity > 0:
             raise ValueError(
                 f"{self.name}: expected at least {FEWEST_DRAWS} draws and a positive continuity, got "

@@ -25,6 +25,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch, Units
 from fim_dynsys_common.heldout import held_out_blocks
 from fim_dynsys_common.rollout import rk4
+from fim_dynsys_common.settings import check_counts
 from fim_dynsys_common.training import Trained, generator, train
 
 _BOUND = 1e3  # latent coordinates, of order one on the data; a forecast that leaves it has failed
@@ -224,8 +225,8 @@ class LatentModel(TrajectoryModel, BaseEstimator):
     """What latent comparators share: `fit`, `forecast`, `sample`, saving.
 
     A subclass writes `_network` and has the parameters ``seed``, ``max_seconds``, ``progress``, ``steps``,
-    ``learning_rate``, ``batch_size``, ``window`` and ``restarts``. After `fit`, `context_` holds the
-    observations used and `report_` how training went.
+    ``learning_rate``, ``hidden``, ``batch_size``, ``window`` and ``restarts``. After `fit`, `context_` holds
+    the observations used and `report_` how training went.
     """
 
     kind = ModelKind.LATENT
@@ -238,6 +239,7 @@ class LatentModel(TrajectoryModel, BaseEstimator):
     batch_size: int
     window: int
     restarts: int
+    hidden: int
 
     @abc.abstractmethod
     def _network(self, dim: int, replicas: int, source: torch.Generator) -> LatentNetwork:
@@ -258,7 +260,8 @@ class LatentModel(TrajectoryModel, BaseEstimator):
         Raises
         ------
         ValueError
-            Where the data are malformed or too few. An earlier fit then stays as it was.
+            Where the data are malformed or too few, or a setting makes no sense. An earlier fit then stays as
+            it was.
         FitError
             Where training diverged, or `max_seconds` passed before anything usable was found.
 
@@ -268,6 +271,7 @@ class LatentModel(TrajectoryModel, BaseEstimator):
             Where forecasts of held-out samples are no better than the mean of the observations.
         """
         deadline = Deadline(self.name, self.max_seconds)
+        check_counts(self.name, self, "hidden", "steps", "batch_size", "window", "restarts")
         data = as_trajectories(x, t).drop_incomplete(self.name)
         if data.n_obs.sum() < self.min_observations or data.n_obs.max() < 4:
             raise ValueError(
