@@ -51,7 +51,7 @@ class BayesianNeuralODE(PosteriorModel):
     M. D. Hoffman and A. Gelman, The No-U-Turn Sampler, JMLR 15 (2014), algorithm 6.
     """
 
-    name, version = "bayesian-neural-ode", "1"
+    name, version = "bayesian-neural-ode", "2"
     min_observations = 8
     field_classes = (NetworkField,)
 

@@ -7,9 +7,9 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-import fim_dynsys
 from fim_dynsys.errors import FitError
 from fim_dynsys.metrics import r2_score
+from fim_dynsys.registry import load, load_fitted
 from fim_dynsys.testing import check_trajectory_model
 from fim_dynsys_common.latent import LatentModel
 
@@ -36,16 +36,18 @@ class LatentContract:
     name: ClassVar[str]
     task: ClassVar[Any]
 
-    def model(self, **settings: Any) -> Any:
+    @classmethod
+    def model(cls, **settings: Any) -> Any:
         """A new one."""
-        return fim_dynsys.load(self.name, **settings)
+        return load(cls.name, **settings)
 
     @pytest.fixture(scope="class")
-    def fitted(self) -> LatentModel:
+    @classmethod
+    def fitted(cls) -> LatentModel:
         """On two ragged trajectories of an oscillator, one with a gap."""
         x, t = circles(45, 25)
         x[1][10:12] = np.nan
-        return self.model(steps=200, window=16, restarts=2).fit(x, t)
+        return cls.model(steps=200, window=16, restarts=2).fit(x, t)
 
     def test_contract(self) -> None:
         check_trajectory_model(lambda: self.model(**_QUICK))
@@ -64,13 +66,13 @@ class LatentContract:
 
     def test_saved_and_restored(self, fitted: LatentModel, tmp_path: Path) -> None:
         fitted.save(tmp_path)
-        again = fim_dynsys.load_fitted(tmp_path)
+        again = load_fitted(tmp_path)
         x, t = np.array([1.0, 0.0]), np.linspace(0.0, 5.0, 20)
         assert np.array_equal(again.forecast(x, t).x, fitted.forecast(x, t).x)
         assert again.report_ == fitted.report_
         other = self.model(hidden=7)
         with pytest.raises(ValueError, match=rf"{self.name}: expected saved arrays"):
-            fim_dynsys.load_fitted(tmp_path, factory=lambda **params: other)
+            load_fitted(tmp_path, factory=lambda **params: other)
 
     def test_better_than_holding_the_first_state(self) -> None:
         task = self.task

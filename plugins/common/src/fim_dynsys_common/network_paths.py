@@ -221,9 +221,10 @@ class _Solve(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *above: Tensor) -> tuple[Tensor | None, ...]:
-        gradient = tuple(np.zeros_like(part) for part in ctx.kept[0])
+        arrays, tanh, path, rates, lengths, bound = ctx.kept
+        gradient = tuple(np.zeros_like(part) for part in arrays)
         of_path, of_rates = (np.ascontiguousarray(part.numpy()) for part in above)
-        of_start = pull_back(*ctx.kept, of_path, of_rates, gradient)
+        of_start = pull_back(arrays, tanh, path, rates, lengths, bound, of_path, of_rates, gradient)
         return None, torch.from_numpy(of_start), None, None, None, *map(torch.from_numpy, gradient)
 
 

@@ -81,7 +81,8 @@ class _Carry(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *above: Tensor) -> tuple[Tensor, ...]:
-        found = pull_back(*ctx.kept, np.ascontiguousarray(above[0].numpy()))
+        flow, out = ctx.kept
+        found = pull_back(flow, out, np.ascontiguousarray(above[0].numpy()))
         return tuple(map(torch.from_numpy, found))
 
 
