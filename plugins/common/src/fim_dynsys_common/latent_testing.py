@@ -10,7 +10,7 @@ import pytest
 from fim_dynsys.errors import FitError
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.registry import load, load_fitted
-from fim_dynsys.testing import check_trajectory_model
+from fim_dynsys.testing.trajectories import check_trajectory_model
 from fim_dynsys_common.latent import LatentModel
 
 _QUICK = {"steps": 40, "window": 8, "restarts": 1}
