@@ -347,7 +347,9 @@ def paper() -> Iterator[str]:
     with oscillators.PUBLISHED.open("rb") as file:
         published = tomllib.load(file)["row"]
     honest = [row["mse"] for row in published if not row["method"].endswith("chosen on the test")]
-    assert all(own < min(theirs) for own, theirs in zip(shared("auto"), zip(*honest, strict=True), strict=True))
+    assert all(
+        own < min(theirs) for own, theirs in zip(shared("auto"), zip(*honest, strict=True), strict=True)
+    )
     yield f"`auto` has {three(shared('auto'))} on the shared draw"
     yield f"medians are {three(shared('auto', column='median'))}"
     yield f"`fim-ode` {three(shared('fim-ode', column='median'))}"
@@ -357,9 +359,7 @@ def paper() -> Iterator[str]:
     sizes = table(results("oscillators", "contexts"))
     with contexts.PUBLISHED.open("rb") as file:
         theirs = {tuple(row["cell"]): row["values"] for row in tomllib.load(file)["context"]}
-    gains = [
-        theirs[line.task, line.mode, line.trajectories][2] / line.median for line in sizes.itertuples()
-    ]
+    gains = [theirs[line.task, line.mode, line.trajectories][2] / line.median for line in sizes.itertuples()]
     yield f"The paper's medians are {min(gains):.0f} to {max(gains):,.0f} times ours"
 
 

@@ -94,7 +94,8 @@ def cells_of(summary: pd.DataFrame) -> list[str]:
 def oscillator_lines(summary: pd.DataFrame) -> list[list[str]]:
     """Return the table of mean squared errors as lines of cells, a line per model, best first."""
     own = summary[summary["task"].isin(OSCILLATIONS)]
-    lines = [["model", *OSCILLATIONS, "published", "of published", "draws", "failures", "CPU s a fit"]]
+    errors = (*OSCILLATIONS, "published", "of published", "shared draw")
+    lines = [["model", *errors, "draws", "failures", "CPU s a fit"]]
     for model in _ranked(own, best="smallest"):
         part = own[own["model"] == model].set_index("task").reindex(OSCILLATIONS)
         printed = part["published"]
@@ -106,6 +107,7 @@ def oscillator_lines(summary: pd.DataFrame) -> list[list[str]]:
                 *(f"{row.value:.3g} [{row.low:.2g}, {row.high:.2g}]" for row in part.itertuples()),
                 "" if printed.isna().all() else ", ".join(f"{value:g}" for value in printed),
                 "" if printed.isna().all() else ", ".join(f"{value:.2g}" for value in ratios),
+                "" if model == _NO_MODEL else ", ".join(f"{value:.2g}" for value in part["shared"]),
                 f"{part['n'].min():g}",
                 f"{part['failures'].sum():g}",
                 "" if model == _NO_MODEL else f"{part['infer_seconds'].median():.2g}",

@@ -25,8 +25,9 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
-from fim_dynsys.models.finetuning.residual import Deadline, Tuned, refitted, tune_residual
+from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
 from fim_dynsys.models.inputs import (
     Observations,
     Times,
@@ -280,7 +281,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 f"{self._who}.finetune: expected moves 'auto' or 'residual' without other options, got "
                 f"{moves!r} and {', '.join(sorted(options)) or 'none'}."
             )
-        deadline = Deadline(max_seconds)
+        deadline = Deadline("finetune", max_seconds)
         trajectories = as_trajectories(x, t, None)
         self.check_context(trajectories)
         known = self.__sklearn_is_fitted__() and self.context_.equals(trajectories)

@@ -10,12 +10,13 @@ from sklearn.base import clone
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.fim_ode.batching import PretrainedModel, padded_batch, power_units, scaled_samples
 from fim_dynsys.models.fim_ode.field import make_fields
 from fim_dynsys.models.fim_ode.finetuning.delta import Delta, tuned_operator
 from fim_dynsys.models.fim_ode.finetuning.training import NetworkTuning, tune_network
 from fim_dynsys.models.fim_ode.published_operators import DecodedOperator, decoded_operator
-from fim_dynsys.models.finetuning.residual import Deadline, Tuned
+from fim_dynsys.models.finetuning.residual import Tuned
 from fim_dynsys.models.inputs import Observations, Times, as_trajectories
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.trajectories.container import Trajectories
@@ -190,7 +191,7 @@ class PublishedFIMODE(PretrainedModel):
                 checkpoint=checkpoint,
                 **options,
             )
-        deadline = Deadline(max_seconds)
+        deadline = Deadline("finetune", max_seconds)
         how = NetworkTuning(
             method=method, moves="decoder" if moves == "auto" else moves, seed=seed, **options
         )

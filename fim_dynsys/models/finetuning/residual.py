@@ -15,6 +15,7 @@ from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.errors import TuningWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.residual import RadialBasis, ResidualField
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.finetuning.blocks import FOLDS, held_out_blocks, of_blocks
 from fim_dynsys.models.finetuning.record import Record, digest_of
 from fim_dynsys.models.finetuning.shooting import Prior, Windows, fit_residual
@@ -49,21 +50,6 @@ class Tuned:
 
     field: VectorField
     history: pd.DataFrame
-
-
-class Deadline:
-    """A moment, `seconds` of wall-clock time from now, or never."""
-
-    def __init__(self, seconds: float | None) -> None:
-        if seconds is not None and not seconds > 0:
-            raise ValueError(
-                f"finetune: expected max_seconds above 0, or None for no limit, got {seconds!r}."
-            )
-        self._end = math.inf if seconds is None else time.perf_counter() + seconds
-
-    def passed(self) -> bool:
-        """Whether no time is left."""
-        return time.perf_counter() > self._end
 
 
 def check_method(method: str) -> None:

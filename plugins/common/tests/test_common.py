@@ -5,12 +5,13 @@ import pytest
 import torch
 
 from fim_dynsys.errors import FitError
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch, Units
 from fim_dynsys_common.heldout import held_out_blocks
 from fim_dynsys_common.rollout import DenseRk4, adaptive, rk4
 from fim_dynsys_common.shooting import Segments
-from fim_dynsys_common.training import Deadline, generator, private_rng, train
+from fim_dynsys_common.training import generator, private_rng, train
 
 TURN = torch.tensor([[0.0, -1.0], [1.0, 0.0]], dtype=torch.float64)
 
@@ -127,9 +128,8 @@ def test_training_keeps_the_best_and_stops():
 
 
 def test_training_ends_in_time_with_something():
-    late = train(
-        "toy", lambda i: 1.0, lambda: 5.0, lambda: "state", steps=100, deadline=Deadline(0.0), progress=False
-    )  # fmt: skip
+    parts = (lambda i: 1.0, lambda: 5.0, lambda: "state")
+    late = train("toy", *parts, steps=100, deadline=Deadline("toy", 1e-9), progress=False)
     assert (late.state, late.steps, late.ended) == ("state", 1, "out of time")
 
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.errors import TuningWarning, warn
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.fim_ode.batching import padded_batch, power_units, scaled_samples
 from fim_dynsys.models.fim_ode.finetuning.decoding import MOVES, FoldedDecoder, effective, movable
 from fim_dynsys.models.fim_ode.finetuning.delta import Delta
@@ -24,7 +25,7 @@ from fim_dynsys.models.fim_ode.published_operators import DecodedOperator
 from fim_dynsys.models.fim_ode.weights import opened_safetensors
 from fim_dynsys.models.finetuning.blocks import FOLDS, held_out_blocks
 from fim_dynsys.models.finetuning.record import digest_of, foreign
-from fim_dynsys.models.finetuning.residual import HISTORY, METHODS, Deadline, check_method
+from fim_dynsys.models.finetuning.residual import HISTORY, METHODS, check_method
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.writing import replace_file
 

@@ -1,15 +1,15 @@
 """The model: draws from the posterior over networks, and their mean as the field."""
 
-import numbers
-
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_bayesian_neural_ode.posterior import Posterior
 from fim_dynsys_bayesian_neural_ode.sampling import FEWEST_DRAWS, convergence, maxima, sample
 from fim_dynsys_common.data import Batch
 from fim_dynsys_common.networks import NetworkField
 from fim_dynsys_common.posterior import PosteriorModel
-from fim_dynsys_common.training import Deadline, generator, private_rng
+from fim_dynsys_common.settings import check_counts
+from fim_dynsys_common.training import generator, private_rng
 
 _KEPT = 400  # networks in the field at most
 _PROBES = 32  # states at which chains are compared
@@ -51,7 +51,7 @@ class BayesianNeuralODE(PosteriorModel):
     M. D. Hoffman and A. Gelman, The No-U-Turn Sampler, JMLR 15 (2014), algorithm 6.
     """
 
-    name, version = "bayesian-neural-ode", "1"
+    name, version = "bayesian-neural-ode", "2"
     min_observations = 8
     field_classes = (NetworkField,)
 
@@ -89,7 +89,7 @@ class BayesianNeuralODE(PosteriorModel):
         FitError
             Where the density is not finite, or time is out during warm-up.
         """
-        deadline = Deadline(self.max_seconds)
+        deadline = Deadline(self._who, self.max_seconds)
         self._check_settings()
         data = trajectories.drop_incomplete(self.name)
         batch = Batch.of(data)
@@ -137,12 +137,7 @@ class BayesianNeuralODE(PosteriorModel):
 
     def _check_settings(self) -> None:
         counts = ("width", "chains", "warmup", "draws", "tree_depth", "map_steps")
-        for parameter in (*counts, *(() if self.segment is None else ("segment",))):
-            value = getattr(self, parameter)
-            if not isinstance(value, numbers.Integral) or value < 1:
-                raise ValueError(
-                    f"{self.name}: expected {parameter} to be a positive integer, got {value!r}."
-                )
+        check_counts(self.name, self, *counts, *(() if self.segment is None else ("segment",)))
         if self.draws < FEWEST_DRAWS or not self.continuity > 0:
             raise ValueError(
                 f"{self.name}: expected at least {FEWEST_DRAWS} draws and a positive continuity, got "

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -9,11 +10,13 @@ from torch import Tensor
 
 from fim_dynsys.regression.criteria import noise_law
 from fim_dynsys_common.data import Batch
-from fim_dynsys_common.networks import Weights, evaluate
+from fim_dynsys_common.network_paths import pull_back, solve
+from fim_dynsys_common.networks import Weights
 from fim_dynsys_common.rollout import DenseRk4
 from fim_dynsys_common.shooting import Segments
 
 MAX_STEP = 0.4  # of Runge-Kutta, in units of time of the data
+_BOUND = 1e3  # standard deviations that a path is held within
 _START_STD = 3.0  # prior of the first states, in standard deviations of the data
 _NOISE_SPREAD = 0.5  # prior of the logarithm of the noise, about its estimate
 _LEAST_NOISE = 0.02  # standard deviations: what the network leaves of clean data
@@ -58,14 +61,16 @@ class Posterior:
     def __init__(self, batch: Batch, width: int, segment: int | None, continuity: float):
         d = batch.dim
         self.segments = segments = Segments.of(batch, segment)
-        self._solve = DenseRk4(segments.times, MAX_STEP)
+        grid = DenseRk4(segments.times, MAX_STEP)
+        self._h, self._steps, self._at_samples = grid.h[:, 0].numpy(), grid.steps, grid.weights.numpy()
+        self._linked, self._first = segments.linked.numpy(), segments.is_first.numpy()
         self._continuity = continuity
         shapes = [(d, width), (width, d), (1, width), (1, d), (d, d), (len(segments), d), (1, 1, d)]
         sizes = [math.prod(shape) for shape in shapes]
         self._shapes, self._sizes = shapes, sizes
         self._output = width**-0.5
         self.n_weights = sum(sizes[:5])
-        self._observed, self._own = segments.gather(batch.x), segments.own[..., None].to(batch.x.dtype)
+        self._observed, self._own = segments.gather(batch.x).numpy(), segments.own[..., None].numpy()
         self._batch = batch
         states, slopes = batch.smooth()
         inside = torch.tensor(np.arange(batch.t.shape[1]) < np.array(batch.n_obs)[:, None])
@@ -85,18 +90,48 @@ class Posterior:
         return Parts((first, self._output * last), (hidden, out), linear, starts, scale)
 
     def energy(self, theta: Tensor) -> Tensor:
-        """Negative log density (C,) of vectors (C, P)."""
-        parts = self.parts(theta)
-        paths = self._solve(lambda x: self._rates(parts, x), parts.starts)
-        residuals = (paths - self._observed) / parts.noise
-        misfit = (self._own * (0.5 * residuals**2 + parts.noise.log())).sum(dim=(1, 2, 3))
-        jumps = self.segments.jumps(paths, parts.starts) / self._continuity
-        first = parts.starts[:, self.segments.is_first] / _START_STD
-        plain = (theta[:, : self.n_weights] ** 2).sum(dim=1) + (theta[:, -self._sizes[-1] :] ** 2).sum(dim=1)
-        return misfit + 0.5 * ((jumps**2).sum(dim=(1, 2)) + (first**2).sum(dim=(1, 2)) + plain)
+        """Negative log density (C,) of vectors (C, P); differentiable once."""
+        return _Energy.apply(theta, self)
 
-    def _rates(self, parts: Parts, x: Tensor) -> Tensor:
-        return evaluate(parts.weights, parts.biases, parts.linear, x)
+    def energy_and_gradient(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Negative log density (C,) of vectors (C, P), and its gradient (C, P)."""
+        first, last, hidden, out, linear, starts, noise = self._pieces(theta)
+        parts = (first, hidden[:, 0], self._output * last, out[:, 0], linear)
+        layers = tuple(np.ascontiguousarray(part) for part in parts)
+        path, rates = solve(layers, True, np.ascontiguousarray(starts), self._h[None], self._steps, _BOUND)
+        paths = self._at_samples @ np.concatenate([path, rates], axis=2)
+        scale = np.exp(self._expected_noise.numpy() + _NOISE_SPREAD * noise)
+        residuals = np.where(self._own, (paths - self._observed) / scale, 0.0)
+        jumps = (starts[:, self._linked + 1] - paths[:, self._linked, -1]) / self._continuity
+        begun = starts[:, self._first] / _START_STD
+        plain = np.concatenate([theta[:, : self.n_weights], noise[:, 0, 0]], axis=1)
+        terms = (residuals, jumps, begun, plain)
+        squares = np.sum([np.square(part).reshape(len(theta), -1).sum(axis=1) for part in terms], axis=0)
+        energy = 0.5 * squares + (self._own * np.log(scale)).sum(axis=(1, 2, 3))
+
+        of_paths = residuals / scale
+        of_paths[:, self._linked, -1] -= jumps / self._continuity
+        above = self._at_samples.transpose(0, 2, 1) @ of_paths
+        gradient = np.zeros_like(theta)
+        *of_layers, of_starts, of_noise = self._pieces(gradient)
+        sums = tuple(np.zeros_like(part) for part in layers)
+        above_path, above_rates = (np.ascontiguousarray(part) for part in np.split(above, 2, axis=2))
+        of_starts += pull_back(
+            layers, True, path, rates, self._h[None], _BOUND, above_path, above_rates, sums
+        )
+        of_starts[:, self._linked + 1] += jumps / self._continuity
+        of_starts[:, self._first] += begun / _START_STD
+        of_noise += _NOISE_SPREAD * (self._own - np.square(residuals)).sum(axis=(1, 2), keepdims=True) + noise
+        for place, of, factor in zip((0, 2, 1, 3, 4), sums, (1.0, 1.0, self._output, 1.0, 1.0), strict=True):
+            of_layers[place] += factor * of.reshape(of_layers[place].shape)
+        gradient[:, : self.n_weights] += theta[:, : self.n_weights]
+        return energy, gradient
+
+    def _pieces(self, theta: np.ndarray) -> list[np.ndarray]:
+        """Views of vectors (C, P) as what they hold."""
+        ends = np.cumsum(self._sizes)[:-1]
+        pieces = np.split(theta, ends, axis=1)
+        return [piece.reshape(-1, *shape) for piece, shape in zip(pieces, self._shapes, strict=True)]
 
     def first_guess(self, chains: int, source: torch.Generator) -> Tensor:
         """Vectors (C, P): random hidden layers, linear regression of the slopes, smoothed starts."""
@@ -113,3 +148,17 @@ class Posterior:
         parts = self.parts(theta)
         biases = [bias[:, 0].numpy() for bias in parts.biases]
         return Weights([weight.numpy() for weight in parts.weights], biases, parts.linear.numpy())
+
+
+class _Energy(torch.autograd.Function):
+    """The energy of tensors, its gradient found with it."""
+
+    @staticmethod
+    def forward(ctx: Any, theta: Tensor, posterior: Posterior) -> Tensor:
+        energy, gradient = posterior.energy_and_gradient(theta.detach().numpy())
+        ctx.gradient = torch.from_numpy(gradient)
+        return torch.from_numpy(energy)
+
+    @staticmethod
+    def backward(ctx: Any, *above: Tensor) -> tuple[Tensor | None, ...]:
+        return above[0][:, None] * ctx.gradient, None

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.errors import FitError
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys_bayesian_neural_ode.posterior import Posterior
-from fim_dynsys_common.training import Deadline, train
+from fim_dynsys_common.training import train
 
 _RATE, _EVERY = 2e-2, 50  # of the ascent to the maxima
 FEWEST_DRAWS = 4

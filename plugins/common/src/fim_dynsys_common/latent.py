@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from fim_dynsys.errors import FitWarning, warn
 from fim_dynsys.models.base import ModelKind, TrajectoryModel
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.inputs import Observations, Times, as_trajectories, real_array
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.simulation.problem import Status
@@ -24,7 +25,8 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch, Units
 from fim_dynsys_common.heldout import held_out_blocks
 from fim_dynsys_common.rollout import rk4
-from fim_dynsys_common.training import Deadline, Trained, generator, train
+from fim_dynsys_common.settings import check_counts
+from fim_dynsys_common.training import Trained, generator, train
 
 _BOUND = 1e3  # latent coordinates, of order one on the data; a forecast that leaves it has failed
 _MAX_STEP = 0.3  # of the integration, in the time in which the data move by one scale
@@ -223,8 +225,8 @@ class LatentModel(TrajectoryModel, BaseEstimator):
     """What latent comparators share: `fit`, `forecast`, `sample`, saving.
 
     A subclass writes `_network` and has the parameters ``seed``, ``max_seconds``, ``progress``, ``steps``,
-    ``learning_rate``, ``batch_size``, ``window`` and ``restarts``. After `fit`, `context_` holds the
-    observations used and `report_` how training went.
+    ``learning_rate``, ``hidden``, ``batch_size``, ``window`` and ``restarts``. After `fit`, `context_` holds
+    the observations used and `report_` how training went.
     """
 
     kind = ModelKind.LATENT
@@ -237,6 +239,7 @@ class LatentModel(TrajectoryModel, BaseEstimator):
     batch_size: int
     window: int
     restarts: int
+    hidden: int
 
     @abc.abstractmethod
     def _network(self, dim: int, replicas: int, source: torch.Generator) -> LatentNetwork:
@@ -257,7 +260,8 @@ class LatentModel(TrajectoryModel, BaseEstimator):
         Raises
         ------
         ValueError
-            Where the data are malformed or too few. An earlier fit then stays as it was.
+            Where the data are malformed or too few, or a setting makes no sense. An earlier fit then stays as
+            it was.
         FitError
             Where training diverged, or `max_seconds` passed before anything usable was found.
 
@@ -266,7 +270,8 @@ class LatentModel(TrajectoryModel, BaseEstimator):
         FitWarning
             Where forecasts of held-out samples are no better than the mean of the observations.
         """
-        deadline = Deadline(self.max_seconds)
+        deadline = Deadline(self.name, self.max_seconds)
+        check_counts(self.name, self, "hidden", "steps", "batch_size", "window", "restarts")
         data = as_trajectories(x, t).drop_incomplete(self.name)
         if data.n_obs.sum() < self.min_observations or data.n_obs.max() < 4:
             raise ValueError(

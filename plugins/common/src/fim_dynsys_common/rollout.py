@@ -108,6 +108,15 @@ class DenseRk4:
         Largest step. All rows take as many as the longest.
     bound : float
         As for `rk4`.
+
+    Attributes
+    ----------
+    steps : int
+        Of each row.
+    h : Tensor (B, 1)
+        Their lengths.
+    weights : Tensor (B, L, 2 * (steps + 1))
+        Of the states at the steps, then of the rates there, in the states at the times.
     """
 
     def __init__(self, times: Tensor, max_step: float, bound: float = 1e3):
@@ -123,14 +132,14 @@ class DenseRk4:
         value.scatter_(2, column + 1, (w**2 * (3.0 - 2.0 * w))[..., None])
         slope.scatter_(2, column, (h * w * (1.0 - w) ** 2)[..., None])
         slope.scatter_(2, column + 1, (h * w**2 * (w - 1.0))[..., None])
-        self._weights = torch.cat([value, slope], dim=2)
-        self._steps, self._h, self._bound = steps, h, bound
+        self.weights = torch.cat([value, slope], dim=2)
+        self.steps, self.h, self._bound = steps, h, bound
 
     def __call__(self, rate: Rate, start: Tensor) -> Tensor:
         """States (..., B, L, d) from `start` (..., B, d)."""
         x, states, slopes = start, [start], []
-        for _ in range(self._steps):
+        for _ in range(self.steps):
             slopes.append(rate(x))
-            x = _step(rate, x, slopes[-1], self._h, self._bound)
+            x = _step(rate, x, slopes[-1], self.h, self._bound)
             states.append(x)
-        return self._weights @ torch.stack([*states, *slopes, rate(x)], dim=-2)
+        return self.weights @ torch.stack([*states, *slopes, rate(x)], dim=-2)

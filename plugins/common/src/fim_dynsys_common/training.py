@@ -2,7 +2,6 @@
 
 import contextlib
 import math
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -11,23 +10,9 @@ import torch
 
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.errors import FitError
+from fim_dynsys.models.deadline import Deadline
 
 State = TypeVar("State")
-
-
-class Deadline:
-    """A moment, `seconds` of wall-clock time from now, or never; stages of a fit share one."""
-
-    def __init__(self, seconds: float | None):
-        self._end = math.inf if seconds is None else time.perf_counter() + seconds
-
-    def remaining(self) -> float:
-        """Seconds left, infinite without a limit."""
-        return self._end - time.perf_counter()
-
-    def passed(self) -> bool:
-        """Whether none is left."""
-        return self.remaining() <= 0.0
 
 
 @dataclass(frozen=True)

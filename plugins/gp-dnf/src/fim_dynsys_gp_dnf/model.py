@@ -3,9 +3,10 @@
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.posterior import PosteriorModel
-from fim_dynsys_common.training import Deadline, generator
+from fim_dynsys_common.training import generator
 from fim_dynsys_gp_dnf.field import FlowField
 from fim_dynsys_gp_dnf.flows import OutputFlow, PlanarPosterior
 from fim_dynsys_gpode.training import Bound, Settings, array, begun, fitted
@@ -88,7 +89,7 @@ class GPDNF(PosteriorModel):
                 f"{self._who}: expected numbers of layers of 0 or more, got {self.n_planar_layers} and "
                 f"{self.n_output_layers}."
             )
-        deadline = Deadline(self.max_seconds)
+        deadline = Deadline(self._who, self.max_seconds)
         batch, process, vectors = begun(
             trajectories, self._who, self.n_inducing, self.length_scale, self.variance, self.seed
         )

@@ -3,9 +3,9 @@
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.posterior import PosteriorModel
-from fim_dynsys_common.training import Deadline
 from fim_dynsys_gpode.field import GaussianProcessField
 from fim_dynsys_gpode.process import GaussianPosterior
 from fim_dynsys_gpode.training import Bound, Settings, array, begun, fitted
@@ -87,7 +87,7 @@ class GPODE(PosteriorModel):
             Where training diverges at once.
         """
         settings = Settings.of(self)
-        deadline = Deadline(self.max_seconds)
+        deadline = Deadline(self._who, self.max_seconds)
         batch, process, vectors = begun(
             trajectories, self._who, self.n_inducing, self.length_scale, self.variance, self.seed
         )

@@ -11,17 +11,19 @@ from torch import Tensor, nn
 
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch
 from fim_dynsys_common.kernels import cluster_centres
 from fim_dynsys_common.paths import paths
 from fim_dynsys_common.shooting import Segments
-from fim_dynsys_common.training import Deadline, Trained, generator, train
+from fim_dynsys_common.training import Trained, generator, train
 from fim_dynsys_gpode.process import InducingPosterior, Process, gaussian_divergence
 
 MAX_STEP = 0.25
 """Longest Runge-Kutta step, in units of time."""
+
 
 METHODS = ("shooting", "full")
 _POSITIVE = (

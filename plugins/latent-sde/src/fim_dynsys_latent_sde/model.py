@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fim_dynsys_common.latent import Grid, LatentModel, LatentNetwork, Perceptrons, Windows, transformed
-from fim_dynsys_common.rollout import rk4
+from fim_dynsys_common.network_paths import Layers, network_paths
+from fim_dynsys_latent_sde.covariances import covariances
 
 _LEAST_LOG_VARIANCE = -6.0  # of the encoder, as published
 _FIRST_LOG_VARIANCE = -3.0
-_FIRST_DIFFUSION = -4.0  # before the sigmoid
+_FIRST_DIFFUSION = -7.0  # before the sigmoid
 _JITTER = 1e-6
 _SUBSTEPS = 6  # of sampled paths, whose scheme is of order one half
 _ANNEALING = 0.005  # of the weight of the divergence from the prior, per step, as published
@@ -47,14 +48,14 @@ class LatentSDE(LatentModel):
     """
 
     name = "latent-sde"
-    version = "1"
+    version = "2"
 
     def __init__(
         self,
         latent_dim: int | None = None,
         context_dim: int = 0,
         hidden: int = 30,
-        steps: int = 400,
+        steps: int = 1000,
         learning_rate: float = 0.01,
         batch_size: int = 24,
         window: int = 50,
@@ -121,7 +122,8 @@ class MomentNetwork(LatentNetwork):
         """Of the drift, transposed, (R, N, m, m), at z (R, N, m)."""
         (first, second), (bias, _) = self.drift.weights, self.drift.biases
         slope = torch.sigmoid(torch.baddbmm(bias, z, first))
-        return (first[:, None] * slope[:, :, None]) @ second[:, None]
+        by_unit = first.mT[..., None] * second[:, :, None]
+        return (slope @ by_unit.flatten(2)).unflatten(2, (self.size, self.size))
 
     def variance_rate(self, z: Tensor) -> Tensor:
         """Diagonal of L L^T, (R, N, m), at z (R, N, m); each depends on its own coordinate."""
@@ -138,22 +140,20 @@ class MomentNetwork(LatentNetwork):
         by the trapezoidal rule: second order, and a covariance whatever the step.
         """
         mean, spread = self.encoded(x)
-        path = rk4(self.drift, mean, grid.times, torch.inf)
+        (first, last), (hidden_bias, bias) = self.drift.weights, self.drift.biases
+        layers = Layers(first, hidden_bias[:, 0], last, bias[:, 0], torch.zeros_like(first @ last))
+        h = float(grid.times[0, 1])
+        lengths = mean.new_full((mean.shape[1],), h)
+        path, slopes = network_paths(layers, mean, lengths, grid.times.shape[1] - 1, "softplus")
         flat = path.flatten(1, 2)
         turned = self.jacobian(flat).unflatten(1, path.shape[1:3])
         grown = self.variance_rate(flat).unflatten(1, path.shape[1:3])
-        h = float(grid.times[0, 1])
         g = 0.5 * h * (turned[:, :, 1:] + turned[:, :, :-1])
         flow = torch.eye(self.size, dtype=x.dtype) + g @ _exponential_factor(g)
         back = flow.mT
         added = 0.5 * h * (back @ (grown[:, :, :-1, :, None] * flow) + torch.diag_embed(grown[:, :, 1:]))
-        covariance = torch.diag_embed(spread.exp())
-        covariances = [covariance]
-        for forward, backward, noise in zip(flow.unbind(2), back.unbind(2), added.unbind(2), strict=True):
-            covariance = backward @ covariance @ forward + noise
-            covariances.append(covariance)
-        means = grid.curve(path, self.drift(path))
-        return means, grid.line(torch.stack(covariances, dim=2))
+        found = covariances(torch.diag_embed(spread.exp()), flow, added)
+        return grid.curve(path, slopes), grid.line(found)
 
     def loss(self, windows: Windows, step: int, source: torch.Generator) -> Tensor:
         """Negative evidence lower bound per sample; its divergence from N(0, I) at the start is annealed."""

@@ -1,16 +1,15 @@
 """The model: a network as the field, chosen and trained on the data alone."""
 
-import numbers
-
 import torch
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch
 from fim_dynsys_common.networks import NetworkField
-from fim_dynsys_common.training import Deadline
+from fim_dynsys_common.settings import check_counts
 from fim_dynsys_neural_ode.training import Settings, Shooting
 
 _DECAYS = (1e-4, 3e-4, 1e-3, 3e-3)
@@ -85,7 +84,7 @@ class NeuralODE(VectorFieldModel):
         FitError
             Where training diverges at once.
         """
-        deadline = Deadline(self.max_seconds)
+        deadline = Deadline(self._who, self.max_seconds)
         settings = self._settings()
         data = trajectories.drop_incomplete(self.name)
         batch = Batch.of(data, dtype=torch.float32)
@@ -109,16 +108,9 @@ class NeuralODE(VectorFieldModel):
         return type(self)(**self.get_params() | {"weight_decay": decay}).infer(context)
 
     def _settings(self) -> Settings:
-        for parameter in ("width", "depth", "steps", "folds"):
-            value = getattr(self, parameter)
-            if not isinstance(value, numbers.Integral) or value < 1:
-                raise ValueError(
-                    f"{self.name}: expected {parameter} to be a positive integer, got {value!r}."
-                )
-        if self.segment is not None and (not isinstance(self.segment, numbers.Integral) or self.segment < 1):
-            raise ValueError(
-                f"{self.name}: expected segment to be a positive integer or None, got {self.segment!r}."
-            )
+        check_counts(self.name, self, "width", "depth", "steps", "folds")
+        if self.segment is not None:
+            check_counts(self.name, self, "segment")
         if not self.learning_rate > 0 or (self.weight_decay is not None and not self.weight_decay >= 0):
             raise ValueError(
                 f"{self.name}: expected a positive learning_rate and a weight_decay of at least 0, got "

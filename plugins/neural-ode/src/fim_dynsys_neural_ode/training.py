@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys_common.data import Batch
 from fim_dynsys_common.heldout import held_out_blocks
 from fim_dynsys_common.networks import Networks, Weights
 from fim_dynsys_common.rollout import DenseRk4
 from fim_dynsys_common.shooting import Segments
-from fim_dynsys_common.training import Deadline, generator, train
+from fim_dynsys_common.training import generator, train
 
 MAX_STEP = 0.4  # of Runge-Kutta, in units of time of the data
 _MATCHING_STEPS, _MATCHING_RATE = 300, 5e-3

@@ -15,6 +15,7 @@ from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch
@@ -27,7 +28,6 @@ from fim_dynsys_common.kernels import (
     squared_exponential,
 )
 from fim_dynsys_common.paths import Terms, pull_back, solve
-from fim_dynsys_common.training import Deadline
 
 # In standard deviations of the states; the authors' 2 is in units in which a grid's box is about 4 wide.
 _LENGTH_SCALES = (1.0, 1.4, 2.0)
@@ -101,7 +101,7 @@ class NPODE(VectorFieldModel):
             chosen, no trajectory of two samples.
         """
         lengths, sizes = self._candidates(trajectories.dim)
-        deadline = Deadline(self.max_seconds)
+        deadline = Deadline(self._who, self.max_seconds)
         data = thinned(trajectories.drop_incomplete(self._who))
         batch = Batch.of(data)
         pieces = _Pieces.of(batch)
