@@ -265,6 +265,11 @@ def comparison() -> Iterator[str]:
     summary = table(results("comparators"))
     yield from tables.markdown(tables.oscillator_lines(summary)).splitlines()
     yield from tables.markdown(tables.odebench_lines(summary)).splitlines()
+    gpode = rows(results("comparators"), model="gpode").set_index("task").reindex(tables.OSCILLATIONS)
+    first, second, third = (f"{ratio:.2g}" for ratio in gpode.shared / gpode.published)
+    yield f"on the shared draw `gpode` is at {first}, {second} and {third} of its published errors"
+    first, second, third = (f"{ratio:.2g}" for ratio in gpode.value / gpode.published)
+    yield f"in the median of fresh ones at {first}, {second} and {third}"
 
 
 def evidence() -> Iterator[str]:
