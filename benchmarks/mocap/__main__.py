@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import cli, report
-from benchmarks.harness.rows import Row, View
+from benchmarks.harness.rows import ModelRow, Row, View
 from benchmarks.harness.run import Integrator, Job, attempt, cached_outcomes
 from benchmarks.mocap import figures
 from benchmarks.mocap.tasks import SPLITS, STEP, TARGETS, Capture, captures, published
@@ -140,9 +140,10 @@ def _record(
         "task": task.name,
         "target": target,
         "components": components,
-        "model": name,
-        "version": row.version,
-        "seed": dict(getattr(row, "params", ())).get("seed", 0),
+        "row": name,
+        "model": row.model if isinstance(row, ModelRow) else "",
+        "version": row.version if isinstance(row, ModelRow) else "",
+        "seed": dict(row.params).get("seed", 0) if isinstance(row, ModelRow) else 0,
         "mse": outcome["errors"][target],
         "floor": task.floor(target, components),
         **{column: outcome[column] for column in COLUMNS},
@@ -162,9 +163,16 @@ def _references(tasks: Sequence[Capture]) -> list[dict[str, Any]]:
             values = {name: (0, _error(task, target, part)) for name, part in frames.items()}
             values |= {f"floor@{k}": (k, task.floor(target, k)) for k in _FLOORS}
             for name, (components, mse) in values.items():
-                line = {"task": task.name, "target": target, "components": components, "model": name}
-                blank = {"status": "SUCCESS", "chosen": "", "message": ""}
-                found.append(line | {"version": "1", "seed": 0, "mse": mse, "floor": 0.0} | blank)
+                line = {"task": task.name, "target": target, "components": components, "row": name}
+                blank = {
+                    "model": "",
+                    "version": "",
+                    "seed": 0,
+                    "status": "SUCCESS",
+                    "chosen": "",
+                    "message": "",
+                }
+                found.append(line | {"mse": mse, "floor": 0.0} | blank)
     return found
 
 
@@ -174,24 +182,25 @@ def format_tables(trials: pd.DataFrame, split: str) -> str:
     names = list(dict.fromkeys(trials["task"]))
     for target in TARGETS:
         own = trials[trials["target"] == target]
-        lines = [["model", "version", *names]]
-        for (model, version), part in own.groupby(["model", "version"], sort=False):
+        lines = [["row", "version", *names]]
+        for (row, version), part in own.groupby(["row", "version"], sort=False):
             values = dict(zip(part["task"], part["mse"], strict=True))
-            lines.append([model, version, *(f"{values[name]:.2f}" for name in names)])
-        for row in theirs["row"] if split == SPLITS[0] else ():
-            values = dict(zip(theirs["columns"], row["mse"], strict=True))
-            if row["target"] == target:
-                lines.append([row["method"], "published", *(f"{values[name]:.2f}" for name in names)])
+            lines.append([row, version, *(f"{values[name]:.2f}" for name in names)])
+        for line in theirs["row"] if split == SPLITS[0] else ():
+            values = dict(zip(theirs["columns"], line["mse"], strict=True))
+            if line["target"] == target:
+                lines.append([line["method"], "published", *(f"{values[name]:.2f}" for name in names)])
             elif target == TARGETS[0]:
-                floors = own[own["model"] == "floor@5"].set_index("task")["mse"]
+                floors = own[own["row"] == "floor@5"].set_index("task")["mse"]
                 cells = (f"{values[name] + floors[name]:.2f}" for name in names)
-                lines.append([row["method"], "published, moved to raw", *cells])
+                lines.append([line["method"], "published, moved to raw", *cells])
         title = "raw 50-D frames" if target == TARGETS[0] else "their parts in five components"
         parts.append(f"MSE of {split} sequences against {title} ({target})\n{report.align(lines)}")
     failed = trials[(trials["status"] != "SUCCESS") & (trials["target"] == TARGETS[0])]
     if len(failed):
-        lines = [["model", "task", "status", "mse"]]
-        lines += [[f.model, f.task, f.status, f"{f.mse:.3g}"] for f in failed.itertuples()]
+        lines = [["row", "task", "status", "mse"]]
+        found = failed[["row", "task", "status", "mse"]].to_numpy()
+        lines += [[row, task, status, f"{mse:.3g}"] for row, task, status, mse in found]
         parts.append("Paths that were not followed to their end\n" + report.align(lines))
     parts.append(
         f"Published: {theirs['citation']}. Those of FIM-ODE are against pca5; what five components leave of "

@@ -96,14 +96,14 @@ class Still:
 
 def test_scores_and_resuming(short, tmp_path):
     trials, _ = command.run([short], [(Failing(), 3), (Still(), 5)], tmp_path)
-    scores = trials.set_index(["model", "target"])["mse"]
+    scores = trials.set_index(["row", "target"])["mse"]
     assert np.isinf(scores["failing@3", "raw"])
     held = short.frames(np.repeat(short.scores(short.scored[:, :1], 5), short.scored.shape[1], axis=1))
     assert scores["still@5", "raw"] == pytest.approx(np.mean((held - short.scored) ** 2))
     first = np.mean((short.scored - short.scored[:, :1]) ** 2)
     assert scores["hold-first-frame", "raw"] == pytest.approx(first)
     assert scores["floor@5", "raw"] == short.floor("raw", 5)
-    assert trials.set_index("model")["status"]["failing@3"].tolist() == ["LinAlgError"] * 2
+    assert trials.set_index("row")["status"]["failing@3"].tolist() == ["LinAlgError"] * 2
     assert Still.calls == 1
     again, _ = command.run([short], [(Failing(), 3), (Still(), 5)], tmp_path)
     assert Still.calls == 1
