@@ -96,6 +96,10 @@ class Auto(VectorFieldModel):
     follows those it was fitted to. `field_.fit_info.report` says what chose, and the origins, scores and
     weights of the first few.
 
+    Samples with less than about 1 % of noise are fitted to their digits instead: terms are read off what
+    happens from each sample to the next, and the simplest law that leaves no more than rounding, the errors
+    of integration or noise is the answer. `alternatives_` lists what else the samples allow.
+
     Parameters
     ----------
     budget : {"full", "fast"}
