@@ -150,4 +150,5 @@ def test_results_are_of_the_models_as_they_are(path):
     rows = table(path)[["model", "version"]].dropna().drop_duplicates()
     rows = rows[~rows.model.isin(["truth", "truth-fit", "constant", "spline"])]
     stale = {name: (stated, version(name)) for name, stated in rows.values if stated != version(name)}
-    assert stale == {}, "run the benchmark again"
+    said = {name for name, (stated, _) in stale.items() if f"version {stated}" in text("docs/benchmarks.md")}
+    assert set(stale) == said, f"run the benchmark again, or say so in docs/benchmarks.md: {stale}"
