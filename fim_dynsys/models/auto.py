@@ -274,7 +274,7 @@ class Auto(VectorFieldModel):
         rows = self.alternatives_
         if not 0 <= k < len(rows):
             raise IndexError(f"{self._who}: expected a row of alternatives_ below {len(rows)}, got {k}.")
-        self.field_ = rows[k].field
+        self._adopt(rows[k].field, self.context_)
         self.field_.fit_info.report["chosen by"] = "select"
         return self
 

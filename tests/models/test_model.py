@@ -907,10 +907,6 @@ def test_check_field_notices(fitted, wrap, complaint):
             {"simulate": lambda self, x0, t, **k: LeastSquares.simulate(self, x0, t)[:-1]},
             "simulate: expected",
         ),
-        (
-            {"uses_x_dot": False, "predict": lambda self, x, u=None: LeastSquares.predict(self, x)},
-            "inputs: expected one",
-        ),
     ],
 )
 def test_check_model_notices(members, complaint):
