@@ -463,7 +463,6 @@ PLAIN = {
         "within 60 s. What is",
         "50 samples each, at noise 0.03",
         "which is up to six times as long",
-        "people walk a few percent faster or\nslower",
         "over up to six times the time that was seen",
         "less than 1e-6 of its largest value",
     ],
