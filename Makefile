@@ -3,7 +3,7 @@
 #   make odebench    install into .venv, then run the benchmark on the 61 ODEBench systems
 #   make test        install the test tools too, then run the test suite (make test-slow: what takes minutes)
 #   make plugins     install the comparators of plugins/ into .venv-plugins (make plugins-test: test them too)
-#   make pysindy-tests    run pysindy's own tests with our models in place of its class, in .venv-pysindy
+#   make pysindy-tests    run pysindy's own tests with `sindy` in place of its class, in .venv-pysindy
 #
 # Where a bare `torch` would bring gigabytes of GPU libraries (PyPI on Linux), name a source of its CPU build:
 #

@@ -27,7 +27,7 @@ def main(models: list[str]) -> int:
             inside = [m for m in archive.getmembers() if m.name.startswith(f"{release}/test/")]
             archive.extractall(FOLDER, inside, filter="data")
     failed = False
-    for model in models or ["sindy", "sindy-strong", "fim-ode"]:
+    for model in models or ["sindy"]:
         print(f"{release}, its tests with load({model!r}) in place of SINDy()", flush=True)
         options = [
             "-q",
