@@ -77,6 +77,14 @@ def added(path: Path, found: pd.DataFrame, by: Sequence[str] = ("model",)) -> pd
     return pd.concat([kept, found], ignore_index=True)
 
 
+def write_tables(folder: Path, trials: pd.DataFrame, summary: pd.DataFrame, text: str) -> None:
+    """Write both tables and the report to a folder, and print the report."""
+    for name, table in (("trials", trials), ("summary", summary)):
+        table.to_csv(folder / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
+    (folder / "report.txt").write_text(text + "\n")
+    print(text)
+
+
 def to_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:
     """Return the records as a data frame."""
     columns = trial_columns(tasks_of(records[0] if records else ()))

@@ -227,12 +227,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = pd.concat(frames, ignore_index=True)
     trials = report.added(options.out / "trials.csv", found, ("part", "model"))
     summary = summarise(trials, report.source_commit(Path(__file__).parent))
-    trials.to_csv(options.out / "trials.csv", index=False, float_format="%.6g", lineterminator="\n")
-    summary.to_csv(options.out / "summary.csv", index=False, float_format="%.6g", lineterminator="\n")
+    report.write_tables(options.out, trials, summary, format_tables(summary))
     figures.draw(summary, options.out / "polynomials.png")
-    text = format_tables(summary)
-    (options.out / "report.txt").write_text(text + "\n")
-    print(text)
     return 0
 
 
