@@ -494,12 +494,13 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             )
         who = f"{self._who}.simulate"
         times = real_array(t, who, "t")
+        inputs = None
         if isinstance(field, DrivenField) and u is not None:
             inputs = input_function(who, field, times, u, interpolator, interpolator_kws)
+        else:
+            input_rows(who, field, u, 0)
+        if inputs is not None or needs_scipy(integrator_kws):
             return scipy_path(who, field, start, times, inputs, integrator, integrator_kws)
-        input_rows(who, field, u, 0)
-        if needs_scipy(field, integrator_kws):
-            return scipy_path(who, field, start, times, None, integrator, integrator_kws)
         result = simulate(field, start, times, **integration_options(self._who, integrator_kws))
         return result.x[0]
 

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.integrate import odeint, solve_ivp
-from scipy.interpolate import interp1d
 
 from fim_dynsys.errors import IgnoredInputWarning, SimulationWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.regression.rollout import runge_kutta
 
 InputFunction = Callable[[float], ArrayLike]
 _RTOL, _ATOL = 1e-8, 1e-10
@@ -71,6 +70,8 @@ def input_function(
         if interpolator is not None:
             given = interpolator(t, rows, **(interpolator_kws or {}))
         else:
+            from scipy.interpolate import interp1d  # deferred, as all of scipy here: a second to import
+
             kind = "cubic" if len(t) > 3 else "linear"
             given = interp1d(t, rows, axis=0, kind=kind, fill_value="extrapolate")
 
@@ -85,10 +86,10 @@ def input_function(
     return values
 
 
-def needs_scipy(field: VectorField, integrator_kws: Mapping[str, Any] | None) -> bool:
-    """Whether a path asks for what `fim_dynsys.simulate` has not: inputs, other methods, events."""
+def needs_scipy(integrator_kws: Mapping[str, Any] | None) -> bool:
+    """Whether methods or events are asked for that `fim_dynsys.simulate` has not."""
     asked = dict(integrator_kws or {})
-    return isinstance(field, DrivenField) or asked.get("method") in ("BDF", "RK23") or "events" in asked
+    return asked.get("method") in ("BDF", "RK23") or "events" in asked
 
 
 def scipy_path(
@@ -107,6 +108,7 @@ def scipy_path(
     SimulationWarning
         Where it ends before the last time.
     """
+    from scipy.integrate import odeint, solve_ivp
 
     def rates(time: float, x: np.ndarray) -> np.ndarray:
         return field(x[None])[0] if u is None else field(x[None], u(time))[0]  # type: ignore[call-arg]
@@ -151,20 +153,21 @@ def driven_stretches(
     length = max(map(len, times))
     t = np.stack([np.pad(row, (0, length - len(row)), mode="edge") for row in times])
     u = np.stack([np.pad(row, ((0, length - len(row)), (0, 0)), mode="edge") for row in inputs])
-    paths = np.empty((len(times), length, field.dim))
-    x = paths[:, 0] = np.stack(starts)
+    dim = field.dim
+    paths = np.empty((len(times), length, dim))
+    paths[:, 0] = np.stack(starts)
+    z = np.concatenate([paths[:, 0], u[:, 0]], axis=1)
     with np.errstate(all="ignore"):
         for k in range(length - 1):
-            gap = t[:, k + 1] - t[:, k]
+            gap = (t[:, k + 1] - t[:, k])[:, None]
             steps = min(max(int(np.ceil(gap.max() / longest_step)), 1), 4)
-            h = (gap / steps)[:, None]
-            slope = (u[:, k + 1] - u[:, k]) / steps
-            for i in range(steps):
-                low, middle, high = (u[:, k] + (i + part) * slope for part in (0.0, 0.5, 1.0))
-                k1 = field(x, low)
-                k2 = field(x + 0.5 * h * k1, middle)
-                k3 = field(x + 0.5 * h * k2, middle)
-                x = x + h / 6.0 * (k1 + 2.0 * (k2 + k3) + field(x + h * k3, high))
-                x = np.where(np.abs(x) < 1e150, x, np.nan)
-            paths[:, k + 1] = x
+            pace = np.where(gap > 0, (u[:, k + 1] - u[:, k]) / gap, 0.0)
+
+            def rates(z: np.ndarray, pace: np.ndarray = pace) -> np.ndarray:
+                return np.concatenate([field(z[:, :dim], z[:, dim:]), pace], axis=1)
+
+            for _ in range(steps):
+                z = runge_kutta(rates, z, gap / steps)
+                z[:, :dim] = np.where(np.abs(z[:, :dim]) < 1e150, z[:, :dim], np.nan)
+            paths[:, k + 1] = z[:, :dim]
     return [path[: len(row)] for path, row in zip(paths, times, strict=True)]
