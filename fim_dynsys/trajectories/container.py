@@ -5,7 +5,7 @@ A little above five hundred lines: it is one class, and half of it says what its
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,16 +123,22 @@ class Trajectories:
             If the input is not real numbers, shapes or lengths do not fit, or a time or a value is not
             allowed (see the class).
         """
-        xs = observations.as_trajectory_arrays(x)
-        ts = observations.as_time_arrays(t, [len(values) for values in xs])
-        names = observations.checked_state_names(state_names, xs[0].shape[1])
-        packed = observations.pack(xs, ts)
-        if u is None:
-            return cls(as_dataset(*packed, names, coords, units, {}))
-        us = observations.as_input_arrays(u, [len(values) for values in xs])
-        inputs = observations.checked_input_names(input_names, us[0].shape[1], names)
-        padded = observations.padded_inputs(us, packed[2], packed[0].shape[1])
-        return cls(as_dataset(*packed, names, coords, units, {}, None, padded, inputs))
+        return cls._of(files.Parts(x, t, state_names, coords, units, u=u, input_names=input_names))
+
+    @classmethod
+    def _of(cls, parts: files.Parts) -> "Trajectories":
+        xs = observations.as_trajectory_arrays(parts.x)
+        lengths = [len(values) for values in xs]
+        ts = observations.as_time_arrays(parts.t, lengths)
+        names = observations.checked_state_names(parts.state_names, xs[0].shape[1])
+        x, t, n_obs = observations.pack(xs, ts)
+        u, inputs = None, tuple[str, ...]()
+        if parts.u is not None:
+            us = observations.as_input_arrays(parts.u, lengths)
+            inputs = observations.checked_input_names(parts.input_names, us[0].shape[1], names)
+            u = observations.padded_inputs(us, n_obs, x.shape[1])
+        kept = (parts.coords, parts.units, parts.attrs, parts.extras)
+        return cls(as_dataset(x, t, n_obs, names, *kept, u, inputs))
 
     @classmethod
     def from_dataframe(
@@ -173,10 +179,7 @@ class Trajectories:
             values break a rule of the class.
         """
         parts = files.split_frame(frame, time, trajectory, states, coords, inputs)
-        units = parts.units if units is None else units
-        return cls.from_arrays(
-            parts.x, parts.t, parts.state_names, parts.coords, units, parts.u, parts.input_names
-        )
+        return cls._of(parts if units is None else replace(parts, units=units))
 
     @classmethod
     def from_dataset(cls, dataset: xr.Dataset | xr.DataArray) -> "Trajectories":
@@ -193,19 +196,7 @@ class Trajectories:
         ValueError
             If none of these layouts fits, or the values break a rule of the class.
         """
-        parts = files.split_dataset(dataset)
-        xs = observations.as_trajectory_arrays(parts.x)
-        ts = observations.as_time_arrays(parts.t, [len(values) for values in xs])
-        names = observations.checked_state_names(parts.state_names, xs[0].shape[1])
-        packed = observations.pack(xs, ts)
-        u, inputs = None, tuple[str, ...]()
-        if parts.u is not None:
-            us = observations.as_input_arrays(parts.u, [len(values) for values in xs])
-            inputs = observations.checked_input_names(parts.input_names, us[0].shape[1], names)
-            u = observations.padded_inputs(us, packed[2], packed[0].shape[1])
-        return cls(
-            as_dataset(*packed, names, parts.coords, parts.units, parts.attrs, parts.extras, u, inputs)
-        )
+        return cls._of(files.split_dataset(dataset))
 
     @classmethod
     def from_file(cls, path: str | Path, **columns: Any) -> "Trajectories":

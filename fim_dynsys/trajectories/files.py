@@ -31,15 +31,15 @@ _LARGEST_RATIO = 10_000
 class Parts:
     """Contents of a table or a dataset: one (n, d) array and one (n,) array of times per trajectory."""
 
-    x: list
-    t: list
-    state_names: tuple[str, ...] | None
-    coords: Mapping[str, Any] = field(default_factory=dict)
-    units: Mapping[str, str] = field(default_factory=dict)
+    x: Any
+    t: Any
+    state_names: Sequence[str] | None
+    coords: Mapping[str, Any] | None = None
+    units: Mapping[str, str] | Sequence[str] | None = None
     attrs: Mapping[str, Any] = field(default_factory=dict)
     extras: Mapping[str, xr.Variable] = field(default_factory=dict)
-    u: list | None = None
-    input_names: tuple[str, ...] | None = None
+    u: Any = None
+    input_names: Sequence[str] | None = None
 
 
 # Long tables
