@@ -157,7 +157,7 @@ class Auto(VectorFieldModel):
             As `infer`.
         """
         order = self._ordered(trajectories)
-        return [*self._fields(self.portfolio(order.trajectories), order, trajectories, None)]
+        return self._fields(self.portfolio(order.trajectories), order, trajectories, None)
 
     @np.errstate(all="ignore")
     def portfolio(self, trajectories: Trajectories) -> Portfolio:
@@ -226,7 +226,7 @@ class Auto(VectorFieldModel):
         """
         found, order = self._found()
         weights = normalised(found.log_weights(_selector()))
-        preferred = int(np.argmax(weights))
+        preferred = int(found.preferred(weights)[0])
         rows = front(found, preferred)
         fields = [
             self._field(found, order, row.place, self.context_, {}, float(weights[row.place])) for row in rows

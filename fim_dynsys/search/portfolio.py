@@ -183,11 +183,7 @@ class Portfolio:
     def preferred(self, log_weights: np.ndarray) -> np.ndarray:
         """Numbers of the members (C,), best first; where none explains the samples, those that stay are."""
         order = np.argsort(-log_weights, kind="stable")
-        return (
-            order
-            if self.local is None
-            else np.concatenate([order[self.stays[order]], order[~self.stays[order]]])
-        )
+        return order if self.local is None else order[np.argsort(~self.stays[order], kind="stable")]
 
     def prefers_local(self, number: int) -> bool:
         """Whether the field without an equation predicts trajectories better than one of the members.
