@@ -1,5 +1,6 @@
 """What else the samples allow: structures on the front of complexity against misfit, as a table."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import overload
@@ -7,11 +8,21 @@ from typing import overload
 import numpy as np
 
 from fim_dynsys.analyze.results import aligned, cell
+from fim_dynsys.errors import SimulationWarning
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.trajectories.container import Trajectories
 
 NOT_DETERMINED = "not told from the preferred one by these data"
 """Note of a form that follows the samples as well."""
+
+_NEAR_ZERO = 0.1
+"""Smallest sample relative to the largest, below which a positive state has been seen near zero."""
+_NOTABLE = 0.05
+"""Rate at zero, relative to the root mean square of those at the samples, that is worth a note."""
+_FAR = 10.0
+"""Ranges of the data beyond which a path has left them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +64,60 @@ class Alternative:
     more: tuple[str, ...]
     fewer: tuple[str, ...]
     note: str
+
+
+def cautions(field: VectorField, trajectories: Trajectories) -> list[str]:
+    """What a field does near its data that a law would not, in words.
+
+    A state that was positive at all samples and came near zero should stay positive, and not grow from
+    zero; and a path that goes on from the last samples for as long as they span should not leave their
+    surroundings.
+
+    Parameters
+    ----------
+    field : VectorField
+        Fitted to the trajectories.
+    trajectories : Trajectories
+        Of d states; samples with a missing state are left out.
+
+    Returns
+    -------
+    list of str
+        Empty where there is nothing to say.
+    """
+    said = []
+    x = np.concatenate([z[np.isfinite(z).all(axis=1)] for _, z in trajectories.arrays()])
+    low, high = x.min(axis=0), x.max(axis=0)
+    typical = np.sqrt(np.mean(field(x) ** 2, axis=0))
+    for i in np.flatnonzero((low >= 0.0) & (low <= _NEAR_ZERO * high)):
+        without = x.copy()
+        without[:, i] = 0.0
+        rates = field(without)[:, i]
+        if rates.max() > _NOTABLE * typical[i]:
+            said.append(f"{field.state_names[i]} grows from zero")
+        if rates.min() < -_NOTABLE * typical[i]:
+            said.append(f"{field.state_names[i]} falls below zero")
+    return said + _leaving(field, trajectories, low, high)
+
+
+def _leaving(field: VectorField, trajectories: Trajectories, low: np.ndarray, high: np.ndarray) -> list[str]:
+    """Whether and when a path from the last samples leaves the box (d,), (d,) by far, as a list of one."""
+    from fim_dynsys.simulation.solution import simulate
+
+    first = np.inf
+    for t, z in trajectories.arrays():
+        seen = np.flatnonzero(np.isfinite(z).all(axis=1))
+        if not len(seen) or t[-1] <= t[0]:
+            continue
+        ahead = np.linspace(0.0, t[-1] - t[0], 200)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SimulationWarning)  # a failure is what is looked for
+            path = simulate(field, z[seen[-1]], ahead, rtol=1e-6, method="dop853").x[0]
+        away = np.abs(path - 0.5 * (low + high)) > _FAR * np.maximum(high - low, 1e-300)
+        left = np.flatnonzero(away.any(axis=1) | ~np.isfinite(path).all(axis=1))
+        if len(left):
+            first = min(first, float(ahead[left[0]]))
+    return [f"leaves the data by far within {first:.2g} after them"] if np.isfinite(first) else []
 
 
 class Alternatives(Sequence[Alternative]):

@@ -7,7 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from fim_dynsys.analyze.alternatives import NOT_DETERMINED, Alternative, Alternatives, terms_by_state
+from fim_dynsys.analyze.alternatives import (
+    NOT_DETERMINED,
+    Alternative,
+    Alternatives,
+    cautions,
+    terms_by_state,
+)
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -24,7 +30,7 @@ from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.exact.identification import Identification
-from fim_dynsys.search.front import front
+from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -227,6 +233,10 @@ class Auto(VectorFieldModel):
         found, order = self._found()
         weights = normalised(found.log_weights(_selector()))
         preferred = int(found.preferred(weights)[0])
+        if not found.laws:
+            more = simpler(found.search, len(found.members[preferred].parameters))
+            found = replace(found, members=found.members + more)
+            weights = np.concatenate([weights, np.zeros(len(more))])
         rows = front(found, preferred)
         fields = [
             self._field(found, order, row.place, self.context_, {}, float(weights[row.place])) for row in rows
@@ -248,7 +258,7 @@ class Auto(VectorFieldModel):
                     row.place == preferred,
                     tuple(sorted(terms - own)),
                     tuple(sorted(own - terms)),
-                    NOT_DETERMINED if row.tied else "",
+                    "; ".join([NOT_DETERMINED] * row.tied + cautions(field, self.context_)),
                 )
             )
         return Alternatives(out, found.judge)

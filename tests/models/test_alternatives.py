@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import fim_dynsys
-from fim_dynsys import CallableField, simulate
+from fim_dynsys import CallableField, Trajectories, simulate
+from fim_dynsys.analyze.alternatives import cautions
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.plot import front
 
 
@@ -50,3 +53,30 @@ def test_select_makes_a_row_the_answer(model):
         model.field_ = before
     with pytest.raises(IndexError, match=f"Auto: expected a row of alternatives_ below {len(rows)}, got 99"):
         model.select(99)
+
+
+POPULATIONS = Dictionary.polynomial(2, 2)
+
+
+def populations(**extra):
+    """Lotka and Volterra's field with further coefficients, ``name=(state, value)``."""
+    names = POPULATIONS.names()
+    coefficients = np.zeros((len(names), 2))
+    coefficients[names.index("x0"), 0], coefficients[names.index("x0 x1"), 0] = 1.0, -1.0
+    coefficients[names.index("x1"), 1], coefficients[names.index("x0 x1"), 1] = -1.0, 1.0
+    for name, (state, value) in extra.items():
+        coefficients[names.index({"one": "1"}.get(name, name)), state] += value
+    return DictionaryField(POPULATIONS, coefficients)
+
+
+def test_a_law_that_creates_from_nothing_or_explodes_is_marked():
+    t = np.linspace(0.0, 7.0, 80)
+    seen = Trajectories.from_arrays(simulate(populations(), [3.0, 0.5], t).x[0], t)
+    assert np.min(seen.x[0]) < 0.1 * np.max(seen.x[0])
+    assert cautions(populations(), seen) == []
+    assert cautions(populations(one=(0, 0.5)), seen) == ["x0 grows from zero"]
+    assert cautions(populations(one=(1, -0.5)), seen)[0] == "x1 falls below zero"
+    (said,) = cautions(populations(x1=(1, 3.0)), seen)
+    assert said.startswith("leaves the data by far within ")
+    moved = Trajectories.from_arrays(seen.x[0] - 1.0, t)  # of states with signs nothing of the kind is asked
+    assert not any("zero" in said for said in cautions(populations(one=(0, 0.5)), moved))
