@@ -7,7 +7,9 @@ from typing import overload
 import numpy as np
 
 from fim_dynsys.analyze.results import aligned, cell
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.terms import Dictionary
 
 NOT_DETERMINED = "not told from the preferred one by these data"
@@ -20,7 +22,7 @@ class Alternative:
 
     Attributes
     ----------
-    field : DictionaryField
+    field : DictionaryField or DrivenField
         In the units of the data.
     equations : tuple of str
         Of the field.
@@ -42,7 +44,7 @@ class Alternative:
         What a reader should know, else empty.
     """
 
-    field: DictionaryField
+    field: VectorField
     equations: tuple[str, ...]
     parameters: int
     bic: float
@@ -105,8 +107,10 @@ def _difference(row: Alternative) -> str:
     return ", ".join([f"+ {term}" for term in row.more] + [f"- {term}" for term in row.fewer])
 
 
-def terms_by_state(field: DictionaryField) -> set[str]:
+def terms_by_state(field: VectorField) -> set[str]:
     """Terms of each state's right-hand side, as ``"x0: x1^2"``; factors inside functions are left out."""
+    field = field.extended if isinstance(field, DrivenField) else field
+    assert isinstance(field, DictionaryField)
     d = field.dictionary
     bare = Dictionary(d.exponents, d.kind, d.coordinate, np.ones(len(d)), d.second, d.partner)
     names = bare.names(field.state_names)

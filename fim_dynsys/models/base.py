@@ -331,10 +331,12 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         DataWarning
             For coordinates that are constant over all observations.
         """
-        if self.max_dim is not None and trajectories.dim > self.max_dim:
+        inputs = len(trajectories.input_names) if self.uses_inputs else 0
+        if self.max_dim is not None and trajectories.dim + inputs > self.max_dim:
+            both = " and inputs together" if inputs else ""
+            got = f"{trajectories.dim} and {inputs}" if inputs else f"{trajectories.dim}"
             raise ValueError(
-                f"{self._who}: expected at most {self.max_dim} states, got {trajectories.dim}; reduce "
-                "them first: "
+                f"{self._who}: expected at most {self.max_dim} states{both}, got {got}; reduce them first: "
                 f"fim_dynsys.reduction.PCAReduction.fit(trajectories, n_components={self.max_dim})."
             )
         seen = np.concatenate([np.isfinite(x) for _, x in trajectories.arrays()])
@@ -347,7 +349,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         if trajectories.input_names and not self.uses_inputs:
             raise ValueError(
                 f"{self._who}: expected no inputs u, got {', '.join(trajectories.input_names)}; its "
-                "fields are autonomous. 'sindy' takes inputs; trajectories.without_inputs() leaves them out."
+                "fields are autonomous. 'auto', 'fim-ode', 'sindy-strong', 'symbolic' and 'sindy' take inputs; "
+                "trajectories.without_inputs() leaves them out."
             )
         check_magnitudes(self._who, trajectories)
         values = np.concatenate([x for _, x in trajectories.arrays()])

@@ -20,7 +20,7 @@ class Search:
     observations : Observations
         Data, in units of their size and pace.
     dictionary : Dictionary
-        Terms, in the same units.
+        Terms, in the same units; of the states and, behind them, the inputs.
     """
 
     observations: Observations
@@ -32,6 +32,7 @@ class Search:
         samples: Sequence[tuple[np.ndarray, np.ndarray]],
         degree: int | None = None,
         radians: np.ndarray | None = None,
+        inputs: Sequence[np.ndarray] | None = None,
     ) -> "Search":
         """A search among polynomials.
 
@@ -43,18 +44,22 @@ class Search:
             Largest total degree; default the `largest_degree` for so many samples.
         radians : array (d,), optional
             See `observe`.
+        inputs : list of arrays (n, m), optional
+            See `observe`; the monomials are then of states and inputs.
         """
-        observations = observe(samples, radians)
+        observations = observe(samples, radians, inputs)
+        dim = observations.dim + observations.n_inputs
         if degree is None:
-            degree = largest_degree(observations.dim, observations.n)
-        return cls(observations, _polynomial(observations.dim, degree))
+            degree = largest_degree(dim, observations.n)
+        return cls(observations, _polynomial(dim, degree))
 
     def paths(self, coefficients: np.ndarray, starts: np.ndarray, limit: float = STEP_LIMIT) -> np.ndarray:
         """Paths (K, P, n, d) of fields (K, m, d) from starts (K, P, d) at the observation times.
 
         As `rollout`: nan from where a field leaves every bound.
         """
-        return rollout(self.dictionary, coefficients, starts, self.observations.t, limit)
+        seen = self.observations
+        return rollout(self.dictionary, coefficients, starts, seen.t, limit, inputs=seen.padded_curves)
 
 
 @cache

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.regression.observed import observe
+from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
@@ -78,9 +78,9 @@ def consider(
     Parameters
     ----------
     context : Trajectories
-        Complete samples.
+        Complete samples, of inputs too where there are any.
     dictionary : Dictionary
-        Monomials.
+        Monomials, of states and inputs.
     solves, variances : arrays (S, m, d), (m, d)
         The operator's coefficients in the units of the data.
 
@@ -92,6 +92,7 @@ def consider(
     samples = [(t, x) for t, x in context.arrays() if len(t) >= 2]
     if sum(len(t) for t, _ in samples) < MIN_OBSERVATIONS:
         return None
-    search = Search(observe(samples), dictionary)
+    inputs = complete_inputs(context, "fim-ode")
+    search = Search(observe(samples, inputs=inputs), dictionary)
     opinion = Opinion.scaled(search, solves, variances)
     return Shortlist(search, opinion, shortlist(gather(search, opinion, smoothers=_SMOOTHERS)))

@@ -271,6 +271,6 @@ def _between(
     with np.errstate(all="ignore"):
         paths = precise.between(field, coefficients.ravel(), steps)
     return [
-        Piece(path, lengths, steps * np.arange(len(t)))
+        Piece(path, lengths, steps * np.arange(len(t)), np.zeros((0, 4, 0)))
         for (path, lengths), (t, _) in zip(paths, samples, strict=True)
     ]
