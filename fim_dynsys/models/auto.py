@@ -14,6 +14,7 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
@@ -33,7 +34,7 @@ from fim_dynsys.search.growth import grow, shake
 from fim_dynsys.search.horizon import follows, gather_windowed
 from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
 from fim_dynsys.search.portfolio import Portfolio, normalised
-from fim_dynsys.search.problem import Search
+from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector
 from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.trajectories.container import Trajectories
@@ -420,10 +421,12 @@ def _opinions(search: Search, subsets: int, rng: np.random.Generator) -> list[Op
         kept = [np.sort(rng.permutation(len(t))[:size]) for (t, _), size in zip(samples, sizes, strict=True)]
         contexts.append([(t[k], z[k]) for (t, z), k in zip(samples, kept, strict=True)])
     trajectories = [Trajectories.from_arrays([z for _, z in c], [t for t, _ in c]) for c in contexts]
+    said = model.opinions(trajectories)
+    if not observations.n_inputs:
+        return [Opinion(*own) for own in said]
     states = slice(observations.dim)
-    return [
-        Opinion(solves[..., states], spread[:, states]) for solves, spread in model.opinions(trajectories)
-    ]
+    kept = told_apart(Dictionary.polynomial(dim, model.degree), observations)
+    return [Opinion(solves[:, kept, states], spread[kept, states]) for solves, spread in said]
 
 
 def _fitted(candidates: list[Candidate]) -> list[Candidate]:

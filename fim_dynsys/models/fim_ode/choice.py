@@ -10,7 +10,7 @@ from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
 from fim_dynsys.search.pool import Opinion, gather, shortlist
-from fim_dynsys.search.problem import Search
+from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -93,6 +93,10 @@ def consider(
     if sum(len(t) for t, _ in samples) < MIN_OBSERVATIONS:
         return None
     inputs = complete_inputs(context, "fim-ode")
-    search = Search(observe(samples, inputs=inputs), dictionary)
+    observations = observe(samples, inputs=inputs)
+    if inputs is not None:
+        kept = told_apart(dictionary, observations)
+        dictionary, solves, variances = dictionary.subset(kept), solves[:, kept], variances[kept]
+    search = Search(observations, dictionary)
     opinion = Opinion.scaled(search, solves, variances)
     return Shortlist(search, opinion, shortlist(gather(search, opinion, smoothers=_SMOOTHERS)))
