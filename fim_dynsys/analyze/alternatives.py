@@ -11,6 +11,7 @@ from fim_dynsys.analyze.results import aligned, cell
 from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -31,7 +32,7 @@ class Alternative:
 
     Attributes
     ----------
-    field : DictionaryField
+    field : DictionaryField or DrivenField
         In the units of the data.
     equations : tuple of str
         Of the field.
@@ -53,7 +54,7 @@ class Alternative:
         What a reader should know, else empty.
     """
 
-    field: DictionaryField
+    field: VectorField
     equations: tuple[str, ...]
     parameters: int
     bic: float
@@ -83,8 +84,10 @@ def cautions(field: VectorField, trajectories: Trajectories) -> list[str]:
     Returns
     -------
     list of str
-        Empty where there is nothing to say.
+        Empty where there is nothing to say; of a field with inputs nothing is asked.
     """
+    if isinstance(field, DrivenField):
+        return []
     said = []
     x = np.concatenate([z[np.isfinite(z).all(axis=1)] for _, z in trajectories.arrays()])
     low, high = x.min(axis=0), x.max(axis=0)
@@ -170,8 +173,10 @@ def _difference(row: Alternative) -> str:
     return ", ".join([f"+ {term}" for term in row.more] + [f"- {term}" for term in row.fewer])
 
 
-def terms_by_state(field: DictionaryField) -> set[str]:
+def terms_by_state(field: VectorField) -> set[str]:
     """Terms of each state's right-hand side, as ``"x0: x1^2"``; factors inside functions are left out."""
+    field = field.extended if isinstance(field, DrivenField) else field
+    assert isinstance(field, DictionaryField)
     d = field.dictionary
     bare = Dictionary(d.exponents, d.kind, d.coordinate, np.ones(len(d)), d.second, d.partner)
     names = bare.names(field.state_names)

@@ -14,6 +14,7 @@ import xarray as xr
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
@@ -265,6 +266,8 @@ def progress_bar(
 def unwrap(field: object, who: str) -> VectorField:
     """The vector field behind an argument: itself, or the ``field_`` of a fitted model.
 
+    Of a field that is forced periodically, the autonomous one whose further states are sines and cosines.
+
     Parameters
     ----------
     field : VectorField or fitted model
@@ -284,7 +287,7 @@ def unwrap(field: object, who: str) -> VectorField:
         For a model that is not fitted.
     """
     if isinstance(field, VectorField):
-        return field
+        return field.autonomous() if isinstance(field, ForcedField) else field
     name = getattr(field, "name", None) or type(field).__name__
     if isinstance(field, EnsembleField):
         raise TypeError(
@@ -299,7 +302,7 @@ def unwrap(field: object, who: str) -> VectorField:
         )
     inner = getattr(field, "field_", None)
     if isinstance(inner, VectorField):
-        return inner
+        return inner.autonomous() if isinstance(inner, ForcedField) else inner
     if hasattr(field, "infer"):
         raise ValueError(
             f"{who}: expected a fitted model, got {name!r} without a field; call fit(x, t) first."

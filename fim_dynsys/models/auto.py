@@ -16,16 +16,18 @@ from fim_dynsys.analyze.alternatives import (
 )
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
-from fim_dynsys.regression.observed import Observations, complete_samples
+from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, judge
@@ -38,7 +40,7 @@ from fim_dynsys.search.growth import grow, shake
 from fim_dynsys.search.horizon import follows, gather_windowed
 from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
 from fim_dynsys.search.portfolio import Portfolio, normalised
-from fim_dynsys.search.problem import Search
+from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector
 from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.trajectories.container import Trajectories
@@ -118,6 +120,7 @@ class Auto(VectorFieldModel):
 
     name = "auto"
     min_observations = 5
+    uses_inputs = True
     portfolio_: Portfolio | None
 
     def __init__(self, budget: str = "full", seed: int = 0, progress: bool | None = None) -> None:
@@ -178,11 +181,13 @@ class Auto(VectorFieldModel):
         """
         effort = self._effort
         samples = complete_samples(trajectories, self._who, self.min_observations)
-        search = Search.polynomial(samples, radians=radians_per_unit(trajectories))
+        inputs = complete_inputs(trajectories, self._who)
+        search = Search.polynomial(samples, radians=radians_per_unit(trajectories), inputs=inputs)
         stages = 3 + effort.subsets + effort.grown + bool(effort.shaken)
         with progress_bar(self.progress, stages, "auto", "stages", delay=_PATIENCE) as bar:
             clean = Identification(search, samples)
-            clean.run(effort.laws)
+            if inputs is None:
+                clean.run(effort.laws)
             bar.update()
             if clean.settled:
                 return Portfolio.of_laws(search, clean.laws)
@@ -191,7 +196,8 @@ class Auto(VectorFieldModel):
             if search.dictionary.dim <= _FUNCTIONS_UP_TO:
                 grown = grow_functions(search, polynomials[0], effort.functions)
             bar.update()
-            found = Portfolio.of(search, opinion, polynomials, grown)
+            # the selector has learned from fields without inputs
+            found = Portfolio.of(search, opinion if inputs is None else None, polynomials, grown)
             if clean.laws:
                 clean.meet(found.members[:_MET])
         return Portfolio.of_laws(search, clean.laws) if clean.laws else found
@@ -340,12 +346,14 @@ class Auto(VectorFieldModel):
     @staticmethod
     def _field(
         found: Portfolio, order: Ordered, k: int, trajectories: Trajectories, report: dict, weight: float
-    ) -> FittedField:
+    ) -> FittedField | DrivenField:
         member = found.members[k]
         own = member.candidate if found.laws else _without_traces(found.search.observations, member)
         said = report | {"chosen": order.text(own.origin), "BIC": own.score, "weight": weight}
         terms = member.on(found.search.observations)
         field = order.field(own.field(terms, order.trajectories, said), trajectories)
+        if isinstance(field, DrivenField):
+            return field
         free = order.free(terms.dictionary, member.free)
         return FittedField.of(field, partial(standard_errors, free=free) if own.refined else None)
 
@@ -399,7 +407,7 @@ def _without_traces(observations: Observations, member: FunctionCandidate) -> Ca
     least = VARIANCE_FLOOR * observations.signal_variance
     if candidate.variance is None or not (candidate.variance <= least).all():
         return candidate
-    values = member.dictionary.evaluate(np.concatenate(observations.path))
+    values = member.dictionary.evaluate(observations.with_inputs(np.concatenate(observations.path)))
     share = np.abs(values).max(axis=0)[:, None] * np.abs(candidate.coefficients)
     shows = share >= _TRACE * np.abs(values @ candidate.coefficients).max(axis=0)
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
@@ -410,18 +418,25 @@ def _opinions(search: Search, subsets: int, rng: np.random.Generator) -> list[Op
     observations = search.observations
     model = _operator()
     enough = observations.n >= model.min_observations
-    if observations.dim > model.max_dim or search.dictionary.degree != model.degree or not enough:
+    dim = search.dictionary.dim
+    if dim > model.max_dim or search.dictionary.degree != model.degree or not enough:
         return []
-    contexts = [observations.samples]
+    samples = observations.samples
+    if observations.n_inputs:  # the operator knows states alone
+        pairs = zip(samples, observations.inputs, strict=True)
+        samples = [(t, np.concatenate([z, u], axis=1)) for (t, z), u in pairs]
+    contexts = [samples]
     for _ in range(subsets):
-        sizes = [max(int(_SHARE * len(t)), min(len(t), 10)) for t, _ in observations.samples]
-        kept = [
-            np.sort(rng.permutation(len(t))[:size])
-            for (t, _), size in zip(observations.samples, sizes, strict=True)
-        ]
-        contexts.append([(t[k], z[k]) for (t, z), k in zip(observations.samples, kept, strict=True)])
+        sizes = [max(int(_SHARE * len(t)), min(len(t), 10)) for t, _ in samples]
+        kept = [np.sort(rng.permutation(len(t))[:size]) for (t, _), size in zip(samples, sizes, strict=True)]
+        contexts.append([(t[k], z[k]) for (t, z), k in zip(samples, kept, strict=True)])
     trajectories = [Trajectories.from_arrays([z for _, z in c], [t for t, _ in c]) for c in contexts]
-    return [Opinion(*said) for said in model.opinions(trajectories)]
+    said = model.opinions(trajectories)
+    if not observations.n_inputs:
+        return [Opinion(*own) for own in said]
+    states = slice(observations.dim)
+    kept = told_apart(Dictionary.polynomial(dim, model.degree), observations)
+    return [Opinion(solves[:, kept, states], spread[kept, states]) for solves, spread in said]
 
 
 def _fitted(candidates: list[Candidate]) -> list[Candidate]:

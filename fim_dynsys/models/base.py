@@ -7,7 +7,7 @@ import abc
 import enum
 import html
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
 from typing import Any, Self, cast
@@ -23,10 +23,12 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.forced import ForcedField, with_waves
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
 from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
+from fim_dynsys.models.forcing import forced
 from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
 from fim_dynsys.models.inputs import (
     Observations,
@@ -164,8 +166,11 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         x: Observations,
         t: Times = None,
         x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
-        u: ArrayLike | Sequence[ArrayLike] | None = None,
+        u: ArrayLike | Sequence[ArrayLike] | InputFunction | None = None,
         feature_names: Sequence[str] | None = None,
+        *,
+        forcing: Mapping[str, Any] | None = None,
+        time: bool = False,
     ) -> Self:
         """Infer the vector field from observations.
 
@@ -177,10 +182,16 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Time step, times, or times of each trajectory. Left out where `x` carries its times.
         x_dot : array or list of arrays, optional
             Given derivatives, of the shapes of `x`.
-        u : array (n, m) or (n,), or list of such arrays, optional
-            Measured inputs at the samples; for models that `uses_inputs`.
+        u : array (n, m) or (n,), list of such arrays, or function, optional
+            Inputs at the samples, or ``u(t)`` (m,) which is evaluated there; for models that `uses_inputs`.
         feature_names : list of str, optional
             Names of the states, and of the inputs or not; default those `x` carries, else x0, x1, ...
+
+        forcing : mapping, optional
+            ``{"omega": 2.0}``, or several in a list: angular frequencies whose sine and cosine in t are inputs;
+            the field is then a `fim_dynsys.fields.forced.ForcedField`, and ``simulate`` needs no u.
+        time : bool
+            Whether one such frequency is searched for, as `fim_dynsys.models.forcing.find_omega` does.
 
         Returns
         -------
@@ -199,6 +210,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             The field does not describe the data; `field_.fit_info` says by how much.
         """
         trajectories = as_trajectories(x, t, feature_names, u)
+        if forcing is not None or time:
+            trajectories = forced(self._who, trajectories, forcing, time)
         slopes = None if x_dot is None else derivative_list(self._who, x_dot, trajectories)
         self.check_context(trajectories)
         given = {"x_dot": slopes} if slopes is not None and self.uses_x_dot else {}
@@ -331,10 +344,12 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         DataWarning
             For coordinates that are constant over all observations.
         """
-        if self.max_dim is not None and trajectories.dim > self.max_dim:
+        inputs = len(trajectories.input_names) if self.uses_inputs else 0
+        if self.max_dim is not None and trajectories.dim + inputs > self.max_dim:
+            both = " and inputs together" if inputs else ""
+            got = f"{trajectories.dim} and {inputs}" if inputs else f"{trajectories.dim}"
             raise ValueError(
-                f"{self._who}: expected at most {self.max_dim} states, got {trajectories.dim}; reduce "
-                "them first: "
+                f"{self._who}: expected at most {self.max_dim} states{both}, got {got}; reduce them first: "
                 f"fim_dynsys.reduction.PCAReduction.fit(trajectories, n_components={self.max_dim})."
             )
         seen = np.concatenate([np.isfinite(x) for _, x in trajectories.arrays()])
@@ -347,7 +362,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         if trajectories.input_names and not self.uses_inputs:
             raise ValueError(
                 f"{self._who}: expected no inputs u, got {', '.join(trajectories.input_names)}; its "
-                "fields are autonomous. 'sindy' takes inputs; trajectories.without_inputs() leaves them out."
+                "fields are autonomous. 'auto', 'fim-ode', 'sindy-strong', 'symbolic' and 'sindy' take inputs; "
+                "trajectories.without_inputs() leaves them out."
             )
         check_magnitudes(self._who, trajectories)
         values = np.concatenate([x for _, x in trajectories.arrays()])
@@ -361,6 +377,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             )
 
     def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
+        field = ForcedField.recognised(field) if isinstance(field, DrivenField) else field
         self.field_ = field.with_fit_info(compared(field, trajectories))
         self.context_ = trajectories
         self.feature_names = list(trajectories.state_names)
@@ -495,6 +512,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         who = f"{self._who}.simulate"
         times = real_array(t, who, "t")
         inputs = None
+        if isinstance(field, ForcedField) and u is None:
+            u = field.inputs
         if isinstance(field, DrivenField) and u is not None:
             inputs = input_function(who, field, times, u, interpolator, interpolator_kws)
         else:
@@ -506,7 +525,13 @@ class VectorFieldModel(TrajectoryModel, Estimator):
 
     def forecast(self, x0: ArrayLike, t: ArrayLike) -> Trajectories:
         """Integrate from `x0` (d,) or (n, d) to times `t` (m,) or (n, m); see `fim_dynsys.simulate`."""
-        return simulate(self._fitted_field(), x0, t)
+        field = self._fitted_field()
+        if not isinstance(field, ForcedField):
+            return simulate(field, x0, t)
+        times, starts = np.asarray(t, dtype=np.float64), np.asarray(x0, dtype=np.float64)
+        phases = np.broadcast_to(field.inputs(times[..., 0]), (*starts.shape[:-1], len(field.input_names)))
+        path = simulate(field.autonomous(), np.concatenate([starts, phases], axis=-1), times)
+        return path.select_states(field.state_names)
 
     def score(
         self,
@@ -542,6 +567,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         """
         field = self._fitted_field()
         carried = isinstance(x, Trajectories) and bool(x.input_names)
+        if isinstance(field, ForcedField) and u is None and not carried:
+            x, t, carried = with_waves(as_trajectories(x, t), field.omegas), None, True
         if not isinstance(field, DrivenField) or (u is None and not carried):
             u = input_rows(f"{self._who}.score", field, u, 0)
         if metric is not None and not callable(metric):

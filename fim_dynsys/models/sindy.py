@@ -2,7 +2,7 @@
 
 import numbers
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Self, cast
@@ -20,6 +20,7 @@ from fim_dynsys.fields.equation_text import equation_text, refuse_errors
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.driving import InputFunction
 from fim_dynsys.models.inputs import Observations, Times
 from fim_dynsys.models.pysindy_objects import described, made
 from fim_dynsys.saved import SavedModel
@@ -75,8 +76,11 @@ class SINDy(VectorFieldModel):
         x: Observations,
         t: Times = None,
         x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
-        u: ArrayLike | Sequence[ArrayLike] | None = None,
+        u: ArrayLike | Sequence[ArrayLike] | InputFunction | None = None,
         feature_names: Sequence[str] | None = None,
+        *,
+        forcing: Mapping[str, Any] | None = None,
+        time: bool = False,
     ) -> Self:
         """As every model's, and with what pysindy's own accepts.
 
@@ -102,7 +106,7 @@ class SINDy(VectorFieldModel):
             t = cast(Any, [e * np.arange(len(z)) if isinstance(e, numbers.Real) else e for e, z in pairs])
         if isinstance(x, np.ndarray) and x.ndim > 2 and x.size:
             x = list(x.reshape(-1, *x.shape[-2:]))
-        super().fit(x, t, x_dot, u, feature_names)
+        super().fit(x, t, x_dot, u, feature_names, forcing=forcing, time=time)
         vars(self).pop("stock_", None)
         return self
 

@@ -6,10 +6,11 @@ import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.ordering import Ordered
-from fim_dynsys.regression.observed import observe
+from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import judge, propose, refit
 from fim_dynsys.search.horizon import follows, gather_windowed, refine_over_windows, resolves_motion
@@ -54,6 +55,7 @@ class StrongSINDy(VectorFieldModel):
     name = "sindy-strong"
     version = "4"
     min_observations = 5
+    uses_inputs = True
     scale_equivariance = 1e-6
 
     def __init__(self, degree: int = 3, refined: int = 4) -> None:
@@ -61,10 +63,11 @@ class StrongSINDy(VectorFieldModel):
         self.refined = refined
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(self, trajectories: Trajectories) -> DictionaryField:
+    def infer(self, trajectories: Trajectories) -> DictionaryField | DrivenField:
         """Search on all trajectories together; those with a single complete sample say nothing."""
         order = Ordered.of(trajectories.drop_incomplete(self._who))
-        search = Search.polynomial(self._samples(order.trajectories), self.degree)
+        inputs = complete_inputs(order.trajectories, self._who)
+        search = Search.polynomial(self._samples(order.trajectories), self.degree, inputs=inputs)
         ranked = judge(search, propose(search, range(1, self.degree + 1)))
         if self.refined:
             ranked = improve(search, ranked, self.refined)
@@ -83,14 +86,18 @@ class StrongSINDy(VectorFieldModel):
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
         field = order.field(best.field(search, order.trajectories, report), trajectories)
+        if isinstance(field, DrivenField):
+            return field
         return FittedField.of(field, standard_errors if best.refined else None)
 
-    def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField:
+    def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField | DrivenField:
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
-        assert isinstance(field, DictionaryField)
-        search = Search(observe(self._samples(context)), field.dictionary)
+        terms = field.extended if isinstance(field, DrivenField) else field
+        assert isinstance(terms, DictionaryField)
+        inputs = complete_inputs(context, self._who)
+        search = Search(observe(self._samples(context), inputs=inputs), terms.dictionary)
         report = dict(field.fit_info.report)
-        support = field.coefficients != 0
+        support = terms.coefficients[:, : context.dim] != 0
         candidate = refit(search, support, report["smoother"])
         if report["refined"] and support.any():
             if report.get("judged over") == _WINDOWS:
@@ -105,11 +112,12 @@ class StrongSINDy(VectorFieldModel):
             raise ValueError(f"StrongSINDy: expected an integer degree >= 1, got {self.degree!r}.")
         if not isinstance(self.refined, int) or self.refined < 0:
             raise ValueError(f"StrongSINDy: expected an integer refined >= 0, got {self.refined!r}.")
-        terms = math.comb(trajectories.dim + self.degree, self.degree)
+        dim = trajectories.dim + len(trajectories.input_names)
+        terms = math.comb(dim + self.degree, self.degree)
         if terms > _MAX_MONOMIALS:
             raise ValueError(
                 f"StrongSINDy: expected at most {_MAX_MONOMIALS} monomials, got {terms} of degree "
-                f"{self.degree} in {trajectories.dim} states; lower the degree, or reduce the states first, "
+                f"{self.degree} in {dim} states and inputs; lower the degree, or reduce the states first, "
                 "for example with PCAReduction."
             )
         samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]

@@ -8,6 +8,7 @@ import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.posterior import FittedField
@@ -16,7 +17,7 @@ from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.regression.expression_fits import fit_expressions
-from fim_dynsys.regression.observed import Observations, complete_samples, observe
+from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples, observe
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
@@ -60,6 +61,7 @@ class SymbolicModel(VectorFieldModel):
     name = "symbolic"
     version = "2"
     min_observations = 5
+    uses_inputs = True
 
     def __init__(
         self,
@@ -76,6 +78,11 @@ class SymbolicModel(VectorFieldModel):
         """Search, or fit the given expressions, on all trajectories together."""
         if self.expressions is None:
             return self._searched(trajectories)
+        if trajectories.input_names:
+            raise ValueError(
+                f"{self._who}: expected given expressions without inputs u, got "
+                f"{', '.join(trajectories.input_names)}; leave expressions out to search with inputs."
+            )
         return self._fitted_expressions(self.expressions, trajectories, observe(self._samples(trajectories)))
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -87,10 +94,11 @@ class SymbolicModel(VectorFieldModel):
 
     # ------------------------------------------------------------------ search
 
-    def _searched(self, trajectories: Trajectories) -> DictionaryField:
+    def _searched(self, trajectories: Trajectories) -> DictionaryField | DrivenField:
         order = Ordered.of(trajectories.drop_incomplete(self._who))
         samples = self._samples(order.trajectories)
-        search = Search.polynomial(samples, radians=radians_per_unit(order.trajectories))
+        inputs = complete_inputs(order.trajectories, self._who)
+        search = Search.polynomial(samples, radians=radians_per_unit(order.trajectories), inputs=inputs)
         observations = search.observations
         known = gather(search, structures=_STRUCTURES)
         found = grow_functions(search, known[0], EFFORTS[self.effort])
@@ -109,6 +117,8 @@ class SymbolicModel(VectorFieldModel):
             "free_numbers": free,
         }
         field = order.field(best.field(observations, order.trajectories, report), trajectories)
+        if isinstance(field, DrivenField):
+            return field
         errors = partial(standard_errors, free=free) if best.candidate.refined else None
         return FittedField.of(field, errors)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.regression.criteria import bic
 from fim_dynsys.regression.observed import SPLINE, Observations
@@ -72,7 +73,9 @@ class Candidate:
         """Whether the coefficients and the initial states are numbers."""
         return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.start).all())
 
-    def field(self, search: Search, trajectories: Trajectories, report: dict) -> DictionaryField:
+    def field(
+        self, search: Search, trajectories: Trajectories, report: dict
+    ) -> DictionaryField | DrivenField:
         """The candidate as a field in the units of the trajectories it was inferred from.
 
         Parameters
@@ -86,11 +89,14 @@ class Candidate:
 
         Returns
         -------
-        DictionaryField
+        DictionaryField, or DrivenField where there are inputs
         """
         observations = search.observations
+        still = np.zeros((len(self.coefficients), observations.n_inputs))
         terms, coefficients = search.dictionary.rescaled(
-            self.coefficients, observations.scale, observations.time_unit
+            np.concatenate([self.coefficients, still], axis=1),
+            observations.extended_scale,
+            observations.time_unit,
         )
         complete = len(observations.first) == trajectories.n_trajectories
         info = FitInfo(
@@ -98,6 +104,8 @@ class Candidate:
             noise_level=observations.noise_level,
             report=report,
         )
+        if observations.n_inputs:
+            return DrivenField.of(terms, coefficients, trajectories, info)
         return DictionaryField(terms, coefficients, context=trajectories, fit_info=info)
 
 
@@ -161,7 +169,8 @@ def _weighted_equations(
     search: Search, smoother: Smoother, states: np.ndarray, slopes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     root = np.sqrt(search.observations.row_weights(smoother))[:, None]
-    return normal_equations(root * search.dictionary.evaluate(states), root * slopes)
+    columns = search.dictionary.evaluate(search.observations.with_inputs(states))
+    return normal_equations(root * columns, root * slopes)
 
 
 def _sparse_fits(gram: np.ndarray, moment: np.ndarray, total: np.ndarray) -> tuple[list[str], np.ndarray]:

@@ -87,7 +87,7 @@ class Portfolio:
         members = [FunctionCandidate(c, search.dictionary, none) for c in shortlist(polynomials)]
         members = sorted(members + kept[:_WITH_FUNCTIONS], key=lambda m: m.score)
         observations = search.observations
-        several = len(set(trajectories_of(observations))) >= FEWEST
+        several = len(set(trajectories_of(observations))) >= FEWEST and not observations.n_inputs
         unexplained = several and not any(explains(observations, m.candidate) for m in members)
         return cls(search, opinion, members, fit_local(observations) if unexplained else None)
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.regression.observed import observe
+from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
 from fim_dynsys.search.pool import Opinion, gather, shortlist
-from fim_dynsys.search.problem import Search
+from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -78,9 +78,9 @@ def consider(
     Parameters
     ----------
     context : Trajectories
-        Complete samples.
+        Complete samples, of inputs too where there are any.
     dictionary : Dictionary
-        Monomials.
+        Monomials, of states and inputs.
     solves, variances : arrays (S, m, d), (m, d)
         The operator's coefficients in the units of the data.
 
@@ -92,6 +92,11 @@ def consider(
     samples = [(t, x) for t, x in context.arrays() if len(t) >= 2]
     if sum(len(t) for t, _ in samples) < MIN_OBSERVATIONS:
         return None
-    search = Search(observe(samples), dictionary)
+    inputs = complete_inputs(context, "fim-ode")
+    observations = observe(samples, inputs=inputs)
+    if inputs is not None:
+        kept = told_apart(dictionary, observations)
+        dictionary, solves, variances = dictionary.subset(kept), solves[:, kept], variances[kept]
+    search = Search(observations, dictionary)
     opinion = Opinion.scaled(search, solves, variances)
     return Shortlist(search, opinion, shortlist(gather(search, opinion, smoothers=_SMOOTHERS)))

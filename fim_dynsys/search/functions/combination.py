@@ -14,7 +14,7 @@ from fim_dynsys.search.functions.exploration import Exploration, Selection
 from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, families
 from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
-from fim_dynsys.search.problem import Search
+from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.pruning import assumed_variance
 
 _MONOMIALS = 15  # of the largest degree up to 4 with so few terms
@@ -145,7 +145,7 @@ def _explore_along(search: Search, candidate: Candidate, families: int) -> Explo
         observations.noise_variance,
         _SEGMENTS,
     )
-    return Exploration(integrals, monomials(search.dictionary), candidate, families)
+    return Exploration(integrals, monomials(search), candidate, families)
 
 
 def _explore_about(observations: Observations, model: FunctionCandidate, families: int) -> Exploration | None:
@@ -156,15 +156,22 @@ def _explore_about(observations: Observations, model: FunctionCandidate, familie
         return None
     variance = assumed_variance(observations, model.candidate)
     surrogate = Surrogate(search, model.candidate, variance, pieces)
-    return Exploration(surrogate, monomials(model.dictionary), model.candidate, families)
+    return Exploration(surrogate, monomials(search), model.candidate, families)
 
 
-def monomials(dictionary: Dictionary) -> Dictionary:
-    """All monomials of some degree and those that the dictionary has besides."""
+def monomials(search: Search) -> Dictionary:
+    """All monomials of some degree and those that the search's dictionary has besides.
+
+    Of states and inputs, those that the inputs tell apart, see `fim_dynsys.search.problem.told_apart`.
+    """
+    dictionary = search.dictionary
     dim = dictionary.dim
     degree = max(k for k in (1, 2, 3, 4) if k == 1 or math.comb(dim + k, k) <= _MONOMIALS)
     own = dictionary.subset(dictionary.kind == Kind.MONOMIAL)
-    return union([Dictionary.polynomial(dim, degree), own])[0]
+    lowest = Dictionary.polynomial(dim, degree)
+    if search.observations.n_inputs:
+        lowest = lowest.subset(told_apart(lowest, search.observations))
+    return union([lowest, own])[0]
 
 
 def _pairs(ranked: list[list[Selection]], count: int) -> list[list[Bundle]]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
@@ -59,7 +60,9 @@ class FunctionCandidate:
         """The observations with the candidate's own terms."""
         return Search(observations, self.dictionary)
 
-    def field(self, observations: Observations, trajectories: Trajectories, report: dict) -> DictionaryField:
+    def field(
+        self, observations: Observations, trajectories: Trajectories, report: dict
+    ) -> DictionaryField | DrivenField:
         """The candidate as a field in the units of the trajectories, see `Candidate.field`."""
         return self.candidate.field(self.on(observations), trajectories, report)
 
@@ -132,16 +135,21 @@ class FunctionCandidate:
         )
 
     def maps(
-        self, parameters: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
+        self,
+        parameters: np.ndarray,
+        nodes: np.ndarray,
+        steps: np.ndarray,
+        counts: np.ndarray,
+        inputs: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The `interval_maps` of `fit_trajectory`, compiled."""
+        """The `interval_maps` of `fit_trajectory`, compiled; ``inputs`` as in `compiled_maps`."""
         packed, numbers = list(self.dictionary.packed), self.with_numbers(parameters)
         for array in numbers:  # as those of a dictionary are, for which the kernels are compiled
             array.flags.writeable = False
         packed[7:9] = numbers
         row, column = map(np.ascontiguousarray, np.nonzero(self.candidate.support))
         return interval_maps(
-            tuple(packed), row, column, parameters[: len(row)], self.free, nodes, steps, counts
+            tuple(packed), row, column, parameters[: len(row)], self.free, nodes, steps, counts, inputs
         )
 
     def fitted(
@@ -164,7 +172,8 @@ class FunctionCandidate:
             Scored on the nodes of the fit.
         fit : TrajectoryFit
         """
-        fit, known = fit_samples(observations, self.candidate, self.parameters, self.maps, paths, segments)
+        maps = partial(self.maps, inputs=observations.interval_curves)
+        fit, known = fit_samples(observations, self.candidate, self.parameters, maps, paths, segments)
         new = self.with_parameters(fit.parameters, **known)
         return replace(new, candidate=score(observations, new.candidate, known["variance"])), fit
 
