@@ -40,6 +40,7 @@ from fim_dynsys.models.inputs import (
 )
 from fim_dynsys.models.members import bootstrap_context, check_members
 from fim_dynsys.models.parameters import Estimator
+from fim_dynsys.models.paths import path_score
 from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
@@ -514,10 +515,10 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         t: Times = None,
         x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
         u: ArrayLike | Sequence[ArrayLike] | None = None,
-        metric: Callable[..., float] | None = None,
+        metric: Callable[..., float] | str | None = None,
         **metric_kws: Any,
     ) -> float:
-        """Compare the field with derivatives of the observations, as pysindy does.
+        """Compare the field with derivatives of the observations, as pysindy does, or its paths with them.
 
         Parameters
         ----------
@@ -525,32 +526,37 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             As for `fit`.
         x_dot : array or list of arrays, optional
             Derivatives to compare with; default `differentiate(x, t)`.
-        metric : callable, optional
+        metric : callable or "path", optional
             `metric(x_dot, prediction, **metric_kws)`; default scikit-learn's r2_score, the uniform
-            average over states.
+            average over states. ``"path"``: the same of paths that are simulated from the first sample of
+            each trajectory, which is what predictions are good for.
         metric_kws
-            Passed to the metric.
+            Passed to the metric. With ``"path"``, ``horizon=`` cuts trajectories into windows of this
+            duration, each simulated from its own first sample: chaotic paths are compared so.
 
         Returns
         -------
         float
+            Minus infinity where ``metric="path"`` and a path ends before the observations do.
 
         Raises
         ------
         ValueError
-            Where derivatives cannot be taken, or the score is not a finite number.
+            Where derivatives cannot be taken, the score is not a finite number, or the metric is unknown.
         """
         field = self._fitted_field()
         carried = isinstance(x, Trajectories) and bool(x.input_names)
         if not isinstance(field, DrivenField) or (u is None and not carried):
             u = input_rows(f"{self._who}.score", field, u, 0)
-        if metric is not None and not callable(metric):
-            raise ValueError(f"{self._who}.score: expected a callable metric or None, got {metric!r}.")
+        if not (metric is None or metric == "path" or callable(metric)):
+            raise ValueError(f"{self._who}.score: expected a callable, 'path' or no metric, got {metric!r}.")
         trajectories = as_trajectories(x, t, None, u)
         if trajectories.dim != field.dim:
             raise ValueError(
                 f"{self._who}.score: expected observations of {field.dim} states, got {trajectories.dim}."
             )
+        if metric == "path":
+            return self._score_of_paths(trajectories, x_dot, **metric_kws)
         pairs = trajectories.arrays()
         if x_dot is None:
             short = [k for k, (times, _) in enumerate(pairs) if len(times) < 3]
@@ -584,6 +590,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             from sklearn.metrics import r2_score  # costs 0.3 s to import
 
             metric = r2_score
+        assert callable(metric)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             score = float(metric(truth[complete], predicted, **metric_kws))
         if not np.isfinite(score):
@@ -592,6 +599,16 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 "score that is not finite; change the units."
             )
         return score
+
+    def _score_of_paths(
+        self, trajectories: Trajectories, x_dot: object, horizon: float | None = None, **unknown: Any
+    ) -> float:
+        if unknown or x_dot is not None:
+            given = [*unknown, *(["x_dot"] if x_dot is not None else [])]
+            raise ValueError(
+                f"{self._who}.score: expected horizon= alone with metric='path', got {', '.join(given)}."
+            )
+        return path_score(f"{self._who}.score", self._fitted_field(), trajectories, horizon)
 
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Fields inferred from `n` bootstrap resamples of the context.
@@ -706,8 +723,11 @@ class VectorFieldModel(TrajectoryModel, Estimator):
 
     @property
     def complexity(self) -> int:
-        """Number of coefficients that are not zero; see `equations`."""
-        return int(np.count_nonzero(self._symbolic_field().coefficients))
+        """Number of coefficients that `equations` prints: rounding errors of a fit are no terms."""
+        field = self._symbolic_field()
+        if isinstance(field, DictionaryField):
+            return field.complexity
+        return int(np.count_nonzero(field.coefficients))
 
     # ------------------------------------------------------------------ keeping
 
