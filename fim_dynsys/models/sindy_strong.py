@@ -13,6 +13,7 @@ from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import judge, propose, refit
 from fim_dynsys.search.horizon import follows, gather_windowed, refine_over_windows, resolves_motion
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import improve, refine
 from fim_dynsys.search.standard_errors import standard_errors
@@ -43,6 +44,8 @@ class StrongSINDy(VectorFieldModel):
         Largest total degree of the monomials.
     refined : int
         Number of structures fitted to the trajectories; 0 leaves it at the regression of slopes.
+    knowledge : Knowledge, optional
+        What is known of the field beforehand; every candidate satisfies it.
 
     References
     ----------
@@ -56,15 +59,17 @@ class StrongSINDy(VectorFieldModel):
     min_observations = 5
     scale_equivariance = 1e-6
 
-    def __init__(self, degree: int = 3, refined: int = 4) -> None:
+    def __init__(self, degree: int = 3, refined: int = 4, knowledge: Knowledge | None = None) -> None:
         self.degree = degree
         self.refined = refined
+        self.knowledge = knowledge
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(self, trajectories: Trajectories) -> DictionaryField:
         """Search on all trajectories together; those with a single complete sample say nothing."""
         order = Ordered.of(trajectories.drop_incomplete(self._who))
         search = Search.polynomial(self._samples(order.trajectories), self.degree)
+        search = search.knowing(Knowledge.of(self.knowledge), order.trajectories.state_names)
         ranked = judge(search, propose(search, range(1, self.degree + 1)))
         if self.refined:
             ranked = improve(search, ranked, self.refined)
@@ -83,12 +88,16 @@ class StrongSINDy(VectorFieldModel):
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
         field = order.field(best.field(search, order.trajectories, report), trajectories)
+        if search.restriction is not None:
+            # of numbers that share what is known they would be those of a free fit
+            return field
         return FittedField.of(field, standard_errors if best.refined else None)
 
     def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField:
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
         assert isinstance(field, DictionaryField)
         search = Search(observe(self._samples(context)), field.dictionary)
+        search = search.knowing(Knowledge.of(self.knowledge), context.state_names)
         report = dict(field.fit_info.report)
         support = field.coefficients != 0
         candidate = refit(search, support, report["smoother"])

@@ -1,7 +1,7 @@
 """What a search is about: the observations, and the terms that fields may have."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy as np
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations, largest_degree, observe
 from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.restrictions import Restriction
 
 
 @dataclass(frozen=True)
@@ -21,10 +23,13 @@ class Search:
         Data, in units of their size and pace.
     dictionary : Dictionary
         Terms, in the same units.
+    restriction : Restriction or None
+        What is known of the coefficients beforehand, in the same units.
     """
 
     observations: Observations
     dictionary: Dictionary
+    restriction: Restriction | None = None
 
     @classmethod
     def polynomial(
@@ -48,6 +53,21 @@ class Search:
         if degree is None:
             degree = largest_degree(observations.dim, observations.n)
         return cls(observations, _polynomial(observations.dim, degree))
+
+    def knowing(self, knowledge: Knowledge | None, state_names: Sequence[str]) -> "Search":
+        """The same search among the fields that some facts allow.
+
+        Raises
+        ------
+        ValueError
+            Where the facts contradict each other, or do not fit the terms.
+        """
+        if knowledge is None:
+            return self
+        given = knowledge.restriction(self.dictionary, state_names)
+        scale, unit = self.observations.scale, self.observations.time_unit
+        factor = np.prod(scale**self.dictionary.exponents, axis=1)[:, None] * unit / scale
+        return replace(self, restriction=given.rescaled(factor))
 
     def paths(self, coefficients: np.ndarray, starts: np.ndarray, limit: float = STEP_LIMIT) -> np.ndarray:
         """Paths (K, P, n, d) of fields (K, m, d) from starts (K, P, d) at the observation times.
