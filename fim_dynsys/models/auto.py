@@ -10,6 +10,7 @@ import numpy as np
 from fim_dynsys.analyze.alternatives import NOT_DETERMINED, Alternative, Alternatives, terms_by_state
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
@@ -30,6 +31,7 @@ from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.growth import grow, shake
 from fim_dynsys.search.horizon import follows, gather_windowed
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
 from fim_dynsys.search.portfolio import Portfolio, normalised
 from fim_dynsys.search.problem import Search
@@ -108,16 +110,27 @@ class Auto(VectorFieldModel):
         Of the random parts of the search.
     progress : bool, optional
         Whether a search of more than two seconds shows a bar; default on a terminal.
+    knowledge : Knowledge, optional
+        What is known of the field beforehand; every candidate satisfies it. Fields with functions are not
+        searched where quantities are conserved or states stay non-negative; clean samples are then fitted
+        like others, and a field without an equation is no candidate.
     """
 
     name = "auto"
     min_observations = 5
     portfolio_: Portfolio | None
 
-    def __init__(self, budget: str = "full", seed: int = 0, progress: bool | None = None) -> None:
+    def __init__(
+        self,
+        budget: str = "full",
+        seed: int = 0,
+        progress: bool | None = None,
+        knowledge: Knowledge | None = None,
+    ) -> None:
         self.budget = budget
         self.seed = seed
         self.progress = progress
+        self.knowledge = knowledge
 
     @property
     def version(self) -> str:
@@ -173,10 +186,12 @@ class Auto(VectorFieldModel):
         effort = self._effort
         samples = complete_samples(trajectories, self._who, self.min_observations)
         search = Search.polynomial(samples, radians=radians_per_unit(trajectories))
+        search = search.knowing(Knowledge.of(self.knowledge), trajectories.state_names)
         stages = 3 + effort.subsets + effort.grown + bool(effort.shaken)
         with progress_bar(self.progress, stages, "auto", "stages", delay=_PATIENCE) as bar:
             clean = Identification(search, samples)
-            clean.run(effort.laws)
+            if search.restriction is None:  # laws are read off without it
+                clean.run(effort.laws)
             bar.update()
             if clean.settled:
                 return Portfolio.of_laws(search, clean.laws)
@@ -330,13 +345,16 @@ class Auto(VectorFieldModel):
     @staticmethod
     def _field(
         found: Portfolio, order: Ordered, k: int, trajectories: Trajectories, report: dict, weight: float
-    ) -> FittedField:
+    ) -> DictionaryField:
         member = found.members[k]
-        own = member.candidate if found.laws else _without_traces(found.search.observations, member)
+        plain = found.laws or found.search.restriction is not None
+        own = member.candidate if plain else _without_traces(found.search.observations, member)
         said = report | {"chosen": order.text(own.origin), "BIC": own.score, "weight": weight}
         terms = member.on(found.search.observations)
         field = order.field(own.field(terms, order.trajectories, said), trajectories)
         free = order.free(terms.dictionary, member.free)
+        if found.search.restriction is not None:
+            return field  # standard errors would be those of coefficients that are free
         return FittedField.of(field, partial(standard_errors, free=free) if own.refined else None)
 
     @property
@@ -411,7 +429,7 @@ def _opinions(search: Search, subsets: int, rng: np.random.Generator) -> list[Op
         ]
         contexts.append([(t[k], z[k]) for (t, z), k in zip(observations.samples, kept, strict=True)])
     trajectories = [Trajectories.from_arrays([z for _, z in c], [t for t, _ in c]) for c in contexts]
-    return [Opinion(*said) for said in model.opinions(trajectories)]
+    return [Opinion(*said).allowed(search.restriction) for said in model.opinions(trajectories)]
 
 
 def _fitted(candidates: list[Candidate]) -> list[Candidate]:

@@ -157,7 +157,7 @@ def _splits(data: Trajectories, by: str | None, folds: int) -> Iterator[tuple[Tr
             "at most; lower folds."
         )
     for k in range(folds):
-        edges = [(int(round(n * k / folds)), int(round(n * (k + 1) / folds))) for n in lengths]
+        edges = [(round(n * k / folds), round(n * (k + 1) / folds)) for n in lengths.tolist()]
         before_and_after = [
             (i, part) for i, (a, b) in enumerate(edges) for part in (slice(0, a), slice(b, int(lengths[i])))
         ]

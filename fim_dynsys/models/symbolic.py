@@ -12,6 +12,7 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
+from fim_dynsys.fields.terms import union
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
@@ -21,6 +22,7 @@ from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.standard_errors import standard_errors
@@ -50,6 +52,9 @@ class SymbolicModel(VectorFieldModel):
         Where parameters of the expressions start, if known.
     effort : {"full", "quick"}
         Amount of search.
+    knowledge : Knowledge, optional
+        What is known of the field beforehand; every candidate satisfies it. Fields with functions are not
+        searched where quantities are conserved or states stay non-negative. Not beside `expressions`.
 
     References
     ----------
@@ -66,16 +71,23 @@ class SymbolicModel(VectorFieldModel):
         expressions: list[str] | None = None,
         start: dict[str, float] | None = None,
         effort: str = "full",
+        knowledge: Knowledge | None = None,
     ) -> None:
         self.expressions = expressions
         self.start = start
         self.effort = effort
+        self.knowledge = knowledge
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(self, trajectories: Trajectories) -> VectorField:
         """Search, or fit the given expressions, on all trajectories together."""
         if self.expressions is None:
             return self._searched(trajectories)
+        if Knowledge.of(self.knowledge) is not None:
+            raise ValueError(
+                f"{self._who}: expected expressions or knowledge, got both; write what is known into the "
+                "expressions."
+            )
         return self._fitted_expressions(self.expressions, trajectories, observe(self._samples(trajectories)))
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -91,6 +103,7 @@ class SymbolicModel(VectorFieldModel):
         order = Ordered.of(trajectories.drop_incomplete(self._who))
         samples = self._samples(order.trajectories)
         search = Search.polynomial(samples, radians=radians_per_unit(order.trajectories))
+        search = search.knowing(Knowledge.of(self.knowledge), order.trajectories.state_names)
         observations = search.observations
         known = gather(search, structures=_STRUCTURES)
         found = grow_functions(search, known[0], EFFORTS[self.effort])
@@ -109,6 +122,8 @@ class SymbolicModel(VectorFieldModel):
             "free_numbers": free,
         }
         field = order.field(best.field(observations, order.trajectories, report), trajectories)
+        if search.restriction is not None:
+            return field  # standard errors would be those of coefficients that are free
         errors = partial(standard_errors, free=free) if best.candidate.refined else None
         return FittedField.of(field, errors)
 
@@ -172,8 +187,17 @@ class SymbolicModel(VectorFieldModel):
         observations = observe(self._samples(context))
         scale, unit = observations.scale, observations.time_unit
         terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)
-        start = Candidate(coefficients, observations.start, "", "")
         free = field.fit_info.report["free_numbers"]
+        search = Search.polynomial(self._samples(context))
+        known = search.knowing(Knowledge.of(self.knowledge), context.state_names).restriction
+        if known is not None:
+            own = coefficients
+            terms, (_, rows) = union([search.dictionary, terms])
+            coefficients = np.zeros((len(terms), observations.dim))
+            coefficients[rows] = own
+            free = [(int(rows[term]), slot, number) for term, slot, number in free]
+            known = known.extended(search.dictionary, terms)
+        start = Candidate(coefficients, observations.start, "", "", restriction=known)
         model, fit = FunctionCandidate.of(start, terms, free).fitted(observations, observations.path)
         if not np.isfinite(model.parameters).all() or not math.isfinite(fit.misfit):
             raise ValueError(

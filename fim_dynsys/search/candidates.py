@@ -68,7 +68,7 @@ class Candidate:
 
     @property
     def n_parameters(self) -> int:
-        """Fitted numbers: coefficients that are not zero, those that others decide left out, and inner ones."""
+        """Fitted numbers: coefficients that are not zero and not decided by others, and inner ones."""
         if self.restriction is None:
             return int(np.count_nonzero(self.coefficients)) + self.inner
         return self.restriction.count(self.coefficients) + self.inner

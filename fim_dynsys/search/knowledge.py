@@ -334,8 +334,8 @@ class _Compiler:
                     )
                 except (TypeError, ValueError):
                     raise ValueError(
-                        f"Knowledge.bounds: expected (low, high) for {text} in {name}', None where there is no "
-                        f"bound, got {pair!r}."
+                        f"Knowledge.bounds: expected (low, high) for {text} in {name}', None for no bound, "
+                        f"got {pair!r}."
                     ) from None
                 why = f"bounds {text} in {name}' to {pair}"
                 self.bound(self.at(self.term(text, "bounds"), state), low, high, why)
@@ -431,7 +431,14 @@ class _Compiler:
                 if np.isfinite(bounds).any():
                     several.append(place)
         restriction = Restriction(
-            offset.reshape(-1, self.dim), basis, free, low, np.maximum(low, high), required
+            offset.reshape(-1, self.dim),
+            basis,
+            free,
+            low,
+            np.maximum(low, high),
+            required,
+            self.facts.independent(self.names),
+            not (self.facts.conserved or self.facts.nonnegative),
         )
         return restriction, several
 
@@ -442,7 +449,7 @@ class _Compiler:
     def implied(
         self, several: list[int], pivots: dict[int, tuple[np.ndarray, float, frozenset[str]]]
     ) -> list[_Equality]:
-        """Equalities that bounds of several coefficients together amount to, as of numbers that sum to zero."""
+        """Equalities that bounds amount to together, as those of numbers that sum to zero."""
         from scipy.optimize import linprog
 
         rows = np.stack([row for row, _, _ in pivots.values()])

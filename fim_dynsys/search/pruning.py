@@ -132,24 +132,34 @@ def restricted_maps(
     active : bool array (q,)
         Which are parameters.
     """
-    numbers = np.where(active, 0.0, restriction.numbers(coefficients))
-    fixed = restriction.coefficients(numbers)
-    derivative = restriction.basis[:, active]
-    moved = derivative.any(axis=1).reshape(fixed.shape)
-    support = moved | (fixed != 0.0)
-    if not support.any():
-        support[0, 0] = True
-    own, derivative = fixed[support], derivative[support.ravel()]
+    support, own, derivative = affine(restriction, coefficients, active)
     every = compiled_maps(dictionary, support)
 
     def maps(
         p: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         ends, slopes = every(own + derivative @ p, nodes, steps, counts)
-        d = nodes.shape[1]
-        return ends, np.concatenate([slopes[..., :d], slopes[..., d:] @ derivative], axis=-1)
+        return ends, combined(slopes, nodes.shape[1], derivative)
 
     return maps
+
+
+def affine(
+    restriction: Restriction, coefficients: np.ndarray, active: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Coefficients that may differ from zero (m, d), them without the active numbers, and by these (k, a)."""
+    fixed = restriction.coefficients(np.where(active, 0.0, restriction.numbers(coefficients)))
+    derivative = restriction.basis[:, active]
+    support = derivative.any(axis=1).reshape(fixed.shape) | (fixed != 0.0)
+    support[0, 0] = True  # kernels want a coefficient
+    return support, fixed[support], derivative[support.ravel()]
+
+
+def combined(slopes: np.ndarray, dim: int, derivative: np.ndarray) -> np.ndarray:
+    """Derivatives (N, d, d + k + i) by start, coefficients and inner numbers, by the active numbers instead."""
+    last = dim + len(derivative)
+    parts = slopes[..., :dim], slopes[..., dim:last] @ derivative, slopes[..., last:]
+    return np.concatenate(parts, axis=-1)
 
 
 def fit_samples(
@@ -222,7 +232,9 @@ def response(
     paths: Sequence[np.ndarray],
     starts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """How the misfit of a candidate's paths depends on all coefficients, or free numbers; see `path_response`.
+    """How the misfit of a candidate's paths depends on all coefficients, or all free numbers.
+
+    See `path_response`.
 
     Parameters
     ----------

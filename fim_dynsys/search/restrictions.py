@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.sparse import solve_supports
 
 
@@ -27,6 +28,10 @@ class Restriction:
         Bounds, infinite where there are none.
     required : bool array (q,)
         Numbers that are fitted in every candidate.
+    apart : bool array (d, d)
+        Which states (first axis) an equation (second axis) does not depend on, in terms of any dictionary.
+    extensible : bool
+        Whether fields with terms beyond the dictionary's satisfy what is known.
     """
 
     offset: np.ndarray
@@ -35,6 +40,8 @@ class Restriction:
     low: np.ndarray
     high: np.ndarray
     required: np.ndarray
+    apart: np.ndarray
+    extensible: bool
 
     @property
     def dim(self) -> int:
@@ -83,10 +90,6 @@ class Restriction:
         """Whether no free number is beyond its bounds."""
         numbers = self.numbers(coefficients)
         return bool(((numbers >= self.low) & (numbers <= self.high)).all())
-
-    def derivative(self, active: np.ndarray) -> np.ndarray:
-        """How coefficients, row by row, depend on the active numbers (m d, a)."""
-        return self.basis[:, active]
 
     def nearest(self, coefficients: np.ndarray, precision: np.ndarray) -> np.ndarray:
         """Coefficients (m, d) that satisfy the restriction, nearest to given ones.
@@ -178,6 +181,79 @@ class Restriction:
             self.low[numbers],
             self.high[numbers],
             self.required[numbers],
+            self.apart[:, equations],
+            self.extensible,
+        )
+
+    def subset(self, rows: np.ndarray) -> "Restriction":
+        """The restriction where all coefficients outside some rows (k,) of the dictionary are zero.
+
+        Numbers that move coefficients outside are zero then too.
+        """
+        m, d = self.offset.shape
+        outside = np.ones(m, dtype=bool)
+        outside[rows] = False
+        basis = self.basis.reshape(m, d, -1)
+        kept = ~basis[outside].any(axis=(0, 1))
+        row, state = np.divmod(self.place[kept], d)
+        place_of = np.zeros(m, dtype=np.intp)
+        place_of[rows] = np.arange(len(rows))
+        return replace(
+            self,
+            offset=self.offset[rows],
+            basis=basis[rows][:, :, kept].reshape(len(rows) * d, -1),
+            place=place_of[row] * d + state,
+            low=self.low[kept],
+            high=self.high[kept],
+            required=self.required[kept],
+        )
+
+    def rows_of(self, coefficients: np.ndarray) -> np.ndarray:
+        """Rows of the dictionary in use: by coefficients, or by numbers that are fitted though zero."""
+        moved = self.basis[:, self.required | (self.numbers(coefficients) != 0.0)].any(axis=1)
+        return (coefficients != 0.0).any(axis=1) | moved.reshape(coefficients.shape).any(axis=1)
+
+    def admits(self, terms: Dictionary) -> np.ndarray:
+        """Whether terms beyond the dictionary may be in each equation (m, d)."""
+        return ~(terms.states.astype(int) @ self.apart.astype(int) > 0) & ~self.apart.all(axis=0)
+
+    def extended(self, own: Dictionary, terms: Dictionary) -> "Restriction":
+        """The restriction for a dictionary that has all of its terms and others, which are free.
+
+        Parameters
+        ----------
+        own : Dictionary
+            Monomials that this restriction is about.
+        terms : Dictionary
+            These, and others. Those with a state that an equation does not depend on are left out there.
+        """
+        m, d, q = len(terms), self.dim, len(self.place)
+        known = {tuple(powers): row for row, powers in enumerate(own.exponents.tolist())}
+        rows, others = np.zeros(len(own), dtype=np.intp), []
+        for row, (powers, kind) in enumerate(zip(terms.exponents.tolist(), terms.kind, strict=True)):
+            if kind == 0 and tuple(powers) in known:
+                rows[known.pop(tuple(powers))] = row
+            else:
+                others.append(row)
+        assert not known
+        admitted = self.admits(terms)
+        free = [row * d + state for row in others for state in range(d) if admitted[row, state]]
+        basis = np.zeros((m, d, q + len(free)))
+        basis[rows, :, :q] = self.basis.reshape(len(own), d, q)
+        basis = basis.reshape(m * d, -1)
+        basis[free, range(q, q + len(free))] = 1.0
+        offset = np.zeros((m, d))
+        offset[rows] = self.offset
+        term, state = np.divmod(self.place, d)
+        more = np.full(len(free), np.inf)
+        return replace(
+            self,
+            offset=offset,
+            basis=basis,
+            place=np.concatenate([rows[term] * d + state, np.array(free, dtype=np.intp)]),
+            low=np.concatenate([self.low, -more]),
+            high=np.concatenate([self.high, more]),
+            required=np.concatenate([self.required, np.zeros(len(free), dtype=bool)]),
         )
 
 

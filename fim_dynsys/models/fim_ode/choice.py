@@ -9,6 +9,7 @@ from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, gather, shortlist
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector
@@ -71,7 +72,11 @@ class Shortlist:
 
 
 def consider(
-    context: Trajectories, dictionary: Dictionary, solves: np.ndarray, variances: np.ndarray
+    context: Trajectories,
+    dictionary: Dictionary,
+    solves: np.ndarray,
+    variances: np.ndarray,
+    knowledge: Knowledge | None = None,
 ) -> Shortlist | None:
     """Candidates for one context.
 
@@ -83,6 +88,8 @@ def consider(
         Monomials.
     solves, variances : arrays (S, m, d), (m, d)
         The operator's coefficients in the units of the data.
+    knowledge : Knowledge, optional
+        What every candidate satisfies.
 
     Returns
     -------
@@ -92,6 +99,6 @@ def consider(
     samples = [(t, x) for t, x in context.arrays() if len(t) >= 2]
     if sum(len(t) for t, _ in samples) < MIN_OBSERVATIONS:
         return None
-    search = Search(observe(samples), dictionary)
+    search = Search(observe(samples), dictionary).knowing(knowledge, context.state_names)
     opinion = Opinion.scaled(search, solves, variances)
     return Shortlist(search, opinion, shortlist(gather(search, opinion, smoothers=_SMOOTHERS)))

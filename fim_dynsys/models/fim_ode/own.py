@@ -21,6 +21,7 @@ from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.thinning import thinned
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
@@ -49,16 +50,24 @@ class FIMODE(PretrainedModel):
         Where contexts are encoded, as torch names it.
     refine : bool
         Whether to search round the operator's opinion; False gives its own field, ten times faster.
+    knowledge : Knowledge, optional
+        What is known of the field beforehand. The operator's coefficients are moved to the nearest that satisfy
+        it, by how sure it is of each; so does every candidate of the search. Fields have no posterior then.
     """
 
     name = "fim-ode"
 
     def __init__(
-        self, weights: str | os.PathLike | None = None, device: str = "cpu", refine: bool = True
+        self,
+        weights: str | os.PathLike | None = None,
+        device: str = "cpu",
+        refine: bool = True,
+        knowledge: Knowledge | None = None,
     ) -> None:
         self.weights = weights
         self.device = device
         self.refine = refine
+        self.knowledge = knowledge
 
     @property
     def operator(self) -> OwnOperator:
@@ -86,7 +95,7 @@ class FIMODE(PretrainedModel):
     ) -> list[DictionaryField]:
         """Fields of contexts of one dimension, with a posterior where the weights hold one."""
         known, calibration = self._with_evidence(complete, contexts), self.operator.calibration
-        if calibration is None:
+        if calibration is None or self.knowledge is not None:
             return [field for field, _ in known]
         return [PosteriorField.of(f, partial(calibration.roots, evidence=e)) for f, e in known]
 
@@ -116,11 +125,15 @@ class FIMODE(PretrainedModel):
         pairs = []
         orders = [Ordered.of(samples) for samples in complete]
         said = _answers(operator, [order.trajectories for order in orders])
+        knowledge = Knowledge.of(self.knowledge)
         for answer, order, context in zip(said, orders, contexts, strict=True):
+            answer = answer.told(knowledge, order.trajectories.state_names)
             report: dict[str, Any] = {"operator": self.name, "weights": operator.version}
             found = None
             if self.refine:
-                found = consider(order.trajectories, answer.dictionary, answer.solves, answer.variances)
+                found = consider(
+                    order.trajectories, answer.dictionary, answer.solves, answer.variances, knowledge
+                )
             if found is None:
                 if self.refine:
                     few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
@@ -186,7 +199,7 @@ class FIMODE(PretrainedModel):
 
     def alternatives(self) -> "list[FIMODE]":
         """The operator's own fields beside those of the search, or the other way round."""
-        return [FIMODE(self.weights, self.device, not self.refine)]
+        return [FIMODE(self.weights, self.device, not self.refine, self.knowledge)]
 
     def card(self) -> str:
         """Model card of the weights, in Markdown: what they are, how they were made, what was measured.
@@ -199,7 +212,12 @@ class FIMODE(PretrainedModel):
         return read_card(self.version)
 
 
-def fim_ode(weights: str | os.PathLike | None = None, device: str = "cpu", refine: bool = True) -> FIMODE:
+def fim_ode(
+    weights: str | os.PathLike | None = None,
+    device: str = "cpu",
+    refine: bool = True,
+    knowledge: Knowledge | None = None,
+) -> FIMODE:
     """Our pretrained operator; its weights are part of the package. See `FIMODE`.
 
     Returns
@@ -214,7 +232,7 @@ def fim_ode(weights: str | os.PathLike | None = None, device: str = "cpu", refin
     ValueError
         If the file does not hold our operator's weights.
     """
-    model = FIMODE(weights, device, refine)
+    model = FIMODE(weights, device, refine, knowledge)
     _ = model.operator  # wrong weights are an error now, not at the first fit
     return model
 
@@ -226,6 +244,17 @@ class _Answer(NamedTuple):
     variances: np.ndarray  # (m, d) posterior variances of the last
     information: np.ndarray  # (d, m, m) what the data say of them
     dictionary: Dictionary  # the terms
+
+    def told(self, knowledge: Knowledge | None, state_names: Sequence[str]) -> "_Answer":
+        """The nearest that satisfies what is known."""
+        if knowledge is None:
+            return self
+        known = knowledge.restriction(self.dictionary, state_names)
+        # what the data say, and what the operator expects besides: it alone where they say nothing
+        precision = self.information.copy()
+        terms = np.arange(len(self.dictionary))
+        precision[:, terms, terms] += 1.0 / np.maximum(self.variances.T, 1e-300)
+        return self._replace(solves=np.stack([known.nearest(solve, precision) for solve in self.solves]))
 
 
 def _answers(operator: OwnOperator, complete: Sequence[Trajectories]) -> list[_Answer]:
