@@ -19,6 +19,7 @@ from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.observed import Observations, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
@@ -295,7 +296,7 @@ class Auto(VectorFieldModel):
 
     def alternatives(self) -> list[VectorFieldModel]:
         """The pretrained operator, alone and with its own search."""
-        return [FIMODE(), FIMODE(refine=False)]
+        return [FIMODE(knowledge=self.knowledge), FIMODE(refine=False, knowledge=self.knowledge)]
 
     def restore(self, saved: SavedModel) -> Self:
         """As of every model; the portfolio is not kept in a folder."""
@@ -342,9 +343,14 @@ class Auto(VectorFieldModel):
             fields.append(self._field(found, order, int(k), trajectories, report, float(weights[k])))
         return fields
 
-    @staticmethod
     def _field(
-        found: Portfolio, order: Ordered, k: int, trajectories: Trajectories, report: dict, weight: float
+        self,
+        found: Portfolio,
+        order: Ordered,
+        k: int,
+        trajectories: Trajectories,
+        report: dict,
+        weight: float,
     ) -> DictionaryField:
         member = found.members[k]
         plain = found.laws or found.search.restriction is not None
@@ -354,7 +360,8 @@ class Auto(VectorFieldModel):
         field = order.field(own.field(terms, order.trajectories, said), trajectories)
         free = order.free(terms.dictionary, member.free)
         if found.search.restriction is not None:
-            return field  # standard errors would be those of coefficients that are free
+            # standard errors would be those of coefficients that are free
+            return honoured(field, Knowledge.of(self.knowledge), found.search.dictionary.degree)
         return FittedField.of(field, partial(standard_errors, free=free) if own.refined else None)
 
     @property

@@ -9,6 +9,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import judge, propose, refit
@@ -89,8 +90,8 @@ class StrongSINDy(VectorFieldModel):
         }
         field = order.field(best.field(search, order.trajectories, report), trajectories)
         if search.restriction is not None:
-            # of numbers that share what is known they would be those of a free fit
-            return field
+            # standard errors would be those of coefficients that are free
+            return honoured(field, Knowledge.of(self.knowledge), self.degree)
         return FittedField.of(field, standard_errors if best.refined else None)
 
     def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField:
@@ -107,7 +108,8 @@ class StrongSINDy(VectorFieldModel):
             else:
                 again, _ = refine(search, candidate, search.observations.path)
             candidate = again if np.isfinite(again.score) else candidate
-        return candidate.field(search, context, report)
+        found = candidate.field(search, context, report)
+        return honoured(found, Knowledge.of(self.knowledge), self.degree)
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if not isinstance(self.degree, int) or self.degree < 1:

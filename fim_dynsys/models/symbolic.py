@@ -16,6 +16,7 @@ from fim_dynsys.fields.terms import union
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.expression_fits import fit_expressions
 from fim_dynsys.regression.observed import Observations, complete_samples, observe
 from fim_dynsys.search.candidates import Candidate
@@ -123,7 +124,8 @@ class SymbolicModel(VectorFieldModel):
         }
         field = order.field(best.field(observations, order.trajectories, report), trajectories)
         if search.restriction is not None:
-            return field  # standard errors would be those of coefficients that are free
+            # standard errors would be those of coefficients that are free
+            return honoured(field, Knowledge.of(self.knowledge), search.dictionary.degree)
         errors = partial(standard_errors, free=free) if best.candidate.refined else None
         return FittedField.of(field, errors)
 

@@ -206,7 +206,7 @@ def _restricted_fits(
     m, d = known.offset.shape
     outside = np.ones(m, dtype=bool)
     outside[inside] = False
-    reaches = known.basis.reshape(m, d, -1)[outside].any(axis=(0, 1))
+    reaches = known.basis.reshape(m, d, -1)[outside].any(axis=0).any(axis=0)
     smoothers = len(total)
     values = np.zeros((len(_SETTINGS), smoothers, len(known.place)))
     for equations, numbers in known.blocks:

@@ -238,9 +238,9 @@ class _Compiler:
             for text in terms:
                 place = self.at(self.term(text, "require"), self.state(state, "require"))
                 self.required[place] = f"require {text} in {state}'"
-        for place in np.flatnonzero(self.low == self.high):
-            why = frozenset({self.why_low[int(place)], self.why_high[int(place)]})
-            self.equalities.append(({int(place): 1.0}, float(self.low[place]), why))
+        for place in np.flatnonzero(self.low == self.high).tolist():
+            why = frozenset({self.why_low[place], self.why_high[place]})
+            self.equalities.append(({place: 1.0}, float(self.low[place]), why))
         return self.solved()
 
     def fix(self, row: int, state: int, value: float, why: str) -> None:

@@ -156,7 +156,7 @@ def affine(
 
 
 def combined(slopes: np.ndarray, dim: int, derivative: np.ndarray) -> np.ndarray:
-    """Derivatives (N, d, d + k + i) by start, coefficients and inner numbers, by the active numbers instead."""
+    """Derivatives (N, d, d + k + i) by start, coefficients and inner numbers: by the active instead."""
     last = dim + len(derivative)
     parts = slopes[..., :dim], slopes[..., dim:last] @ derivative, slopes[..., last:]
     return np.concatenate(parts, axis=-1)
@@ -412,9 +412,7 @@ def distinct_structures(ranked: list[Candidate], count: int, max_terms: int) -> 
     for candidate in ranked:
         if len(seen) == count:
             return
-        structure, terms = candidate.support.tobytes(), np.count_nonzero(candidate.support)
-        if candidate.restriction is not None:
-            terms = candidate.n_parameters
+        structure, terms = candidate.support.tobytes(), candidate.n_parameters - candidate.inner
         if structure not in seen and 0 < terms <= max_terms and np.isfinite(candidate.score):
             seen.add(structure)
             yield candidate

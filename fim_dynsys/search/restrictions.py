@@ -194,7 +194,7 @@ class Restriction:
         outside = np.ones(m, dtype=bool)
         outside[rows] = False
         basis = self.basis.reshape(m, d, -1)
-        kept = ~basis[outside].any(axis=(0, 1))
+        kept = ~basis[outside].any(axis=0).any(axis=0)
         row, state = np.divmod(self.place[kept], d)
         place_of = np.zeros(m, dtype=np.intp)
         place_of[rows] = np.arange(len(rows))

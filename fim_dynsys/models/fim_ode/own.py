@@ -19,6 +19,7 @@ from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.search.knowledge import Knowledge
@@ -51,8 +52,9 @@ class FIMODE(PretrainedModel):
     refine : bool
         Whether to search round the operator's opinion; False gives its own field, ten times faster.
     knowledge : Knowledge, optional
-        What is known of the field beforehand. The operator's coefficients are moved to the nearest that satisfy
-        it, by how sure it is of each; so does every candidate of the search. Fields have no posterior then.
+        What is known of the field beforehand. The operator's coefficients are moved to the nearest that
+        satisfy it, by how sure it is of each; so does every candidate of the search. Fields have no
+        posterior then.
     """
 
     name = "fim-ode"
@@ -145,7 +147,7 @@ class FIMODE(PretrainedModel):
                 best, choice = found.choose(operator.selector)
                 field = best.field(found.search, order.trajectories, report | choice)
                 others = found.coefficients
-            given = order.field(field, context)
+            given = honoured(order.field(field, context), knowledge, answer.dictionary.degree)
             evidence = Evidence.of(
                 given,
                 order.coefficients(field.dictionary, others),
