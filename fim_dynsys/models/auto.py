@@ -1,6 +1,6 @@
 """The portfolio: candidates from the operator, sparse regression and local search, chosen on the data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Self
@@ -19,6 +19,7 @@ from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.observed import Observations, complete_samples
@@ -119,6 +120,7 @@ class Auto(VectorFieldModel):
 
     name = "auto"
     min_observations = 5
+    uses_order = True
     portfolio_: Portfolio | None
 
     def __init__(
@@ -139,8 +141,15 @@ class Auto(VectorFieldModel):
         return f"5-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(self, trajectories: Trajectories) -> VectorField:
+    def infer(self, trajectories: Trajectories, positions: Sequence[str] | None = None) -> VectorField:
         """Search on all trajectories together; those with a single complete sample say nothing.
+
+        Parameters
+        ----------
+        trajectories : Trajectories
+            The context.
+        positions : sequence of str, optional
+            States that were observed, the others being their velocities; see `fit` with ``order=2``.
 
         Raises
         ------
@@ -148,12 +157,14 @@ class Auto(VectorFieldModel):
             If there are fewer than five complete samples, or the budget is unknown.
         """
         order = self._ordered(trajectories)
-        return self._fields(self.portfolio(order.trajectories), order, trajectories, 1)[0]
+        return self._fields(self.portfolio(order.trajectories, positions), order, trajectories, 1)[0]
 
     @np.errstate(all="ignore")
-    def _infer_to_keep(self, trajectories: Trajectories, **given: Any) -> VectorField:
+    def _infer_to_keep(
+        self, trajectories: Trajectories, positions: Sequence[str] | None = None, **given: Any
+    ) -> VectorField:
         order = self._ordered(trajectories)
-        found = self.portfolio(order.trajectories)
+        found = self.portfolio(order.trajectories, positions)
         field = self._fields(found, order, trajectories, 1)[0]
         self.portfolio_ = found
         return field
@@ -174,10 +185,10 @@ class Auto(VectorFieldModel):
         return self._fields(self.portfolio(order.trajectories), order, trajectories, None)
 
     @np.errstate(all="ignore")
-    def portfolio(self, trajectories: Trajectories) -> Portfolio:
+    def portfolio(self, trajectories: Trajectories, positions: Sequence[str] | None = None) -> Portfolio:
         """The candidates before the choice, with what is known of each.
 
-        `fit` keeps those of the `Ordered` trajectories as `portfolio_`.
+        `fit` keeps those of the `Ordered` trajectories as `portfolio_`. ``positions`` as for `infer`.
 
         Raises
         ------
@@ -187,7 +198,9 @@ class Auto(VectorFieldModel):
         effort = self._effort
         samples = complete_samples(trajectories, self._who, self.min_observations)
         search = Search.polynomial(samples, radians=radians_per_unit(trajectories))
-        search = search.knowing(Knowledge.of(self.knowledge), trajectories.state_names)
+        names = trajectories.state_names
+        search = search.knowing(told_of_positions(Knowledge.of(self.knowledge), positions), names)
+        search = search.observing(positions, names)
         stages = 3 + effort.subsets + effort.grown + bool(effort.shaken)
         with progress_bar(self.progress, stages, "auto", "stages", delay=_PATIENCE) as bar:
             clean = Identification(search, samples)
@@ -308,7 +321,8 @@ class Auto(VectorFieldModel):
         self._fitted_field()
         order = self._ordered(self.context_)
         if self.portfolio_ is None:
-            self.portfolio_ = self.portfolio(order.trajectories)
+            positions = self.field_.fit_info.report.get("positions")
+            self.portfolio_ = self.portfolio(order.trajectories, positions)
         return self.portfolio_, order
 
     def _fields(
@@ -356,12 +370,16 @@ class Auto(VectorFieldModel):
         plain = found.laws or found.search.restriction is not None
         own = member.candidate if plain else _without_traces(found.search.observations, member)
         said = report | {"chosen": order.text(own.origin), "BIC": own.score, "weight": weight}
+        if found.search.observations.seen is not None:
+            seen = found.search.observations.seen
+            said["positions"] = list(np.asarray(order.trajectories.state_names)[seen])
         terms = member.on(found.search.observations)
         field = order.field(own.field(terms, order.trajectories, said), trajectories)
         free = order.free(terms.dictionary, member.free)
         if found.search.restriction is not None:
             # standard errors would be those of coefficients that are free
-            return honoured(field, Knowledge.of(self.knowledge), found.search.dictionary.degree)
+            known = told_of_positions(Knowledge.of(self.knowledge), said.get("positions"))
+            return honoured(field, known, found.search.dictionary.degree)
         return FittedField.of(field, partial(standard_errors, free=free) if own.refined else None)
 
     @property

@@ -41,6 +41,7 @@ from fim_dynsys.models.inputs import (
 from fim_dynsys.models.members import bootstrap_context, check_members
 from fim_dynsys.models.parameters import Estimator
 from fim_dynsys.models.paths import path_score
+from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
@@ -101,6 +102,9 @@ class VectorFieldModel(TrajectoryModel, Estimator):
     uses_x_dot : bool
         Whether `infer(trajectories, x_dot=[...])` makes use of given derivatives, one array
         (n_i, d) for each trajectory. Others never see them: the user is told that they had no effect.
+    uses_order : bool
+        Whether second-order equations are inferred from positions alone: ``infer(trajectories,
+        positions=[...])`` is then told which states were observed, the others being velocities.
     accepts_missing : bool
         Whether single missing coordinates are used; otherwise only complete points are counted.
     scale_equivariance : float or None
@@ -117,6 +121,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
     min_observations: int = 4
     uses_inputs: bool = False
     uses_x_dot: bool = False
+    uses_order: bool = False
     accepts_missing: bool = False
     scale_equivariance: float | None = None
     field_classes: tuple[type[KeptField], ...] = ()
@@ -167,6 +172,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
         u: ArrayLike | Sequence[ArrayLike] | None = None,
         feature_names: Sequence[str] | None = None,
+        order: int = 1,
     ) -> Self:
         """Infer the vector field from observations.
 
@@ -182,6 +188,10 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Measured inputs at the samples; for models that `uses_inputs`.
         feature_names : list of str, optional
             Names of the states, and of the inputs or not; default those `x` carries, else x0, x1, ...
+        order : int
+            2 where `x` are positions whose velocities were not observed: the field is that of x'' = f(x, x'),
+            its states the positions and then the velocities, x0_dot and so on. These are fitted with their
+            starts; in ``context_`` stand the slopes of smoothing splines.
 
         Returns
         -------
@@ -190,8 +200,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         Raises
         ------
         ValueError
-            Where the data are malformed, too few or of too high a dimension, or inputs are given that the
-            model does not use.
+            Where the data are malformed, too few or of too high a dimension, inputs are given that the
+            model does not use, or the order is not one that it infers.
             An earlier fit then stays as it was.
 
         Warns
@@ -201,8 +211,10 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         """
         trajectories = as_trajectories(x, t, feature_names, u)
         slopes = None if x_dot is None else derivative_list(self._who, x_dot, trajectories)
+        given: dict[str, Any] = {"x_dot": slopes} if slopes is not None and self.uses_x_dot else {}
+        if order != 1:
+            trajectories = self._second_order(trajectories, order, given)
         self.check_context(trajectories)
-        given = {"x_dot": slopes} if slopes is not None and self.uses_x_dot else {}
         if slopes is not None and not given:
             warn(
                 f"{self._who}.fit: x_dot has no effect; this model infers derivatives itself.",
@@ -212,6 +224,15 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             self._adopt(self._infer_to_keep(trajectories, **given), trajectories)
         self._warn_of_problems("fit")
         return self
+
+    def _second_order(self, positions: Trajectories, order: int, given: dict[str, Any]) -> Trajectories:
+        if order != 2 or not self.uses_order:
+            orders = "1 or 2" if self.uses_order else "1; 'sindy-strong', 'symbolic' and 'auto' take 2"
+            raise ValueError(f"{self._who}.fit: expected order {orders}, got {order!r}.")
+        if given:
+            raise ValueError(f"{self._who}.fit: expected no x_dot with order=2; give velocities as states.")
+        given["positions"] = positions.state_names
+        return with_velocities(f"{self._who}.fit", positions)
 
     def finetune(
         self,

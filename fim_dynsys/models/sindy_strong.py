@@ -1,6 +1,7 @@
 """SINDy that tunes itself."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
@@ -58,6 +60,7 @@ class StrongSINDy(VectorFieldModel):
     name = "sindy-strong"
     version = "4"
     min_observations = 5
+    uses_order = True
     scale_equivariance = 1e-6
 
     def __init__(self, degree: int = 3, refined: int = 4, knowledge: Knowledge | None = None) -> None:
@@ -66,11 +69,21 @@ class StrongSINDy(VectorFieldModel):
         self.knowledge = knowledge
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(self, trajectories: Trajectories) -> DictionaryField:
-        """Search on all trajectories together; those with a single complete sample say nothing."""
+    def infer(self, trajectories: Trajectories, positions: Sequence[str] | None = None) -> DictionaryField:
+        """Search on all trajectories together; those with a single complete sample say nothing.
+
+        Parameters
+        ----------
+        trajectories : Trajectories
+            The context.
+        positions : sequence of str, optional
+            States that were observed, the others being their velocities; see `fit` with ``order=2``.
+        """
+        knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
         search = Search.polynomial(self._samples(order.trajectories), self.degree)
-        search = search.knowing(Knowledge.of(self.knowledge), order.trajectories.state_names)
+        names = order.trajectories.state_names
+        search = search.knowing(knowledge, names).observing(positions, names)
         ranked = judge(search, propose(search, range(1, self.degree + 1)))
         if self.refined:
             ranked = improve(search, ranked, self.refined)
@@ -88,18 +101,22 @@ class StrongSINDy(VectorFieldModel):
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
+        if positions is not None:
+            report["positions"] = list(positions)
         field = order.field(best.field(search, order.trajectories, report), trajectories)
         if search.restriction is not None:
             # standard errors would be those of coefficients that are free
-            return honoured(field, Knowledge.of(self.knowledge), self.degree)
+            return honoured(field, knowledge, self.degree)
         return FittedField.of(field, standard_errors if best.refined else None)
 
     def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField:
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
         assert isinstance(field, DictionaryField)
-        search = Search(observe(self._samples(context)), field.dictionary)
-        search = search.knowing(Knowledge.of(self.knowledge), context.state_names)
         report = dict(field.fit_info.report)
+        positions, names = report.get("positions"), context.state_names
+        knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
+        search = Search(observe(self._samples(context)), field.dictionary)
+        search = search.knowing(knowledge, names).observing(positions, names)
         support = field.coefficients != 0
         candidate = refit(search, support, report["smoother"])
         if report["refined"] and support.any():
@@ -109,7 +126,7 @@ class StrongSINDy(VectorFieldModel):
                 again, _ = refine(search, candidate, search.observations.path)
             candidate = again if np.isfinite(again.score) else candidate
         found = candidate.field(search, context, report)
-        return honoured(found, Knowledge.of(self.knowledge), self.degree)
+        return honoured(found, knowledge, self.degree)
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if not isinstance(self.degree, int) or self.degree < 1:

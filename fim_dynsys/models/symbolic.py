@@ -1,6 +1,7 @@
 """Symbolic models: textbook functions found by search, or given expressions with fitted parameters."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ from fim_dynsys.fields.terms import union
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.expression_fits import fit_expressions
 from fim_dynsys.regression.observed import Observations, complete_samples, observe
@@ -66,6 +68,7 @@ class SymbolicModel(VectorFieldModel):
     name = "symbolic"
     version = "2"
     min_observations = 5
+    uses_order = True
 
     def __init__(
         self,
@@ -80,10 +83,20 @@ class SymbolicModel(VectorFieldModel):
         self.knowledge = knowledge
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(self, trajectories: Trajectories) -> VectorField:
-        """Search, or fit the given expressions, on all trajectories together."""
+    def infer(self, trajectories: Trajectories, positions: Sequence[str] | None = None) -> VectorField:
+        """Search, or fit the given expressions, on all trajectories together.
+
+        Parameters
+        ----------
+        trajectories : Trajectories
+            The context.
+        positions : sequence of str, optional
+            States that were observed, the others being their velocities; see `fit` with ``order=2``.
+        """
         if self.expressions is None:
-            return self._searched(trajectories)
+            return self._searched(trajectories, positions)
+        if positions is not None:
+            raise ValueError(f"{self._who}: expected no expressions with order=2, got {self.expressions}.")
         if Knowledge.of(self.knowledge) is not None:
             raise ValueError(
                 f"{self._who}: expected expressions or knowledge, got both; write what is known into the "
@@ -100,11 +113,13 @@ class SymbolicModel(VectorFieldModel):
 
     # ------------------------------------------------------------------ search
 
-    def _searched(self, trajectories: Trajectories) -> DictionaryField:
+    def _searched(self, trajectories: Trajectories, positions: Sequence[str] | None) -> DictionaryField:
+        knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
         samples = self._samples(order.trajectories)
         search = Search.polynomial(samples, radians=radians_per_unit(order.trajectories))
-        search = search.knowing(Knowledge.of(self.knowledge), order.trajectories.state_names)
+        names = order.trajectories.state_names
+        search = search.knowing(knowledge, names).observing(positions, names)
         observations = search.observations
         known = gather(search, structures=_STRUCTURES)
         found = grow_functions(search, known[0], EFFORTS[self.effort])
@@ -122,10 +137,12 @@ class SymbolicModel(VectorFieldModel):
             ],
             "free_numbers": free,
         }
+        if positions is not None:
+            report["positions"] = list(positions)
         field = order.field(best.field(observations, order.trajectories, report), trajectories)
         if search.restriction is not None:
             # standard errors would be those of coefficients that are free
-            return honoured(field, Knowledge.of(self.knowledge), search.dictionary.degree)
+            return honoured(field, knowledge, search.dictionary.degree)
         errors = partial(standard_errors, free=free) if best.candidate.refined else None
         return FittedField.of(field, errors)
 
@@ -185,13 +202,14 @@ class SymbolicModel(VectorFieldModel):
         return EnsembleField(self._search_draws(field, n, rng))
 
     def _search_draws(self, field: DictionaryField, n: int, rng: np.random.Generator) -> list[VectorField]:
-        context = self.context_
-        observations = observe(self._samples(context))
+        context, positions = self.context_, field.fit_info.report.get("positions")
+        knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
+        search = Search.polynomial(self._samples(context)).knowing(knowledge, context.state_names)
+        search = search.observing(positions, context.state_names)
+        observations, known = search.observations, search.restriction
         scale, unit = observations.scale, observations.time_unit
         terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)
         free = field.fit_info.report["free_numbers"]
-        search = Search.polynomial(self._samples(context))
-        known = search.knowing(Knowledge.of(self.knowledge), context.state_names).restriction
         if known is not None:
             own = coefficients
             terms, (_, rows) = union([search.dictionary, terms])

@@ -197,6 +197,8 @@ class _Compiler:
         """Coefficients of a polynomial by rows of the dictionary."""
         import sympy
 
+        if text in self.names:  # of any characters
+            return {self.rows[tuple(int(text == name) for name in self.names)]: 1.0}
         read = sympy.expand(self.expression(text, what))
         if not read.is_polynomial(*self.symbols):
             raise ValueError(f"Knowledge.{what}: expected a polynomial of the states, got {text!r}.")

@@ -69,6 +69,13 @@ class Search:
         factor = np.prod(scale**self.dictionary.exponents, axis=1)[:, None] * unit / scale
         return replace(self, restriction=given.rescaled(factor))
 
+    def observing(self, seen: Sequence[str] | None, state_names: Sequence[str]) -> "Search":
+        """The same search where only these states were observed; None: all of them."""
+        if seen is None:
+            return self
+        hidden = np.array([name not in seen for name in state_names])
+        return replace(self, observations=self.observations.unseen(hidden))
+
     def paths(self, coefficients: np.ndarray, starts: np.ndarray, limit: float = STEP_LIMIT) -> np.ndarray:
         """Paths (K, P, n, d) of fields (K, m, d) from starts (K, P, d) at the observation times.
 
