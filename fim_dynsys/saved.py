@@ -22,6 +22,7 @@ from fim_dynsys.fields.posterior import FittedField, PosteriorField
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.regions import Region
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories import files
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.writing import replace_file
@@ -262,8 +263,9 @@ def _check_archive(path: Path) -> None:
 
 
 def _plain_parameter(model: str, key: str, value: Any) -> Any:
-    """A parameter as JSON holds it; a path becomes a string."""
+    """A parameter as JSON holds it; a path becomes a string, knowledge a dict."""
     value = str(value) if isinstance(value, Path) else value
+    value = value.plain() if isinstance(value, Knowledge) else value
     if not _is_plain(value):
         raise ValueError(
             f"save: expected parameters of {model} that JSON can hold, got {key}={value!r}; "

@@ -133,8 +133,8 @@ class DictionaryField(VectorField):
 
     @property
     def complexity(self) -> int:
-        """Number of coefficients that are not zero."""
-        return int(np.count_nonzero(self.coefficients))
+        """Number of coefficients that `equations` prints: rounding errors of a fit are no terms."""
+        return int(np.count_nonzero(self._beyond_rounding()))
 
     def get_feature_names(self) -> list[str]:
         """Names of the terms, zero or not, in pysindy's style."""

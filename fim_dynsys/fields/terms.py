@@ -124,6 +124,16 @@ class Dictionary:
     def __len__(self) -> int:
         return len(self.exponents)
 
+    @cached_property
+    def states(self) -> np.ndarray:
+        """Which coordinates enter each term: bool array (m, d)."""
+        found = self.exponents > 0
+        rows = np.flatnonzero(self.kind != Kind.MONOMIAL)
+        found[rows, self.coordinate[rows]] = True
+        paired = np.flatnonzero(self.partner >= 0)
+        found[paired, self.partner[paired]] = True
+        return found
+
     def _key(self) -> tuple[object, ...]:
         return (self.exponents.shape, *(getattr(self, name).tobytes() for name in ARRAYS))
 

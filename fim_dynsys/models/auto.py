@@ -1,6 +1,6 @@
 """The portfolio: candidates from the operator, sparse regression and local search, chosen on the data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any, Self
@@ -16,6 +16,7 @@ from fim_dynsys.analyze.alternatives import (
 )
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.local import LocalField
@@ -26,6 +27,8 @@ from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.second_order import told_of_positions
+from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
@@ -38,6 +41,7 @@ from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.growth import grow, shake
 from fim_dynsys.search.horizon import follows, gather_windowed
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
 from fim_dynsys.search.portfolio import Portfolio, normalised
 from fim_dynsys.search.problem import Search, told_apart
@@ -116,17 +120,29 @@ class Auto(VectorFieldModel):
         Of the random parts of the search.
     progress : bool, optional
         Whether a search of more than two seconds shows a bar; default on a terminal.
+    knowledge : Knowledge, optional
+        What is known of the field beforehand; every candidate satisfies it. Fields with functions are not
+        searched where quantities are conserved or states stay non-negative; clean samples are then fitted
+        like others, and a field without an equation is no candidate.
     """
 
     name = "auto"
     min_observations = 5
     uses_inputs = True
+    uses_order = True
     portfolio_: Portfolio | None
 
-    def __init__(self, budget: str = "full", seed: int = 0, progress: bool | None = None) -> None:
+    def __init__(
+        self,
+        budget: str = "full",
+        seed: int = 0,
+        progress: bool | None = None,
+        knowledge: Knowledge | None = None,
+    ) -> None:
         self.budget = budget
         self.seed = seed
         self.progress = progress
+        self.knowledge = knowledge
 
     @property
     def version(self) -> str:
@@ -134,8 +150,15 @@ class Auto(VectorFieldModel):
         return f"5-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(self, trajectories: Trajectories) -> VectorField:
+    def infer(self, trajectories: Trajectories, positions: Sequence[str] | None = None) -> VectorField:
         """Search on all trajectories together; those with a single complete sample say nothing.
+
+        Parameters
+        ----------
+        trajectories : Trajectories
+            The context.
+        positions : sequence of str, optional
+            States that were observed, the others being their velocities; see `fit` with ``order=2``.
 
         Raises
         ------
@@ -143,12 +166,14 @@ class Auto(VectorFieldModel):
             If there are fewer than five complete samples, or the budget is unknown.
         """
         order = self._ordered(trajectories)
-        return self._fields(self.portfolio(order.trajectories), order, trajectories, 1)[0]
+        return self._fields(self.portfolio(order.trajectories, positions), order, trajectories, 1)[0]
 
     @np.errstate(all="ignore")
-    def _infer_to_keep(self, trajectories: Trajectories, **given: Any) -> VectorField:
+    def _infer_to_keep(
+        self, trajectories: Trajectories, positions: Sequence[str] | None = None, **given: Any
+    ) -> VectorField:
         order = self._ordered(trajectories)
-        found = self.portfolio(order.trajectories)
+        found = self.portfolio(order.trajectories, positions)
         field = self._fields(found, order, trajectories, 1)[0]
         self.portfolio_ = found
         return field
@@ -169,10 +194,10 @@ class Auto(VectorFieldModel):
         return self._fields(self.portfolio(order.trajectories), order, trajectories, None)
 
     @np.errstate(all="ignore")
-    def portfolio(self, trajectories: Trajectories) -> Portfolio:
+    def portfolio(self, trajectories: Trajectories, positions: Sequence[str] | None = None) -> Portfolio:
         """The candidates before the choice, with what is known of each.
 
-        `fit` keeps those of the `Ordered` trajectories as `portfolio_`.
+        `fit` keeps those of the `Ordered` trajectories as `portfolio_`. ``positions`` as for `infer`.
 
         Raises
         ------
@@ -183,10 +208,13 @@ class Auto(VectorFieldModel):
         samples = complete_samples(trajectories, self._who, self.min_observations)
         inputs = complete_inputs(trajectories, self._who)
         search = Search.polynomial(samples, radians=radians_per_unit(trajectories), inputs=inputs)
+        names = trajectories.state_names
+        search = search.knowing(told_of_positions(Knowledge.of(self.knowledge), positions), names)
+        search = search.observing(positions, names)
         stages = 3 + effort.subsets + effort.grown + bool(effort.shaken)
         with progress_bar(self.progress, stages, "auto", "stages", delay=_PATIENCE) as bar:
             clean = Identification(search, samples)
-            if inputs is None:
+            if inputs is None and search.restriction is None:  # laws are read off without either
                 clean.run(effort.laws)
             bar.update()
             if clean.settled:
@@ -296,7 +324,7 @@ class Auto(VectorFieldModel):
 
     def alternatives(self) -> list[VectorFieldModel]:
         """The pretrained operator, alone and with its own search."""
-        return [FIMODE(), FIMODE(refine=False)]
+        return [FIMODE(knowledge=self.knowledge), FIMODE(refine=False, knowledge=self.knowledge)]
 
     def restore(self, saved: SavedModel) -> Self:
         """As of every model; the portfolio is not kept in a folder."""
@@ -308,7 +336,8 @@ class Auto(VectorFieldModel):
         self._fitted_field()
         order = self._ordered(self.context_)
         if self.portfolio_ is None:
-            self.portfolio_ = self.portfolio(order.trajectories)
+            positions = self.field_.fit_info.report.get("positions")
+            self.portfolio_ = self.portfolio(order.trajectories, positions)
         return self.portfolio_, order
 
     def _fields(
@@ -343,18 +372,31 @@ class Auto(VectorFieldModel):
             fields.append(self._field(found, order, int(k), trajectories, report, float(weights[k])))
         return fields
 
-    @staticmethod
     def _field(
-        found: Portfolio, order: Ordered, k: int, trajectories: Trajectories, report: dict, weight: float
-    ) -> FittedField | DrivenField:
+        self,
+        found: Portfolio,
+        order: Ordered,
+        k: int,
+        trajectories: Trajectories,
+        report: dict,
+        weight: float,
+    ) -> DictionaryField | DrivenField:
         member = found.members[k]
-        own = member.candidate if found.laws else _without_traces(found.search.observations, member)
+        plain = found.laws or found.search.restriction is not None
+        own = member.candidate if plain else _without_traces(found.search.observations, member)
         said = report | {"chosen": order.text(own.origin), "BIC": own.score, "weight": weight}
+        if found.search.observations.seen is not None:
+            seen = found.search.observations.seen
+            said["positions"] = list(np.asarray(order.trajectories.state_names)[seen])
         terms = member.on(found.search.observations)
         field = order.field(own.field(terms, order.trajectories, said), trajectories)
         if isinstance(field, DrivenField):
             return field
         free = order.free(terms.dictionary, member.free)
+        if found.search.restriction is not None:
+            # standard errors would be those of coefficients that are free
+            known = told_of_positions(Knowledge.of(self.knowledge), said.get("positions"))
+            return honoured(field, known, found.search.dictionary.degree)
         return FittedField.of(field, partial(standard_errors, free=free) if own.refined else None)
 
     @property
@@ -433,10 +475,10 @@ def _opinions(search: Search, subsets: int, rng: np.random.Generator) -> list[Op
     trajectories = [Trajectories.from_arrays([z for _, z in c], [t for t, _ in c]) for c in contexts]
     said = model.opinions(trajectories)
     if not observations.n_inputs:
-        return [Opinion(*own) for own in said]
+        return [Opinion(*own).allowed(search.restriction) for own in said]
     states = slice(observations.dim)
-    kept = told_apart(Dictionary.polynomial(dim, model.degree), observations)
-    return [Opinion(solves[:, kept, states], spread[kept, states]) for solves, spread in said]
+    terms = told_apart(Dictionary.polynomial(dim, model.degree), observations)
+    return [Opinion(solves[:, terms, states], spread[terms, states]) for solves, spread in said]
 
 
 def _fitted(candidates: list[Candidate]) -> list[Candidate]:

@@ -28,8 +28,8 @@ from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
 from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
-from fim_dynsys.models.forcing import forced
 from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
+from fim_dynsys.models.forcing import forced
 from fim_dynsys.models.inputs import (
     Observations,
     Times,
@@ -42,6 +42,8 @@ from fim_dynsys.models.inputs import (
 )
 from fim_dynsys.models.members import bootstrap_context, check_members
 from fim_dynsys.models.parameters import Estimator
+from fim_dynsys.models.paths import path_score
+from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
@@ -102,6 +104,9 @@ class VectorFieldModel(TrajectoryModel, Estimator):
     uses_x_dot : bool
         Whether `infer(trajectories, x_dot=[...])` makes use of given derivatives, one array
         (n_i, d) for each trajectory. Others never see them: the user is told that they had no effect.
+    uses_order : bool
+        Whether second-order equations are inferred from positions alone: ``infer(trajectories,
+        positions=[...])`` is then told which states were observed, the others being velocities.
     accepts_missing : bool
         Whether single missing coordinates are used; otherwise only complete points are counted.
     scale_equivariance : float or None
@@ -118,6 +123,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
     min_observations: int = 4
     uses_inputs: bool = False
     uses_x_dot: bool = False
+    uses_order: bool = False
     accepts_missing: bool = False
     scale_equivariance: float | None = None
     field_classes: tuple[type[KeptField], ...] = ()
@@ -171,6 +177,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         *,
         forcing: Mapping[str, Any] | None = None,
         time: bool = False,
+        order: int = 1,
     ) -> Self:
         """Infer the vector field from observations.
 
@@ -186,12 +193,15 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Inputs at the samples, or ``u(t)`` (m,) which is evaluated there; for models that `uses_inputs`.
         feature_names : list of str, optional
             Names of the states, and of the inputs or not; default those `x` carries, else x0, x1, ...
-
         forcing : mapping, optional
-            ``{"omega": 2.0}``, or several in a list: angular frequencies whose sine and cosine in t are inputs;
-            the field is then a `fim_dynsys.fields.forced.ForcedField`, and ``simulate`` needs no u.
+            ``{"omega": 2.0}``, or several in a list: angular frequencies whose sine and cosine in t are
+            inputs; the field is then a `fim_dynsys.fields.forced.ForcedField`, and ``simulate`` needs no u.
         time : bool
             Whether one such frequency is searched for, as `fim_dynsys.models.forcing.find_omega` does.
+        order : int
+            2 where `x` are positions whose velocities were not observed: the field is that of x'' = f(x, x'),
+            its states the positions and then the velocities, x0_dot and so on. These are fitted with their
+            starts; in ``context_`` stand the slopes of smoothing splines.
 
         Returns
         -------
@@ -200,8 +210,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         Raises
         ------
         ValueError
-            Where the data are malformed, too few or of too high a dimension, or inputs are given that the
-            model does not use.
+            Where the data are malformed, too few or of too high a dimension, inputs are given that the
+            model does not use, or the order is not one that it infers.
             An earlier fit then stays as it was.
 
         Warns
@@ -213,8 +223,10 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         if forcing is not None or time:
             trajectories = forced(self._who, trajectories, forcing, time)
         slopes = None if x_dot is None else derivative_list(self._who, x_dot, trajectories)
+        given: dict[str, Any] = {"x_dot": slopes} if slopes is not None and self.uses_x_dot else {}
+        if order != 1:
+            trajectories = self._second_order(trajectories, order, given)
         self.check_context(trajectories)
-        given = {"x_dot": slopes} if slopes is not None and self.uses_x_dot else {}
         if slopes is not None and not given:
             warn(
                 f"{self._who}.fit: x_dot has no effect; this model infers derivatives itself.",
@@ -224,6 +236,15 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             self._adopt(self._infer_to_keep(trajectories, **given), trajectories)
         self._warn_of_problems("fit")
         return self
+
+    def _second_order(self, positions: Trajectories, order: int, given: dict[str, Any]) -> Trajectories:
+        if order != 2 or not self.uses_order:
+            orders = "1 or 2" if self.uses_order else "1; 'sindy-strong', 'symbolic' and 'auto' take 2"
+            raise ValueError(f"{self._who}.fit: expected order {orders}, got {order!r}.")
+        if given:
+            raise ValueError(f"{self._who}.fit: expected no x_dot with order=2; give velocities as states.")
+        given["positions"] = positions.state_names
+        return with_velocities(f"{self._who}.fit", positions)
 
     def finetune(
         self,
@@ -362,8 +383,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         if trajectories.input_names and not self.uses_inputs:
             raise ValueError(
                 f"{self._who}: expected no inputs u, got {', '.join(trajectories.input_names)}; its "
-                "fields are autonomous. 'auto', 'fim-ode', 'sindy-strong', 'symbolic' and 'sindy' take inputs; "
-                "trajectories.without_inputs() leaves them out."
+                "fields are autonomous. 'auto', 'fim-ode', 'sindy-strong', 'symbolic' and 'sindy' take "
+                "inputs; trajectories.without_inputs() leaves them out."
             )
         check_magnitudes(self._who, trajectories)
         values = np.concatenate([x for _, x in trajectories.arrays()])
@@ -539,10 +560,10 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         t: Times = None,
         x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
         u: ArrayLike | Sequence[ArrayLike] | None = None,
-        metric: Callable[..., float] | None = None,
+        metric: Callable[..., float] | str | None = None,
         **metric_kws: Any,
     ) -> float:
-        """Compare the field with derivatives of the observations, as pysindy does.
+        """Compare the field with derivatives of the observations, as pysindy does, or its paths with them.
 
         Parameters
         ----------
@@ -550,20 +571,23 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             As for `fit`.
         x_dot : array or list of arrays, optional
             Derivatives to compare with; default `differentiate(x, t)`.
-        metric : callable, optional
+        metric : callable or "path", optional
             `metric(x_dot, prediction, **metric_kws)`; default scikit-learn's r2_score, the uniform
-            average over states.
+            average over states. ``"path"``: the same of paths that are simulated from the first sample of
+            each trajectory, which is what predictions are good for.
         metric_kws
-            Passed to the metric.
+            Passed to the metric. With ``"path"``, ``horizon=`` cuts trajectories into windows of this
+            duration, each simulated from its own first sample: chaotic paths are compared so.
 
         Returns
         -------
         float
+            Minus infinity where ``metric="path"`` and a path ends before the observations do.
 
         Raises
         ------
         ValueError
-            Where derivatives cannot be taken, or the score is not a finite number.
+            Where derivatives cannot be taken, the score is not a finite number, or the metric is unknown.
         """
         field = self._fitted_field()
         carried = isinstance(x, Trajectories) and bool(x.input_names)
@@ -571,13 +595,15 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             x, t, carried = with_waves(as_trajectories(x, t), field.omegas), None, True
         if not isinstance(field, DrivenField) or (u is None and not carried):
             u = input_rows(f"{self._who}.score", field, u, 0)
-        if metric is not None and not callable(metric):
-            raise ValueError(f"{self._who}.score: expected a callable metric or None, got {metric!r}.")
+        if not (metric is None or metric == "path" or callable(metric)):
+            raise ValueError(f"{self._who}.score: expected a callable, 'path' or no metric, got {metric!r}.")
         trajectories = as_trajectories(x, t, None, u)
         if trajectories.dim != field.dim:
             raise ValueError(
                 f"{self._who}.score: expected observations of {field.dim} states, got {trajectories.dim}."
             )
+        if metric == "path":
+            return self._score_of_paths(trajectories, x_dot, **metric_kws)
         pairs = trajectories.arrays()
         if x_dot is None:
             short = [k for k, (times, _) in enumerate(pairs) if len(times) < 3]
@@ -611,6 +637,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             from sklearn.metrics import r2_score  # costs 0.3 s to import
 
             metric = r2_score
+        assert callable(metric)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             score = float(metric(truth[complete], predicted, **metric_kws))
         if not np.isfinite(score):
@@ -619,6 +646,16 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 "score that is not finite; change the units."
             )
         return score
+
+    def _score_of_paths(
+        self, trajectories: Trajectories, x_dot: object, horizon: float | None = None, **unknown: Any
+    ) -> float:
+        if unknown or x_dot is not None:
+            given = [*unknown, *(["x_dot"] if x_dot is not None else [])]
+            raise ValueError(
+                f"{self._who}.score: expected horizon= alone with metric='path', got {', '.join(given)}."
+            )
+        return path_score(f"{self._who}.score", self._fitted_field(), trajectories, horizon)
 
     def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
         """Fields inferred from `n` bootstrap resamples of the context.
@@ -733,8 +770,11 @@ class VectorFieldModel(TrajectoryModel, Estimator):
 
     @property
     def complexity(self) -> int:
-        """Number of coefficients that are not zero; see `equations`."""
-        return int(np.count_nonzero(self._symbolic_field().coefficients))
+        """Number of coefficients that `equations` prints: rounding errors of a fit are no terms."""
+        field = self._symbolic_field()
+        if isinstance(field, DictionaryField):
+            return field.complexity
+        return int(np.count_nonzero(field.coefficients))
 
     # ------------------------------------------------------------------ keeping
 

@@ -81,6 +81,7 @@ class SINDy(VectorFieldModel):
         *,
         forcing: Mapping[str, Any] | None = None,
         time: bool = False,
+        order: int = 1,
     ) -> Self:
         """As every model's, and with what pysindy's own accepts.
 
@@ -106,7 +107,7 @@ class SINDy(VectorFieldModel):
             t = cast(Any, [e * np.arange(len(z)) if isinstance(e, numbers.Real) else e for e, z in pairs])
         if isinstance(x, np.ndarray) and x.ndim > 2 and x.size:
             x = list(x.reshape(-1, *x.shape[-2:]))
-        super().fit(x, t, x_dot, u, feature_names, forcing=forcing, time=time)
+        super().fit(x, t, x_dot, u, feature_names, forcing=forcing, time=time, order=order)
         vars(self).pop("stock_", None)
         return self
 

@@ -1,6 +1,7 @@
 """SINDy that tunes itself."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,10 +11,13 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.second_order import told_of_positions
+from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import judge, propose, refit
 from fim_dynsys.search.horizon import follows, gather_windowed, refine_over_windows, resolves_motion
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import improve, refine
 from fim_dynsys.search.standard_errors import standard_errors
@@ -44,6 +48,8 @@ class StrongSINDy(VectorFieldModel):
         Largest total degree of the monomials.
     refined : int
         Number of structures fitted to the trajectories; 0 leaves it at the regression of slopes.
+    knowledge : Knowledge, optional
+        What is known of the field beforehand; every candidate satisfies it.
 
     References
     ----------
@@ -56,18 +62,33 @@ class StrongSINDy(VectorFieldModel):
     version = "4"
     min_observations = 5
     uses_inputs = True
+    uses_order = True
     scale_equivariance = 1e-6
 
-    def __init__(self, degree: int = 3, refined: int = 4) -> None:
+    def __init__(self, degree: int = 3, refined: int = 4, knowledge: Knowledge | None = None) -> None:
         self.degree = degree
         self.refined = refined
+        self.knowledge = knowledge
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(self, trajectories: Trajectories) -> DictionaryField | DrivenField:
-        """Search on all trajectories together; those with a single complete sample say nothing."""
+    def infer(
+        self, trajectories: Trajectories, positions: Sequence[str] | None = None
+    ) -> DictionaryField | DrivenField:
+        """Search on all trajectories together; those with a single complete sample say nothing.
+
+        Parameters
+        ----------
+        trajectories : Trajectories
+            The context.
+        positions : sequence of str, optional
+            States that were observed, the others being their velocities; see `fit` with ``order=2``.
+        """
+        knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
         inputs = complete_inputs(order.trajectories, self._who)
         search = Search.polynomial(self._samples(order.trajectories), self.degree, inputs=inputs)
+        names = order.trajectories.state_names
+        search = search.knowing(knowledge, names).observing(positions, names)
         ranked = judge(search, propose(search, range(1, self.degree + 1)))
         if self.refined:
             ranked = improve(search, ranked, self.refined)
@@ -85,9 +106,14 @@ class StrongSINDy(VectorFieldModel):
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
+        if positions is not None:
+            report["positions"] = list(positions)
         field = order.field(best.field(search, order.trajectories, report), trajectories)
         if isinstance(field, DrivenField):
             return field
+        if search.restriction is not None:
+            # standard errors would be those of coefficients that are free
+            return honoured(field, knowledge, self.degree)
         return FittedField.of(field, standard_errors if best.refined else None)
 
     def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField | DrivenField:
@@ -95,8 +121,11 @@ class StrongSINDy(VectorFieldModel):
         terms = field.extended if isinstance(field, DrivenField) else field
         assert isinstance(terms, DictionaryField)
         inputs = complete_inputs(context, self._who)
-        search = Search(observe(self._samples(context), inputs=inputs), terms.dictionary)
         report = dict(field.fit_info.report)
+        positions, names = report.get("positions"), context.state_names
+        knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
+        search = Search(observe(self._samples(context), inputs=inputs), terms.dictionary)
+        search = search.knowing(knowledge, names).observing(positions, names)
         support = terms.coefficients[:, : context.dim] != 0
         candidate = refit(search, support, report["smoother"])
         if report["refined"] and support.any():
@@ -105,7 +134,8 @@ class StrongSINDy(VectorFieldModel):
             else:
                 again, _ = refine(search, candidate, search.observations.path)
             candidate = again if np.isfinite(again.score) else candidate
-        return candidate.field(search, context, report)
+        found = candidate.field(search, context, report)
+        return honoured(found, knowledge, self.degree)
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if not isinstance(self.degree, int) or self.degree < 1:

@@ -1,6 +1,7 @@
 """Symbolic models: textbook functions found by search, or given expressions with fitted parameters."""
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -13,15 +14,19 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
+from fim_dynsys.fields.terms import union
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.second_order import told_of_positions
+from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.expression_fits import fit_expressions
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples, observe
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.standard_errors import standard_errors
@@ -51,6 +56,9 @@ class SymbolicModel(VectorFieldModel):
         Where parameters of the expressions start, if known.
     effort : {"full", "quick"}
         Amount of search.
+    knowledge : Knowledge, optional
+        What is known of the field beforehand; every candidate satisfies it. Fields with functions are not
+        searched where quantities are conserved or states stay non-negative. Not beside `expressions`.
 
     References
     ----------
@@ -62,26 +70,44 @@ class SymbolicModel(VectorFieldModel):
     version = "2"
     min_observations = 5
     uses_inputs = True
+    uses_order = True
 
     def __init__(
         self,
         expressions: list[str] | None = None,
         start: dict[str, float] | None = None,
         effort: str = "full",
+        knowledge: Knowledge | None = None,
     ) -> None:
         self.expressions = expressions
         self.start = start
         self.effort = effort
+        self.knowledge = knowledge
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(self, trajectories: Trajectories) -> VectorField:
-        """Search, or fit the given expressions, on all trajectories together."""
+    def infer(self, trajectories: Trajectories, positions: Sequence[str] | None = None) -> VectorField:
+        """Search, or fit the given expressions, on all trajectories together.
+
+        Parameters
+        ----------
+        trajectories : Trajectories
+            The context.
+        positions : sequence of str, optional
+            States that were observed, the others being their velocities; see `fit` with ``order=2``.
+        """
         if self.expressions is None:
-            return self._searched(trajectories)
+            return self._searched(trajectories, positions)
         if trajectories.input_names:
             raise ValueError(
                 f"{self._who}: expected given expressions without inputs u, got "
                 f"{', '.join(trajectories.input_names)}; leave expressions out to search with inputs."
+            )
+        if positions is not None:
+            raise ValueError(f"{self._who}: expected no expressions with order=2, got {self.expressions}.")
+        if Knowledge.of(self.knowledge) is not None:
+            raise ValueError(
+                f"{self._who}: expected expressions or knowledge, got both; write what is known into the "
+                "expressions."
             )
         return self._fitted_expressions(self.expressions, trajectories, observe(self._samples(trajectories)))
 
@@ -94,11 +120,16 @@ class SymbolicModel(VectorFieldModel):
 
     # ------------------------------------------------------------------ search
 
-    def _searched(self, trajectories: Trajectories) -> DictionaryField | DrivenField:
+    def _searched(
+        self, trajectories: Trajectories, positions: Sequence[str] | None
+    ) -> DictionaryField | DrivenField:
+        knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
         samples = self._samples(order.trajectories)
         inputs = complete_inputs(order.trajectories, self._who)
         search = Search.polynomial(samples, radians=radians_per_unit(order.trajectories), inputs=inputs)
+        names = order.trajectories.state_names
+        search = search.knowing(knowledge, names).observing(positions, names)
         observations = search.observations
         known = gather(search, structures=_STRUCTURES)
         found = grow_functions(search, known[0], EFFORTS[self.effort])
@@ -116,9 +147,14 @@ class SymbolicModel(VectorFieldModel):
             ],
             "free_numbers": free,
         }
+        if positions is not None:
+            report["positions"] = list(positions)
         field = order.field(best.field(observations, order.trajectories, report), trajectories)
         if isinstance(field, DrivenField):
             return field
+        if search.restriction is not None:
+            # standard errors would be those of coefficients that are free
+            return honoured(field, knowledge, search.dictionary.degree)
         errors = partial(standard_errors, free=free) if best.candidate.refined else None
         return FittedField.of(field, errors)
 
@@ -178,12 +214,22 @@ class SymbolicModel(VectorFieldModel):
         return EnsembleField(self._search_draws(field, n, rng))
 
     def _search_draws(self, field: DictionaryField, n: int, rng: np.random.Generator) -> list[VectorField]:
-        context = self.context_
-        observations = observe(self._samples(context))
+        context, positions = self.context_, field.fit_info.report.get("positions")
+        knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
+        search = Search.polynomial(self._samples(context)).knowing(knowledge, context.state_names)
+        search = search.observing(positions, context.state_names)
+        observations, known = search.observations, search.restriction
         scale, unit = observations.scale, observations.time_unit
         terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)
-        start = Candidate(coefficients, observations.start, "", "")
         free = field.fit_info.report["free_numbers"]
+        if known is not None:
+            own = coefficients
+            terms, (_, rows) = union([search.dictionary, terms])
+            coefficients = np.zeros((len(terms), observations.dim))
+            coefficients[rows] = own
+            free = [(int(rows[term]), slot, number) for term, slot, number in free]
+            known = known.extended(search.dictionary, terms)
+        start = Candidate(coefficients, observations.start, "", "", restriction=known)
         model, fit = FunctionCandidate.of(start, terms, free).fitted(observations, observations.path)
         if not np.isfinite(model.parameters).all() or not math.isfinite(fit.misfit):
             raise ValueError(

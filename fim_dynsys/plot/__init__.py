@@ -8,6 +8,7 @@ _PUBLIC = {
     "Drawing": "canvas",
     "bifurcation_diagram": "diagrams",
     "compare_fields": "maps",
+    "comparison": "errors",
     "draw": "results",
     "front": "front",
     "lyapunov_convergence": "spectra",

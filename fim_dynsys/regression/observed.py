@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 
@@ -64,6 +64,9 @@ class Observations:
         The inputs between the samples, see `fim_dynsys.regression.inputs`.
     input_scale : array (m,)
         Root mean square of each input.
+    seen : bool array (d,) or None
+        States that were observed; the others are estimates that only starts and regressions see, and their
+        weights are zero. None where all were.
     """
 
     samples: list
@@ -81,6 +84,13 @@ class Observations:
     inputs: list
     curves: list
     input_scale: np.ndarray
+    seen: np.ndarray | None = None
+
+    def unseen(self, states: np.ndarray) -> "Observations":
+        """The same where some states (d,) were not observed but estimated."""
+        if not states.any():
+            return self
+        return replace(self, weights=np.where(states, 0.0, self.weights), seen=~states)
 
     @cached_property
     def path(self) -> list[np.ndarray]:
@@ -94,8 +104,12 @@ class Observations:
 
     @cached_property
     def start_variance(self) -> np.ndarray:
-        """Variance (d,) of ``start``: half the noise's, and that of 0.3 % of the signal."""
-        return 0.5 * self.law.level**2 + (3e-3) ** 2 * self.signal_variance
+        """Variance (d,) of ``start``: half the noise's, and that of 0.3 % of the signal.
+
+        That of the signal for states that were not observed.
+        """
+        known = 0.5 * self.law.level**2 + (3e-3) ** 2 * self.signal_variance
+        return known if self.seen is None else np.where(self.seen, known, self.signal_variance)
 
     @property
     def dim(self) -> int:
@@ -183,15 +197,25 @@ class Observations:
     @cached_property
     def signal_variance(self) -> np.ndarray:
         """Weighted variance (d,) of the states about their mean."""
-        total = self.weights.sum(axis=(0, 1))
-        mean = (self.weights * self.z).sum(axis=(0, 1)) / total
-        return (self.weights * (self.z - mean) ** 2).sum(axis=(0, 1)) / self.n
+        weights = self.weights
+        if self.seen is not None:
+            weights = np.where(self.seen, weights, weights.any(axis=2, keepdims=True))
+        total = weights.sum(axis=(0, 1))
+        mean = (weights * self.z).sum(axis=(0, 1)) / total
+        return (weights * (self.z - mean) ** 2).sum(axis=(0, 1)) / self.n
 
     def residual_variance(self, path: np.ndarray) -> np.ndarray:
-        """Weighted mean squared residual (..., d) of paths (..., T, n, d)."""
+        """Weighted mean squared residual (..., d) of paths (..., T, n, d).
+
+        That of the noise for states that were not observed, so that they tell no two paths apart.
+        """
         with np.errstate(over="ignore", invalid="ignore"):
             squares = np.where(self.weights > 0, self.weights * (path - self.z) ** 2, 0.0)
-            return squares.sum(axis=(-3, -2)) / self.n
+            variance = squares.sum(axis=(-3, -2)) / self.n
+        if self.seen is None:
+            return variance
+        fails = ~np.isfinite(variance[..., self.seen]).all(axis=-1, keepdims=True)
+        return np.where(self.seen, variance, np.where(fails, np.inf, self.noise_variance))
 
 
 def complete_inputs(trajectories: Trajectories, who: str) -> list[np.ndarray] | None:

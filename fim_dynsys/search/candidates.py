@@ -14,6 +14,7 @@ from fim_dynsys.regression.observed import SPLINE, Observations
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
 from fim_dynsys.regression.sparse import backward_path, normal_equations, solve_supports, stlsq
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.restrictions import Restriction
 from fim_dynsys.trajectories.container import Trajectories
 
 STLSQ_SETTINGS = ((0.01, False), (0.03, False), (0.1, False), (0.1, True), (0.5, True))
@@ -51,6 +52,8 @@ class Candidate:
         noise, with a unit prior added; nan otherwise.
     inner : int
         Fitted numbers inside functions, which count as parameters.
+    restriction : Restriction or None
+        What is known of the coefficients beforehand; None where all are free.
     """
 
     coefficients: np.ndarray
@@ -62,6 +65,14 @@ class Candidate:
     refined: bool = False
     log_information: float = math.nan
     inner: int = 0
+    restriction: Restriction | None = None
+
+    @property
+    def n_parameters(self) -> int:
+        """Fitted numbers: coefficients that are not zero and not decided by others, and inner ones."""
+        if self.restriction is None:
+            return int(np.count_nonzero(self.coefficients)) + self.inner
+        return self.restriction.count(self.coefficients) + self.inner
 
     @property
     def support(self) -> np.ndarray:
@@ -130,7 +141,9 @@ def propose(
     """
     observations = search.observations
     at_rest = np.stack([z.mean(axis=0) for _, z in observations.samples])
-    candidates = [Candidate(np.zeros((len(search.dictionary), observations.dim)), at_rest, REST, SPLINE.name)]
+    known = search.restriction
+    still = np.zeros((len(search.dictionary), observations.dim)) if known is None else known.still
+    candidates = [Candidate(still, at_rest, REST, SPLINE.name, restriction=known)]
     smoothed = [observations.smoothed(smoother) for smoother in smoothers]
     problems = [
         _weighted_equations(search, smoother, *_stacked(fits))
@@ -144,10 +157,13 @@ def propose(
         inside = np.flatnonzero(total_degree <= degree)
         if degree > 1 and len(inside) * 2 > observations.n:
             continue
-        names, fits = _sparse_fits(gram[..., inside[:, None], inside], moment[..., inside], total)
-        coefficients = np.zeros((*fits.shape[:2], len(search.dictionary), observations.dim))
-        coefficients[:, :, inside] = np.swapaxes(fits, -1, -2)
-        found += zip([f"degree {degree}, {name}" for name in names], coefficients, strict=True)
+        if known is not None:
+            coefficients = _restricted_fits(known, inside, gram, moment, total)
+        else:
+            fits = _sparse_fits(gram[..., inside[:, None], inside], moment[..., inside], total)
+            coefficients = np.zeros((*fits.shape[:2], len(search.dictionary), observations.dim))
+            coefficients[:, :, inside] = np.swapaxes(fits, -1, -2)
+        found += zip([f"degree {degree}, {name}" for name in _SETTINGS], coefficients, strict=True)
     for number, (smoother, own) in enumerate(zip(smoothers, smoothed, strict=True)):
         start = np.stack([states[0] for states, _ in own])
         for name, coefficients in found:
@@ -155,7 +171,7 @@ def propose(
             key = values.tobytes()
             if key not in seen and np.isfinite(values).all():
                 seen.add(key)
-                candidates.append(Candidate(values, start, name, smoother.name))
+                candidates.append(Candidate(values, start, name, smoother.name, restriction=known))
     return candidates
 
 
@@ -173,15 +189,55 @@ def _weighted_equations(
     return normal_equations(root * columns, root * slopes)
 
 
-def _sparse_fits(gram: np.ndarray, moment: np.ndarray, total: np.ndarray) -> tuple[list[str], np.ndarray]:
-    """Names of the settings, and the coefficients (settings, smoothers, d, m) of each."""
+_SETTINGS = [
+    *(f"STLSQ {s}{' normalised' if u else ''}" for s, u in STLSQ_SETTINGS),
+    *(f"backward {tolerance:g}" for tolerance in BACKWARD_TOLERANCES),
+]
+
+
+def _sparse_fits(gram: np.ndarray, moment: np.ndarray, total: np.ndarray) -> np.ndarray:
+    """Coefficients (settings, smoothers, d, m) of each of the settings."""
     threshold = np.array([s for s, _ in STLSQ_SETTINGS])[:, None, None]
     unit = np.array([u for _, u in STLSQ_SETTINGS])[:, None, None]
     thresholded = stlsq(gram, moment, np.where(unit, threshold * np.sqrt(total), threshold), 0.05, unit)
     backward = backward_path(gram, moment, total[..., None] * np.array(BACKWARD_TOLERANCES))
-    names = [f"STLSQ {s}{' normalised' if u else ''}" for s, u in STLSQ_SETTINGS]
-    names += [f"backward {tolerance:g}" for tolerance in BACKWARD_TOLERANCES]
-    return names, np.concatenate([thresholded, np.moveaxis(backward, -2, 0)])
+    return np.concatenate([thresholded, np.moveaxis(backward, -2, 0)])
+
+
+def _restricted_fits(
+    known: Restriction, inside: np.ndarray, gram: np.ndarray, moment: np.ndarray, total: np.ndarray
+) -> np.ndarray:
+    """As `_sparse_fits` of the free numbers of a restriction: coefficients (settings, smoothers, m, d).
+
+    Equations that share numbers are one regression, in which each counts by its own slopes; numbers that move
+    terms outside the degree stay zero.
+    """
+    m, d = known.offset.shape
+    outside = np.ones(m, dtype=bool)
+    outside[inside] = False
+    reaches = known.basis.reshape(m, d, -1)[outside].any(axis=0).any(axis=0)
+    smoothers = len(total)
+    values = np.zeros((len(_SETTINGS), smoothers, len(known.place)))
+    for equations, numbers in known.blocks:
+        numbers = numbers[~reaches[numbers]]
+        if not len(numbers):
+            continue
+        own = known.part(equations, numbers)
+        mean = total[:, equations].mean(axis=1, keepdims=True)
+        weight = mean / np.where(total[:, equations] > 0, total[:, equations], mean)
+        part_gram = gram[:, equations] * weight[..., None, None]
+        part_moment = moment[:, equations] * weight[..., None]
+        left, right = own.equations(part_gram, part_moment)
+        told = np.einsum("skm,mk->s", 2.0 * part_moment, own.offset)
+        told -= np.einsum("mk,skml,lk->s", own.offset, part_gram, own.offset)
+        rest = np.maximum((weight * total[:, equations]).sum(axis=1) - told, 0.0)
+        fits = _sparse_fits(left[:, None], right[:, None], rest[:, None])
+        values[:, :, numbers] = fits[:, :, 0]
+        for k in range(smoothers):
+            for fit, out in zip(fits[:, k, 0], values[:, k], strict=True):
+                if own.required.any() or (fit < own.low).any() or (fit > own.high).any():
+                    out[numbers] = own.solved(left[k], right[k], fit != 0.0)
+    return known.coefficients(values)
 
 
 def score(observations: Observations, candidate: Candidate, variance: np.ndarray) -> Candidate:
@@ -192,7 +248,7 @@ def score(observations: Observations, candidate: Candidate, variance: np.ndarray
 def _scored(
     observations: Observations, candidates: list[Candidate], variances: np.ndarray
 ) -> list[Candidate]:
-    active = [np.count_nonzero(c.coefficients) + c.inner for c in candidates]
+    active = [c.n_parameters for c in candidates]
     signal, starts = observations.signal_variance, len(observations.samples)
     values = bic(variances, observations.n, np.array(active), signal, starts)
     return [
@@ -250,5 +306,11 @@ def refit(search: Search, support: np.ndarray, smoother_name: str) -> Candidate:
     smoother = next((s for s in TIME_AWARE if s.name == smoother_name), SPLINE)
     fits = search.observations.smoothed(smoother)
     gram, moment, _ = _weighted_equations(search, smoother, *_stacked(fits))
-    coefficients = solve_supports(gram, moment, support.T).T
-    return Candidate(coefficients, np.stack([s[0] for s, _ in fits]), "refit", smoother.name)
+    known = search.restriction
+    if known is None:
+        coefficients = solve_supports(gram, moment, support.T).T
+    else:
+        left, right = known.equations(gram, moment)
+        coefficients = known.coefficients(known.solved(left, right, known.numbers(support)))
+    start = np.stack([s[0] for s, _ in fits])
+    return Candidate(coefficients, start, "refit", smoother.name, restriction=known)

@@ -14,6 +14,7 @@ GROWN = ", grown"
 SHAKEN = ", shaken"
 _TRIED = 4
 _ADDED = 3
+_SMALL = 1e-9
 
 
 def grow(search: Search, candidate: Candidate, rounds: int = 3, tried: int = _TRIED) -> list[Candidate]:
@@ -44,9 +45,7 @@ def grow(search: Search, candidate: Candidate, rounds: int = 3, tried: int = _TR
         order = np.argsort(gains)[::-1][:tried]
         found = []
         for k in order[gains[order] > 0.0]:
-            support = best.support
-            support.flat[k] = True
-            found += _fitted(search, best, support, fit.paths, GROWN)
+            found += _fitted(search, best, np.array([k]), fit.paths, GROWN)
         met += found
         better = min(found, key=lambda c: c.score, default=best)
         if better.score >= best.score:
@@ -81,22 +80,24 @@ def shake(
         All structures met, judged by integration, best first.
     """
     best, fit = refine(search, candidate, search.observations.path)
-    met, seen = [best], {best.support.tobytes()}
+    met, seen = [best], {_in_use(best).tobytes()}
     chance = np.ones(best.coefficients.shape) if likely is None else np.asarray(likely, dtype=float)
+    chance = chance.ravel() if best.restriction is None else best.restriction.numbers(chance)
     for _ in range(rounds):
         if not np.isfinite(best.score):
             break
-        free = np.flatnonzero(~best.support)
-        weight = chance.flat[free]
+        used = _in_use(best)
+        free = np.flatnonzero(~used)
+        weight = chance[free]
         count = min(_ADDED, len(free), int(np.count_nonzero(weight)))
         if not count:
             break
-        support = best.support
-        support.flat[rng.choice(free, size=count, replace=False, p=weight / weight.sum())] = True
-        if support.tobytes() in seen:
+        added = rng.choice(free, size=count, replace=False, p=weight / weight.sum())
+        used[added] = True
+        if used.tobytes() in seen:
             continue
-        seen.add(support.tobytes())
-        found = _fitted(search, best, support, fit.paths, SHAKEN)
+        seen.add(used.tobytes())
+        found = _fitted(search, best, added, fit.paths, SHAKEN)
         met += found
         better = min(found, key=lambda c: c.score, default=best)
         if better.score < best.score - 1e-6:
@@ -107,16 +108,29 @@ def shake(
 def _gains(search: Search, candidate: Candidate, fit: TrajectoryFit) -> np.ndarray:
     assumed = assumed_variance(search.observations, candidate)
     information, score, _ = response(search, candidate, assumed, fit.paths, fit.initial_states)
-    return expected_gains(information, score, candidate.support.ravel())
+    return expected_gains(information, score, _in_use(candidate))
+
+
+def _in_use(candidate: Candidate) -> np.ndarray:
+    """Which coefficients, row by row, or free numbers are not zero."""
+    known = candidate.restriction
+    return candidate.support.ravel() if known is None else known.numbers(candidate.coefficients) != 0.0
 
 
 def _fitted(
-    search: Search, start: Candidate, support: np.ndarray, paths: Sequence[np.ndarray], note: str
+    search: Search, start: Candidate, added: np.ndarray, paths: Sequence[np.ndarray], note: str
 ) -> list[Candidate]:
-    """Fits of a wider structure and of what remains of it."""
+    """Fits of a structure with more coefficients, or free numbers, and of what remains of it."""
     origin = start.origin if note in start.origin else f"{start.origin}{note}"
-    # a coefficient of exactly zero would not count as a term
-    small = np.where(support & ~start.support, 1e-9, start.coefficients)
+    known = start.restriction
+    # a number of exactly zero would not count as a term
+    if known is None:
+        small = start.coefficients.copy()
+        small.flat[added] = _SMALL
+    else:
+        numbers = known.numbers(start.coefficients)
+        numbers[added] = np.where(known.high[added] > 0.0, _SMALL, -_SMALL)
+        small = known.coefficients(numbers)
     return refine_and_prune(search, replace(start, coefficients=small, origin=origin), paths, (1,))
 
 

@@ -11,6 +11,7 @@ from fim_dynsys.search.horizon import explains, merge_windows
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS, improve, refine_and_prune
 from fim_dynsys.search.reselection import reselect
+from fim_dynsys.search.restrictions import Restriction
 
 SOLVE = "operator, solve"
 STRUCTURE = "operator, structure"
@@ -47,7 +48,16 @@ class Opinion:
         seen = search.observations
         sizes = np.prod(seen.extended_scale**search.dictionary.exponents, axis=1)
         factor = sizes[:, None] * seen.time_unit / seen.scale
-        return cls(solves * factor, variance * factor**2)
+        return cls(solves * factor, variance * factor**2).allowed(search.restriction)
+
+    def allowed(self, restriction: Restriction | None) -> "Opinion":
+        """The same of coefficients that a restriction allows: the nearest to each solve, by the variances."""
+        if restriction is None:
+            return self
+        precision = 1.0 / np.maximum(self.variance, 1e-300)
+        return replace(
+            self, solves=np.stack([restriction.nearest(solve, precision) for solve in self.solves])
+        )
 
 
 def gather(
@@ -88,7 +98,9 @@ def gather(
     ranked = improve(search, judge(search, proposed), structures)
     if opinion is not None:
         said = [
-            Candidate(values, search.observations.start, f"{SOLVE} {k}", SOLVE)
+            Candidate(
+                values, search.observations.start, f"{SOLVE} {k}", SOLVE, restriction=search.restriction
+            )
             for k, values in enumerate(opinion.solves)
             if np.isfinite(values).all()
         ]
@@ -119,16 +131,21 @@ def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> lis
         Scored on the nodes of their fits; `judge` integrates them.
     """
     seen = {c.support.tobytes() for c in known if c.refined}
-    (solve,) = judge(search, [Candidate(opinion.solves[-1], search.observations.start, "", SOLVE)])
+    known_facts = search.restriction
+    said = Candidate(opinion.solves[-1], search.observations.start, "", SOLVE, restriction=known_facts)
+    (solve,) = judge(search, [said])
     met = []
     for ratio in RATIOS:
         support = np.abs(solve.coefficients) > ratio * np.sqrt(opinion.variance)
         if support.tobytes() in seen or not 0 < np.count_nonzero(support) <= MAX_TERMS:
             continue
         seen.add(support.tobytes())
+        kept = np.where(support, solve.coefficients, 0.0)
+        if known_facts is not None:
+            kept = known_facts.clipped(kept)
         start = replace(
             solve,
-            coefficients=np.where(support, solve.coefficients, 0.0),
+            coefficients=kept,
             origin=f"{STRUCTURE} at {ratio:g} deviations",
         )
         met += refine_and_prune(search, start, search.observations.path)

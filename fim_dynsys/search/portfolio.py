@@ -87,8 +87,9 @@ class Portfolio:
         members = [FunctionCandidate(c, search.dictionary, none) for c in shortlist(polynomials)]
         members = sorted(members + kept[:_WITH_FUNCTIONS], key=lambda m: m.score)
         observations = search.observations
-        several = len(set(trajectories_of(observations))) >= FEWEST and not observations.n_inputs
-        unexplained = several and not any(explains(observations, m.candidate) for m in members)
+        several = len(set(trajectories_of(observations))) >= FEWEST
+        free = search.restriction is None and not observations.n_inputs
+        unexplained = free and several and not any(explains(observations, m.candidate) for m in members)
         return cls(search, opinion, members, fit_local(observations) if unexplained else None)
 
     @classmethod
@@ -119,7 +120,8 @@ class Portfolio:
     def features(self) -> np.ndarray:
         """What a selector sees of each member (C, `N_PORTFOLIO_FEATURES`)."""
         candidates = [
-            replace(m.candidate, coefficients=c) for m, c in zip(self.members, self.coefficients, strict=True)
+            replace(m.candidate, coefficients=c, restriction=None)
+            for m, c in zip(self.members, self.coefficients, strict=True)
         ]
         seen = features(Search(self.search.observations, self.terms), candidates, self._opinion_on_terms())
         return np.column_stack([seen, self._functions()])

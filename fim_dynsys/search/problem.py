@@ -1,7 +1,7 @@
 """What a search is about: the observations, and the terms that fields may have."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -9,6 +9,8 @@ import numpy as np
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations, largest_degree, observe
 from fim_dynsys.regression.rollout import rollout
+from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.restrictions import Restriction
 
 _SAME = 1e-5  # of a monomial's size: what is left of it by lower ones
 
@@ -23,10 +25,13 @@ class Search:
         Data, in units of their size and pace.
     dictionary : Dictionary
         Terms, in the same units; of the states and, behind them, the inputs.
+    restriction : Restriction or None
+        What is known of the coefficients beforehand, in the same units.
     """
 
     observations: Observations
     dictionary: Dictionary
+    restriction: Restriction | None = None
 
     @classmethod
     def polynomial(
@@ -58,6 +63,33 @@ class Search:
         if observations.n_inputs:
             dictionary = dictionary.subset(told_apart(dictionary, observations))
         return cls(observations, dictionary)
+
+    def knowing(self, knowledge: Knowledge | None, state_names: Sequence[str]) -> "Search":
+        """The same search among the fields that some facts allow.
+
+        Raises
+        ------
+        ValueError
+            Where the facts contradict each other, do not fit the terms, or there are inputs.
+        """
+        if knowledge is None:
+            return self
+        if self.observations.n_inputs:
+            raise ValueError(
+                f"Knowledge: expected observations without inputs, got {self.observations.n_inputs} beside "
+                f"{knowledge!r}; leave out one or the other."
+            )
+        given = knowledge.restriction(self.dictionary, state_names)
+        scale, unit = self.observations.scale, self.observations.time_unit
+        factor = np.prod(scale**self.dictionary.exponents, axis=1)[:, None] * unit / scale
+        return replace(self, restriction=given.rescaled(factor))
+
+    def observing(self, seen: Sequence[str] | None, state_names: Sequence[str]) -> "Search":
+        """The same search where only these states were observed; None: all of them."""
+        if seen is None:
+            return self
+        hidden = np.array([name not in seen for name in state_names])
+        return replace(self, observations=self.observations.unseen(hidden))
 
     def paths(self, coefficients: np.ndarray, starts: np.ndarray, limit: float = STEP_LIMIT) -> np.ndarray:
         """Paths (K, P, n, d) of fields (K, m, d) from starts (K, P, d) at the observation times.

@@ -13,6 +13,7 @@ from fim_dynsys.regression.refinement import TrajectoryFit, fit_trajectory, path
 from fim_dynsys.regression.sparse import backward_elimination, solve_supports
 from fim_dynsys.search.candidates import Candidate, judge, score
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.restrictions import Restriction
 
 PRUNED = ", pruned"
 _ROUNDS = 8
@@ -71,6 +72,8 @@ def refine(
     fit : TrajectoryFit
         Weighted by the inverse noise variance that the candidate's own residuals suggest.
     """
+    if candidate.restriction is not None:
+        return _refine_restricted(search, candidate, candidate.restriction, paths, segments, max_iterations)
     support = candidate.support
     fit, known = fit_samples(
         search.observations,
@@ -85,6 +88,82 @@ def refine(
     coefficients[support] = fit.parameters
     refined = replace(candidate, coefficients=coefficients, **known)
     return score(search.observations, refined, known["variance"]), fit
+
+
+def _refine_restricted(
+    search: Search,
+    candidate: Candidate,
+    restriction: Restriction,
+    paths: Sequence[np.ndarray],
+    segments: Sequence[int],
+    max_iterations: int,
+) -> tuple[Candidate, TrajectoryFit]:
+    """As `refine`, of the free numbers; those that leave their bounds are held there and the rest fitted."""
+    at = restriction.clipped(candidate.coefficients)
+    while True:
+        active = restriction.active(at)
+        numbers = restriction.numbers(at)
+        fit, known = fit_samples(
+            search.observations,
+            candidate,
+            numbers[active],
+            restricted_maps(search.dictionary, restriction, at, active),
+            paths,
+            segments,
+            max_iterations=max_iterations,
+        )
+        numbers[active] = fit.parameters
+        fitted = restriction.coefficients(numbers)
+        if restriction.within(fitted) or not np.isfinite(fitted).all():
+            refined = replace(candidate, coefficients=fitted, **known)
+            return score(search.observations, refined, known["variance"]), fit
+        at, paths, segments = restriction.clipped(fitted), fit.paths, segments[-1:]
+
+
+def restricted_maps(
+    dictionary: Dictionary, restriction: Restriction, coefficients: np.ndarray, active: np.ndarray
+) -> Callable:
+    """As `compiled_maps`, whose parameters are the active of a restriction's free numbers.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        Terms.
+    restriction : Restriction
+        Of their coefficients.
+    coefficients : array (m, d)
+        Gives the free numbers that are not active.
+    active : bool array (q,)
+        Which are parameters.
+    """
+    support, own, derivative = affine(restriction, coefficients, active)
+    every = compiled_maps(dictionary, support)
+
+    def maps(
+        p: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        ends, slopes = every(own + derivative @ p, nodes, steps, counts)
+        return ends, combined(slopes, nodes.shape[1], derivative)
+
+    return maps
+
+
+def affine(
+    restriction: Restriction, coefficients: np.ndarray, active: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Coefficients that may differ from zero (m, d), them without the active numbers, and by these (k, a)."""
+    fixed = restriction.coefficients(np.where(active, 0.0, restriction.numbers(coefficients)))
+    derivative = restriction.basis[:, active]
+    support = derivative.any(axis=1).reshape(fixed.shape) | (fixed != 0.0)
+    support[0, 0] = True  # kernels want a coefficient
+    return support, fixed[support], derivative[support.ravel()]
+
+
+def combined(slopes: np.ndarray, dim: int, derivative: np.ndarray) -> np.ndarray:
+    """Derivatives (N, d, d + k + i) by start, coefficients and inner numbers: by the active instead."""
+    last = dim + len(derivative)
+    parts = slopes[..., :dim], slopes[..., dim:last] @ derivative, slopes[..., last:]
+    return np.concatenate(parts, axis=-1)
 
 
 def fit_samples(
@@ -157,7 +236,9 @@ def response(
     paths: Sequence[np.ndarray],
     starts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """How the misfit of a candidate's paths depends on all coefficients, see `path_response`.
+    """How the misfit of a candidate's paths depends on all coefficients, or all free numbers.
+
+    See `path_response`.
 
     Parameters
     ----------
@@ -170,13 +251,18 @@ def response(
     starts : array (P, d)
         What the priors of the initial states are about.
     """
+    restriction = candidate.restriction
+    if restriction is None:
+        parameters = candidate.coefficients.ravel()
+        every = np.ones(candidate.coefficients.shape, dtype=bool)
+        maps = compiled_maps(search.dictionary, every, search.observations.interval_curves)
+    else:
+        parameters = restriction.numbers(candidate.coefficients)
+        free = np.ones(len(parameters), dtype=bool)
+        maps = restricted_maps(search.dictionary, restriction, candidate.coefficients, free)
     return path_response(
-        compiled_maps(
-            search.dictionary,
-            np.ones(candidate.coefficients.shape, dtype=bool),
-            search.observations.interval_curves,
-        ),
-        candidate.coefficients.ravel(),
+        maps,
+        parameters,
         paths,
         search.observations.samples,
         search.observations.weights_over(variance),
@@ -245,9 +331,33 @@ def _droppable(observations: Observations, candidate: Candidate, fit: Trajectory
     # the weights may overrate the noise by now: one common factor is enough for the comparison
     factor = observations.n * observations.dim / max(fit.misfit, 1e-300)
     information = _information(fit) * min(max(factor, 1e-6), 1.0)
+    if candidate.restriction is not None:
+        return _droppable_numbers(observations, candidate, candidate.restriction, information, fit.parameters)
     order, costs = backward_elimination(information, information @ fit.parameters)
     gain = np.cumsum(math.log(max(observations.n * observations.dim, 2)) - costs)[:-1]
     return order[: int(np.argmax(gain)) + 1] if gain.max(initial=0.0) > 0.0 else order[:0]
+
+
+def _droppable_numbers(
+    observations: Observations,
+    candidate: Candidate,
+    restriction: Restriction,
+    information: np.ndarray,
+    parameters: np.ndarray,
+) -> np.ndarray:
+    """As `_droppable`, of free numbers that are not required and may be zero."""
+    may = ~restriction.required & (restriction.low <= 0.0) & (restriction.high >= 0.0)
+    may = may[restriction.active(candidate.coefficients)]
+    loose, tight = np.flatnonzero(may), np.flatnonzero(~may)
+    if not len(loose):
+        return loose
+    inside = information[np.ix_(loose, loose)]
+    if len(tight):
+        across = information[np.ix_(loose, tight)]
+        inside = inside - across @ np.linalg.solve(information[np.ix_(tight, tight)], across.T)
+    order, costs = backward_elimination(inside, inside @ parameters[loose])
+    gain = np.cumsum(math.log(max(observations.n * observations.dim, 2)) - costs)
+    return loose[order[: int(np.argmax(gain)) + 1]] if gain.max(initial=0.0) > 0.0 else loose[:0]
 
 
 def _information(fit: TrajectoryFit) -> np.ndarray:
@@ -260,8 +370,14 @@ def _without(candidate: Candidate, fit: TrajectoryFit, dropped: np.ndarray) -> C
     kept[dropped] = False
     information = _information(fit)
     values = solve_supports(information, information @ fit.parameters, kept)
-    coefficients = np.zeros_like(candidate.coefficients)
-    coefficients[candidate.support] = values
+    restriction = candidate.restriction
+    if restriction is None:
+        coefficients = np.zeros_like(candidate.coefficients)
+        coefficients[candidate.support] = values
+    else:
+        numbers = restriction.numbers(candidate.coefficients)
+        numbers[restriction.active(candidate.coefficients)] = values
+        coefficients = restriction.clipped(restriction.coefficients(numbers))
     return replace(
         candidate, coefficients=coefficients, origin=f"{candidate.origin.removesuffix(PRUNED)}{PRUNED}"
     )
@@ -301,7 +417,7 @@ def distinct_structures(ranked: list[Candidate], count: int, max_terms: int) -> 
     for candidate in ranked:
         if len(seen) == count:
             return
-        structure, terms = candidate.support.tobytes(), np.count_nonzero(candidate.support)
+        structure, terms = candidate.support.tobytes(), candidate.n_parameters - candidate.inner
         if structure not in seen and 0 < terms <= max_terms and np.isfinite(candidate.score):
             seen.add(structure)
             yield candidate

@@ -81,9 +81,11 @@ def _about(search: Search, candidate: Candidate, seen: set[bytes]) -> list[Candi
         return []
     paths = [own[: len(t)] for own, (t, _) in zip(path, search.observations.samples, strict=True)]
     met = []
-    for coefficients in chosen_subsets(*_response(search, candidate, paths)):
+    for chosen in chosen_subsets(*_response(search, candidate, paths)):
+        known = candidate.restriction
+        coefficients = chosen if known is None else known.clipped(known.coefficients(chosen[:, 0]))
         support = coefficients != 0.0
-        if support.tobytes() in seen or not support.any():
+        if support.tobytes() in seen or not chosen.any():
             continue
         origin = f"{candidate.origin.removesuffix(PRUNED).removesuffix(RESELECTED)}{RESELECTED}"
         start = replace(candidate, coefficients=coefficients, origin=origin)
@@ -101,6 +103,9 @@ def _response(
     assumed = assumed_variance(observations, candidate)
     about = response(search, candidate, assumed, paths, observations.start)
     least = LEAST_LEFT * float(np.mean(observations.noise_variance / assumed))
+    if candidate.restriction is not None:
+        numbers = candidate.restriction.numbers(candidate.coefficients)[:, None]
+        return *about, numbers, observations.n * observations.dim, least
     return *about, candidate.coefficients, observations.n, least
 
 

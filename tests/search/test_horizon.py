@@ -84,5 +84,6 @@ def test_terms_that_the_data_cannot_tell_apart_are_dropped(lorenz):
     """An information that rounding leaves indefinite, as of two terms that are equal along the path."""
     information = np.array([[1.0, 1.0 + 1e-14, 0.0], [1.0 + 1e-14, 1.0, 0.0], [0.0, 0.0, 1e4]])
     fit = SimpleNamespace(parameters=np.array([2.0, 2.0, 2.0]), information=information, misfit=600.0)
-    dropped = _droppable(lorenz.observations, None, fit)
+    free = Candidate(np.ones((3, 1)), np.zeros((1, 1)), "", "")
+    dropped = _droppable(lorenz.observations, free, fit)
     assert len(dropped) == 1 and dropped[0] in (0, 1)

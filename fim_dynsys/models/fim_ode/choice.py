@@ -9,6 +9,7 @@ from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, gather, shortlist
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector
@@ -71,7 +72,11 @@ class Shortlist:
 
 
 def consider(
-    context: Trajectories, dictionary: Dictionary, solves: np.ndarray, variances: np.ndarray
+    context: Trajectories,
+    dictionary: Dictionary,
+    solves: np.ndarray,
+    variances: np.ndarray,
+    knowledge: Knowledge | None = None,
 ) -> Shortlist | None:
     """Candidates for one context.
 
@@ -83,6 +88,8 @@ def consider(
         Monomials, of states and inputs.
     solves, variances : arrays (S, m, d), (m, d)
         The operator's coefficients in the units of the data.
+    knowledge : Knowledge, optional
+        What every candidate satisfies.
 
     Returns
     -------
@@ -97,6 +104,6 @@ def consider(
     if inputs is not None:
         kept = told_apart(dictionary, observations)
         dictionary, solves, variances = dictionary.subset(kept), solves[:, kept], variances[kept]
-    search = Search(observations, dictionary)
+    search = Search(observations, dictionary).knowing(knowledge, context.state_names)
     opinion = Opinion.scaled(search, solves, variances)
     return Shortlist(search, opinion, shortlist(gather(search, opinion, smoothers=_SMOOTHERS)))

@@ -20,8 +20,10 @@ from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.thinning import thinned
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
@@ -50,17 +52,26 @@ class FIMODE(PretrainedModel):
         Where contexts are encoded, as torch names it.
     refine : bool
         Whether to search round the operator's opinion; False gives its own field, ten times faster.
+    knowledge : Knowledge, optional
+        What is known of the field beforehand. The operator's coefficients are moved to the nearest that
+        satisfy it, by how sure it is of each; so does every candidate of the search. Fields have no
+        posterior then.
     """
 
     name = "fim-ode"
     uses_inputs = True
 
     def __init__(
-        self, weights: str | os.PathLike | None = None, device: str = "cpu", refine: bool = True
+        self,
+        weights: str | os.PathLike | None = None,
+        device: str = "cpu",
+        refine: bool = True,
+        knowledge: Knowledge | None = None,
     ) -> None:
         self.weights = weights
         self.device = device
         self.refine = refine
+        self.knowledge = knowledge
 
     @property
     def operator(self) -> OwnOperator:
@@ -94,7 +105,7 @@ class FIMODE(PretrainedModel):
         if contexts[0].input_names:
             return [self._driven(*pair) for pair in zip(complete, contexts, strict=True)]
         known, calibration = self._with_evidence(complete, contexts), self.operator.calibration
-        if calibration is None:
+        if calibration is None or self.knowledge is not None:
             return [field for field, _ in known]
         return [PosteriorField.of(f, partial(calibration.roots, evidence=e)) for f, e in known]
 
@@ -148,23 +159,29 @@ class FIMODE(PretrainedModel):
         pairs = []
         orders = [Ordered.of(samples) for samples in complete]
         said = _answers(operator, [order.trajectories for order in orders])
+        knowledge = Knowledge.of(self.knowledge)
         for answer, order, context in zip(said, orders, contexts, strict=True):
+            answer = answer.told(knowledge, order.trajectories.state_names)
             report: dict[str, Any] = {"operator": self.name, "weights": operator.version}
             found = None
             if self.refine:
-                found = consider(order.trajectories, answer.dictionary, answer.solves, answer.variances)
+                found = consider(
+                    order.trajectories, answer.dictionary, answer.solves, answer.variances, knowledge
+                )
             if found is None:
                 if self.refine:
                     few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
                     report |= {"chosen by": few, "note": few}
                 info = FitInfo(report=report)
-                field = DictionaryField(answer.dictionary, answer.solves[-1], fit_info=info)
+                field: DictionaryField | DrivenField = DictionaryField(
+                    answer.dictionary, answer.solves[-1], fit_info=info
+                )
                 others = answer.solves
             else:
                 best, choice = found.choose(operator.selector)
                 field = best.field(found.search, order.trajectories, report | choice)
                 others = found.coefficients
-            given = order.field(field, context)
+            given = honoured(order.field(field, context), knowledge, answer.dictionary.degree)
             evidence = Evidence.of(
                 given,
                 order.coefficients(field.dictionary, others),
@@ -218,7 +235,7 @@ class FIMODE(PretrainedModel):
 
     def alternatives(self) -> "list[FIMODE]":
         """The operator's own fields beside those of the search, or the other way round."""
-        return [FIMODE(self.weights, self.device, not self.refine)]
+        return [FIMODE(self.weights, self.device, not self.refine, self.knowledge)]
 
     def card(self) -> str:
         """Model card of the weights, in Markdown: what they are, how they were made, what was measured.
@@ -231,7 +248,12 @@ class FIMODE(PretrainedModel):
         return read_card(self.version)
 
 
-def fim_ode(weights: str | os.PathLike | None = None, device: str = "cpu", refine: bool = True) -> FIMODE:
+def fim_ode(
+    weights: str | os.PathLike | None = None,
+    device: str = "cpu",
+    refine: bool = True,
+    knowledge: Knowledge | None = None,
+) -> FIMODE:
     """Our pretrained operator; its weights are part of the package. See `FIMODE`.
 
     Returns
@@ -246,7 +268,7 @@ def fim_ode(weights: str | os.PathLike | None = None, device: str = "cpu", refin
     ValueError
         If the file does not hold our operator's weights.
     """
-    model = FIMODE(weights, device, refine)
+    model = FIMODE(weights, device, refine, knowledge)
     _ = model.operator  # wrong weights are an error now, not at the first fit
     return model
 
@@ -258,6 +280,17 @@ class _Answer(NamedTuple):
     variances: np.ndarray  # (m, d) posterior variances of the last
     information: np.ndarray  # (d, m, m) what the data say of them
     dictionary: Dictionary  # the terms
+
+    def told(self, knowledge: Knowledge | None, state_names: Sequence[str]) -> "_Answer":
+        """The nearest that satisfies what is known."""
+        if knowledge is None:
+            return self
+        known = knowledge.restriction(self.dictionary, state_names)
+        # what the data say, and what the operator expects besides: it alone where they say nothing
+        precision = self.information.copy()
+        terms = np.arange(len(self.dictionary))
+        precision[:, terms, terms] += 1.0 / np.maximum(self.variances.T, 1e-300)
+        return self._replace(solves=np.stack([known.nearest(solve, precision) for solve in self.solves]))
 
 
 def _answers(operator: OwnOperator, complete: Sequence[Trajectories]) -> list[_Answer]:

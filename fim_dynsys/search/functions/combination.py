@@ -16,6 +16,7 @@ from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.pruning import assumed_variance
+from fim_dynsys.search.restrictions import Restriction
 
 _MONOMIALS = 15  # of the largest degree up to 4 with so few terms
 _SEGMENTS = 5
@@ -75,13 +76,15 @@ def grow_functions(
     Returns
     -------
     list of FunctionCandidate
-        Judged by integration, best first.
+        Judged by integration, best first; none where what is known leaves no room for functions.
 
     References
     ----------
     K. Kaheman, J. N. Kutz, S. L. Brunton, SINDy-PI: a robust algorithm for parallel implicit sparse
     identification of nonlinear dynamics, Proc. R. Soc. A 476 (2020) 20200279, sect. 3.
     """
+    if search.restriction is not None and not search.restriction.extensible:
+        return []
     observations = search.observations
     tried = families(observations.angle)
     tolerances = _tolerances(observations)
@@ -103,7 +106,7 @@ def grow_functions(
             fits.append((fitted, selection.bundle))
     met = [fitted for fitted, _ in fits]
     for fitted, bundle in sorted(fits, key=lambda item: item[0].score)[: effort.repeated]:
-        met += _repeated(observations, fitted, bundle, len(tried), tolerances, seen)
+        met += _repeated(search, fitted, bundle, len(tried), tolerances, seen)
     for model in sorted(met, key=lambda m: m.score)[: effort.repeated]:
         met += _rounded(observations, model)
     finite = [m for m in met if np.isfinite(m.parameters).all() and np.isfinite(m.score)]
@@ -145,18 +148,28 @@ def _explore_along(search: Search, candidate: Candidate, families: int) -> Explo
         observations.noise_variance,
         _SEGMENTS,
     )
-    return Exploration(integrals, monomials(search), candidate, families)
+    terms, known = _monomials_of(search, search)
+    return Exploration(integrals, terms, candidate, families, known)
 
 
-def _explore_about(observations: Observations, model: FunctionCandidate, families: int) -> Exploration | None:
+def _explore_about(given: Search, model: FunctionCandidate, families: int) -> Exploration | None:
     """Regressions linearised about the path of a model; None where it diverges."""
-    search = model.on(observations)
+    search = model.on(given.observations)
     pieces = follow(search, model.candidate)
     if pieces is None:
         return None
-    variance = assumed_variance(observations, model.candidate)
+    variance = assumed_variance(given.observations, model.candidate)
     surrogate = Surrogate(search, model.candidate, variance, pieces)
-    return Exploration(surrogate, monomials(search), model.candidate, families)
+    terms, known = _monomials_of(given, search)
+    return Exploration(surrogate, terms, model.candidate, families, known)
+
+
+def _monomials_of(given: Search, own: Search) -> tuple[Dictionary, Restriction | None]:
+    """Monomials that stand beside functions of a search's terms, and what is known of their coefficients."""
+    if given.restriction is None:
+        return monomials(own), None
+    terms = monomials(given)
+    return terms, given.restriction.extended(given.dictionary, terms)
 
 
 def monomials(search: Search) -> Dictionary:
@@ -186,7 +199,7 @@ def _pairs(ranked: list[list[Selection]], count: int) -> list[list[Bundle]]:
 
 
 def _repeated(
-    observations: Observations,
+    search: Search,
     fitted: FunctionCandidate,
     bundle: Bundle,
     families: int,
@@ -198,7 +211,7 @@ def _repeated(
     for _ in range(_ROUNDS):
         numbers = bundle.numbers
         numbers[list(fitted.labels)] = fitted.numbers
-        exploration = _explore_about(observations, fitted, families)
+        exploration = _explore_about(search, fitted, families)
         if exploration is None:
             break
         fits = []
@@ -207,6 +220,7 @@ def _repeated(
             model = exploration.model(selection)
             if model.structure not in seen:
                 seen.add(model.structure)
+                observations = search.observations
                 fits.append((model.fitted(observations, observations.path)[0], selection.bundle))
         met += [model for model, _ in fits]
         better = min(fits, key=lambda item: item[0].score, default=(fitted, bundle))

@@ -13,6 +13,7 @@ from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.families import Bundle
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate
+from fim_dynsys.search.restrictions import Restriction
 
 _MOST_TERMS = 7  # of a coordinate, 14 of all where they are selected together
 _DIFFERENCE = 1e-4  # of a number: forward differences err by as much, which Gauss-Newton forgives
@@ -56,10 +57,18 @@ class Exploration:
         Passes its starts and variance on.
     families : int
         Number of families that are compared, which the choice of one has to pay for.
+    restriction : Restriction, optional
+        What is known of the coefficients of the monomials. Regressions leave out what is known to be absent;
+        that coefficients share numbers holds in what `model` makes of them.
     """
 
     def __init__(
-        self, regressions: Integrals | Surrogate, monomials: Dictionary, candidate: Candidate, families: int
+        self,
+        regressions: Integrals | Surrogate,
+        monomials: Dictionary,
+        candidate: Candidate,
+        families: int,
+        restriction: Restriction | None = None,
     ) -> None:
         self.regressions, self.monomials, self.candidate = regressions, monomials, candidate
         self.dim = monomials.dim
@@ -67,8 +76,16 @@ class Exploration:
         # of a choice among so many (extended BIC, Chen & Chen 2008)
         self.choice = 2.0 * math.log(max(families, 1))
         none = Dictionary(np.zeros((1, self.dim), int))
-        self._fixed = [_Scaled.of(columns) for columns in regressions.columns(none, monomials)]
-        pairs = list(zip(self._fixed, regressions.targets, strict=True))
+        self.restriction, self.targets = restriction, regressions.targets
+        every = regressions.columns(none, monomials)
+        if restriction is not None:
+            free = restriction.basis.any(axis=1).reshape(restriction.offset.shape)
+            known = [self._of_regression(k, restriction.offset) for k in range(len(every))]
+            parts = zip(regressions.targets, every, known, strict=True)
+            self.targets = [target - columns @ values for target, columns, values in parts]
+            every = [columns * self._of_regression(k, free) for k, columns in enumerate(every)]
+        self._fixed = [_Scaled.of(columns) for columns in every]
+        pairs = list(zip(self._fixed, self.targets, strict=True))
         self._grams = [fixed.columns.T @ fixed.columns for fixed, _ in pairs]
         self._moments = [fixed.columns.T @ target for fixed, target in pairs]
         self._multiples = [Dictionary.polynomial(self.dim, degree) for degree in range(3)]
@@ -84,7 +101,7 @@ class Exploration:
         chosen = []
         for tolerance in tolerances:
             active, criterion = [], extra
-            for equations, target in zip(problems, self.regressions.targets, strict=True):
+            for equations, target in zip(problems, self.targets, strict=True):
                 penalty = np.full(len(equations) - 1, self.price)
                 subset, value = search_subset(equations / tolerance, penalty, len(target), most)
                 active.append(subset)
@@ -190,14 +207,27 @@ class Exploration:
             for function, slot, number in selection.bundle.free
         ]
         candidate = replace(self.candidate, coefficients=coefficients, origin=selection.bundle.name)
-        return FunctionCandidate.of(candidate, self.monomials + _times(multiples, functions), free)
+        terms = self.monomials + _times(multiples, functions)
+        if self.restriction is not None:
+            known = self.restriction.extended(self.monomials, terms)
+            candidate = replace(candidate, coefficients=known.clipped(coefficients), restriction=known)
+        return FunctionCandidate.of(candidate, terms, free)
 
     def _blocks(self, bundle: Bundle) -> list[np.ndarray]:
-        return self.regressions.columns(bundle.dictionary(self.dim), self._multiples[bundle.degree])
+        functions, multiples = bundle.dictionary(self.dim), self._multiples[bundle.degree]
+        blocks = self.regressions.columns(functions, multiples)
+        if self.restriction is None:
+            return blocks
+        allowed = self.restriction.admits(_times(multiples, functions))
+        return [block * self._of_regression(k, allowed) for k, block in enumerate(blocks)]
+
+    def _of_regression(self, k: int, values: np.ndarray) -> np.ndarray:
+        """Those of values (m, d), by term and equation, that belong to the columns of a regression."""
+        return values[:, k] if self.regressions.coordinates == 1 else values.T.ravel()
 
     def _equations(self, k: int, block: "_Scaled") -> np.ndarray:
         """Normal equations of one regression, the target last."""
-        fixed, target = self._fixed[k].columns, self.regressions.targets[k]
+        fixed, target = self._fixed[k].columns, self.targets[k]
         p, q = fixed.shape[1], block.columns.shape[1]
         a = np.empty((p + q + 1, p + q + 1))
         a[:p, :p] = self._grams[k]
@@ -214,7 +244,7 @@ class Exploration:
         for k, (block, subset) in enumerate(zip(self._blocks(bundle), active, strict=True)):
             p = len(self._moments[k])
             fixed = self._fixed[k].columns[:, subset[:p]]
-            fits.append(_Profile.of(fixed, block, subset[p:], self.regressions.targets[k]))
+            fits.append(_Profile.of(fixed, block, subset[p:], self.targets[k]))
         return fits
 
 

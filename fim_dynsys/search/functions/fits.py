@@ -16,7 +16,7 @@ from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.refinement import TrajectoryFit, parameter_covariance
 from fim_dynsys.search.candidates import Candidate, score
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.pruning import fit_samples
+from fim_dynsys.search.pruning import affine, combined, fit_samples
 from fim_dynsys.trajectories.container import Trajectories
 
 _FIRST: dict[int, Kind] = {Kind.COS: Kind.SIN, Kind.RECIPROCAL: Kind.HILL, Kind.INHIBITION: Kind.SATURATION}
@@ -48,12 +48,20 @@ class FunctionCandidate:
         cls, candidate: Candidate, dictionary: Dictionary, free: Iterable[Sequence[int]] = ()
     ) -> "FunctionCandidate":
         """Keep the terms in use and number what is free in them."""
-        used = np.flatnonzero(candidate.support.any(axis=1))
+        known = candidate.restriction
+        used = np.flatnonzero(
+            candidate.support.any(axis=1) if known is None else known.rows_of(candidate.coefficients)
+        )
         place = {int(term): i for i, term in enumerate(used)}
         rows = [(place[int(t)], int(slot), int(k)) for t, slot, k in free if int(t) in place]
         labels = tuple(sorted({k for *_, k in rows}))
         rows = [(t, slot, labels.index(k)) for t, slot, k in rows]
-        kept = replace(candidate, coefficients=candidate.coefficients[used], inner=len(labels))
+        kept = replace(
+            candidate,
+            coefficients=candidate.coefficients[used],
+            inner=len(labels),
+            restriction=None if known is None else known.subset(used),
+        )
         return cls(kept, dictionary.subset(used), np.array(rows, dtype=np.intp).reshape(-1, 3), labels)
 
     def on(self, observations: Observations) -> Search:
@@ -91,8 +99,11 @@ class FunctionCandidate:
 
     @property
     def parameters(self) -> np.ndarray:
-        """Coefficients that are not zero, then free numbers (q,)."""
-        return np.concatenate([self.candidate.coefficients[self.candidate.support], self.numbers])
+        """Coefficients that are not zero, or the free numbers of a restriction, then those inside (q,)."""
+        known, coefficients = self.candidate.restriction, self.candidate.coefficients
+        if known is None:
+            return np.concatenate([coefficients[self.candidate.support], self.numbers])
+        return np.concatenate([known.numbers(coefficients)[known.active(coefficients)], self.numbers])
 
     @property
     def numbers(self) -> np.ndarray:
@@ -126,9 +137,15 @@ class FunctionCandidate:
     def with_parameters(self, parameters: np.ndarray, **known: Any) -> "FunctionCandidate":
         """The candidate with other parameters (q,) and attributes."""
         inner, second = self.with_numbers(parameters)
-        d, support = self.dictionary, self.candidate.support
-        coefficients = np.zeros(support.shape)
-        coefficients[support] = parameters[: len(parameters) - self.candidate.inner]
+        d, support, restriction = self.dictionary, self.candidate.support, self.candidate.restriction
+        outer = parameters[: len(parameters) - self.candidate.inner]
+        if restriction is None:
+            coefficients = np.zeros(support.shape)
+            coefficients[support] = outer
+        else:
+            free = restriction.numbers(self.candidate.coefficients)
+            free[restriction.active(self.candidate.coefficients)] = outer
+            coefficients = restriction.coefficients(free)
         dictionary = Dictionary(d.exponents, d.kind, d.coordinate, inner, second, d.partner)
         return replace(
             self, candidate=replace(self.candidate, coefficients=coefficients, **known), dictionary=dictionary
@@ -147,10 +164,19 @@ class FunctionCandidate:
         for array in numbers:  # as those of a dictionary are, for which the kernels are compiled
             array.flags.writeable = False
         packed[7:9] = numbers
-        row, column = map(np.ascontiguousarray, np.nonzero(self.candidate.support))
-        return interval_maps(
-            tuple(packed), row, column, parameters[: len(row)], self.free, nodes, steps, counts, inputs
+        restriction, coefficients = self.candidate.restriction, self.candidate.coefficients
+        if restriction is None:
+            row, column = map(np.ascontiguousarray, np.nonzero(self.candidate.support))
+            return interval_maps(
+                tuple(packed), row, column, parameters[: len(row)], self.free, nodes, steps, counts, inputs
+            )
+        support, own, derivative = affine(restriction, coefficients, restriction.active(coefficients))
+        row, column = map(np.ascontiguousarray, np.nonzero(support))
+        values = own + derivative @ parameters[: derivative.shape[1]]
+        ends, slopes = interval_maps(
+            tuple(packed), row, column, values, self.free, nodes, steps, counts, inputs
         )
+        return ends, combined(slopes, nodes.shape[1], derivative)
 
     def fitted(
         self, observations: Observations, paths: Sequence[np.ndarray], segments: Sequence[int] = (5, 1)
@@ -172,10 +198,23 @@ class FunctionCandidate:
             Scored on the nodes of the fit.
         fit : TrajectoryFit
         """
-        maps = partial(self.maps, inputs=observations.interval_curves)
-        fit, known = fit_samples(observations, self.candidate, self.parameters, maps, paths, segments)
-        new = self.with_parameters(fit.parameters, **known)
+        own, restriction = self._within_bounds(), self.candidate.restriction
+        while True:
+            maps = partial(own.maps, inputs=observations.interval_curves)
+            fit, known = fit_samples(observations, own.candidate, own.parameters, maps, paths, segments)
+            new = own.with_parameters(fit.parameters, **known)
+            found = new.candidate.coefficients
+            if restriction is None or restriction.within(found) or not np.isfinite(found).all():
+                break
+            own, paths, segments = new._within_bounds(), fit.paths, segments[-1:]
         return replace(new, candidate=score(observations, new.candidate, known["variance"])), fit
+
+    def _within_bounds(self) -> "FunctionCandidate":
+        restriction = self.candidate.restriction
+        if restriction is None:
+            return self
+        clipped = restriction.clipped(self.candidate.coefficients)
+        return replace(self, candidate=replace(self.candidate, coefficients=clipped))
 
     def drawn(
         self, observations: Observations, fit: TrajectoryFit, n: int, rng: np.random.Generator
@@ -199,7 +238,7 @@ class FunctionCandidate:
         """
         covariance = parameter_covariance(fit, observations.n * observations.dim)
         draws = rng.multivariate_normal(self.parameters, covariance, size=n, method="eigh")
-        return [self.with_parameters(parameters) for parameters in draws]
+        return [self.with_parameters(parameters)._within_bounds() for parameters in draws]
 
 
 def judge_functions(observations: Observations, found: list[FunctionCandidate]) -> list[FunctionCandidate]:

@@ -1,0 +1,179 @@
+"""Models side by side on observations that they have not seen."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+
+import numpy as np
+import xarray as xr
+
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.symbolic import SymbolicField
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.inputs import Observations, as_trajectories
+from fim_dynsys.models.paths import path_score
+from fim_dynsys.trajectories.container import Trajectories
+
+Models = Mapping[str, VectorFieldModel] | Sequence[VectorFieldModel]
+"""What users may pass as models: by names of their own, or under their registry names."""
+
+
+def compare(
+    models: Models,
+    train: Observations,
+    held_out: Observations | None = None,
+    *,
+    by: str | None = None,
+    folds: int = 5,
+    horizon: float | None = None,
+) -> xr.Dataset:
+    """Fit models to some observations and predict others; or cross-validate, where no others are given.
+
+    Parameters
+    ----------
+    models : dict of str to model, or sequence of models
+        Fitted anew, as copies: they stay as they are.
+    train : Trajectories, Dataset or DataFrame
+        What is fitted.
+    held_out : Trajectories, Dataset or DataFrame, optional
+        What is predicted. Default: parts of ``train`` in turn, see `by`.
+    by : {"trajectory", "block"}, optional
+        What a fold holds out: whole trajectories, every ``folds``-th of them; or one of so many blocks of
+        consecutive samples of every trajectory, the samples before and after it being trajectories of their
+        own. Default: by trajectory where there are as many as folds, else by block.
+    folds : int
+        Number of folds, two at least.
+    horizon : float, optional
+        Longest duration over which paths are predicted; longer records are cut, see
+        ``model.score(metric="path")``. For chaos.
+
+    Returns
+    -------
+    Dataset
+        Over ``model`` and ``fold``; ``.to_dataframe()`` is a table. ``path_error`` and ``slope_error`` are
+        root mean squares in standard deviations of the held-out states and slopes (infinite where a path or
+        a slope is), ``path_r2`` is the score, ``terms`` counts the coefficients that are printed (NaN for
+        fields that are no finite sum of terms), ``seconds`` are those of the processor for the fit.
+        `fim_dynsys.plot.comparison` draws it.
+
+    Raises
+    ------
+    ValueError
+        Where models have one name, arguments are not those above, or the observations are too few.
+    """
+    named = _named(models)
+    data = as_trajectories(train)
+    if held_out is not None:
+        if by is not None:
+            raise ValueError(f"compare: expected by=None with held-out observations, got {by!r}.")
+        splits = [(data, as_trajectories(held_out))]
+    else:
+        splits = list(_splits(data, by, folds))
+    rows = [[_measured(model, seen, unseen, horizon) for seen, unseen in splits] for model in named.values()]
+    values = np.array(rows, dtype=np.float64)
+    columns = ("path_r2", "path_error", "slope_error", "terms", "seconds")
+    return xr.Dataset(
+        {name: (("model", "fold"), values[..., k]) for k, name in enumerate(columns)},
+        {"model": list(named), "fold": np.arange(len(splits))},
+        {"horizon": "whole records" if horizon is None else horizon},
+    )
+
+
+def _named(models: Models) -> dict[str, VectorFieldModel]:
+    pairs = list(models.items()) if isinstance(models, Mapping) else [(m.name, m) for m in models]
+    wrong = [type(model).__name__ for _, model in pairs if not isinstance(model, VectorFieldModel)]
+    if wrong or not pairs:
+        raise ValueError(
+            f"compare: expected models as fim_dynsys.load gives them, got {', '.join(wrong) or 'none'}."
+        )
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise ValueError(f"compare: expected models of different names, got {names}; pass a dict.")
+    return dict(pairs)
+
+
+def _measured(
+    model: VectorFieldModel, seen: Trajectories, unseen: Trajectories, horizon: float | None
+) -> tuple[float, ...]:
+    own = copy(model)
+    began = time.process_time()
+    own.fit(seen)
+    seconds = time.process_time() - began
+    path_r2 = path_score("compare", own.field_, unseen, horizon)
+    field = own.field_
+    known = isinstance(field, DictionaryField | DrivenField | SymbolicField)
+    return (
+        path_r2,
+        float(np.sqrt(1.0 - path_r2)),
+        _slope_error(own, unseen),
+        own.complexity if known else np.nan,
+        seconds,
+    )
+
+
+def _slope_error(model: VectorFieldModel, unseen: Trajectories) -> float:
+    field, pairs = model.field_, unseen.arrays()
+    usable = [k for k, (t, _) in enumerate(pairs) if len(t) >= 3]
+    if not usable:
+        raise ValueError("compare: expected held-out stretches of three samples at least, got shorter ones.")
+    slopes = np.concatenate([model.differentiate(pairs[k][1], pairs[k][0]) for k in usable])
+    states = np.concatenate([pairs[k][1] for k in usable])
+    rows = np.isfinite(slopes).all(axis=1) & np.isfinite(states).all(axis=1)
+    if isinstance(field, DrivenField):
+        inputs = unseen.input_arrays()
+        found = field(states[rows], np.concatenate([inputs[k] for k in usable])[rows])
+    else:
+        found = field(states[rows])
+    if not np.isfinite(found).all():
+        return np.inf
+    about = np.sum((slopes[rows] - slopes[rows].mean(axis=0)) ** 2, axis=0)
+    left = np.sum((slopes[rows] - found) ** 2, axis=0)
+    return float(np.sqrt(np.mean(left[about > 0] / about[about > 0])))
+
+
+def _splits(data: Trajectories, by: str | None, folds: int) -> Iterator[tuple[Trajectories, Trajectories]]:
+    """What is fitted and what is predicted in each fold."""
+    if not isinstance(folds, int) or folds < 2:
+        raise ValueError(f"compare: expected two folds at least, got {folds!r}.")
+    if by is None:
+        by = "trajectory" if len(data) >= folds else "block"
+    if by not in ("trajectory", "block"):
+        raise ValueError(f"compare: expected by 'trajectory' or 'block', got {by!r}.")
+    if by == "trajectory":
+        if len(data) < folds:
+            raise ValueError(
+                f"compare: expected at least {folds} trajectories for as many folds, got {len(data)}; "
+                "lower folds, or hold out blocks."
+            )
+        for k in range(folds):
+            out = np.arange(len(data)) % folds == k
+            yield data[np.flatnonzero(~out)], data[np.flatnonzero(out)]
+        return
+    lengths = data.n_obs
+    if lengths.max() < 3 * folds:
+        raise ValueError(
+            f"compare: expected a trajectory of {3 * folds} samples for {folds} blocks, got {lengths.max()} "
+            "at most; lower folds."
+        )
+    for k in range(folds):
+        edges = [(round(n * k / folds), round(n * (k + 1) / folds)) for n in lengths.tolist()]
+        before_and_after = [
+            (i, part) for i, (a, b) in enumerate(edges) for part in (slice(0, a), slice(b, int(lengths[i])))
+        ]
+        yield _cut(data, before_and_after), _cut(data, [(i, slice(*edge)) for i, edge in enumerate(edges)])
+
+
+def _cut(data: Trajectories, parts: Sequence[tuple[int, slice]]) -> Trajectories:
+    """Stretches of the trajectories as trajectories of their own; single samples are left out."""
+    parts = [(i, part) for i, part in parts if part.stop - part.start >= 2]
+    pairs, inputs = data.arrays(), data.input_arrays()
+    return Trajectories.from_arrays(
+        [pairs[i][1][part] for i, part in parts],
+        [pairs[i][0][part] for i, part in parts],
+        state_names=data.state_names,
+        coords={name: value[[i for i, _ in parts]] for name, value in data.coords.items()},
+        units=data.units,
+        u=[inputs[i][part] for i, part in parts] if data.input_names else None,
+        input_names=data.input_names or None,
+    )

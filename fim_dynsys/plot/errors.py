@@ -1,0 +1,79 @@
+"""What models get wrong on observations that they have not seen."""
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from fim_dynsys.plot import style
+from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes
+
+_KINDS = (("path_error", "paths"), ("slope_error", "slopes"))
+
+
+def comparison(table: xr.Dataset, ax: Axes | None = None) -> Drawing:
+    """Errors of models on what they have not seen: a mark for each fold, a bar at their median.
+
+    Paths that ended early have no finite error; they are counted at the right edge.
+
+    Parameters
+    ----------
+    table : Dataset
+        As `fim_dynsys.compare` gives it.
+    ax : Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Drawing
+        Artists named ``paths``, ``slopes``, ``medians`` and ``failed``.
+
+    Raises
+    ------
+    ValueError
+        If the dataset is no such table.
+    """
+    missing = [name for name, _ in _KINDS if name not in table]
+    if missing:
+        raise ValueError(
+            f"comparison: expected a table of fim_dynsys.compare, got one without {', '.join(missing)}."
+        )
+    own = ax is None
+    (ax,) = given_axes(new_axes() if ax is None else ax, 1, "comparison")
+    names = [str(name) for name in table["model"].values]
+    artists: dict[str, list] = {"paths": [], "slopes": [], "medians": [], "failed": []}
+    for number, (variable, kind) in enumerate(_KINDS):
+        look = style.SERIES[number]
+        for row, values in enumerate(table[variable].transpose("model", "fold").values):
+            height = row + (number - 0.5) * 0.3
+            finite = values[np.isfinite(values)]
+            marks = ax.plot(
+                finite,
+                np.full(len(finite), height),
+                look["marker"],
+                color=look["color"],
+                markerfacecolor="none",
+                label=None if row else kind,
+            )
+            artists[kind] += marks
+            if len(finite):
+                middle = float(np.median(values)) if np.isfinite(np.median(values)) else float(finite.max())
+                artists["medians"] += ax.plot([middle], [height], "|", color=style.BLACK, markersize=14)
+            if len(finite) < len(values):
+                artists["failed"].append(
+                    ax.annotate(
+                        f"{len(values) - len(finite)} of {len(values)} failed",
+                        (0.99, height),
+                        xycoords=("axes fraction", "data"),
+                        ha="right",
+                        va="center",
+                        fontsize="small",
+                        color=look["color"],
+                    )
+                )
+    ax.set_xscale("log")
+    ax.set_yticks(range(len(names)), names)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_xlabel("error in standard deviations, held-out observations")
+    if own:
+        add_legend([ax])
+    return Drawing((ax,), {name: tuple(found) for name, found in artists.items()})

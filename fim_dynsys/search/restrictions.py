@@ -1,0 +1,263 @@
+"""Coefficients that are not all free: linear equalities, bounds, terms that must be there."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.sparse import solve_supports
+
+
+@dataclass(frozen=True, eq=False)
+class Restriction:
+    """The coefficients ``offset + basis @ free`` with ``low <= free <= high``.
+
+    Each free number is itself one of the coefficients, so that a sparse vector of free numbers is a sparse
+    field.
+
+    Attributes
+    ----------
+    offset : array (m, d)
+        Coefficients where all free numbers are zero.
+    basis : array (m d, q)
+        How coefficients, row by row, depend on the free numbers.
+    place : int array (q,)
+        Which coefficient each free number is.
+    low, high : array (q,)
+        Bounds, infinite where there are none.
+    required : bool array (q,)
+        Numbers that are fitted in every candidate.
+    apart : bool array (d, d)
+        Which states (first axis) an equation (second axis) does not depend on, in terms of any dictionary.
+    extensible : bool
+        Whether fields with terms beyond the dictionary's satisfy what is known.
+    """
+
+    offset: np.ndarray
+    basis: np.ndarray
+    place: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    required: np.ndarray
+    apart: np.ndarray
+    extensible: bool
+
+    @property
+    def dim(self) -> int:
+        """Number of equations."""
+        return self.offset.shape[1]
+
+    @property
+    def still(self) -> np.ndarray:
+        """The coefficients (m, d) with all free numbers zero, or at the bound nearest to that."""
+        return self.coefficients(np.clip(np.zeros(len(self.place)), self.low, self.high))
+
+    def rescaled(self, factor: np.ndarray) -> "Restriction":
+        """The same for coefficients times a factor (m, d)."""
+        own = factor.ravel()
+        units = own[self.place]
+        return replace(
+            self,
+            offset=self.offset * factor,
+            basis=self.basis * own[:, None] / units,
+            low=self.low * units,
+            high=self.high * units,
+        )
+
+    def numbers(self, coefficients: np.ndarray) -> np.ndarray:
+        """Free numbers (q,) of coefficients (m, d)."""
+        return coefficients.ravel()[self.place]
+
+    def coefficients(self, numbers: np.ndarray) -> np.ndarray:
+        """Coefficients (..., m, d) by free numbers (..., q)."""
+        return self.offset + (numbers @ self.basis.T).reshape(*numbers.shape[:-1], *self.offset.shape)
+
+    def active(self, coefficients: np.ndarray) -> np.ndarray:
+        """Free numbers (q,) that a fit moves: required or not zero, and within their bounds."""
+        numbers = self.numbers(coefficients)
+        return ((numbers != 0.0) | self.required) & (numbers > self.low) & (numbers < self.high)
+
+    def count(self, coefficients: np.ndarray) -> int:
+        """How many numbers were fitted."""
+        return int(np.count_nonzero(self.active(coefficients)))
+
+    def clipped(self, coefficients: np.ndarray) -> np.ndarray:
+        """The coefficients (m, d) with the free numbers within their bounds, the others following."""
+        return self.coefficients(np.clip(self.numbers(coefficients), self.low, self.high))
+
+    def within(self, coefficients: np.ndarray) -> bool:
+        """Whether no free number is beyond its bounds."""
+        numbers = self.numbers(coefficients)
+        return bool(((numbers >= self.low) & (numbers <= self.high)).all())
+
+    def nearest(self, coefficients: np.ndarray, precision: np.ndarray) -> np.ndarray:
+        """Coefficients (m, d) that satisfy the restriction, nearest to given ones.
+
+        Parameters
+        ----------
+        coefficients : array (m, d)
+            Given.
+        precision : array (d, m, m) or (m, d)
+            Of each equation's coefficients: distances are measured by it.
+
+        Returns
+        -------
+        array (m, d)
+        """
+        gram, moment = self.equations(precision, _moments(precision, coefficients))
+        return self.coefficients(self.solved(gram, moment, np.ones(len(self.place), dtype=bool)))
+
+    def equations(self, gram: np.ndarray, moment: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Normal equations (..., q, q), (..., q) of the free numbers from those of all equations.
+
+        Parameters
+        ----------
+        gram : array (..., d, m, m), or (m, d) where it is diagonal
+            Normal matrices of each equation's coefficients.
+        moment : array (..., d, m)
+            Right-hand sides.
+        """
+        parts = self.basis.reshape(*self.offset.shape, -1)
+        if gram.shape == self.offset.shape:
+            gram = np.stack([np.diag(own) for own in gram.T])
+        left, right = 0.0, 0.0
+        for k, offset in enumerate(self.offset.T):
+            own = gram[..., k, :, :]
+            left = left + parts[:, k].T @ own @ parts[:, k]
+            right = right + (moment[..., k, :] - own @ offset) @ parts[:, k]
+        return np.asarray(left), np.asarray(right)
+
+    def solved(self, gram: np.ndarray, moment: np.ndarray, support: np.ndarray) -> np.ndarray:
+        """Least squares on a support (q,) with the bounds: numbers beyond theirs are held there.
+
+        Parameters
+        ----------
+        gram, moment : arrays (q, q), (q,)
+            Normal equations of the free numbers.
+        support : bool array (q,)
+            Which may be other than zero; required ones are added.
+
+        Returns
+        -------
+        array (q,)
+        """
+        held = np.zeros(len(moment))
+        free = support | self.required
+        for _ in range(len(moment) + 1):
+            numbers = np.where(free, solve_supports(gram, moment - gram @ held, free), held)
+            inside = np.clip(numbers, self.low, self.high)
+            beyond = inside != numbers
+            if not beyond.any():
+                break
+            held = np.where(beyond, inside, held)
+            free = free & ~beyond
+        return np.clip(numbers, self.low, self.high)
+
+    @cached_property
+    def blocks(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Equations that share free numbers, and these: lists of indices, equations with none left out."""
+        touched = self.basis.reshape(*self.offset.shape, -1).any(axis=0)
+        together = touched.astype(int) @ touched.T.astype(int) > 0
+        for _ in range(self.dim):
+            together = together.astype(int) @ together.astype(int) > 0
+        found = []
+        for k in range(self.dim):
+            equations = np.flatnonzero(together[k])
+            if len(equations) and equations[0] == k:
+                found.append((equations, np.flatnonzero(touched[equations].any(axis=0))))
+        return found
+
+    def part(self, equations: np.ndarray, numbers: np.ndarray) -> "Restriction":
+        """The restriction of some equations, which depend on some of the numbers alone."""
+        m, d = self.offset.shape
+        rows = self.basis.reshape(m, d, -1)[:, equations][:, :, numbers].reshape(m * len(equations), -1)
+        term, equation = np.divmod(self.place[numbers], d)
+        place = term * len(equations) + np.searchsorted(equations, equation)
+        return Restriction(
+            self.offset[:, equations],
+            rows,
+            place,
+            self.low[numbers],
+            self.high[numbers],
+            self.required[numbers],
+            self.apart[:, equations],
+            self.extensible,
+        )
+
+    def subset(self, rows: np.ndarray) -> "Restriction":
+        """The restriction where all coefficients outside some rows (k,) of the dictionary are zero.
+
+        Numbers that move coefficients outside are zero then too.
+        """
+        m, d = self.offset.shape
+        outside = np.ones(m, dtype=bool)
+        outside[rows] = False
+        basis = self.basis.reshape(m, d, -1)
+        kept = ~basis[outside].any(axis=0).any(axis=0)
+        row, state = np.divmod(self.place[kept], d)
+        place_of = np.zeros(m, dtype=np.intp)
+        place_of[rows] = np.arange(len(rows))
+        return replace(
+            self,
+            offset=self.offset[rows],
+            basis=basis[rows][:, :, kept].reshape(len(rows) * d, -1),
+            place=place_of[row] * d + state,
+            low=self.low[kept],
+            high=self.high[kept],
+            required=self.required[kept],
+        )
+
+    def rows_of(self, coefficients: np.ndarray) -> np.ndarray:
+        """Rows of the dictionary in use: by coefficients, or by numbers that are fitted though zero."""
+        moved = self.basis[:, self.required | (self.numbers(coefficients) != 0.0)].any(axis=1)
+        return (coefficients != 0.0).any(axis=1) | moved.reshape(coefficients.shape).any(axis=1)
+
+    def admits(self, terms: Dictionary) -> np.ndarray:
+        """Whether terms beyond the dictionary may be in each equation (m, d)."""
+        return ~(terms.states.astype(int) @ self.apart.astype(int) > 0) & ~self.apart.all(axis=0)
+
+    def extended(self, own: Dictionary, terms: Dictionary) -> "Restriction":
+        """The restriction for a dictionary that has all of its terms and others, which are free.
+
+        Parameters
+        ----------
+        own : Dictionary
+            Monomials that this restriction is about.
+        terms : Dictionary
+            These, and others. Those with a state that an equation does not depend on are left out there.
+        """
+        m, d, q = len(terms), self.dim, len(self.place)
+        known = {tuple(powers): row for row, powers in enumerate(own.exponents.tolist())}
+        rows, others = np.zeros(len(own), dtype=np.intp), []
+        for row, (powers, kind) in enumerate(zip(terms.exponents.tolist(), terms.kind, strict=True)):
+            if kind == 0 and tuple(powers) in known:
+                rows[known.pop(tuple(powers))] = row
+            else:
+                others.append(row)
+        assert not known
+        admitted = self.admits(terms)
+        free = [row * d + state for row in others for state in range(d) if admitted[row, state]]
+        basis = np.zeros((m, d, q + len(free)))
+        basis[rows, :, :q] = self.basis.reshape(len(own), d, q)
+        basis = basis.reshape(m * d, -1)
+        basis[free, range(q, q + len(free))] = 1.0
+        offset = np.zeros((m, d))
+        offset[rows] = self.offset
+        term, state = np.divmod(self.place, d)
+        more = np.full(len(free), np.inf)
+        return replace(
+            self,
+            offset=offset,
+            basis=basis,
+            place=np.concatenate([rows[term] * d + state, np.array(free, dtype=np.intp)]),
+            low=np.concatenate([self.low, -more]),
+            high=np.concatenate([self.high, more]),
+            required=np.concatenate([self.required, np.zeros(len(free), dtype=bool)]),
+        )
+
+
+def _moments(precision: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+    if precision.shape == coefficients.shape:
+        return (precision * coefficients).T
+    return np.einsum("dij,jd->di", precision, coefficients)

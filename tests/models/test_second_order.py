@@ -1,0 +1,105 @@
+"""Second-order equations from positions alone."""
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+from fim_dynsys import Knowledge, simulate
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.models.second_order import with_velocities
+from fim_dynsys.regression.observed import observe
+from fim_dynsys.trajectories.container import Trajectories
+
+pytestmark = pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")
+MODELS = {"sindy-strong": {}, "symbolic": {"effort": "quick"}, "auto": {"budget": "fast"}}
+T = np.linspace(0.0, 12.0, 120)
+
+
+def accelerations(x):
+    return -x[:, :1] - 0.1 * x[:, 1:] - 0.5 * x[:, :1] ** 3
+
+
+def duffing(noise, starts=((1.5, 0.0),)):
+    field = CallableField(lambda x: np.concatenate([x[:, 1:], accelerations(x)], axis=1), 2)
+    x = simulate(field, starts, T).x[..., :1]
+    spread = noise * x.std(axis=1, keepdims=True)
+    return list(x + spread * np.random.default_rng(0).normal(size=x.shape)), list(T[None].repeat(len(x), 0))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_positions_alone_give_the_accelerations(name):
+    model = fim_dynsys.load(name, **MODELS[name]).fit(*duffing(0.02), order=2, feature_names=["q"])
+    assert model.feature_names == ["q", "q_dot"]
+    points = np.random.default_rng(1).uniform(-1.0, 1.0, size=(30, 2))
+    rates = model.field_(points)
+    np.testing.assert_array_equal(rates[:, 0], points[:, 1])
+    np.testing.assert_allclose(rates[:, 1:], accelerations(points), atol=0.12)
+    np.testing.assert_allclose(model.field_.fit_info.initial_states, [[1.5, 0.0]], atol=0.06)
+    for member in model.ensemble(2):
+        np.testing.assert_allclose(member(points)[:, 0], points[:, 1], atol=1e-12)
+
+
+def test_clean_positions_give_the_equation():
+    model = fim_dynsys.load("sindy-strong").fit(*duffing(0.0), order=2)
+    names = model.get_feature_names()
+    found = dict(zip(names, model.coefficients()[1], strict=True))
+    for term, value in (("x0", -1.0), ("x0_dot", -0.1), ("x0^3", -0.5)):
+        assert found[term] == pytest.approx(value, abs=2e-3)
+    assert np.count_nonzero(model.coefficients()) == 4
+
+
+def test_what_is_known_of_the_accelerations_counts():
+    fact = Knowledge(forbid={"q_dot": ["q_dot"]})
+    model = fim_dynsys.load("sindy-strong", knowledge=fact).fit(*duffing(0.02), order=2, feature_names=["q"])
+    still, moving = model.field_([[0.5, 0.0], [0.5, 1.0]])
+    assert still[1] == moving[1]
+    with pytest.raises(ValueError, match="velocities"):
+        fim_dynsys.load("sindy-strong", knowledge=Knowledge(known={"q": "2*q_dot"})).fit(
+            *duffing(0.02), order=2, feature_names=["q"]
+        )
+
+
+def test_velocities_that_were_not_seen_carry_no_weight():
+    """Other estimates of them change starts and regressions, not how a path is judged."""
+    x, t = duffing(0.02, ((1.5, 0.0), (-0.5, 1.0)))
+    full = with_velocities("test", Trajectories.from_arrays(x, t))
+    search = observe(full.arrays())
+    hidden = search.unseen(np.array([False, True]))
+    path = np.random.default_rng(2).normal(size=hidden.z.shape)
+    moved = path + np.array([0.0, 3.0])
+    np.testing.assert_array_equal(hidden.residual_variance(path), hidden.residual_variance(moved))
+    assert hidden.residual_variance(path)[0] == search.residual_variance(path)[0]
+    assert hidden.residual_variance(path)[1] == hidden.noise_variance[1]
+    np.testing.assert_array_equal(hidden.signal_variance[0], search.signal_variance[0])
+    assert not hidden.residual_variance(np.full_like(path, np.nan))[0] < np.inf
+    assert np.isinf(hidden.residual_variance(np.full_like(path, np.nan))[1])
+
+
+def test_velocities_are_the_slopes_of_the_positions_in_any_units():
+    x, t = duffing(0.0)
+    one = with_velocities("test", Trajectories.from_arrays(x, t, units={"x0": "m", "t": "s"}))
+    assert one.units["x0_dot"] == "m / s"
+    np.testing.assert_allclose(one.x[0, 2:-2, 1], np.gradient(x[0][:, 0], T)[2:-2], atol=0.02)
+    other = with_velocities("test", Trajectories.from_arrays([1e3 * x[0]], [1e-2 * t[0]]))
+    np.testing.assert_allclose(other.x[0, :, 1], 1e5 * one.x[0, :, 1], rtol=1e-9)
+
+
+def test_a_saved_model_draws_as_before(tmp_path):
+    model = fim_dynsys.load("sindy-strong", refined=1).fit(*duffing(0.02), order=2)
+    again = fim_dynsys.load_fitted(model.save(tmp_path / "model"))
+    points = np.array([[0.2, 0.3]])
+    np.testing.assert_array_equal(again.field_(points), model.field_(points))
+    ours, theirs = (m.ensemble(1, seed=3) for m in (model, again))
+    np.testing.assert_array_equal(ours[0](points), theirs[0](points))
+
+
+def test_what_no_order_can_be_asked_of_is_an_error():
+    x, t = duffing(0.0)
+    with pytest.raises(ValueError, match="expected order 1"):
+        fim_dynsys.load("fim-ode").fit(x, t, order=2)
+    with pytest.raises(ValueError, match="expected order 1 or 2"):
+        fim_dynsys.load("sindy-strong").fit(x, t, order=3)
+    with pytest.raises(ValueError, match="expressions"):
+        fim_dynsys.load("symbolic", expressions=["x1", "-x0"]).fit(x, t, order=2)
+    with pytest.raises(ValueError, match="at least five"):
+        fim_dynsys.load("sindy-strong").fit([x[0], x[0][:3]], [T, T[:3]], order=2)

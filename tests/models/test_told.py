@@ -1,0 +1,107 @@
+"""Every model that takes knowledge honours it: its field, its members, its other candidates."""
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+from fim_dynsys import Knowledge, simulate
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.trajectories.container import Trajectories
+
+pytestmark = pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")
+X = np.random.default_rng(1).normal(size=(20, 2))
+MODELS = {
+    "sindy-strong": {"refined": 1},
+    "symbolic": {"effort": "quick"},
+    "auto": {"budget": "fast"},
+    "fim-ode": {},
+    "operator": {"refine": False},
+}
+
+
+def load(name, knowledge):
+    return fim_dynsys.load("fim-ode" if name == "operator" else name, knowledge=knowledge, **MODELS[name])
+
+
+def pendulum(noise=0.05):
+    field = CallableField(lambda x: np.stack([x[:, 1], -np.sin(x[:, 0]) - 0.1 * x[:, 1]], axis=1), 2)
+    x = simulate(field, [2.0, 0.0], np.linspace(0.0, 12.0, 120)).x[0]
+    x = x + noise * x.std(axis=0) * np.random.default_rng(0).normal(size=x.shape)
+    return Trajectories.from_arrays(x, np.linspace(0.0, 12.0, 120), state_names=["x", "v"])
+
+
+@pytest.fixture(scope="module")
+def data():
+    return pendulum()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_known_equation_is_exact_in_every_model(name, data):
+    model = load(name, Knowledge(known={"x": "v"})).fit(data)
+    np.testing.assert_array_equal(model.field_(X)[:, 0], X[:, 1])
+    members = model.ensemble(2, seed=0)
+    for member in members:
+        np.testing.assert_allclose(member(X)[:, 0], X[:, 1], atol=1e-12)
+    spread = np.ptp([member(X)[:, 1] for member in members], axis=0)
+    assert spread.max() > 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_conserved_quantity_is_conserved_by_every_model(name, data):
+    field = load(name, Knowledge(conserved=["x**2 + 2*v**2"])).fit(data).field_
+    rates = field(X)
+    slope = 2.0 * X[:, 0] * rates[:, 0] + 4.0 * X[:, 1] * rates[:, 1]
+    assert np.abs(slope).max() < 1e-10 * np.abs(rates).max() and rates.any()
+
+
+@pytest.mark.parametrize("name", ["symbolic", "auto"])
+def test_functions_are_found_beside_what_is_known(name, data):
+    fact = Knowledge(known={"x": "v"}, forbid={"v": ["x*v", "x^3"]}, bounds={"v": {"v": (-0.09, 0.0)}})
+    field = load(name, fact).fit(data).field_
+    names = field.dictionary.names(["x", "v"])
+    own = dict(zip(names, field.coefficients[:, 1], strict=True))
+    assert any("sin(" in term for term, value in own.items() if value), field.equations()
+    assert not own.get("x v") and not own.get("x^3") and -0.09 <= own["v"] <= 0.0
+
+
+def test_a_state_that_is_forbidden_is_not_in_functions_either():
+    t = np.linspace(0.0, 10.0, 150)
+    x = np.stack([np.cos(t), np.sin(t)], axis=1) + 0.02 * np.random.default_rng(0).normal(size=(150, 2))
+    model = load("symbolic", Knowledge(forbid={"x0": ["x0"]})).fit(x, t)
+    fields = [model.field_, *load("auto", Knowledge(forbid={"x0": ["x0"]})).candidates(model.context_)]
+    assert len(fields) > 5
+    moved = X.copy()
+    moved[:, 0] += 1.0
+    for field in fields:
+        first, other = field(X)[:, 0], field(moved)[:, 0]
+        np.testing.assert_array_equal(first, other)
+
+
+def test_clean_data_and_several_trajectories_honour_what_is_known():
+    """Laws of clean data and fields without an equation do not know it: neither answers."""
+    field = CallableField(lambda x: np.stack([x[:, 1], -(x[:, 0] ** 3)], axis=1), 2)
+    found = simulate(field, [[1.0, 0.0], [0.5, 0.5], [0.2, -1.0]], np.linspace(0.0, 6.0, 80))
+    clean = Trajectories.from_arrays(list(found.x), list(found.t), state_names=["x", "v"])
+    wrong = Knowledge(known={"x": "2*v"})
+    field = load("auto", wrong).fit(clean).field_
+    np.testing.assert_array_equal(field(X)[:, 0], 2.0 * X[:, 1])
+
+
+def test_what_a_model_cannot_honour_is_an_error(data):
+    with pytest.raises(ValueError, match="both"):
+        fim_dynsys.load("symbolic", expressions=["x1", "-a*x0"], knowledge=Knowledge(known={"x": "v"})).fit(
+            data
+        )
+    with pytest.raises(ValueError, match="degree 3 at most"):
+        load("fim-ode", Knowledge(known={"x": "v^5"})).fit(data)
+    with pytest.raises(ValueError, match="Knowledge"):
+        load("auto", "x' = v").fit(data)
+
+
+def test_the_operator_moves_its_coefficients_no_further_than_it_has_to(data):
+    """Projections do not move what satisfies the facts, and repeat themselves."""
+    free = fim_dynsys.load("fim-ode", refine=False).fit(data).field_
+    place = free.dictionary.names(["x", "v"]).index("v")
+    same = Knowledge(known={"x": f"{float(free.coefficients[place, 0])!r}*v + ..."})
+    again = load("operator", same).fit(data).field_
+    np.testing.assert_allclose(again.coefficients, free.coefficients, rtol=1e-6, atol=1e-9)
