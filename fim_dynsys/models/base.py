@@ -5,7 +5,6 @@ One file, for it is one class: every method that a script written for pysindy ma
 
 import abc
 import enum
-import html
 import os
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -23,6 +22,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.presentation import facts, html_block
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
 from fim_dynsys.models.deadline import Deadline
@@ -789,24 +789,27 @@ class VectorFieldModel(TrajectoryModel, Estimator):
 
     # ------------------------------------------------------------------ display
 
+    def __repr__(self) -> str:
+        own = super().__repr__()
+        if not self.__sklearn_is_fitted__():
+            return own
+        context, field = self.context_, self.field_
+        told = f"fitted to {int(np.sum(context.n_obs))} samples of {', '.join(context.state_names)}"
+        return "\n  ".join([f"{own}, {told}", *field.shown_equations(), field.fit_info.summary()])
+
     def _summary(self) -> dict[str, str]:
-        """What the notebook shows: parameters, and what was learnt from."""
+        """What the notebook shows as a table: parameters, what was learnt from, what was chosen and why."""
         rows = {"model": f"{self.name}, version {self.version}"}
         rows |= {key: repr(value) for key, value in self.get_params(deep=False).items()}
         if not self.__sklearn_is_fitted__():
             return rows | {"fitted": "no"}
-        context = self.context_
-        rows["states"] = ", ".join(context.state_names)
-        rows["trajectories"] = str(context.n_trajectories)
-        rows["observations"] = str(int(np.sum(context.n_obs)))
-        return rows
+        return rows | facts(self.field_.frame, self.field_.fit_info)
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>"
-            for key, value in self._summary().items()
-        )
-        return f"<table><caption>{html.escape(self._who)}</caption>{cells}</table>"
+        if not self.__sklearn_is_fitted__():
+            return html_block(self._who, self._summary())
+        field = self.field_
+        return html_block(self._who, self._summary(), field.shown_equations(), field.picture())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
