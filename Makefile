@@ -32,7 +32,7 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help odebench speed test test-slow plugins plugins-test pysindy-tests lint format picture install install-test clean
+.PHONY: help odebench speed test test-slow test-browser plugins plugins-test pysindy-tests lint format picture install install-test clean
 .NOTPARALLEL:
 
 help:
@@ -46,6 +46,10 @@ speed: install
 
 test: install-test
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile --durations 30 $(ARGS)
+
+# Pages are opened in Chromium (Debian: apt-get install chromium; elsewhere CHROMIUM=/path/to/it).
+test-browser: install-test
+	$(PY) -m pytest -m browser $(ARGS)
 
 test-slow: install-test
 	$(PY) -m pytest -m slow $(ARGS)

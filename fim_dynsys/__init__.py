@@ -38,6 +38,7 @@ _MODULES = (
     "corruption",
     "distillation",
     "errors",
+    "explorer",
     "fields",
     "metrics",
     "models",
