@@ -16,6 +16,7 @@ _ORBIT = 129  # states of a cycle that are kept
 _SAMPLES = 1500  # of one trajectory at most
 _TRAJECTORIES = 60  # that are drawn at most
 _CELLS = 48  # of the map of support along each axis
+_ZERO = 1e-12  # of the region: no coordinate but a rounding error
 _LARGEST_MAPPED = 6  # states of which pairs are mapped
 
 Numbers = list[float | None]
@@ -44,7 +45,7 @@ def objects(field: VectorField, region: Region, n_seeds: int, cycles: bool) -> d
     found: dict[str, Any] = {"cycles": []}
     found["points"] = [
         {
-            "x": numbers(x),
+            "x": numbers(np.where(np.abs(x) > _ZERO * region.size, x, 0.0)),
             "kind": kind.value,
             "stable": kind.stable,
             "eigenvalues": cell(values),

@@ -564,7 +564,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         field = self._fitted_field()
         if not isinstance(x0, Trajectories):
             return simulate(field, x0, t)
-        ensemble = self.ensemble(members, seed)
+        drawn = field.draws(members, seed)
+        ensemble = self.ensemble(members, seed) if drawn is None else EnsembleField(drawn)
         return forecast_bands(f"{self._who}.forecast", field, ensemble, x0, t, bands, observed, seed)
 
     def score(
