@@ -22,7 +22,6 @@ html_theme_options = {"show_toc_level": 2, "navigation_with_keys": True}
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 myst_heading_anchors = 4
-html_math_renderer = "mathml" if False else "mathjax"
 
 autosummary_generate = True
 autodoc_typehints = "none"  # shapes and units are in the docstrings
@@ -37,7 +36,6 @@ nb_merge_streams = True
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _OUTSIDE = re.compile(r"(?<!!)\[([^\]]+)\]\(((?:\.\./)+[^)]+)\)")
-_FOREIGN_PICTURE = re.compile(r"!\[([^\]]*)\]\(\.\./(benchmarks/[^)]+)\)")
 
 
 def _within(app: object, name: str, source: list[str]) -> None:
