@@ -3,9 +3,11 @@
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import overload
 
 import numpy as np
+import pandas as pd
 
 from fim_dynsys.analyze.results import aligned, cell
 from fim_dynsys.errors import SimulationWarning
@@ -146,6 +148,25 @@ class Alternatives(Sequence[Alternative]):
     def preferred(self) -> int:
         """Which one is the model's answer."""
         return next(k for k, row in enumerate(self._rows) if row.is_preferred)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """A row for each, with its equations and the terms that set it apart from the preferred one."""
+        names = ("parameters", "misses", "r2", "bic", "weight", "is_preferred", "note")
+        return pd.DataFrame(
+            [
+                {name: getattr(row, name) for name in names}
+                | {
+                    "more": ", ".join(row.more),
+                    "fewer": ", ".join(row.fewer),
+                    "equations": "; ".join(row.equations),
+                }
+                for row in self._rows
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        title = f"<p><b>Alternatives</b> (weights: {escape(self._weights)})</p>"
+        return title + self.to_dataframe().to_html(float_format="{:.3g}".format)
 
     def __str__(self) -> str:
         head = ["", "parameters", "misses", "R2", "BIC", "weight", "beside the preferred one", ""]

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.equation_text import shown
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.terms import Dictionary
@@ -151,6 +152,14 @@ class DrivenField(VectorField):
     def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
         """Right-hand sides as text, one for each state."""
         return self.extended.equations(precision, errors)[: self.dim]
+
+    def shown_equations(self) -> list[str]:
+        """Equations for display, a line for each state."""
+        return shown(self.state_names, self.equations())
+
+    def picture(self) -> str:
+        """None: the flow depends on the inputs."""
+        return ""
 
     def _joined(self, rows: np.ndarray, u: ArrayLike) -> np.ndarray:
         inputs = np.asarray(u, dtype=np.float64)

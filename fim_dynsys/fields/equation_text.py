@@ -44,6 +44,11 @@ def equation_text(
     return " + ".join(parts) or " 0"
 
 
+def shown(state_names: Sequence[str], equations: Sequence[str]) -> list[str]:
+    """Lines ``(x)' = ...`` of right-hand sides, one for each state."""
+    return [f"({name})' = {text}" for name, text in zip(state_names, equations, strict=True)]
+
+
 def refuse_errors(who: str) -> NoReturn:
     """Say that the standard errors of a field are not known."""
     raise ValueError(
