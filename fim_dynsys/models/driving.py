@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.errors import IgnoredInputWarning, SimulationWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.regression.inputs import at, cubics
+from fim_dynsys.regression.inputs import at, curves
 
 InputFunction = Callable[[float], ArrayLike]
 _RTOL, _ATOL = 1e-8, 1e-10
@@ -146,16 +146,16 @@ def driven_stretches(
     inputs: Sequence[np.ndarray],
     longest_step: float,
 ) -> list[np.ndarray]:
-    """Paths (n, d) at the samples of several stretches at once, inputs as `cubics` has them in between.
+    """Paths (n, d) at the samples of several stretches at once, inputs as `curves` has them in between.
 
     Classical Runge-Kutta steps of fourth order, as many a gap as the longest step allows, four at most.
     """
     length = max(map(len, times))
     t = np.stack([np.pad(row, (0, length - len(row)), mode="edge") for row in times])
-    curves = np.zeros((len(times), length - 1, 4, inputs[0].shape[1]))
-    for row, time, own in zip(curves, times, inputs, strict=True):
+    between = np.zeros((len(times), length - 1, 4, inputs[0].shape[1]))
+    for row, time, own in zip(between, times, inputs, strict=True):
         if len(time) > 1:
-            row[: len(time) - 1] = cubics(time, own)
+            row[: len(time) - 1] = curves(time, own).cubics
     paths = np.empty((len(times), length, field.dim))
     paths[:, 0] = np.stack(starts)
     x = paths[:, 0]
@@ -165,7 +165,7 @@ def driven_stretches(
             steps = min(max(int(np.ceil(gap.max() / longest_step)), 1), 4)
             h = gap / steps
             for step in range(steps):
-                first, middle, last = (at(curves[:, k], (step + part) / steps) for part in (0.0, 0.5, 1.0))
+                first, middle, last = (at(between[:, k], (step + part) / steps) for part in (0.0, 0.5, 1.0))
                 k1 = field(x, first)
                 k2 = field(x + 0.5 * h * k1, middle)
                 k3 = field(x + 0.5 * h * k2, middle)

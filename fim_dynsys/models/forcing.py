@@ -1,20 +1,24 @@
 """Explicit time: forcing of given frequencies, or of one that the observations are searched for."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fim_dynsys.errors import DataWarning, warn
 from fim_dynsys.fields.forced import waves, with_waves
-from fim_dynsys.regression.observed import SPLINE, complete_samples
+from fim_dynsys.regression.observed import complete_samples
+from fim_dynsys.search.candidates import Candidate, judge, propose
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import improve, refine
 from fim_dynsys.trajectories.container import Trajectories
 
 _OVERSAMPLED = 8  # frequencies for each turn more in the longest record
 _PER_TURN = 6  # samples at the highest frequency
-_LEAST = 1.0  # turns in the longest record
+_PRICE = 3.0  # numbers of a forcing, in those of the BIC: frequency, and the choice among many
+_NEAR = 0.5  # radians at the end of the longest record: where frequencies are compared first
+_NARROWED = 3
 
 
 def forced(
@@ -69,11 +73,12 @@ def forced(
 
 
 def find_omega(trajectories: Trajectories, who: str) -> float | None:
-    """The angular frequency of a sine that best explains what the states leave of the slopes.
+    """The angular frequency of a sine that explains what the states leave of the slopes.
 
     Slopes of smoothing splines are regressed on the monomials of the states and, for each frequency of a fine
-    grid from one turn of the longest record to a sixth of the sampling rate, on its sine and cosine; the best
-    is refined by a parabola through its neighbours.
+    grid from one turn of the longest record to a sixth of the sampling rate, on its sine and cosine. The best
+    frequency is kept where the best sparse field with it, fitted to the trajectories, has the smaller BIC
+    than the best without; by the BIC of its fits nearby it is then narrowed down.
 
     Parameters
     ----------
@@ -85,7 +90,7 @@ def find_omega(trajectories: Trajectories, who: str) -> float | None:
     Returns
     -------
     float or None
-        To six digits; None where the sine does not pay for its three numbers by BIC.
+        To six digits; None where there is none.
 
     References
     ----------
@@ -93,48 +98,55 @@ def find_omega(trajectories: Trajectories, who: str) -> float | None:
     447, for a model with other columns.
     """
     samples = complete_samples(trajectories, who, 5)
-    search = Search.polynomial(samples)
+    alone = Search.polynomial(samples)
+    omega = _strongest(alone, samples)
+    if omega is None:
+        return None
+    best = _best(_search(samples, omega))
+    if not best.score + _PRICE * math.log(alone.observations.n) < _best(alone).score:
+        return None
+    width = _NEAR / max(t[-1] - t[0] for t, _ in samples)
+    for _ in range(_NARROWED):
+        scores = []
+        for shift in (-width, 0.0, width):
+            search = _search(samples, omega + shift)
+            scores.append(refine(search, best, search.observations.path)[0].score)
+        bend = scores[0] - 2.0 * scores[1] + scores[2]
+        if not (np.isfinite(bend) and bend > 0):
+            break
+        omega += width * float(np.clip(0.5 * (scores[0] - scores[2]) / bend, -1.0, 1.0))
+        width *= 0.3
+    return float(f"{omega:.6g}")
+
+
+def _search(samples: Sequence[tuple[np.ndarray, np.ndarray]], omega: float) -> Search:
+    return Search.polynomial(samples, inputs=[waves([omega], t) for t, _ in samples])
+
+
+def _best(search: Search) -> Candidate:
+    """The best of a short search, judged by integration."""
+    ranked = judge(search, propose(search, range(1, search.dictionary.degree + 1)))
+    return improve(search, ranked, 2)[0]
+
+
+def _strongest(search: Search, samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> float | None:
+    """The frequency whose sine and cosine explain the largest share of what is left of a state's slopes."""
     seen = search.observations
     columns = search.dictionary.evaluate(np.concatenate(seen.path))
-    slopes = np.concatenate([own for _, own in seen.smoothed(SPLINE)])
-    times = np.concatenate(
-        [
-            samples[k][0][first] + t * seen.time_unit
-            for (t, _), (k, first) in zip(seen.samples, seen.origin, strict=True)
-        ]
-    )
+    slopes = np.concatenate([own for _, own in seen.splines])
+    pieces = zip(seen.samples, seen.origin, strict=True)
+    times = np.concatenate([samples[k][0][first] + t * seen.time_unit for (t, _), (k, first) in pieces])
     basis, _ = np.linalg.qr(columns / np.linalg.norm(columns, axis=0))
     left = slopes - basis @ (basis.T @ slopes)
-    total = np.sum(left**2, axis=0)
-    left = left / np.sqrt(np.where(total > 0, total, 1.0))
+    size = np.linalg.norm(left, axis=0)
+    left = left / np.where(size > 0, size, 1.0)
     span = max(t[-1] - t[0] for t, _ in samples)
     gap = float(np.median(np.concatenate([np.diff(t) for t, _ in samples])))
-    step = 2.0 * np.pi / span / _OVERSAMPLED
-    omegas = np.arange(2.0 * np.pi * _LEAST / span, 2.0 * np.pi / (_PER_TURN * gap), step)
-    if len(omegas) < 3:
-        return None
-    gains = np.array([_gain(basis, left, waves([omega], times)) for omega in omegas])
-    best = int(np.clip(np.argmax(gains), 1, len(omegas) - 2))
-    before, at, after = gains[best - 1 : best + 2]
-    bend = before - 2.0 * at + after
-    shift = 0.5 * (before - after) / bend if bend < 0 else 0.0
-    n, d = left.shape
-    # of the states, at least one must be explained so much better; smoothed slopes are no independent samples
-    free = n / max(_correlated(left), 1.0)
-    explained = float(np.clip(at, 0.0, 1.0 - 1e-12))
-    if -free * math.log1p(-explained) < 3.0 * math.log(max(free, 2.0)) + 2.0 * math.log(len(omegas) * d):
-        return None
-    return float(f"{omegas[best] + np.clip(shift, -1.0, 1.0) * step:.6g}")
-
-
-def _gain(basis: np.ndarray, left: np.ndarray, columns: np.ndarray) -> float:
-    """Largest share of what is left of a state's slopes that columns explain."""
-    own, _ = np.linalg.qr(columns - basis @ (basis.T @ columns))
-    return float(np.max(np.sum((own.T @ left) ** 2, axis=0)))
-
-
-def _correlated(left: np.ndarray) -> float:
-    """Samples for one independent one, by the lag-one correlation of what is left."""
-    share = float(np.max(np.sum(left[1:] * left[:-1], axis=0)))
-    share = min(max(share, 0.0), 0.98)
-    return (1.0 + share) / (1.0 - share)
+    turn = 2.0 * np.pi / span
+    omegas = np.arange(turn, 2.0 * np.pi / (_PER_TURN * gap), turn / _OVERSAMPLED)
+    gains = []
+    for omega in omegas:
+        pair = waves([omega], times)
+        own, _ = np.linalg.qr(pair - basis @ (basis.T @ pair))
+        gains.append(float(np.max(np.sum((own.T @ left) ** 2, axis=0))))
+    return float(omegas[np.argmax(gains)]) if gains else None

@@ -1,37 +1,44 @@
 """Inputs between their samples: cubics by which integrations follow them."""
 
+from typing import NamedTuple
+
 import numpy as np
 
+_FEW = 8  # samples
 
-def cubics(t: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Akima's interpolation of values (n, m) at increasing times (n,): array (n - 1, 4, m).
 
-    ``[k, j]`` is the coefficient of the j-th power of the fraction of interval k that has gone by. A step
-    stays a step without overshooting; smooth inputs are followed to third order; two samples, by a line.
+class Curves(NamedTuple):
+    """Inputs between their samples."""
+
+    cubics: np.ndarray  # (n - 1, 4, m) coefficients of powers of the fraction of each interval gone by
+    error: np.ndarray  # (m,) by how much they may be off, root mean square
+
+
+def curves(t: np.ndarray, u: np.ndarray) -> Curves:
+    """Interpolation of values (n, m) at increasing times (n,).
+
+    A cubic spline, or Akima's cubics where these predict every second sample better from the others, as of
+    steps, at which a spline overshoots; lines where there are fewer than eight samples. The error is that at
+    the samples left out, times 2^-3 for the wider gaps.
 
     References
     ----------
     H. Akima, A new method of interpolation and smooth curve fitting based on local procedures, J. ACM 17
-    (1970) 589, eq. 1 and 8-9.
+    (1970) 589.
     """
-    gaps = np.diff(t)[:, None]
-    secants = np.diff(u, axis=0) / gaps
-    if len(secants) == 1:
-        slopes = np.repeat(secants, 2, axis=0)
-    else:
-        before = [2.0 * secants[0] - secants[1]]
-        before.insert(0, 2.0 * before[0] - secants[0])
-        after = [2.0 * secants[-1] - secants[-2]]
-        after.append(2.0 * after[0] - secants[-1])
-        secants = np.concatenate([before, secants, after])
-        bends = np.abs(np.diff(secants, axis=0))
-        left, right = bends[2:], bends[:-2]  # each weighs the secant of the other side
-        total = left + right
-        flat = total <= 1e-9 * total.max(initial=0.0)
-        weight = np.where(flat, 0.5, left / np.where(flat, 1.0, total))
-        slopes = weight * secants[1:-2] + (1.0 - weight) * secants[2:-1]
-    rise, first, last = np.diff(u, axis=0), slopes[:-1] * gaps, slopes[1:] * gaps
-    return np.stack([u[:-1], first, 3.0 * rise - 2.0 * first - last, first + last - 2.0 * rise], axis=1)
+    if len(t) < _FEW:
+        rise = np.diff(u, axis=0)
+        lines = np.stack([u[:-1], rise, np.zeros_like(rise), np.zeros_like(rise)], axis=1)
+        return Curves(lines, np.zeros(u.shape[1]))
+    from scipy.interpolate import Akima1DInterpolator, CubicSpline  # deferred: fits without inputs need none
+
+    kinds = (CubicSpline, Akima1DInterpolator)
+    left = np.stack([u[1:-1:2] - kind(t[::2], u[::2])(t[1:-1:2]) for kind in kinds])
+    errors = np.sqrt(np.nanmean(left**2, axis=1))
+    gaps = np.diff(t)[:, None, None]
+    found = [kind(t, u).c.transpose(1, 0, 2)[:, ::-1] * gaps ** np.arange(4)[:, None] for kind in kinds]
+    better = errors[1] < errors[0]
+    return Curves(np.ascontiguousarray(np.where(better, found[1], found[0])), errors.min(axis=0) / 8.0)
 
 
 def at(curves: np.ndarray, fraction: float | np.ndarray) -> np.ndarray:

@@ -10,7 +10,8 @@ import numpy as np
 
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, noise_law
 from fim_dynsys.regression.dimensionless import dimensionless
-from fim_dynsys.regression.inputs import cubics
+from fim_dynsys.regression.inputs import Curves
+from fim_dynsys.regression.inputs import curves as interpolated
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother, smallest_gap
 from fim_dynsys.regression.thinning import MANY, stretches, thin
 from fim_dynsys.trajectories.container import Trajectories
@@ -64,6 +65,8 @@ class Observations:
         The inputs between the samples, see `fim_dynsys.regression.inputs`.
     input_scale : array (m,)
         Root mean square of each input.
+    input_error : float
+        By how much the inputs may be off between the samples, the largest in units of its size.
     seen : bool array (d,) or None
         States that were observed; the others are estimates that only starts and regressions see, and their
         weights are zero. None where all were.
@@ -84,6 +87,7 @@ class Observations:
     inputs: list
     curves: list
     input_scale: np.ndarray
+    input_error: float
     seen: np.ndarray | None = None
 
     def unseen(self, states: np.ndarray) -> "Observations":
@@ -187,7 +191,13 @@ class Observations:
     @cached_property
     def noise_variance(self) -> np.ndarray:
         """Variance (d,) of the noise, or of what counts as none; positive."""
-        return np.maximum(_noise_variance(self.law, self.signal_variance), 1e-300)
+        known = _noise_variance(self.law, self.signal_variance)
+        return np.maximum(known + self.unknown_variance if self.n_inputs else known, 1e-300)
+
+    @cached_property
+    def unknown_variance(self) -> np.ndarray:
+        """Variance (d,) that no field explains: what errors of the inputs between samples may add."""
+        return self.input_error**2 * self.signal_variance
 
     @property
     def _speed(self) -> float:
@@ -253,6 +263,11 @@ def largest_degree(dim: int, n: int) -> int:
     return 1
 
 
+def _largest_error(between: Sequence[Curves]) -> float:
+    """Error of interpolated inputs in units of their root mean square, the largest of all."""
+    return float(np.sqrt(np.mean([own.error**2 for own in between], axis=0)).max(initial=0.0))
+
+
 def padded_curves(curves: Sequence[np.ndarray]) -> np.ndarray:
     """Curves (n - 1, 4, m) of several pieces as one array (P, n - 1, 4, m), what is padded zero."""
     longest = max(len(own) for own in curves)
@@ -313,6 +328,7 @@ def observe(
     for k, ((_, z), (states, _)) in enumerate(zip(samples, smooth, strict=True)):
         z_all[k, : len(z)] = z
         weights[k, : len(z)] = law.weights(states)
+    between = [interpolated(t, u) for (t, _), u in zip(samples, at_samples, strict=True)]
     return Observations(
         samples,
         tuple(origin),
@@ -329,8 +345,9 @@ def observe(
         first,
         smooth,
         at_samples,
-        [cubics(t, u) for (t, _), u in zip(samples, at_samples, strict=True)],
+        [own.cubics for own in between],
         input_size * input_unit,
+        _largest_error(between),
     )
 
 

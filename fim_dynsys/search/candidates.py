@@ -250,11 +250,26 @@ def _scored(
 ) -> list[Candidate]:
     active = [c.n_parameters for c in candidates]
     signal, starts = observations.signal_variance, len(observations.samples)
-    values = bic(variances, observations.n, np.array(active), signal, starts)
+    seen = variances + observations.unknown_variance if observations.n_inputs else variances
+    values = bic(seen, observations.n, np.array(active), signal, starts)
     return [
         replace(c, score=float(value), variance=variance)
         for c, value, variance in zip(candidates, values, variances, strict=True)
     ]
+
+
+def price_of_choice(candidate: Candidate, terms: int) -> float:
+    """What extended BIC adds for having chosen a candidate's terms among so many in each right-hand side.
+
+    References
+    ----------
+    J. Chen, Z. Chen, Extended Bayesian information criteria, Biometrika 95 (2008) 759, with gamma 1/2.
+    """
+    total = math.lgamma(terms + 1)
+    return sum(
+        total - math.lgamma(k + 1) - math.lgamma(max(terms - k, 0) + 1)
+        for k in np.count_nonzero(candidate.coefficients, axis=0).tolist()
+    )
 
 
 def judge(search: Search, candidates: list[Candidate]) -> list[Candidate]:
