@@ -28,6 +28,7 @@ _ACCURACY = 1e-3  # standard deviations: nothing is asked beyond
 _STILL = 1e-9  # of its size: a state that varies less does not move
 _APART = 0.5  # standard deviations beyond twice the noise: the path no longer follows
 _AWAY = 10.0  # standard deviations: the path has left the data
+_ESTIMATED = 1e9  # so long a unit makes nothing of errors in what was not observed
 _FARTHEST = 1e3  # standard deviations that a path counts as being away at most
 _POOR, _POOR_AHEAD = 0.5, 0.6  # R2 of the path and of the windows below which a fit fails
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, beyond which it fails too
@@ -74,6 +75,8 @@ def compared(field: VectorField, context: Trajectories) -> FitInfo:
     if not (np.isfinite(unit).all() and moves.any()):
         return info
     unit = np.where(moves, unit, np.where(size > 0, size, 1.0))
+    observed = info.report.get("positions", context.state_names)
+    unit = np.where(np.isin(context.state_names, observed), unit, _ESTIMATED * unit)
     samples = [(pairs[k][0][rows[k]] - pairs[k][0][rows[k]][0], pairs[k][1][rows[k]] / unit) for k in kept]
     every_input = context.input_arrays()
     inputs = [every_input[k][rows[k]] for k in kept]

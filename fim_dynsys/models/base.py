@@ -36,7 +36,9 @@ from fim_dynsys.models.inputs import (
     Times,
     as_trajectories,
     check_magnitudes,
+    check_step,
     derivative_list,
+    error_list,
     integration_options,
     is_point,
     real_array,
@@ -106,6 +108,9 @@ class VectorFieldModel(TrajectoryModel, Estimator):
     uses_x_dot : bool
         Whether `infer(trajectories, x_dot=[...])` makes use of given derivatives, one array
         (n_i, d) for each trajectory. Others never see them: the user is told that they had no effect.
+    uses_sigma : bool
+        Whether ``infer(trajectories, sigma=[...])`` makes use of known errors, one array (n_i, d) for each
+        trajectory.
     uses_order : bool
         Whether second-order equations are inferred from positions alone: ``infer(trajectories,
         positions=[...])`` is then told which states were observed, the others being velocities.
@@ -125,6 +130,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
     min_observations: int = 4
     uses_inputs: bool = False
     uses_x_dot: bool = False
+    uses_sigma: bool = False
     uses_order: bool = False
     accepts_missing: bool = False
     scale_equivariance: float | None = None
@@ -180,6 +186,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         forcing: Mapping[str, Any] | None = None,
         time: bool = False,
         order: int = 1,
+        sigma: ArrayLike | Sequence[ArrayLike] | Mapping[str, float] | None = None,
     ) -> Self:
         """Infer the vector field from observations.
 
@@ -204,6 +211,9 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             2 where `x` are positions whose velocities were not observed: the field is that of x'' = f(x, x'),
             its states the positions and then the velocities, x0_dot and so on. These are fitted with their
             starts; in ``context_`` stand the slopes of smoothing splines.
+        sigma : float, array (d,), dict by state, or array or list of arrays of the shapes of `x`, optional
+            Standard deviations of the observations where they are known: of all, of each state or of each
+            sample. Default: estimated from the data. ``field_.fit_info.report["noise"]`` says which.
 
         Returns
         -------
@@ -213,7 +223,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         ------
         ValueError
             Where the data are malformed, too few or of too high a dimension, inputs are given that the
-            model does not use, or the order is not one that it infers.
+            model does not use, the order is not one that it infers, or it has no use for sigma.
             An earlier fit then stays as it was.
 
         Warns
@@ -226,10 +236,17 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             trajectories = forced(self._who, trajectories, forcing, time)
         slopes = None if x_dot is None else derivative_list(self._who, x_dot, trajectories)
         given: dict[str, Any] = {"x_dot": slopes} if slopes is not None and self.uses_x_dot else {}
+        if sigma is not None:
+            if not self.uses_sigma:
+                raise ValueError(
+                    f"{self._who}.fit: expected no sigma, got one; 'sindy-strong' and 'symbolic' take it."
+                )
+            given["sigma"] = error_list(f"{self._who}.fit", sigma, trajectories)
         if order != 1:
             trajectories = self._second_order(trajectories, order, given)
         self.check_context(trajectories)
         if slopes is not None and not given:
+            check_step(self._who, t, slopes, trajectories)
             warn(
                 f"{self._who}.fit: x_dot has no effect; this model infers derivatives itself.",
                 IgnoredInputWarning,
@@ -244,7 +261,9 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             orders = "1 or 2" if self.uses_order else "1; 'sindy-strong', 'symbolic' and 'auto' take 2"
             raise ValueError(f"{self._who}.fit: expected order {orders}, got {order!r}.")
         if given:
-            raise ValueError(f"{self._who}.fit: expected no x_dot with order=2; give velocities as states.")
+            raise ValueError(
+                f"{self._who}.fit: expected neither x_dot nor sigma with order=2, got {', '.join(given)}."
+            )
         given["positions"] = positions.state_names
         return with_velocities(f"{self._who}.fit", positions)
 

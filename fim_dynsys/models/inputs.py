@@ -18,6 +18,7 @@ Observations: TypeAlias = (
 Times: TypeAlias = ArrayLike | Sequence[ArrayLike] | None
 
 _LARGEST, _SMALLEST = 1e150, 1e-250
+_CLOSE = 0.5  # of given slopes: coarse samples give too small ones, not half
 
 
 def as_trajectories(
@@ -198,6 +199,71 @@ def derivative_list(
     if got != wanted:
         raise ValueError(f"{who}.fit: expected x_dot of shapes {wanted}, got {got}; give one for each x.")
     return arrays
+
+
+def error_list(
+    who: str, sigma: ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike], trajectories: Trajectories
+) -> list[np.ndarray]:
+    """Known standard deviations as one float array for each trajectory, of the shape of its observations.
+
+    Raises
+    ------
+    ValueError
+        Where they do not fit the observations, or one is not positive.
+    """
+    wanted = [x.shape for _, x in trajectories.arrays()]
+    if isinstance(sigma, Mapping):
+        if set(sigma) != set(trajectories.state_names):
+            raise ValueError(
+                f"{who}: expected sigma of the states {', '.join(trajectories.state_names)}, got that of "
+                f"{', '.join(map(str, sigma))}."
+            )
+        sigma = [sigma[name] for name in trajectories.state_names]
+    try:
+        whole = real_array(sigma, who, "sigma")
+    except ValueError:
+        whole = None  # of trajectories of unequal lengths, or no numbers, which is told below
+    if whole is not None and whole.shape in ((), (trajectories.dim,)):
+        errors = [np.broadcast_to(whole, shape) for shape in wanted]
+    else:
+        given = list(sigma) if isinstance(sigma, list | tuple) else [sigma]
+        errors = [real_array(own, who, "sigma") for own in given]
+        errors = [own[:, None] if own.ndim == 1 else own for own in errors]
+    if [own.shape for own in errors] != wanted:
+        raise ValueError(
+            f"{who}: expected sigma as a number, one for each of {trajectories.dim} states, or of shapes "
+            f"{wanted}, got {[own.shape for own in errors]}."
+        )
+    observed = [np.isfinite(x) for _, x in trajectories.arrays()]
+    if not all(
+        (own[seen] > 0).all() and np.isfinite(own[seen]).all()
+        for own, seen in zip(errors, observed, strict=True)
+    ):
+        raise ValueError(f"{who}: expected positive sigma where there are observations, got others.")
+    return errors
+
+
+def check_step(who: str, t: Times, x_dot: Sequence[np.ndarray], trajectories: Trajectories) -> None:
+    """Raise a ValueError where a time step does not fit given derivatives.
+
+    A script that has derivatives may leave the step at 1; a model that infers its own would be wrong by it.
+    """
+    if t is None or not isinstance(t, numbers.Real):
+        return
+    pairs = [
+        (v, np.gradient(x, times, axis=0))
+        for v, (times, x) in zip(x_dot, trajectories.arrays(), strict=True)
+        if len(x) > 1
+    ]
+    given, found = (np.concatenate([pair[k].ravel() for pair in pairs] or [np.zeros(0)]) for k in (0, 1))
+    rows = np.isfinite(given) & np.isfinite(found)
+    squares = float(np.sum(given[rows] ** 2))
+    ratio = float(np.sum(given[rows] * found[rows])) / squares if squares > 0 else 1.0
+    if not _CLOSE < ratio < 1.0 / _CLOSE:
+        raise ValueError(
+            f"{who}.fit: expected the time step of the samples, whose slopes this model infers itself, got "
+            f"t={t}, with which they are {ratio:.3g} times x_dot; give the true step."
+        )
 
 
 # scipy's names as pysindy's scripts pass them, and ours

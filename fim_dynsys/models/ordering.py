@@ -98,6 +98,14 @@ class Ordered:
             return DrivenField.of(terms, coefficients, context, info)
         return DictionaryField(terms, coefficients, context=context, fit_info=info)
 
+    def errors(self, given: Sequence[np.ndarray] | None, context: Trajectories) -> list[np.ndarray] | None:
+        """Errors (n, d) of the given observations, for the sorted samples of trajectories of two and more."""
+        if given is None:
+            return None
+        rows = [np.isfinite(x).all(axis=1) for _, x in context.arrays()]
+        kept = [own[seen] for own, seen in zip(given, rows, strict=True) if seen.any()]
+        return [kept[k][:, self.states] for k in self.numbers if len(kept[k]) >= 2]
+
     def coefficients(self, dictionary: Dictionary, values: np.ndarray) -> np.ndarray:
         """Numbers (..., m, d) of each term and state, both as in `field`."""
         states = self._coordinates(dictionary)

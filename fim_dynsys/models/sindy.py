@@ -2,7 +2,7 @@
 
 import numbers
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Self, cast
@@ -78,10 +78,7 @@ class SINDy(VectorFieldModel):
         x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
         u: ArrayLike | Sequence[ArrayLike] | InputFunction | None = None,
         feature_names: Sequence[str] | None = None,
-        *,
-        forcing: Mapping[str, Any] | None = None,
-        time: bool = False,
-        order: int = 1,
+        **how: Any,
     ) -> Self:
         """As every model's, and with what pysindy's own accepts.
 
@@ -107,7 +104,7 @@ class SINDy(VectorFieldModel):
             t = cast(Any, [e * np.arange(len(z)) if isinstance(e, numbers.Real) else e for e, z in pairs])
         if isinstance(x, np.ndarray) and x.ndim > 2 and x.size:
             x = list(x.reshape(-1, *x.shape[-2:]))
-        super().fit(x, t, x_dot, u, feature_names, forcing=forcing, time=time, order=order)
+        super().fit(x, t, x_dot, u, feature_names, **how)
         vars(self).pop("stock_", None)
         return self
 

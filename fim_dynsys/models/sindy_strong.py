@@ -61,8 +61,7 @@ class StrongSINDy(VectorFieldModel):
     name = "sindy-strong"
     version = "4"
     min_observations = 5
-    uses_inputs = True
-    uses_order = True
+    uses_inputs = uses_order = uses_sigma = True
     scale_equivariance = 1e-6
 
     def __init__(self, degree: int = 3, refined: int = 4, knowledge: Knowledge | None = None) -> None:
@@ -72,7 +71,10 @@ class StrongSINDy(VectorFieldModel):
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
-        self, trajectories: Trajectories, positions: Sequence[str] | None = None
+        self,
+        trajectories: Trajectories,
+        positions: Sequence[str] | None = None,
+        sigma: Sequence[np.ndarray] | None = None,
     ) -> DictionaryField | DrivenField:
         """Search on all trajectories together; those with a single complete sample say nothing.
 
@@ -82,6 +84,8 @@ class StrongSINDy(VectorFieldModel):
             The context.
         positions : sequence of str, optional
             States that were observed, the others being their velocities; see `fit` with ``order=2``.
+        sigma : list of arrays (n, d), optional
+            Known standard deviations of the observations.
         """
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
@@ -89,6 +93,7 @@ class StrongSINDy(VectorFieldModel):
         search = Search.polynomial(self._samples(order.trajectories), self.degree, inputs=inputs)
         names = order.trajectories.state_names
         search = search.knowing(knowledge, names).observing(positions, names)
+        search = search.measured(order.errors(sigma, trajectories))
         ranked = judge(search, propose(search, range(1, self.degree + 1)))
         if self.refined:
             ranked = improve(search, ranked, self.refined)
@@ -106,6 +111,7 @@ class StrongSINDy(VectorFieldModel):
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
+        report["noise"] = "estimated" if sigma is None else "given"
         if positions is not None:
             report["positions"] = list(positions)
         field = order.field(best.field(search, order.trajectories, report), trajectories)

@@ -69,8 +69,7 @@ class SymbolicModel(VectorFieldModel):
     name = "symbolic"
     version = "2"
     min_observations = 5
-    uses_inputs = True
-    uses_order = True
+    uses_inputs = uses_order = uses_sigma = True
 
     def __init__(
         self,
@@ -85,7 +84,12 @@ class SymbolicModel(VectorFieldModel):
         self.knowledge = knowledge
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(self, trajectories: Trajectories, positions: Sequence[str] | None = None) -> VectorField:
+    def infer(
+        self,
+        trajectories: Trajectories,
+        positions: Sequence[str] | None = None,
+        sigma: Sequence[np.ndarray] | None = None,
+    ) -> VectorField:
         """Search, or fit the given expressions, on all trajectories together.
 
         Parameters
@@ -94,9 +98,11 @@ class SymbolicModel(VectorFieldModel):
             The context.
         positions : sequence of str, optional
             States that were observed, the others being their velocities; see `fit` with ``order=2``.
+        sigma : list of arrays (n, d), optional
+            Known standard deviations of the observations.
         """
         if self.expressions is None:
-            return self._searched(trajectories, positions)
+            return self._searched(trajectories, positions, sigma)
         if trajectories.input_names:
             raise ValueError(
                 f"{self._who}: expected given expressions without inputs u, got "
@@ -109,7 +115,12 @@ class SymbolicModel(VectorFieldModel):
                 f"{self._who}: expected expressions or knowledge, got both; write what is known into the "
                 "expressions."
             )
-        return self._fitted_expressions(self.expressions, trajectories, observe(self._samples(trajectories)))
+        observations = observe(self._samples(trajectories))
+        if sigma is not None:
+            rows = [np.isfinite(x).all(axis=1) for _, x in trajectories.arrays()]
+            errors = [own[seen] for own, seen in zip(sigma, rows, strict=True) if seen.sum() >= 2]
+            observations = observations.measured(errors)
+        return self._fitted_expressions(self.expressions, trajectories, observations)
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if self.effort not in EFFORTS:
@@ -121,7 +132,10 @@ class SymbolicModel(VectorFieldModel):
     # ------------------------------------------------------------------ search
 
     def _searched(
-        self, trajectories: Trajectories, positions: Sequence[str] | None
+        self,
+        trajectories: Trajectories,
+        positions: Sequence[str] | None,
+        sigma: Sequence[np.ndarray] | None,
     ) -> DictionaryField | DrivenField:
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
@@ -130,6 +144,7 @@ class SymbolicModel(VectorFieldModel):
         search = Search.polynomial(samples, radians=radians_per_unit(order.trajectories), inputs=inputs)
         names = order.trajectories.state_names
         search = search.knowing(knowledge, names).observing(positions, names)
+        search = search.measured(order.errors(sigma, trajectories))
         observations = search.observations
         known = gather(search, structures=_STRUCTURES)
         found = grow_functions(search, known[0], EFFORTS[self.effort])
@@ -147,6 +162,7 @@ class SymbolicModel(VectorFieldModel):
             ],
             "free_numbers": free,
         }
+        report["noise"] = "estimated" if sigma is None else "given"
         if positions is not None:
             report["positions"] = list(positions)
         field = order.field(best.field(observations, order.trajectories, report), trajectories)

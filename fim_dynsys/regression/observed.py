@@ -96,6 +96,28 @@ class Observations:
             return self
         return replace(self, weights=np.where(states, 0.0, self.weights), seen=~states)
 
+    def measured(self, errors: Sequence[np.ndarray]) -> "Observations":
+        """The same with known errors in place of what was estimated.
+
+        Parameters
+        ----------
+        errors : list of arrays (n, d)
+            Standard deviations of the samples that were observed, in the units of the data.
+
+        Raises
+        ------
+        ValueError
+            Where samples were averaged.
+        """
+        if sum(map(len, errors)) > MANY:
+            raise ValueError(f"observe: expected at most {MANY} samples with known errors, got more.")
+        precision = np.zeros_like(self.weights)
+        for k, ((trajectory, sample), (t, _)) in enumerate(zip(self.origin, self.samples, strict=True)):
+            precision[k, : len(t)] = (self.scale / errors[trajectory][sample : sample + len(t)]) ** 2
+        level = 1.0 / np.sqrt(precision.sum(axis=(0, 1)) / self.n)
+        law = NoiseLaw(level, np.ones(self.dim), self.law.rms)
+        return replace(self, law=law, weights=precision * level**2, noise_level=level * self.scale)
+
     @cached_property
     def path(self) -> list[np.ndarray]:
         """Smoothed states (n, d) of each piece."""

@@ -23,6 +23,10 @@ STLSQ_SETTINGS = ((0.01, False), (0.03, False), (0.1, False), (0.1, True), (0.5,
 BACKWARD_TOLERANCES = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """Largest rise of the residual sum of squares by one drop, relative to the sum of squares of the slopes."""
 
+_SHARED = 0.1
+"""Price of a term whose coefficient follows from others, in those of one that is fitted: of fields that fit
+alike, the one with fewer terms."""
+
 REST = "no motion"
 """Origin of the candidate without terms, which every search includes."""
 
@@ -73,6 +77,14 @@ class Candidate:
         if self.restriction is None:
             return int(np.count_nonzero(self.coefficients)) + self.inner
         return self.restriction.count(self.coefficients) + self.inner
+
+    @property
+    def n_shared(self) -> int:
+        """Coefficients beyond one for each fitted number, which known equalities give the others."""
+        if self.restriction is None:
+            return 0
+        given = self.restriction.offset != 0.0
+        return max(int(np.count_nonzero(self.support & ~given)) - (self.n_parameters - self.inner), 0)
 
     @property
     def support(self) -> np.ndarray:
@@ -248,7 +260,7 @@ def score(observations: Observations, candidate: Candidate, variance: np.ndarray
 def _scored(
     observations: Observations, candidates: list[Candidate], variances: np.ndarray
 ) -> list[Candidate]:
-    active = [c.n_parameters for c in candidates]
+    active = [c.n_parameters + _SHARED * c.n_shared for c in candidates]
     signal, starts = observations.signal_variance, len(observations.samples)
     seen = variances + observations.unknown_variance if observations.n_inputs else variances
     values = bic(seen, observations.n, np.array(active), signal, starts)

@@ -84,6 +84,12 @@ class Search:
         factor = np.prod(scale**self.dictionary.exponents, axis=1)[:, None] * unit / scale
         return replace(self, restriction=given.rescaled(factor))
 
+    def measured(self, errors: Sequence[np.ndarray] | None) -> "Search":
+        """The same search where the errors of the samples are known, see `Observations.measured`."""
+        if errors is None:
+            return self
+        return replace(self, observations=self.observations.measured(errors))
+
     def observing(self, seen: Sequence[str] | None, state_names: Sequence[str]) -> "Search":
         """The same search where only these states were observed; None: all of them."""
         if seen is None:

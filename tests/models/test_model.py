@@ -932,3 +932,15 @@ def test_region_and_scales_survive(damped, tmp_path):
     again = fim_dynsys.load_fitted(tmp_path, factory=Boxed)
     assert again.field_.region == model.field_.region
     assert again.field_.scales.time == model.field_.scales.time
+
+
+def test_a_step_that_does_not_fit_given_derivatives_is_an_error():
+    t = np.arange(0.0, 5.0, 0.02)
+    x = np.stack([np.cos(t), -np.sin(t)], axis=1)
+    x_dot = np.stack([-np.sin(t), -np.cos(t)], axis=1)
+    model = fim_dynsys.load("sindy-strong", refined=0)
+    with pytest.raises(ValueError, match="time step"):
+        model.fit(x, 1, x_dot=x_dot)
+    with pytest.warns(IgnoredInputWarning):
+        model.fit(x, 0.02, x_dot=x_dot)
+    np.testing.assert_allclose(model.predict(x), x_dot, atol=1e-3)

@@ -10,7 +10,7 @@ from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.trajectories.container import Trajectories
 
-pytestmark = pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")
+pytestmark = pytest.mark.filterwarnings("error::fim_dynsys.errors.FitWarning")
 MODELS = {"sindy-strong": {}, "symbolic": {"effort": "quick"}, "auto": {"budget": "fast"}}
 T = np.linspace(0.0, 12.0, 120)
 
@@ -49,7 +49,7 @@ def test_clean_positions_give_the_equation():
 
 
 def test_what_is_known_of_the_accelerations_counts():
-    fact = Knowledge(forbid={"q_dot": ["q_dot"]})
+    fact = Knowledge(forbid={"q_dot": ["q_dot"]})  # wrong, and that shows
     model = fim_dynsys.load("sindy-strong", knowledge=fact).fit(*duffing(0.02), order=2, feature_names=["q"])
     still, moving = model.field_([[0.5, 0.0], [0.5, 1.0]])
     assert still[1] == moving[1]
