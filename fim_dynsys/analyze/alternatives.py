@@ -1,6 +1,5 @@
 """What else the samples allow: structures on the front of complexity against misfit, as a table."""
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -10,7 +9,6 @@ import numpy as np
 import pandas as pd
 
 from fim_dynsys.analyze.results import aligned, cell
-from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
@@ -26,6 +24,7 @@ _NOTABLE = 0.05
 """Rate at zero, relative to the root mean square of those at the samples, that is worth a note."""
 _FAR = 10.0
 """Ranges of the data beyond which a path has left them."""
+_RTOL, _ESCAPE = 1e-6, 1e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +106,7 @@ def cautions(field: VectorField, trajectories: Trajectories) -> list[str]:
 
 def _leaving(field: VectorField, trajectories: Trajectories, low: np.ndarray, high: np.ndarray) -> list[str]:
     """Whether and when a path from the last samples leaves the box (d,), (d,) by far, as a list of one."""
-    from fim_dynsys.simulation.solution import simulate
+    from fim_dynsys.simulation.solution import integrate
 
     first = np.inf
     for t, z in trajectories.arrays():
@@ -115,9 +114,7 @@ def _leaving(field: VectorField, trajectories: Trajectories, low: np.ndarray, hi
         if not len(seen) or t[-1] <= t[0]:
             continue
         ahead = np.linspace(0.0, t[-1] - t[0], 200)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SimulationWarning)  # a failure is what is looked for
-            path = simulate(field, z[seen[-1]], ahead, rtol=1e-6, method="dop853").x[0]
+        path = integrate([field], z[seen[-1:]], ahead[None], rtol=_RTOL, escape=_ESCAPE).x[0]
         away = np.abs(path - 0.5 * (low + high)) > _FAR * np.maximum(high - low, 1e-300)
         left = np.flatnonzero(away.any(axis=1) | ~np.isfinite(path).all(axis=1))
         if len(left):

@@ -1,11 +1,14 @@
 """What else the samples allow: the table of alternatives, choosing among them, and their picture."""
 
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
-from fim_dynsys.analyze.alternatives import cautions
+from fim_dynsys.analyze.alternatives import cautions, terms_by_state
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.plot import front
@@ -80,3 +83,16 @@ def test_a_law_that_creates_from_nothing_or_explodes_is_marked():
     assert said.startswith("leaves the data by far within ")
     moved = Trajectories.from_arrays(seen.x[0] - 1.0, t)  # of states with signs nothing of the kind is asked
     assert not any("zero" in said for said in cautions(populations(one=(0, 0.5)), moved))
+
+
+def test_the_law_that_a_field_knows_is_a_row():
+    """Hudson's Bay: the answer follows 21 counts best; Lotka and Volterra's four numbers are there too."""
+    with open(Path(__file__).parents[2] / "benchmarks" / "real" / "tables.toml", "rb") as file:
+        counts = tomllib.load(file)["lynx-hare"]["states"]
+    x = np.stack([counts["hare"], counts["lynx"]], axis=1)
+    model = fim_dynsys.load("auto").fit(x, np.arange(float(len(x))), feature_names=["hare", "lynx"])
+    rows = model.alternatives_
+    law = {"hare: hare", "hare: hare lynx", "lynx: lynx", "lynx: hare lynx"}
+    (known,) = [row for row in rows if terms_by_state(row.field) == law]
+    assert known.r2 > 0.8 and not known.note
+    assert "lynx grows from zero" in rows[rows.preferred].note
