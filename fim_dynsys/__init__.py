@@ -12,6 +12,7 @@ _PUBLIC = {
     "Distillation": "distillation",
     "EnsembleField": "fields.ensemble",
     "FieldFamily": "fields.family",
+    "FieldPlane": "fields.plane",
     "ModelSpec": "registry",
     "PCAReduction": "reduction",
     "Region": "regions",
