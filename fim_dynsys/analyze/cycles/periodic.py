@@ -17,7 +17,7 @@ from fim_dynsys.analyze.cycles.shooting import (
     shooting_matrix,
     trace_orbit,
 )
-from fim_dynsys.analyze.cycles.stiff import is_stiff, stiff_orbit
+from fim_dynsys.analyze.cycles.stiff import is_stiff, stiff_multipliers, stiff_orbit
 from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,
@@ -345,12 +345,13 @@ class _Search:
                 continue
             orbit, samples = outcome
             size = _size(samples, self.length)
+            slowest = samples[np.linalg.norm(self.field(samples) / self.length, axis=1).argmin()]
             new = all(
-                _distance(cycle, samples[0], self.length) > _SAME * size
+                _distance(cycle, slowest, self.length) > _SAME * size
                 or abs(cycle.orbit.period - orbit.period) > _SAME_PERIOD * orbit.period
                 for cycle in self.found
             )
-            known = floquet(self.field, orbit)
+            known = stiff_multipliers(self.field, orbit)
             if new and size > _SMALLEST and (known.log_moduli[1:] < -_NEUTRAL).all():
                 self.found.append(_Cycle(orbit, known, samples, size, CycleKind.STABLE))
 

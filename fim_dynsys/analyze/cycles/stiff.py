@@ -7,17 +7,17 @@ import numpy as np
 from fim_dynsys.analyze.bifurcation.collocation import closed_orbit
 from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.cycles.returns import hermite
-from fim_dynsys.analyze.cycles.shooting import Orbit, Shot
+from fim_dynsys.analyze.cycles.shooting import Floquet, Orbit, Shot, floquet
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
-_LOOKS = (500, 1000, 2000, 4000)  # steps after which a return is looked for
-_RTOL = 1e-6  # a guess for Newton's method needs no more
+_LOOKS = (1000, 2000, 4000, 8000)  # steps after which a return is looked for
+_RTOL = 1e-8  # linear pieces between its steps are then a guess good enough on a stiff orbit
 _CLOSEST = 1e-2  # relative gap of a return that is worth a correction
 _LONGEST = 1e12  # time scales
-_AT_REST = 1e-9  # scaled speed below which a trajectory has come to rest
+_AT_REST = 1e-6  # extent of the latest steps, in length scales, of a trajectory that has come to rest
 _STIFF = 3.0  # product of step and fastest rate: stability, not accuracy, holds an explicit step there
 _DAMPED = 0.5  # real part of that rate, by its modulus, at least
 
@@ -89,6 +89,32 @@ def stiff_orbit(
     return orbit, closed.samples
 
 
+def stiff_multipliers(field: VectorField, orbit: Orbit) -> Floquet:
+    """Floquet multipliers; in the plane by the divergence, for transfers underflow.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field.
+    orbit : Orbit
+        From `stiff_orbit`.
+
+    Returns
+    -------
+    Floquet
+    """
+    known = floquet(field, orbit)
+    if field.dim > 2:
+        return known
+    along, divergence = known.log_moduli[0], orbit.shot.divergence
+    return Floquet(
+        np.array([known.multipliers[0], np.exp(divergence)]),
+        np.array([along, divergence]),
+        known.trivial_error,
+        float(abs(along)),
+    )
+
+
 def _return(
     field: VectorField, x: np.ndarray, box: Region, scales: Scales
 ) -> tuple[np.ndarray, np.ndarray] | None:
@@ -111,11 +137,12 @@ def _return(
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # LSODA words its failures; the status says it
                 solver.step()
-            resting = np.abs(solver.f).max() * scales.time < _AT_REST if hasattr(solver, "f") else False
-            if solver.status != "running" or resting or not np.asarray(box.contains(solver.y * length)).all():
+            if solver.status != "running" or not np.asarray(box.contains(solver.y * length)).all():
                 return None
             times.append(solver.t)
             states.append(solver.y.copy())
+        if np.ptp(states[-looks // 4 :], axis=0).max() < _AT_REST:
+            return None
         loop = _loop(np.array(times), np.array(states), field, length)
         if loop is not None:
             return loop
