@@ -12,6 +12,7 @@ _PUBLIC = {
     "Distillation": "distillation",
     "EnsembleField": "fields.ensemble",
     "FieldFamily": "fields.family",
+    "FieldPlane": "fields.plane",
     "Knowledge": "search.knowledge",
     "ModelSpec": "registry",
     "PCAReduction": "reduction",
