@@ -309,7 +309,7 @@ def _told(job: _Job, model: VectorFieldModel, texts: Sequence[str], seconds: flo
         "follows": info.follows,
         "problems": "; ".join(info.problems),
         "warnings": "; ".join(texts),
-        "equations": "; ".join(field.shown_equations()),
+        "equations": "; ".join(field.shown_equations(errors=False)),
         "coefficients": [list(row) for row in field.coefficient_rows()],
         "seconds": seconds,
     }
