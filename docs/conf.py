@@ -50,6 +50,14 @@ def _within(app: object, name: str, source: list[str]) -> None:
     source[0] = _OUTSIDE.sub(told, source[0])
 
 
+def _plain_bars(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Docstrings write absolute values as ``|f|``, which would name a substitution."""
+    for k, line in enumerate(lines):
+        parts = line.split("``")
+        lines[k] = "``".join(p if i % 2 else p.replace("|", "\\|") for i, p in enumerate(parts))
+
+
 def setup(app: object) -> None:
     """Called by Sphinx."""
     app.connect("source-read", _within)
+    app.connect("autodoc-process-docstring", _plain_bars, priority=900)  # after numpydoc

@@ -112,7 +112,7 @@ def fit_many(
     total, named = _named(datasets, group)
     own = _digest(f"{model.name} {model.version} {sorted(model.get_params(deep=False).items())!r}".encode())
     with (
-        _journal(home, known) as write,
+        _Journal(home, known) as write,
         tqdm(total=total, desc=f"fit {model.name}", unit=" data sets", disable=_hidden(progress)) as bar,
     ):
 
@@ -180,7 +180,7 @@ def _named(datasets: Datasets, group: str | None) -> tuple[int | None, Iterator[
     return total, pairs
 
 
-def _job(name: str, data: object, own: str) -> _Job:
+def _job(name: str, data: Any, own: str) -> _Job:
     if isinstance(data, Path):
         return _Job(name, data, _digest(own.encode() + data.read_bytes()))
     try:
@@ -309,7 +309,7 @@ def _told(job: _Job, model: VectorFieldModel, texts: Sequence[str], seconds: flo
         "follows": info.follows,
         "problems": "; ".join(info.problems),
         "warnings": "; ".join(texts),
-        "equations": "; ".join(field.shown_equations()),
+        "equations": "; ".join(field.shown_equations(errors=False)),
         "coefficients": [list(row) for row in field.coefficient_rows()],
         "seconds": seconds,
     }
@@ -320,7 +320,8 @@ def _told(job: _Job, model: VectorFieldModel, texts: Sequence[str], seconds: flo
 
 def _known(folder: Path) -> dict[str, Row]:
     """Rows of an earlier call by name; what a call that was killed left half written is no row."""
-    path, rows = folder / _ROWS, {}
+    path = folder / _ROWS
+    rows: dict[str, Row] = {}
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             try:
@@ -331,7 +332,7 @@ def _known(folder: Path) -> dict[str, Row]:
     return rows
 
 
-class _journal(AbstractContextManager):
+class _Journal(AbstractContextManager):
     """Appends rows to the file of a folder, one line each; to nothing without a folder."""
 
     def __init__(self, folder: Path | None, known: Mapping[str, Row]) -> None:

@@ -1,6 +1,8 @@
 """The site: its API page has every public name, its notebooks run, its pages are in the index."""
 
 import re
+import sys
+import types
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -52,7 +54,8 @@ def test_the_gallery_has_a_figure_for_each_heading():
 )
 def test_notebooks_run(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = {"__name__": f"notebook_{path.stem}"}
+    module = types.ModuleType(f"notebook_{path.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)  # classes defined in a notebook can be pickled
     for source in CELL.findall(path.read_text(encoding="utf-8")):
-        exec(compile(source, str(path), "exec"), names)
+        exec(compile(source, str(path), "exec"), vars(module))
     plt.close("all")

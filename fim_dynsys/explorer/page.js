@@ -619,7 +619,7 @@ class Explorer {
   }
 
   drawDiagram() {
-    const plot = this.diagram, { scene } = this, { name, values } = scene.parameter, state = this.axes.at(-1) && this.dim > 1 ? this.axes[0] : 0;
+    const plot = this.diagram, { scene } = this, { name, values } = scene.parameter, state = this.axes[0];
     plot.blank();
     plot.open([values[0], scene.low[state]], [values.at(-1), scene.high[state]], [name, this.name(state)]);
     plot.line([[values[this.frame], scene.low[state]], [values[this.frame], scene.high[state]]], FLOW, { dash: [4, 3] });

@@ -102,8 +102,9 @@ def write_explorer(
     seeds = _SEEDS if len(fields) == 1 else _SEEDS_OF_FAMILY
     bar = tqdm(fields, desc="explore", disable=None, leave=False)
     frames = [objects(member, box, seeds, cycles) for member in bar]
-    rates = [[rates_of(member, box)] for member in fields]
-    rates[0] += [rates_of(member, box) for member in ensemble or ()]
+    shared = len(fields) + len(ensemble or ())
+    rates = [[rates_of(member, box, shared)] for member in fields]
+    rates[0] += [rates_of(member, box, shared) for member in ensemble or ()]
     scene = _scene(first, box) | {
         "title": title,
         "parameter": None
@@ -111,7 +112,7 @@ def write_explorer(
         else {"name": field.parameter, "values": numbers(values)},
         "frames": [frame | {"equations": own[0].equations} for frame, own in zip(frames, rates, strict=True)],
         "members": len(ensemble or ()),
-        "note": rates[0][0].note,
+        "note": max((own for row in rates for own in row), key=lambda own: own.error).note,
         "folder": None if folder is None else str(folder),
     }
     return replace_file(page_path, _document(title, scene, rates))

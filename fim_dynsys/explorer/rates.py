@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sympy import Expr
 
 _NODES = {1: 401, 2: 101, 3: 33}  # of a table along each axis, by its dimension
+_BYTES = 3e6  # of all tables of a page, encoded
+_FEWEST = 9  # nodes along an axis
 _MARGIN = 0.25  # how far a table reaches beyond the region on each side, as a share of its size
 _CHECKED = 1024  # points at which a table is compared with its field
 
@@ -33,14 +35,17 @@ class Rates:
         Right-hand sides in x0, x1, ... as `SymbolicField` reads them; empty for a table.
     note : str
         How the page's field differs from the one it was made of; empty where it is the same.
+    error : float
+        By how much, relative to the size of the field.
     """
 
     code: str
     equations: tuple[str, ...] = ()
     note: str = ""
+    error: float = 0.0
 
 
-def rates_of(field: VectorField, region: Region) -> Rates:
+def rates_of(field: VectorField, region: Region, fields: int = 1) -> Rates:
     """The field as JavaScript.
 
     Sums of terms and expressions become code. Other fields of up to three states become a table, between
@@ -52,6 +57,8 @@ def rates_of(field: VectorField, region: Region) -> Rates:
         Autonomous.
     region : Region
         Where the page shows it.
+    fields : int
+        Fields that share the page: the more, the fewer nodes has the table of each.
 
     Returns
     -------
@@ -62,13 +69,14 @@ def rates_of(field: VectorField, region: Region) -> Rates:
         if rates is not None:
             return rates
     if field.dim in _NODES:
-        return _table(field, region)
+        return _table(field, region, fields)
     found = distill(field, region)
     rates = _code(found.field)
     if rates is None:
         raise ValueError("rates_of: expected monomials from the distillation, got terms without JavaScript.")
-    error = f"{found.residual_supported:.2g}"
-    return Rates(rates.code, rates.equations, f"distilled equations, relative residual {error} near the data")
+    error = found.residual_supported
+    note = f"distilled equations, relative residual {error:.2g} near the data"
+    return Rates(rates.code, rates.equations, note, error)
 
 
 def _code(field: DictionaryField | SymbolicField) -> Rates | None:
@@ -88,9 +96,10 @@ def _code(field: DictionaryField | SymbolicField) -> Rates | None:
     )
 
 
-def _table(field: VectorField, region: Region) -> Rates:
+def _table(field: VectorField, region: Region, fields: int) -> Rates:
     box = region.widened(_MARGIN)
-    n = _NODES[field.dim]
+    room = _BYTES / (fields * field.dim * 16 / 3)  # four bytes a number, a third more as text
+    n = max(min(_NODES[field.dim], int(room ** (1 / field.dim))), _FEWEST)
     axes = [np.linspace(low, high, n) for low, high in zip(box.low, box.high, strict=True)]
     nodes = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
     values = field(nodes).astype(np.float32)
@@ -104,6 +113,7 @@ def _table(field: VectorField, region: Region) -> Rates:
     return Rates(
         f'tabulated({{low: {low}, high: {high}, n: {n}, dim: {field.dim}, values: "{encoded}"}})',
         note=f"a table of {n} values along each axis with cubics between them, relative error {error:.1g}",
+        error=error,
     )
 
 

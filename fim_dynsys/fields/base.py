@@ -141,8 +141,14 @@ class VectorField(abc.ABC):
         rows = facts(self._frame, self._fit_info)
         return html_block(type(self).__name__, rows, self.shown_equations(), self.picture())
 
-    def shown_equations(self) -> list[str]:
-        """Equations for display, a line for each state; none where the field is no sum of terms."""
+    def shown_equations(self, errors: bool = True) -> list[str]:
+        """Equations for display, a line for each state; none where the field is no sum of terms.
+
+        Parameters
+        ----------
+        errors : bool
+            Whether to give coefficients with their standard errors where these are known.
+        """
         return []
 
     def coefficient_rows(self) -> list[tuple[str, str, float]]:

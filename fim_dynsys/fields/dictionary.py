@@ -192,9 +192,10 @@ class DictionaryField(VectorField):
         size = columns.max(axis=0)[:, None] * np.abs(self.coefficients)
         return np.where(size > _ROUNDING * size.max(axis=0, initial=0.0), self.coefficients, 0.0)
 
-    def shown_equations(self) -> list[str]:
-        """Equations for display, a line for each state, with standard errors where they are known."""
-        return shown(self.state_names, self.equations(errors=self.standard_errors is not None))
+    def shown_equations(self, errors: bool = True) -> list[str]:
+        """Equations for display, a line for each state; see `VectorField.shown_equations`."""
+        known = errors and self.standard_errors is not None
+        return shown(self.state_names, self.equations(errors=known))
 
     def coefficient_rows(self) -> list[tuple[str, str, float]]:
         """State, term and coefficient of each term whose coefficient is not zero."""

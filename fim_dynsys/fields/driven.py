@@ -153,7 +153,7 @@ class DrivenField(VectorField):
         """Right-hand sides as text, one for each state."""
         return self.extended.equations(precision, errors)[: self.dim]
 
-    def shown_equations(self) -> list[str]:
+    def shown_equations(self, errors: bool = True) -> list[str]:
         """Equations for display, a line for each state."""
         return shown(self.state_names, self.equations())
 

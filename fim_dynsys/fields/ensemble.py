@@ -96,11 +96,11 @@ class EnsembleField(Sequence[VectorField]):
         for member, weight in zip(self._fields, self._weights.tolist(), strict=True):
             for state, term, coefficient in member.coefficient_rows():
                 found.setdefault((state, term), []).append((coefficient, weight))
-        names = {name: place for place, name in enumerate(self.state_names)}
-        rows = [[*key, *_summary(np.array(values))] for key, values in found.items()]
-        rows.sort(key=lambda row: (names[row[0]], -row[2]))
+        place = {name: i for i, name in enumerate(self.state_names)}
+        told = {key: _summary(np.array(values)) for key, values in found.items()}
+        ordered = sorted(told, key=lambda key: (place[key[0]], -told[key][0]))
         columns = ["state", "term", "share", "mean", "standard_deviation", "low", "high"]
-        return pd.DataFrame(rows, columns=columns)
+        return pd.DataFrame([[*key, *told[key]] for key in ordered], columns=columns)
 
     def mean_field(self) -> VectorField:
         """The weighted average of the members as one field (VectorField) with the first member's context."""

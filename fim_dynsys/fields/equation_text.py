@@ -75,7 +75,7 @@ def measured_text(value: float, error: float, digits: int = 3) -> str:
         return f"{number_text(value, digits).strip()} ± {error:.0f}"
     largest = _exponent(error, 2)
     last = _exponent(error, 1) if error >= 1.95 * 10.0**largest else largest - 1
-    place = max(_exponent(value, 3), largest)
+    place = max(_exponent(value, 3), largest, last)  # an error of 9.6 is one of 10
     if place in _FIXED:
         decimals = max(0, -last)
         return f"{value:.{decimals}f} ± {error:.{decimals}f}"

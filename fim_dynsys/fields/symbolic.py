@@ -313,9 +313,10 @@ class SymbolicField(VectorField):
             for i, column in enumerate(coefficients.T)
         ]
 
-    def shown_equations(self) -> list[str]:
-        """Equations for display, a line for each state, with standard errors where they are known."""
-        return shown(self.state_names, self.equations(errors=self.standard_errors is not None))
+    def shown_equations(self, errors: bool = True) -> list[str]:
+        """Equations for display, a line for each state; see `VectorField.shown_equations`."""
+        known = errors and self.standard_errors is not None
+        return shown(self.state_names, self.equations(errors=known))
 
     def coefficient_rows(self) -> list[tuple[str, str, float]]:
         """State, term and coefficient of each term whose coefficient is not zero."""

@@ -981,7 +981,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             return own
         context, field = self.context_, self.field_
         told = f"fitted to {int(np.sum(context.n_obs))} samples of {', '.join(context.state_names)}"
-        return "\n  ".join([f"{own}, {told}", *field.shown_equations(), field.fit_info.summary()])
+        return "\n  ".join([f"{own}, {told}", *field.shown_equations(errors=False), field.fit_info.summary()])
 
     def _summary(self) -> dict[str, str]:
         """What the notebook shows as a table: parameters, what was learnt from, what was chosen and why."""

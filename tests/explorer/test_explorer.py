@@ -55,6 +55,13 @@ def test_a_table_states_its_error():
     assert 0 < error < 1e-4
 
 
+def test_tables_of_many_fields_share_their_room(tmp_path):
+    members = EnsembleField([pendulum()] * 40)
+    text, held = scene(write_explorer(pendulum(), tmp_path / "page.html", ensemble=members, cycles=False))
+    assert 2e6 < len(text) < 5e6 and "values along each axis" in held["note"]
+    assert rates_of(pendulum(), BOX, 300).error > rates_of(pendulum(), BOX).error
+
+
 @pytest.mark.parametrize("dim", [1, 2, 3])
 def test_cubics_are_read_exactly(dim):
     box = Region([-1.0] * dim, [2.0] * dim)
