@@ -28,8 +28,8 @@ from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
 from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
-from fim_dynsys.models.forcing import forced
 from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
+from fim_dynsys.models.forcing import forced
 from fim_dynsys.models.inputs import (
     Observations,
     Times,
@@ -188,8 +188,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Names of the states, and of the inputs or not; default those `x` carries, else x0, x1, ...
 
         forcing : mapping, optional
-            ``{"omega": 2.0}``, or several in a list: angular frequencies whose sine and cosine in t are inputs;
-            the field is then a `fim_dynsys.fields.forced.ForcedField`, and ``simulate`` needs no u.
+            ``{"omega": 2.0}``, or several in a list: angular frequencies whose sine and cosine in t are
+            inputs; the field is then a `fim_dynsys.fields.forced.ForcedField`, and ``simulate`` needs no u.
         time : bool
             Whether one such frequency is searched for, as `fim_dynsys.models.forcing.find_omega` does.
 
@@ -362,8 +362,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         if trajectories.input_names and not self.uses_inputs:
             raise ValueError(
                 f"{self._who}: expected no inputs u, got {', '.join(trajectories.input_names)}; its "
-                "fields are autonomous. 'auto', 'fim-ode', 'sindy-strong', 'symbolic' and 'sindy' take inputs; "
-                "trajectories.without_inputs() leaves them out."
+                "fields are autonomous. 'auto', 'fim-ode', 'sindy-strong', 'symbolic' and 'sindy' take "
+                "inputs; trajectories.without_inputs() leaves them out."
             )
         check_magnitudes(self._who, trajectories)
         values = np.concatenate([x for _, x in trajectories.arrays()])
