@@ -1,8 +1,8 @@
 """``python -m benchmarks.inputs``: twenty driven systems, predicted under an input that no model has seen.
 
 Each is observed in two records of 30 samples over twelve typical times under two inputs, with additive noise;
-the score is the R2 of the path over fifteen from a third state under a third input. pysindy stands there with the best of twelve settings for
-each context, by that score itself.
+the score is the R2 of the path over fifteen from a third state under a third input. pysindy stands there with
+the best of twelve settings for each context, by that score itself.
 """
 
 import argparse

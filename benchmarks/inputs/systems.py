@@ -64,7 +64,7 @@ class Driven:
         return [np.stack([self._input(k, time) for time in t]) for k, t in enumerate(self.times)]
 
     def context(self, sigma: float, seed: int) -> Trajectories:
-        """Two records with additive noise of ``sigma`` standard deviations of each state, and their inputs."""
+        """Two records with additive noise of ``sigma`` standard deviations of each state, and inputs."""
         clean = np.stack(self.paths[:RECORDS])
         spread = clean.reshape(-1, self.dim).std(axis=0)
         noise = sigma * spread * self._generator(f"noise {seed}").standard_normal(clean.shape)
@@ -89,7 +89,7 @@ class Driven:
         return solution.y.T
 
     def _input(self, record: int, t: float) -> np.ndarray:
-        """Waves in the first record, rounded steps in the second, a chirp on slow steps where it is predicted."""
+        """Waves in the first record, steps in the second, a chirp on slow steps in what is predicted."""
         own = self._signals[record]
         values = [low + (high - low) * own[j](t) for j, (low, high) in enumerate(self.levels)]
         return np.array(values)

@@ -54,7 +54,7 @@ class DrivenField(VectorField):
     def of(
         cls, dictionary: Dictionary, coefficients: np.ndarray, context: Trajectories, fit_info: FitInfo
     ) -> "DrivenField":
-        """The field of coefficients (terms, d + m), zero for the inputs, inferred from a context with inputs."""
+        """The field of coefficients (terms, d + m), zero for the inputs, inferred from such a context."""
         names = [*context.state_names, *context.input_names]
         extended = DictionaryField(dictionary, coefficients, state_names=names)
         return cls(extended, context.input_names, context=context, fit_info=fit_info)

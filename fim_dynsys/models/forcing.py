@@ -9,9 +9,10 @@ import numpy as np
 from fim_dynsys.errors import DataWarning, warn
 from fim_dynsys.fields.forced import waves, with_waves
 from fim_dynsys.regression.observed import complete_samples
-from fim_dynsys.search.candidates import Candidate, judge, propose
+from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.horizon import gather_windowed, refine_over_windows
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.pruning import improve, refine
 from fim_dynsys.trajectories.container import Trajectories
 
 _OVERSAMPLED = 8  # frequencies for each turn more in the longest record
@@ -19,6 +20,7 @@ _PER_TURN = 6  # samples at the highest frequency
 _PRICE = 3.0  # numbers of a forcing, in those of the BIC: frequency, and the choice among many
 _NEAR = 0.5  # radians at the end of the longest record: where frequencies are compared first
 _NARROWED = 3
+_STRUCTURES = 2  # that are fitted
 
 
 def forced(
@@ -49,8 +51,8 @@ def forced(
     """
     if trajectories.input_names:
         raise ValueError(
-            f"{who}.fit: expected forcing or inputs u, got both; give sin and cos of omega t as inputs beside "
-            f"{', '.join(trajectories.input_names)}."
+            f"{who}.fit: expected forcing or inputs u, got both; give sin and cos of omega t as inputs "
+            f"beside {', '.join(trajectories.input_names)}."
         )
     if forcing is None:
         omega = find_omega(trajectories, who)
@@ -77,8 +79,8 @@ def find_omega(trajectories: Trajectories, who: str) -> float | None:
 
     Slopes of smoothing splines are regressed on the monomials of the states and, for each frequency of a fine
     grid from one turn of the longest record to a sixth of the sampling rate, on its sine and cosine. The best
-    frequency is kept where the best sparse field with it, fitted to the trajectories, has the smaller BIC
-    than the best without; by the BIC of its fits nearby it is then narrowed down.
+    frequency is kept where the best sparse field with it, fitted to the trajectories over short windows, has
+    the smaller BIC than the best without; by the BIC of its fits nearby it is then narrowed down.
 
     Parameters
     ----------
@@ -110,7 +112,7 @@ def find_omega(trajectories: Trajectories, who: str) -> float | None:
         scores = []
         for shift in (-width, 0.0, width):
             search = _search(samples, omega + shift)
-            scores.append(refine(search, best, search.observations.path)[0].score)
+            scores.append(refine_over_windows(search, best).score)
         bend = scores[0] - 2.0 * scores[1] + scores[2]
         if not (np.isfinite(bend) and bend > 0):
             break
@@ -124,9 +126,8 @@ def _search(samples: Sequence[tuple[np.ndarray, np.ndarray]], omega: float) -> S
 
 
 def _best(search: Search) -> Candidate:
-    """The best of a short search, judged by integration."""
-    ranked = judge(search, propose(search, range(1, search.dictionary.degree + 1)))
-    return improve(search, ranked, 2)[0]
+    """The best of a short search, judged over windows, for a forced record may well be chaotic."""
+    return gather_windowed(search, _STRUCTURES, TIME_AWARE)[0]
 
 
 def _strongest(search: Search, samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> float | None:
