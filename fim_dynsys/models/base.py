@@ -178,6 +178,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
         u: ArrayLike | Sequence[ArrayLike] | None = None,
         feature_names: Sequence[str] | None = None,
+        *,
         order: int = 1,
         sigma: ArrayLike | Sequence[ArrayLike] | Mapping[str, float] | None = None,
     ) -> Self:
