@@ -8,11 +8,8 @@ from fim_dynsys import systems
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.systems import System
 
-CONSERVED = {
-    "dual_spin_gyrostat": "A*a**2 + B*b**2 + C*c**2",
-    "landau_lifshitz": "x**2 + y**2 + z**2",
-}
-"""Quantities in states and parameters that the systems conserve: energy, and the length of a spin."""
+CONSERVED = {"dual_spin_gyrostat": "A*a**2 + B*b**2 + C*c**2"}
+"""Quantities in states and parameters that are conserved in all of state space: the energy of a rotor."""
 
 
 def fact_of(system: System) -> tuple[str, Knowledge] | None:

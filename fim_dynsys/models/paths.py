@@ -73,8 +73,7 @@ def predicted(field: VectorField, windows: Sequence[Window]) -> list[np.ndarray]
     starts = [window.x[0] for window in windows]
     if isinstance(field, DrivenField):
         step = _STEP * float(np.median(np.concatenate([np.diff(window.t) for window in windows])))
-        times, inputs = [w.t for w in windows], [w.u for w in windows]
-        return driven_stretches(field, starts, times, inputs, step)
+        return driven_stretches(field, starts, [w.t for w in windows], [w.u for w in windows], step)
     times = np.full((len(windows), max(len(window.t) for window in windows)), np.nan)
     for row, window in zip(times, windows, strict=True):
         row[: len(window.t)] = window.t - window.t[0]

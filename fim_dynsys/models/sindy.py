@@ -78,7 +78,7 @@ class SINDy(VectorFieldModel):
         x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
         u: ArrayLike | Sequence[ArrayLike] | InputFunction | None = None,
         feature_names: Sequence[str] | None = None,
-        **how: Any,
+        **others: Any,
     ) -> Self:
         """As every model's, and with what pysindy's own accepts.
 
@@ -88,7 +88,7 @@ class SINDy(VectorFieldModel):
         A list of times, or of steps, has one entry for each trajectory; an array x (..., n, d) of more than
         two dimensions holds trajectories of equal times.
         """
-        if _has_derivatives(self.feature_library):
+        if _has_derivatives(self.feature_library) and not others:
             self.stock_ = self._stock(lambda part: part).fit(x, t, x_dot, u, feature_names)
             for name in ("field_", "context_"):
                 vars(self).pop(name, None)
@@ -104,7 +104,7 @@ class SINDy(VectorFieldModel):
             t = cast(Any, [e * np.arange(len(z)) if isinstance(e, numbers.Real) else e for e, z in pairs])
         if isinstance(x, np.ndarray) and x.ndim > 2 and x.size:
             x = list(x.reshape(-1, *x.shape[-2:]))
-        super().fit(x, t, x_dot, u, feature_names, **how)
+        super().fit(x, t, x_dot, u, feature_names, **others)
         vars(self).pop("stock_", None)
         return self
 

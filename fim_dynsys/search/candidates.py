@@ -227,7 +227,7 @@ def _restricted_fits(
     m, d = known.offset.shape
     outside = np.ones(m, dtype=bool)
     outside[inside] = False
-    reaches = known.basis.reshape(m, d, -1)[outside].any(axis=0).any(axis=0)
+    reaches = np.logical_or.reduce(known.basis.reshape(m, d, -1)[outside] != 0.0, axis=(0, 1))
     smoothers = len(total)
     values = np.zeros((len(_SETTINGS), smoothers, len(known.place)))
     for equations, numbers in known.blocks:

@@ -157,7 +157,7 @@ class Restriction:
     @cached_property
     def blocks(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """Equations that share free numbers, and these: lists of indices, equations with none left out."""
-        touched = self.basis.reshape(*self.offset.shape, -1).any(axis=0)
+        touched = np.logical_or.reduce(self.basis.reshape(*self.offset.shape, -1) != 0.0)
         together = touched.astype(int) @ touched.T.astype(int) > 0
         for _ in range(self.dim):
             together = together.astype(int) @ together.astype(int) > 0
@@ -194,7 +194,7 @@ class Restriction:
         outside = np.ones(m, dtype=bool)
         outside[rows] = False
         basis = self.basis.reshape(m, d, -1)
-        kept = ~basis[outside].any(axis=0).any(axis=0)
+        kept = ~np.logical_or.reduce(basis[outside] != 0.0, axis=(0, 1))
         row, state = np.divmod(self.place[kept], d)
         place_of = np.zeros(m, dtype=np.intp)
         place_of[rows] = np.arange(len(rows))
@@ -210,8 +210,9 @@ class Restriction:
 
     def rows_of(self, coefficients: np.ndarray) -> np.ndarray:
         """Rows of the dictionary in use: by coefficients, or by numbers that are fitted though zero."""
-        moved = self.basis[:, self.required | (self.numbers(coefficients) != 0.0)].any(axis=1)
-        return (coefficients != 0.0).any(axis=1) | moved.reshape(coefficients.shape).any(axis=1)
+        fitted = self.basis[:, self.required | (self.numbers(coefficients) != 0.0)] != 0.0
+        moved = np.logical_or.reduce(fitted, axis=1).reshape(coefficients.shape)
+        return np.logical_or.reduce((coefficients != 0.0) | moved, axis=1)
 
     def admits(self, terms: Dictionary) -> np.ndarray:
         """Whether terms beyond the dictionary may be in each equation (m, d)."""
@@ -238,9 +239,9 @@ class Restriction:
         assert not known
         admitted = self.admits(terms)
         free = [row * d + state for row in others for state in range(d) if admitted[row, state]]
-        basis = np.zeros((m, d, q + len(free)))
-        basis[rows, :, :q] = self.basis.reshape(len(own), d, q)
-        basis = basis.reshape(m * d, -1)
+        each = np.zeros((m, d, q + len(free)))
+        each[rows, :, :q] = self.basis.reshape(len(own), d, q)
+        basis = each.reshape(m * d, -1)
         basis[free, range(q, q + len(free))] = 1.0
         offset = np.zeros((m, d))
         offset[rows] = self.offset

@@ -79,7 +79,8 @@ class Exploration:
         self.restriction, self.targets = restriction, regressions.targets
         every = regressions.columns(none, monomials)
         if restriction is not None:
-            free = restriction.basis.any(axis=1).reshape(restriction.offset.shape)
+            free = np.logical_or.reduce(restriction.basis != 0.0, axis=1)
+            free = free.reshape(restriction.offset.shape)
             known = [self._of_regression(k, restriction.offset) for k in range(len(every))]
             parts = zip(regressions.targets, every, known, strict=True)
             self.targets = [target - columns @ values for target, columns, values in parts]
