@@ -3,6 +3,7 @@
 #   make odebench    install into .venv, then run the benchmark on the 61 ODEBench systems
 #   make test        install the test tools too, then run the test suite (make test-slow: what takes minutes)
 #   make plugins     install the comparators of plugins/ into .venv-plugins (make plugins-test: test them too)
+#   make docs        build the site into docs/_build/html (make test-browser: open pages in Chromium)
 #   make pysindy-tests    run pysindy's own tests with `sindy` in place of its class, in .venv-pysindy
 #
 # Where a bare `torch` would bring gigabytes of GPU libraries (PyPI on Linux), name a source of its CPU build:
@@ -20,6 +21,7 @@ TORCH_INDEX ?=
 ARGS ?=
 PLUGINS_VENV ?= .venv-plugins
 PYSINDY_VENV ?= .venv-pysindy
+DOCS_VENV ?= .venv-docs
 PLUGINS ?= $(filter-out common,$(patsubst plugins/%/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml)))
 
 PY := $(VENV)/bin/python
@@ -32,11 +34,11 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help odebench speed test test-slow plugins plugins-test pysindy-tests lint format picture install install-test clean
+.PHONY: help odebench speed test test-slow test-browser docs plugins plugins-test pysindy-tests lint format picture install install-test clean
 .NOTPARALLEL:
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 13
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 14
 
 odebench: install
 	$(PY) -m benchmarks.odebench $(ARGS)
@@ -47,6 +49,10 @@ speed: install
 test: install-test
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile --durations 30 $(ARGS)
 
+# Pages are opened in Chromium (Debian: apt-get install chromium; elsewhere CHROMIUM=/path/to/it).
+test-browser: install-test
+	$(PY) -m pytest -m browser $(ARGS)
+
 test-slow: install-test
 	$(PY) -m pytest -m slow $(ARGS)
 
@@ -55,6 +61,16 @@ plugins: $(PLUGINS:%=$(PLUGINS_VENV)/.installed-%)
 plugins-test: plugins
 	$(PLUGINS_VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --durations 10 \
 		plugins/common/tests $(PLUGINS:%=plugins/%/tests) $(ARGS)
+
+# The site, in docs/_build/html: built offline, notebooks executed, warnings are errors (NOTEBOOKS=off: text alone).
+docs: $(DOCS_VENV)/.installed
+	$(DOCS_VENV)/bin/python -m sphinx -b html -W --keep-going docs docs/_build/html
+
+$(DOCS_VENV)/.installed: pyproject.toml constraints.txt docs/constraints.txt
+	$(NEW_ENOUGH)
+	test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install $(PIP_OPTIONS) -c docs/constraints.txt -e ".[docs]"
+	@touch $@
 
 lint: install-test
 	$(PY) -m ruff check .
@@ -118,5 +134,5 @@ $(PYSINDY_VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PLUGINS_VENV) $(PYSINDY_VENV) .pysindy-release build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PLUGINS_VENV) $(PYSINDY_VENV) $(DOCS_VENV) docs/_build docs/generated .pysindy-release build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

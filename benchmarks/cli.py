@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pandas as pd
 
@@ -13,6 +14,7 @@ from benchmarks.harness.rows import ConstantRow, FineTunedRow, ModelRow, Row
 from benchmarks.harness.run import Integrator, run
 from benchmarks.harness.trials import PROTOCOLS, SETTINGS, TASKS, Problem, list_trials
 
+T = TypeVar("T")
 _PRETRAINED = ("fim-ode", "fim-ode-published")  # rows that --weights is for
 
 
@@ -160,7 +162,7 @@ def build_rows(
     return rows
 
 
-def limited(problems: Sequence[Problem], limit: int | None) -> list[Problem]:
+def limited(problems: Sequence[T], limit: int | None) -> list[T]:
     """Return `limit` problems evenly spread over the list, or all."""
     if limit is None or limit >= len(problems):
         return list(problems)

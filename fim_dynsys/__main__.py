@@ -64,9 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             command.add_argument("--compile", action="store_true", help="compile ahead what fits need")
     _add_fit(_command(commands, "fit", fit))
     _add_analyze(_command(commands, "analyze", analyze))
+    _add_explore(_command(commands, "explore", explore))
     options = vars(parser.parse_args(arguments))
     command, run = options.pop("command"), options.pop("run")
-    if command not in ("fit", "analyze"):
+    if command not in ("fit", "analyze", "explore"):
         return run(*options.values())
     try:
         return run(**options, command=shlex.join(_words(arguments)))
@@ -250,6 +251,11 @@ def _versions() -> dict[str, str | None]:
 def _add_analyze(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", type=Path, help="where `fit` or model.save wrote")
     parser.add_argument("--report", type=Path, required=True, help="HTML file to write")
+    parser.add_argument("--explorer", type=Path, help="page that `explore` wrote, for the report to link to")
+    _add_region(parser)
+
+
+def _add_region(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--region",
         nargs="+",
@@ -270,7 +276,11 @@ def _bounds(text: str) -> tuple[str, tuple[float, float]]:
 
 
 def analyze(
-    folder: Path, report: Path, region: list[tuple[str, tuple[float, float]]] | None, command: str
+    folder: Path,
+    report: Path,
+    explorer: Path | None,
+    region: list[tuple[str, tuple[float, float]]] | None,
+    command: str,
 ) -> int:
     """Find fixed points and cycles of a fitted model and write a page about it."""
     from fim_dynsys.report import write_report  # loads matplotlib, which no other command needs
@@ -282,8 +292,31 @@ def analyze(
     if before not in (None, now):
         packages = {"packages at the fit": before, "packages at the analysis": now}
     provenance = {**fitted, "analysed": _now(), "analysis command": command, **packages}
-    write_report(model, report, region=None if region is None else dict(region), provenance=provenance)
+    box = None if region is None else dict(region)
+    write_report(model, report, region=box, provenance=provenance, explorer=explorer)
     print(f"{report} written")
+    return 0
+
+
+# ---------------------------------------------------------------------- explore
+
+
+def _add_explore(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("folder", type=Path, help="where `fit` or model.save wrote")
+    parser.add_argument("--out", type=Path, required=True, help="HTML file to write")
+    parser.add_argument(
+        "--members", type=int, default=20, help="members of an ensemble shown beside the field; default 20"
+    )
+    _add_region(parser)
+
+
+def explore(
+    folder: Path, out: Path, members: int, region: list[tuple[str, tuple[float, float]]] | None, command: str
+) -> int:
+    """Write a page of a fitted model on which a click starts a trajectory."""
+    model = load_fitted(folder)
+    model.explore(out, region=None if region is None else dict(region), members=members, folder=folder)
+    print(f"{out} written")
     return 0
 
 

@@ -3,9 +3,12 @@
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.equation_text import shown
+from fim_dynsys.fields.presentation import html_block
 from fim_dynsys.fields.terms import Dictionary, Kind
 from fim_dynsys.regions import Region
 
@@ -48,15 +51,24 @@ class Distillation:
         """Right-hand sides in pysindy's notation, with `precision` significant digits."""
         return self.field.equations(precision)
 
+    def to_dataframe(self) -> pd.DataFrame:
+        """The coefficients that are not zero; see `DictionaryField.to_dataframe`."""
+        return self.field.to_dataframe()
+
     def __repr__(self) -> str:
-        lines = [
-            f"({name})' = {text}" for name, text in zip(self.field.state_names, self.equations(), strict=True)
-        ]
-        lines.append(
-            f"relative residual {self.residual_supported:.2g} on {self.n_supported} supported points, "
+        return "\n".join(
+            [*shown(self.field.state_names, self.equations()), f"relative residual {self._misfit()}"]
+        )
+
+    def _repr_html_(self) -> str:
+        rows = {"states": ", ".join(self.field.state_names), "relative residual": self._misfit()}
+        return html_block("Distillation", rows, shown(self.field.state_names, self.equations()))
+
+    def _misfit(self) -> str:
+        return (
+            f"{self.residual_supported:.2g} on {self.n_supported} supported points, "
             f"{self.residual_unsupported:.2g} on {self.n_unsupported} unsupported ones"
         )
-        return "\n".join(lines)
 
 
 def distill(

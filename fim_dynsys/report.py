@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
+from urllib.parse import quote
 
 import numpy as np
 from tqdm import tqdm
@@ -49,6 +50,7 @@ def write_report(
     *,
     region: Region | Mapping | Sequence | None = None,
     provenance: Mapping[str, object] | None = None,
+    explorer: str | os.PathLike | None = None,
 ) -> Path:
     """Analyse a fitted model and write the page.
 
@@ -62,6 +64,8 @@ def write_report(
         Where to look for fixed points and cycles; default the box of the data widened by 10 % on each side.
     provenance : dict, optional
         Rows for the table of provenance, before those on the model; a value may be a dict of rows itself.
+    explorer : path, optional
+        A page written by `model.explore`, which the portrait then links to.
 
     Returns
     -------
@@ -83,7 +87,8 @@ def write_report(
             f"write_report: expected an existing folder for {page_path}, got {page_path.parent}."
         )
     field = unwrap(model, "write_report")
-    page = _Page(model, model.context_, field, resolve_region(field, region, "write_report"))
+    link = None if explorer is None else os.path.relpath(explorer, page_path.parent)
+    page = _Page(model, model.context_, field, resolve_region(field, region, "write_report"), link)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         sections = tqdm((_data, _fit, _dynamics), desc="report", disable=None, leave=False)
@@ -99,6 +104,7 @@ class _Page:
     data: Trajectories
     field: VectorField
     region: Region
+    explorer: str | None
 
 
 # ---------------------------------------------------------------------- sections
@@ -202,7 +208,13 @@ def _dynamics(page: _Page) -> str:
         "what the data tell of the field, not whether the model is right: for that see the comparison with "
         "the data above.</p>"
     )
-    text = f"<h2>Portrait</h2>{caution}{portrait}<h2>Fixed points</h2>{_result(points)}"
+    link = ""
+    if page.explorer is not None:
+        address = quote(page.explorer.replace(os.sep, "/"))
+        link = (
+            f'<p><a href="{escape(address)}">The portrait to click into</a>: trajectories from anywhere.</p>'
+        )
+    text = f"<h2>Portrait</h2>{caution}{link}{portrait}<h2>Fixed points</h2>{_result(points)}"
     if len(points):
         text += _picture(plot.spectrum(points), "Eigenvalues of the fixed points")
     if cycles is not None:

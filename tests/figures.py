@@ -192,21 +192,6 @@ def benchmarks() -> Iterator[str]:
     yield f"{listed(found('fim-ode, clamped'))} constant"
     yield f"{listed(found('fim-ode, returning'))} with the pull"
 
-    oracle = [cell("percent_r2_090", "oracle", (0.05, 0.0), task, benchmark="development") for task in TASKS]
-    trial = 100 / cell("n_trials", "auto", (0.0, 0.0), benchmark="development")
-    for kind in ("field", "smoothed", "prior"):
-        hybrid = f"auto, hybrids {kind}"
-        assert found(hybrid) == found("auto")
-        changes = [a - b for a, b in zip(found(hybrid, TASKS[0]), found("auto", TASKS[0]), strict=True)]
-        assert max(map(abs, changes)) < 1.5 * trial
-        best = f"oracle of {hybrid}"
-        assert oracle == [
-            cell("percent_r2_090", best, (0.05, 0.0), task, benchmark="development") for task in TASKS
-        ]
-    yield f"generalisation is {listed(found('auto'))} % in the three settings with and without them"
-    yield f"reconstruction differs by one trial of {100 / trial:.0f} at most"
-    yield f"the oracle's row at (.05, 0) is {oracle[0]:.1f} / {oracle[1]:.1f} in all"
-
     def captured(row: str) -> list[float]:
         return rows(results("mocap", "trials"), row=row, target="raw")["mse"].tolist()
 

@@ -27,10 +27,10 @@ LAYERS = (
     ("search", "comparison"),
     ("systems", "distillation"),
     ("analyze",),
-    ("plot",),
+    ("plot", "explorer"),
     ("saved",),
     ("models",),
-    ("registry", "testing", "report"),
+    ("registry", "testing", "report", "many"),
     ("__main__",),
 )
 # The one import that points up, deferred to the call: a result draws itself.

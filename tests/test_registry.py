@@ -184,7 +184,9 @@ def test_table_prints_and_escapes(site):
 
 
 def test_a_parameter_that_the_model_has_not_is_named():
-    with pytest.raises(TypeError, match=r"parameters of 'auto' among budget, seed, progress, knowledge, got bugdet"):
+    with pytest.raises(
+        TypeError, match=r"parameters of 'auto' among budget, seed, progress, knowledge, got bugdet"
+    ):
         fim_dynsys.load("auto", bugdet="fast")
 
 

@@ -1,8 +1,6 @@
 """``python -m benchmarks.development``: models on the systems that choices are made on.
 
-Besides models, rows such as ``fim-ode-clamped``: its field continued in another way outside the data; and
-``auto-hybrids-field``: its portfolio with candidates of another kind, and ``oracle-...``: the best of each by
-the true score.
+Besides models, rows such as ``fim-ode-clamped``: its field continued in another way outside the data.
 """
 
 import sys
@@ -10,7 +8,6 @@ from collections.abc import Callable
 from functools import partial
 
 from benchmarks import cli
-from benchmarks.development import hybrids
 from benchmarks.development.continuations import KINDS, ContinuedRow
 from benchmarks.development.problems import problems, true_field
 from benchmarks.harness.rows import ModelRow, Row, TruthRow
@@ -21,17 +18,10 @@ def _continued(kind: str) -> ContinuedRow:
     return ContinuedRow(ModelRow.resolve("fim-ode"), kind)
 
 
-def _oracle(kind: str) -> OracleRow:
-    row = hybrids.HybridRow(kind)
-    return OracleRow(row, f"oracle of {row.name}")
-
-
-ROWS: dict[str, Callable[[], Row]] = (
-    {"truth": lambda: TruthRow(true_field), "oracle": lambda: OracleRow(ModelRow.resolve("auto"))}
-    | {f"fim-ode-{kind}": partial(_continued, kind) for kind in KINDS}
-    | {f"auto-hybrids-{kind}": partial(hybrids.HybridRow, kind) for kind in hybrids.KINDS}
-    | {f"oracle-hybrids-{kind}": partial(_oracle, kind) for kind in hybrids.KINDS}
-)
+ROWS: dict[str, Callable[[], Row]] = {
+    "truth": lambda: TruthRow(true_field),
+    "oracle": lambda: OracleRow(ModelRow.resolve("auto")),
+} | {f"fim-ode-{kind}": partial(_continued, kind) for kind in KINDS}
 
 
 BENCHMARK = cli.Benchmark(

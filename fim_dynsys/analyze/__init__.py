@@ -7,6 +7,12 @@ from typing import Any
 _HOLDS = {
     "bifurcation.arclength": ("continuation",),
     "bifurcation.branches": ("Bifurcation", "BifurcationKind", "Branch", "BranchKind", "Continuation"),
+    "bifurcation.curves": (
+        "BifurcationCurve",
+        "BifurcationCurves",
+        "CodimensionTwo",
+        "bifurcation_curves",
+    ),
     "bifurcation.measured": ("DataBifurcations", "MeasuredBifurcation", "bifurcations_from_data"),
     "bifurcation.tracing": ("BranchEnd",),
     "bifurcation.tracks": ("Track",),

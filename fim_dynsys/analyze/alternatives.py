@@ -2,16 +2,29 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import overload
 
 import numpy as np
+import pandas as pd
 
 from fim_dynsys.analyze.results import aligned, cell
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.trajectories.container import Trajectories
 
 NOT_DETERMINED = "not told from the preferred one by these data"
 """Note of a form that follows the samples as well."""
+
+_NEAR_ZERO = 0.1
+"""Smallest sample relative to the largest, below which a positive state has been seen near zero."""
+_NOTABLE = 0.05
+"""Rate at zero, relative to the root mean square of those at the samples, that is worth a note."""
+_FAR = 10.0
+"""Ranges of the data beyond which a path has left them."""
+_RTOL, _ESCAPE = 1e-6, 1e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +33,7 @@ class Alternative:
 
     Attributes
     ----------
-    field : DictionaryField
+    field : DictionaryField or DrivenField
         In the units of the data.
     equations : tuple of str
         Of the field.
@@ -42,7 +55,7 @@ class Alternative:
         What a reader should know, else empty.
     """
 
-    field: DictionaryField
+    field: VectorField
     equations: tuple[str, ...]
     parameters: int
     bic: float
@@ -53,6 +66,60 @@ class Alternative:
     more: tuple[str, ...]
     fewer: tuple[str, ...]
     note: str
+
+
+def cautions(field: VectorField, trajectories: Trajectories) -> list[str]:
+    """What a field does near its data that a law would not, in words.
+
+    A state that was positive at all samples and came near zero should stay positive, and not grow from
+    zero; and a path that goes on from the last samples for as long as they span should not leave their
+    surroundings.
+
+    Parameters
+    ----------
+    field : VectorField
+        Fitted to the trajectories.
+    trajectories : Trajectories
+        Of d states; samples with a missing state are left out.
+
+    Returns
+    -------
+    list of str
+        Empty where there is nothing to say; of a field with inputs nothing is asked.
+    """
+    if isinstance(field, DrivenField):
+        return []
+    said = []
+    x = np.concatenate([z[np.isfinite(z).all(axis=1)] for _, z in trajectories.arrays()])
+    low, high = x.min(axis=0), x.max(axis=0)
+    typical = np.sqrt(np.mean(field(x) ** 2, axis=0))
+    for i in np.flatnonzero((low >= 0.0) & (low <= _NEAR_ZERO * high)):
+        without = x.copy()
+        without[:, i] = 0.0
+        rates = field(without)[:, i]
+        if rates.max() > _NOTABLE * typical[i]:
+            said.append(f"{field.state_names[i]} grows from zero")
+        if rates.min() < -_NOTABLE * typical[i]:
+            said.append(f"{field.state_names[i]} falls below zero")
+    return said + _leaving(field, trajectories, low, high)
+
+
+def _leaving(field: VectorField, trajectories: Trajectories, low: np.ndarray, high: np.ndarray) -> list[str]:
+    """Whether and when a path from the last samples leaves the box (d,), (d,) by far, as a list of one."""
+    from fim_dynsys.simulation.solution import integrate
+
+    first = np.inf
+    for t, z in trajectories.arrays():
+        seen = np.flatnonzero(np.isfinite(z).all(axis=1))
+        if not len(seen) or t[-1] <= t[0]:
+            continue
+        ahead = np.linspace(0.0, t[-1] - t[0], 200)
+        path = integrate([field], z[seen[-1:]], ahead[None], rtol=_RTOL, escape=_ESCAPE).x[0]
+        away = np.abs(path - 0.5 * (low + high)) > _FAR * np.maximum(high - low, 1e-300)
+        left = np.flatnonzero(away.any(axis=1) | ~np.isfinite(path).all(axis=1))
+        if len(left):
+            first = min(first, float(ahead[left[0]]))
+    return [f"leaves the data by far within {first:.2g} after them"] if np.isfinite(first) else []
 
 
 class Alternatives(Sequence[Alternative]):
@@ -78,6 +145,25 @@ class Alternatives(Sequence[Alternative]):
     def preferred(self) -> int:
         """Which one is the model's answer."""
         return next(k for k, row in enumerate(self._rows) if row.is_preferred)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """A row for each, with its equations and the terms that set it apart from the preferred one."""
+        names = ("parameters", "misses", "r2", "bic", "weight", "is_preferred", "note")
+        return pd.DataFrame(
+            [
+                {name: getattr(row, name) for name in names}
+                | {
+                    "more": ", ".join(row.more),
+                    "fewer": ", ".join(row.fewer),
+                    "equations": "; ".join(row.equations),
+                }
+                for row in self._rows
+            ]
+        )
+
+    def _repr_html_(self) -> str:
+        title = f"<p><b>Alternatives</b> (weights: {escape(self._weights)})</p>"
+        return title + self.to_dataframe().to_html(float_format="{:.3g}".format)
 
     def __str__(self) -> str:
         head = ["", "parameters", "misses", "R2", "BIC", "weight", "beside the preferred one", ""]
@@ -105,8 +191,10 @@ def _difference(row: Alternative) -> str:
     return ", ".join([f"+ {term}" for term in row.more] + [f"- {term}" for term in row.fewer])
 
 
-def terms_by_state(field: DictionaryField) -> set[str]:
+def terms_by_state(field: VectorField) -> set[str]:
     """Terms of each state's right-hand side, as ``"x0: x1^2"``; factors inside functions are left out."""
+    field = field.extended if isinstance(field, DrivenField) else field
+    assert isinstance(field, DictionaryField)
     d = field.dictionary
     bare = Dictionary(d.exponents, d.kind, d.coordinate, np.ones(len(d)), d.second, d.partner)
     names = bare.names(field.state_names)

@@ -9,11 +9,13 @@ from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
@@ -161,6 +163,20 @@ class Result(abc.ABC):
 
     # ---------------------------------------------------------------- conversion
 
+    def to_dataframe(self) -> pd.DataFrame:
+        """The table that is printed, with the numbers themselves.
+
+        A column of several numbers becomes one for each, ``name 0``, ``name 1``, ... or, where these are real
+        and one for each state, ``name x`` by the names of the states; kinds and statuses become text.
+
+        Returns
+        -------
+        DataFrame
+            A row for each thing found.
+        """
+        columns, rows = self._rows()
+        return frame_of(columns, rows, self.state_names)
+
     def to_xarray(self) -> xr.Dataset:
         """Convert to an xarray Dataset that netCDF can hold.
 
@@ -222,6 +238,42 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(row).rstrip() for row in padded]
 
 
+def frame_of(
+    columns: Sequence[str], rows: Sequence[Sequence], state_names: Sequence[str] = ()
+) -> pd.DataFrame:
+    """A DataFrame of a table's cells; see `Result.to_dataframe`."""
+    found: dict[str, list] = {}
+    for k, name in enumerate(columns):
+        cells = [row[k] for row in rows]
+        if not any(isinstance(value, np.ndarray | tuple | list) for value in cells):
+            parts = {name: [_plain(value) for value in cells]}
+        else:
+            wide = list(map(_several, cells))
+            width = max(map(len, wide))
+            own = width == len(state_names) > 1 and not any(map(np.iscomplexobj, cells))
+            ends = state_names if own else range(width)
+            wide = [[*values, *[np.nan] * (width - len(values))] for values in wide]
+            parts = {f"{name} {end}": [_plain(row[i]) for row in wide] for i, end in enumerate(ends)}
+        for label, values in parts.items():
+            while label in found:  # a state may bear the name of a column
+                label += "_"
+            found[label] = values
+    return pd.DataFrame(found)
+
+
+def _several(value: object) -> list:
+    return list(value) if isinstance(value, np.ndarray | tuple | list) else [value]
+
+
+def _plain(value: object) -> object:
+    """A cell as pandas takes it: a number, text, or None where there is none."""
+    if isinstance(value, enum.Enum):
+        return cell(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return None if isinstance(value, str) and not value else value
+
+
 # ---------------------------------------------------------------------- progress
 
 
@@ -265,6 +317,8 @@ def progress_bar(
 def unwrap(field: object, who: str) -> VectorField:
     """The vector field behind an argument: itself, or the ``field_`` of a fitted model.
 
+    Of a field that is forced periodically, the autonomous one whose further states are sines and cosines.
+
     Parameters
     ----------
     field : VectorField or fitted model
@@ -284,7 +338,7 @@ def unwrap(field: object, who: str) -> VectorField:
         For a model that is not fitted.
     """
     if isinstance(field, VectorField):
-        return field
+        return field.autonomous() if isinstance(field, ForcedField) else field
     name = getattr(field, "name", None) or type(field).__name__
     if isinstance(field, EnsembleField):
         raise TypeError(
@@ -299,7 +353,7 @@ def unwrap(field: object, who: str) -> VectorField:
         )
     inner = getattr(field, "field_", None)
     if isinstance(inner, VectorField):
-        return inner
+        return inner.autonomous() if isinstance(inner, ForcedField) else inner
     if hasattr(field, "infer"):
         raise ValueError(
             f"{who}: expected a fitted model, got {name!r} without a field; call fit(x, t) first."

@@ -1,9 +1,11 @@
 """Evidence of models as results: tables, weights, ensembles."""
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import xarray as xr
 
 from fim_dynsys.comparison.posteriors import Posterior
@@ -14,7 +16,7 @@ from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.trajectories.container import Trajectories
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelEvidence:
     """Evidence and posterior of one model.
 
@@ -88,6 +90,25 @@ class ModelEvidence:
             for draw in self.posterior.draws[chosen]
         ]
 
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value:.4g}" for name, value in self.mean.items())
+        return f"ModelEvidence({self.name!r}, log evidence {self.log_evidence:.2f}, {values})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{html.escape(repr(self))}</p>{self.to_dataframe().to_html(float_format='{:.4g}'.format)}"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Mean, standard deviation and the middle 90 % of each parameter, indexed by its name."""
+        draws = self.posterior.draws[:, : len(self.parameters)]
+        low, high = np.quantile(draws, [0.05, 0.95], axis=0)
+        columns = {
+            "mean": draws.mean(axis=0),
+            "standard_deviation": draws.std(axis=0),
+            "low": low,
+            "high": high,
+        }
+        return pd.DataFrame(columns, index=pd.Index(self.parameters, name="parameter"))
+
     def to_xarray(self) -> xr.DataTree:
         """The posterior as a DataTree in ArviZ's layout.
 
@@ -134,7 +155,7 @@ class ModelEvidence:
         return named | {"initial_state": ((*dims, "piece", "state"), starts)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelComparison:
     """Models ranked by evidence.
 
@@ -199,11 +220,13 @@ class ModelComparison:
         return "\n".join([f"evidence by {self.method}", *lines])
 
     def _repr_html_(self) -> str:
-        import html
-
         head, rows = self._rows()
         cells = ["".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in [head, *rows]]
         return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """Evidences and probabilities, a row for each model, best first."""
+        return self.to_xarray().to_dataframe().loc[[m.name for m in self.models]]
 
     def to_xarray(self) -> xr.Dataset:
         """Evidences and probabilities as a Dataset over ``model``."""

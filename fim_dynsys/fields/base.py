@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.frame import FitInfo, Frame, Given, Scales
+from fim_dynsys.fields.presentation import facts, flow_picture, html_block
 from fim_dynsys.fields.support import Smoothed, support_of_posterior
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories.container import Trajectories
@@ -135,6 +136,28 @@ class VectorField(abc.ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim}, states={', '.join(self.state_names)})"
+
+    def _repr_html_(self) -> str:
+        rows = facts(self._frame, self._fit_info)
+        return html_block(type(self).__name__, rows, self.shown_equations(), self.picture())
+
+    def shown_equations(self, errors: bool = True) -> list[str]:
+        """Equations for display, a line for each state; none where the field is no sum of terms.
+
+        Parameters
+        ----------
+        errors : bool
+            Whether to give coefficients with their standard errors where these are known.
+        """
+        return []
+
+    def coefficient_rows(self) -> list[tuple[str, str, float]]:
+        """State, term and coefficient of each term; none where the field is no sum of terms."""
+        return []
+
+    def picture(self) -> str:
+        """SVG of the flow and the data; empty where there is no box to draw."""
+        return flow_picture(self, self._frame)
 
     # ---------------------------------------------------------------- evaluation
 

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import StackedRates, VectorField
-from fim_dynsys.fields.equation_text import equation_text, refuse_errors
+from fim_dynsys.fields.equation_text import equation_text, refuse_errors, shown
 from fim_dynsys.fields.terms import ARRAYS, Dictionary, union
 
 if TYPE_CHECKING:
@@ -191,6 +191,19 @@ class DictionaryField(VectorField):
             columns = np.nan_to_num(np.abs(self.dictionary.evaluate(x)), posinf=0.0)
         size = columns.max(axis=0)[:, None] * np.abs(self.coefficients)
         return np.where(size > _ROUNDING * size.max(axis=0, initial=0.0), self.coefficients, 0.0)
+
+    def shown_equations(self, errors: bool = True) -> list[str]:
+        """Equations for display, a line for each state; see `VectorField.shown_equations`."""
+        known = errors and self.standard_errors is not None
+        return shown(self.state_names, self.equations(errors=known))
+
+    def coefficient_rows(self) -> list[tuple[str, str, float]]:
+        """State, term and coefficient of each term whose coefficient is not zero."""
+        names, coefficients = self.get_feature_names(), self.coefficients
+        return [
+            (self.state_names[i], names[k], float(coefficients[k, i]))
+            for i, k in np.argwhere(coefficients.T).tolist()
+        ]
 
     def to_dataframe(self) -> pd.DataFrame:
         """The coefficients that are not zero as a table.

@@ -8,8 +8,11 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.equation_text import shown
 from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.trajectories.container import Trajectories
 
 
 class Extended(Protocol):
@@ -46,6 +49,15 @@ class DrivenField(VectorField):
         super().__init__(extended.dim - len(input_names), **kwargs)
         self.extended = extended
         self.input_names = tuple(input_names)
+
+    @classmethod
+    def of(
+        cls, dictionary: Dictionary, coefficients: np.ndarray, context: Trajectories, fit_info: FitInfo
+    ) -> "DrivenField":
+        """The field of coefficients (terms, d + m), zero for the inputs, inferred from such a context."""
+        names = [*context.state_names, *context.input_names]
+        extended = DictionaryField(dictionary, coefficients, state_names=names)
+        return cls(extended, context.input_names, context=context, fit_info=fit_info)
 
     def __call__(self, x: ArrayLike, u: ArrayLike | None = None) -> np.ndarray:
         """Rate of change at states ``(..., d)`` under inputs that broadcast to ``(..., m)``.
@@ -140,6 +152,14 @@ class DrivenField(VectorField):
     def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
         """Right-hand sides as text, one for each state."""
         return self.extended.equations(precision, errors)[: self.dim]
+
+    def shown_equations(self, errors: bool = True) -> list[str]:
+        """Equations for display, a line for each state."""
+        return shown(self.state_names, self.equations())
+
+    def picture(self) -> str:
+        """None: the flow depends on the inputs."""
+        return ""
 
     def _joined(self, rows: np.ndarray, u: ArrayLike) -> np.ndarray:
         inputs = np.asarray(u, dtype=np.float64)

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import overload
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.presentation import html_block
 from fim_dynsys.fields.support import frozen
 
 
@@ -74,9 +76,45 @@ class EnsembleField(Sequence[VectorField]):
     def __repr__(self) -> str:
         return f"EnsembleField({len(self)} x {self._fields[0]!r})"
 
+    def _repr_html_(self) -> str:
+        rows = {"members": str(len(self)), "fields": type(self._fields[0]).__name__}
+        rows |= {"states": ", ".join(self.state_names)}
+        table = self.to_dataframe()
+        return html_block("EnsembleField", rows) + table.to_html(index=False, float_format="{:.3g}".format)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """How often each term occurs among the members, and its coefficient where it does.
+
+        Returns
+        -------
+        DataFrame
+            Columns ``state``, ``term``, ``share`` (weight of the members with that term), ``mean``,
+            ``standard_deviation``, ``low`` and ``high`` (weighted, over these members; the ends hold 90 %),
+            most frequent first. Empty where the members are no sums of terms.
+        """
+        found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+        for member, weight in zip(self._fields, self._weights.tolist(), strict=True):
+            for state, term, coefficient in member.coefficient_rows():
+                found.setdefault((state, term), []).append((coefficient, weight))
+        place = {name: i for i, name in enumerate(self.state_names)}
+        told = {key: _summary(np.array(values)) for key, values in found.items()}
+        ordered = sorted(told, key=lambda key: (place[key[0]], -told[key][0]))
+        columns = ["state", "term", "share", "mean", "standard_deviation", "low", "high"]
+        return pd.DataFrame([[*key, *told[key]] for key in ordered], columns=columns)
+
     def mean_field(self) -> VectorField:
         """The weighted average of the members as one field (VectorField) with the first member's context."""
         return _MeanField(self)
+
+
+def _summary(values: np.ndarray) -> list[float]:
+    """Weight, mean, standard deviation and the 5 and 95 % quantiles of rows (value, weight)."""
+    value, weight = values[np.argsort(values[:, 0])].T
+    share = weight / weight.sum()
+    mean = float(share @ value)
+    below = np.cumsum(share) - share / 2
+    ends = np.interp([0.05, 0.95], below, value)
+    return [float(weight.sum()), mean, float(np.sqrt(share @ (value - mean) ** 2)), *map(float, ends)]
 
 
 class _MeanField(VectorField):

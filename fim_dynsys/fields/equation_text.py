@@ -44,6 +44,11 @@ def equation_text(
     return " + ".join(parts) or " 0"
 
 
+def shown(state_names: Sequence[str], equations: Sequence[str]) -> list[str]:
+    """Lines ``(x)' = ...`` of right-hand sides, one for each state."""
+    return [f"({name})' = {text}" for name, text in zip(state_names, equations, strict=True)]
+
+
 def refuse_errors(who: str) -> NoReturn:
     """Say that the standard errors of a field are not known."""
     raise ValueError(
@@ -70,7 +75,7 @@ def measured_text(value: float, error: float, digits: int = 3) -> str:
         return f"{number_text(value, digits).strip()} ± {error:.0f}"
     largest = _exponent(error, 2)
     last = _exponent(error, 1) if error >= 1.95 * 10.0**largest else largest - 1
-    place = max(_exponent(value, 3), largest)
+    place = max(_exponent(value, 3), largest, last)  # an error of 9.6 is one of 10
     if place in _FIXED:
         decimals = max(0, -last)
         return f"{value:.{decimals}f} ± {error:.{decimals}f}"

@@ -13,6 +13,7 @@ from fim_dynsys.fields.bases import Basis
 from fim_dynsys.fields.callable import CallableField, check_arguments
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.fields.pooling import PolynomialCurve, PooledRegression
+from fim_dynsys.fields.presentation import html_block
 from fim_dynsys.regions import Region
 
 _EPS = np.finfo(float).eps
@@ -189,6 +190,13 @@ class FieldFamily(abc.ABC):
     def __repr__(self) -> str:
         kind = "smooth" if self.smooth else "discrete"
         return f"FieldFamily(dim={self.dim}, parameter={self.parameter!r}, {kind})"
+
+    def _repr_html_(self) -> str:
+        rows = {"states": ", ".join(self.state_names), "parameter": self.parameter}
+        rows |= {"values": "any" if self.smooth else "measured ones only"}
+        if self.region is not None:
+            rows["region"] = str(self.region)
+        return html_block("FieldFamily", rows)
 
     @abc.abstractmethod
     def _at(self, p: float) -> VectorField:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import StackedRates, VectorField
 from fim_dynsys.fields.dictionary import coefficient_table, safe_names
-from fim_dynsys.fields.equation_text import equation_text, refuse_errors
+from fim_dynsys.fields.equation_text import equation_text, refuse_errors, shown
 from fim_dynsys.fields.expressions import (
     check_expression,
     compiled,
@@ -311,6 +311,19 @@ class SymbolicField(VectorField):
         return [
             equation_text(column, names, precision, None if given is None else given[:, i])
             for i, column in enumerate(coefficients.T)
+        ]
+
+    def shown_equations(self, errors: bool = True) -> list[str]:
+        """Equations for display, a line for each state; see `VectorField.shown_equations`."""
+        known = errors and self.standard_errors is not None
+        return shown(self.state_names, self.equations(errors=known))
+
+    def coefficient_rows(self) -> list[tuple[str, str, float]]:
+        """State, term and coefficient of each term whose coefficient is not zero."""
+        names, coefficients = self.get_feature_names(), self.coefficients
+        return [
+            (self.state_names[i], names[k], float(coefficients[k, i]))
+            for i, k in np.argwhere(coefficients.T).tolist()
         ]
 
     def to_dataframe(self) -> pd.DataFrame:

@@ -7,13 +7,21 @@ from typing import Any, Self
 
 import numpy as np
 
-from fim_dynsys.analyze.alternatives import NOT_DETERMINED, Alternative, Alternatives, terms_by_state
+from fim_dynsys.analyze.alternatives import (
+    NOT_DETERMINED,
+    Alternative,
+    Alternatives,
+    cautions,
+    terms_by_state,
+)
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
@@ -22,12 +30,12 @@ from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
-from fim_dynsys.regression.observed import Observations, complete_samples
+from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, judge
 from fim_dynsys.search.exact.identification import Identification
-from fim_dynsys.search.front import front
+from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -36,7 +44,7 @@ from fim_dynsys.search.horizon import follows, gather_windowed
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
 from fim_dynsys.search.portfolio import Portfolio, normalised
-from fim_dynsys.search.problem import Search
+from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector
 from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.trajectories.container import Trajectories
@@ -120,6 +128,7 @@ class Auto(VectorFieldModel):
 
     name = "auto"
     min_observations = 5
+    uses_inputs = True
     uses_order = True
     portfolio_: Portfolio | None
 
@@ -197,14 +206,15 @@ class Auto(VectorFieldModel):
         """
         effort = self._effort
         samples = complete_samples(trajectories, self._who, self.min_observations)
-        search = Search.polynomial(samples, radians=radians_per_unit(trajectories))
+        inputs = complete_inputs(trajectories, self._who)
+        search = Search.polynomial(samples, radians=radians_per_unit(trajectories), inputs=inputs)
         names = trajectories.state_names
         search = search.knowing(told_of_positions(Knowledge.of(self.knowledge), positions), names)
         search = search.observing(positions, names)
         stages = 3 + effort.subsets + effort.grown + bool(effort.shaken)
         with progress_bar(self.progress, stages, "auto", "stages", delay=_PATIENCE) as bar:
             clean = Identification(search, samples)
-            if search.restriction is None:  # laws are read off without it
+            if inputs is None and search.restriction is None:  # laws are read off without either
                 clean.run(effort.laws)
             bar.update()
             if clean.settled:
@@ -214,7 +224,8 @@ class Auto(VectorFieldModel):
             if search.dictionary.dim <= _FUNCTIONS_UP_TO:
                 grown = grow_functions(search, polynomials[0], effort.functions)
             bar.update()
-            found = Portfolio.of(search, opinion, polynomials, grown)
+            # the selector has learned from fields without inputs
+            found = Portfolio.of(search, opinion if inputs is None else None, polynomials, grown)
             if clean.laws:
                 clean.meet(found.members[:_MET])
         return Portfolio.of_laws(search, clean.laws) if clean.laws else found
@@ -256,6 +267,10 @@ class Auto(VectorFieldModel):
         found, order = self._found()
         weights = normalised(found.log_weights(_selector()))
         preferred = int(found.preferred(weights)[0])
+        if not found.laws:
+            more = simpler(found.search, len(found.members[preferred].parameters))
+            found = replace(found, members=found.members + more)
+            weights = np.concatenate([weights, np.zeros(len(more))])
         rows = front(found, preferred)
         fields = [
             self._field(found, order, row.place, self.context_, {}, float(weights[row.place])) for row in rows
@@ -277,7 +292,7 @@ class Auto(VectorFieldModel):
                     row.place == preferred,
                     tuple(sorted(terms - own)),
                     tuple(sorted(own - terms)),
-                    NOT_DETERMINED if row.tied else "",
+                    "; ".join([NOT_DETERMINED] * row.tied + cautions(field, self.context_)),
                 )
             )
         return Alternatives(out, found.judge)
@@ -365,7 +380,7 @@ class Auto(VectorFieldModel):
         trajectories: Trajectories,
         report: dict,
         weight: float,
-    ) -> DictionaryField:
+    ) -> DictionaryField | DrivenField:
         member = found.members[k]
         plain = found.laws or found.search.restriction is not None
         own = member.candidate if plain else _without_traces(found.search.observations, member)
@@ -375,6 +390,8 @@ class Auto(VectorFieldModel):
             said["positions"] = list(np.asarray(order.trajectories.state_names)[seen])
         terms = member.on(found.search.observations)
         field = order.field(own.field(terms, order.trajectories, said), trajectories)
+        if isinstance(field, DrivenField):
+            return field
         free = order.free(terms.dictionary, member.free)
         if found.search.restriction is not None:
             # standard errors would be those of coefficients that are free
@@ -432,7 +449,7 @@ def _without_traces(observations: Observations, member: FunctionCandidate) -> Ca
     least = VARIANCE_FLOOR * observations.signal_variance
     if candidate.variance is None or not (candidate.variance <= least).all():
         return candidate
-    values = member.dictionary.evaluate(np.concatenate(observations.path))
+    values = member.dictionary.evaluate(observations.with_inputs(np.concatenate(observations.path)))
     share = np.abs(values).max(axis=0)[:, None] * np.abs(candidate.coefficients)
     shows = share >= _TRACE * np.abs(values @ candidate.coefficients).max(axis=0)
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
@@ -443,18 +460,25 @@ def _opinions(search: Search, subsets: int, rng: np.random.Generator) -> list[Op
     observations = search.observations
     model = _operator()
     enough = observations.n >= model.min_observations
-    if observations.dim > model.max_dim or search.dictionary.degree != model.degree or not enough:
+    dim = search.dictionary.dim
+    if dim > model.max_dim or search.dictionary.degree != model.degree or not enough:
         return []
-    contexts = [observations.samples]
+    samples = observations.samples
+    if observations.n_inputs:  # the operator knows states alone
+        pairs = zip(samples, observations.inputs, strict=True)
+        samples = [(t, np.concatenate([z, u], axis=1)) for (t, z), u in pairs]
+    contexts = [samples]
     for _ in range(subsets):
-        sizes = [max(int(_SHARE * len(t)), min(len(t), 10)) for t, _ in observations.samples]
-        kept = [
-            np.sort(rng.permutation(len(t))[:size])
-            for (t, _), size in zip(observations.samples, sizes, strict=True)
-        ]
-        contexts.append([(t[k], z[k]) for (t, z), k in zip(observations.samples, kept, strict=True)])
+        sizes = [max(int(_SHARE * len(t)), min(len(t), 10)) for t, _ in samples]
+        kept = [np.sort(rng.permutation(len(t))[:size]) for (t, _), size in zip(samples, sizes, strict=True)]
+        contexts.append([(t[k], z[k]) for (t, z), k in zip(samples, kept, strict=True)])
     trajectories = [Trajectories.from_arrays([z for _, z in c], [t for t, _ in c]) for c in contexts]
-    return [Opinion(*said).allowed(search.restriction) for said in model.opinions(trajectories)]
+    said = model.opinions(trajectories)
+    if not observations.n_inputs:
+        return [Opinion(*own).allowed(search.restriction) for own in said]
+    states = slice(observations.dim)
+    terms = told_apart(Dictionary.polynomial(dim, model.degree), observations)
+    return [Opinion(solves[:, terms, states], spread[terms, states]) for solves, spread in said]
 
 
 def _fitted(candidates: list[Candidate]) -> list[Candidate]:

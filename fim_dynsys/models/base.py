@@ -5,12 +5,11 @@ One file, for it is one class: every method that a script written for pysindy ma
 
 import abc
 import enum
-import html
 import os
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Self, cast, overload
 
 import numpy as np
 import pandas as pd
@@ -23,11 +22,15 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.forced import ForcedField, with_waves
+from fim_dynsys.fields.presentation import facts, html_block
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
 from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
 from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
+from fim_dynsys.models.forcing import forced
+from fim_dynsys.models.forecasting import forecast_bands
 from fim_dynsys.models.inputs import (
     Observations,
     Times,
@@ -44,6 +47,7 @@ from fim_dynsys.models.members import bootstrap_context, check_members
 from fim_dynsys.models.parameters import Estimator
 from fim_dynsys.models.paths import path_score
 from fim_dynsys.models.second_order import with_velocities
+from fim_dynsys.regions import Region
 from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
@@ -176,9 +180,11 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         x: Observations,
         t: Times = None,
         x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
-        u: ArrayLike | Sequence[ArrayLike] | None = None,
+        u: ArrayLike | Sequence[ArrayLike] | InputFunction | None = None,
         feature_names: Sequence[str] | None = None,
         *,
+        forcing: Mapping[str, Any] | None = None,
+        time: bool = False,
         order: int = 1,
         sigma: ArrayLike | Sequence[ArrayLike] | Mapping[str, float] | None = None,
     ) -> Self:
@@ -192,10 +198,15 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Time step, times, or times of each trajectory. Left out where `x` carries its times.
         x_dot : array or list of arrays, optional
             Given derivatives, of the shapes of `x`.
-        u : array (n, m) or (n,), or list of such arrays, optional
-            Measured inputs at the samples; for models that `uses_inputs`.
+        u : array (n, m) or (n,), list of such arrays, or function, optional
+            Inputs at the samples, or ``u(t)`` (m,) which is evaluated there; for models that `uses_inputs`.
         feature_names : list of str, optional
             Names of the states, and of the inputs or not; default those `x` carries, else x0, x1, ...
+        forcing : mapping, optional
+            ``{"omega": 2.0}``, or several in a list: angular frequencies whose sine and cosine in t are
+            inputs; the field is then a `fim_dynsys.fields.forced.ForcedField`, and ``simulate`` needs no u.
+        time : bool
+            Whether one such frequency is searched for, as `fim_dynsys.models.forcing.find_omega` does.
         order : int
             2 where `x` are positions whose velocities were not observed: the field is that of x'' = f(x, x'),
             its states the positions and then the velocities, x0_dot and so on. These are fitted with their
@@ -221,6 +232,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             The field does not describe the data; `field_.fit_info` says by how much.
         """
         trajectories = as_trajectories(x, t, feature_names, u)
+        if forcing is not None or time:
+            trajectories = forced(self._who, trajectories, forcing, time)
         slopes = None if x_dot is None else derivative_list(self._who, x_dot, trajectories)
         given: dict[str, Any] = {"x_dot": slopes} if slopes is not None and self.uses_x_dot else {}
         if sigma is not None:
@@ -373,10 +386,12 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         DataWarning
             For coordinates that are constant over all observations.
         """
-        if self.max_dim is not None and trajectories.dim > self.max_dim:
+        inputs = len(trajectories.input_names) if self.uses_inputs else 0
+        if self.max_dim is not None and trajectories.dim + inputs > self.max_dim:
+            both = " and inputs together" if inputs else ""
+            got = f"{trajectories.dim} and {inputs}" if inputs else f"{trajectories.dim}"
             raise ValueError(
-                f"{self._who}: expected at most {self.max_dim} states, got {trajectories.dim}; reduce "
-                "them first: "
+                f"{self._who}: expected at most {self.max_dim} states{both}, got {got}; reduce them first: "
                 f"fim_dynsys.reduction.PCAReduction.fit(trajectories, n_components={self.max_dim})."
             )
         seen = np.concatenate([np.isfinite(x) for _, x in trajectories.arrays()])
@@ -389,7 +404,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         if trajectories.input_names and not self.uses_inputs:
             raise ValueError(
                 f"{self._who}: expected no inputs u, got {', '.join(trajectories.input_names)}; its "
-                "fields are autonomous. 'sindy' takes inputs; trajectories.without_inputs() leaves them out."
+                "fields are autonomous. 'auto', 'fim-ode', 'sindy-strong', 'symbolic' and 'sindy' take "
+                "inputs; trajectories.without_inputs() leaves them out."
             )
         check_magnitudes(self._who, trajectories)
         values = np.concatenate([x for _, x in trajectories.arrays()])
@@ -403,6 +419,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             )
 
     def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
+        field = ForcedField.recognised(field) if isinstance(field, DrivenField) else field
         self.field_ = field.with_fit_info(compared(field, trajectories))
         self.context_ = trajectories
         self.feature_names = list(trajectories.state_names)
@@ -537,6 +554,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         who = f"{self._who}.simulate"
         times = real_array(t, who, "t")
         inputs = None
+        if isinstance(field, ForcedField) and u is None:
+            u = field.inputs
         if isinstance(field, DrivenField) and u is not None:
             inputs = input_function(who, field, times, u, interpolator, interpolator_kws)
         else:
@@ -546,9 +565,81 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         result = simulate(field, start, times, **integration_options(self._who, integrator_kws))
         return result.x[0]
 
-    def forecast(self, x0: ArrayLike, t: ArrayLike) -> Trajectories:
-        """Integrate from `x0` (d,) or (n, d) to times `t` (m,) or (n, m); see `fim_dynsys.simulate`."""
-        return simulate(self._fitted_field(), x0, t)
+    @overload
+    def forecast(self, x0: ArrayLike, t: ArrayLike) -> Trajectories: ...
+
+    @overload
+    def forecast(
+        self,
+        x0: Trajectories,
+        t: ArrayLike,
+        bands: Sequence[float] = ...,
+        *,
+        members: int = ...,
+        observed: bool = ...,
+        seed: int = ...,
+    ) -> xr.Dataset: ...
+
+    def forecast(
+        self,
+        x0: ArrayLike | Trajectories,
+        t: ArrayLike,
+        bands: Sequence[float] = (0.5, 0.9),
+        *,
+        members: int = 20,
+        observed: bool = False,
+        seed: int = 0,
+    ) -> Trajectories | xr.Dataset:
+        """Continue from states, or go on with observed trajectories and say how sure that is.
+
+        Parameters
+        ----------
+        x0 : array (d,) or (n, d), or Trajectories
+            Initial states; or what was observed so far, which need not be what the model was fitted to.
+        t : array (m,) or (n, m), or with Trajectories float or array (m,)
+            Times, of which the first is that of x0. With Trajectories how far beyond the last sample of each,
+            or increasing times counted from there.
+        bands : sequence of float
+            Shares of the probability that each band is to hold; with Trajectories.
+        members : int
+            Of the ensemble whose paths make the bands.
+        observed : bool
+            Whether the bands hold what will be measured, noise included, or the state itself.
+        seed : int
+            Equal seeds give equal bands.
+
+        Returns
+        -------
+        Trajectories, or Dataset for Trajectories
+            The Dataset has ``median`` (trajectory, ahead, state), ``low`` and ``high`` (band, ...), times
+            ``t`` and ``alive``, the share of the paths that got so far.
+
+        Raises
+        ------
+        ValueError
+            For bands or times that are none, another number of states, or a trajectory without a complete
+            sample.
+        """
+        field = self._fitted_field()
+        if not isinstance(x0, Trajectories):
+            return self._from_states(field, x0, t)
+        if isinstance(field, DrivenField):
+            raise ValueError(
+                f"{self._who}.forecast: expected a field without inputs to go on with trajectories, got "
+                f"{', '.join(field.input_names)}; use simulate with u, or field_.at_input(u)."
+            )
+        drawn = field.draws(members, seed)
+        ensemble = self.ensemble(members, seed) if drawn is None else EnsembleField(drawn)
+        return forecast_bands(f"{self._who}.forecast", field, ensemble, x0, t, bands, observed, seed)
+
+    @staticmethod
+    def _from_states(field: VectorField, x0: ArrayLike, t: ArrayLike) -> Trajectories:
+        if not isinstance(field, ForcedField):
+            return simulate(field, x0, t)
+        times, starts = np.asarray(t, dtype=np.float64), np.asarray(x0, dtype=np.float64)
+        phases = np.broadcast_to(field.inputs(times[..., 0]), (*starts.shape[:-1], len(field.input_names)))
+        path = simulate(field.autonomous(), np.concatenate([starts, phases], axis=-1), times)
+        return path.select_states(field.state_names)
 
     def score(
         self,
@@ -587,6 +678,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         """
         field = self._fitted_field()
         carried = isinstance(x, Trajectories) and bool(x.input_names)
+        if isinstance(field, ForcedField) and u is None and not carried:
+            x, t, carried = with_waves(as_trajectories(x, t), field.omegas), None, True
         if not isinstance(field, DrivenField) or (u is None and not carried):
             u = input_rows(f"{self._who}.score", field, u, 0)
         if not (metric is None or metric == "path" or callable(metric)):
@@ -683,6 +776,38 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 return EnsembleField(self._refit_members(field, contexts))
             bases = self._refit_members(field.base, contexts)
             return EnsembleField([refitted(field, base, c) for base, c in zip(bases, contexts, strict=True)])
+
+    def explore(
+        self,
+        path: str | os.PathLike = "explore.html",
+        *,
+        region: Region | Mapping | Sequence | None = None,
+        members: int = 20,
+        folder: str | os.PathLike | None = None,
+    ) -> Path:
+        """Write a page on which a click starts a trajectory; see `fim_dynsys.explorer.page.write_explorer`.
+
+        Parameters
+        ----------
+        path : path
+            The HTML file, which needs no server and no network.
+        region : Region, dict or pairs, optional
+            What is shown; default the box of the data widened by 10 % on each side.
+        members : int
+            Members of `ensemble` that are integrated beside the field; 0 for none.
+        folder : path, optional
+            Where the model is saved, for the Python that the page writes.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        from fim_dynsys.explorer.page import write_explorer  # loads the analyses, which no fit needs
+
+        self._fitted_field()
+        ensemble = self.ensemble(members) if members else None
+        return write_explorer(self, path, region=region, ensemble=ensemble, folder=folder)
 
     # ------------------------------------------------------------------ equations
 
@@ -850,24 +975,27 @@ class VectorFieldModel(TrajectoryModel, Estimator):
 
     # ------------------------------------------------------------------ display
 
+    def __repr__(self) -> str:
+        own = super().__repr__()
+        if not self.__sklearn_is_fitted__():
+            return own
+        context, field = self.context_, self.field_
+        told = f"fitted to {int(np.sum(context.n_obs))} samples of {', '.join(context.state_names)}"
+        return "\n  ".join([f"{own}, {told}", *field.shown_equations(errors=False), field.fit_info.summary()])
+
     def _summary(self) -> dict[str, str]:
-        """What the notebook shows: parameters, and what was learnt from."""
+        """What the notebook shows as a table: parameters, what was learnt from, what was chosen and why."""
         rows = {"model": f"{self.name}, version {self.version}"}
         rows |= {key: repr(value) for key, value in self.get_params(deep=False).items()}
         if not self.__sklearn_is_fitted__():
             return rows | {"fitted": "no"}
-        context = self.context_
-        rows["states"] = ", ".join(context.state_names)
-        rows["trajectories"] = str(context.n_trajectories)
-        rows["observations"] = str(int(np.sum(context.n_obs)))
-        return rows
+        return rows | facts(self.field_.frame, self.field_.fit_info)
 
     def _repr_html_(self) -> str:
-        cells = "".join(
-            f"<tr><th style='text-align:left'>{html.escape(key)}</th><td>{html.escape(value)}</td></tr>"
-            for key, value in self._summary().items()
-        )
-        return f"<table><caption>{html.escape(self._who)}</caption>{cells}</table>"
+        if not self.__sklearn_is_fitted__():
+            return html_block(self._who, self._summary())
+        field = self.field_
+        return html_block(self._who, self._summary(), field.shown_equations(), field.picture())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}

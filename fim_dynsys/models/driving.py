@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.errors import IgnoredInputWarning, SimulationWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.regression.rollout import runge_kutta
+from fim_dynsys.regression.inputs import at, curves
 
 InputFunction = Callable[[float], ArrayLike]
 _RTOL, _ATOL = 1e-8, 1e-10
@@ -146,28 +146,31 @@ def driven_stretches(
     inputs: Sequence[np.ndarray],
     longest_step: float,
 ) -> list[np.ndarray]:
-    """Paths (n, d) at the samples of several stretches at once, inputs linear between samples.
+    """Paths (n, d) at the samples of several stretches at once, inputs as `curves` has them in between.
 
     Classical Runge-Kutta steps of fourth order, as many a gap as the longest step allows, four at most.
     """
     length = max(map(len, times))
     t = np.stack([np.pad(row, (0, length - len(row)), mode="edge") for row in times])
-    u = np.stack([np.pad(row, ((0, length - len(row)), (0, 0)), mode="edge") for row in inputs])
-    dim = field.dim
-    paths = np.empty((len(times), length, dim))
+    between = np.zeros((len(times), length - 1, 4, inputs[0].shape[1]))
+    for row, time, own in zip(between, times, inputs, strict=True):
+        if len(time) > 1:
+            row[: len(time) - 1] = curves(time, own).cubics
+    paths = np.empty((len(times), length, field.dim))
     paths[:, 0] = np.stack(starts)
-    z = np.concatenate([paths[:, 0], u[:, 0]], axis=1)
+    x = paths[:, 0]
     with np.errstate(all="ignore"):
         for k in range(length - 1):
             gap = (t[:, k + 1] - t[:, k])[:, None]
             steps = min(max(int(np.ceil(gap.max() / longest_step)), 1), 4)
-            pace = np.where(gap > 0, (u[:, k + 1] - u[:, k]) / gap, 0.0)
-
-            def rates(z: np.ndarray, pace: np.ndarray = pace) -> np.ndarray:
-                return np.concatenate([field(z[:, :dim], z[:, dim:]), pace], axis=1)
-
-            for _ in range(steps):
-                z = runge_kutta(rates, z, gap / steps)
-                z[:, :dim] = np.where(np.abs(z[:, :dim]) < 1e150, z[:, :dim], np.nan)
-            paths[:, k + 1] = z[:, :dim]
+            h = gap / steps
+            for step in range(steps):
+                first, middle, last = (at(between[:, k], (step + part) / steps) for part in (0.0, 0.5, 1.0))
+                k1 = field(x, first)
+                k2 = field(x + 0.5 * h * k1, middle)
+                k3 = field(x + 0.5 * h * k2, middle)
+                k4 = field(x + h * k3, last)
+                x = x + h / 6.0 * (k1 + 2.0 * (k2 + k3) + k4)
+                x = np.where(np.abs(x) < 1e150, x, np.nan)
+            paths[:, k + 1] = x
     return [path[: len(row)] for path, row in zip(paths, times, strict=True)]

@@ -1,7 +1,7 @@
 """What users pass to a model, read as trajectories."""
 
 import numbers
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,7 +25,7 @@ def as_trajectories(
     x: Observations,
     t: Times = None,
     feature_names: Sequence[Any] | np.ndarray | None = None,
-    u: ArrayLike | Sequence[ArrayLike] | None = None,
+    u: ArrayLike | Sequence[ArrayLike] | Callable[[float], ArrayLike] | None = None,
 ) -> Trajectories:
     """Observations in any accepted form as Trajectories.
 
@@ -37,8 +37,8 @@ def as_trajectories(
         Times, where `x` does not carry them.
     feature_names : list of str, optional
         Names of the states, replacing those that `x` carries; where there are inputs, of these too or not.
-    u : array or list of arrays, optional
-        Measured inputs, a row for each sample, where `x` does not carry them.
+    u : array, list of arrays or function, optional
+        Inputs, a row for each sample, where `x` does not carry them; a function of time is evaluated there.
 
     Returns
     -------
@@ -51,8 +51,13 @@ def as_trajectories(
     TypeError
         Where the inputs are no arrays.
     """
-    if isinstance(u, str | bytes | Mapping | Set) or callable(u):
-        raise TypeError(f"fit: expected inputs u as an array or a list of arrays, got {type(u).__name__}.")
+    if isinstance(u, str | bytes | Mapping | Set):
+        raise TypeError(
+            f"fit: expected inputs u as an array, a list of arrays or a function, got {type(u).__name__}."
+        )
+    if callable(u):
+        times = [own for own, _ in as_trajectories(x, t).arrays()]
+        u = [np.stack([np.atleast_1d(np.asarray(u(s), dtype=np.float64)) for s in own]) for own in times]
     if feature_names is not None and (
         isinstance(feature_names, str | bytes | Mapping | Set) or not np.iterable(feature_names)
     ):

@@ -8,6 +8,7 @@ from typing import Self, overload
 import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.terms import Dictionary, reordered
 from fim_dynsys.regression.dimensionless import dimensionless
@@ -58,21 +59,24 @@ class Ordered:
     @overload
     def field(self, found: LocalField, context: Trajectories) -> LocalField: ...
 
+    @overload
+    def field(self, found: DrivenField, context: Trajectories) -> DrivenField: ...
+
     def field(
-        self, found: DictionaryField | LocalField, context: Trajectories
-    ) -> DictionaryField | LocalField:
+        self, found: DictionaryField | LocalField | DrivenField, context: Trajectories
+    ) -> DictionaryField | LocalField | DrivenField:
         """A field inferred from the sorted trajectories, in the order in which the context was given.
 
         Parameters
         ----------
-        found : DictionaryField or LocalField
-            Of the sorted trajectories.
+        found : DictionaryField, LocalField or DrivenField
+            Of the sorted trajectories; inputs keep their order.
         context : Trajectories
             As given, incomplete samples included.
 
         Returns
         -------
-        DictionaryField or LocalField
+        DictionaryField, LocalField or DrivenField
         """
         info = found.fit_info
         starts, noise = info.initial_states, info.noise_level
@@ -86,12 +90,13 @@ class Ordered:
             place = self._place(self.states)
             samples, lengths = (found.states[:, place], found.slopes[:, place]), found.lengths[place]
             return LocalField(*samples, lengths, found.ridge, found.rate, context=context, fit_info=info)
-        return DictionaryField(
-            reordered(found.dictionary, self.states)[0],
-            self.coefficients(found.dictionary, found.coefficients),
-            context=context,
-            fit_info=info,
-        )
+        own = found.extended if isinstance(found, DrivenField) else found
+        assert isinstance(own, DictionaryField)
+        terms = reordered(own.dictionary, self._coordinates(own.dictionary))[0]
+        coefficients = self.coefficients(own.dictionary, own.coefficients)
+        if isinstance(found, DrivenField):
+            return DrivenField.of(terms, coefficients, context, info)
+        return DictionaryField(terms, coefficients, context=context, fit_info=info)
 
     def errors(self, given: Sequence[np.ndarray] | None, context: Trajectories) -> list[np.ndarray] | None:
         """Errors (n, d) of the given observations, for the sorted samples of trajectories of two and more."""
@@ -103,8 +108,9 @@ class Ordered:
 
     def coefficients(self, dictionary: Dictionary, values: np.ndarray) -> np.ndarray:
         """Numbers (..., m, d) of each term and state, both as in `field`."""
-        _, rows = reordered(dictionary, self.states)
-        return values[..., rows, :][..., self._place(self.states)]
+        states = self._coordinates(dictionary)
+        _, rows = reordered(dictionary, states)
+        return values[..., rows, :][..., self._place(states[: values.shape[-1]])]
 
     def information(self, dictionary: Dictionary, values: np.ndarray) -> np.ndarray:
         """Numbers (d, m, m) of each state and two terms, all as in `field`."""
@@ -113,13 +119,22 @@ class Ordered:
 
     def free(self, dictionary: Dictionary, free: Iterable[Sequence[int]]) -> list[list[int]]:
         """Fitted numbers inside functions, see `FunctionCandidate`, their terms as in `field`."""
-        _, rows = reordered(dictionary, self.states)
+        _, rows = reordered(dictionary, self._coordinates(dictionary))
         place = self._place(rows)
         return [[int(place[term]), int(slot), int(number)] for term, slot, number in free]
 
     def text(self, said: str) -> str:
-        """Where a candidate comes from, with the states x0, x1, ... as given."""
-        return re.sub(r"\bx(\d+)\b", lambda match: f"x{self.states[int(match[1])]}", said)
+        """Where a candidate comes from, with the states x0, x1, ... as given; inputs follow them."""
+        names = [*self.states, *range(len(self.states), len(self.states) + len(self._inputs))]
+        return re.sub(r"\bx(\d+)\b", lambda match: f"x{names[int(match[1])]}", said)
+
+    @property
+    def _inputs(self) -> tuple[str, ...]:
+        return self.trajectories.input_names
+
+    def _coordinates(self, dictionary: Dictionary) -> np.ndarray:
+        """Which of the given states and inputs the coordinates (D,) of a dictionary are."""
+        return np.concatenate([self.states, np.arange(len(self.states), dictionary.dim)])
 
     @staticmethod
     def _place(of: np.ndarray) -> np.ndarray:

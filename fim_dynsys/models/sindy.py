@@ -20,6 +20,7 @@ from fim_dynsys.fields.equation_text import equation_text, refuse_errors
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.driving import InputFunction
 from fim_dynsys.models.inputs import Observations, Times
 from fim_dynsys.models.pysindy_objects import described, made
 from fim_dynsys.saved import SavedModel
@@ -75,9 +76,9 @@ class SINDy(VectorFieldModel):
         x: Observations,
         t: Times = None,
         x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
-        u: ArrayLike | Sequence[ArrayLike] | None = None,
+        u: ArrayLike | Sequence[ArrayLike] | InputFunction | None = None,
         feature_names: Sequence[str] | None = None,
-        **others: Any,
+        **how: Any,
     ) -> Self:
         """As every model's, and with what pysindy's own accepts.
 
@@ -87,7 +88,7 @@ class SINDy(VectorFieldModel):
         A list of times, or of steps, has one entry for each trajectory; an array x (..., n, d) of more than
         two dimensions holds trajectories of equal times.
         """
-        if _has_derivatives(self.feature_library) and not others:
+        if _has_derivatives(self.feature_library) and not how:
             self.stock_ = self._stock(lambda part: part).fit(x, t, x_dot, u, feature_names)
             for name in ("field_", "context_"):
                 vars(self).pop(name, None)
@@ -103,7 +104,7 @@ class SINDy(VectorFieldModel):
             t = cast(Any, [e * np.arange(len(z)) if isinstance(e, numbers.Real) else e for e, z in pairs])
         if isinstance(x, np.ndarray) and x.ndim > 2 and x.size:
             x = list(x.reshape(-1, *x.shape[-2:]))
-        super().fit(x, t, x_dot, u, feature_names, **others)
+        super().fit(x, t, x_dot, u, feature_names, **how)
         vars(self).pop("stock_", None)
         return self
 

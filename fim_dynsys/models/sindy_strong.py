@@ -7,12 +7,13 @@ import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import honoured
-from fim_dynsys.regression.observed import observe
+from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import judge, propose, refit
 from fim_dynsys.search.horizon import follows, gather_windowed, refine_over_windows, resolves_motion
@@ -60,7 +61,7 @@ class StrongSINDy(VectorFieldModel):
     name = "sindy-strong"
     version = "4"
     min_observations = 5
-    uses_order = uses_sigma = True
+    uses_inputs = uses_order = uses_sigma = True
     scale_equivariance = 1e-6
 
     def __init__(self, degree: int = 3, refined: int = 4, knowledge: Knowledge | None = None) -> None:
@@ -74,7 +75,7 @@ class StrongSINDy(VectorFieldModel):
         trajectories: Trajectories,
         positions: Sequence[str] | None = None,
         sigma: Sequence[np.ndarray] | None = None,
-    ) -> DictionaryField:
+    ) -> DictionaryField | DrivenField:
         """Search on all trajectories together; those with a single complete sample say nothing.
 
         Parameters
@@ -88,7 +89,8 @@ class StrongSINDy(VectorFieldModel):
         """
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
-        search = Search.polynomial(self._samples(order.trajectories), self.degree)
+        inputs = complete_inputs(order.trajectories, self._who)
+        search = Search.polynomial(self._samples(order.trajectories), self.degree, inputs=inputs)
         names = order.trajectories.state_names
         search = search.knowing(knowledge, names).observing(positions, names)
         search = search.measured(order.errors(sigma, trajectories))
@@ -113,20 +115,24 @@ class StrongSINDy(VectorFieldModel):
         if positions is not None:
             report["positions"] = list(positions)
         field = order.field(best.field(search, order.trajectories, report), trajectories)
+        if isinstance(field, DrivenField):
+            return field
         if search.restriction is not None:
             # standard errors would be those of coefficients that are free
             return honoured(field, knowledge, self.degree)
         return FittedField.of(field, standard_errors if best.refined else None)
 
-    def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField:
+    def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField | DrivenField:
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
-        assert isinstance(field, DictionaryField)
+        terms = field.extended if isinstance(field, DrivenField) else field
+        assert isinstance(terms, DictionaryField)
+        inputs = complete_inputs(context, self._who)
         report = dict(field.fit_info.report)
         positions, names = report.get("positions"), context.state_names
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
-        search = Search(observe(self._samples(context)), field.dictionary)
+        search = Search(observe(self._samples(context), inputs=inputs), terms.dictionary)
         search = search.knowing(knowledge, names).observing(positions, names)
-        support = field.coefficients != 0
+        support = terms.coefficients[:, : context.dim] != 0
         candidate = refit(search, support, report["smoother"])
         if report["refined"] and support.any():
             if report.get("judged over") == _WINDOWS:
@@ -142,11 +148,12 @@ class StrongSINDy(VectorFieldModel):
             raise ValueError(f"StrongSINDy: expected an integer degree >= 1, got {self.degree!r}.")
         if not isinstance(self.refined, int) or self.refined < 0:
             raise ValueError(f"StrongSINDy: expected an integer refined >= 0, got {self.refined!r}.")
-        terms = math.comb(trajectories.dim + self.degree, self.degree)
+        dim = trajectories.dim + len(trajectories.input_names)
+        terms = math.comb(dim + self.degree, self.degree)
         if terms > _MAX_MONOMIALS:
             raise ValueError(
                 f"StrongSINDy: expected at most {_MAX_MONOMIALS} monomials, got {terms} of degree "
-                f"{self.degree} in {trajectories.dim} states; lower the degree, or reduce the states first, "
+                f"{self.degree} in {dim} states and inputs; lower the degree, or reduce the states first, "
                 "for example with PCAReduction."
             )
         samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]

@@ -9,6 +9,7 @@ import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.posterior import FittedField
@@ -20,7 +21,7 @@ from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.expression_fits import fit_expressions
-from fim_dynsys.regression.observed import Observations, complete_samples, observe
+from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples, observe
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
@@ -68,7 +69,7 @@ class SymbolicModel(VectorFieldModel):
     name = "symbolic"
     version = "2"
     min_observations = 5
-    uses_order = uses_sigma = True
+    uses_inputs = uses_order = uses_sigma = True
 
     def __init__(
         self,
@@ -102,6 +103,11 @@ class SymbolicModel(VectorFieldModel):
         """
         if self.expressions is None:
             return self._searched(trajectories, positions, sigma)
+        if trajectories.input_names:
+            raise ValueError(
+                f"{self._who}: expected given expressions without inputs u, got "
+                f"{', '.join(trajectories.input_names)}; leave expressions out to search with inputs."
+            )
         if positions is not None:
             raise ValueError(f"{self._who}: expected no expressions with order=2, got {self.expressions}.")
         if Knowledge.of(self.knowledge) is not None:
@@ -130,11 +136,12 @@ class SymbolicModel(VectorFieldModel):
         trajectories: Trajectories,
         positions: Sequence[str] | None,
         sigma: Sequence[np.ndarray] | None,
-    ) -> DictionaryField:
+    ) -> DictionaryField | DrivenField:
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
         samples = self._samples(order.trajectories)
-        search = Search.polynomial(samples, radians=radians_per_unit(order.trajectories))
+        inputs = complete_inputs(order.trajectories, self._who)
+        search = Search.polynomial(samples, radians=radians_per_unit(order.trajectories), inputs=inputs)
         names = order.trajectories.state_names
         search = search.knowing(knowledge, names).observing(positions, names)
         search = search.measured(order.errors(sigma, trajectories))
@@ -159,6 +166,8 @@ class SymbolicModel(VectorFieldModel):
         if positions is not None:
             report["positions"] = list(positions)
         field = order.field(best.field(observations, order.trajectories, report), trajectories)
+        if isinstance(field, DrivenField):
+            return field
         if search.restriction is not None:
             # standard errors would be those of coefficients that are free
             return honoured(field, knowledge, search.dictionary.degree)

@@ -17,6 +17,7 @@ _PUBLIC = {
     "spectrum": "spectra",
     "support_map": "maps",
     "time_series": "series",
+    "two_parameter": "diagrams",
     "uncertainty_map": "maps",
 }
 

@@ -10,6 +10,8 @@ import numpy as np
 
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, noise_law
 from fim_dynsys.regression.dimensionless import dimensionless
+from fim_dynsys.regression.inputs import Curves
+from fim_dynsys.regression.inputs import curves as interpolated
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother, smallest_gap
 from fim_dynsys.regression.thinning import MANY, stretches, thin
 from fim_dynsys.trajectories.container import Trajectories
@@ -43,8 +45,8 @@ class Observations:
         Trajectory and first sample of each piece.
     scale : array (d,)
         Root mean square of each state, ``x = scale * z``.
-    angle : array (d,)
-        The same in radians; nan for states that are no angles.
+    angle : array (d + m,)
+        The same in radians; nan for states that are no angles, and for inputs.
     time_unit : float
         Time in which the state travels one standard deviation.
     law : NoiseLaw
@@ -57,6 +59,14 @@ class Observations:
         First samples of the trajectories.
     splines : list of (states (n, d), slopes (n, d))
         Each piece smoothed by `SPLINE`.
+    inputs : list of arrays (n, m)
+        Scaled inputs at the samples of each piece; m = 0 where there are none.
+    curves : list of arrays (n - 1, 4, m)
+        The inputs between the samples, see `fim_dynsys.regression.inputs`.
+    input_scale : array (m,)
+        Root mean square of each input.
+    input_error : float
+        By how much the inputs may be off between the samples, the largest in units of its size.
     seen : bool array (d,) or None
         States that were observed; the others are estimates that only starts and regressions see, and their
         weights are zero. None where all were.
@@ -74,6 +84,10 @@ class Observations:
     weights: np.ndarray
     first: np.ndarray
     splines: list
+    inputs: list
+    curves: list
+    input_scale: np.ndarray
+    input_error: float
     seen: np.ndarray | None = None
 
     def unseen(self, states: np.ndarray) -> "Observations":
@@ -128,6 +142,34 @@ class Observations:
         """Number of coordinates."""
         return self.z.shape[2]
 
+    @property
+    def n_inputs(self) -> int:
+        """Number of inputs m."""
+        return len(self.input_scale)
+
+    @property
+    def extended_scale(self) -> np.ndarray:
+        """Root mean square (d + m,) of states and inputs."""
+        return np.concatenate([self.scale, self.input_scale])
+
+    def with_inputs(self, states: np.ndarray) -> np.ndarray:
+        """States (N, d) at all samples with the inputs there (N, d + m)."""
+        if not self.n_inputs:
+            return states
+        return np.concatenate([states, np.concatenate(self.inputs)], axis=1)
+
+    @cached_property
+    def padded_curves(self) -> np.ndarray | None:
+        """The curves of all pieces (P, n - 1, 4, m), what is padded zero; None without inputs."""
+        return padded_curves(self.curves) if self.n_inputs else None
+
+    @cached_property
+    def interval_curves(self) -> np.ndarray:
+        """The curves of all pieces behind one another (N - 1, 4, m), zero between pieces."""
+        apart = np.zeros((1, 4, self.n_inputs))
+        rows = [part for own in self.curves for part in (own, apart)]
+        return np.concatenate(rows[:-1])
+
     @cached_property
     def n(self) -> int:
         """Number of samples."""
@@ -171,7 +213,13 @@ class Observations:
     @cached_property
     def noise_variance(self) -> np.ndarray:
         """Variance (d,) of the noise, or of what counts as none; positive."""
-        return np.maximum(_noise_variance(self.law, self.signal_variance), 1e-300)
+        known = _noise_variance(self.law, self.signal_variance)
+        return np.maximum(known + self.unknown_variance if self.n_inputs else known, 1e-300)
+
+    @cached_property
+    def unknown_variance(self) -> np.ndarray:
+        """Variance (d,) that no field explains: what errors of the inputs between samples may add."""
+        return self.input_error**2 * self.signal_variance
 
     @property
     def _speed(self) -> float:
@@ -202,6 +250,13 @@ class Observations:
         return np.where(self.seen, variance, np.where(fails, np.inf, self.noise_variance))
 
 
+def complete_inputs(trajectories: Trajectories, who: str) -> list[np.ndarray] | None:
+    """Inputs (n, m) at the samples of `complete_samples`; None where there are none."""
+    if not trajectories.input_names:
+        return None
+    return [u for u in trajectories.drop_incomplete(who).input_arrays() if len(u) >= 2]
+
+
 def complete_samples(
     trajectories: Trajectories, who: str, least: float
 ) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -230,8 +285,21 @@ def largest_degree(dim: int, n: int) -> int:
     return 1
 
 
+def _largest_error(between: Sequence[Curves]) -> float:
+    """Error of interpolated inputs in units of their root mean square, the largest of all."""
+    return float(np.sqrt(np.mean([own.error**2 for own in between], axis=0)).max(initial=0.0))
+
+
+def padded_curves(curves: Sequence[np.ndarray]) -> np.ndarray:
+    """Curves (n - 1, 4, m) of several pieces as one array (P, n - 1, 4, m), what is padded zero."""
+    longest = max(len(own) for own in curves)
+    return np.stack([np.pad(own, ((0, longest - len(own)), (0, 0), (0, 0))) for own in curves])
+
+
 def observe(
-    samples: Sequence[tuple[np.ndarray, np.ndarray]], radians: np.ndarray | None = None
+    samples: Sequence[tuple[np.ndarray, np.ndarray]],
+    radians: np.ndarray | None = None,
+    inputs: Sequence[np.ndarray] | None = None,
 ) -> Observations:
     """Scale samples, without the last digits of how they were written, and estimate their noise.
 
@@ -245,13 +313,22 @@ def observe(
         Complete samples; trajectories with a single sample are left out.
     radians : array (d,), optional
         How many radians the unit of each state is, nan where it is none of angles; default 1.
+    inputs : list of arrays (n, m), optional
+        Inputs at the samples; between them they are interpolated by `fim_dynsys.regression.inputs.cubics`.
 
     Returns
     -------
     Observations
     """
+    dim = samples[0][1].shape[1]
+    if inputs is not None:
+        samples = [(t, np.concatenate([x, u], axis=1)) for (t, x), u in zip(samples, inputs, strict=True)]
     given, unit, span = dimensionless([(t, x) for t, x in samples if len(t) >= 2])
     samples, origin = thin(given)
+    unit, input_unit = unit[:dim], unit[dim:]
+    known = [x[:, dim:] for _, x in samples]
+    if inputs is not None:
+        given, samples = ([(t, np.ascontiguousarray(x[:, :dim])) for t, x in s] for s in (given, samples))
     stacked = np.concatenate([x for _, x in samples])
     size = np.sqrt(np.mean(stacked**2, axis=0))
     size = np.where(size > 0, size, 1.0)
@@ -262,18 +339,25 @@ def observe(
     if sum(len(t) for t, _ in given) > MANY:
         level = noise_law(stretches(given, MANY)[0]).level
     first = np.stack([x[0] for _, x in given]) / size
-    samples, smooth, origin, time_unit = _pieces(samples, law, origin)
+    samples, smooth, cuts, time_unit = _pieces(samples, law, [(k, 0) for k in range(len(samples))])
+    origin = [(origin[k][0], origin[k][1] + a) for k, a in cuts]
+    input_size = np.sqrt(np.mean(np.concatenate(known) ** 2, axis=0))
+    input_size = np.where(input_size > 0, input_size, 1.0)
+    at_samples = [known[k][a : a + len(t)] / input_size for (k, a), (t, _) in zip(cuts, samples, strict=True)]
     length = max(len(t) for t, _ in samples)
     t_all = np.stack([np.concatenate([t, np.full(length - len(t), t[-1])]) for t, _ in samples])
     z_all, weights = np.zeros((2, len(samples), length, stacked.shape[1]))
     for k, ((_, z), (states, _)) in enumerate(zip(samples, smooth, strict=True)):
         z_all[k, : len(z)] = z
         weights[k, : len(z)] = law.weights(states)
+    between = [interpolated(t, u) for (t, _), u in zip(samples, at_samples, strict=True)]
     return Observations(
         samples,
         tuple(origin),
         size * unit,
-        size * unit * (1.0 if radians is None else radians),
+        np.pad(
+            size * unit * (1.0 if radians is None else radians), (0, len(input_unit)), constant_values=np.nan
+        ),
         time_unit * longest * span,
         law,
         level * unit,
@@ -282,6 +366,10 @@ def observe(
         weights,
         first,
         smooth,
+        at_samples,
+        [own.cubics for own in between],
+        input_size * input_unit,
+        _largest_error(between),
     )
 
 

@@ -32,6 +32,7 @@ def rollout(
     t: np.ndarray,
     limit: float,
     bound: float = 1e6,
+    inputs: np.ndarray | None = None,
 ) -> np.ndarray:
     """Trajectories of many dictionary fields by the classical Runge-Kutta method with fixed steps.
 
@@ -49,6 +50,9 @@ def rollout(
         Longest step.
     bound : float
         A field that leaves ``|x| <= bound`` is given up.
+    inputs : array (T, n - 1, 4, m), optional
+        Inputs, on which the terms depend as on coordinates behind the states: cubics of the fraction of each
+        interval, see `fim_dynsys.regression.inputs`.
 
     Returns
     -------
@@ -62,6 +66,7 @@ def rollout(
         np.ascontiguousarray(t, dtype=np.float64),
         substeps(t, limit),
         float(bound),
+        np.zeros((*np.shape(t)[:1], 0, 4, 0)) if inputs is None else np.ascontiguousarray(inputs, np.float64),
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.regression.criteria import bic
 from fim_dynsys.regression.observed import SPLINE, Observations
@@ -95,7 +96,9 @@ class Candidate:
         """Whether the coefficients and the initial states are numbers."""
         return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.start).all())
 
-    def field(self, search: Search, trajectories: Trajectories, report: dict) -> DictionaryField:
+    def field(
+        self, search: Search, trajectories: Trajectories, report: dict
+    ) -> DictionaryField | DrivenField:
         """The candidate as a field in the units of the trajectories it was inferred from.
 
         Parameters
@@ -109,11 +112,14 @@ class Candidate:
 
         Returns
         -------
-        DictionaryField
+        DictionaryField, or DrivenField where there are inputs
         """
         observations = search.observations
+        still = np.zeros((len(self.coefficients), observations.n_inputs))
         terms, coefficients = search.dictionary.rescaled(
-            self.coefficients, observations.scale, observations.time_unit
+            np.concatenate([self.coefficients, still], axis=1),
+            observations.extended_scale,
+            observations.time_unit,
         )
         complete = len(observations.first) == trajectories.n_trajectories
         info = FitInfo(
@@ -121,6 +127,8 @@ class Candidate:
             noise_level=observations.noise_level,
             report=report,
         )
+        if observations.n_inputs:
+            return DrivenField.of(terms, coefficients, trajectories, info)
         return DictionaryField(terms, coefficients, context=trajectories, fit_info=info)
 
 
@@ -189,7 +197,8 @@ def _weighted_equations(
     search: Search, smoother: Smoother, states: np.ndarray, slopes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     root = np.sqrt(search.observations.row_weights(smoother))[:, None]
-    return normal_equations(root * search.dictionary.evaluate(states), root * slopes)
+    columns = search.dictionary.evaluate(search.observations.with_inputs(states))
+    return normal_equations(root * columns, root * slopes)
 
 
 _SETTINGS = [
@@ -253,11 +262,26 @@ def _scored(
 ) -> list[Candidate]:
     active = [c.n_parameters + _SHARED * c.n_shared for c in candidates]
     signal, starts = observations.signal_variance, len(observations.samples)
-    values = bic(variances, observations.n, np.array(active), signal, starts)
+    seen = variances + observations.unknown_variance if observations.n_inputs else variances
+    values = bic(seen, observations.n, np.array(active), signal, starts)
     return [
         replace(c, score=float(value), variance=variance)
         for c, value, variance in zip(candidates, values, variances, strict=True)
     ]
+
+
+def price_of_choice(candidate: Candidate, terms: int) -> float:
+    """What extended BIC adds for having chosen a candidate's terms among so many in each right-hand side.
+
+    References
+    ----------
+    J. Chen, Z. Chen, Extended Bayesian information criteria, Biometrika 95 (2008) 759, with gamma 1/2.
+    """
+    total = math.lgamma(terms + 1)
+    return sum(
+        total - math.lgamma(k + 1) - math.lgamma(max(terms - k, 0) + 1)
+        for k in np.count_nonzero(candidate.coefficients, axis=0).tolist()
+    )
 
 
 def judge(search: Search, candidates: list[Candidate]) -> list[Candidate]:

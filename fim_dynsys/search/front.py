@@ -1,13 +1,18 @@
 """Structures on the front of complexity against misfit, and those that the samples do not tell apart."""
 
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
+from fim_dynsys.search.candidates import Candidate, judge, propose
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.portfolio import Portfolio
+from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import distinct_structures, improve
 
 _EQUAL = 1.2  # times the misfit of another law: as good
+_STARTED = 2  # structures of every size
 _TIED = 1  # parameters more, of forms of exact laws that are listed for being equal
 
 
@@ -33,10 +38,38 @@ class FrontMember:
     tied: bool
 
 
+def simpler(search: Search, size: int) -> list[FunctionCandidate]:
+    """The best regressed structures of every number of terms below `size`, fitted and pruned.
+
+    A choice keeps few of them: one that leaves clearly more of the samples is out of the question as an
+    answer, but may be the law that a reader knows.
+
+    Parameters
+    ----------
+    search : Search
+        Data and monomials.
+    size : int
+        Number of terms.
+
+    Returns
+    -------
+    list of FunctionCandidate
+        Scored.
+    """
+    ranked = judge(search, propose(search, range(1, search.dictionary.degree + 1)))
+    started: list[Candidate] = []
+    for n in range(1, size):
+        of_size = [c for c in ranked if np.count_nonzero(c.support) == n]
+        started += list(distinct_structures(of_size, _STARTED, n))
+    fitted = improve(search, started, len(started))
+    return [FunctionCandidate.of(c, search.dictionary) for c in fitted if c.refined and np.isfinite(c.score)]
+
+
 def front(found: Portfolio, preferred: int) -> list[FrontMember]:
     """The structures that leave least of the samples for their number of parameters, simplest first.
 
-    And the preferred one, and forms that leave as much as it with as many parameters.
+    And the preferred one, and forms that leave as much as it with as many parameters, or as the best of
+    their own number.
 
     Parameters
     ----------
@@ -64,12 +97,19 @@ def front(found: Portfolio, preferred: int) -> list[FrontMember]:
     rows = sorted(best.values(), key=lambda row: (row[2], row[1]))
     chosen = next((row for row in rows if row[0] == preferred), None)
     out, least = [], np.inf
-    for place, misses, size in rows:
-        tied = False
-        if chosen is not None and place != preferred:
-            longest = chosen[2] + _TIED * bool(found.laws)
-            tied = misses <= _EQUAL * chosen[1] and size <= longest
-        if misses < least / _EQUAL or place == preferred or tied:
-            out.append(FrontMember(place, found.members[place], misses, tied))
-        least = min(least, misses)
+    for size, group in groupby(rows, key=lambda row: row[2]):
+        of_size = list(group)
+        best_of_size = of_size[0][1]
+        gains = best_of_size < least / _EQUAL
+        for place, misses, _ in of_size:
+            as_good = misses <= _EQUAL * best_of_size
+            first = misses == best_of_size
+            tied = False
+            if chosen is not None and place != preferred:
+                longest = chosen[2] + _TIED * bool(found.laws)
+                tied = misses <= _EQUAL * chosen[1] and size <= longest
+                first |= as_good and size < chosen[2] and not found.laws
+            if (gains and first) or place == preferred or tied:
+                out.append(FrontMember(place, found.members[place], misses, tied))
+        least = min(least, best_of_size)
     return out

@@ -45,8 +45,9 @@ class Opinion:
     @classmethod
     def scaled(cls, search: Search, solves: np.ndarray, variance: np.ndarray) -> "Opinion":
         """From coefficients (S, m, d) and variances (m, d) in the units of the data."""
-        scale, unit = search.observations.scale, search.observations.time_unit
-        factor = np.prod(scale**search.dictionary.exponents, axis=1)[:, None] * unit / scale
+        seen = search.observations
+        sizes = np.prod(seen.extended_scale**search.dictionary.exponents, axis=1)
+        factor = sizes[:, None] * seen.time_unit / seen.scale
         return cls(solves * factor, variance * factor**2).allowed(search.restriction)
 
     def allowed(self, restriction: Restriction | None) -> "Opinion":

@@ -8,7 +8,7 @@ import numpy as np
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.observed import STEP_LIMIT
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.candidates import Candidate, price_of_choice
 from fim_dynsys.search.exact.laws import Law
 from fim_dynsys.search.features import N_FEATURES, features
 from fim_dynsys.search.functions.combination import extended_score
@@ -88,7 +88,7 @@ class Portfolio:
         members = sorted(members + kept[:_WITH_FUNCTIONS], key=lambda m: m.score)
         observations = search.observations
         several = len(set(trajectories_of(observations))) >= FEWEST
-        free = search.restriction is None
+        free = search.restriction is None and not observations.n_inputs
         unexplained = free and several and not any(explains(observations, m.candidate) for m in members)
         return cls(search, opinion, members, fit_local(observations) if unexplained else None)
 
@@ -161,14 +161,17 @@ class Portfolio:
     def log_weights(self, selector: Selector | None) -> np.ndarray:
         """How much each member is preferred (C,): a selector's logits.
 
-        Without a selector or an opinion, minus half the BIC, functions at the price of a margin; laws by
-        their own criterion.
+        Without a selector or an opinion, minus half the BIC, functions at the price of a margin, with inputs
+        the extended BIC; laws by their own criterion.
         """
         if self.laws:
             return -0.5 * np.array([m.score for m in self.members])
         if selector is not None and self.opinion is not None:
             return selector.logits(self.features())
         margin = np.array([_MARGIN * (m.n_functions > 0) for m in self.members])
+        if self.search.observations.n_inputs:
+            terms = len(self.search.dictionary)
+            margin = margin + np.array([price_of_choice(m.candidate, terms) for m in self.members])
         return -0.5 * (np.array([m.score for m in self.members]) + margin)
 
     @cached_property
@@ -205,6 +208,8 @@ class Portfolio:
         """What decides among the members, in words."""
         if self.laws:
             return "fit to the digits"
+        if self.search.observations.n_inputs:
+            return "extended BIC"
         return "BIC" if self.opinion is None else "selector"
 
     def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:

@@ -12,6 +12,8 @@ from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.restrictions import Restriction
 
+_SAME = 1e-5  # of a monomial's size: what is left of it by lower ones
+
 
 @dataclass(frozen=True)
 class Search:
@@ -22,7 +24,7 @@ class Search:
     observations : Observations
         Data, in units of their size and pace.
     dictionary : Dictionary
-        Terms, in the same units.
+        Terms, in the same units; of the states and, behind them, the inputs.
     restriction : Restriction or None
         What is known of the coefficients beforehand, in the same units.
     """
@@ -37,6 +39,7 @@ class Search:
         samples: Sequence[tuple[np.ndarray, np.ndarray]],
         degree: int | None = None,
         radians: np.ndarray | None = None,
+        inputs: Sequence[np.ndarray] | None = None,
     ) -> "Search":
         """A search among polynomials.
 
@@ -48,11 +51,18 @@ class Search:
             Largest total degree; default the `largest_degree` for so many samples.
         radians : array (d,), optional
             See `observe`.
+        inputs : list of arrays (n, m), optional
+            See `observe`; the monomials are then of states and inputs, without those that `told_apart` leaves
+            out.
         """
-        observations = observe(samples, radians)
+        observations = observe(samples, radians, inputs)
+        dim = observations.dim + observations.n_inputs
         if degree is None:
-            degree = largest_degree(observations.dim, observations.n)
-        return cls(observations, _polynomial(observations.dim, degree))
+            degree = largest_degree(dim, observations.n)
+        dictionary = _polynomial(dim, degree)
+        if observations.n_inputs:
+            dictionary = dictionary.subset(told_apart(dictionary, observations))
+        return cls(observations, dictionary)
 
     def knowing(self, knowledge: Knowledge | None, state_names: Sequence[str]) -> "Search":
         """The same search among the fields that some facts allow.
@@ -60,10 +70,15 @@ class Search:
         Raises
         ------
         ValueError
-            Where the facts contradict each other, or do not fit the terms.
+            Where the facts contradict each other, do not fit the terms, or there are inputs.
         """
         if knowledge is None:
             return self
+        if self.observations.n_inputs:
+            raise ValueError(
+                f"Knowledge: expected observations without inputs, got {self.observations.n_inputs} beside "
+                f"{knowledge!r}; leave out one or the other."
+            )
         given = knowledge.restriction(self.dictionary, state_names)
         scale, unit = self.observations.scale, self.observations.time_unit
         factor = np.prod(scale**self.dictionary.exponents, axis=1)[:, None] * unit / scale
@@ -87,7 +102,31 @@ class Search:
 
         As `rollout`: nan from where a field leaves every bound.
         """
-        return rollout(self.dictionary, coefficients, starts, self.observations.t, limit)
+        seen = self.observations
+        return rollout(self.dictionary, coefficients, starts, seen.t, limit, inputs=seen.padded_curves)
+
+
+def told_apart(dictionary: Dictionary, observations: Observations) -> np.ndarray:
+    """Which monomials (m,) of states and inputs the inputs at the samples tell from lower ones.
+
+    The square of an input of two levels is a line in it, an input that is constant in all samples is a
+    constant, and the squares of a sine and a cosine add up to one: of what inputs make the same, the lowest
+    powers are kept, times each monomial of the states.
+    """
+    dim = observations.dim
+    powers = dictionary.exponents[:, dim:]
+    each, place = np.unique(powers, axis=0, return_inverse=True)
+    order = np.lexsort((*-each.T[::-1], each.sum(axis=1)))
+    values = Dictionary(each[order]).evaluate(np.concatenate(observations.inputs))
+    basis, kept = np.zeros((len(values), 0)), np.zeros(len(each), dtype=bool)
+    for number, column in zip(order, values.T, strict=True):
+        rest = column - basis @ (basis.T @ column)
+        rest -= basis @ (basis.T @ rest)
+        size = np.linalg.norm(rest)
+        if size > _SAME * np.linalg.norm(column):
+            kept[number] = True
+            basis = np.column_stack([basis, rest / size])
+    return np.flatnonzero(kept[place.ravel()])
 
 
 @cache

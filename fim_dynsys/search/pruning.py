@@ -26,15 +26,19 @@ MAX_TERMS = 30
 _CANCELLED = 1e-10  # of an information's diagonal: above what eliminating the starts leaves to rounding
 
 
-def compiled_maps(dictionary: Dictionary, support: np.ndarray) -> Callable:
-    """The `interval_maps` of `fit_trajectory`, whose parameters are a support's coefficients row by row."""
+def compiled_maps(dictionary: Dictionary, support: np.ndarray, inputs: np.ndarray | None = None) -> Callable:
+    """The `interval_maps` of `fit_trajectory`, whose parameters are a support's coefficients row by row.
+
+    ``inputs`` (N, 4, m) are those of the intervals, see `fim_dynsys.regression.inputs`.
+    """
     row, column = map(np.ascontiguousarray, np.nonzero(support))
     no_inner = np.zeros((0, 3), dtype=np.intp)
 
     def maps(
         p: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        return interval_maps(dictionary.packed, row, column, p, no_inner, nodes, steps, counts)
+        curves = np.zeros((0, 4, 0)) if inputs is None else inputs
+        return interval_maps(dictionary.packed, row, column, p, no_inner, nodes, steps, counts, curves)
 
     return maps
 
@@ -75,7 +79,7 @@ def refine(
         search.observations,
         candidate,
         candidate.coefficients[support],
-        compiled_maps(search.dictionary, support),
+        compiled_maps(search.dictionary, support, search.observations.interval_curves),
         paths,
         segments,
         max_iterations=max_iterations,
@@ -250,11 +254,12 @@ def response(
     restriction = candidate.restriction
     if restriction is None:
         parameters = candidate.coefficients.ravel()
-        maps = compiled_maps(search.dictionary, np.ones(candidate.coefficients.shape, dtype=bool))
+        every = np.ones(candidate.coefficients.shape, dtype=bool)
+        maps = compiled_maps(search.dictionary, every, search.observations.interval_curves)
     else:
         parameters = restriction.numbers(candidate.coefficients)
-        every = np.ones(len(parameters), dtype=bool)
-        maps = restricted_maps(search.dictionary, restriction, candidate.coefficients, every)
+        free = np.ones(len(parameters), dtype=bool)
+        maps = restricted_maps(search.dictionary, restriction, candidate.coefficients, free)
     return path_response(
         maps,
         parameters,

@@ -57,7 +57,7 @@ def reselect(search: Search, found: list[Candidate]) -> list[Candidate]:
     A. Miller, Subset Selection in Regression, 2nd ed. (2002), sect. 3.4-3.5, on the linearisation of
     H. G. Bock (1983) that trajectory fits step along.
     """
-    if len(search.dictionary) * search.dictionary.dim > MOST_COEFFICIENTS:
+    if len(search.dictionary) * search.observations.dim > MOST_COEFFICIENTS:
         return []
     fitted = [c for c in found if c.refined]
     seen = {c.support.tobytes() for c in fitted}

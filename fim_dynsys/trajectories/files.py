@@ -249,7 +249,7 @@ def _constants(frame: pd.DataFrame, name: str, groups: Sequence[np.ndarray]) -> 
         if (codes[rows] != codes[rows[0]]).any():
             raise ValueError(
                 f"Trajectories.from_dataframe: expected one value of coordinate {name!r} per trajectory, got "
-                f"several in trajectory {k}; pass it as a state or leave it out"
+                f"several in trajectory {k}; name it in inputs, or leave it out"
             )
     return column.to_numpy()[[rows[0] for rows in groups]]
 

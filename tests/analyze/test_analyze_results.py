@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from fim_dynsys import analyze
-from fim_dynsys.analyze.results import Effort, Result, labels, resolve_region, unwrap
+from fim_dynsys.analyze.results import Effort, Result, frame_of, labels, resolve_region, unwrap
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import FieldFamily
@@ -79,6 +79,19 @@ def test_html_is_escaped():
     page = things()._repr_html_()
     assert page.count("<tr>") == 3
     assert "<td>un&lt;stable</td>" in page
+
+
+def test_data_frame_has_the_numbers():
+    frame = things().to_dataframe()
+    assert list(frame) == ["place u", "place v", "eigenvalues 0", "eigenvalues 1", "kind"]
+    assert frame["place v"].tolist() == [1.0, 1e-9] and frame["kind"].tolist() == ["stable", "un<stable"]
+    assert frame["eigenvalues 1"][0] == -1 - 2j
+
+
+def test_data_frame_of_unequal_cells_and_repeated_names():
+    frame = frame_of(["x", "x"], [[(1, 2), ""], [(3,), 0.5]])
+    assert list(frame) == ["x 0", "x 1", "x"] and np.isnan(frame["x 1"][1]) and np.isnan(frame["x"][0])
+    assert list(frame_of(["kind", "kind"], [[1, 2]])) == ["kind", "kind_"]
 
 
 def test_dataset_survives_netcdf(tmp_path):

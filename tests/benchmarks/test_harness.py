@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from benchmarks import cli, misses, report, time_curve
-from benchmarks.development import hybrids
 from benchmarks.development.continuations import KINDS, continued
 from benchmarks.harness import rows
 from benchmarks.harness.rows import ConstantRow
@@ -19,8 +18,6 @@ from benchmarks.harness.trials import TASKS, Problem, Trial, list_trials, observ
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.models.ordering import Ordered
-from fim_dynsys.search.problem import Search
 from fim_dynsys.trajectories.container import Trajectories
 
 T = np.linspace(0.0, 4.0, 81)
@@ -527,38 +524,3 @@ def test_continued_fields_are_the_field_in_the_widened_box(kind):
     assert np.abs(other(far)).max() < 0.2 * np.abs(field(far)).max()
     step = other(far)[1] - other(far)[0]
     assert {"clamped": step[1] == 0.0, "linear": step[1] < 0.0, "returning": step[0] < 0.0}[kind]
-
-
-def noisy_spiral():
-    t = np.linspace(0.0, 8.0, 60)
-    noise = np.random.default_rng(1).normal(size=(60, 2))
-    clean = np.exp(-0.1 * t)[:, None] * np.stack([np.cos(1.3 * t), -np.sin(1.3 * t)], 1)
-    return clean, Trajectories.from_arrays(clean * (1.0 + 0.03 * noise), t)
-
-
-@pytest.mark.parametrize("kind", hybrids.KINDS)
-def test_hybrids_join_the_candidates(kind):
-    _, context = noisy_spiral()
-    model = hybrids.HybridAuto(kind, budget="fast")
-    found = model.portfolio(Ordered.of(context).trajectories)
-    own = [m.candidate for m in found.members if m.candidate.origin.startswith(f"{kind}: ")]
-    assert own and all(np.isfinite(c.score) for c in own)
-    assert any(c.refined for c in own)
-    assert [m.score for m in model.fit(context).portfolio_.members] == [m.score for m in found.members]
-
-
-@pytest.mark.parametrize("smooth", [hybrids.field_slopes, hybrids.smoothed_about])
-def test_states_and_slopes_of_hybrids_are_near_the_truth(smooth):
-    clean, context = noisy_spiral()
-    found = hybrids.HybridAuto("field", budget="fast").portfolio(context)
-    ((states, slopes),) = smooth(found.search, found.opinion.solves[-1])
-    observations = found.search.observations
-    clean, t = clean / observations.scale, context.t[0] / observations.time_unit
-    assert np.abs(states - clean).max() < 0.08
-    assert np.abs(slopes - np.gradient(clean, t, axis=0, edge_order=2)).max() < 0.25
-
-
-def test_states_are_smoothed_about_no_path_that_leaves():
-    t = np.linspace(0.0, 4.0, 40)
-    search = Search.polynomial([(t, np.stack([np.cos(t), np.sin(t)], 1))], 3)
-    assert hybrids.smoothed_about(search, np.full((len(search.dictionary), 2), 50.0)) is None

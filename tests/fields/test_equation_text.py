@@ -49,6 +49,7 @@ def test_numbers_keep_their_digits(value, digits, text):
         (1.0, 0.0197, "1.00 ± 0.02"),
         (1.5, 0.0, "1.50 ± 0"),
         (1.5, np.inf, "1.50 ± inf"),
+        (3e-6, 9.6e-5, "0e-04 ± 1e-04"),
     ],
 )
 def test_errors_decide_the_digits(value, error, text):

@@ -1,10 +1,16 @@
 """What else the samples allow: the table of alternatives, choosing among them, and their picture."""
 
+import tomllib
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import fim_dynsys
-from fim_dynsys import CallableField, simulate
+from fim_dynsys import CallableField, Trajectories, simulate
+from fim_dynsys.analyze.alternatives import cautions, terms_by_state
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.plot import front
 
 
@@ -50,3 +56,43 @@ def test_select_makes_a_row_the_answer(model):
         model.field_ = before
     with pytest.raises(IndexError, match=f"Auto: expected a row of alternatives_ below {len(rows)}, got 99"):
         model.select(99)
+
+
+POPULATIONS = Dictionary.polynomial(2, 2)
+
+
+def populations(**extra):
+    """Lotka and Volterra's field with further coefficients, ``name=(state, value)``."""
+    names = POPULATIONS.names()
+    coefficients = np.zeros((len(names), 2))
+    coefficients[names.index("x0"), 0], coefficients[names.index("x0 x1"), 0] = 1.0, -1.0
+    coefficients[names.index("x1"), 1], coefficients[names.index("x0 x1"), 1] = -1.0, 1.0
+    for name, (state, value) in extra.items():
+        coefficients[names.index({"one": "1"}.get(name, name)), state] += value
+    return DictionaryField(POPULATIONS, coefficients)
+
+
+def test_a_law_that_creates_from_nothing_or_explodes_is_marked():
+    t = np.linspace(0.0, 7.0, 80)
+    seen = Trajectories.from_arrays(simulate(populations(), [3.0, 0.5], t).x[0], t)
+    assert np.min(seen.x[0]) < 0.1 * np.max(seen.x[0])
+    assert cautions(populations(), seen) == []
+    assert cautions(populations(one=(0, 0.5)), seen) == ["x0 grows from zero"]
+    assert cautions(populations(one=(1, -0.5)), seen)[0] == "x1 falls below zero"
+    (said,) = cautions(populations(x1=(1, 3.0)), seen)
+    assert said.startswith("leaves the data by far within ")
+    moved = Trajectories.from_arrays(seen.x[0] - 1.0, t)  # of states with signs nothing of the kind is asked
+    assert not any("zero" in said for said in cautions(populations(one=(0, 0.5)), moved))
+
+
+def test_the_law_that_a_field_knows_is_a_row():
+    """Hudson's Bay: the answer follows 21 counts best; Lotka and Volterra's four numbers are there too."""
+    with open(Path(__file__).parents[2] / "benchmarks" / "real" / "tables.toml", "rb") as file:
+        counts = tomllib.load(file)["lynx-hare"]["states"]
+    x = np.stack([counts["hare"], counts["lynx"]], axis=1)
+    model = fim_dynsys.load("auto").fit(x, np.arange(float(len(x))), feature_names=["hare", "lynx"])
+    rows = model.alternatives_
+    law = {"hare: hare", "hare: hare lynx", "lynx: lynx", "lynx: hare lynx"}
+    (known,) = [row for row in rows if terms_by_state(row.field) == law]
+    assert known.r2 > 0.8 and not known.note
+    assert "lynx grows from zero" in rows[rows.preferred].note

@@ -5,16 +5,19 @@ import pytest
 from scipy.linalg import solveh_banded
 
 from fim_dynsys.fields.terms import Dictionary, Kind
+from fim_dynsys.regression.inputs import at
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
 from fim_dynsys.regression.kernels.shooting import condense, damped_step, eliminate_starts
 from fim_dynsys.regression.kernels.splines import solve_pentadiagonal
 from fim_dynsys.regression.rollout import rollout, runge_kutta
+from fim_dynsys.search.pruning import compiled_maps
 
 RNG = np.random.default_rng(3)
 EVERY_KIND = Dictionary.polynomial(2, 3)
 for _kind in list(Kind)[1:]:
     EVERY_KIND = EVERY_KIND + Dictionary([[0, 1]], [_kind], [0], [0.7], [1.6])
 PAIRED = len(EVERY_KIND)
+NO_INPUTS = np.zeros((0, 4, 0))
 EVERY_KIND = EVERY_KIND + Dictionary([[1, 0]], [Kind.SIN], [0], [0.7], [-0.4], [1])
 
 
@@ -56,7 +59,7 @@ def test_interval_maps_have_exact_derivatives(kinds):
         terms[7], terms[8] = terms[7].copy(), terms[8].copy()
         for term, slot, k in free:
             terms[7 + slot][term] += inner[k]
-        return interval_maps(tuple(terms), row, column, p, free, nodes, steps, counts)
+        return interval_maps(tuple(terms), row, column, p, free, nodes, steps, counts, NO_INPUTS)
 
     inner = np.zeros(2 * len(kinds))
     _, tangents = ends(p, inner, nodes)
@@ -141,3 +144,44 @@ def test_pentadiagonal_systems(n):
     np.testing.assert_allclose(solve_pentadiagonal(bands, right), solveh_banded(bands, right), rtol=1e-10)
     with pytest.raises(ValueError, match="positive definite"):
         solve_pentadiagonal(-bands, right)
+
+
+def test_paths_and_maps_follow_their_inputs():
+    """Terms of two states and an input: against Runge-Kutta in numpy with the cubic at its stages."""
+    terms = Dictionary.polynomial(3, 2)
+    coefficients = np.where(RNG.random((len(terms), 2)) < 0.6, 0.2 * RNG.normal(size=(len(terms), 2)), 0.0)
+    t, start = np.array([0.0, 0.2, 0.6]), np.array([0.4, -0.3])
+    curves = RNG.normal(size=(2, 4, 1))
+    found = rollout(terms, coefficients[None], start[None, None], t[None], 0.1, inputs=curves[None])[0, 0]
+    x = start
+    for k, count in enumerate((2, 4)):
+        h = (t[k + 1] - t[k]) / count
+        for step in range(count):
+
+            def rates(x, part, k=k, step=step, count=count):
+                u = at(curves[k : k + 1], (step + part) / count)[0]
+                return (terms.evaluate(np.concatenate([x, u])[None]) @ coefficients)[0]
+
+            k1 = rates(x, 0.0)
+            k2 = rates(x + 0.5 * h * k1, 0.5)
+            k3 = rates(x + 0.5 * h * k2, 0.5)
+            k4 = rates(x + h * k3, 1.0)
+            x = x + h / 6.0 * (k1 + 2.0 * k2 + 2.0 * k3 + k4)
+        np.testing.assert_allclose(found[k + 1], x, rtol=1e-12)
+    steps, counts = np.array([0.1, 0.1]), np.array([2, 4])
+    maps = compiled_maps(terms, coefficients != 0, curves)
+
+    def ends(p, nodes):
+        return maps(p, nodes, steps, counts)
+
+    p = coefficients[coefficients != 0]
+    reached, tangents = ends(p, found)
+    np.testing.assert_allclose(reached, found[1:], rtol=1e-12)
+    for i in range(2):
+        e = 1e-6 * np.eye(2)[i]
+        difference = (ends(p, found + e)[0] - ends(p, found - e)[0]) / 2e-6
+        np.testing.assert_allclose(tangents[:, :, i], difference, atol=1e-8)
+    for i in range(len(p)):
+        e = 1e-6 * np.eye(len(p))[i]
+        difference = (ends(p + e, found)[0] - ends(p - e, found)[0]) / 2e-6
+        np.testing.assert_allclose(tangents[:, :, 2 + i], difference, atol=1e-8)

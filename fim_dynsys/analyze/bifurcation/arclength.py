@@ -20,11 +20,23 @@ from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     crossing_tangent,
     first_lyapunov_coefficient,
+    has_double_zero,
     solve_branch_point,
     solve_fold,
     solve_hopf,
 )
-from fim_dynsys.analyze.bifurcation.tracing import BranchEnd, Jumped, Linear, Point, Problem, corrected, trace
+from fim_dynsys.analyze.bifurcation.tracing import (
+    BranchEnd,
+    Jumped,
+    Linear,
+    Point,
+    Problem,
+    Trace,
+    corrected,
+    dense_linear,
+    events_between,
+    trace,
+)
 from fim_dynsys.analyze.results import Effort, RegionLike, progress_bar, resolve_region
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.regions import Region
@@ -37,6 +49,7 @@ EXACT = 1e-8
 
 # Solved for from two branches, a branch point differs by its imperfection at most, `EXACT`.
 _SAME_POINT = 1e-5
+_VANISHING = 1e-7  # scaled Lyapunov coefficient, or smallest distance |Re lambda|, that is taken for zero
 _NEAR = 0.1  # share of a branch's median distance |Re lambda| below which a minimum is a near miss
 
 
@@ -48,7 +61,7 @@ def continuation(
     *,
     p0: ArrayLike | None = None,
     cycles: bool = True,
-    max_points: int = 500,
+    max_points: int = 1000,
     budget: int = 10_000_000,
     progress: bool | None = None,
 ) -> Continuation:
@@ -107,7 +120,7 @@ def follow(
     equations: Equations,
     roots: Sequence[np.ndarray],
     cycles: bool = True,
-    max_points: int = 500,
+    max_points: int = 1000,
     budget: int = 10_000_000,
     bar: "tqdm | None" = None,
 ) -> Continuation:
@@ -133,7 +146,7 @@ def follow(
         explorer.explore(root)
     branches = list(explorer.branches)
     if cycles:
-        branches += follow_cycles(equations, branches, explorer.spend, max_points)
+        branches += follow_cycles(equations, branches, explorer.spend, max_points, budget)
     return Continuation(
         state_names=equations.family.state_names,
         units={},
@@ -142,7 +155,7 @@ def follow(
             iterations=explorer.iterations,
             points=equations.points,
             budget=budget,
-            exhausted=equations.points >= budget,
+            exhausted=any(BranchEnd.BUDGET in branch.ends for branch in branches),
         ),
         parameter=equations.family.parameter,
         p_range=(equations.low, equations.high),
@@ -164,6 +177,7 @@ class _Curve(Problem):
 
     located_to = 1e-4
     may_close = True
+    turn = 0.12  # 7 degrees: a half circle takes 26 steps
 
     def __init__(self, equations: Equations) -> None:
         self.equations = equations
@@ -171,22 +185,7 @@ class _Curve(Problem):
 
     def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
         f, matrix = self.equations.values(u), self.equations.matrix(u)
-        bordered = np.vstack([matrix, row])
-
-        def newton(c: float) -> np.ndarray:
-            try:
-                return np.linalg.solve(bordered, np.append(-f, c))
-            except np.linalg.LinAlgError:
-                return np.full(len(u), np.nan)
-
-        def null() -> np.ndarray:
-            try:
-                return np.linalg.solve(bordered, np.append(np.zeros(len(f)), 1.0))
-            except np.linalg.LinAlgError:
-                # Exactly on a branch point: any of its directions will do.
-                return np.linalg.svd(matrix)[2][-1]
-
-        return Linear(newton, null, lambda: np.linalg.slogdet(bordered)[0], (f, matrix[:, :-1]))
+        return dense_linear(f, matrix, (f, matrix[:, :-1]), row)
 
     def start(self, u: np.ndarray, tangent: np.ndarray) -> Point:
         """A root as the first point of a trace."""
@@ -224,7 +223,7 @@ class _Curve(Problem):
             if "branch" in changed:
                 return [self._branch_point(located, before, near)]
             found = [self._fold(located, before, near)] if "fold" in changed else []
-            if "hopf" in changed:
+            if "hopf" in changed and not any(b.kind is BifurcationKind.BOGDANOV_TAKENS for _, b in found):
                 found += self._hopf(located, before, near)
             if changed:
                 return found
@@ -242,7 +241,9 @@ class _Curve(Problem):
     def _fold(self, located: Point, before: Point, near: float) -> tuple[Point, Bifurcation]:
         u, residual = solve_fold(self.equations, located.u)
         _demand(np.linalg.norm(u - located.u) < near)
-        return self._event(located, before, u, BifurcationKind.FOLD, residual)
+        twice = has_double_zero(self.equations.jacobian(u))
+        kind = BifurcationKind.BOGDANOV_TAKENS if twice else BifurcationKind.FOLD
+        return self._event(located, before, u, kind, residual)
 
     def _hopf(self, located: Point, before: Point, near: float) -> list[tuple[Point, Bifurcation]]:
         values = located.info.eigenvalues * self.equations.time
@@ -256,15 +257,17 @@ class _Curve(Problem):
         u, omega, residual = solve_hopf(self.equations, located.u, eigenvalue)
         _demand(np.linalg.norm(u - located.u) < near)
         x, p = self.equations.unscaled(u[:-1], u[-1])
+        coefficient = first_lyapunov_coefficient(self.equations.family.at(p), x)
+        vanishes = abs(coefficient) * np.mean(self.equations.length) ** 2 < _VANISHING
         return [
             self._event(
                 located,
                 before,
                 u,
-                BifurcationKind.HOPF,
+                BifurcationKind.GENERALIZED_HOPF if vanishes else BifurcationKind.HOPF,
                 residual,
                 period=2.0 * np.pi / omega * self.equations.time,
-                lyapunov_coefficient=first_lyapunov_coefficient(self.equations.family.at(p), x),
+                lyapunov_coefficient=coefficient,
             )
         ]
 
@@ -340,7 +343,7 @@ class _Explorer:
             points = turned + points
             ends = behind.end, end
         events = [(i, event) for i, event in events if self._is_new(points[i], event)]
-        events = sorted(events + self._near_misses(points, events), key=lambda entry: entry[0])
+        points, events = self._with_near_misses(points, events)
         self.curves.append(np.array([point.u for point in points]))
         self.branches.append(self._branch(points, [event for _, event in events], ends))
 
@@ -355,40 +358,81 @@ class _Explorer:
         self.crossings.append((point.u, [point.tangent]))
         return True
 
-    def _near_misses(
+    def _with_near_misses(
         self, points: list[Point], events: list[tuple[int, Bifurcation]]
-    ) -> list[tuple[int, Bifurcation]]:
-        """Minima of the distance |Re lambda| that are small and yet no bifurcation."""
+    ) -> tuple[list[Point], list[tuple[int, Bifurcation]]]:
+        """Points and events of a branch with what minima of the distance |Re lambda| tell beside.
+
+        A small one is a near miss; where the eigenvalue passes the axis and comes back within the two steps,
+        two bifurcations.
+        """
         distance = np.array([_distance(point) for point in points])
         taken = {i for i, _ in events}
-        found = []
-        for k in range(1, len(points) - 1):
-            around = points[k - 1 : k + 2]
-            steady = len({point.info.n_unstable for point in around}) == 1
-            if (
-                distance[k] < min(distance[k - 1], distance[k + 1], _NEAR * np.median(distance))
+        whole = Trace()
+        at = dict.fromkeys(taken, ())
+        for i, event in events:
+            at[i] = (*at[i], event)
+        for k, point in enumerate(points):
+            around = points[max(k - 1, 0) : k + 2]
+            steady = len({other.info.n_unstable for other in around}) == 1
+            small = (
+                0 < k < len(points) - 1
+                and distance[k] < min(distance[k - 1], distance[k + 1], _NEAR * np.median(distance))
                 and steady
                 and not taken & {k - 1, k, k + 1}
-            ):
-                point = self._closest(*around)
-                x, p = self.equations.unscaled(point.u[:-1], point.u[-1])
-                support = self.equations.support(x, p)
-                residual = _distance(point) * self.equations.time
-                kind = BifurcationKind.NEAR_MISS
-                found.append((k, Bifurcation(kind, p, x, residual, point.info.eigenvalues, support)))
-        return found
+            )
+            for there, event in self._near_miss(*around) if small else [(point, None)]:
+                whole.points.append(there)
+                whole.events += [(len(whole.points) - 1, event)] if event is not None else []
+            whole.events += [(len(whole.points) - 1, event) for event in at.get(k, ())]
+        return whole.points, whole.events
+
+    def _near_miss(
+        self, before: Point, middle: Point, after: Point
+    ) -> list[tuple[Point, Bifurcation | None]]:
+        """What takes the place of a point of least distance between its neighbours."""
+        closest = self._closest(before, middle, after)
+        if closest.info.n_unstable != before.info.n_unstable:
+            try:
+                pair = [
+                    *events_between(self.curve, before, closest, self.spend),
+                    (closest, None),
+                    *events_between(self.curve, closest, after, self.spend),
+                ]
+            except Jumped:
+                pair = []
+            if len(pair) == 3:
+                return pair
+        x, p = self.equations.unscaled(closest.u[:-1], closest.u[-1])
+        support = self.equations.support(x, p)
+        residual = _distance(closest) * self.equations.time
+        event = Bifurcation(self._touch(closest, before), p, x, residual, closest.info.eigenvalues, support)
+        return [(middle, event)]
+
+    def _touch(self, closest: Point, before: Point) -> BifurcationKind:
+        """What a minimum of the distance is: a near miss, or where it vanishes, something degenerate."""
+        scaled = np.sort(np.abs(closest.info.eigenvalues))
+        if scaled[0] > _VANISHING * max(scaled[-1], 1.0 / self.equations.time):
+            return BifurcationKind.NEAR_MISS
+        smallest = np.linalg.svd(self.equations.matrix(closest.u), compute_uv=False)[-1]
+        regular = smallest > np.sqrt(_VANISHING) * np.linalg.norm(self.equations.matrix(before.u))
+        return BifurcationKind.CUSP if regular else BifurcationKind.DEGENERATE
 
     def _closest(self, before: Point, middle: Point, after: Point) -> Point:
-        """The point of least distance between two neighbours of a minimum."""
+        """The point of least distance between two neighbours of a minimum, negative beyond the axis."""
         reach = float(before.tangent @ (after.u - before.u))
+
+        def signed(point: Point) -> float:
+            beyond = point.info.n_unstable != before.info.n_unstable
+            return -_distance(point) if beyond else _distance(point)
 
         def distance(sigma: float) -> float:
             outcome = corrected(self.curve, before, sigma, self.spend)
-            return np.inf if outcome is None else _distance(outcome[0])
+            return np.inf if outcome is None else signed(outcome[0])
 
-        best = minimize_scalar(distance, bounds=(0.0, reach), method="bounded").x
+        best = minimize_scalar(distance, bounds=(0.0, reach), method="bounded", options={"xatol": 1e-9}).x
         outcome = corrected(self.curve, before, best, self.spend)
-        return middle if outcome is None or _distance(outcome[0]) > _distance(middle) else outcome[0]
+        return middle if outcome is None or signed(outcome[0]) > signed(middle) else outcome[0]
 
     def _branch(
         self, points: list[Point], events: list[Bifurcation], ends: tuple[BranchEnd, BranchEnd]

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import comb
+from typing import Self
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from fim_dynsys.analyze.bifurcation.tracing import (
 
 _DEGREE = 4  # of the piecewise polynomials; errors at the mesh points fall as h^8
 _INTERVALS = 30  # to begin with; doubled where the trivial multiplier asks for it
-_SEGMENTS = 15  # what the condensed matrix keeps; divides the number of intervals
+_SEGMENTS = 15  # what the condensed matrix keeps at least; divides the number of intervals
+_GROWTH = 1e4  # of a perturbation over a segment at most: rounding then stays below convergence
 _MOST_INTERVALS = 120  # two doublings: errors at the mesh points are then 1 / 65,536 of the first
 _FINE = 1e-7  # |mu_trivial - 1| above which the mesh is refined
 _WORST_DEFECT = 1e-2  # at which a branch is given up
@@ -32,11 +34,18 @@ _UNEVEN = 2.0  # largest ratio of an interval's error measure to the mean before
 _EVEN_PART = 0.2  # of the mesh density
 _SMALLEST = 1e-4  # scaled amplitude at which a branch has come back to an equilibrium
 _UPRIGHT = 1e-10  # slope of the branch in p that is taken for none, as in families of a centre
+_NEUTRAL = 1e-9  # |log mu| in the plane that is taken for none, likewise
+_CORRECTIONS = 25  # Newton steps from a guess on one mesh
+_ADAPTIONS = 12  # of the mesh to one orbit
+_FINEST = 960  # intervals that one stiff orbit may take
+_SETTLED = 1e-9  # relative change of the period from mesh to mesh at which an orbit is as good as it gets
+_CRITICAL = 1e-2  # distance from +1 or -1, or of a product from 1, of the multipliers of a bifurcation
+_BIRTHS = (BifurcationKind.HOPF, BifurcationKind.GENERALIZED_HOPF)
 _NEIGHBOUR = 0.05  # scaled distance in which two Hopf points are the same
 
 
 def follow_cycles(
-    equations: Equations, branches: Sequence[Branch], spend: Spend, max_points: int
+    equations: Equations, branches: Sequence[Branch], spend: Spend, max_points: int, budget: int
 ) -> list[Branch]:
     """Branches of cycles from the Hopf points of branches of equilibria.
 
@@ -50,6 +59,8 @@ def follow_cycles(
         ``spend(n) -> bool`` notes Newton iterations and tells whether the budget allows more.
     max_points : int
         Largest number of points of a branch.
+    budget : int
+        Number of field points of which each branch may use its share of what is left.
 
     Returns
     -------
@@ -63,15 +74,20 @@ def follow_cycles(
     phase condition); U. Ascher, R. M. M. Mattheij, R. D. Russell, Numerical Solution of Boundary Value
     Problems, SIAM 1995, sections 5.6 (condensation) and 9.2 (meshes).
     """
-    hopf_points = [b for branch in branches for b in branch.bifurcations if b.kind is BifurcationKind.HOPF]
+    hopf_points = [b for branch in branches for b in branch.bifurcations if b.kind in _BIRTHS]
     followed: list[Branch] = []
     done: list[np.ndarray] = []
-    for hopf in hopf_points:
+    for number, hopf in enumerate(hopf_points):
+        ceiling = equations.points + (budget - equations.points) // (len(hopf_points) - number)
+
+        def within_share(n: int, ceiling: int = ceiling) -> bool:
+            return spend(n) and equations.points < ceiling
+
         place = equations.scaled(hopf.x, hopf.p)
         if any(np.linalg.norm(place - other) < _NEIGHBOUR for other in done):
             continue
-        problem = _Cycles(equations, hopf)
-        traced = trace(problem, problem.start(hopf), spend, max_points)
+        problem = _Cycles.born_at(equations, hopf)
+        traced = trace(problem, problem.start(hopf), within_share, max_points)
         if traced.end is BranchEnd.HOPF:
             done.append(problem.centre(traced.points[-1].u))
         followed.append(_branch(problem, traced))
@@ -79,10 +95,19 @@ def follow_cycles(
 
 
 @dataclass(frozen=True)
+class _Flow:
+    """Transfer matrices (N, d, d) over the intervals, and the integral of the divergence over a period."""
+
+    transfers: np.ndarray
+    divergence: float
+
+
+@dataclass(frozen=True)
 class _Info:
     """A cycle in units of the field, and how well it is resolved.
 
-    ``residual`` is the defect between collocation points, ``closeness`` |mu_trivial - 1|.
+    ``residual`` is the defect between collocation points, ``closeness`` |mu_trivial - 1|;
+    ``log_multiplier`` the logarithm of the other multiplier in the plane, None in space.
     """
 
     multipliers: np.ndarray
@@ -92,6 +117,7 @@ class _Info:
     orbit: np.ndarray
     period: float
     p: float
+    log_multiplier: float | None = None
 
 
 class _Cycles(Problem):
@@ -102,23 +128,35 @@ class _Cycles(Problem):
 
     located_to = 1e-10
     may_close = False
+    turn = 0.35  # shapes turn fast where an orbit has steep flanks, and Newton's method minds little
 
-    def __init__(self, equations: Equations, hopf: Bifurcation) -> None:
-        assert hopf.period is not None  # Hopf points have that of the cycles born
+    def __init__(self, equations: Equations, mesh: np.ndarray) -> None:
         self.equations = equations
         self.d = equations.family.dim
-        self.mesh = np.linspace(0.0, 1.0, _INTERVALS + 1)
+        self.mesh = mesh
+        self.longest = np.inf
+        self._weigh()
+
+    @classmethod
+    def born_at(cls, equations: Equations, hopf: Bifurcation) -> Self:
+        """The problem of cycles near a Hopf point."""
+        assert hopf.period is not None  # Hopf points have that of the cycles born
+        self = cls(equations, np.linspace(0.0, 1.0, _INTERVALS + 1))
         start = equations.scaled(hopf.x, hopf.p)
         angle = 2.0 * np.pi * self._nodes()
         q = self._critical(equations.jacobian(start), 2.0 * np.pi * equations.time / hopf.period)
         circle = np.real(q * np.exp(1j * angle)[:, None])
-        self.metric = np.append(np.full(circle.size, 1.0 / len(circle)), [1.0, 1.0])
         log_period = np.log(hopf.period / equations.time)
         self.longest = log_period + np.log(_LONGEST)
         self.rest = np.concatenate([np.tile(start[:-1], len(circle)), [log_period, start[-1]]])
         self.direction = np.concatenate([circle.ravel(), [0.0, 0.0]])
         self.direction /= np.sqrt(self.product(self.direction, self.direction))
         self._refer_to(self.direction)
+        return self
+
+    def _weigh(self) -> None:
+        n = _DEGREE * (len(self.mesh) - 1)
+        self.metric = np.append(np.full(n * self.d, 1.0 / n), [1.0, 1.0])
 
     def start(self, hopf: Bifurcation) -> Point:
         """The Hopf point as a cycle of no size; equations are singular there, so nothing is tested."""
@@ -173,25 +211,27 @@ class _Cycles(Problem):
     # ---------------------------------------------------------------- linear algebra
 
     def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
-        """Condensed Newton matrix: interior nodes, then most left ends of intervals, are eliminated.
+        """Condensed Newton matrix: interior nodes, then some left ends of intervals, are eliminated.
 
-        What remains are the left ends of `_SEGMENTS` intervals, log T and p, as in multiple shooting.
+        What remains are the left ends of the segments, log T and p, as in multiple shooting. Segments are
+        so short that nothing grows by more than `_GROWTH` over one, at best `_SEGMENTS` of them.
         """
         d = self.d
-        residual, by_left, by_inner, by_period, by_p = self._collocated(u)
+        residual, by_left, by_inner, by_period, by_p, divergence = self._collocated(u)
         right = np.concatenate(
             [by_left, by_period[:, :, None], by_p[:, :, None], residual[:, :, None]], axis=2
         )
         inner = -np.linalg.solve(by_inner, right)  # inner nodes = inner @ (left end, log T, p, 1)
-        left, across = _composed(inner[:, -d:].reshape(_SEGMENTS, -1, d, d + 3))
+        n_segments = _fewest_segments(inner[:, -d:, :d])
+        left, across = _composed(inner[:, -d:].reshape(n_segments, -1, d, d + 3))
         borders = [
             self._condensed_row(border, inner, left) for border in (np.append(self.phase, [0.0, 0.0]), row)
         ]
-        n = _SEGMENTS * d
+        n = n_segments * d
         condensed = np.zeros((n + 2, n + 2))
-        blocks = condensed[:n, :n].reshape(_SEGMENTS, d, _SEGMENTS, d)
-        index = np.arange(_SEGMENTS)
-        blocks[index, :, (index + 1) % _SEGMENTS] = np.eye(d)
+        blocks = condensed[:n, :n].reshape(n_segments, d, n_segments, d)
+        index = np.arange(n_segments)
+        blocks[index, :, (index + 1) % n_segments] = np.eye(d)
         blocks[index, :, index] -= across[:, :, :d]
         condensed[:n, -2:] = -across[:, :, d : d + 2].reshape(n, 2)
         condensed[n:] = [border[:-1] for border in borders]
@@ -206,12 +246,15 @@ class _Cycles(Problem):
             reduced = np.linalg.solve(condensed, np.append(np.zeros(n + 1), 1.0))
             return self._expanded(reduced, inner, left, 0.0)
 
-        return Linear(newton, null, lambda: np.linalg.slogdet(condensed)[0], across[:, :, :d])
+        flow = _Flow(inner[:, -d:, :d], divergence)
+        return Linear(newton, null, lambda: np.linalg.slogdet(condensed)[0], flow)
 
-    def _collocated(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Residual (N, m d) at the Gauss points and its derivatives by nodes, log T and p."""
+    def _collocated(
+        self, u: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+        """Residual (N, m d) at the Gauss points, derivatives by nodes, log T and p, divergence once round."""
         equations, d = self.equations, self.d
-        values, slopes, _ = _gauss()
+        values, slopes, weights = _gauss()
         pieces = self._pieces(u)
         n = len(pieces)
         period = np.exp(u[-2])
@@ -225,12 +268,14 @@ class _Cycles(Problem):
         derivative += np.einsum("ck,ab->cakb", slopes, np.eye(d))
         blocks = derivative.reshape(n, _DEGREE * d, _DEGREE + 1, d)
         flat = (n, _DEGREE * d)
+        traces = np.trace(jac, axis1=2, axis2=3)
         return (
             residual.reshape(flat),
             blocks[:, :, 0],
             blocks[:, :, 1:].reshape(n, _DEGREE * d, _DEGREE * d),
             (-h * period * f).reshape(flat),
             (-h * period * by_p).reshape(flat),
+            float(period * np.sum(np.diff(self.mesh) * (traces @ weights))),
         )
 
     def _condensed_row(self, border: np.ndarray, inner: np.ndarray, left: np.ndarray) -> np.ndarray:
@@ -241,7 +286,7 @@ class _Cycles(Problem):
         by_inner = by_node[:, 1:].reshape(len(by_node), -1)
         by_left = np.einsum("ji,jia->ja", by_inner, inner[:, : (_DEGREE - 1) * d])
         rest = by_left[:, d:].sum(axis=0) + np.append(border[-2:], 0.0)
-        at_left = (by_node[:, 0] + by_left[:, :d]).reshape(_SEGMENTS, -1, d)
+        at_left = (by_node[:, 0] + by_left[:, :d]).reshape(len(left), -1, d)
         by_segment = np.einsum("sgi,sgia->sa", at_left, left)
         return np.concatenate([by_segment[:, :d].ravel(), by_segment[:, d:].sum(axis=0) + rest])
 
@@ -249,7 +294,7 @@ class _Cycles(Problem):
         """All unknowns from segment ends, log T and p; `load` is 1 with the residual and 0 without."""
         d = self.d
         rest = np.append(reduced[-2:], load)
-        ends = reduced[:-2].reshape(_SEGMENTS, d)
+        ends = reduced[:-2].reshape(len(left), d)
         lefts = (np.einsum("sgia,sa->sgi", left[..., :d], ends) + left[..., d:] @ rest).reshape(-1, d)
         inside = inner[:, : (_DEGREE - 1) * d]
         inners = np.einsum("jia,ja->ji", inside[:, :, :d], lefts) + inside[:, :, d:] @ rest
@@ -259,7 +304,7 @@ class _Cycles(Problem):
     # ---------------------------------------------------------------- what a point is
 
     def observe(self, u: np.ndarray, tangent: np.ndarray, linear: Linear) -> Point:
-        multipliers, closeness = self._multipliers(linear.info)
+        multipliers, closeness, logarithm = self._multipliers(linear.info, u)
         others = multipliers[1:]
         nodes = u[:-2].reshape(-1, self.d)
         orbit, p = self.equations.unscaled(np.vstack([nodes, nodes[:1]]), u[-1])
@@ -271,32 +316,45 @@ class _Cycles(Problem):
             orbit,
             float(np.exp(u[-2]) * self.equations.time),
             p,
+            logarithm,
         )
-        slope = tangent[-1] if abs(tangent[-1]) > _UPRIGHT else 0.0
-        tests = {"fold": slope, "branch": linear.orientation(self.metric * tangent)}
-        if len(others):
-            tests["doubling"] = float(np.prod(1.0 + others).real)
-        if len(others) > 1:
-            pairs = np.multiply.outer(others, others)[np.triu_indices(len(others), 1)]
-            tests["torus"] = float(np.prod(1.0 - pairs).real)
+        tests = {"branch": linear.orientation(self.metric * tangent)}
+        if logarithm is not None:
+            # Where cycles explode, p stands still to all digits; the multiplier still tells the turn.
+            tests["fold"] = logarithm
+            return Point(u, tangent, tests, info)
+        tests["fold"] = tangent[-1] if abs(tangent[-1]) > _UPRIGHT else 0.0
+        tests["doubling"] = float(np.prod(1.0 + others).real)
+        pairs = np.multiply.outer(others, others)[np.triu_indices(len(others), 1)]
+        tests["torus"] = float(np.prod(1.0 - pairs).real)
         return Point(u, tangent, tests, info)
 
-    @staticmethod
-    def _multipliers(transfers: np.ndarray) -> tuple[np.ndarray, float]:
-        """Multipliers (d,) from the transfer matrices (N, d, d), trivial one first, and |mu_trivial - 1|.
+    def _multipliers(self, flow: _Flow, u: np.ndarray) -> tuple[np.ndarray, float, float | None]:
+        """Multipliers (d,), trivial one first, |mu_trivial - 1|, and in the plane the other one's logarithm.
 
-        In the plane they are 1 and the determinant, a product that loses no digits, whereas eigenvalues do
-        where the flow expands and contracts strongly on the way (canards).
+        In the plane they are 1 and the exponential of the divergence's integral, which loses no digits,
+        whereas eigenvalues do where the flow expands and contracts strongly on the way (canards).
         """
-        monodromy = np.eye(transfers.shape[1])
-        for step in transfers:
+        if self.d == 2:
+            with np.errstate(over="ignore"):
+                multipliers = np.array([1.0, np.exp(flow.divergence)])
+            return multipliers, self._mismatch(flow.transfers, u), flow.divergence
+        monodromy = np.eye(flow.transfers.shape[1])
+        for step in flow.transfers:
             monodromy = step @ monodromy
         multipliers = np.linalg.eigvals(monodromy)
         order = np.argsort(np.abs(multipliers - 1.0))
         closeness = float(np.abs(multipliers[order[0]] - 1.0))
-        if len(multipliers) == 2:
-            return np.array([1.0, np.prod(np.linalg.det(transfers))]), closeness
-        return np.concatenate([multipliers[order[:1]], np.delete(multipliers, order[0])]), closeness
+        return np.concatenate([multipliers[order[:1]], np.delete(multipliers, order[0])]), closeness, None
+
+    def _mismatch(self, transfers: np.ndarray, u: np.ndarray) -> float:
+        """|log mu_trivial| from how each interval carries the flow's direction to the next."""
+        flow = self.equations.field(u[:-2].reshape(-1, _DEGREE, self.d)[:, 0], u[-1])
+        after = np.roll(flow, -1, axis=0)
+        carried = np.einsum("ja,jab,jb->j", after, transfers, flow) / np.sum(after**2, axis=1)
+        with np.errstate(all="ignore"):
+            error = float(np.abs(np.sum(np.log(np.abs(carried)))))
+        return error if np.isfinite(error) else np.inf
 
     def _defect(self, u: np.ndarray) -> float:
         """Largest defect of the differential equation midway between nodes, relative to the largest rate."""
@@ -328,13 +386,14 @@ class _Cycles(Problem):
         self, changed: set[str], before: Point, located: Point, fine: bool
     ) -> list[tuple[Point, Bifurcation]]:
         kinds = []
-        if "branch" in changed:
-            if not fine:
+        others = located.info.multipliers[1:]
+        if changed & {"branch", "fold"} and self._turns(before, located):
+            if "branch" in changed and not fine:
                 raise Jumped
-            kinds.append(BifurcationKind.BRANCH_POINT)
-        elif "fold" in changed:
-            kinds.append(BifurcationKind.CYCLE_FOLD)
-        if "doubling" in changed:
+            kinds.append(BifurcationKind.BRANCH_POINT if "branch" in changed else BifurcationKind.CYCLE_FOLD)
+        elif "branch" in changed and not fine:
+            raise Jumped
+        if "doubling" in changed and np.abs(others + 1.0).min() < _CRITICAL:
             kinds.append(BifurcationKind.PERIOD_DOUBLING)
         if "torus" in changed and self._is_torus(located.info.multipliers):
             kinds.append(BifurcationKind.NEIMARK_SACKER)
@@ -342,12 +401,21 @@ class _Cycles(Problem):
         return [(replace(located, info=info), self._event(kind, located.info)) for kind in kinds]
 
     @staticmethod
+    def _turns(before: Point, located: Point) -> bool:
+        """Whether a multiplier passes +1, beyond its error."""
+        logarithm = before.info.log_multiplier
+        if logarithm is None:
+            return bool(np.abs(located.info.multipliers[1:] - 1.0).min() < _CRITICAL)
+        error = max(_NEUTRAL, 10.0 * max(before.info.closeness, located.info.closeness))
+        return abs(logarithm) > error and abs(located.info.log_multiplier) < _CRITICAL
+
+    @staticmethod
     def _is_torus(multipliers: np.ndarray) -> bool:
-        """Whether the pair with a product nearest to 1 is complex, not two reciprocal real numbers."""
+        """Whether the pair with a product nearest to 1 is on the circle, not two reciprocal real numbers."""
         others = multipliers[1:]
         products = np.multiply.outer(others, others) + np.diag(np.full(len(others), np.inf))
         i, _ = np.unravel_index(np.argmin(np.abs(products - 1.0)), products.shape)
-        return abs(others[i].imag) > 1e-6
+        return abs(others[i].imag) > 1e-6 and np.abs(products - 1.0).min() < _CRITICAL
 
     def _event(self, kind: BifurcationKind, info: _Info) -> Bifurcation:
         orbit = info.orbit
@@ -380,20 +448,125 @@ class _Cycles(Problem):
     def _moved(self, point: Point, share: np.ndarray, n: int) -> Point:
         """The same cycle on a mesh of n intervals that spreads the error measure evenly."""
         heights = np.concatenate([[0.0], np.cumsum(share)])
-        old, h = self.mesh, np.diff(self.mesh)
+        old = self.mesh
         pieces, tangents = self._pieces(point.u), self._pieces(point.tangent)
         self.mesh = np.interp(np.linspace(0.0, heights[-1], n + 1), heights, old)
         self.mesh[0], self.mesh[-1] = 0.0, 1.0
-        self.metric = np.append(np.full(n * _DEGREE * self.d, 1.0 / (n * _DEGREE)), [1.0, 1.0])
+        self._weigh()
         times = self._nodes()
-        interval = np.clip(np.searchsorted(old, times, side="right") - 1, 0, len(h) - 1)
-        basis = _lagrange((times - old[interval]) / h[interval])
-        states, directions = (
-            np.einsum("nk,nkd->nd", basis, part[interval]).ravel() for part in (pieces, tangents)
-        )
+        states, directions = (self._at(times, old, part).ravel() for part in (pieces, tangents))
         u = np.concatenate([states, point.u[-2:]])
         tangent = np.concatenate([directions, point.tangent[-2:]])
         return replace(point, u=u, tangent=tangent / np.sqrt(self.product(tangent, tangent)))
+
+    @staticmethod
+    def _at(times: np.ndarray, mesh: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+        """States (n, d) at shares of the period of what is given by its nodes on each interval."""
+        h = np.diff(mesh)
+        interval = np.clip(np.searchsorted(mesh, times, side="right") - 1, 0, len(h) - 1)
+        basis = _lagrange((times - mesh[interval]) / h[interval])
+        return np.einsum("nk,nkd->nd", basis, pieces[interval])
+
+
+@dataclass(frozen=True)
+class ClosedOrbit:
+    """A periodic orbit by collocation.
+
+    Attributes
+    ----------
+    period : float
+        Period.
+    mesh : ndarray (N + 1,)
+        Ends of the intervals as shares of the period.
+    nodes : ndarray (N, d)
+        States at their left ends.
+    transfers : ndarray (N, d, d)
+        Derivatives of the states at right ends by those at left ends, both in units of the length scale.
+    divergence : float
+        Integral of the field's divergence over a period.
+    residual : float
+        Largest defect of the differential equation between collocation points, by the largest rate.
+    samples : ndarray (n + 1, d)
+        States at equal times once round.
+    """
+
+    period: float
+    mesh: np.ndarray
+    nodes: np.ndarray
+    transfers: np.ndarray
+    divergence: float
+    residual: float
+    samples: np.ndarray
+
+
+def closed_orbit(
+    equations: Equations, times: np.ndarray, states: np.ndarray, p: float, n_samples: int = 512
+) -> ClosedOrbit | None:
+    """Correct a guess of a cycle at one parameter value on meshes adapted to it, however stiff it is.
+
+    Parameters
+    ----------
+    equations : Equations
+        The family and its units.
+    times : ndarray (k,)
+        Rising, over one period; the steps of an implicit integrator show where the orbit is steep.
+    states : ndarray (k, d)
+        States there, the last close to the first.
+    p : float
+        Parameter value.
+    n_samples : int
+        Number of equal intervals of time at whose ends states are given back.
+
+    Returns
+    -------
+    ClosedOrbit or None
+        None where Newton's method does not converge.
+    """
+    period = times[-1] - times[0]
+    phase = (times - times[0]) / period
+    index = np.linspace(0.0, len(phase) - 1.0, 4 * _MOST_INTERVALS + 1)
+    problem = _Cycles(equations, np.interp(index, np.arange(len(phase)), phase))
+    nodes = problem._nodes()
+    scaled = (states - equations.centre) / equations.length
+    guess = np.column_stack([np.interp(nodes, phase, column) for column in scaled.T])
+    where = equations.scaled(states[0], p)[-1]
+    u = np.concatenate([guess.ravel(), [np.log(period / equations.time), where]])
+    row = np.append(np.zeros(len(u) - 1), 1.0)
+    before = np.inf
+    for _ in range(_ADAPTIONS):
+        problem._refer_to(u)
+        for _ in range(_CORRECTIONS):
+            delta = problem.linearise(u, row).newton(0.0)
+            size = np.sqrt(problem.product(delta, delta))
+            if not np.isfinite(size):
+                return None
+            u = u + delta * min(1.0, 0.5 / size)
+            if size < 1e-10 * max(1.0, np.sqrt(problem.product(u, u))):
+                break
+        else:
+            return None
+        settled = abs(u[-2] - before) < _SETTLED
+        before = u[-2]
+        linear = problem.linearise(u, row)
+        if settled:
+            break
+        share = problem._density(u) * np.diff(problem.mesh)
+        finer = len(share) < _FINEST and share.max() < _UNEVEN * share.mean()
+        point = problem._moved(Point(u, row, {}, None), share, len(share) * (2 if finer else 1))
+        u, row = point.u, np.append(np.zeros(len(point.u) - 1), 1.0)
+    else:
+        linear = problem.linearise(u, row)
+    pieces = problem._pieces(u)
+    samples = problem._at(np.linspace(0.0, 1.0, n_samples + 1), problem.mesh, pieces)
+    return ClosedOrbit(
+        period=float(np.exp(u[-2]) * equations.time),
+        mesh=problem.mesh,
+        nodes=equations.unscaled(pieces[:, 0], where)[0],
+        transfers=linear.info.transfers,
+        divergence=linear.info.divergence,
+        residual=problem._defect(u),
+        samples=equations.unscaled(samples, where)[0],
+    )
 
 
 def _branch(problem: _Cycles, traced: Trace) -> Branch:
@@ -412,6 +585,15 @@ def _branch(problem: _Cycles, traced: Trace) -> Branch:
         period=np.array([info.period for info in infos]),
         orbits=tuple(info.orbit for info in infos),
     )
+
+
+def _fewest_segments(transfers: np.ndarray) -> int:
+    """Into how many segments intervals with these transfers (N, d, d) may be joined, see `_GROWTH`."""
+    growth = np.maximum(0.0, np.log(np.linalg.norm(transfers, axis=(1, 2))))
+    n = _SEGMENTS
+    while n < len(growth) and growth.reshape(n, -1).sum(axis=1).max() > np.log(_GROWTH):
+        n *= 2
+    return n
 
 
 def _composed(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -8,6 +8,8 @@ from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.fields.base import VectorField
 
 _EPS = np.finfo(float).eps
+_ORTHOGONAL = 1e-6  # cosine of null vectors at a double zero: differences leave them known to 1e-8
+_DOUBLE = 1e-5  # singular values below it, of the largest, are those of the double zero
 _MAX_ITERATIONS = 12  # from a located sign change some four are enough; more mean that it leads elsewhere
 
 
@@ -166,6 +168,89 @@ def crossing_tangent(equations: Equations, u: np.ndarray, tangent: np.ndarray) -
     across = axes @ np.array([np.sqrt(values[1]), -np.sqrt(-values[0])])
     directions = [v @ null / np.linalg.norm(v) for v in (along, across)]
     return min(directions, key=lambda v: abs(v @ tangent) / np.linalg.norm(tangent))
+
+
+def has_double_zero(jac: np.ndarray) -> bool:
+    """Whether a singular matrix has a second zero eigenvalue.
+
+    Parameters
+    ----------
+    jac : ndarray (d, d)
+        Scaled Jacobian at a fold.
+
+    Returns
+    -------
+    bool
+        Whether the null vectors of the matrix and of its transpose are orthogonal.
+    """
+    left, _, right = np.linalg.svd(jac)
+    return len(jac) > 1 and bool(abs(left[:, -1] @ right[-1]) < _ORTHOGONAL)
+
+
+def cusp_coefficient(field: VectorField, x: np.ndarray) -> float:
+    """Cubic coefficient c of a cusp, w' = ... + c w^3 on the centre manifold.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field at the cusp's parameters.
+    x : ndarray (d,)
+        The equilibrium.
+
+    Returns
+    -------
+    float
+        For a null vector of length 1, in units of 1 / (state^2 time).
+
+    References
+    ----------
+    Yu. A. Kuznetsov, Elements of Applied Bifurcation Theory, 3rd ed., Springer 2004, eq. 8.126.
+    """
+    jac, d = field.jacobian(x), len(x)
+    left, _, right = np.linalg.svd(jac)
+    q = right[-1]
+    adjoint = left[:, -1] / (left[:, -1] @ q)
+    quadratic = field.directional(x, q, q)
+    bordered = np.block([[jac, q[:, None]], [adjoint[None], np.zeros((1, 1))]])
+    second = np.linalg.solve(bordered, np.append((adjoint @ quadratic) * q - quadratic, 0.0))[:d]
+    cubic = field.directional(x, q, q, q) + 3.0 * field.directional(x, q, second)
+    return float(adjoint @ cubic / 6.0)
+
+
+def double_zero_coefficients(field: VectorField, x: np.ndarray) -> tuple[float, float]:
+    """Coefficients a and b of a Bogdanov-Takens point, w0' = w1, w1' = ... + a w0^2 + b w0 w1.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field at the point's parameters.
+    x : ndarray (d,)
+        The equilibrium.
+
+    Returns
+    -------
+    a, b : float
+        For a null vector of length 1 and a generalised one orthogonal to it, turned so that a >= 0.
+
+    References
+    ----------
+    Yu. A. Kuznetsov, Elements of Applied Bifurcation Theory, 3rd ed., Springer 2004, eqs. 8.36 and 8.37.
+    """
+    jac = field.jacobian(x)
+    left, _, right = np.linalg.svd(jac)
+    q0 = right[-1]
+    q1 = _orthogonal(np.linalg.lstsq(jac, q0, rcond=_DOUBLE)[0], q0)
+    p1 = left[:, -1]
+    p0 = np.linalg.lstsq(jac.T, p1, rcond=_DOUBLE)[0]
+    p1, p0 = p1 / (p1 @ q1), p0 / (p1 @ q1)
+    p0 = p0 - (p0 @ q1) * p1
+    quadratic = field.directional(x, q0, q0)
+    a, b = float(p1 @ quadratic / 2.0), float(p0 @ quadratic + p1 @ field.directional(x, q0, q1))
+    return (a, b) if a >= 0 else (-a, -b)
+
+
+def _orthogonal(v: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    return v - (v @ unit) * unit
 
 
 def first_lyapunov_coefficient(field: VectorField, x: np.ndarray) -> float:

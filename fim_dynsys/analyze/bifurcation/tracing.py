@@ -12,14 +12,13 @@ from scipy.optimize import brentq
 Spend = Callable[[int], bool]
 """``spend(n)`` notes n Newton iterations and tells whether the budget allows more."""
 
-_CONVERGED = 1e-11  # Newton step that is not taken any more
+_CONVERGED = 1e-11  # Newton step that is not taken any more, unless the problem states another
 _MAX_ITERATIONS = 8  # quadratic from a good guess; a step that takes more is better halved
 _SMALLEST_STEP = 1e-7  # 10,000 times the convergence: below it, tangents are rounding
 _LARGEST_STEP = 0.04  # a range, which is 1 wide, has then 25 points or more
 _FIRST_STEP = 0.01
 _SHORT_STEP = 1e-4  # below it, what cannot be told apart is reported as it is
-_TURN = 0.12  # radians that the tangent is meant to turn in a step: a half circle takes 26 steps
-_LARGEST_TURN = 3 * _TURN
+_LARGEST_TURN = 3.0  # times the turn that a step is meant to make
 
 
 class BranchEnd(enum.StrEnum):
@@ -29,6 +28,7 @@ class BranchEnd(enum.StrEnum):
     REGION = "edge of the region"
     CLOSED = "closed loop"
     HOPF = "shrinks to an equilibrium"
+    DOUBLE_ZERO = "Bogdanov-Takens point"
     PERIOD = "period grows beyond the limit"
     ACCURACY = "cycle no longer resolved"
     STEP = "steps became too small"
@@ -60,6 +60,42 @@ class Linear:
     def orientation(self, tangent: np.ndarray) -> float:
         """Sign of the determinant when bordered by a multiple of `tangent` in the metric, not by the row."""
         return self.sign() if float(np.dot(self.null(), tangent)) > 0 else -self.sign()
+
+
+def dense_linear(value: np.ndarray, matrix: np.ndarray, info: object, row: np.ndarray) -> Linear:
+    """Equations with a dense matrix, linearised.
+
+    Parameters
+    ----------
+    value : ndarray (n - 1,)
+        What is to vanish.
+    matrix : ndarray (n - 1, n)
+        Its derivatives.
+    info : object
+        What the problem can tell beside.
+    row : ndarray (n,)
+        The border.
+
+    Returns
+    -------
+    Linear
+    """
+    bordered = np.vstack([matrix, row])
+
+    def newton(c: float) -> np.ndarray:
+        try:
+            return np.linalg.solve(bordered, np.append(-value, c))
+        except np.linalg.LinAlgError:
+            return np.full(len(row), np.nan)
+
+    def null() -> np.ndarray:
+        try:
+            return np.linalg.solve(bordered, np.append(np.zeros(len(value)), 1.0))
+        except np.linalg.LinAlgError:
+            # Exactly on a branch point: any of its directions will do.
+            return np.linalg.svd(matrix)[2][-1]
+
+    return Linear(newton, null, lambda: np.linalg.slogdet(bordered)[0], info)
 
 
 @dataclass(frozen=True)
@@ -95,11 +131,17 @@ class Problem(abc.ABC):
         Share of a step to which zeros of test functions are located; coarse where `identify` polishes.
     may_close : bool
         Whether curves can come back to their start.
+    turn : float
+        Radians that the tangent is meant to turn in a step.
+    converged : float
+        Newton step, relative to the unknowns, that is not taken any more.
     """
 
     metric: np.ndarray
     located_to: float
     may_close: bool
+    turn: float
+    converged: float = _CONVERGED
 
     @abc.abstractmethod
     def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
@@ -180,8 +222,9 @@ class Trace:
 def trace(problem: Problem, start: Point, spend: Spend, max_points: int) -> Trace:
     """Follow a curve from one of its points until a limit, the start, or the end of the budget.
 
-    The step is adapted so that the tangent turns by about 7 degrees, and halved where Newton's method does
-    not converge, the tangent turns by more than 20 degrees, or a sign change turns out to be a jump.
+    The step is adapted so that the tangent turns by what the problem states, and halved where Newton's method
+    does not converge, the tangent turns by more than three times that, or a sign change turns out to be a
+    jump.
 
     Parameters
     ----------
@@ -231,15 +274,40 @@ def corrected(
         delta = problem.linearise(u, row).newton(target - float(np.dot(row, u)))
         size = np.sqrt(problem.product(delta, delta))
         # A first correction longer than the step, or growing ones, lead somewhere else.
-        if not size < min(previous, max(sigma, _CONVERGED)):
+        if not size < min(previous, max(sigma, problem.converged)):
             return None
         u = u + delta
         # Steps shrink quadratically: what the next one would be follows from the last two.
         following = size * min(1.0, size / previous) ** 2 if iteration > 1 else size
         previous = size
-        if following < _CONVERGED * max(1.0, np.sqrt(problem.product(u, u))):
+        if following < problem.converged * max(1.0, np.sqrt(problem.product(u, u))):
             return _observed(problem, here, u, row), iteration
     return None
+
+
+def events_between(problem: Problem, here: Point, there: Point, spend: Spend) -> list[tuple[Point, Any]]:
+    """Events between two points of a curve, in order.
+
+    Parameters
+    ----------
+    problem : Problem
+        The equations.
+    here, there : Point
+        In the direction of travel.
+    spend : callable
+        Notes Newton iterations.
+
+    Returns
+    -------
+    list
+        As `Problem.identify` returns them.
+
+    Raises
+    ------
+    Jumped
+        If a sign change is none.
+    """
+    return _Tracer(problem, spend, 0)._events(here, there, _SHORT_STEP)
 
 
 def _observed(problem: Problem, here: Point, u: np.ndarray, row: np.ndarray) -> Point:
@@ -303,7 +371,7 @@ class _Tracer:
         there, iterations = outcome
         turn = np.arccos(np.clip(self.problem.product(here.tangent, there.tangent), -1.0, 1.0))
         fine = step < 8 * _SMALLEST_STEP
-        if turn > _LARGEST_TURN or (not fine and self.problem.suspicious(here, there)):
+        if turn > _LARGEST_TURN * self.problem.turn or (not fine and self.problem.suspicious(here, there)):
             return None
         return there, iterations
 
@@ -315,7 +383,7 @@ class _Tracer:
 
     def _next_step(self, step: float, here: Point, there: Point, iterations: int) -> float:
         turn = np.arccos(np.clip(self.problem.product(here.tangent, there.tangent), -1.0, 1.0))
-        factor = np.clip(_TURN / max(turn, 1e-6), 0.5, 1.5) * (0.7 if iterations > 4 else 1.0)
+        factor = np.clip(self.problem.turn / max(turn, 1e-6), 0.5, 1.5) * (0.7 if iterations > 4 else 1.0)
         size = np.sqrt(self.problem.product(there.u, there.u))
         return min(step * factor, _LARGEST_STEP * max(1.0, size))
 

@@ -86,10 +86,13 @@ class PretrainedModel(VectorFieldModel):
                 f"{self._who}: expected at least {self.min_observations} complete observations, two of them "
                 f"in one trajectory, got {observed} in {len(context)} trajectories; give more samples."
             )
-        if max_dim is not None and context.dim > max_dim:
+        dim = context.dim + len(context.input_names)
+        if max_dim is not None and dim > max_dim:
+            inputs = f" and {len(context.input_names)} inputs" if context.input_names else ""
+            of_both = " and inputs together" if inputs else ""
             raise ValueError(
-                f"{self._who}: expected at most {max_dim} states, which is what these weights "
-                f"take, got {context.dim}; reduce them first, for example with PCAReduction."
+                f"{self._who}: expected at most {max_dim} states{of_both}, which is what these weights "
+                f"take, got {context.dim}{inputs}; reduce them first, for example with PCAReduction."
             )
 
     def _refit_members(self, field: VectorField, contexts: Sequence[Trajectories]) -> list[VectorField]:
@@ -97,8 +100,11 @@ class PretrainedModel(VectorFieldModel):
 
 
 def _batches(contexts: Sequence[Trajectories]) -> Iterator[list[int]]:
-    """Indices of contexts to infer together: of one dimension and near in size, so that little is padded."""
-    sizes = [(c.dim, len(c), int(c.n_obs.max())) for c in contexts]
+    """Indices of contexts to infer together: of one dimension and near in size, so that little is padded.
+
+    Contexts with inputs are not together with those without.
+    """
+    sizes = [((c.dim, len(c.input_names)), len(c), int(c.n_obs.max())) for c in contexts]
     batch: list[int] = []
     for i in sorted(range(len(contexts)), key=sizes.__getitem__):
         dim, count, length = sizes[i]

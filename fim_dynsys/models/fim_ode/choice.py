@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.regression.observed import observe
+from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
-from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.candidates import Candidate, price_of_choice
 from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, gather, shortlist
-from fim_dynsys.search.problem import Search
+from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -57,14 +57,20 @@ class Shortlist:
         return self.search.dictionary.rescaled(scaled, observations.scale, observations.time_unit)[1]
 
     def choose(self, selector: Selector | None) -> tuple[Candidate, dict]:
-        """The candidate that a `Selector` ranks first (without one: the best BIC), and a report on it."""
-        logits = -np.array([c.score for c in self.candidates])
+        """The candidate that a `Selector` ranks first, without one the best BIC, and a report on it.
+
+        With inputs BIC is the extended one: there are more terms to choose from.
+        """
+        logits, by = -np.array([c.score for c in self.candidates]), "BIC"
+        if self.search.observations.n_inputs:
+            terms, by = len(self.search.dictionary), "extended BIC"
+            logits -= np.array([price_of_choice(c, terms) for c in self.candidates])
         if selector is not None:
             logits = selector.logits(self.features())
         best = self.candidates[int(np.argmax(logits))]
         report = {
             "chosen": best.origin,
-            "chosen by": "BIC" if selector is None else "selector",
+            "chosen by": by if selector is None else "selector",
             "candidates": len(self.candidates),
             "BIC behind the best": best.score - self.candidates[0].score,
         }
@@ -83,9 +89,9 @@ def consider(
     Parameters
     ----------
     context : Trajectories
-        Complete samples.
+        Complete samples, of inputs too where there are any.
     dictionary : Dictionary
-        Monomials.
+        Monomials, of states and inputs.
     solves, variances : arrays (S, m, d), (m, d)
         The operator's coefficients in the units of the data.
     knowledge : Knowledge, optional
@@ -99,6 +105,11 @@ def consider(
     samples = [(t, x) for t, x in context.arrays() if len(t) >= 2]
     if sum(len(t) for t, _ in samples) < MIN_OBSERVATIONS:
         return None
-    search = Search(observe(samples), dictionary).knowing(knowledge, context.state_names)
+    inputs = complete_inputs(context, "fim-ode")
+    observations = observe(samples, inputs=inputs)
+    if inputs is not None:
+        kept = told_apart(dictionary, observations)
+        dictionary, solves, variances = dictionary.subset(kept), solves[:, kept], variances[kept]
+    search = Search(observations, dictionary).knowing(knowledge, context.state_names)
     opinion = Opinion.scaled(search, solves, variances)
     return Shortlist(search, opinion, shortlist(gather(search, opinion, smoothers=_SMOOTHERS)))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.posterior import PosteriorField
@@ -58,6 +59,7 @@ class FIMODE(PretrainedModel):
     """
 
     name = "fim-ode"
+    uses_inputs = True
 
     def __init__(
         self,
@@ -94,12 +96,42 @@ class FIMODE(PretrainedModel):
 
     def infer_batch(
         self, complete: Sequence[Trajectories], contexts: Sequence[Trajectories]
-    ) -> list[DictionaryField]:
-        """Fields of contexts of one dimension, with a posterior where the weights hold one."""
+    ) -> Sequence[DictionaryField | DrivenField]:
+        """Fields of contexts of one dimension, with a posterior where the weights hold one.
+
+        With inputs there is none: the operator sees them as further states, what it says of their rates is
+        left out, and the best BIC chooses.
+        """
+        if contexts[0].input_names:
+            return [self._driven(*pair) for pair in zip(complete, contexts, strict=True)]
         known, calibration = self._with_evidence(complete, contexts), self.operator.calibration
         if calibration is None or self.knowledge is not None:
             return [field for field, _ in known]
         return [PosteriorField.of(f, partial(calibration.roots, evidence=e)) for f, e in known]
+
+    def _driven(self, complete: Trajectories, context: Trajectories) -> DrivenField:
+        """The field of one context with inputs."""
+        order = Ordered.of(complete)
+        seen, states = order.trajectories, slice(complete.dim)
+        pairs = zip(seen.arrays(), seen.input_arrays(), strict=True)
+        joined = [(t, np.concatenate([x, u], axis=1)) for (t, x), u in pairs]
+        whole = Trajectories.from_arrays([x for _, x in joined], [t for t, _ in joined])
+        (answer,) = _answers(self.operator, [whole])
+        report: dict[str, Any] = {"operator": self.name, "weights": self.operator.version}
+        solves, variances = answer.solves[..., states], answer.variances[:, states]
+        found = consider(seen, answer.dictionary, solves, variances) if self.refine else None
+        if found is not None:
+            best, choice = found.choose(None)
+            field = best.field(found.search, seen, report | choice)
+            assert isinstance(field, DrivenField)
+            return order.field(field, context)
+        if self.refine:
+            few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
+            report |= {"chosen by": few, "note": few}
+        still = np.zeros((len(answer.dictionary), len(seen.input_names)))
+        coefficients = np.concatenate([solves[-1], still], axis=1)
+        info = FitInfo(report=report)
+        return order.field(DrivenField.of(answer.dictionary, coefficients, seen, info), context)
 
     def infer_with_evidence(self, contexts: Sequence[Trajectories]) -> list[tuple[DictionaryField, Evidence]]:
         """Fields without their posterior, and what it is read off; see `training.calibration`.
@@ -141,7 +173,9 @@ class FIMODE(PretrainedModel):
                     few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
                     report |= {"chosen by": few, "note": few}
                 info = FitInfo(report=report)
-                field = DictionaryField(answer.dictionary, answer.solves[-1], fit_info=info)
+                field: DictionaryField | DrivenField = DictionaryField(
+                    answer.dictionary, answer.solves[-1], fit_info=info
+                )
                 others = answer.solves
             else:
                 best, choice = found.choose(operator.selector)

@@ -6,6 +6,7 @@ from fim_dynsys.regression.kernels.compiler import compiled
 from fim_dynsys.regression.kernels.terms import (
     LANES,
     advance_stage,
+    fill_inputs,
     right_hand_sides,
     term_values,
     terms_in_use,
@@ -20,15 +21,22 @@ def integrate(
     t: np.ndarray,
     counts: np.ndarray,
     bound: float,
+    inputs: np.ndarray,
 ) -> np.ndarray:
-    """Paths (K, T, n, d) of fields (K, m, d) from starts (K, T, d) at times (T, n), ``counts`` steps each."""
+    """Paths (K, T, n, d) of fields (K, m, d) from starts (K, T, d) at times (T, n), ``counts`` steps each.
+
+    Terms may depend on inputs, coordinates behind the states: cubics (T, n - 1, 4, m) of the fraction of
+    each interval.
+    """
     n_fields, m, d = coefficients.shape
     n_trajectories, n = t.shape
     out = np.full((n_fields, n_trajectories, n, d), np.nan)
     table, values = np.empty((len(terms[0]), LANES)), np.empty((m, LANES))
+    driven = inputs.shape[3] > 0
+    begun, width, curves = np.empty(LANES), np.empty(LANES), np.empty((LANES, 4, inputs.shape[3]))
     x, z, k, total = (
         np.empty((d, LANES)),
-        np.empty((d, LANES)),
+        np.empty((d + inputs.shape[3], LANES)),
         np.empty((d, LANES)),
         np.empty((d, LANES)),
     )
@@ -59,11 +67,20 @@ def integrate(
                 count = counts[trajectory, sample]
                 for r in range(lanes):
                     h[r] = (t[trajectory, sample + 1] - t[trajectory, sample]) / count
-                for _ in range(count if h[0] > 0.0 else 0):
+                if driven:
+                    for r in range(lanes):
+                        curves[r] = inputs[trajectory, sample]
+                        width[r] = 1.0 / count
+                for step in range(count if h[0] > 0.0 else 0):
                     for i in range(d):
                         for r in range(lanes):
                             z[i, r] = x[i, r]
+                    if driven:
+                        for r in range(lanes):
+                            begun[r] = step * width[r]
                     for stage in range(4):
+                        if driven:
+                            fill_inputs(stage, lanes, curves, begun, width, z)
                         term_values(z, lanes, terms, used, rows, table, values)
                         right_hand_sides(values, lanes, row[:active], column[:active], p, k)
                         advance_stage(stage, lanes, x, h, k, total, z)

@@ -8,6 +8,7 @@ from fim_dynsys.regression.kernels.terms import (
     advance_stage,
     argument_of,
     evaluate_function,
+    fill_inputs,
     has_shape,
     term_tangents,
     terms_in_use,
@@ -201,11 +202,13 @@ def interval_maps(
     nodes: np.ndarray,
     steps: np.ndarray,
     counts: np.ndarray,
+    inputs: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Ends of all intervals (N, d) and their derivatives (N, d, d + q) by start and parameters.
 
     The parameters are the coefficients ``parameters`` of terms ``row`` in coordinates ``column``, and then
-    the numbers inside functions that ``free`` names, see `_forcing`.
+    the numbers inside functions that ``free`` names, see `_forcing`. ``inputs`` (N, 4, m) are cubics of the
+    fraction of each interval: coordinates of the terms behind the states.
     """
     n, d = len(nodes) - 1, nodes.shape[1]
     size, inner = len(row), 0
@@ -217,11 +220,13 @@ def interval_maps(
     table, values, gradient = (
         np.empty((len(terms[0]), LANES)),
         np.empty((4, m, LANES)),
-        np.empty((m, d, LANES)),
+        np.empty((m, d + inputs.shape[2], LANES)),
     )
+    driven = inputs.shape[2] > 0
+    begun, width = np.empty(LANES), np.empty(LANES)
     x, z, k, total = (
         np.empty((d, LANES)),
-        np.empty((d, LANES)),
+        np.empty((d + inputs.shape[2], LANES)),
         np.empty((d, LANES)),
         np.empty((d, LANES)),
     )
@@ -244,12 +249,17 @@ def interval_maps(
             for r in range(lanes):
                 interval = first + r
                 h[r] = steps[interval] if step < counts[interval] else 0.0
+                if driven:
+                    width[r] = 1.0 / counts[interval]
+                    begun[r] = step * width[r]
                 sixth[r] = h[r] / 6.0
             for i in range(d):
                 for r in range(lanes):
                     z[i, r] = x[i, r]
             for stage in range(4):
                 own, jacobian = values[stage], jacobians[stage]
+                if driven:
+                    fill_inputs(stage, lanes, inputs[first : first + lanes], begun, width, z)
                 term_tangents(z, lanes, terms, used, rows, table, own, gradient)
                 if inner:
                     _forcing(z, lanes, terms, row, column, parameters, free, table, forcing[stage])

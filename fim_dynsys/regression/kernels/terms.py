@@ -195,6 +195,24 @@ def right_hand_sides(
 
 
 @inlined
+def fill_inputs(
+    stage: int, lanes: int, inputs: np.ndarray, begun: np.ndarray, width: np.ndarray, z: np.ndarray
+) -> None:
+    """Inputs of a stage: the last rows of ``z``, from cubics (lanes, 4, m) of the fraction of an interval.
+
+    ``begun`` (lanes,) is the fraction at the start of the step, ``width`` (lanes,) that of the step.
+    """
+    m = inputs.shape[2]
+    reach = 0.0 if stage == 0 else (1.0 if stage == 3 else 0.5)
+    for j in range(m):
+        at = len(z) - m + j
+        for r in range(lanes):
+            s = min(begun[r] + reach * width[r], 1.0)
+            curve = inputs[r]
+            z[at, r] = curve[0, j] + s * (curve[1, j] + s * (curve[2, j] + s * curve[3, j]))
+
+
+@inlined
 def advance_stage(
     stage: int, lanes: int, x: np.ndarray, h: np.ndarray, k: np.ndarray, total: np.ndarray, z: np.ndarray
 ) -> None:

@@ -246,7 +246,7 @@ def with_functions(
     unit = max(_UNIT * left, _LEAST) ** 2 * precise.signal + precise.resolution**2
     integrals = Integrals(observations, pieces, unit, observations.n)
     tried = families(observations.angle)
-    exploration = Exploration(integrals, monomials(search.dictionary), dense.candidate, len(tried))
+    exploration = Exploration(integrals, monomials(search), dense.candidate, len(tried))
     chosen = [s for family in tried for start in family for s in exploration.select(start, _TOLERANCES)]
     by_tolerance = [
         sorted((s for s in chosen if s.tolerance == tolerance), key=lambda s: s.criterion)
@@ -271,6 +271,6 @@ def _between(
     with np.errstate(all="ignore"):
         paths = precise.between(field, coefficients.ravel(), steps)
     return [
-        Piece(path, lengths, steps * np.arange(len(t)))
+        Piece(path, lengths, steps * np.arange(len(t)), np.zeros((0, 4, 0)))
         for (path, lengths), (t, _) in zip(paths, samples, strict=True)
     ]

@@ -14,7 +14,7 @@ from fim_dynsys.search.functions.exploration import Exploration, Selection
 from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, families
 from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
-from fim_dynsys.search.problem import Search
+from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.pruning import assumed_variance
 from fim_dynsys.search.restrictions import Restriction
 
@@ -148,7 +148,7 @@ def _explore_along(search: Search, candidate: Candidate, families: int) -> Explo
         observations.noise_variance,
         _SEGMENTS,
     )
-    terms, known = _monomials_of(search, search.dictionary)
+    terms, known = _monomials_of(search, search)
     return Exploration(integrals, terms, candidate, families, known)
 
 
@@ -160,24 +160,31 @@ def _explore_about(given: Search, model: FunctionCandidate, families: int) -> Ex
         return None
     variance = assumed_variance(given.observations, model.candidate)
     surrogate = Surrogate(search, model.candidate, variance, pieces)
-    terms, known = _monomials_of(given, model.dictionary)
+    terms, known = _monomials_of(given, search)
     return Exploration(surrogate, terms, model.candidate, families, known)
 
 
-def _monomials_of(search: Search, dictionary: Dictionary) -> tuple[Dictionary, Restriction | None]:
-    """Monomials that stand beside functions of a dictionary, and what is known of their coefficients."""
-    if search.restriction is None:
-        return monomials(dictionary), None
-    terms = monomials(search.dictionary)
-    return terms, search.restriction.extended(search.dictionary, terms)
+def _monomials_of(given: Search, own: Search) -> tuple[Dictionary, Restriction | None]:
+    """Monomials that stand beside functions of a search's terms, and what is known of their coefficients."""
+    if given.restriction is None:
+        return monomials(own), None
+    terms = monomials(given)
+    return terms, given.restriction.extended(given.dictionary, terms)
 
 
-def monomials(dictionary: Dictionary) -> Dictionary:
-    """All monomials of some degree and those that the dictionary has besides."""
+def monomials(search: Search) -> Dictionary:
+    """All monomials of some degree and those that the search's dictionary has besides.
+
+    Of states and inputs, those that the inputs tell apart, see `fim_dynsys.search.problem.told_apart`.
+    """
+    dictionary = search.dictionary
     dim = dictionary.dim
     degree = max(k for k in (1, 2, 3, 4) if k == 1 or math.comb(dim + k, k) <= _MONOMIALS)
     own = dictionary.subset(dictionary.kind == Kind.MONOMIAL)
-    return union([Dictionary.polynomial(dim, degree), own])[0]
+    lowest = Dictionary.polynomial(dim, degree)
+    if search.observations.n_inputs:
+        lowest = lowest.subset(told_apart(lowest, search.observations))
+    return union([lowest, own])[0]
 
 
 def _pairs(ranked: list[list[Selection]], count: int) -> list[list[Bundle]]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
@@ -67,7 +68,9 @@ class FunctionCandidate:
         """The observations with the candidate's own terms."""
         return Search(observations, self.dictionary)
 
-    def field(self, observations: Observations, trajectories: Trajectories, report: dict) -> DictionaryField:
+    def field(
+        self, observations: Observations, trajectories: Trajectories, report: dict
+    ) -> DictionaryField | DrivenField:
         """The candidate as a field in the units of the trajectories, see `Candidate.field`."""
         return self.candidate.field(self.on(observations), trajectories, report)
 
@@ -149,9 +152,14 @@ class FunctionCandidate:
         )
 
     def maps(
-        self, parameters: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
+        self,
+        parameters: np.ndarray,
+        nodes: np.ndarray,
+        steps: np.ndarray,
+        counts: np.ndarray,
+        inputs: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The `interval_maps` of `fit_trajectory`, compiled."""
+        """The `interval_maps` of `fit_trajectory`, compiled; ``inputs`` as in `compiled_maps`."""
         packed, numbers = list(self.dictionary.packed), self.with_numbers(parameters)
         for array in numbers:  # as those of a dictionary are, for which the kernels are compiled
             array.flags.writeable = False
@@ -160,12 +168,14 @@ class FunctionCandidate:
         if restriction is None:
             row, column = map(np.ascontiguousarray, np.nonzero(self.candidate.support))
             return interval_maps(
-                tuple(packed), row, column, parameters[: len(row)], self.free, nodes, steps, counts
+                tuple(packed), row, column, parameters[: len(row)], self.free, nodes, steps, counts, inputs
             )
         support, own, derivative = affine(restriction, coefficients, restriction.active(coefficients))
         row, column = map(np.ascontiguousarray, np.nonzero(support))
         values = own + derivative @ parameters[: derivative.shape[1]]
-        ends, slopes = interval_maps(tuple(packed), row, column, values, self.free, nodes, steps, counts)
+        ends, slopes = interval_maps(
+            tuple(packed), row, column, values, self.free, nodes, steps, counts, inputs
+        )
         return ends, combined(slopes, nodes.shape[1], derivative)
 
     def fitted(
@@ -190,7 +200,8 @@ class FunctionCandidate:
         """
         own, restriction = self._within_bounds(), self.candidate.restriction
         while True:
-            fit, known = fit_samples(observations, own.candidate, own.parameters, own.maps, paths, segments)
+            maps = partial(own.maps, inputs=observations.interval_curves)
+            fit, known = fit_samples(observations, own.candidate, own.parameters, maps, paths, segments)
             new = own.with_parameters(fit.parameters, **known)
             found = new.candidate.coefficients
             if restriction is None or restriction.within(found) or not np.isfinite(found).all():

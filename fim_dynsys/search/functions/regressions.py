@@ -6,6 +6,7 @@ import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.inputs import at, divided
 from fim_dynsys.regression.kernels.responses import responses
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import rollout, substeps
@@ -24,14 +25,24 @@ class Piece:
     path: np.ndarray  # (2 F + 1, d)
     steps: np.ndarray  # (F,)
     observed: np.ndarray  # (n,) among the ends of steps
+    curves: np.ndarray  # (2 F, 4, m) inputs over each half of a step
+
+    @property
+    def extended(self) -> np.ndarray:
+        """The path with the inputs (2 F + 1, d + m)."""
+        if not self.curves.shape[2]:
+            return self.path
+        return np.concatenate(
+            [self.path, np.concatenate([self.curves[:, 0], at(self.curves[-1:], 1.0)])], axis=1
+        )
 
 
-def _grid(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Steps, times of their ends and middles, and which ends are samples."""
+def _grid(t: np.ndarray, curves: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Steps, times of their ends and middles, which ends are samples, and inputs between these times."""
     counts = substeps(t, STEP_LIMIT)
     steps = np.repeat(np.diff(t) / counts, counts)
     times = np.concatenate([[0.0], np.cumsum(np.repeat(0.5 * steps, 2))])
-    return steps, times, np.concatenate([[0], np.cumsum(counts)])
+    return steps, times, np.concatenate([[0], np.cumsum(counts)]), divided(curves, 2 * counts)
 
 
 def follow(search: Search, candidate: Candidate) -> list[Piece] | None:
@@ -51,21 +62,27 @@ def follow(search: Search, candidate: Candidate) -> list[Piece] | None:
     """
     terms, values = _in_use(search.dictionary, candidate)
     pieces = []
-    for (t, _), start in zip(search.observations.samples, candidate.start, strict=True):
-        steps, times, observed = _grid(t)
-        path = rollout(terms, values[None], start[None, None], times[None], STEP_LIMIT)[0, 0]
+    seen = search.observations
+    for (t, _), own, start in zip(seen.samples, seen.curves, candidate.start, strict=True):
+        steps, times, observed, curves = _grid(t, own)
+        path = rollout(terms, values[None], start[None, None], times[None], STEP_LIMIT, inputs=curves[None])[
+            0, 0
+        ]
         if not np.isfinite(path).all():
             return None
-        pieces.append(Piece(path, steps, observed))
+        pieces.append(Piece(path, steps, observed, curves))
     return pieces
 
 
 def smooth(observations: Observations) -> list[Piece]:
     """Paths of the smoothed observations over all pieces, for `Integrals`."""
     pieces = []
-    for (t, _), (states, slopes) in zip(observations.samples, observations.splines, strict=True):
-        steps, times, observed = _grid(t)
-        pieces.append(Piece(CubicHermiteSpline(t, states, slopes)(t[0] + times), steps, observed))
+    for (t, _), own, (states, slopes) in zip(
+        observations.samples, observations.curves, observations.splines, strict=True
+    ):
+        steps, times, observed, curves = _grid(t, own)
+        path = CubicHermiteSpline(t, states, slopes)(t[0] + times)
+        pieces.append(Piece(path, steps, observed, curves))
     return pieces
 
 
@@ -79,7 +96,7 @@ def _forcings(functions: Dictionary, monomials: Dictionary, pieces: list[Piece])
     with np.errstate(all="ignore"):
         values = []
         for piece in pieces:
-            x = np.ascontiguousarray(piece.path.T)
+            x = np.ascontiguousarray(piece.extended.T)
             products = monomials.columns(x)[:, None] * functions.columns(x)
             values.append(np.ascontiguousarray(products.reshape(-1, x.shape[1]).T))
         largest = np.max([np.abs(v).max(axis=0) for v in values], axis=0)
@@ -197,17 +214,17 @@ class Surrogate:
     def __init__(
         self, search: Search, candidate: Candidate, variance: np.ndarray, pieces: list[Piece]
     ) -> None:
-        self.coordinates = d = search.dictionary.dim
+        self.coordinates = d = search.observations.dim
         terms, values = _in_use(search.dictionary, candidate)
-        interval_maps = compiled_maps(terms, values != 0)
         self._pieces, self._maps, self._roots, self._starts, targets = pieces, [], [], [], []
         for k, (piece, (t, z)) in enumerate(zip(pieces, search.observations.samples, strict=True)):
             halves = np.repeat(0.5 * piece.steps, 2)
             once = np.ones(len(halves), dtype=np.int64)
+            interval_maps = compiled_maps(terms, values != 0, piece.curves)
             _, tangents = interval_maps(values[values != 0], piece.path, halves, once)
             maps = np.ascontiguousarray(tangents[:, :, :d])
             own, by_start = responses(
-                maps, terms.columns(piece.path.T).T @ values, piece.steps, piece.observed
+                maps, terms.columns(piece.extended.T).T @ values, piece.steps, piece.observed
             )
             root = np.sqrt(search.observations.weights[k][: len(t)] / variance)
             target = (z - piece.path[2 * piece.observed] + np.einsum("nicc->ni", own)) * root

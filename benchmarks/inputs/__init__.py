@@ -1,0 +1,1 @@
+"""Systems with inputs: paths under inputs that no model has seen."""

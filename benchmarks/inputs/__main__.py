@@ -1,0 +1,197 @@
+"""``python -m benchmarks.inputs``: twenty driven systems, predicted under an input that no model has seen.
+
+Each is observed in two records of 30 samples over twelve typical times under two inputs, with additive noise;
+the score is the R2 of the path over fifteen from a third state under a third input. pysindy stands there with
+the best of twelve settings for each context, by that score itself.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+
+import fim_dynsys
+from benchmarks import cli, report
+from benchmarks.harness.rows import Inferred, Row, View
+from benchmarks.harness.run import Job, attempt, cached_outcomes
+from benchmarks.inputs import figures
+from benchmarks.inputs.systems import SYSTEMS, Driven
+from fim_dynsys import metrics
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.models.driving import driven_stretches
+
+BEST = "pysindy, best of 12"
+MODELS = ("fim-ode", "sindy-strong", "auto", BEST)
+SIGMAS = (0.0, 0.02, 0.05)
+GOALS = (90.0, 80.0, 65.0)
+SUCCESS = 0.9
+OUT = Path("benchmarks/inputs/out")
+_STEP = 0.06  # of the pace: steps in which paths are followed
+_SETTINGS = tuple(product((2, 3), (0.02, 0.1, 0.3), ("FiniteDifference", "SmoothedFiniteDifference")))
+
+
+@dataclass(frozen=True)
+class Context:
+    """One context: a system, and how it is seen."""
+
+    system: str
+    sigma: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class BestRow:
+    """Stock pysindy with inputs at the one of twelve settings whose path is the nearest to the true one.
+
+    Degree 2 and 3, thresholds 0.02, 0.1 and 0.3 of STLSQ, finite differences with smoothing and without.
+    """
+
+    name: str = BEST
+    sees_truth: ClassVar[bool] = True
+
+    @property
+    def version(self) -> str:
+        """That of pysindy, and of the settings."""
+        import pysindy
+
+        return f"{pysindy.__version__}-1"
+
+    def infer(self, view: View) -> Inferred:
+        """Return the best of the fields; the last error where there is none."""
+        fields, errors = [], []
+        for degree, threshold, method in _SETTINGS:
+            model = fim_dynsys.load(
+                "sindy",
+                optimizer={"class": "STLSQ", "threshold": threshold},
+                feature_library={"class": "PolynomialLibrary", "degree": degree},
+                differentiation_method={"class": method},
+            )
+            found = attempt(model.infer, view.context)
+            if found.value is None:
+                errors.append(found.message)
+            else:
+                fields.append((_score(found.value, view.problem), len(fields), found.value))
+        if not fields:
+            raise ValueError(f"{self.name}: expected a fit, got {errors[-1]}.")
+        return max(fields, key=lambda own: (np.nan_to_num(own[0], nan=-np.inf), -own[1]))[2]
+
+
+def _score(field: DrivenField, system: Driven) -> float:
+    """Return the R2 of the path under the new input; nan where it leaves all bounds."""
+    start, u = system.paths[-1][0], system.inputs[-1]
+    (path,) = driven_stretches(field, [start], system.times[-1:], [u], _STEP * system.pace)
+    return metrics.r2_score(system.paths[-1], path)
+
+
+def evaluate(row: Row, system: Driven, context: Context) -> dict[str, Any]:
+    """Return a row's score, its CPU seconds and equations; an exception is an outcome like another."""
+    view = View.of(row, system.context(context.sigma, context.seed), system, context)
+    inferred = attempt(row.infer, view)
+    scored = inferred.then(_score, system)
+    value = float("nan") if scored.value is None else float(scored.value)
+    return {
+        "r2": value,
+        "infer_seconds": inferred.seconds,
+        "status": scored.status,
+        "message": scored.message,
+        "equations": "; ".join(inferred.value.equations(3)) if inferred.succeeded else "",
+    }
+
+
+def run(
+    rows: Sequence[Row],
+    folder: Path,
+    seeds: Sequence[int] = (0, 1),
+    systems: Sequence[Driven] = SYSTEMS,
+    workers: int = 1,
+    fresh: bool = False,
+    progress: bool = False,
+) -> pd.DataFrame:
+    """Return one record per row and context; clean contexts have one seed."""
+    keys = [
+        (Context(system.name, sigma, seed), system)
+        for sigma in SIGMAS
+        for seed in (seeds if sigma else seeds[:1])
+        for system in systems
+    ]
+    jobs = [Job(key, system.digest(), (system, key)) for key, system in keys]
+    outcomes = cached_outcomes(evaluate, rows, jobs, folder, "inputs 1", workers, fresh, progress)
+    return pd.DataFrame(
+        [
+            {**asdict(job.key), "model": row.name, "version": row.version, **outcome}
+            for job, of_rows in zip(jobs, outcomes, strict=True)
+            for row, outcome in zip(rows, of_rows, strict=True)
+        ]
+    ).drop(columns="message")
+
+
+def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
+    """Return one line per noise level and model: percent of successes, median R2 and seconds, failures."""
+    lines = []
+    for (sigma, model, version), own in trials.groupby(["sigma", "model", "version"], sort=False):
+        lines.append(
+            {
+                "sigma": sigma,
+                "model": model,
+                "version": version,
+                "percent": 100.0 * float((own["r2"] > SUCCESS).mean()),
+                "goal": GOALS[SIGMAS.index(sigma)],
+                "median_r2": float(own["r2"].fillna(-np.inf).median()),
+                "median_seconds": float(own["infer_seconds"].median()),
+                "failures": int((own["status"] != "SUCCESS").sum()),
+                "n": len(own),
+                "commit": commit,
+            }
+        )
+    return pd.DataFrame(lines)
+
+
+def format_tables(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
+    """Return the printed report: successes by noise, and what each model missed."""
+    lines = [["model", *(f"noise {100 * sigma:g} %" for sigma in SIGMAS), "CPU s"]]
+    for model, own in summary.groupby("model", sort=False):
+        by = own.set_index("sigma")["percent"]
+        cells = [f"{by[sigma]:.1f}" if sigma in by else "" for sigma in SIGMAS]
+        lines.append([str(model), *cells, f"{own['median_seconds'].median():.2g}"])
+    lines.append(["goal", *(f"{goal:g}" for goal in GOALS), ""])
+    missed = trials[~(trials["r2"] > SUCCESS)]
+    each = [
+        f"{model}, noise {sigma:g}: " + ", ".join(own["system"].drop_duplicates())
+        for (model, sigma), own in missed.groupby(["model", "sigma"], sort=False)
+    ]
+    return "\n".join(
+        [
+            "Percent of contexts with R2 > 0.9 of the path under a new input",
+            report.align(lines),
+            "",
+            "Missed",
+            *each,
+        ]
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark from the command line and return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.inputs", description=__doc__)
+    cli.add_row_options(parser, MODELS, OUT)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1], metavar="N", help="default: 0 1")
+    parser.add_argument("--limit", type=int, metavar="N", help="first N systems")
+    options = parser.parse_args(arguments)
+    rows = cli.rows_or_exit(parser, {BEST: BestRow}, options.models, options.weights)
+    systems = SYSTEMS[: options.limit]
+    found = run(rows, options.out, options.seeds, systems, options.workers, options.fresh, progress=True)
+    trials = report.added(options.out / "trials.csv", found)
+    summary = summarise(trials, report.source_commit(Path(__file__).parent))
+    report.write_tables(options.out, trials, summary, format_tables(summary, trials))
+    figures.draw(summary, options.out / "inputs.png")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""MDBench's protocol for ordinary differential equations."""

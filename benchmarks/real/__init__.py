@@ -1,0 +1,1 @@
+"""Small tables of real measurements: how their held-out ends are predicted, and what equations come out."""

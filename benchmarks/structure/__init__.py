@@ -1,0 +1,1 @@
+"""Where identification breaks: exact structures against noise, samples and trajectories."""

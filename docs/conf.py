@@ -1,0 +1,63 @@
+"""How Sphinx builds the site: `make docs`. Nothing is fetched; notebooks are executed."""
+
+import os
+import re
+from pathlib import Path
+
+import fim_dynsys
+
+HERE = Path(__file__).resolve().parent
+
+project = "fim-dynsys"
+author = copyright = "fim-dynsys developers"
+version = release = fim_dynsys.__version__
+
+extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
+exclude_patterns = ["_build", "examples"]
+templates_path = ["_templates"]
+html_theme = "pydata_sphinx_theme"
+html_title = "fim-dynsys"
+html_show_sourcelink = False
+html_theme_options = {"show_toc_level": 2, "navigation_with_keys": True}
+
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+myst_heading_anchors = 4
+
+autosummary_generate = True
+autodoc_typehints = "none"  # shapes and units are in the docstrings
+autodoc_default_options = {"members": True, "show-inheritance": True}
+numpydoc_show_class_members = False
+numpydoc_class_members_toctree = False
+
+nb_execution_mode = os.environ.get("NOTEBOOKS", "force")  # "off" for a quick look at the text
+nb_execution_timeout = 240
+nb_execution_raise_on_error = True
+nb_merge_streams = True
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+_OUTSIDE = re.compile(r"(?<!!)\[([^\]]+)\]\(((?:\.\./)+[^)]+)\)")
+
+
+def _within(app: object, name: str, source: list[str]) -> None:
+    """Links to files of the repository beside docs/ become their names: the site does not hold them."""
+    path = HERE / f"{name}.md"
+
+    def told(match: re.Match) -> str:
+        target = (path.parent / match.group(2).split("#")[0]).resolve()
+        inside = target.is_relative_to(HERE)
+        return match.group(0) if inside else f"{match.group(1)} (`{target.relative_to(HERE.parent)}`)"
+
+    source[0] = _OUTSIDE.sub(told, source[0])
+
+
+def _plain_bars(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:
+    """Docstrings write absolute values as ``|f|``, which would name a substitution."""
+    for k, line in enumerate(lines):
+        parts = line.split("``")
+        lines[k] = "``".join(p if i % 2 else p.replace("|", "\\|") for i, p in enumerate(parts))
+
+
+def setup(app: object) -> None:
+    """Called by Sphinx."""
+    app.connect("source-read", _within)
+    app.connect("autodoc-process-docstring", _plain_bars, priority=900)  # after numpydoc

@@ -1,0 +1,674 @@
+"""bifurcation_curves: folds and Hopf points followed over two parameters, and where they meet."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fim_dynsys.analyze.bifurcation.arclength import continuation
+from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, Branch
+from fim_dynsys.analyze.bifurcation.normal_forms import (
+    cusp_coefficient,
+    double_zero_coefficients,
+    first_lyapunov_coefficient,
+)
+from fim_dynsys.analyze.bifurcation.tracing import (
+    BranchEnd,
+    Jumped,
+    Linear,
+    Point,
+    Problem,
+    Trace,
+    corrected,
+    dense_linear,
+    trace,
+)
+from fim_dynsys.analyze.results import Effort, RegionLike, Result, Table, Variables, counted, resolve_region
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.plane import FieldPlane
+from fim_dynsys.regions import Region
+
+_FOLD, _HOPF = BifurcationKind.FOLD, BifurcationKind.HOPF
+_STEP = np.finfo(float).eps ** 0.25  # Jacobians known to 1e-11 are differenced with an error of 1e-7
+_START = 1e-9  # largest scaled residual of a point to start from
+_CORRECTIONS = 20
+_ESCAPE = 1e6  # multiple of the length scale beyond which a curve without a region is given up
+_SLOW = 1e-6  # scaled squared frequency below which the Lyapunov coefficient has lost its digits
+_FIRST_STEP = 1e-2  # from a double zero, where the frequency vanishes
+_SAME = 1e-4  # scaled distance in which two points of codimension two are one
+
+
+@dataclass(frozen=True, eq=False)
+class CodimensionTwo:
+    """A point where a curve of bifurcations meets another.
+
+    Attributes
+    ----------
+    kind : BifurcationKind
+        ``CP``, ``BT``, ``GH``, ``ZH`` or ``HH``.
+    p, q : float
+        Values of the parameters.
+    x : ndarray (d,)
+        The equilibrium.
+    eigenvalues : ndarray (d,) complex
+        Of the Jacobian.
+    residual : float
+        How well the equations of the curve hold, in scaled units.
+    coefficients : dict of str to float
+        Of the normal form: ``c`` of a cusp, ``a`` and ``b`` of a Bogdanov-Takens point, for null vectors of
+        length one, a positive. Empty for the other kinds.
+    """
+
+    kind: BifurcationKind
+    p: float
+    q: float
+    x: np.ndarray
+    eigenvalues: np.ndarray
+    residual: float
+    coefficients: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BifurcationCurve:
+    """A curve of folds or of Hopf points, as n points in order along it.
+
+    Attributes
+    ----------
+    kind : BifurcationKind
+        ``LP`` or ``HB``.
+    p, q : ndarray (n,)
+        Values of the parameters.
+    x : ndarray (n, d)
+        Equilibria.
+    eigenvalues : ndarray (n, d) complex
+        Of the Jacobian.
+    lyapunov_coefficient : ndarray (n,) or None
+        Of Hopf points: negative where the cycles born are stable.
+    residual : ndarray (n,)
+        How well the defining equations hold, in scaled units.
+    points : tuple of CodimensionTwo
+        In order along the curve.
+    ends : (BranchEnd, BranchEnd)
+        Why the curve ends at its first and its last point.
+    """
+
+    kind: BifurcationKind
+    p: np.ndarray
+    q: np.ndarray
+    x: np.ndarray
+    eigenvalues: np.ndarray
+    lyapunov_coefficient: np.ndarray | None
+    residual: np.ndarray
+    points: tuple[CodimensionTwo, ...]
+    ends: tuple[BranchEnd, BranchEnd]
+
+    def __len__(self) -> int:
+        return len(self.p)
+
+    def __repr__(self) -> str:
+        return (
+            f"BifurcationCurve({self.kind.value}, {counted(len(self), 'point')}, p from {self.p.min():.5g} "
+            f"to {self.p.max():.5g}, q from {self.q.min():.5g} to {self.q.max():.5g}, ends: "
+            f"{self.ends[0].value}; {self.ends[1].value})"
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class BifurcationCurves(Result):
+    """Curves of bifurcations over two parameters; made by `bifurcation_curves`.
+
+    Attributes
+    ----------
+    parameters : (str, str)
+        Names of the parameters.
+    p_range, q_range : (float, float)
+        Ranges that were followed.
+    curves : tuple of BifurcationCurve
+        In the order in which they were found.
+    """
+
+    drawn_by = "fim_dynsys.plot.diagrams:two_parameter"
+
+    parameters: tuple[str, str]
+    p_range: tuple[float, float]
+    q_range: tuple[float, float]
+    curves: tuple[BifurcationCurve, ...]
+
+    @property
+    def points(self) -> tuple[CodimensionTwo, ...]:
+        """Points of codimension two of all curves, each once."""
+        size = np.array([np.ptp(self.p_range), np.ptp(self.q_range)])
+        kept: list[CodimensionTwo] = []
+        for point in (point for curve in self.curves for point in curve.points):
+            gaps = [np.abs((other.p - point.p, other.q - point.q) / size).max() for other in kept]
+            twins = [other.kind is point.kind and gap < _SAME for other, gap in zip(kept, gaps, strict=True)]
+            kept += [] if any(twins) else [point]
+        return tuple(kept)
+
+    def _headline(self) -> str:
+        return (
+            f"{counted(len(self.curves), 'curve')} of bifurcations over {self.parameters[0]} and "
+            f"{self.parameters[1]}, {counted(len(self.points), 'point')} of codimension two"
+        )
+
+    def _rows(self) -> Table:
+        columns = ["kind", *self.parameters, *self.state_names, "coefficients", "residual"]
+        rows = []
+        for point in self.points:
+            text = ", ".join(f"{name} = {value:.5g}" for name, value in point.coefficients.items())
+            rows.append([point.kind, point.p, point.q, *point.x, text, point.residual])
+        return columns, rows
+
+    def _notes(self) -> list[str]:
+        return [f"curve {i}: {curve!r}" for i, curve in enumerate(self.curves)] + super()._notes()
+
+    def _variables(self) -> Variables:
+        d = len(self.state_names)
+        sizes = [len(curve) for curve in self.curves]
+        kinds = np.empty(len(self.points), dtype=object)
+        kinds[:] = [point.kind for point in self.points]
+
+        def joined(name: str, *shape: int) -> np.ndarray:
+            return np.concatenate([np.zeros((0, *shape)), *(getattr(c, name) for c in self.curves)])
+
+        by_point, by_event = ("point",), ("codimension_two",)
+        return {
+            "curve": (by_point, np.repeat(np.arange(len(sizes)), sizes)),
+            "p": (by_point, joined("p")),
+            "q": (by_point, joined("q")),
+            "x": (("point", "state"), joined("x", d)),
+            "residual": (by_point, joined("residual")),
+            "codimension_two_kind": (by_event, kinds),
+            "codimension_two_p": (by_event, np.array([point.p for point in self.points], dtype=float)),
+            "codimension_two_q": (by_event, np.array([point.q for point in self.points], dtype=float)),
+        }
+
+
+def bifurcation_curves(
+    plane: FieldPlane,
+    x0: ArrayLike,
+    p_range: tuple[float, float],
+    q_range: tuple[float, float],
+    region: RegionLike | None = None,
+    *,
+    p0: float | None = None,
+    q0: float | None = None,
+    max_points: int = 500,
+    budget: int = 5_000_000,
+) -> BifurcationCurves:
+    """Follow the folds and Hopf points of equilibria over two parameters.
+
+    Equilibria are followed over the first parameter from the one near `x0`; from each fold and Hopf point on
+    them a curve is followed over both, in both directions, until it leaves the ranges or the region, closes,
+    or, for Hopf points, ends at a Bogdanov-Takens point. From Bogdanov-Takens points the other curve through
+    them is followed as well. Points of codimension two are solved for: cusps, Bogdanov-Takens, generalised
+    Hopf, zero-Hopf and double Hopf points.
+
+    Parameters
+    ----------
+    plane : FieldPlane
+        The fields.
+    x0 : array_like (d,) or (k, d)
+        Guesses of an equilibrium, one or several.
+    p_range, q_range : (float, float)
+        Ranges of the parameters.
+    region : Region, dict or sequence of pairs, optional
+        Box in which curves are followed; default the plane's, else none.
+    p0, q0 : float, optional
+        Values at which `x0` is a guess; default the first of `p_range`, and the first of `q_range`.
+    max_points : int
+        Largest number of points of a curve and direction.
+    budget : int
+        Largest number of points at which the field or its Jacobian is evaluated.
+
+    Returns
+    -------
+    BifurcationCurves
+
+    Raises
+    ------
+    TypeError
+        If `plane` is no FieldPlane.
+    ValueError
+        If a range is empty, or there is no equilibrium near `x0`.
+
+    References
+    ----------
+    Yu. A. Kuznetsov, Elements of Applied Bifurcation Theory, 3rd ed., Springer 2004, sections 8.7 (normal
+    forms) and 10.3 (curves of codimension one, test functions).
+    """
+    if not isinstance(plane, FieldPlane):
+        raise TypeError(
+            f"bifurcation_curves: expected a FieldPlane, got {type(plane).__name__}; make one with "
+            "FieldPlane.from_callable, or FieldPlane(lambda p, q: field.with_parameters(a=p, b=q)) of a "
+            "SymbolicField."
+        )
+    for name, ends in (("p_range", p_range), ("q_range", q_range)):
+        if np.shape(ends) != (2,) or not np.isfinite(ends).all() or ends[0] == ends[1]:
+            raise ValueError(f"bifurcation_curves: expected {name} as two different numbers, got {ends!r}.")
+    q0 = float(q_range[0] if q0 is None else q0)
+    diagram = continuation(
+        plane.family(q0), x0, p_range, region, p0=p0, cycles=False, budget=budget, progress=False
+    )
+    example = plane.at(diagram.p_range[0], q0)
+    box = example.region if region is None else resolve_region(example, region, "bifurcation_curves")
+    system = _System(plane, p_range, q_range, box, diagram.branches)
+    explorer = _Explorer(system, max_points, budget - diagram.effort.points)
+    for event in diagram.bifurcations:
+        if event.kind in (_FOLD, _HOPF):
+            explorer.explore(event.kind, event.x, event.p, q0)
+    spent = diagram.effort.points + system.points
+    return BifurcationCurves(
+        state_names=tuple(example.state_names),
+        units={},
+        effort=Effort(len(diagram.bifurcations), explorer.iterations, spent, budget, explorer.exhausted),
+        parameters=plane.parameters,
+        p_range=diagram.p_range,
+        q_range=(float(min(q_range)), float(max(q_range))),
+        curves=tuple(explorer.curves),
+    )
+
+
+class _System:
+    """Field and Jacobian in units of the region, the two ranges and a time of the dynamics.
+
+    Scaled points are ``z = (x, p, q)``, (d + 2,).
+    """
+
+    def __init__(
+        self,
+        plane: FieldPlane,
+        p_range: tuple[float, float],
+        q_range: tuple[float, float],
+        region: Region | None,
+        branches: tuple[Branch, ...],
+    ) -> None:
+        self.plane, self.region = plane, region
+        states = np.concatenate([branch.x for branch in branches])
+        d = states.shape[1]
+        ranges = np.sort(np.array([p_range, q_range], dtype=float), axis=1)
+        size = np.maximum(1.0, np.abs(states).max(axis=0)) if region is None else region.size / 2.0
+        self.centre = np.concatenate([np.zeros(d) if region is None else region.centre, ranges[:, 0]])
+        self.size = np.concatenate([size, ranges[:, 1] - ranges[:, 0]])
+        rates = np.concatenate([np.abs(branch.eigenvalues).max(axis=1) for branch in branches])
+        self.time = 1.0 / float(np.median(rates)) if np.median(rates) > 0 else 1.0
+        self.d, self.points = d, 0
+
+    def scaled(self, x: np.ndarray, p: float, q: float) -> np.ndarray:
+        """Scaled point of a state and two values."""
+        return (np.concatenate([x, [p, q]]) - self.centre) / self.size
+
+    def unscaled(self, z: np.ndarray) -> tuple[np.ndarray, float, float]:
+        """State and values of a scaled point."""
+        value = self.centre + self.size * z
+        return value[:-2], float(value[-2]), float(value[-1])
+
+    def field(self, z: np.ndarray) -> VectorField:
+        """The unscaled field at a point's parameters."""
+        _, p, q = self.unscaled(z)
+        return self.plane.at(p, q)
+
+    def value(self, z: np.ndarray) -> np.ndarray:
+        """Scaled field (d,)."""
+        self.points += 1
+        return self.field(z)(self.unscaled(z)[0]) * self.time / self.size[:-2]
+
+    def jacobians(self, z: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        """Scaled Jacobians (k, d, d) at a point moved by rows (k, d) of the states alone."""
+        self.points += len(moves)
+        length = self.size[:-2]
+        x, _, _ = self.unscaled(z)
+        return self.field(z).jacobian(x + moves * length) * (self.time * length / length[:, None])
+
+    def derivatives(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Field (d,), Jacobian (d, d), field by parameters (d, 2), Jacobian by all (d + 2, d, d)."""
+        d = self.d
+        steps = _STEP * np.eye(d)
+        jacs = self.jacobians(z, np.concatenate([np.zeros((1, d)), steps, -steps]))
+        by_states = (jacs[1 : d + 1] - jacs[d + 1 :]) / (2.0 * _STEP)
+        by_parameters, changes = [], []
+        for direction in np.eye(d + 2)[d:]:
+            ahead, behind = z + _STEP * direction, z - _STEP * direction
+            far, back = z + 2.0 * _STEP * direction, z - 2.0 * _STEP * direction
+            near = self.value(ahead) - self.value(behind)
+            by_parameters.append((8.0 * near - self.value(far) + self.value(back)) / (12.0 * _STEP))
+            still = np.zeros((1, d))
+            changes.append((self.jacobians(ahead, still) - self.jacobians(behind, still))[0] / (2.0 * _STEP))
+        return self.value(z), jacs[0], np.array(by_parameters).T, np.concatenate([by_states, changes])
+
+    def room(self, z: np.ndarray) -> dict[BranchEnd, float]:
+        """Distances from the edges of the ranges and of the region, negative outside."""
+        limit = _ESCAPE if self.region is None else 1.0
+        return {
+            BranchEnd.P_RANGE: float(np.minimum(z[-2:], 1.0 - z[-2:]).min()),
+            BranchEnd.REGION: float(limit - np.abs(z[:-2]).max()),
+        }
+
+
+@dataclass(frozen=True)
+class _Info:
+    """An equilibrium's Jacobian (scaled) and how well the equations hold."""
+
+    jac: np.ndarray
+    by_states: np.ndarray
+    residual: float
+
+
+class _CurveProblem(Problem):
+    """What curves of folds and of Hopf points have in common: unknowns begin with v (d,) and end with z."""
+
+    kind: BifurcationKind
+    located_to = 1e-9
+    may_close = True
+    turn = 0.12
+    converged = 1e-9  # differences of differenced Jacobians allow no more
+
+    def __init__(self, system: _System, n: int) -> None:
+        self.system, self.d = system, system.d
+        self.metric = np.ones(n)
+
+    def z(self, u: np.ndarray) -> np.ndarray:
+        """The point (d + 2,) of unknowns."""
+        return u[-self.d - 2 :]
+
+    def equations(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, _Info]:
+        """Residual (n - 1,), its derivatives (n - 1, n) and what is known beside."""
+        raise NotImplementedError
+
+    def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
+        return dense_linear(*self.equations(u), row)
+
+    def started(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Unknowns nearby that solve the equations, and the direction of the curve.
+
+        Raises
+        ------
+        Jumped
+            If Newton's method does not converge.
+        """
+        for _ in range(_CORRECTIONS):
+            value, matrix, _ = self.equations(u)
+            step = np.linalg.lstsq(matrix, -value, rcond=None)[0]
+            u = u + step
+            if np.abs(step).max() < self.converged / 100.0:
+                break
+        value, matrix, _ = self.equations(u)
+        if not np.abs(value).max() < _START:
+            raise Jumped
+        return u, np.linalg.svd(matrix)[2][-1]
+
+    def start(self, u: np.ndarray, tangent: np.ndarray) -> Point:
+        """A solution as the first point of a trace."""
+        return self.observe(u, tangent, self.linearise(u, tangent))
+
+    def margins(self, point: Point) -> dict[BranchEnd, float]:
+        return self.system.room(self.z(point.u))
+
+    def identify(
+        self, changed: set[str], before: Point, located: Point, fine: bool
+    ) -> list[tuple[Point, CodimensionTwo]]:
+        x, p, q = self.system.unscaled(self.z(located.u))
+        values = np.linalg.eigvals(located.info.jac) / self.system.time
+        found = []
+        for name in sorted(changed):
+            kind = BifurcationKind(name)
+            if kind is BifurcationKind.ZERO_HOPF and not self._oscillates(values):
+                continue
+            if kind is BifurcationKind.DOUBLE_HOPF and np.count_nonzero(np.abs(values.imag) > 0) < 4:
+                continue
+            if kind is BifurcationKind.GENERALIZED_HOPF and not _vanishes(before, located):
+                continue
+            coefficients = _coefficients(kind, self.system.plane.at(p, q), x)
+            residual = located.info.residual
+            found.append((located, CodimensionTwo(kind, p, q, x, values, residual, coefficients)))
+        return found
+
+    @staticmethod
+    def _oscillates(values: np.ndarray) -> bool:
+        """Whether the pair of eigenvalues nearest the imaginary axis, but for one, is complex."""
+        order = np.argsort(np.abs(values.real))
+        return bool((np.abs(values[order[:3]].imag) > 0).sum() >= 2)
+
+
+class _Folds(_CurveProblem):
+    """f = 0, J v = 0, |v| = 1: unknowns (v, x, p, q)."""
+
+    kind = _FOLD
+
+    def __init__(self, system: _System, z: np.ndarray) -> None:
+        super().__init__(system, 2 * system.d + 2)
+        left, _, right = np.linalg.svd(system.jacobians(z, np.zeros((1, system.d)))[0])
+        self.reference, self.left = right[-1], left[:, -1]
+        self.guess = np.concatenate([self.reference, z])
+
+    def equations(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, _Info]:
+        d, v = self.d, u[: self.d]
+        f, jac, by_parameters, changes = self.system.derivatives(self.z(u))
+        matrix = np.zeros((2 * d + 1, 2 * d + 2))
+        matrix[:d, d : 2 * d], matrix[:d, 2 * d :] = jac, by_parameters
+        matrix[d : 2 * d, :d], matrix[d : 2 * d, d:] = jac, (changes @ v).T
+        matrix[-1, :d] = self.reference
+        value = np.concatenate([f, jac @ v, [v @ self.reference - 1.0]])
+        return value, matrix, _Info(jac, changes[:d], float(np.abs(value).max()))
+
+    def observe(self, u: np.ndarray, tangent: np.ndarray, linear: Linear) -> Point:
+        info, v = linear.info, u[: self.d]
+        left = np.linalg.svd(info.jac)[0][:, -1]
+        left = left if left @ self.left > 0 else -left
+        tests = {"CP": float(left @ (info.by_states @ v).T @ v)}
+        if self.d > 1:
+            tests["BT"] = float(left @ v)
+        if self.d > 2:
+            tests["ZH"] = _pair_sums(np.linalg.eigvals(info.jac), 1)
+        return Point(u, tangent, tests, info)
+
+    def refreshed(self, point: Point) -> Point:
+        u, v = point.u.copy(), point.u[: self.d]
+        left = np.linalg.svd(point.info.jac)[0][:, -1]
+        self.left = left if left @ self.left > 0 else -left
+        u[: self.d] = self.reference = v / np.linalg.norm(v)
+        return replace(point, u=u)
+
+
+class _Hopfs(_CurveProblem):
+    """f = 0, (J^2 + k) v = 0, |v| = 1, <c, v> = 0: unknowns (v, k, x, p, q), k the squared frequency."""
+
+    kind = _HOPF
+
+    def __init__(self, system: _System, z: np.ndarray) -> None:
+        super().__init__(system, 2 * system.d + 3)
+        jac = system.jacobians(z, np.zeros((1, system.d)))[0]
+        values, vectors = np.linalg.eig(jac)
+        critical = np.argmin(np.abs(values.real) - 1e-6 * values.imag)
+        if abs(values[critical].imag) > np.sqrt(_SLOW):
+            v, k = vectors[:, critical].real, values[critical].imag ** 2
+            across = vectors[:, critical].imag
+        else:  # a double zero: with its null vector as v, folds would solve the equations too
+            across, k = np.linalg.svd(jac)[2][-1], 0.0
+            v = np.linalg.lstsq(jac, across, rcond=1e-4)[0]
+            v -= (v @ across) * across
+        self.lyapunov = 1.0
+        self._refer_to(v, across)
+        self.guess = np.concatenate([self.reference, [k], z])
+
+    def _refer_to(self, v: np.ndarray, across: np.ndarray) -> None:
+        self.reference = v / np.linalg.norm(v)
+        across = across - (across @ self.reference) * self.reference
+        self.across = across / np.linalg.norm(across)
+
+    def equations(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, _Info]:
+        d, v, k = self.d, u[: self.d], u[self.d]
+        f, jac, by_parameters, changes = self.system.derivatives(self.z(u))
+        square = jac @ jac + k * np.eye(d)
+        matrix = np.zeros((2 * d + 2, 2 * d + 3))
+        matrix[:d, d + 1 : 2 * d + 1], matrix[:d, 2 * d + 1 :] = jac, by_parameters
+        matrix[d : 2 * d, :d], matrix[d : 2 * d, d] = square, v
+        matrix[d : 2 * d, d + 1 :] = (changes @ (jac @ v) + (changes @ v) @ jac.T).T
+        matrix[-2, :d], matrix[-1, :d] = self.reference, self.across
+        value = np.concatenate([f, square @ v, [v @ self.reference - 1.0, v @ self.across]])
+        return value, matrix, _Info(jac, changes[:d], float(np.abs(value).max()))
+
+    def observe(self, u: np.ndarray, tangent: np.ndarray, linear: Linear) -> Point:
+        values = np.linalg.eigvals(linear.info.jac)
+        tests = {"GH": self.coefficient(u)}
+        critical = np.argsort(np.abs(values**2 + u[self.d]))[:2]
+        others = np.delete(values, critical)
+        if len(others):
+            tests["ZH"] = float(np.prod(others).real)
+        if len(others) > 1:
+            tests["HH"] = _pair_sums(others, 0)
+        return Point(u, tangent, tests, linear.info)
+
+    def coefficient(self, u: np.ndarray) -> float:
+        """First Lyapunov coefficient; near a double zero, where it loses its digits, the latest one."""
+        if u[self.d] < _SLOW:
+            return self.lyapunov
+        z = self.z(u)
+        return first_lyapunov_coefficient(self.system.field(z), self.system.unscaled(z)[0])
+
+    def margins(self, point: Point) -> dict[BranchEnd, float]:
+        return super().margins(point) | {BranchEnd.DOUBLE_ZERO: float(point.u[self.d])}
+
+    def refreshed(self, point: Point) -> Point:
+        u, v = point.u.copy(), point.u[: self.d]
+        self.lyapunov = point.tests["GH"]
+        self._refer_to(v, point.info.jac @ v)
+        u[: self.d] = self.reference
+        return replace(point, u=u)
+
+
+class _Explorer:
+    """Follows curves from bifurcations, and from the double zeros on them."""
+
+    def __init__(self, system: _System, max_points: int, budget: int) -> None:
+        self.system, self.max_points, self.budget = system, max_points, budget
+        self.iterations = 0
+        self.exhausted = False
+        self.curves: list[BifurcationCurve] = []
+        self.passed: dict[BifurcationKind, list[np.ndarray]] = {_FOLD: [], _HOPF: []}
+
+    def spend(self, iterations: int) -> bool:
+        """Note Newton iterations; tells whether the budget allows more."""
+        self.iterations += iterations
+        self.exhausted |= self.system.points >= self.budget
+        return not self.exhausted
+
+    def explore(self, kind: BifurcationKind, x: np.ndarray, p: float, q: float) -> None:
+        """Follow the curve through a bifurcation, and the others through the double zeros met."""
+        waiting = [(kind, self.system.scaled(x, p, q))]
+        while waiting:
+            kind, z = waiting.pop()
+            if any(_on(z, curve) for curve in self.passed[kind]):
+                continue
+            curve = self._follow(kind, z)
+            if curve is None:
+                continue
+            self.curves.append(curve)
+            other = _HOPF if kind is _FOLD else _FOLD
+            zeros = [point for point in curve.points if point.kind is BifurcationKind.BOGDANOV_TAKENS]
+            waiting += [(other, self.system.scaled(point.x, point.p, point.q)) for point in zeros]
+
+    def _follow(self, kind: BifurcationKind, z: np.ndarray) -> BifurcationCurve | None:
+        problem = self._problem(kind, z)
+        try:
+            u, tangent = problem.started(problem.guess)
+        except Jumped:
+            return None
+        if kind is _HOPF and u[self.system.d] < _SLOW:
+            return self._from_double_zero(problem, u, tangent)
+        ahead, behind = self._traced(problem, u, tangent), Trace([])
+        ends = ahead.end, ahead.end
+        if ahead.end is not BranchEnd.CLOSED:
+            problem = self._problem(kind, z)
+            behind = self._traced(problem, u, -tangent)
+            ends = behind.end, ahead.end
+        points = [*behind.points[:0:-1], *ahead.points]
+        events = [event for _, event in [*reversed(behind.events), *ahead.events]]
+        return self._curve(problem, points, events, ends)
+
+    def _problem(self, kind: BifurcationKind, z: np.ndarray) -> _CurveProblem:
+        return _Folds(self.system, z) if kind is _FOLD else _Hopfs(self.system, z)
+
+    def _from_double_zero(
+        self, problem: _CurveProblem, u: np.ndarray, tangent: np.ndarray
+    ) -> BifurcationCurve | None:
+        """The curve of Hopf points that begins at a double zero, in the direction of real frequencies."""
+        start = problem.start(u, tangent)
+        ways = [replace(start, tangent=sign * start.tangent) for sign in (1.0, -1.0)]
+        starts = [corrected(problem, way, _FIRST_STEP, self.spend) for way in ways]
+        rising = [outcome for outcome in starts if outcome is not None and outcome[0].u[self.system.d] > 0]
+        if not rising:
+            return None
+        outcome = max(rising, key=lambda outcome: outcome[0].u[self.system.d])
+        ahead = trace(problem, problem.refreshed(outcome[0]), self.spend, self.max_points)
+        first = problem.identify({"BT"}, start, start, fine=True)
+        events = [event for _, event in [*first, *ahead.events]]
+        return self._curve(problem, [start, *ahead.points], events, (BranchEnd.DOUBLE_ZERO, ahead.end))
+
+    def _traced(self, problem: _CurveProblem, u: np.ndarray, tangent: np.ndarray) -> Trace:
+        start = problem.start(u, tangent)
+        if any(margin < -1e-9 for margin in problem.margins(start).values()):
+            return Trace([start], [], BranchEnd.P_RANGE)
+        result = trace(problem, start, self.spend, self.max_points)
+        if result.end is BranchEnd.DOUBLE_ZERO and len(result.points) > 1:
+            last = result.points[-1]
+            result.events += [
+                (len(result.points) - 1, event)
+                for _, event in problem.identify({"BT"}, last, last, fine=True)
+            ]
+        return result
+
+    def _curve(
+        self,
+        problem: _CurveProblem,
+        points: list[Point],
+        events: list[CodimensionTwo],
+        ends: tuple[BranchEnd, BranchEnd],
+    ) -> BifurcationCurve:
+        values = [self.system.unscaled(problem.z(point.u)) for point in points]
+        spectra = [np.linalg.eigvals(point.info.jac) / self.system.time for point in points]
+        hopf = problem.kind is _HOPF
+        self.passed[problem.kind].append(np.array([problem.z(point.u) for point in points]))
+        return BifurcationCurve(
+            kind=problem.kind,
+            p=np.array([p for _, p, _ in values]),
+            q=np.array([q for _, _, q in values]),
+            x=np.array([x for x, _, _ in values]),
+            eigenvalues=np.array(spectra).astype(complex),
+            lyapunov_coefficient=np.array([point.tests["GH"] for point in points]) if hopf else None,
+            residual=np.array([point.info.residual for point in points]),
+            points=tuple(events),
+            ends=ends,
+        )
+
+
+def _vanishes(before: Point, located: Point) -> bool:
+    """Whether the Lyapunov coefficient changes sign by a zero, not by its pole at a zero-Hopf point."""
+    return abs(located.tests["GH"]) < abs(before.tests["GH"])
+
+
+def _coefficients(kind: BifurcationKind, field: VectorField, x: np.ndarray) -> dict[str, float]:
+    if kind is BifurcationKind.CUSP:
+        return {"c": cusp_coefficient(field, x)}
+    if kind is BifurcationKind.BOGDANOV_TAKENS:
+        a, b = double_zero_coefficients(field, x)
+        return {"a": a, "b": b}
+    return {}
+
+
+def _pair_sums(values: np.ndarray, n_zero: int) -> float:
+    """Product of the sums of pairs of eigenvalues, those nearest zero left out."""
+    values = values[np.argsort(np.abs(values))[n_zero:]]
+    rows, columns = np.triu_indices(len(values), 1)
+    return float(np.prod((values[rows] + values[columns]) / np.abs(values).max()).real)
+
+
+def _on(z: np.ndarray, curve: np.ndarray) -> bool:
+    """Whether a point lies on a polyline, up to the sagitta of the steps."""
+    start, way = curve[:-1], np.diff(curve, axis=0)
+    if not len(way):
+        return False
+    square = np.maximum((way**2).sum(axis=1), 1e-300)
+    share = np.clip(((z - start) * way).sum(axis=1) / square, 0.0, 1.0)
+    miss = np.linalg.norm(z - start - share[:, None] * way, axis=1)
+    return bool((miss < 2e-3 * max(1.0, float(np.linalg.norm(z)))).any())

@@ -1,0 +1,208 @@
+"""Forecasts with bands: members of an ensemble, each from states that the last samples allow."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import xarray as xr
+from numpy.typing import ArrayLike
+
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.models.inputs import real_array
+from fim_dynsys.regression.criteria import noise_law
+from fim_dynsys.regression.smoothing import smoothing_bank
+from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.trajectories.container import Trajectories
+
+_DRAWS = 8  # starts of each member
+_STEPS = 3  # of Gauss-Newton for a start
+_LONGEST = 64  # samples that a start is fitted to
+_TIMES = 100  # of a forecast whose times are not given
+_RTOL = 1e-6
+_NUDGE = 1e-4  # of a standard deviation, for derivatives by the start
+
+
+class _Tail(NamedTuple):
+    """The samples at the end of a trajectory that its state is estimated from."""
+
+    t: np.ndarray  # (n,) from the first of them
+    x: np.ndarray  # (n, d), complete
+    last: float  # time of the last one
+
+
+def forecast_bands(
+    who: str,
+    field: VectorField,
+    ensemble: EnsembleField,
+    trajectories: Trajectories,
+    horizon: ArrayLike,
+    bands: Sequence[float],
+    observed: bool,
+    seed: int,
+) -> xr.Dataset:
+    """How trajectories go on; see `VectorFieldModel.forecast`.
+
+    Every member is fitted to the last samples of each trajectory, over about one time scale of the field, by
+    Gauss-Newton in the state at their beginning; the state at their end is drawn with the covariance that
+    the noise leaves, and integrated on. Bands are quantiles of all paths.
+
+    Parameters
+    ----------
+    who : str
+        The caller, for errors.
+    field : VectorField
+        Its scales and noise level are used.
+    ensemble : EnsembleField
+        What is integrated.
+    trajectories : Trajectories
+        What was observed so far.
+    horizon : float or array (m,)
+        Time beyond the last sample, or increasing times after it.
+    bands : sequence of float
+        Shares between 0 and 1.
+    observed : bool
+        Whether noise is added, for bands of what will be measured.
+    seed : int
+        Of the draws.
+
+    Returns
+    -------
+    xarray.Dataset
+    """
+    ahead = _ahead(who, horizon)
+    shares = np.asarray(bands, dtype=float).ravel()
+    if not len(shares) or not ((shares > 0) & (shares < 1)).all():
+        raise ValueError(f"{who}: expected bands between 0 and 1, such as (0.5, 0.9), got {bands!r}.")
+    if trajectories.dim != field.dim:
+        raise ValueError(f"{who}: expected trajectories of {field.dim} states, got {trajectories.dim}.")
+    tails = [_tail(who, k, t, x, field) for k, (t, x) in enumerate(trajectories.arrays())]
+    unit, noise = field.scales.length, _noise(field, trajectories)
+    rng = np.random.default_rng(seed)
+    shape = (len(tails), len(ensemble), _DRAWS, len(ahead), field.dim)
+    paths = np.empty(shape)
+    for k, tail in enumerate(tails):
+        starts, roots = _starts(ensemble, tail, unit, noise)
+        normal = rng.standard_normal((len(ensemble), _DRAWS, field.dim))
+        drawn = starts[:, None] + np.einsum("mij,mnj->mni", roots, normal)
+        which = np.repeat(np.arange(len(ensemble)), _DRAWS)
+        paths[k] = _paths(ensemble, drawn.reshape(-1, field.dim), np.append(0.0, ahead), unit, which)[
+            :, 1:
+        ].reshape(shape[1:])
+    if observed:
+        paths += noise * rng.standard_normal(shape)
+    return _dataset(trajectories, tails, ahead, shares, ensemble.weights, paths)
+
+
+def _ahead(who: str, horizon: ArrayLike) -> np.ndarray:
+    times = np.atleast_1d(real_array(horizon, who, "horizon"))
+    if times.ndim != 1 or not np.isfinite(times).all() or not times[0] > 0 or (np.diff(times) <= 0).any():
+        raise ValueError(
+            f"{who}: expected a time beyond the last sample, or increasing times after it, got {horizon!r}."
+        )
+    return np.linspace(0.0, float(times[0]), _TIMES + 1)[1:] if np.ndim(horizon) == 0 else times
+
+
+def _tail(who: str, k: int, t: np.ndarray, x: np.ndarray, field: VectorField) -> _Tail:
+    seen = np.isfinite(x).all(axis=1)
+    t, x = t[seen], x[seen]
+    if not len(t):
+        raise ValueError(f"{who}: expected a complete observation in each trajectory, got none in {k}.")
+    within = int((t >= t[-1] - field.scales.time).sum())
+    n = min(max(within, 2 * field.dim + 2), _LONGEST, len(t))
+    return _Tail(t[-n:] - t[-n], x[-n:], float(t[-1]))
+
+
+def _noise(field: VectorField, trajectories: Trajectories) -> np.ndarray:
+    """Standard deviations (d,): as the model has them, else estimated; never quite zero."""
+    level = field.fit_info.noise_level
+    if level is None or np.shape(level) != (field.dim,):
+        seen = [(t, x, np.isfinite(x).all(axis=1)) for t, x in trajectories.arrays()]
+        level = noise_law([(t[rows], x[rows]) for t, x, rows in seen]).level
+    return np.maximum(level, 1e-9 * field.scales.length)
+
+
+def _starts(
+    ensemble: EnsembleField, tail: _Tail, unit: np.ndarray, noise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """States (M, d) at the last sample, one for each member, and roots (M, d, d) of their covariances."""
+    m, d = len(ensemble), ensemble.dim
+    if len(tail.t) < d + 1:
+        return np.tile(tail.x[-1], (m, 1)), np.tile(np.diag(noise), (m, 1, 1))
+    first = smoothing_bank(tail.t, tail.x, (3.0,))[0][0, 0] if len(tail.t) > 4 else tail.x[0]
+    start = np.tile(np.where(np.isfinite(first), first, tail.x[0]), (m, 1))
+    least, best = np.full(m, np.inf), start.copy()
+    nudges = np.vstack([np.zeros(d), _NUDGE * np.diag(unit)])
+    ends, roots = np.tile(tail.x[-1], (m, 1)), np.tile(np.diag(noise), (m, 1, 1))
+    for _ in range(_STEPS + 1):
+        which = np.repeat(np.arange(m), d + 1)
+        begun = (start[:, None] + nudges).reshape(-1, d)
+        path = _paths(ensemble, begun, tail.t, unit, which).reshape(m, d + 1, len(tail.t), d)
+        for i in range(m):
+            left = ((tail.x - path[i, 0]) / noise).ravel()
+            slopes = ((path[i, 1:] - path[i, 0]) / (_NUDGE * unit)[:, None, None]).transpose(1, 2, 0)
+            size = float(left @ left)
+            if not np.isfinite(size) or not np.isfinite(slopes).all() or size >= least[i]:
+                start[i] = (start[i] + best[i]) / 2  # half the way back
+                continue
+            least[i], best[i] = size, start[i]
+            jac = (slopes / noise[:, None]).reshape(-1, d)
+            step, *_ = np.linalg.lstsq(jac, left, rcond=None)
+            covariance = slopes[-1] @ np.linalg.pinv(jac.T @ jac) @ slopes[-1].T
+            # what the member leaves of the samples beyond their noise is no smaller at their end
+            excess = max(size / max(left.size - d, 1), 1.0)
+            values, vectors = np.linalg.eigh(excess * covariance)
+            ends[i], roots[i] = path[i, 0, -1], vectors * np.sqrt(np.maximum(values, 0.0))
+            start[i] = start[i] + step
+    return ends, roots
+
+
+def _paths(
+    ensemble: EnsembleField, starts: np.ndarray, t: np.ndarray, unit: np.ndarray, which: np.ndarray
+) -> np.ndarray:
+    solution = integrate(
+        list(ensemble), starts, t, which=which, rtol=_RTOL, atol=_RTOL * unit, max_steps=5000, escape=1e3
+    )
+    return solution.x
+
+
+def _dataset(
+    trajectories: Trajectories,
+    tails: Sequence[_Tail],
+    ahead: np.ndarray,
+    shares: np.ndarray,
+    weights: np.ndarray,
+    paths: np.ndarray,
+) -> xr.Dataset:
+    k, m, n, times, d = paths.shape
+    flat = paths.reshape(k, m * n, times, d)
+    alive = np.isfinite(flat).all(axis=-1)
+    levels = np.concatenate([[0.5], (1 - shares) / 2, (1 + shares) / 2])
+    quantiles = _quantiles(flat, np.repeat(weights, n), levels)
+    median, low, high = quantiles[0], quantiles[1 : 1 + len(shares)], quantiles[1 + len(shares) :]
+    dims = ("trajectory", "ahead", "state")
+    found = {
+        "median": (dims, median),
+        "low": (("band", *dims), low),
+        "high": (("band", *dims), high),
+        "t": (("trajectory", "ahead"), np.array([tail.last + ahead for tail in tails])),
+        "alive": (("trajectory", "ahead"), np.einsum("knt,n->kt", alive, np.repeat(weights / n, n))),
+    }
+    coords = {"state": list(trajectories.state_names), "ahead": ahead, "band": shares}
+    return xr.Dataset(found, coords, {"units": str(dict(trajectories.units))} if trajectories.units else {})
+
+
+def _quantiles(paths: np.ndarray, weights: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    """Weighted quantiles (levels, K, times, d) over the second axis; of the paths that got so far."""
+    order = np.argsort(paths, axis=1)  # NaN last
+    values = np.take_along_axis(paths, order, axis=1)
+    share = np.where(np.isfinite(values), weights[order], 0.0)
+    total = share.sum(axis=1, keepdims=True)
+    below = (np.cumsum(share, axis=1) - share / 2) / np.where(total > 0, total, 1.0)
+    out = np.full((len(levels), *paths.shape[:1], *paths.shape[2:]), np.nan)
+    for place in np.ndindex(*total[:, 0].shape):
+        at = (place[0], slice(None), *place[1:])
+        alive = share[at] > 0
+        if alive.any():
+            out[(slice(None), *place)] = np.interp(levels, below[at][alive], values[at][alive])
+    return out

@@ -1,0 +1,84 @@
+"""What fields, ensembles and models show of themselves."""
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+from fim_dynsys import CallableField, EnsembleField, FieldFamily, Region, SymbolicField, Trajectories
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.terms import Dictionary
+
+BOX = Region([-1, -1], [1, 1])
+NAMES = ["<b>", "y"]
+
+
+def spring(stiffness=1.0, damping=0.0):
+    rows = [[0, 0], [0, -stiffness], [1, -damping]]
+    return DictionaryField(Dictionary.polynomial(2, 1), np.array(rows, float), region=BOX, state_names=NAMES)
+
+
+@pytest.fixture(scope="module")
+def model():
+    t = np.linspace(0.0, 6.0, 60)
+    x = np.stack([np.cos(t), -np.sin(t)], axis=-1)
+    return fim_dynsys.load("sindy").fit(Trajectories.from_arrays(x, t, state_names=NAMES))
+
+
+def test_a_field_shows_equations_and_flow_and_escapes_names():
+    page = spring()._repr_html_()
+    assert "<b>" not in page and "(&lt;b&gt;)&#x27; =  1.00 y" in page
+    assert (
+        page.count("<svg") == 1 and page.count("<polyline") == 169 - 1
+    )  # the flow stands still in one place
+
+
+def test_a_field_without_equations_or_box_shows_what_is_known():
+    bare = CallableField(lambda x: -x, 2)
+    assert "<svg" not in bare._repr_html_() and "<pre>" not in bare._repr_html_()
+    line = CallableField(lambda x: -x, 1, region=Region([-1], [1]))
+    assert line._repr_html_().count("<polyline") == 1
+    undefined = CallableField(lambda x: x * np.nan, 2, region=BOX)
+    assert "<svg" not in undefined._repr_html_()
+
+
+def test_a_symbolic_field_lists_its_terms():
+    field = SymbolicField(["x1", "-a*sin(x0)"], {"a": 2.0})
+    assert field.coefficient_rows() == [("x0", "x1", 1.0), ("x1", "sin(x0)", -2.0)]
+    assert field.shown_equations() == ["(x0)' =  1.00 x1", "(x1)' = -2.00 sin(x0)"]
+
+
+def test_members_of_an_ensemble_are_counted_by_their_terms():
+    found = EnsembleField([spring(1.0), spring(3.0, 0.5)], weights=[3, 1])
+    table = found.to_dataframe()
+    assert table["term"].tolist() == ["y", "<b>", "y"] and table["share"].tolist() == [1.0, 1.0, 0.25]
+    stiffness = table.iloc[1]
+    assert stiffness["mean"] == pytest.approx(-1.5) and stiffness["standard_deviation"] == pytest.approx(
+        0.75**0.5
+    )
+    assert -3 <= stiffness["low"] <= stiffness["mean"] <= stiffness["high"] <= -1
+    assert "&lt;b&gt;" in found._repr_html_()
+    assert EnsembleField([CallableField(lambda x: -x, 2)]).to_dataframe().empty
+
+
+def test_a_family_names_its_parameter():
+    family = FieldFamily.from_callable(lambda x, p: p * x, 1, "a<b")
+    assert "a&lt;b" in family._repr_html_()
+
+
+def test_a_fitted_model_tells_what_it_found(model):
+    lines = repr(model).splitlines()
+    assert lines[0].endswith(", fitted to 60 samples of <b>, y")
+    assert [line.split(" = ")[0] for line in lines[1:3]] == ["  (<b>)'", "  (y)'"]
+    assert "path R2" in lines[3]
+    page = model._repr_html_()
+    assert "<b>" not in page and "<svg" in page and "STLSQ" in page and "path R2" in page
+
+
+def test_a_model_that_is_not_fitted_is_its_call():
+    model = fim_dynsys.load("auto")
+    assert repr(model) == "Auto()" and "<svg" not in model._repr_html_()
+
+
+def test_a_distillation_shows_its_residual():
+    found = fim_dynsys.distill(spring())
+    assert "relative residual" in found._repr_html_() and len(found.to_dataframe()) == 2

@@ -1,0 +1,91 @@
+"""Forecasts with bands: they start where the record ends, widen, and hold what happens."""
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+from fim_dynsys import CallableField, EnsembleField, Region, Trajectories
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.models.forecasting import forecast_bands
+
+NOISE = 0.03
+
+
+@pytest.fixture(scope="module")
+def record():
+    t = np.linspace(0.0, 16.0, 160)
+    truth = np.exp(-0.05 * t)[:, None] * np.stack([np.cos(t), -np.sin(t)], axis=-1)
+    x = truth + NOISE * np.random.default_rng(0).standard_normal(truth.shape)
+    return t, truth, Trajectories.from_arrays(x[:110], t[:110], state_names=["a", "b"])
+
+
+@pytest.fixture(scope="module")
+def model(record):
+    return fim_dynsys.load("fim-ode").fit(record[2])
+
+
+def test_bands_are_laid_out_and_nested(model, record):
+    t, truth, seen = record
+    found = model.forecast(seen, t[110:] - t[109])
+    assert found.low.dims == ("band", "trajectory", "ahead", "state")
+    assert found.state.values.tolist() == ["a", "b"]
+    np.testing.assert_allclose(found.t[0], t[110:])
+    assert (found.low[1] <= found.low[0]).all() and (found.high[0] <= found.high[1]).all()
+    assert np.abs(found["median"][0] - truth[110:]).max() < 0.15
+    assert (found.alive > 0.999).all()
+
+
+def test_bands_of_a_known_field_hold_the_future_as_often_as_they_say():
+    """Only the state at the end is in doubt: 200 records of a rotation, whose misses are independent."""
+    info = FitInfo(noise_level=np.array([NOISE, NOISE]))
+    field = CallableField(lambda x: x[:, ::-1] * [1, -1], 2, region=Region([-1, -1], [1, 1]), fit_info=info)
+    rng, t = np.random.default_rng(0), np.linspace(0.0, 3.0, 31)
+    phase = rng.uniform(0, 2 * np.pi, (200, 1)) - t
+    truth = np.stack([np.cos(phase), np.sin(phase)], axis=-1)
+    seen = Trajectories.from_arrays(list(truth[:, :21] + NOISE * rng.standard_normal((200, 21, 2))), t[:21])
+    members = EnsembleField([field] * 10)
+    found = forecast_bands("test", field, members, seen, [1.0], (0.5, 0.9), False, 0)
+    held = (found.low.values <= truth[:, -1:]) & (truth[:, -1:] <= found.high.values)
+    assert held[0].mean() == pytest.approx(0.5, abs=0.08) and held[1].mean() == pytest.approx(0.9, abs=0.05)
+
+
+def test_what_will_be_measured_is_less_certain(model, record):
+    seen = record[2]
+    state, measured = (model.forecast(seen, 1.0, (0.9,), observed=o) for o in (False, True))
+    width = [float((found.high - found.low).mean()) for found in (state, measured)]
+    assert width[1] > np.hypot(width[0], 2 * NOISE) * 0.9
+    assert state.sizes["ahead"] == 100 and state.ahead[-1] == 1.0
+
+
+def test_equal_seeds_give_equal_bands(model, record):
+    a, b, c = (model.forecast(record[2], 1.0, members=3, seed=seed) for seed in (1, 1, 2))
+    assert a.equals(b) and not a.equals(c)
+
+
+def test_other_records_and_very_short_ones(model):
+    short = Trajectories.from_arrays(
+        [np.array([[1.0, 0.0]]), np.array([[0.0, 0.5], [0.04, 0.5]])], [[0.0], [2.0, 2.1]]
+    )
+    found = model.forecast(short, [0.5], members=4)
+    assert found.sizes["trajectory"] == 2 and np.isfinite(found["median"]).all()
+    np.testing.assert_allclose(found["median"][0, 0], [np.cos(0.5), -np.sin(0.5)], atol=0.1)
+
+
+def test_states_go_on_as_before(model):
+    assert isinstance(model.forecast([1.0, 0.0], [0.0, 1.0]), Trajectories)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "bands", "message"),
+    [
+        (-1.0, (0.5,), "beyond the last sample"),
+        ([2.0, 1.0], (0.5,), "increasing times"),
+        (1.0, (90,), "between 0 and 1"),
+        (1.0, (), "between 0 and 1"),
+    ],
+)
+def test_what_does_not_fit_is_refused(model, record, horizon, bands, message):
+    with pytest.raises(ValueError, match=message):
+        model.forecast(record[2], horizon, bands, members=2)
+    with pytest.raises(ValueError, match="of 2 states, got 1"):
+        model.forecast(Trajectories.from_arrays(np.zeros((4, 1)), np.arange(4.0)), 1.0, members=2)
