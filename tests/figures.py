@@ -198,7 +198,8 @@ def benchmarks() -> Iterator[str]:
         return [f"{number(results('knowledge'), 'percent_r2_090', model=m, **where):.1f}" for m in names]
 
     strong, strong_told, ours, ours_told = told("all")
-    yield f"`sindy-strong` is {strong} % without and {strong_told} % with it, of `fim-ode` {ours} % and {ours_told} %"
+    yield f"`sindy-strong` is {strong} % without and {strong_told} % with it"
+    yield f"of `fim-ode` {ours} % and {ours_told} %"
     strong, strong_told, ours, ours_told = told("strict=ID")
     yield f"{strong} to {strong_told} % and {ours} to {ours_told} %, and with three states"
     strong, strong_told, ours, ours_told = told("dim=3 strict=ID")
