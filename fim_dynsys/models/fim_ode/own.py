@@ -173,15 +173,15 @@ class FIMODE(PretrainedModel):
                     few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
                     report |= {"chosen by": few, "note": few}
                 info = FitInfo(report=report)
-                field: DictionaryField | DrivenField = DictionaryField(
-                    answer.dictionary, answer.solves[-1], fit_info=info
-                )
+                field: VectorField = DictionaryField(answer.dictionary, answer.solves[-1], fit_info=info)
                 others = answer.solves
             else:
                 best, choice = found.choose(operator.selector)
                 field = best.field(found.search, order.trajectories, report | choice)
                 others = found.coefficients
+            assert isinstance(field, DictionaryField)  # of contexts without inputs
             given = honoured(order.field(field, context), knowledge, answer.dictionary.degree)
+            assert isinstance(given, DictionaryField)
             evidence = Evidence.of(
                 given,
                 order.coefficients(field.dictionary, others),
