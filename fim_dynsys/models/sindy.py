@@ -88,7 +88,7 @@ class SINDy(VectorFieldModel):
         A list of times, or of steps, has one entry for each trajectory; an array x (..., n, d) of more than
         two dimensions holds trajectories of equal times.
         """
-        if _has_derivatives(self.feature_library) and not how:
+        if _has_derivatives(self.feature_library) and not others:
             self.stock_ = self._stock(lambda part: part).fit(x, t, x_dot, u, feature_names)
             for name in ("field_", "context_"):
                 vars(self).pop(name, None)

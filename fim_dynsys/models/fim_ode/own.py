@@ -173,7 +173,9 @@ class FIMODE(PretrainedModel):
                     few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
                     report |= {"chosen by": few, "note": few}
                 info = FitInfo(report=report)
-                field: VectorField = DictionaryField(answer.dictionary, answer.solves[-1], fit_info=info)
+                field: DictionaryField | DrivenField = DictionaryField(
+                    answer.dictionary, answer.solves[-1], fit_info=info
+                )
                 others = answer.solves
             else:
                 best, choice = found.choose(operator.selector)
