@@ -425,8 +425,8 @@ def _opinions(search: Search, subsets: int, rng: np.random.Generator) -> list[Op
     if not observations.n_inputs:
         return [Opinion(*own) for own in said]
     states = slice(observations.dim)
-    kept = told_apart(Dictionary.polynomial(dim, model.degree), observations)
-    return [Opinion(solves[:, kept, states], spread[kept, states]) for solves, spread in said]
+    terms = told_apart(Dictionary.polynomial(dim, model.degree), observations)
+    return [Opinion(solves[:, terms, states], spread[terms, states]) for solves, spread in said]
 
 
 def _fitted(candidates: list[Candidate]) -> list[Candidate]:
