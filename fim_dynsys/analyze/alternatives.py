@@ -193,9 +193,9 @@ def _difference(row: Alternative) -> str:
 
 def terms_by_state(field: VectorField) -> set[str]:
     """Terms of each state's right-hand side, as ``"x0: x1^2"``; factors inside functions are left out."""
-    terms = field.extended if isinstance(field, DrivenField) else field
-    assert isinstance(terms, DictionaryField)
-    d = terms.dictionary
+    own = field.extended if isinstance(field, DrivenField) else field
+    assert isinstance(own, DictionaryField)
+    d = own.dictionary
     bare = Dictionary(d.exponents, d.kind, d.coordinate, np.ones(len(d)), d.second, d.partner)
-    names = bare.names(terms.state_names)
-    return {f"{terms.state_names[i]}: {names[k]}" for k, i in np.argwhere(terms.coefficients != 0.0)}
+    names = bare.names(own.state_names)
+    return {f"{own.state_names[i]}: {names[k]}" for k, i in np.argwhere(own.coefficients != 0.0)}

@@ -18,10 +18,11 @@ from fim_dynsys.trajectories.container import Trajectories
 class Extended(Protocol):
     """A field of states and inputs together that is a sum of named terms; inputs stand still."""
 
-    coefficients: np.ndarray
-
     @property
     def dim(self) -> int: ...
+
+    @property
+    def coefficients(self) -> np.ndarray: ...
 
     def __call__(self, x: ArrayLike) -> np.ndarray: ...
 

@@ -179,7 +179,9 @@ class FIMODE(PretrainedModel):
                 others = answer.solves
             else:
                 best, choice = found.choose(operator.selector)
-                field = best.field(found.search, order.trajectories, report | choice)
+                inferred = best.field(found.search, order.trajectories, report | choice)
+                assert isinstance(inferred, DictionaryField)  # no inputs here, see `infer_batch`
+                field = inferred
                 others = found.coefficients
             assert isinstance(field, DictionaryField)  # of contexts without inputs
             given = honoured(order.field(field, context), knowledge, answer.dictionary.degree)
