@@ -316,7 +316,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         ------
         ValueError
             Where the data are malformed or too few to hold any out, an argument is not one of those above, or
-            the checkpoint belongs to another run.
+            the checkpoint belongs to another run; or with inputs, knowledge, or positions alone, which a
+            residual would not respect.
 
         Warns
         -----
@@ -338,6 +339,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             )
         deadline = Deadline("finetune", max_seconds)
         trajectories = as_trajectories(x, t, None)
+        self._check_tunable(trajectories)
         self.check_context(trajectories)
         known = self.__sklearn_is_fitted__() and self.context_.equals(trajectories)
         with np.errstate(all="ignore"):
@@ -354,6 +356,21 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 checkpoint=checkpoint,
             )
         return self._tuned(found, trajectories)
+
+    def _check_tunable(self, trajectories: Trajectories) -> None:
+        """Raise ValueError where a residual beside the field would not be of the equations that were asked for."""
+        fitted = self.field_ if self.__sklearn_is_fitted__() else None
+        beside = {
+            "inputs": bool(trajectories.input_names) or isinstance(fitted, DrivenField),
+            "order=2": fitted is not None and "positions" in fitted.fit_info.report,
+            "knowledge": self.get_params(deep=False).get("knowledge") is not None,
+        }
+        given = [name for name, is_given in beside.items() if is_given]
+        if given:
+            raise ValueError(
+                f"{self._who}.finetune: expected a field of the states alone, about which nothing is known, got "
+                f"{' and '.join(given)}; a residual would not respect that."
+            )
 
     def _tuned(self, found: Tuned, trajectories: Trajectories) -> Self:
         """A copy that has the field that fine-tuning found."""

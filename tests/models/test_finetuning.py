@@ -287,3 +287,17 @@ def test_members_of_an_ensemble_are_tuned_too(swinging, tuned):
         assert isinstance(member, ResidualField)
         np.testing.assert_array_equal(member.basis.centres.shape, tuned.field_.basis.centres.shape)
         assert field_error(member, pendulum, clean) < field_error(member.base, pendulum, clean)
+
+
+def test_what_a_residual_would_not_respect_is_refused():
+    t = np.linspace(0.0, 8.0, 80)
+    x = np.stack([np.cos(t), -np.sin(t)], axis=1)
+    for model, data in (
+        (fim_dynsys.load("sindy-strong").fit(x, t, forcing={"omega": 2.0}), x),
+        (fim_dynsys.load("sindy-strong"), Trajectories.from_arrays(x, t, u=np.cos(2.0 * t)[:, None])),
+        (fim_dynsys.load("sindy-strong").fit(x[:, :1], t, order=2), x[:, :1]),
+        (fim_dynsys.load("sindy-strong", knowledge=fim_dynsys.Knowledge(known={"x0": "x1"})), x),
+    ):
+        times = None if isinstance(data, Trajectories) else t
+        with pytest.raises(ValueError, match="expected a field of the states alone"):
+            model.finetune(data, times)
