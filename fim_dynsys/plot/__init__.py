@@ -16,6 +16,7 @@ _PUBLIC = {
     "spectrum": "spectra",
     "support_map": "maps",
     "time_series": "series",
+    "two_parameter": "diagrams",
     "uncertainty_map": "maps",
 }
 

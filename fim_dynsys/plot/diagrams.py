@@ -14,6 +14,7 @@ from fim_dynsys.analyze.bifurcation.branches import (
     BranchKind,
     Continuation,
 )
+from fim_dynsys.analyze.bifurcation.curves import BifurcationCurves
 from fim_dynsys.analyze.bifurcation.measured import DataBifurcations, MeasuredBifurcation
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
@@ -31,7 +32,8 @@ def bifurcation_diagram(
 
     Cycles are drawn by their smallest and largest value, with filled circles where stable and open ones
     where not. Labels are the customary ones: LP fold, HB Hopf, BP branch point, PD period doubling, LPC
-    fold of cycles, NS Neimark-Sacker, NM near miss, DB degenerate. For diagrams of data there are besides:
+    fold of cycles, NS Neimark-Sacker, NM near miss, CP, BT, GH and DB degenerate ones. For diagrams of data
+    there are besides:
     what was found at each measured value (squares and, for cycles, triangles, filled where stable), ticks
     at these values, and the interval of each bifurcation with the share of members that have it.
 
@@ -69,6 +71,54 @@ def bifurcation_diagram(
     if measured is not None:
         artists["intervals"] = _intervals(ax, measured, state)
     artists |= _events(ax, _all_events(result), state, lines)
+    if own:
+        add_legend([ax])
+    return Drawing((ax,), {name: tuple(found) for name, found in artists.items() if found})
+
+
+def two_parameter(result: BifurcationCurves, ax: Axes | None = None) -> Drawing:
+    """Curves of bifurcations over two parameters: folds black, Hopf points blue, solid where supercritical.
+
+    Points of codimension two carry their customary labels: CP cusp, BT Bogdanov-Takens, GH generalised Hopf,
+    ZH zero-Hopf, HH double Hopf.
+
+    Parameters
+    ----------
+    result : BifurcationCurves
+        Of `fim_dynsys.analyze.bifurcation_curves`.
+    ax : Axes, optional
+        Default a new figure.
+
+    Returns
+    -------
+    Drawing
+        Artists named ``folds``, ``hopf points``, ``points`` and ``labels``.
+    """
+    own = ax is None
+    (ax,) = given_axes(new_axes() if ax is None else ax, 1, "two_parameter")
+    artists: dict[str, list] = {"folds": [], "hopf points": [], "points": [], "labels": []}
+    for curve in result.curves:
+        at = np.column_stack([curve.p, curve.q])
+        if curve.lyapunov_coefficient is None:
+            look: Look = {"color": style.BLACK, "linewidth": 1.6, "zorder": style.CURVES, "label": "folds"}
+            artists["folds"] += ax.plot(*at.T, **look)
+            continue
+        softly = (curve.lyapunov_coefficient < 0)[1:]
+        change = np.flatnonzero(softly[1:] != softly[:-1]) + 1
+        for first, last in zip([0, *change], [*change, len(softly)], strict=True):
+            soft = bool(softly[first])
+            name = f"Hopf points, {'super' if soft else 'sub'}critical"
+            look = {"color": style.BLUE, "linewidth": 1.6, "zorder": style.CURVES, "label": name}
+            look |= {"linestyle": style.SOLID if soft else style.DASHED}
+            artists["hopf points"] += ax.plot(*at[first : last + 1].T, **look)
+    ax.set(xlim=result.p_range, ylim=result.q_range)
+    ax.set(xlabel=result.parameters[0], ylabel=result.parameters[1])
+    lines = [_densified(part.get_xydata()) for name in ("folds", "hopf points") for part in artists[name]]
+    curves, taken = np.concatenate([np.empty((0, 2)), *lines]), []
+    for point in result.points:
+        mark: Look = {"marker": "D", "markersize": 5, "linestyle": "", "color": style.BLACK}
+        artists["points"] += ax.plot(point.p, point.q, **mark, zorder=style.POINTS)
+        artists["labels"].append(place_label(ax, point.kind.value, (point.p, point.q), curves, taken))
     if own:
         add_legend([ax])
     return Drawing((ax,), {name: tuple(found) for name, found in artists.items() if found})

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from math import comb
+from typing import Self
 
 import numpy as np
 
@@ -34,6 +35,10 @@ _EVEN_PART = 0.2  # of the mesh density
 _SMALLEST = 1e-4  # scaled amplitude at which a branch has come back to an equilibrium
 _UPRIGHT = 1e-10  # slope of the branch in p that is taken for none, as in families of a centre
 _NEUTRAL = 1e-9  # |log mu| in the plane that is taken for none, likewise
+_CORRECTIONS = 25  # Newton steps from a guess on one mesh
+_ADAPTIONS = 12  # of the mesh to one orbit
+_FINEST = 960  # intervals that one stiff orbit may take
+_SETTLED = 1e-9  # relative change of the period from mesh to mesh at which an orbit is as good as it gets
 _CRITICAL = 1e-2  # distance from +1 or -1, or of a product from 1, of the multipliers of a bifurcation
 _BIRTHS = (BifurcationKind.HOPF, BifurcationKind.GENERALIZED_HOPF)
 _NEIGHBOUR = 0.05  # scaled distance in which two Hopf points are the same
@@ -81,7 +86,7 @@ def follow_cycles(
         place = equations.scaled(hopf.x, hopf.p)
         if any(np.linalg.norm(place - other) < _NEIGHBOUR for other in done):
             continue
-        problem = _Cycles(equations, hopf)
+        problem = _Cycles.born_at(equations, hopf)
         traced = trace(problem, problem.start(hopf), within_share, max_points)
         if traced.end is BranchEnd.HOPF:
             done.append(problem.centre(traced.points[-1].u))
@@ -125,22 +130,33 @@ class _Cycles(Problem):
     may_close = False
     turn = 0.35  # shapes turn fast where an orbit has steep flanks, and Newton's method minds little
 
-    def __init__(self, equations: Equations, hopf: Bifurcation) -> None:
-        assert hopf.period is not None  # Hopf points have that of the cycles born
+    def __init__(self, equations: Equations, mesh: np.ndarray) -> None:
         self.equations = equations
         self.d = equations.family.dim
-        self.mesh = np.linspace(0.0, 1.0, _INTERVALS + 1)
+        self.mesh = mesh
+        self.longest = np.inf
+        self._weigh()
+
+    @classmethod
+    def born_at(cls, equations: Equations, hopf: Bifurcation) -> Self:
+        """The problem of cycles near a Hopf point."""
+        assert hopf.period is not None  # Hopf points have that of the cycles born
+        self = cls(equations, np.linspace(0.0, 1.0, _INTERVALS + 1))
         start = equations.scaled(hopf.x, hopf.p)
         angle = 2.0 * np.pi * self._nodes()
         q = self._critical(equations.jacobian(start), 2.0 * np.pi * equations.time / hopf.period)
         circle = np.real(q * np.exp(1j * angle)[:, None])
-        self.metric = np.append(np.full(circle.size, 1.0 / len(circle)), [1.0, 1.0])
         log_period = np.log(hopf.period / equations.time)
         self.longest = log_period + np.log(_LONGEST)
         self.rest = np.concatenate([np.tile(start[:-1], len(circle)), [log_period, start[-1]]])
         self.direction = np.concatenate([circle.ravel(), [0.0, 0.0]])
         self.direction /= np.sqrt(self.product(self.direction, self.direction))
         self._refer_to(self.direction)
+        return self
+
+    def _weigh(self) -> None:
+        n = _DEGREE * (len(self.mesh) - 1)
+        self.metric = np.append(np.full(n * self.d, 1.0 / n), [1.0, 1.0])
 
     def start(self, hopf: Bifurcation) -> Point:
         """The Hopf point as a cycle of no size; equations are singular there, so nothing is tested."""
@@ -432,20 +448,125 @@ class _Cycles(Problem):
     def _moved(self, point: Point, share: np.ndarray, n: int) -> Point:
         """The same cycle on a mesh of n intervals that spreads the error measure evenly."""
         heights = np.concatenate([[0.0], np.cumsum(share)])
-        old, h = self.mesh, np.diff(self.mesh)
+        old = self.mesh
         pieces, tangents = self._pieces(point.u), self._pieces(point.tangent)
         self.mesh = np.interp(np.linspace(0.0, heights[-1], n + 1), heights, old)
         self.mesh[0], self.mesh[-1] = 0.0, 1.0
-        self.metric = np.append(np.full(n * _DEGREE * self.d, 1.0 / (n * _DEGREE)), [1.0, 1.0])
+        self._weigh()
         times = self._nodes()
-        interval = np.clip(np.searchsorted(old, times, side="right") - 1, 0, len(h) - 1)
-        basis = _lagrange((times - old[interval]) / h[interval])
-        states, directions = (
-            np.einsum("nk,nkd->nd", basis, part[interval]).ravel() for part in (pieces, tangents)
-        )
+        states, directions = (self._at(times, old, part).ravel() for part in (pieces, tangents))
         u = np.concatenate([states, point.u[-2:]])
         tangent = np.concatenate([directions, point.tangent[-2:]])
         return replace(point, u=u, tangent=tangent / np.sqrt(self.product(tangent, tangent)))
+
+    @staticmethod
+    def _at(times: np.ndarray, mesh: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+        """States (n, d) at shares of the period of what is given by its nodes on each interval."""
+        h = np.diff(mesh)
+        interval = np.clip(np.searchsorted(mesh, times, side="right") - 1, 0, len(h) - 1)
+        basis = _lagrange((times - mesh[interval]) / h[interval])
+        return np.einsum("nk,nkd->nd", basis, pieces[interval])
+
+
+@dataclass(frozen=True)
+class ClosedOrbit:
+    """A periodic orbit by collocation.
+
+    Attributes
+    ----------
+    period : float
+        Period.
+    mesh : ndarray (N + 1,)
+        Ends of the intervals as shares of the period.
+    nodes : ndarray (N, d)
+        States at their left ends.
+    transfers : ndarray (N, d, d)
+        Derivatives of the states at right ends by those at left ends, both in units of the length scale.
+    divergence : float
+        Integral of the field's divergence over a period.
+    residual : float
+        Largest defect of the differential equation between collocation points, by the largest rate.
+    samples : ndarray (n + 1, d)
+        States at equal times once round.
+    """
+
+    period: float
+    mesh: np.ndarray
+    nodes: np.ndarray
+    transfers: np.ndarray
+    divergence: float
+    residual: float
+    samples: np.ndarray
+
+
+def closed_orbit(
+    equations: Equations, times: np.ndarray, states: np.ndarray, p: float, n_samples: int = 512
+) -> ClosedOrbit | None:
+    """Correct a guess of a cycle at one parameter value on meshes adapted to it, however stiff it is.
+
+    Parameters
+    ----------
+    equations : Equations
+        The family and its units.
+    times : ndarray (k,)
+        Rising, over one period; the steps of an implicit integrator show where the orbit is steep.
+    states : ndarray (k, d)
+        States there, the last close to the first.
+    p : float
+        Parameter value.
+    n_samples : int
+        Number of equal intervals of time at whose ends states are given back.
+
+    Returns
+    -------
+    ClosedOrbit or None
+        None where Newton's method does not converge.
+    """
+    period = times[-1] - times[0]
+    phase = (times - times[0]) / period
+    index = np.linspace(0.0, len(phase) - 1.0, 4 * _MOST_INTERVALS + 1)
+    problem = _Cycles(equations, np.interp(index, np.arange(len(phase)), phase))
+    nodes = problem._nodes()
+    scaled = (states - equations.centre) / equations.length
+    guess = np.column_stack([np.interp(nodes, phase, column) for column in scaled.T])
+    where = equations.scaled(states[0], p)[-1]
+    u = np.concatenate([guess.ravel(), [np.log(period / equations.time), where]])
+    row = np.append(np.zeros(len(u) - 1), 1.0)
+    before = np.inf
+    for _ in range(_ADAPTIONS):
+        problem._refer_to(u)
+        for _ in range(_CORRECTIONS):
+            delta = problem.linearise(u, row).newton(0.0)
+            size = np.sqrt(problem.product(delta, delta))
+            if not np.isfinite(size):
+                return None
+            u = u + delta * min(1.0, 0.5 / size)
+            if size < 1e-10 * max(1.0, np.sqrt(problem.product(u, u))):
+                break
+        else:
+            return None
+        settled = abs(u[-2] - before) < _SETTLED
+        before = u[-2]
+        linear = problem.linearise(u, row)
+        if settled:
+            break
+        share = problem._density(u) * np.diff(problem.mesh)
+        finer = len(share) < _FINEST and share.max() < _UNEVEN * share.mean()
+        point = problem._moved(Point(u, row, {}, None), share, len(share) * (2 if finer else 1))
+        u, row = point.u, np.append(np.zeros(len(point.u) - 1), 1.0)
+    else:
+        linear = problem.linearise(u, row)
+    pieces = problem._pieces(u)
+    samples = problem._at(np.linspace(0.0, 1.0, n_samples + 1), problem.mesh, pieces)
+    return ClosedOrbit(
+        period=float(np.exp(u[-2]) * equations.time),
+        mesh=problem.mesh,
+        nodes=equations.unscaled(pieces[:, 0], where)[0],
+        transfers=linear.info.transfers,
+        divergence=linear.info.divergence,
+        residual=problem._defect(u),
+        samples=equations.unscaled(samples, where)[0],
+    )
 
 
 def _branch(problem: _Cycles, traced: Trace) -> Branch:

@@ -361,6 +361,7 @@ class _CurveProblem(Problem):
     located_to = 1e-9
     may_close = True
     turn = 0.12
+    converged = 1e-9  # differences of differenced Jacobians allow no more
 
     def __init__(self, system: _System, n: int) -> None:
         self.system, self.d = system, system.d
@@ -389,7 +390,7 @@ class _CurveProblem(Problem):
             value, matrix, _ = self.equations(u)
             step = np.linalg.lstsq(matrix, -value, rcond=None)[0]
             u = u + step
-            if np.abs(step).max() < 1e-11:
+            if np.abs(step).max() < self.converged / 100.0:
                 break
         value, matrix, _ = self.equations(u)
         if not np.abs(value).max() < _START:
@@ -480,9 +481,10 @@ class _Hopfs(_CurveProblem):
         if abs(values[critical].imag) > np.sqrt(_SLOW):
             v, k = vectors[:, critical].real, values[critical].imag ** 2
             across = vectors[:, critical].imag
-        else:  # a double zero: its null vector and the generalised one
-            v, k = np.linalg.svd(jac)[2][-1], 0.0
-            across = np.linalg.lstsq(jac, v, rcond=1e-4)[0]
+        else:  # a double zero: with its null vector as v, folds would solve the equations too
+            across, k = np.linalg.svd(jac)[2][-1], 0.0
+            v = np.linalg.lstsq(jac, across, rcond=1e-4)[0]
+            v -= (v @ across) * across
         self.lyapunov = 1.0
         self._refer_to(v, across)
         self.guess = np.concatenate([self.reference, [k], z])
@@ -589,11 +591,13 @@ class _Explorer:
         self, problem: _CurveProblem, u: np.ndarray, tangent: np.ndarray
     ) -> BifurcationCurve | None:
         """The curve of Hopf points that begins at a double zero, in the direction of real frequencies."""
-        rises = tangent[self.system.d] > 0
-        start = problem.start(u, tangent if rises else -tangent)
-        outcome = corrected(problem, start, _FIRST_STEP, self.spend)
-        if outcome is None:
+        start = problem.start(u, tangent)
+        ways = [replace(start, tangent=sign * start.tangent) for sign in (1.0, -1.0)]
+        starts = [corrected(problem, way, _FIRST_STEP, self.spend) for way in ways]
+        rising = [outcome for outcome in starts if outcome is not None and outcome[0].u[self.system.d] > 0]
+        if not rising:
             return None
+        outcome = max(rising, key=lambda outcome: outcome[0].u[self.system.d])
         ahead = trace(problem, problem.refreshed(outcome[0]), self.spend, self.max_points)
         first = problem.identify({"BT"}, start, start, fine=True)
         events = [event for _, event in [*first, *ahead.events]]

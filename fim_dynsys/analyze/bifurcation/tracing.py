@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 Spend = Callable[[int], bool]
 """``spend(n)`` notes n Newton iterations and tells whether the budget allows more."""
 
-_CONVERGED = 1e-11  # Newton step that is not taken any more
+_CONVERGED = 1e-11  # Newton step that is not taken any more, unless the problem states another
 _MAX_ITERATIONS = 8  # quadratic from a good guess; a step that takes more is better halved
 _SMALLEST_STEP = 1e-7  # 10,000 times the convergence: below it, tangents are rounding
 _LARGEST_STEP = 0.04  # a range, which is 1 wide, has then 25 points or more
@@ -133,12 +133,15 @@ class Problem(abc.ABC):
         Whether curves can come back to their start.
     turn : float
         Radians that the tangent is meant to turn in a step.
+    converged : float
+        Newton step, relative to the unknowns, that is not taken any more.
     """
 
     metric: np.ndarray
     located_to: float
     may_close: bool
     turn: float
+    converged: float = _CONVERGED
 
     @abc.abstractmethod
     def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
@@ -271,13 +274,13 @@ def corrected(
         delta = problem.linearise(u, row).newton(target - float(np.dot(row, u)))
         size = np.sqrt(problem.product(delta, delta))
         # A first correction longer than the step, or growing ones, lead somewhere else.
-        if not size < min(previous, max(sigma, _CONVERGED)):
+        if not size < min(previous, max(sigma, problem.converged)):
             return None
         u = u + delta
         # Steps shrink quadratically: what the next one would be follows from the last two.
         following = size * min(1.0, size / previous) ** 2 if iteration > 1 else size
         previous = size
-        if following < _CONVERGED * max(1.0, np.sqrt(problem.product(u, u))):
+        if following < problem.converged * max(1.0, np.sqrt(problem.product(u, u))):
             return _observed(problem, here, u, row), iteration
     return None
 

@@ -17,6 +17,7 @@ from fim_dynsys.analyze.cycles.shooting import (
     shooting_matrix,
     trace_orbit,
 )
+from fim_dynsys.analyze.cycles.stiff import is_stiff, stiff_multipliers, stiff_orbit
 from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,
@@ -59,6 +60,7 @@ _SENSITIVITY = 1e3  # change of |log |mu|| per change of the orbit, a generous b
 _NULL = 1e-7  # singular value, relative to the largest, that marks a closed neighbour
 _SIDESTEP = 0.02  # distance of the neighbour that is tried, relative to the orbit's size
 _MEMBERS = 5  # orbits of families that are listed
+_STIFF_SEEDS = 8  # each takes up to a second
 _SADDLES = 8  # orbits of saddle type after which no more are sought
 
 
@@ -276,6 +278,8 @@ def search_cycles(
             for number, direction in enumerate(directions, 1):
                 search.run(seeds, direction, bar)
                 bar.update(number * _ROUNDS * n_seeds - bar.n)
+        if search.stiff:
+            search.run_implicit(seeds[:_STIFF_SEEDS])
     effort = Effort(
         n_seeds if field.dim > 1 else 0, search.iterations, search.field.points, budget, search.exhausted
     )
@@ -305,6 +309,7 @@ class _Search:
         self.iterations = 0
         self.failures = 0
         self.exhausted = False
+        self.stiff = False
 
     def run(self, x: np.ndarray, direction: int, bar: "tqdm") -> None:
         """Follow states through windows of growing length and correct every new return."""
@@ -316,6 +321,9 @@ class _Search:
             n_before = len(x)
             steps = max(100, (self.budget - self.field.points) // (12 * len(x)))
             flight = fly(self.field, x, direction, window, self.box, steps)
+            if direction > 0 and is_stiff(self.field, flight.x[:, -1], flight.stride):
+                self.stiff = True
+                return
             self.exhausted |= flight.out_of_steps
             needed = needed[flight.rows]
             going = np.ones(len(flight.rows), dtype=bool)
@@ -326,6 +334,26 @@ class _Search:
             x, needed = flight.x[going, -1], needed[going]
             bar.update((_ROUNDS - round_ - 1) * (n_before - len(x)) + n_before - len(flight.rows))
             window *= 2
+
+    def run_implicit(self, x: np.ndarray) -> None:
+        """Follow states ``(n, d)`` with an implicit integrator, to stable orbits of a stiff field."""
+        for start in x:
+            if not self._affords():
+                return
+            outcome = stiff_orbit(self.field, start, self.box, self.field.scales, _SAMPLES)
+            if outcome is None:
+                continue
+            orbit, samples = outcome
+            size = _size(samples, self.length)
+            slowest = samples[np.linalg.norm(self.field(samples) / self.length, axis=1).argmin()]
+            new = all(
+                _distance(cycle, slowest, self.length) > _SAME * size
+                or abs(cycle.orbit.period - orbit.period) > _SAME_PERIOD * orbit.period
+                for cycle in self.found
+            )
+            known = stiff_multipliers(self.field, orbit)
+            if new and size > _SMALLEST and (known.log_moduli[1:] < -_NEUTRAL).all():
+                self.found.append(_Cycle(orbit, known, samples, size, CycleKind.STABLE))
 
     def _affords(self) -> bool:
         self.exhausted |= self.field.points >= self.budget

@@ -24,6 +24,7 @@ class Flight(NamedTuple):
     velocity: np.ndarray  # (k, m, d), along the direction of travel
     step: float  # time between samples, positive
     out_of_steps: bool
+    stride: float  # mean step of the integrator
 
     def path_length(self, i: int, length: np.ndarray) -> float:
         """Length of the path of trajectory i, as a multiple of its largest extent along a state."""
@@ -77,6 +78,7 @@ def fly(
         velocity[moving],
         window / n_samples,
         bool((solution.status == Status.MAX_STEPS).any()),
+        float(np.abs(solution.t_stop).sum() / max(1, solution.n_steps.sum())),
     )
 
 

@@ -339,3 +339,57 @@ def test_misuse_is_named():
         continuation(family, [0], (-1, 1), p0=3)
     with pytest.raises(ValueError, match="equilibrium inside"):
         continuation(family, [-1], (-1, 1), region=[(5, 6)])
+
+
+# ---------------------------------------------------------------------- canards, degenerate points
+
+
+def canard(e):
+    def f(s, j):
+        v, w = s.T
+        return np.column_stack([v - v**3 / 3 - w + j, e * (v + 0.7 - 0.8 * w)])
+
+    return FieldFamily.from_callable(f, 2, "I")
+
+
+@pytest.mark.parametrize("e", [0.08, pytest.param(0.02, marks=pytest.mark.slow)])
+def test_cycles_explode_and_both_sides_are_joined(e):
+    """(v, w, I) -> (-v, 7/4 - w, 7/4 - I) is a symmetry; one fold of cycles a side, where mu = 1."""
+    result = continuation(canard(e), [-1.2, -0.6], (0, 2))
+    (cycles,) = result.cycles
+    assert cycles.ends == (BranchEnd.HOPF, BranchEnd.HOPF)
+    left, right = sorted(cycles.bifurcations, key=lambda b: b.p)
+    assert left.kind is right.kind is BifurcationKind.CYCLE_FOLD
+    assert left.p + right.p == pytest.approx(1.75, abs=1e-9)
+    assert left.period == pytest.approx(right.period, rel=1e-5)
+    assert [b.eigenvalues[1].real for b in (left, right)] == pytest.approx([1, 1], abs=1e-6)
+    assert {b.kind for b in result.bifurcations} == {HOPF, BifurcationKind.CYCLE_FOLD}
+
+
+def kinds(fn, dim, x0):
+    found = continuation(FieldFamily.from_callable(fn, dim, "p"), x0, (-1, 1)).bifurcations
+    return [(b.kind.value, round(b.p, 8) + 0.0) for b in found]
+
+
+def test_degenerate_points_are_named():
+    def takens(s, p):
+        x, y = s.T
+        return np.column_stack([y, p + x**2 + x * y])
+
+    def bautin(s, p):
+        x, y = s.T
+        g = p - (x**2 + y**2) ** 2
+        return np.column_stack([g * x - y, g * y + x])
+
+    assert kinds(takens, 2, [-1, 0]) == [("BT", 0.0)]
+    assert kinds(bautin, 2, [0, 0]) == [("GH", 0.0)]
+    assert kinds(lambda x, p: p - x**3, 1, [-1]) == [("CP", 0.0)]
+    assert kinds(lambda x, p: x * (p**2 - x**2), 1, [0]) == [("DB", 0.0)]
+
+
+def test_two_folds_within_a_step_are_told_from_a_near_miss():
+    truth = 2 / 3 * 1e-4 * np.sqrt(1e-4 / 3)
+    family = FieldFamily.from_callable(lambda x, p: p - x**3 + 1e-4 * x, 1, "p")
+    found_ = continuation(family, [-1], (-1, 1)).bifurcations
+    assert [b.kind for b in found_] == [FOLD, FOLD]
+    assert [b.p for b in found_] == pytest.approx([truth, -truth], abs=1e-10)

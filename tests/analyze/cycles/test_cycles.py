@@ -205,3 +205,26 @@ def test_fields_that_blow_up_do_not_hang():
     assert len(limit_cycles(field, [(-2, 2), (-2, 2)], n_seeds=16)) == 0
     nowhere = CallableField(lambda x: np.full_like(x, np.nan), 2)
     assert len(limit_cycles(nowhere, [(-2, 2), (-2, 2)], n_seeds=16)) == 0
+
+
+def stiff_pump(mu):
+    def rates(s):
+        x, y = s.T
+        return np.column_stack([y, mu * (1 - x**2) * y - x])
+
+    def jacobian(s):
+        x, y = s.T
+        rows = [[np.zeros_like(x), np.ones_like(x)], [-2 * mu * x * y - 1, mu * (1 - x**2)]]
+        return np.moveaxis(np.array(rows), 2, 0)
+
+    return CallableField(rates, 2, jacobian)
+
+
+@pytest.mark.parametrize(("mu", "period"), [(100, 162.83707108), (1000, 1614.4011255)])
+def test_relaxation_oscillations_of_stiff_fields(mu, period):
+    """Periods by LSODA at a tolerance of 1e-12."""
+    found = limit_cycles(stiff_pump(mu), [(-3, 3), (-2 * mu, 2 * mu)])
+    assert found.stable.tolist() == [True]
+    assert found.period[0] == pytest.approx(period, rel=1e-8)
+    assert found.residual[0] < 1e-5 and found.trivial_error[0] < 1e-6
+    assert found.log_moduli[0, 1] < -1e3  # the multiplier itself underflows

@@ -1,0 +1,168 @@
+"""Periodic orbits of stiff fields: an implicit integrator finds them, collocation makes them exact."""
+
+import warnings
+
+import numpy as np
+
+from fim_dynsys.analyze.bifurcation.collocation import closed_orbit
+from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.analyze.cycles.returns import hermite
+from fim_dynsys.analyze.cycles.shooting import Floquet, Orbit, Shot, floquet
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.fields.frame import Scales
+from fim_dynsys.regions import Region
+
+_LOOKS = (1000, 2000, 4000, 8000)  # steps after which a return is looked for
+_RTOL = 1e-8  # linear pieces between its steps are then a guess good enough on a stiff orbit
+_CLOSEST = 1e-2  # relative gap of a return that is worth a correction
+_LONGEST = 1e12  # time scales
+_AT_REST = 1e-6  # extent of the latest steps, in length scales, of a trajectory that has come to rest
+_STIFF = 3.0  # product of step and fastest rate: stability, not accuracy, holds an explicit step there
+_DAMPED = 0.5  # real part of that rate, by its modulus, at least
+
+
+def is_stiff(field: VectorField, x: np.ndarray, step: float) -> bool:
+    """Whether explicit steps are held down by stability at most of some states.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field.
+    x : ndarray (n, d)
+        States on trajectories.
+    step : float
+        Mean step that they took.
+
+    Returns
+    -------
+    bool
+    """
+    if not len(x):
+        return False
+    values = np.linalg.eigvals(field.jacobian(x))
+    fastest = np.take_along_axis(values, np.abs(values).argmax(axis=1)[:, None], axis=1)[:, 0]
+    held = (np.abs(fastest) * step > _STIFF) & (fastest.real < -_DAMPED * np.abs(fastest))
+    return bool(held.mean() > 0.5)
+
+
+def stiff_orbit(
+    field: VectorField, x: np.ndarray, box: Region, scales: Scales, n_samples: int
+) -> tuple[Orbit, np.ndarray] | None:
+    """The stable cycle that a state leads to, if it does.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field, with Jacobian.
+    x : ndarray (d,)
+        Where to start.
+    box : Region
+        A trajectory that leaves it is given up.
+    scales : Scales
+        Units of state and time.
+    n_samples : int
+        Equal intervals of time at whose ends the orbit is sampled.
+
+    Returns
+    -------
+    (Orbit, ndarray (n_samples + 1, d)) or None
+        The orbit, its nodes at the mesh of the collocation, and samples.
+    """
+    found = _return(field, x, box, scales)
+    if found is None:
+        return None
+    family = FieldFamily.from_callable(
+        lambda x, p: field(x),
+        field.dim,
+        jac=lambda x, p: field.jacobian(x),
+        dp=lambda x, p: np.zeros_like(x),
+        scales=scales,
+    )
+    closed = closed_orbit(Equations(family, (0.0, 1.0), None), *found, 0.0, n_samples)
+    if closed is None:
+        return None
+    shot = Shot(np.zeros_like(closed.nodes), closed.transfers, field(closed.nodes), closed.divergence, False)
+    orbit = Orbit(
+        closed.nodes[0], closed.period, closed.nodes, closed.residual, True, 0.0, 0, shot, scales.length
+    )
+    return orbit, closed.samples
+
+
+def stiff_multipliers(field: VectorField, orbit: Orbit) -> Floquet:
+    """Floquet multipliers; in the plane by the divergence, for transfers underflow.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field.
+    orbit : Orbit
+        From `stiff_orbit`.
+
+    Returns
+    -------
+    Floquet
+    """
+    known = floquet(field, orbit)
+    if field.dim > 2:
+        return known
+    along, divergence = known.log_moduli[0], orbit.shot.divergence
+    return Floquet(
+        np.array([known.multipliers[0], np.exp(divergence)]),
+        np.array([along, divergence]),
+        known.trivial_error,
+        float(abs(along)),
+    )
+
+
+def _return(
+    field: VectorField, x: np.ndarray, box: Region, scales: Scales
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Times and states of one loop of a trajectory that has come back to its end."""
+    from scipy.integrate import LSODA  # deferred, as most fields are not stiff
+
+    length = scales.length
+    solver = LSODA(
+        lambda t, y: field(y * length) / length,
+        0.0,
+        x / length,
+        _LONGEST * scales.time,
+        rtol=_RTOL,
+        atol=1e-3 * _RTOL,
+        jac=lambda t, y: field.jacobian(y * length) * (length / length[:, None]),
+    )
+    times, states = [0.0], [x / length]
+    for looks in _LOOKS:
+        while len(times) < looks:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore", UserWarning)  # LSODA words its failures; the status says it
+                solver.step()
+            if solver.status != "running" or not np.asarray(box.contains(solver.y * length)).all():
+                return None
+            times.append(solver.t)
+            states.append(solver.y.copy())
+        if np.ptp(states[-looks // 4 :], axis=0).max() < _AT_REST:
+            return None
+        loop = _loop(np.array(times), np.array(states), field, length)
+        if loop is not None:
+            return loop
+    return None
+
+
+def _loop(
+    t: np.ndarray, y: np.ndarray, field: VectorField, length: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The last loop of a path from near its end back to it, in units of the state."""
+    velocity = field(y * length) / length
+    normal = velocity[-1] / np.linalg.norm(velocity[-1])
+    height = (y - y[-1]) @ normal
+    away = np.linalg.norm(y - y[-1], axis=1)
+    size = np.maximum.accumulate(away[::-1])[::-1]
+    for i in np.flatnonzero((height[:-2] < 0) & (height[1:-1] >= 0))[::-1]:
+        step = t[i + 1] - t[i]
+        theta = -height[i] / (height[i + 1] - height[i])
+        place = hermite(np.array([[theta]]), y[i], y[i + 1], step * velocity[i], step * velocity[i + 1])[0]
+        if size[i] > 0 and np.linalg.norm(place - y[-1]) < _CLOSEST * size[i]:
+            times = np.concatenate([[t[i] + theta * step], t[i + 1 :]])
+            return times, np.concatenate([[place], y[i + 1 :]]) * length
+    return None
