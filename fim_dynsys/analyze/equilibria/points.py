@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from fim_dynsys.analyze.equilibria.balance import Balance, Checker, IndexCheck
 from fim_dynsys.analyze.equilibria.drawn import DrawnPoints, follow_into
@@ -50,6 +51,9 @@ _PROBE = 1e-2
 _SPACING = 0.1
 _MOST_REPRESENTATIVES = 16
 _MOST_MINIMA = 64  # polishing costs some 8 (4 d + 2) points each: in the plane 5,000 of the budget in all
+_CHECKED = 3  # dimensions up to which indices tell what was missed; beyond, how often zeros were met
+_MISSED = 0.5  # estimated number of missed zeros below which the search ends
+_MET = 1e-4  # lengths within which iterations have ended at the same zero
 _ROUNDS = 4  # each with four times the starts of the one before, 64 to 4,096
 
 
@@ -95,6 +99,9 @@ class FixedPoints(Result):
         Where they were sought.
     non_finite : int
         Starting points at which the field was not finite.
+    missed : float or None
+        From four dimensions on, a lower bound of how many zeros were not met, estimated from how many were
+        met once and twice; None below, where indices are checked.
     draws : DrawnPoints or None
         The points in fields drawn from the posterior; None for a field without one. A slow point is there
         where a draw has a zero.
@@ -114,6 +121,7 @@ class FixedPoints(Result):
     balance: Balance
     region: Region
     non_finite: int
+    missed: float | None = None
     draws: DrawnPoints | None = None
     errors_missing: bool = False
 
@@ -234,6 +242,9 @@ class FixedPoints(Result):
             text += f": {balance.reason}"
         else:
             text += f": indices add up to {balance.found}, {balance.boundary} on the boundary"
+        if self.missed is not None:
+            unmet = f"an estimated {self.missed:,.0f} more" if self.missed >= _MISSED else "no more"
+            text += f"; {unmet} by how often each zero was met"
         lost = [f"the field was not finite at {self.non_finite} of the seeds"] if self.non_finite else []
         missing = (
             "no errors: the field has no posterior of its own; draws=model.ensemble(64) takes them from "
@@ -282,7 +293,8 @@ def fixed_points(
     dimensions) every small cell in which all components of the field may vanish. The zeros are merged and
     their topological indices compared with the degree of the field on the region's boundary; where the two
     differ, the parts of the region that contradict are searched again. A pair of zeros with opposite indices
-    can be missed without a mismatch, and from four dimensions on there is no check.
+    can be missed without a mismatch. From four dimensions on there is no check; there the search goes on,
+    within its budget, until hardly a zero was met only once, and estimates how many were missed.
 
     Parameters
     ----------
@@ -319,6 +331,7 @@ def fixed_points(
     ----------
     Golub and Sussillo, J. Open Source Softw. 3 (2018) 1003: slow points and zeros of learned fields.
     Strogatz, Nonlinear Dynamics and Chaos, section 6.8: index theory.
+    A. Chao, Scand. J. Statist. 11 (1984) 265: the number of classes that a sample has missed.
 
     Examples
     --------
@@ -364,9 +377,13 @@ class _Search:
         self.stalled = self.roots
         self.index = np.empty(0)
         self.isolated = np.empty(0, dtype=bool)
+        self.met: list[np.ndarray] = []
+        self.missed: float | None = None
 
     def run(self, n_seeds: int | None, seed: int) -> None:
         self.refine(starting_points(self.meter, self.region, n_seeds, seed))
+        if self.region.dim > _CHECKED:
+            self._until_met(seed)
         self.balance = self.checker.balance(self.roots.x, self.measure())
         for attempt in range(_ROUNDS):
             if self.balance.check is not IndexCheck.MISMATCH or self.meter.exhausted:
@@ -376,12 +393,34 @@ class _Search:
             self.refine(np.concatenate([starts, more]))
             self.balance = self.checker.balance(self.roots.x, self.measure())
 
+    def _until_met(self, seed: int) -> None:
+        """Start from as many points again until few zeros seem to be missed."""
+        while True:
+            self.missed = self._estimate()
+            if self.missed < _MISSED or not self.meter.affords(self.seeds):
+                return
+            seed += 1
+            self.refine(self.region.sobol(self.seeds, seed))
+
+    def _estimate(self) -> float:
+        """Chao's lower bound of the number of zeros in the region that no iteration ended at."""
+        inside = self.roots.x[np.asarray(self.region.contains(self.roots.x), dtype=bool)]
+        ended = np.concatenate([*self.met, np.empty((0, self.region.dim))])
+        if not len(inside):
+            return 0.0
+        tree = cKDTree(inside / self.scales.length)
+        distance, which = tree.query(ended / self.scales.length, distance_upper_bound=_MET)
+        met = np.bincount(which[np.isfinite(distance)], minlength=len(inside))
+        once, twice = np.count_nonzero(met == 1), np.count_nonzero(met == 2)
+        return once * (once - 1) / (2.0 * (twice + 1))
+
     def refine(self, starts: np.ndarray) -> None:
         """Add what is reached from more starting points."""
         self.seeds += len(starts)
         ended = refine(self.meter, starts, self.scales, self.around)
         self.non_finite += ended.non_finite
         self.iterations += ended.iterations
+        self.met += [ended.x[ended.is_root]] if self.region.dim > _CHECKED else []
         self.roots = self._distinct(_joined(self.roots, ended[ended.is_root]))
         self.stalled = _joined(self.stalled, ended[~ended.is_root & self.region.contains(ended.x)])
 
@@ -472,6 +511,10 @@ class _Search:
         values, _, _ = eigen(jac, self.scales.length)
         singular = np.concatenate([self.roots.slope[roots] <= _SINGULAR, np.zeros(len(still), dtype=bool)])
         kind = classify(values, singular[order], 1.0 / self.scales.time)
+        # Where rounding decides the sign of an eigenvalue, an index would contradict the kind.
+        largest = np.maximum(np.abs(values).max(axis=1, initial=0.0), np.finfo(float).tiny)
+        contrary = np.sign(np.prod(values / largest[:, None], axis=1).real) == -index
+        index[contrary & (np.abs(index) == 1) & ~singular[order]] = np.nan
         drawn = None if draws is None else follow_into(draws, x, values, self.scales, self.region)
         if drawn is not None:
             drawn = drawn.without([s is PointStatus.NOT_ISOLATED for s in status])
@@ -488,6 +531,7 @@ class _Search:
             balance=self.balance,
             region=self.region,
             non_finite=self.non_finite,
+            missed=self.missed,
             draws=drawn,
             effort=Effort(
                 self.seeds, self.iterations, self.meter.points, self.meter.budget, self.meter.exhausted

@@ -426,3 +426,21 @@ def test_misuse_is_refused_by_name():
         fixed_points(field)
     with pytest.raises(ValueError, match=r"dimension 1, 2 or 3, got 4"):
         degree(lambda x: x, Region([-1] * 4, [1] * 4))
+
+
+def uncoupled_cubics(dim):
+    return CallableField(lambda x: x - x**3, dim, lambda x: np.eye(dim) * (1 - 3 * x**2)[:, :, None])
+
+
+def test_in_many_dimensions_zeros_are_sought_until_each_was_met():
+    found = fixed_points(uncoupled_cubics(5), [(-1.6, 1.6)] * 5)
+    assert len(found) >= 0.99 * 3**5 and found.missed < 0.5
+    signs = np.prod(np.sign(found.eigenvalues.real), axis=1)
+    assert (found.index == signs).all()
+
+
+def test_what_a_budget_leaves_out_is_estimated():
+    found = fixed_points(uncoupled_cubics(6), [(-1.6, 1.6)] * 6, n_seeds=300, budget=12_000)
+    missing = 3**6 - len(found)
+    assert missing > 100 and 0.5 * missing < found.missed < 2 * missing
+    assert "more by how often" in str(found)
