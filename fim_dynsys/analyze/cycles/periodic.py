@@ -17,7 +17,7 @@ from fim_dynsys.analyze.cycles.shooting import (
     shooting_matrix,
     trace_orbit,
 )
-from fim_dynsys.analyze.cycles.stiff import is_stiff, stiff_multipliers, stiff_orbit
+from fim_dynsys.analyze.cycles.stiff import stiff_multipliers, stiff_orbit, stiff_states
 from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,
@@ -61,6 +61,8 @@ _NULL = 1e-7  # singular value, relative to the largest, that marks a closed nei
 _SIDESTEP = 0.02  # distance of the neighbour that is tried, relative to the orbit's size
 _MEMBERS = 5  # orbits of families that are listed
 _STIFF_SEEDS = 8  # each takes up to a second
+_IN_VAIN = 2  # such states in a row that lead to nothing new
+_STIFF_SHARE = 0.5  # of trajectories held down by stability at which explicit steps are given up
 _SADDLES = 8  # orbits of saddle type after which no more are sought
 
 
@@ -278,8 +280,7 @@ def search_cycles(
             for number, direction in enumerate(directions, 1):
                 search.run(seeds, direction, bar)
                 bar.update(number * _ROUNDS * n_seeds - bar.n)
-        if search.stiff:
-            search.run_implicit(seeds[:_STIFF_SEEDS])
+        search.run_implicit(search.stiff[:_STIFF_SEEDS])
     effort = Effort(
         n_seeds if field.dim > 1 else 0, search.iterations, search.field.points, budget, search.exhausted
     )
@@ -309,7 +310,7 @@ class _Search:
         self.iterations = 0
         self.failures = 0
         self.exhausted = False
-        self.stiff = False
+        self.stiff: list[np.ndarray] = []
 
     def run(self, x: np.ndarray, direction: int, bar: "tqdm") -> None:
         """Follow states through windows of growing length and correct every new return."""
@@ -321,9 +322,11 @@ class _Search:
             n_before = len(x)
             steps = max(100, (self.budget - self.field.points) // (12 * len(x)))
             flight = fly(self.field, x, direction, window, self.box, steps)
-            if direction > 0 and is_stiff(self.field, flight.x[:, -1], flight.stride):
-                self.stiff = True
-                return
+            if direction > 0 and len(flight.ends):
+                held = stiff_states(self.field, flight.ends, flight.stride, self.field.scales)
+                self.stiff += list(flight.ends[held])
+                if held.mean() > _STIFF_SHARE:
+                    return
             self.exhausted |= flight.out_of_steps
             needed = needed[flight.rows]
             going = np.ones(len(flight.rows), dtype=bool)
@@ -335,11 +338,13 @@ class _Search:
             bar.update((_ROUNDS - round_ - 1) * (n_before - len(x)) + n_before - len(flight.rows))
             window *= 2
 
-    def run_implicit(self, x: np.ndarray) -> None:
-        """Follow states ``(n, d)`` with an implicit integrator, to stable orbits of a stiff field."""
+    def run_implicit(self, x: Sequence[np.ndarray]) -> None:
+        """Follow states with an implicit integrator, to stable orbits of a stiff field."""
+        in_vain = 0
         for start in x:
-            if not self._affords():
+            if not self._affords() or in_vain >= _IN_VAIN:
                 return
+            in_vain += 1
             outcome = stiff_orbit(self.field, start, self.box, self.field.scales, _SAMPLES)
             if outcome is None:
                 continue
@@ -354,6 +359,7 @@ class _Search:
             known = stiff_multipliers(self.field, orbit)
             if new and size > _SMALLEST and (known.log_moduli[1:] < -_NEUTRAL).all():
                 self.found.append(_Cycle(orbit, known, samples, size, CycleKind.STABLE))
+                in_vain = 0
 
     def _affords(self) -> bool:
         self.exhausted |= self.field.points >= self.budget

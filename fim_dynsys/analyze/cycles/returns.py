@@ -25,6 +25,7 @@ class Flight(NamedTuple):
     step: float  # time between samples, positive
     out_of_steps: bool
     stride: float  # mean step of the integrator
+    ends: np.ndarray  # (n, d), of all that stayed in the box, at rest or not
 
     def path_length(self, i: int, length: np.ndarray) -> float:
         """Length of the path of trajectory i, as a multiple of its largest extent along a state."""
@@ -79,6 +80,7 @@ def fly(
         window / n_samples,
         bool((solution.status == Status.MAX_STEPS).any()),
         float(np.abs(solution.t_stop).sum() / max(1, solution.n_steps.sum())),
+        solution.x[rows, -1],
     )
 
 

@@ -17,13 +17,14 @@ _LOOKS = (1000, 2000, 4000, 8000)  # steps after which a return is looked for
 _RTOL = 1e-8  # linear pieces between its steps are then a guess good enough on a stiff orbit
 _CLOSEST = 1e-2  # relative gap of a return that is worth a correction
 _LONGEST = 1e12  # time scales
+_NEAR_REST = 1e-2  # Newton step to an equilibrium, in length scales
 _AT_REST = 1e-6  # extent of the latest steps, in length scales, of a trajectory that has come to rest
 _STIFF = 3.0  # product of step and fastest rate: stability, not accuracy, holds an explicit step there
 _DAMPED = 0.5  # real part of that rate, by its modulus, at least
 
 
-def is_stiff(field: VectorField, x: np.ndarray, step: float) -> bool:
-    """Whether explicit steps are held down by stability at most of some states.
+def stiff_states(field: VectorField, x: np.ndarray, step: float, scales: Scales) -> np.ndarray:
+    """At which states explicit steps are held down by stability though no equilibrium is near.
 
     Parameters
     ----------
@@ -33,17 +34,22 @@ def is_stiff(field: VectorField, x: np.ndarray, step: float) -> bool:
         States on trajectories.
     step : float
         Mean step that they took.
+    scales : Scales
+        Units.
 
     Returns
     -------
-    bool
+    ndarray (n,) of bool
     """
-    if not len(x):
-        return False
-    values = np.linalg.eigvals(field.jacobian(x))
+    jac = field.jacobian(x) * (scales.length / scales.length[:, None])
+    f = field(x) / scales.length
+    known = np.isfinite(jac).all(axis=(1, 2)) & np.isfinite(f).all(axis=1)
+    jac = np.where(known[:, None, None], jac, np.eye(x.shape[1]))
+    values = np.linalg.eigvals(jac)
     fastest = np.take_along_axis(values, np.abs(values).argmax(axis=1)[:, None], axis=1)[:, 0]
     held = (np.abs(fastest) * step > _STIFF) & (fastest.real < -_DAMPED * np.abs(fastest))
-    return bool(held.mean() > 0.5)
+    to_rest = np.linalg.norm(np.linalg.pinv(jac) @ f[:, :, None], axis=(1, 2))
+    return known & held & (to_rest > _NEAR_REST)
 
 
 def stiff_orbit(

@@ -43,6 +43,7 @@ _MARGIN = 1.0  # a trajectory may leave the region by this share of its size on 
 # Time scales. Short at first, as most trajectories are soon in a trap; long later, as each start costs steps.
 _WINDOW, _GROWTH, _LONGEST_WINDOW = 4.0, 1.5, 50.0
 _LONGEST = 500.0  # time scales: what contracts at a hundredth of the field's rate has lost e^-5
+_LONGEST_DECAYS = 20.0  # of the slowest stable fixed point, if that is longer, up to ten times as long
 _LONGEST_TURNS = 20.0  # periods of the slowest cycle, if that is longer
 _SAMPLES = 8  # of a window
 _LASTING = 20.0  # time scales that a trajectory must stay in a recurrent set's cells
@@ -187,7 +188,7 @@ def basins(
         Number of states of the sample, a power of two for best balance.
     t_max : float, optional
         Time after which a trajectory is undecided; default 500 time scales of the field, or 20 periods of
-        its slowest cycle if that is longer.
+        its slowest cycle or decay times of its slowest stable fixed point if that is longer.
     stay_supported : bool
         Whether to end trajectories, with a label of their own, where no data back the field (support below
         0.5, sampled eight times a window).
@@ -287,8 +288,12 @@ class _Run:
         self.exhausted = False
         self.attractors: list[Attractor] = []
         self.traps: list[Trap] = []
+        self.sinks: list[Sink] = []
+        self.rates: list[float] = []
         slowest = self._find_attractors()
-        self.t_max = max(_LONGEST * self.unit, _LONGEST_TURNS * slowest) if t_max is None else float(t_max)
+        decays = min(_LONGEST_DECAYS / min(self.rates, default=np.inf), 10.0 * _LONGEST * self.unit)
+        longest = max(_LONGEST * self.unit, _LONGEST_TURNS * slowest, decays)
+        self.t_max = longest if t_max is None else float(t_max)
         self.bar = progress_bar(progress, n_rows, "basins", "states")
 
     def _find_attractors(self) -> float:
@@ -304,6 +309,8 @@ class _Run:
         for i in np.flatnonzero(attracting):
             sink = Sink(self.field, roots[i], np.delete(roots, i, axis=0), region)
             self._add(AttractorKind.FIXED_POINT, roots[i : i + 1], sink)
+            self.sinks.append(sink)
+            self.rates.append(float(-slowest[i]))
         for i in np.flatnonzero(cycles.stable):
             others = [roots, *(orbit for j, orbit in enumerate(cycles.orbits) if j != i)]
             orbit = cycles.orbits[i]
@@ -372,6 +379,11 @@ class _Run:
         found[rows] = label
         return label == BasinLabel.UNDECIDED
 
+    def _winds_in(self, path: np.ndarray, window: float) -> bool:
+        """Whether a path is on its way into a slow sink, which looks recurrent."""
+        pairs = zip(self.sinks, self.rates, strict=True)
+        return any(sink.winds_in(path, rate * window * self.unit) for sink, rate in pairs)
+
     def _explore(self, x: np.ndarray) -> None:
         """Add the recurrent sets of some trajectories that have arrived nowhere."""
         some = x[:: max(1, len(x) // _RECURRENT_ROWS)]
@@ -381,6 +393,7 @@ class _Run:
             open_ = np.asarray(self.box.contains(solution.x).all(axis=1))
             for trap in self.traps:
                 open_[open_] &= ~trap.holds(solution.x[open_])
+            open_[open_] &= [not self._winds_in(path, window) for path in solution.x[open_]]
             sets, closed = recurrent_sets(self.field, self.region, solution.x[open_])
             for points, cells in sets:
                 self._add(AttractorKind.RECURRENT, points, cells)

@@ -24,7 +24,9 @@ _FEWEST_CELLS = 8  # fewer are those of a trajectory that goes to rest
 _REVISITED = 0.9  # share of the visits in either half of the time that go to cells visited in the other
 _CONTRACTION = 1e-3  # least mean contraction of volumes, per time scale, on what attracts
 _INSIDE = 0.8  # share of a window's samples in cells of a recurrent set: a few cells are never visited before
-_SHARED = 0.5  # share of the visits of one trajectory to cells of the other, in the same set
+_SHARED = 0.2  # share of the visits of one trajectory to cells of the other, in the same set
+_QUARTERS = 4  # of a path, from each to the next of which one that winds into a sink comes closer
+_AS_LINEAR = 0.3  # of the decay that the linearised field predicts, which it shows at least
 _KEPT = 1000  # points of a set at least: a picture shows its shape
 
 
@@ -105,6 +107,24 @@ class Sink:
                 self.radius = radius / (1e4 ** (1 / (_SHELLS - 1)))
                 break
         self.radius *= _SAFETY
+
+    def winds_in(self, path: np.ndarray, decay: float) -> bool:
+        """Whether one path ``(s, d)`` comes closer all the time, about as fast as the linearised field does.
+
+        Parameters
+        ----------
+        path : ndarray (s, d)
+            States at equal times.
+        decay : float
+            Logarithm of the decay over the whole path that the slowest eigenvalue predicts, positive.
+
+        Returns
+        -------
+        bool
+        """
+        furthest = np.array([self._height(part).max() for part in np.array_split(path, _QUARTERS)])
+        share = (_QUARTERS - 1) / _QUARTERS * _AS_LINEAR
+        return bool((np.diff(furthest) < 0).all() and furthest[-1] < furthest[0] * np.exp(-share * decay))
 
     def _height(self, x: np.ndarray) -> np.ndarray:
         """Square root of the Lyapunov function at states ``(n, d)``, (n,)."""
