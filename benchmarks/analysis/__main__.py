@@ -15,6 +15,7 @@ PARTS: dict[str, str] = {
     "continuation": "benchmarks.analysis.continuation",
     "diagrams": "benchmarks.analysis.diagrams",
     "families": "benchmarks.analysis.families",
+    "reference": "benchmarks.analysis.reference",
 }
 
 

@@ -1,9 +1,12 @@
 """The parts of the analysis benchmark on bifurcations: what counts as found, the data, the figures."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from benchmarks.analysis import continuation, diagrams, families
+from benchmarks.analysis import continuation, diagrams, families, reference
+from fim_dynsys import analyze
 
 
 def test_found_missed_and_extra_bifurcations_are_counted():
@@ -73,3 +76,19 @@ def test_families_count_what_is_found():
     assert values["fim-ode: found"] == pytest.approx(2 / 3)
     assert values["fim-ode: truth in the interval, if found"] == 0.5
     assert values["fim-ode: truth in the interval, if it fits"] == 1.0
+
+
+@pytest.mark.parametrize("name", ["brusselator", "cusp", "van-der-pol-1"])
+def test_published_quantities_are_within_their_errors(name):
+    row = reference.measure(name)
+    assert row["within"] == row["quantities"] > 0 and row["share"] < 1
+
+
+def test_events_of_random_families_are_checked_anew(monkeypatch):
+    monkeypatch.setattr(reference, "_BY_TASK", 2)
+    row = reference.false_events(0)
+    assert row["events"] > 0 and row["false"] == 0
+    family, start = reference.random_family(0)
+    (event, *_) = analyze.continuation(family, start, (-1, 1), [(-4, 4)] * 2, cycles=False).bifurcations
+    assert reference._holds(event, family)
+    assert not reference._holds(dataclasses.replace(event, x=event.x + 1e-3), family)

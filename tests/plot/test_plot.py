@@ -11,7 +11,7 @@ from matplotlib import colors
 from matplotlib.figure import Figure
 
 import fim_dynsys
-from fim_dynsys import CallableField, Region, Trajectories, analyze, plot, systems
+from fim_dynsys import CallableField, FieldPlane, Region, Trajectories, analyze, plot, systems
 from fim_dynsys.analyze.cycles.periodic import CycleKind
 from fim_dynsys.analyze.equilibria.kinds import Kind
 from fim_dynsys.analyze.results import Result
@@ -741,3 +741,16 @@ def test_basins_on_the_line():
     drawing = found.plot(axes())
     assert (drawing.artists["basins"][0].get_array()[0] == found.labels).all()
     assert drawing.ax.get_ylim() == (-1.0, 1.0)
+
+
+def test_curves_over_two_parameters():
+    plane = FieldPlane.from_callable(
+        lambda s, p, q: np.stack([s[:, 1], p + q * s[:, 1] + s[:, 0] ** 2 + s[:, 0] * s[:, 1]], axis=1), 2
+    )
+    curves = analyze.bifurcation_curves(plane, [-1.0, 0.0], (-1, 1), (-1.5, 1.5), q0=0.5)
+    drawn = curves.plot()
+    (line,) = drawn.artists["hopf points"]
+    p, q = line.get_data()
+    assert np.abs(p + q**2).max() < 1e-8 and line.get_linestyle() == "--"  # l1 > 0
+    assert [text.get_text() for text in drawn.artists["labels"]] == ["BT"]
+    drawn.close()

@@ -43,13 +43,14 @@ _MARGIN = 1.0  # a trajectory may leave the region by this share of its size on 
 # Time scales. Short at first, as most trajectories are soon in a trap; long later, as each start costs steps.
 _WINDOW, _GROWTH, _LONGEST_WINDOW = 4.0, 1.5, 50.0
 _LONGEST = 500.0  # time scales: what contracts at a hundredth of the field's rate has lost e^-5
-_LONGEST_DECAYS = 20.0  # of the slowest stable fixed point, if that is longer, up to ten times as long
+_LONGEST_DECAYS = 20.0  # of the slowest stable fixed point, if that is longer, up to thirty times as long
 _LONGEST_TURNS = 20.0  # periods of the slowest cycle, if that is longer
 _SAMPLES = 8  # of a window
 _LASTING = 20.0  # time scales that a trajectory must stay in a recurrent set's cells
 _BLOCK = 4096  # rows integrated together: their stages fit the processor's cache
 _RECURRENT_AFTER = 100.0  # time scales
 _RECURRENT_WINDOWS = (200.0, 1000.0)  # the second only where the first shows nothing, as on a slow torus
+_DECAYS_SEEN = 3.0  # decay times of the slowest sink that such a window lasts, up to ten times as long
 _RECURRENT_SAMPLES = 10  # per time scale
 _RECURRENT_ROWS = 32
 _SLOWEST = 1e-9  # rate, by that of the field, at which a fixed point attracts: no slower one does so in time
@@ -291,7 +292,7 @@ class _Run:
         self.sinks: list[Sink] = []
         self.rates: list[float] = []
         slowest = self._find_attractors()
-        decays = min(_LONGEST_DECAYS / min(self.rates, default=np.inf), 10.0 * _LONGEST * self.unit)
+        decays = min(_LONGEST_DECAYS / min(self.rates, default=np.inf), 30.0 * _LONGEST * self.unit)
         longest = max(_LONGEST * self.unit, _LONGEST_TURNS * slowest, decays)
         self.t_max = longest if t_max is None else float(t_max)
         self.bar = progress_bar(progress, n_rows, "basins", "states")
@@ -387,7 +388,9 @@ class _Run:
     def _explore(self, x: np.ndarray) -> None:
         """Add the recurrent sets of some trajectories that have arrived nowhere."""
         some = x[:: max(1, len(x) // _RECURRENT_ROWS)]
-        for window in _RECURRENT_WINDOWS:
+        slowest = _DECAYS_SEEN / (min(self.rates, default=np.inf) * self.unit)
+        for shortest in _RECURRENT_WINDOWS:
+            window = max(shortest, min(slowest, 10.0 * shortest))
             t = np.linspace(0.0, window * self.unit, int(_RECURRENT_SAMPLES * window) + 1)
             solution = integrate([self.field], some, t, rtol=_RTOL, escape=ESCAPE)
             open_ = np.asarray(self.box.contains(solution.x).all(axis=1))

@@ -26,7 +26,7 @@ _CONTRACTION = 1e-3  # least mean contraction of volumes, per time scale, on wha
 _INSIDE = 0.8  # share of a window's samples in cells of a recurrent set: a few cells are never visited before
 _SHARED = 0.2  # share of the visits of one trajectory to cells of the other, in the same set
 _QUARTERS = 4  # of a path, from each to the next of which one that winds into a sink comes closer
-_AS_LINEAR = 0.3  # of the decay that the linearised field predicts, which it shows at least
+_AS_LINEAR = 0.1  # of the decay that the linearised field predicts, which it shows at least
 _KEPT = 1000  # points of a set at least: a picture shows its shape
 
 
