@@ -416,6 +416,8 @@ class _CurveProblem(Problem):
                 continue
             if kind is BifurcationKind.DOUBLE_HOPF and np.count_nonzero(np.abs(values.imag) > 0) < 4:
                 continue
+            if kind is BifurcationKind.GENERALIZED_HOPF and not _vanishes(before, located):
+                continue
             coefficients = _coefficients(kind, self.system.plane.at(p, q), x)
             residual = located.info.residual
             found.append((located, CodimensionTwo(kind, p, q, x, values, residual, coefficients)))
@@ -638,6 +640,11 @@ class _Explorer:
             points=tuple(events),
             ends=ends,
         )
+
+
+def _vanishes(before: Point, located: Point) -> bool:
+    """Whether the Lyapunov coefficient changes sign by a zero, not by its pole at a zero-Hopf point."""
+    return abs(located.tests["GH"]) < abs(before.tests["GH"])
 
 
 def _coefficients(kind: BifurcationKind, field: VectorField, x: np.ndarray) -> dict[str, float]:
