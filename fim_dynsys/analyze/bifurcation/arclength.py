@@ -15,7 +15,7 @@ from fim_dynsys.analyze.bifurcation.branches import (
     BranchKind,
     Continuation,
 )
-from fim_dynsys.analyze.bifurcation.collocation import follow_cycles
+from fim_dynsys.analyze.bifurcation.collocation import follow_cycles, follow_orbit
 from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     crossing_tangent,
@@ -37,6 +37,7 @@ from fim_dynsys.analyze.bifurcation.tracing import (
     events_between,
     trace,
 )
+from fim_dynsys.analyze.cycles.periodic import LimitCycles
 from fim_dynsys.analyze.results import Effort, RegionLike, progress_bar, resolve_region
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.regions import Region
@@ -55,12 +56,13 @@ _NEAR = 0.1  # share of a branch's median distance |Re lambda| below which a min
 
 def continuation(
     family: FieldFamily,
-    x0: ArrayLike,
+    x0: ArrayLike | LimitCycles,
     p_range: tuple[float, float],
     region: RegionLike | None = None,
     *,
     p0: ArrayLike | None = None,
     cycles: bool = True,
+    doublings: int = 0,
     max_points: int = 1000,
     budget: int = 10_000_000,
     progress: bool | None = None,
@@ -76,8 +78,8 @@ def continuation(
     ----------
     family : FieldFamily
         A smooth one.
-    x0 : array_like (d,) or (k, d)
-        Guesses of an equilibrium, one or several.
+    x0 : array_like (d,) or (k, d), or LimitCycles
+        Guesses of an equilibrium, one or several; or cycles found at `p0`, whose branches alone are followed.
     p_range : (float, float)
         Range of the parameter; the start comes first.
     region : Region, dict or sequence of pairs, optional
@@ -86,6 +88,8 @@ def continuation(
         Parameter value at which `x0` is a guess, one for all or one each; default the first of `p_range`.
     cycles : bool
         Whether to follow cycles from Hopf points.
+    doublings : int
+        How many times to go on from period doublings to cycles of twice the period.
     max_points : int
         Largest number of points of a branch and direction.
     budget : int
@@ -109,11 +113,39 @@ def continuation(
     H. B. Keller, Numerical solution of bifurcation and nonlinear eigenvalue problems, in P. Rabinowitz (ed.),
     Applications of Bifurcation Theory, Academic Press 1977, section 4 (pseudo-arclength).
     """
-    starts, p_range, p0, region = _checked(family, x0, p_range, p0, region)
+    orbits = list(x0.orbits) if isinstance(x0, LimitCycles) else None
+    guesses = x0.x if isinstance(x0, LimitCycles) else x0
+    starts, p_range, p0, region = _checked(family, guesses, p_range, p0, region)
     equations = Equations(family, p_range, region, starts)
-    roots = [equations.root(start, p) for start, p in zip(starts, p0, strict=True)]
     with progress_bar(progress, None, "continuation", "points") as bar:
-        return follow(equations, roots, cycles, max_points, budget, bar)
+        if orbits is not None and isinstance(x0, LimitCycles):
+            known = list(zip(x0.period, orbits, p0, strict=True))
+            return _through_cycles(equations, known, max_points, budget, bar, doublings)
+        roots = [equations.root(start, p) for start, p in zip(starts, p0, strict=True)]
+        return follow(equations, roots, cycles, max_points, budget, bar, doublings)
+
+
+def _through_cycles(
+    equations: Equations,
+    known: list[tuple[float, np.ndarray, float]],
+    max_points: int,
+    budget: int,
+    bar: "tqdm",
+    doublings: int,
+) -> Continuation:
+    """The branches through cycles, each given by its period, states at equal times, and its parameter."""
+    explorer = _Explorer(equations, max_points, budget, bar)
+    branches: list[Branch] = []
+    for period, orbit, p in known:
+        times = np.linspace(0.0, period, len(orbit))
+        found = follow_orbit(equations, times, orbit, p, explorer.spend, max_points, doublings)
+        if not found:
+            raise ValueError(
+                f"continuation: expected cycles of the family at {equations.family.parameter} = {p:g}, found "
+                f"none near that of period {period:g}; pass p0, the value at which they were found."
+            )
+        branches += found
+    return explorer.result(branches, len(known))
 
 
 def follow(
@@ -123,6 +155,7 @@ def follow(
     max_points: int = 1000,
     budget: int = 10_000_000,
     bar: "tqdm | None" = None,
+    doublings: int = 0,
 ) -> Continuation:
     """Follow the branches through known equilibria; see `continuation`.
 
@@ -136,6 +169,8 @@ def follow(
         As for `continuation`.
     bar : tqdm, optional
         Counts the points at which the field is evaluated.
+    doublings : int
+        As for `continuation`.
 
     Returns
     -------
@@ -146,21 +181,8 @@ def follow(
         explorer.explore(root)
     branches = list(explorer.branches)
     if cycles:
-        branches += follow_cycles(equations, branches, explorer.spend, max_points, budget)
-    return Continuation(
-        state_names=equations.family.state_names,
-        units={},
-        effort=Effort(
-            seeds=len(roots),
-            iterations=explorer.iterations,
-            points=equations.points,
-            budget=budget,
-            exhausted=any(BranchEnd.BUDGET in branch.ends for branch in branches),
-        ),
-        parameter=equations.family.parameter,
-        p_range=(equations.low, equations.high),
-        branches=tuple(branches),
-    )
+        branches += follow_cycles(equations, branches, explorer.spend, max_points, budget, doublings)
+    return explorer.result(branches, len(roots))
 
 
 @dataclass(frozen=True)
@@ -313,6 +335,24 @@ class _Explorer:
         if self.bar is not None:
             self.bar.update(self.equations.points - self.bar.n)
         return self.equations.points < self.budget
+
+    def result(self, branches: Sequence[Branch], n_starts: int) -> Continuation:
+        """Branches and the effort behind them."""
+        equations = self.equations
+        return Continuation(
+            state_names=equations.family.state_names,
+            units={},
+            effort=Effort(
+                seeds=n_starts,
+                iterations=self.iterations,
+                points=equations.points,
+                budget=self.budget,
+                exhausted=any(BranchEnd.BUDGET in branch.ends for branch in branches),
+            ),
+            parameter=equations.family.parameter,
+            p_range=(equations.low, equations.high),
+            branches=tuple(branches),
+        )
 
     def explore(self, u: np.ndarray) -> None:
         """Follow the branch through a root, and those that cross it."""

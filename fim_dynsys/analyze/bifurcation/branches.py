@@ -201,7 +201,28 @@ class Continuation(Result):
         )
 
     def _notes(self) -> list[str]:
-        return [f"branch {i}: {branch!r}" for i, branch in enumerate(self.branches)] + super()._notes()
+        notes = [f"branch {i}: {branch!r}" for i, branch in enumerate(self.branches)]
+        ratios = self.feigenbaum_ratios
+        if len(ratios):
+            notes.append(
+                f"ratios of the distances between doublings: {', '.join(f'{r:.3f}' for r in ratios)}"
+            )
+        return notes + super()._notes()
+
+    @property
+    def feigenbaum_ratios(self) -> np.ndarray:
+        """Ratios of successive distances in p between the first doublings of the first cascade followed.
+
+        They tend to 4.669 where doublings accumulate.
+        """
+        places: list[float] = []
+        for branch in self.cycles:
+            doublings = [b.p for b in branch.bifurcations if b.kind is BifurcationKind.PERIOD_DOUBLING]
+            cascades = BranchEnd.DOUBLING in branch.ends
+            if doublings and (cascades or not places):
+                places.append(doublings[0])
+        gaps = np.diff(places)
+        return gaps[:-1] / gaps[1:]
 
     def _variables(self) -> Variables:
         branches, d = self.branches, len(self.state_names)

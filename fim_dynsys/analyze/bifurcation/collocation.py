@@ -1,6 +1,7 @@
 """Branches of cycles by orthogonal collocation, from Hopf points on, and the bifurcations on them."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cache
 from math import comb
@@ -17,7 +18,6 @@ from fim_dynsys.analyze.bifurcation.tracing import (
     Point,
     Problem,
     Spend,
-    Trace,
     trace,
 )
 
@@ -39,13 +39,19 @@ _CORRECTIONS = 25  # Newton steps from a guess on one mesh
 _ADAPTIONS = 12  # of the mesh to one orbit
 _FINEST = 960  # intervals that one stiff orbit may take
 _SETTLED = 1e-9  # relative change of the period from mesh to mesh at which an orbit is as good as it gets
+_SETTLED_COARSELY = 1e-6  # for a cycle that a branch begins with
 _CRITICAL = 1e-2  # distance from +1 or -1, or of a product from 1, of the multipliers of a bifurcation
 _BIRTHS = (BifurcationKind.HOPF, BifurcationKind.GENERALIZED_HOPF)
 _NEIGHBOUR = 0.05  # scaled distance in which two Hopf points are the same
 
 
 def follow_cycles(
-    equations: Equations, branches: Sequence[Branch], spend: Spend, max_points: int, budget: int
+    equations: Equations,
+    branches: Sequence[Branch],
+    spend: Spend,
+    max_points: int,
+    budget: int,
+    doublings: int = 0,
 ) -> list[Branch]:
     """Branches of cycles from the Hopf points of branches of equilibria.
 
@@ -61,11 +67,14 @@ def follow_cycles(
         Largest number of points of a branch.
     budget : int
         Number of field points of which each branch may use its share of what is left.
+    doublings : int
+        How many times branches are followed from period doublings onto cycles of twice the period.
 
     Returns
     -------
     list of Branch
-        One per Hopf point, or one per two where a branch leads from one to another.
+        One per Hopf point, or one per two where a branch leads from one to another; behind each those of
+        doubled cycles.
 
     References
     ----------
@@ -90,8 +99,79 @@ def follow_cycles(
         traced = trace(problem, problem.start(hopf), within_share, max_points)
         if traced.end is BranchEnd.HOPF:
             done.append(problem.centre(traced.points[-1].u))
-        followed.append(_branch(problem, traced))
+        followed.append(_branch(problem, traced.points, traced.events, (BranchEnd.HOPF, traced.end)))
+        followed += _cascade(problem, within_share, max_points, doublings)
     return followed
+
+
+def _cascade(problem: "_Cycles", spend: Spend, max_points: int, depth: int) -> list[Branch]:
+    """Branches of doubled cycles from the period doublings met, and from those on them."""
+    branches: list[Branch] = []
+    for doubling in problem.doublings if depth > 0 else ():
+        doubled = _Cycles.doubled(problem.equations, doubling)
+        start = Point(doubled.rest, doubled.direction, {}, doubling.info)
+        traced = trace(doubled, start, spend, max_points)
+        ends = (BranchEnd.DOUBLING, traced.end)
+        branches.append(_branch(doubled, traced.points, traced.events, ends))
+        branches += _cascade(doubled, spend, max_points, depth - 1)
+    return branches
+
+
+def follow_orbit(
+    equations: Equations,
+    times: np.ndarray,
+    states: np.ndarray,
+    p: float,
+    spend: Spend,
+    max_points: int,
+    doublings: int = 0,
+) -> list[Branch]:
+    """The branch through a cycle known at one parameter value, in both directions, and doubled ones.
+
+    Parameters
+    ----------
+    equations : Equations
+        The family and its units.
+    times, states : ndarray (k,), (k, d)
+        The cycle over one period, the last state close to the first.
+    p : float
+        Parameter value.
+    spend, max_points, doublings
+        As for `follow_cycles`.
+
+    Returns
+    -------
+    list of Branch
+        Empty where Newton's method finds no cycle near the given one.
+    """
+    settled = _settled(equations, times, states, p, _SETTLED_COARSELY, _MOST_INTERVALS)
+    if settled is None:
+        return []
+    problem, u, linear = settled
+    problem.longest = u[-2] + np.log(_LONGEST)
+    problem._refer_to(u)
+    null = linear.null()
+    tangent = null / np.sqrt(problem.product(null, null))
+    start = problem.observe(u, tangent, linear)
+    again = copy(problem)
+    ahead = trace(problem, start, spend, max_points)
+    behind = trace(again, replace(start, tangent=-tangent), spend, max_points)
+    shift = len(behind.points) - 1
+    events = [(shift - i, event) for i, event in reversed(behind.events)]
+    events += [(shift + i, event) for i, event in ahead.events]
+    points = [*behind.points[:0:-1], *ahead.points]
+    branch = _branch(problem, points, events, (behind.end, ahead.end))
+    return [branch, *_cascade(problem, spend, max_points, doublings)]
+
+
+@dataclass(frozen=True)
+class _Doubling:
+    """A cycle at a period doubling: unknowns on a mesh, and the direction (N, d) that changes sign."""
+
+    u: np.ndarray
+    mesh: np.ndarray
+    lefts: np.ndarray
+    info: "_Info"
 
 
 @dataclass(frozen=True)
@@ -135,7 +215,23 @@ class _Cycles(Problem):
         self.d = equations.family.dim
         self.mesh = mesh
         self.longest = np.inf
+        self.doublings: list[_Doubling] = []
         self._weigh()
+
+    @classmethod
+    def doubled(cls, equations: Equations, doubling: _Doubling) -> Self:
+        """The problem of cycles of twice the period near a period doubling."""
+        self = cls(equations, np.concatenate([doubling.mesh, 1.0 + doubling.mesh[1:]]) / 2.0)
+        states = doubling.u[:-2]
+        self.rest = np.concatenate([states, states, [doubling.u[-2] + np.log(2.0), doubling.u[-1]]])
+        lefts = np.concatenate([doubling.lefts, -doubling.lefts[:1]])
+        share = (np.arange(_DEGREE) / _DEGREE)[:, None]
+        across = lefts[:-1, None] * (1.0 - share) + lefts[1:, None] * share
+        self.direction = np.concatenate([across.ravel(), -across.ravel(), [0.0, 0.0]])
+        self.direction /= np.sqrt(self.product(self.direction, self.direction))
+        self.longest = self.rest[-2] + np.log(_LONGEST)
+        self._refer_to(self.rest)
+        return self
 
     @classmethod
     def born_at(cls, equations: Equations, hopf: Bifurcation) -> Self:
@@ -395,10 +491,21 @@ class _Cycles(Problem):
             raise Jumped
         if "doubling" in changed and np.abs(others + 1.0).min() < _CRITICAL:
             kinds.append(BifurcationKind.PERIOD_DOUBLING)
+            self.doublings.append(self._doubling(located))
         if "torus" in changed and self._is_torus(located.info.multipliers):
             kinds.append(BifurcationKind.NEIMARK_SACKER)
         info = replace(located.info, n_unstable=before.info.n_unstable)
         return [(replace(located, info=info), self._event(kind, located.info)) for kind in kinds]
+
+    def _doubling(self, located: Point) -> _Doubling:
+        flow = self.linearise(located.u, self.metric * located.tangent).info
+        monodromy = np.eye(self.d)
+        for step in flow.transfers:
+            monodromy = step @ monodromy
+        lefts = [np.linalg.svd(monodromy + np.eye(self.d))[2][-1]]
+        for step in flow.transfers[:-1]:
+            lefts.append(step @ lefts[-1])
+        return _Doubling(located.u, self.mesh, np.array(lefts), located.info)
 
     @staticmethod
     def _turns(before: Point, located: Point) -> bool:
@@ -522,9 +629,31 @@ def closed_orbit(
     ClosedOrbit or None
         None where Newton's method does not converge.
     """
+    settled = _settled(equations, times, states, p, _SETTLED, _FINEST)
+    if settled is None:
+        return None
+    problem, u, linear = settled
+    where = float(u[-1])
+    pieces = problem._pieces(u)
+    samples = problem._at(np.linspace(0.0, 1.0, n_samples + 1), problem.mesh, pieces)
+    return ClosedOrbit(
+        period=float(np.exp(u[-2]) * equations.time),
+        mesh=problem.mesh,
+        nodes=equations.unscaled(pieces[:, 0], where)[0],
+        transfers=linear.info.transfers,
+        divergence=linear.info.divergence,
+        residual=problem._defect(u),
+        samples=equations.unscaled(samples, where)[0],
+    )
+
+
+def _settled(
+    equations: Equations, times: np.ndarray, states: np.ndarray, p: float, closely: float, finest: int
+) -> tuple[_Cycles, np.ndarray, Linear] | None:
+    """A corrected cycle at one parameter value on a mesh adapted to it; see `closed_orbit`."""
     period = times[-1] - times[0]
     phase = (times - times[0]) / period
-    index = np.linspace(0.0, len(phase) - 1.0, 4 * _MOST_INTERVALS + 1)
+    index = np.linspace(0.0, len(phase) - 1.0, min(finest, 4 * _MOST_INTERVALS) + 1)
     problem = _Cycles(equations, np.interp(index, np.arange(len(phase)), phase))
     nodes = problem._nodes()
     scaled = (states - equations.centre) / equations.length
@@ -545,32 +674,27 @@ def closed_orbit(
                 break
         else:
             return None
-        settled = abs(u[-2] - before) < _SETTLED
+        settled = abs(u[-2] - before) < closely
         before = u[-2]
         linear = problem.linearise(u, row)
         if settled:
             break
         share = problem._density(u) * np.diff(problem.mesh)
-        finer = len(share) < _FINEST and share.max() < _UNEVEN * share.mean()
+        finer = len(share) < finest and share.max() < _UNEVEN * share.mean()
         point = problem._moved(Point(u, row, {}, None), share, len(share) * (2 if finer else 1))
         u, row = point.u, np.append(np.zeros(len(point.u) - 1), 1.0)
     else:
         linear = problem.linearise(u, row)
-    pieces = problem._pieces(u)
-    samples = problem._at(np.linspace(0.0, 1.0, n_samples + 1), problem.mesh, pieces)
-    return ClosedOrbit(
-        period=float(np.exp(u[-2]) * equations.time),
-        mesh=problem.mesh,
-        nodes=equations.unscaled(pieces[:, 0], where)[0],
-        transfers=linear.info.transfers,
-        divergence=linear.info.divergence,
-        residual=problem._defect(u),
-        samples=equations.unscaled(samples, where)[0],
-    )
+    return problem, u, linear
 
 
-def _branch(problem: _Cycles, traced: Trace) -> Branch:
-    infos = [point.info for point in traced.points]
+def _branch(
+    problem: _Cycles,
+    points: Sequence[Point],
+    events: Sequence[tuple[int, Bifurcation]],
+    ends: tuple[BranchEnd, BranchEnd],
+) -> Branch:
+    infos = [point.info for point in points]
     support = problem.equations.support
     return Branch(
         kind=BranchKind.CYCLES,
@@ -580,8 +704,8 @@ def _branch(problem: _Cycles, traced: Trace) -> Branch:
         eigenvalues=np.array([info.multipliers for info in infos]).astype(complex),
         residual=np.array([info.residual for info in infos]),
         support=np.array([support(info.orbit, info.p) for info in infos]),
-        bifurcations=tuple(event for _, event in traced.events),
-        ends=(BranchEnd.HOPF, traced.end),
+        bifurcations=tuple(event for _, event in events),
+        ends=ends,
         period=np.array([info.period for info in infos]),
         orbits=tuple(info.orbit for info in infos),
     )

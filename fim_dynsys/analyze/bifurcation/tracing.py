@@ -28,6 +28,7 @@ class BranchEnd(enum.StrEnum):
     REGION = "edge of the region"
     CLOSED = "closed loop"
     HOPF = "shrinks to an equilibrium"
+    DOUBLING = "period doubling"
     DOUBLE_ZERO = "Bogdanov-Takens point"
     PERIOD = "period grows beyond the limit"
     ACCURACY = "cycle no longer resolved"

@@ -8,6 +8,7 @@ from fim_dynsys import systems
 from fim_dynsys.analyze.bifurcation.arclength import continuation
 from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, BranchKind
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
+from fim_dynsys.analyze.cycles.periodic import limit_cycles
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.family import FieldFamily
@@ -339,6 +340,43 @@ def test_misuse_is_named():
         continuation(family, [0], (-1, 1), p0=3)
     with pytest.raises(ValueError, match="equilibrium inside"):
         continuation(family, [-1], (-1, 1), region=[(5, 6)])
+
+
+# ---------------------------------------------------------------------- starts from cycles, doublings
+
+
+def test_a_branch_through_a_cycle_that_was_found():
+    """Van der Pol from mu = 1, both ways; the period at mu = 2 is Zonneveld's."""
+
+    def pump(s, mu):
+        x, y = s.T
+        return np.column_stack([y, mu * (1 - x**2) * y - x])
+
+    family = FieldFamily.from_callable(pump, 2, "mu")
+    found_ = limit_cycles(family.at(1.0), [(-3, 3), (-4, 4)], n_seeds=8)
+    result = continuation(family, found_, (0.5, 2.0), p0=1.0)
+    (branch,) = result.branches
+    assert branch.ends == (BranchEnd.P_RANGE, BranchEnd.P_RANGE) and not result.bifurcations
+    assert branch.period[branch.p.argmax()] == pytest.approx(7.62987448, abs=1e-6)
+    with pytest.raises(ValueError, match="none near that of period"):
+        continuation(FieldFamily.from_callable(lambda x, p: p - x, 2), found_, (0.5, 2.0), p0=1.0)
+
+
+@pytest.mark.slow
+def test_doublings_are_followed():
+    """Roessler with a = b = 0.2: doublings at c = 2.832 and 3.837."""
+
+    def rates(s, c):
+        x, y, z = s.T
+        return np.column_stack([-y - z, x + 0.2 * y, 0.2 + z * (x - c)])
+
+    family = FieldFamily.from_callable(rates, 3, "c")
+    start = limit_cycles(family.at(2.5), [(-6, 6), (-6, 6), (0, 6)], n_seeds=8)
+    result = continuation(family, start, (2.4, 4.05), p0=2.5, doublings=2)
+    doublings = found(result, BifurcationKind.PERIOD_DOUBLING)
+    assert [b.p for b in doublings] == pytest.approx([2.8324, 3.8374], abs=2e-4)
+    assert [b.ends[0] for b in result.cycles[1:]] == [BranchEnd.DOUBLING] * 2
+    assert result.cycles[2].period[0] == pytest.approx(2 * doublings[1].period, rel=0.01)
 
 
 # ---------------------------------------------------------------------- canards, degenerate points
