@@ -114,7 +114,8 @@ def two_parameter(result: BifurcationCurves, ax: Axes | None = None) -> Drawing:
     ax.set(xlim=result.p_range, ylim=result.q_range)
     ax.set(xlabel=result.parameters[0], ylabel=result.parameters[1])
     lines = [_densified(part.get_xydata()) for name in ("folds", "hopf points") for part in artists[name]]
-    curves, taken = np.concatenate([np.empty((0, 2)), *lines]), []
+    curves = np.concatenate([np.empty((0, 2)), *lines])
+    taken: list[np.ndarray] = []
     for point in result.points:
         mark: Look = {"marker": "D", "markersize": 5, "linestyle": "", "color": style.BLACK}
         artists["points"] += ax.plot(point.p, point.q, **mark, zorder=style.POINTS)

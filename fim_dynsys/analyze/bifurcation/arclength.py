@@ -409,7 +409,7 @@ class _Explorer:
         distance = np.array([_distance(point) for point in points])
         taken = {i for i, _ in events}
         whole = Trace()
-        at = dict.fromkeys(taken, ())
+        at: dict[int, tuple[Bifurcation, ...]] = dict.fromkeys(taken, ())
         for i, event in events:
             at[i] = (*at[i], event)
         for k, point in enumerate(points):
@@ -421,10 +421,10 @@ class _Explorer:
                 and steady
                 and not taken & {k - 1, k, k + 1}
             )
-            for there, event in self._near_miss(*around) if small else [(point, None)]:
+            for there, missed in self._near_miss(*around) if small else [(point, None)]:
                 whole.points.append(there)
-                whole.events += [(len(whole.points) - 1, event)] if event is not None else []
-            whole.events += [(len(whole.points) - 1, event) for event in at.get(k, ())]
+                whole.events += [(len(whole.points) - 1, missed)] if missed is not None else []
+            whole.events += [(len(whole.points) - 1, known) for known in at.get(k, ())]
         return whole.points, whole.events
 
     def _near_miss(

@@ -206,6 +206,8 @@ class _Cycles(Problem):
     Unknowns are the scaled states at N m nodes, log T and the scaled parameter.
     """
 
+    rest: np.ndarray  # unknowns where a branch is born, and its direction there
+    direction: np.ndarray
     located_to = 1e-10
     may_close = False
     turn = 0.35  # shapes turn fast where an orbit has steep flanks, and Newton's method minds little

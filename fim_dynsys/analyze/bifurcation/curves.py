@@ -1,5 +1,6 @@
 """bifurcation_curves: folds and Hopf points followed over two parameters, and where they meet."""
 
+import abc
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -358,6 +359,7 @@ class _CurveProblem(Problem):
     """What curves of folds and of Hopf points have in common: unknowns begin with v (d,) and end with z."""
 
     kind: BifurcationKind
+    guess: np.ndarray
     located_to = 1e-9
     may_close = True
     turn = 0.12
@@ -371,9 +373,9 @@ class _CurveProblem(Problem):
         """The point (d + 2,) of unknowns."""
         return u[-self.d - 2 :]
 
+    @abc.abstractmethod
     def equations(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, _Info]:
         """Residual (n - 1,), its derivatives (n - 1, n) and what is known beside."""
-        raise NotImplementedError
 
     def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
         return dense_linear(*self.equations(u), row)
