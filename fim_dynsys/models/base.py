@@ -358,7 +358,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         return self._tuned(found, trajectories)
 
     def _check_tunable(self, trajectories: Trajectories) -> None:
-        """Raise ValueError where a residual beside the field would not be of the equations that were asked for."""
+        """Raise ValueError where a residual beside the field would not respect what was asked for."""
         fitted = self.field_ if self.__sklearn_is_fitted__() else None
         beside = {
             "inputs": bool(trajectories.input_names) or isinstance(fitted, DrivenField),
@@ -368,8 +368,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         given = [name for name, is_given in beside.items() if is_given]
         if given:
             raise ValueError(
-                f"{self._who}.finetune: expected a field of the states alone, about which nothing is known, got "
-                f"{' and '.join(given)}; a residual would not respect that."
+                f"{self._who}.finetune: expected a field of the states alone, about which nothing is known, "
+                f"got {' and '.join(given)}; a residual would not respect that."
             )
 
     def _tuned(self, found: Tuned, trajectories: Trajectories) -> Self:
