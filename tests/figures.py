@@ -343,7 +343,9 @@ def models() -> Iterator[str]:
     yield "On 200 samples of Lorenz's attractor over thirteen turns with 5 % noise"
 
     for dropped, words in ((0.0, "of the trials"), (0.5, "where half of the samples are dropped")):
-        shares = [cell("percent_r2_090", name, (0.0, dropped), "generalisation") for name in ("auto", "fim-ode")]
+        shares = [
+            cell("percent_r2_090", name, (0.0, dropped), "generalisation") for name in ("auto", "fim-ode")
+        ]
         yield f"{shares[0]:.1f} % {words}, `fim-ode` in {shares[1]:.1f} %"
     compared = rows(results("odebench", "differences"), group="all", model="auto", minus="fim-ode")
     noisy, clean = compared[compared.sigma > 0], compared[(compared.sigma == 0) & (compared.rho == 0.5)]

@@ -7,6 +7,7 @@ from copy import copy
 import numpy as np
 import xarray as xr
 
+from fim_dynsys.errors import FitWarning, warn
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.symbolic import SymbolicField
@@ -61,6 +62,11 @@ def compare(
     ------
     ValueError
         Where models have one name, arguments are not those above, or the observations are too few.
+
+    Warns
+    -----
+    FitWarning
+        A model refuses what it is to fit: its errors are infinite.
     """
     named = _named(models)
     data = as_trajectories(train)
@@ -70,7 +76,10 @@ def compare(
         splits = [(data, as_trajectories(held_out))]
     else:
         splits = list(_splits(data, by, folds))
-    rows = [[_measured(model, seen, unseen, horizon) for seen, unseen in splits] for model in named.values()]
+    rows = [
+        [_measured(name, model, seen, unseen, horizon) for seen, unseen in splits]
+        for name, model in named.items()
+    ]
     values = np.array(rows, dtype=np.float64)
     columns = ("path_r2", "path_error", "slope_error", "terms", "seconds")
     return xr.Dataset(
@@ -94,11 +103,15 @@ def _named(models: Models) -> dict[str, VectorFieldModel]:
 
 
 def _measured(
-    model: VectorFieldModel, seen: Trajectories, unseen: Trajectories, horizon: float | None
+    name: str, model: VectorFieldModel, seen: Trajectories, unseen: Trajectories, horizon: float | None
 ) -> tuple[float, ...]:
     own = copy(model)
     began = time.process_time()
-    own.fit(seen)
+    try:
+        own.fit(seen)
+    except ValueError as error:  # a model that refuses these data has failed on them, the others go on
+        warn(f"compare: {name} failed: {error}", FitWarning)
+        return -np.inf, np.inf, np.inf, np.nan, time.process_time() - began
     seconds = time.process_time() - began
     path_r2 = path_score("compare", own.field_, unseen, horizon)
     field = own.field_

@@ -13,7 +13,8 @@ _KINDS = (("path_error", "paths"), ("slope_error", "slopes"))
 def comparison(table: xr.Dataset, ax: Axes | None = None) -> Drawing:
     """Errors of models on what they have not seen: a mark for each fold, a bar at their median.
 
-    Paths that ended early have no finite error; they are counted at the right edge.
+    Paths that ended early have no finite error; they are counted at the right edge, and a median among them
+    is not drawn.
 
     Parameters
     ----------
@@ -55,9 +56,9 @@ def comparison(table: xr.Dataset, ax: Axes | None = None) -> Drawing:
                 label=None if row else kind,
             )
             artists[kind] += marks
-            if len(finite):
-                middle = float(np.median(values)) if np.isfinite(np.median(values)) else float(finite.max())
-                artists["medians"] += ax.plot([middle], [height], "|", color=style.BLACK, markersize=14)
+            if np.isfinite(np.median(values)):
+                middle = [float(np.median(values))]
+                artists["medians"] += ax.plot(middle, [height], "|", color=style.BLACK, markersize=14)
             if len(finite) < len(values):
                 artists["failed"].append(
                     ax.annotate(

@@ -6,6 +6,7 @@ import pytest
 
 import fim_dynsys
 from fim_dynsys import plot, simulate
+from fim_dynsys.errors import FitWarning
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
@@ -58,6 +59,16 @@ def test_units_do_not_matter(data):
     model = fim_dynsys.load("sindy-strong", degree=1, refined=0)
     plain, other = (model.fit(one).score(one, metric="path") for one in (data, scaled))
     assert plain == pytest.approx(other, rel=1e-6)
+
+
+def test_a_model_that_refuses_the_data_has_failed_and_the_others_go_on():
+    t = np.linspace(0.0, 1.0, 4)
+    few = fim_dynsys.Trajectories.from_arrays(np.exp(-t)[:, None], t)
+    models = [fim_dynsys.load("sindy"), fim_dynsys.load("sindy-strong")]
+    with pytest.warns(FitWarning, match="compare: sindy-strong failed: StrongSINDy: expected at least 5"):
+        table = fim_dynsys.compare(models, few, few)
+    assert np.isfinite(table["path_error"].sel(model="sindy")).all()
+    assert np.isposinf(table["path_error"].sel(model="sindy-strong")).all()
 
 
 def test_a_path_that_ends_early_scores_minus_infinity(data):
