@@ -26,7 +26,7 @@ def curves(t: np.ndarray, u: np.ndarray) -> Curves:
     H. Akima, A new method of interpolation and smooth curve fitting based on local procedures, J. ACM 17
     (1970) 589.
     """
-    if len(t) < _FEW:
+    if len(t) < _FEW or not u.shape[1]:
         rise = np.diff(u, axis=0)
         lines = np.stack([u[:-1], rise, np.zeros_like(rise), np.zeros_like(rise)], axis=1)
         return Curves(lines, np.zeros(u.shape[1]))

@@ -301,7 +301,7 @@ def test_times_in_every_form(damped):
     [
         ({"t": None}, ["expected times t", "got None"]),
         ({"u": np.ones(5)}, ["inputs u of shape (101, m)", "got (5, 1)"]),
-        ({"u": np.ones(101)}, ["LeastSquares", "no inputs u, got u0", "'sindy' takes inputs"]),
+        ({"u": np.ones(101)}, ["LeastSquares", "no inputs u, got u0", "and 'sindy' take inputs"]),
         ({"feature_names": ["a"]}, ["expected 2 different state names", "got ('a',)"]),
         ({"x_dot": np.zeros((3, 2))}, ["x_dot of shapes", "(101, 2)", "(3, 2)"]),
         ({"x": np.zeros((3, 2)), "t": np.arange(3.0)}, ["at least 6 observed points", "got 3"]),
@@ -753,7 +753,7 @@ def test_a_full_disk_leaves_the_old_model(fitted, tmp_path):
 
 def test_scores_that_cannot_be_taken_say_why(fitted, damped):
     x, t = damped
-    with pytest.raises(ValueError, match=r"expected a callable metric or None, got 'foo'"):
+    with pytest.raises(ValueError, match=r"expected a callable, 'path' or no metric, got 'foo'"):
         fitted.score(x, t, metric="foo")
     with pytest.raises(ValueError, match=r"at least 3 samples in each trajectory.*in \[0\]"):
         fitted.score(x[0][:2], t[0][:2])

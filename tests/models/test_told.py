@@ -105,3 +105,11 @@ def test_the_operator_moves_its_coefficients_no_further_than_it_has_to(data):
     same = Knowledge(known={"x": f"{float(free.coefficients[place, 0])!r}*v + ..."})
     again = load("operator", same).fit(data).field_
     np.testing.assert_allclose(again.coefficients, free.coefficients, rtol=1e-6, atol=1e-9)
+
+
+def test_inputs_and_knowledge_exclude_each_other():
+    t = np.linspace(0.0, 5.0, 60)
+    for name in ("sindy-strong", "fim-ode", "auto", "symbolic"):
+        model = fim_dynsys.load(name, knowledge=fim_dynsys.Knowledge(forbid={"x0": ["x0**2"]}))
+        with pytest.raises(ValueError, match="expected inputs or knowledge, got u0 and Knowledge"):
+            model.fit(np.exp(-t)[:, None], t, u=np.sin(t))

@@ -73,7 +73,7 @@ def test_nothing_changes_where_a_candidate_explains_the_samples(portfolio):
 
 
 def test_auto_returns_it(portfolio, context, monkeypatch, tmp_path):
-    monkeypatch.setattr(Auto, "portfolio", lambda self, trajectories: portfolio)
+    monkeypatch.setattr(Auto, "portfolio", lambda self, *_: portfolio)
     model = fim_dynsys.load("auto").fit(context)
     assert isinstance(model.field_, LocalField)
     assert model.field_.fit_info.report["chosen by"] == "held-out trajectories"
