@@ -298,6 +298,11 @@ def benchmarks() -> Iterator[str]:
     tried = table(results("reliability", "invariance"))
     asked = rows(results("reliability"), part="invariance")
     assert (asked[asked.goal.notna()].reached == "yes").all()
+    speed = table(results("speed", "speed"))
+    million = speed[speed.quantity.str.contains(" 1,000,000 samples")]
+    assert len(million) == 24
+    cost, memory = (million[million.unit == unit].value.max() for unit in ("ms", "MB"))
+    yield f"at most {cost / 1000:.1f} CPU-seconds and {memory:.0f} MB"
     yield f"In none of the {len(tried)} pairs of model and context does the structure change"
 
 
