@@ -20,7 +20,7 @@ def draw(summary: pd.DataFrame, path: Path) -> None:
     for axis, level in zip(axes, levels, strict=True):
         for model, own in known[known["level"] == level].groupby("model", sort=False):
             axis.plot(own["complexity_median"], own["nmse_clean_median"], "o", label=model)
-        axis.set(xscale="log", yscale="log", xlabel="nodes of the expressions")
+        axis.set(yscale="log", xlabel="nodes of the expressions", xlim=(0, None))
         axis.set_title(level if level == "clean" else f"{level} dB")
     axes[0].set_ylabel("median NMSE of the slopes")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=5)

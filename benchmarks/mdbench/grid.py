@@ -28,7 +28,7 @@ class SindyGridRow:
     no ensembles. The setting with the largest `fitness` is fitted to all samples.
     """
 
-    name: str = "pysindy, best of its grid"
+    name: str = "sindy, best of its grid"
     version: str = "1"
     sees_truth: ClassVar[bool] = False
 
