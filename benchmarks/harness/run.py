@@ -404,6 +404,30 @@ def run(
     ]
 
 
+def joined(
+    rows: Sequence[Named],
+    jobs: Sequence[Job],
+    outcomes: Sequence[Sequence[Outcome]],
+    about: Callable[[Job], dict[str, Any]] = lambda job: {},
+) -> list[dict[str, Any]]:
+    """Return one record per row and job: the job's key, what there is to say about it, the row, its outcome.
+
+    Parameters
+    ----------
+    rows, jobs : sequences
+        As given to `cached_outcomes`, which returned the outcomes.
+    outcomes : list of list of dict
+        ``[job][row]``.
+    about : callable, optional
+        Further columns of a job, behind those of its key.
+    """
+    return [
+        {**asdict(job.key), **about(job), "model": row.name, "version": row.version, **outcome}
+        for job, of_rows in zip(jobs, outcomes, strict=True)
+        for row, outcome in zip(rows, of_rows, strict=True)
+    ]
+
+
 def _outcome_columns(tasks: Sequence[str]) -> tuple[str, ...]:
     """What `evaluate` gives and a record needs; ``terms`` are missing from what was kept before they were."""
     scores = (name for task in tasks for name in _failed(task, ""))

@@ -8,7 +8,7 @@ the best of twelve settings for each context, by that score itself.
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,7 +19,7 @@ import pandas as pd
 import fim_dynsys
 from benchmarks import cli, report
 from benchmarks.harness.rows import Inferred, Row, View
-from benchmarks.harness.run import Job, attempt, cached_outcomes
+from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
 from benchmarks.inputs import figures
 from benchmarks.inputs.systems import SYSTEMS, Driven
 from fim_dynsys import metrics
@@ -120,13 +120,7 @@ def run(
     ]
     jobs = [Job(key, system.digest(), (system, key)) for key, system in keys]
     outcomes = cached_outcomes(evaluate, rows, jobs, folder, "inputs 1", workers, fresh, progress)
-    return pd.DataFrame(
-        [
-            {**asdict(job.key), "model": row.name, "version": row.version, **outcome}
-            for job, of_rows in zip(jobs, outcomes, strict=True)
-            for row, outcome in zip(rows, of_rows, strict=True)
-        ]
-    ).drop(columns="message")
+    return pd.DataFrame(joined(rows, jobs, outcomes)).drop(columns="message")
 
 
 def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:

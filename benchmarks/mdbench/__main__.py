@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 
 from benchmarks import cli, report
 from benchmarks.harness.rows import Row, TruthRow, View
-from benchmarks.harness.run import Job, attempt, cached_outcomes
+from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
 from benchmarks.mdbench import figures
 from benchmarks.mdbench.contexts import LEVELS, SEED, SEEN, Case, Record, records
 from benchmarks.mdbench.grid import SindyGridRow
@@ -75,14 +74,9 @@ def run(
             record, case = of_level[problem.system], Case(problem.system, level)
             jobs.append(Job(case, record.digest(), (record, case)))
     outcomes = cached_outcomes(evaluate, rows, jobs, folder, "slopes", workers, fresh, progress)
-    return pd.DataFrame(
-        [
-            {**asdict(job.key), "dim": job.arguments[0].dim, "model": row.name, "version": row.version}
-            | outcome
-            for job, of_rows in zip(jobs, outcomes, strict=True)
-            for row, outcome in zip(rows, of_rows, strict=True)
-        ]
-    ).drop(columns="message")
+    return pd.DataFrame(joined(rows, jobs, outcomes, lambda job: {"dim": job.arguments[0].dim})).drop(
+        columns="message"
+    )
 
 
 def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:

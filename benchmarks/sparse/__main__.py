@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pandas as pd
 from benchmarks import cli, report
 from benchmarks.development.problems import problems, true_field
 from benchmarks.harness.rows import Row, TruthRow, View
-from benchmarks.harness.run import Integrator, Job, attempt, cached_outcomes, score
+from benchmarks.harness.run import Integrator, Job, attempt, cached_outcomes, joined, score
 from benchmarks.harness.trials import TASKS, Problem, Trial, data_digest
 from benchmarks.oscillators.reference_rows import SplineRow
 from benchmarks.sparse import figures
@@ -67,19 +66,7 @@ def run(
                         key = Sparse(problem.system, kind, amount, sigma, seed)
                         jobs.append(Job(key, digest, (problem, key, integrator)))
     outcomes = cached_outcomes(evaluate, rows, jobs, folder, str(integrator), workers, fresh, progress)
-    return pd.DataFrame(
-        [
-            {
-                **asdict(job.key),
-                "dim": job.arguments[0].dim,
-                "model": row.name,
-                "version": row.version,
-                **outcome,
-            }
-            for job, of_rows in zip(jobs, outcomes, strict=True)
-            for row, outcome in zip(rows, of_rows, strict=True)
-        ]
-    )
+    return pd.DataFrame(joined(rows, jobs, outcomes, lambda job: {"dim": job.arguments[0].dim}))
 
 
 CELL = ["kind", "amount", "sigma", "model", "version"]

@@ -3,7 +3,6 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pandas as pd
 
 from benchmarks import cli, report
 from benchmarks.harness.rows import Inferred, Row, View
-from benchmarks.harness.run import Job, attempt, cached_outcomes
+from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
 from benchmarks.structure import figures
 from benchmarks.structure.contexts import (
     CURVES,
@@ -76,18 +75,15 @@ def run(
     """Return one record per row and context; outcomes that `folder` holds are not computed again."""
     jobs, split = [], {}
     for system in cli.limited(polynomial_systems(), limit):
-        split[system.name] = system.split, system.dim
+        split[system.name] = {"split": system.split, "dim": system.dim}
         for sigma, points, trajectories in cells():
             for seed in seeds if sigma else seeds[:1]:
                 case = Case(system.name, sigma, points, trajectories, seed)
                 jobs.append(Job(case, digest(case), (case,)))
     outcomes = cached_outcomes(evaluate, rows, jobs, folder, "terms", workers, fresh, progress)
-    records = []
-    for job, of_rows in zip(jobs, outcomes, strict=True):
-        about = asdict(job.key) | dict(zip(("split", "dim"), split[job.key.system], strict=True))
-        for row, outcome in zip(rows, of_rows, strict=True):
-            records.append(about | {"model": row.name, "version": row.version} | outcome)
-    return pd.DataFrame(records).drop(columns="message")
+    return pd.DataFrame(joined(rows, jobs, outcomes, lambda job: split[job.key.system])).drop(
+        columns="message"
+    )
 
 
 CELL = ["sigma", "points", "trajectories", "model", "version"]

@@ -44,6 +44,15 @@ def equation_text(
     return " + ".join(parts) or " 0"
 
 
+def coefficient_rows(
+    state_names: Sequence[str], terms: Sequence[str], coefficients: np.ndarray
+) -> list[tuple[str, str, float]]:
+    """State, term and coefficient of each of the coefficients (m, d) that is not zero."""
+    return [
+        (state_names[i], terms[k], float(coefficients[k, i])) for i, k in np.argwhere(coefficients.T).tolist()
+    ]
+
+
 def shown(state_names: Sequence[str], equations: Sequence[str]) -> list[str]:
     """Lines ``(x)' = ...`` of right-hand sides, one for each state."""
     return [f"({name})' = {text}" for name, text in zip(state_names, equations, strict=True)]

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import StackedRates, VectorField
 from fim_dynsys.fields.dictionary import coefficient_table, safe_names
-from fim_dynsys.fields.equation_text import equation_text, refuse_errors, shown
+from fim_dynsys.fields.equation_text import coefficient_rows, equation_text, refuse_errors, shown
 from fim_dynsys.fields.expressions import (
     check_expression,
     compiled,
@@ -320,11 +320,7 @@ class SymbolicField(VectorField):
 
     def coefficient_rows(self) -> list[tuple[str, str, float]]:
         """State, term and coefficient of each term whose coefficient is not zero."""
-        names, coefficients = self.get_feature_names(), self.coefficients
-        return [
-            (self.state_names[i], names[k], float(coefficients[k, i]))
-            for i, k in np.argwhere(coefficients.T).tolist()
-        ]
+        return coefficient_rows(self.state_names, self.get_feature_names(), self.coefficients)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The coefficients as a table; see `DictionaryField.to_dataframe`."""

@@ -268,7 +268,7 @@ class Auto(VectorFieldModel):
         weights = normalised(found.log_weights(_selector()))
         preferred = int(found.preferred(weights)[0])
         if not found.laws:
-            more = simpler(found.search, len(found.members[preferred].parameters))
+            more = self._simpler_than(found, preferred)
             found = replace(found, members=found.members + more)
             weights = np.concatenate([weights, np.zeros(len(more))])
         rows = front(found, preferred)
@@ -296,6 +296,14 @@ class Auto(VectorFieldModel):
                 )
             )
         return Alternatives(out, found.judge)
+
+    def _simpler_than(self, found: Portfolio, preferred: int) -> list[FunctionCandidate]:
+        """What `simpler` finds, once for each portfolio: it fits for seconds."""
+        known: tuple[Portfolio, list[FunctionCandidate]] | None = vars(self).get("_simpler")
+        if known is None or known[0] is not found:
+            known = found, simpler(found.search, len(found.members[preferred].parameters))
+            self._simpler = known
+        return known[1]
 
     def select(self, k: int) -> Self:
         """Make one of `alternatives_` the answer.

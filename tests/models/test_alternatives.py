@@ -11,6 +11,7 @@ from fim_dynsys import CallableField, Trajectories, simulate
 from fim_dynsys.analyze.alternatives import cautions, terms_by_state
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models import auto
 from fim_dynsys.plot import front
 
 
@@ -96,3 +97,9 @@ def test_the_law_that_a_field_knows_is_a_row():
     (known,) = [row for row in rows if terms_by_state(row.field) == law]
     assert known.r2 > 0.8 and not known.note
     assert "lynx grows from zero" in rows[rows.preferred].note
+
+
+def test_what_is_simpler_is_fitted_once_for_each_fit(model, monkeypatch):
+    rows = model.alternatives_
+    monkeypatch.setattr(auto, "simpler", None)  # no call any more
+    assert [row.equations for row in model.alternatives_] == [row.equations for row in rows]

@@ -113,3 +113,6 @@ def test_inputs_and_knowledge_exclude_each_other():
         model = fim_dynsys.load(name, knowledge=fim_dynsys.Knowledge(forbid={"x0": ["x0**2"]}))
         with pytest.raises(ValueError, match="expected inputs or knowledge, got u0 and Knowledge"):
             model.fit(np.exp(-t)[:, None], t, u=np.sin(t))
+        data = Trajectories.from_arrays(np.exp(-t)[:, None], t, u=np.sin(t)[:, None])
+        with pytest.raises(ValueError, match="expected observations without inputs, got 1 beside Knowledge"):
+            model.infer(data)

@@ -119,7 +119,8 @@ class FIMODE(PretrainedModel):
         (answer,) = _answers(self.operator, [whole])
         report: dict[str, Any] = {"operator": self.name, "weights": self.operator.version}
         solves, variances = answer.solves[..., states], answer.variances[:, states]
-        found = consider(seen, answer.dictionary, solves, variances) if self.refine else None
+        known = Knowledge.of(self.knowledge)
+        found = consider(seen, answer.dictionary, solves, variances, known) if self.refine else None
         if found is not None:
             best, choice = found.choose(None)
             field = best.field(found.search, seen, report | choice)
