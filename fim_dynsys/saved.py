@@ -18,7 +18,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo, Scales
 from fim_dynsys.fields.local import LocalField
-from fim_dynsys.fields.posterior import FittedField, PosteriorField
+from fim_dynsys.fields.posterior import FittedField, LawField, PosteriorField
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.regions import Region
@@ -308,6 +308,7 @@ class KeptField(Protocol):
 FIELD_CLASSES: tuple[type[KeptField], ...] = (
     DictionaryField,
     FittedField,
+    LawField,
     PosteriorField,
     SymbolicField,
     ResidualField,

@@ -186,3 +186,104 @@ class PosteriorField(DictionaryField):
         noise = np.random.default_rng(seed).standard_normal((n, *self.roots.shape[:2]))
         coefficients = self.coefficients + np.einsum("nik,ikm->nmi", noise, self.roots)
         return EnsembleField([DictionaryField(self.dictionary, c, frame=self.frame) for c in coefficients])
+
+
+class LawField(FittedField):
+    """A field that was fitted to the digits of clean data, all numbers of which are jointly Gaussian.
+
+    Parameters
+    ----------
+    dictionary : Dictionary
+        The terms.
+    coefficients : array (m, d)
+        Means.
+    roots : array (q, m, d + 2), callable or None
+        Independent deviations of the coefficients, then of ``inner`` and ``second`` of the terms; a callable
+        is given the field and returns them when they are first needed. None: not known.
+    **kwargs
+        As for `DictionaryField`.
+
+    Raises
+    ------
+    ValueError
+        If ``roots`` have another shape or are not finite.
+    """
+
+    def __init__(
+        self,
+        dictionary: Dictionary,
+        coefficients: ArrayLike,
+        roots: np.ndarray | Callable[[Any], ArrayLike | None] | None,
+        **kwargs: Any,
+    ):
+        super().__init__(dictionary, coefficients, None, **kwargs)
+        self._given_roots = roots if callable(roots) else self._checked_roots(roots)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """As of `DictionaryField`, with the roots where they are known."""
+        return DictionaryField.to_arrays(self) | ({} if self.roots is None else {"roots": self.roots})
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
+        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
+        return cls.of(DictionaryField.from_arrays(arrays, **description), arrays.get("roots"))
+
+    @cached_property
+    def roots(self) -> np.ndarray | None:
+        """Independent deviations (q, m, d + 2) of all numbers; None where they are not known."""
+        given = self._given_roots
+        return self._checked_roots(given(self)) if callable(given) else given
+
+    def _checked_roots(self, given: ArrayLike | None) -> np.ndarray | None:
+        if given is None:
+            return None
+        roots = np.array(given, dtype=np.float64)
+        m, d = self.coefficients.shape
+        if roots.shape[1:] != (m, d + 2) or not np.isfinite(roots).all():
+            raise ValueError(
+                f"LawField: expected finite roots of shape {('q', m, d + 2)} (deviations, terms, states and "
+                f"two numbers), got shape {roots.shape}."
+            )
+        roots.setflags(write=False)
+        return roots
+
+    @cached_property
+    def _errors(self) -> np.ndarray | None:
+        return None if self.roots is None else np.sqrt(np.sum(self.roots**2, axis=0))
+
+    def _moved(self, by: np.ndarray) -> DictionaryField:
+        d = self.dictionary
+        numbers = d.inner + by[:, self.dim], d.second + by[:, self.dim + 1]
+        moved = Dictionary(d.exponents, d.kind, d.coordinate, *numbers, d.partner)
+        return DictionaryField(moved, self.coefficients + by[:, : self.dim], frame=self.frame)
+
+    def scale(self, x: ArrayLike) -> np.ndarray | None:
+        """One standard deviation of f at points ``(..., d)``, in the units of f; None as for `roots`."""
+        points, rows = self._rows(x)
+        if self.roots is None:
+            return None
+        with np.errstate(all="ignore"):  # what overflows is infinite, and comes out as that
+            squares = np.zeros_like(rows)
+            for root in self.roots:
+                squares += (0.5 * (self._moved(root)._rhs(rows) - self._moved(-root)._rhs(rows))) ** 2
+            return np.sqrt(squares).reshape(points.shape)
+
+    def draws(self, n: int, seed: int = 0) -> EnsembleField | None:
+        """Whole fields drawn from the posterior.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        seed : int
+            Equal seeds give equal draws.
+
+        Returns
+        -------
+        EnsembleField of DictionaryField, or None
+            None as for `roots`.
+        """
+        if self.roots is None:
+            return None
+        noise = np.random.default_rng(seed).standard_normal((n, len(self.roots)))
+        return EnsembleField([self._moved(by) for by in np.einsum("nq,qmk->nmk", noise, self.roots)])

@@ -16,6 +16,12 @@ INTERPOLATION_SHARES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 UNEVEN = 2.0
 """Ratio of squared interpolation errors from which `noise_law` tells them from noise."""
 
+_CLEAN = 0.02
+"""Of a coordinate's standard deviation: noise beyond it is no small one, see `looks_clean`."""
+
+_NORMAL = 1.4826
+"""Standard deviations in the median of absolute normal deviations."""
+
 VARIANCE_FLOOR = 1e-5
 """Floor of residual variances in `bic`, as a fraction of the signal's variance."""
 
@@ -126,6 +132,31 @@ def noise_law(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseLaw
     best = np.argmin(np.concatenate(deviances), axis=0)
     level = np.sqrt(np.concatenate(levels)[best, np.arange(d)])
     return NoiseLaw(level, np.array(ADDITIVE_SHARES)[best % len(ADDITIVE_SHARES)], rms)
+
+
+def looks_clean(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
+    """Whether the samples may be nearly without noise: what cubics miss is little, or of one piece.
+
+    Neighbouring `pseudo_residuals` of white noise are correlated by -0.8, those of samples that are few for
+    the motion between them by a positive number.
+
+    Parameters
+    ----------
+    trajectories : list of (t (n,), x (n, d))
+        Complete samples; ones with fewer than 9 samples say nothing and are left out.
+
+    Returns
+    -------
+    bool
+        False where no trajectory is long enough.
+    """
+    residuals = [pseudo_residuals(t, x)[0] for t, x in trajectories if len(t) >= 9]
+    if not residuals:
+        return False
+    spread = np.std(np.concatenate([x for _, x in trajectories]), axis=0)
+    little = _NORMAL * np.median(np.abs(np.concatenate(residuals)), axis=0) <= _CLEAN * spread
+    together = np.sum([np.sum(r[1:] * r[:-1], axis=0) for r in residuals], axis=0)
+    return bool((little | (together > 0.0)).all())
 
 
 def _moving_mean_square(x: np.ndarray) -> np.ndarray:

@@ -29,8 +29,10 @@ def make_shard(path: Path, number: int, dim: int, models: list[FIMODE]) -> None:
         context = draw(one_of(SHARES, rng), dim, rng)
         observed = Trajectories.from_arrays(context.x, context.t)
         points = draw_points(context.paths, N_POINTS, rng)
-        for model in models:
-            ((field, evidence),) = model.infer_with_evidence([observed])
+        inferred = [model.infer_with_evidence([observed])[0] for model in models]
+        for field, evidence in inferred:
+            if evidence is None:  # of all models or none: whether samples are clean is no question of weights
+                continue
             about, truth = describe(field, evidence), context.field(points)
             row = {
                 "context": about.context,

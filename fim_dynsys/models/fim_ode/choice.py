@@ -1,14 +1,20 @@
 """From the operator's opinion to one field: candidates fitted to the trajectories, and a learned choice."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.criteria import looks_clean
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate, price_of_choice
+from fim_dynsys.search.exact.identification import Identification
+from fim_dynsys.search.exact.laws import Law
+from fim_dynsys.search.exact.structures import over
 from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
+from fim_dynsys.search.functions.families import radians_per_unit
+from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, gather, shortlist
 from fim_dynsys.search.problem import Search, told_apart
@@ -25,6 +31,11 @@ _SMOOTHERS = [
     TIME_AWARE[k] for k in (3, 6, 8)
 ]  # one of each kind; all nine find hardly more, for twice the time
 
+_FUNCTIONS = 16
+"""Structures with functions that are tried where no polynomial explains clean samples."""
+
+_MET = 12  # candidates of the search that are fitted to the digits, too
+
 
 @dataclass(frozen=True)
 class Shortlist:
@@ -38,11 +49,17 @@ class Shortlist:
         The operator's.
     candidates : list of Candidate
         The shortlist, best BIC first.
+    laws : list of Law
+        Of clean data, the preferred one first; where there are any, it is chosen.
+    settled : bool
+        Whether the preferred law leaves nothing to explain; there is no shortlist then.
     """
 
     search: Search
     opinion: Opinion
-    candidates: list
+    candidates: list[Candidate]
+    laws: list[Law] = field(default_factory=list)
+    settled: bool = False
 
     def features(self) -> np.ndarray:
         """What a selector sees (C, `N_CHOICE_FEATURES`)."""
@@ -56,11 +73,24 @@ class Shortlist:
         observations = self.search.observations
         return self.search.dictionary.rescaled(scaled, observations.scale, observations.time_unit)[1]
 
-    def choose(self, selector: Selector | None) -> tuple[Candidate, dict]:
+    def choose(self, selector: Selector | None) -> tuple[Candidate | FunctionCandidate, dict]:
         """The candidate that a `Selector` ranks first, without one the best BIC, and a report on it.
 
-        With inputs BIC is the extended one: there are more terms to choose from.
+        With inputs BIC is the extended one: there are more terms to choose from. Of laws the preferred one: a
+        `Candidate` where it is among the search's terms and explains the samples in part.
         """
+        if self.laws:
+            law = self.laws[0]
+            report = {
+                "chosen": law.item.candidate.origin,
+                "chosen by": "fit to the digits",
+                "candidates": len(self.laws),
+                "misses": law.misses,
+            }
+            terms = law.item.dictionary
+            if self.settled or not terms.is_polynomial or terms.degree > self.search.dictionary.degree:
+                return law.item, report
+            return over(self.search.dictionary, law.item).candidate, report
         logits, by = -np.array([c.score for c in self.candidates]), "BIC"
         if self.search.observations.n_inputs:
             terms, by = len(self.search.dictionary), "extended BIC"
@@ -84,7 +114,7 @@ def consider(
     variances: np.ndarray,
     knowledge: Knowledge | None = None,
 ) -> Shortlist | None:
-    """Candidates for one context.
+    """Candidates for one context, and laws where its samples are clean.
 
     Parameters
     ----------
@@ -106,10 +136,19 @@ def consider(
     if sum(len(t) for t, _ in samples) < MIN_OBSERVATIONS:
         return None
     inputs = complete_inputs(context, "fim-ode")
-    observations = observe(samples, inputs=inputs)
+    observations = observe(samples, radians_per_unit(context), inputs)
     if inputs is not None:
         kept = told_apart(dictionary, observations)
         dictionary, solves, variances = dictionary.subset(kept), solves[:, kept], variances[kept]
     search = Search(observations, dictionary).knowing(knowledge, context.state_names)
+    clean = Identification(search, samples)
+    if inputs is None and search.restriction is None and looks_clean(samples):  # laws are read off without
+        clean.run(_FUNCTIONS, simpler=False)
     opinion = Opinion.scaled(search, solves, variances)
-    return Shortlist(search, opinion, shortlist(gather(search, opinion, smoothers=_SMOOTHERS)))
+    if clean.settled:
+        return Shortlist(search, opinion, [], clean.laws, settled=True)
+    candidates = shortlist(gather(search, opinion, smoothers=_SMOOTHERS))
+    if clean.laws:
+        none = np.zeros((0, 3), dtype=np.intp)
+        clean.meet(FunctionCandidate.of(c, search.dictionary, none) for c in candidates[:_MET])
+    return Shortlist(search, opinion, candidates, clean.laws, clean.settled)

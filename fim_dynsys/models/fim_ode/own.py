@@ -11,7 +11,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.fields.posterior import PosteriorField
+from fim_dynsys.fields.posterior import LawField, PosteriorField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.fim_ode.batching import PretrainedModel
 from fim_dynsys.models.fim_ode.calibration import Evidence
@@ -23,10 +23,14 @@ from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.thinning import thinned
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.standard_errors import law_roots
 from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
+_SEARCH = 2  # raised when the search changes
 
 
 class FIMODE(PretrainedModel):
@@ -81,8 +85,8 @@ class FIMODE(PretrainedModel):
 
     @property
     def version(self) -> str:
-        """First 8 hexadecimal digits of the weights' sha256."""
-        return self.operator.version
+        """First 8 hexadecimal digits of the weights' sha256; with the search, an integer of its own first."""
+        return f"{_SEARCH}-{self.operator.version}" if self.refine else self.operator.version
 
     @property
     def max_dim(self) -> int:
@@ -107,7 +111,9 @@ class FIMODE(PretrainedModel):
         known, calibration = self._with_evidence(complete, contexts), self.operator.calibration
         if calibration is None or self.knowledge is not None:
             return [field for field, _ in known]
-        return [PosteriorField.of(f, partial(calibration.roots, evidence=e)) for f, e in known]
+        return [
+            f if e is None else PosteriorField.of(f, partial(calibration.roots, evidence=e)) for f, e in known
+        ]
 
     def _driven(self, complete: Trajectories, context: Trajectories) -> DrivenField:
         """The field of one context with inputs."""
@@ -123,6 +129,7 @@ class FIMODE(PretrainedModel):
         found = consider(seen, answer.dictionary, solves, variances, known) if self.refine else None
         if found is not None:
             best, choice = found.choose(None)
+            assert isinstance(best, Candidate)  # there are no laws with inputs
             field = best.field(found.search, seen, report | choice)
             assert isinstance(field, DrivenField)
             return order.field(field, context)
@@ -134,7 +141,9 @@ class FIMODE(PretrainedModel):
         info = FitInfo(report=report)
         return order.field(DrivenField.of(answer.dictionary, coefficients, seen, info), context)
 
-    def infer_with_evidence(self, contexts: Sequence[Trajectories]) -> list[tuple[DictionaryField, Evidence]]:
+    def infer_with_evidence(
+        self, contexts: Sequence[Trajectories]
+    ) -> list[tuple[DictionaryField, Evidence | None]]:
         """Fields without their posterior, and what it is read off; see `training.calibration`.
 
         Parameters
@@ -144,7 +153,8 @@ class FIMODE(PretrainedModel):
 
         Returns
         -------
-        list of (DictionaryField, Evidence)
+        list of (DictionaryField, Evidence or None)
+            None beside laws of clean data, which have their posterior from their fit.
 
         Raises
         ------
@@ -155,9 +165,9 @@ class FIMODE(PretrainedModel):
 
     def _with_evidence(
         self, complete: Sequence[Trajectories], contexts: Sequence[Trajectories]
-    ) -> list[tuple[DictionaryField, Evidence]]:
+    ) -> list[tuple[DictionaryField, Evidence | None]]:
         operator = self.operator
-        pairs = []
+        pairs: list[tuple[DictionaryField, Evidence | None]] = []
         orders = [Ordered.of(samples) for samples in complete]
         said = _answers(operator, [order.trajectories for order in orders])
         knowledge = Knowledge.of(self.knowledge)
@@ -180,8 +190,14 @@ class FIMODE(PretrainedModel):
                 others = answer.solves
             else:
                 best, choice = found.choose(operator.selector)
+                if isinstance(best, FunctionCandidate):
+                    law = best.field(found.search.observations, order.trajectories, report | choice)
+                    assert isinstance(law, DictionaryField)  # no inputs here, see `infer_batch`
+                    roots = partial(law_roots, free=order.free(best.dictionary, best.free))
+                    pairs.append((LawField.of(order.field(law, context), roots), None))
+                    continue
                 inferred = best.field(found.search, order.trajectories, report | choice)
-                assert isinstance(inferred, DictionaryField)  # no inputs here, see `infer_batch`
+                assert isinstance(inferred, DictionaryField)
                 field = inferred
                 others = found.coefficients
             assert isinstance(field, DictionaryField)  # of contexts without inputs
@@ -235,8 +251,8 @@ class FIMODE(PretrainedModel):
         -------
         EnsembleField
         """
-        field = self._fitted_field()
-        return field.draws(n, seed) if isinstance(field, PosteriorField) else super().ensemble(n, seed)
+        drawn = self._fitted_field().draws(n, seed)
+        return super().ensemble(n, seed) if drawn is None else drawn
 
     def alternatives(self) -> "list[FIMODE]":
         """The operator's own fields beside those of the search, or the other way round."""
@@ -250,7 +266,7 @@ class FIMODE(PretrainedModel):
         ValueError
             For weights that the package's card does not describe.
         """
-        return read_card(self.version)
+        return read_card(self.operator.version)
 
 
 def fim_ode(

@@ -55,13 +55,15 @@ class Identification:
         best = next(iter(self.laws), None)
         return best is not None and best.misses < SURE and not self._systematic(best)
 
-    def run(self, functions: int) -> None:
+    def run(self, functions: int, simpler: bool = True) -> None:
         """Seek laws: polynomials, and functions where they miss something or might be simpler.
 
         Parameters
         ----------
         functions : int
             Number of structures with functions whose numbers are fitted.
+        simpler : bool
+            Whether functions are sought where a polynomial is exact, too.
         """
         dictionary, n = self._search.dictionary, self._search.observations.n
         coefficients = len(dictionary) * dictionary.dim
@@ -84,6 +86,8 @@ class Identification:
                 self._meet_exact(subsets(self._precise, wide))
                 best = next(iter(self.laws), None)
         if best is not None and not self._systematic(best):
+            if best.is_exact and not simpler:
+                return
             highest = best.item.dictionary.degree >= dictionary.degree
             most, left = (best.parameters - _SIMPLER if highest else 0), min(left, best.misses)
         if dictionary.dim <= min(_FUNCTIONS_UP_TO, most):

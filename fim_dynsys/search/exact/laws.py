@@ -192,18 +192,23 @@ def criterion(laws: list[Law]) -> np.ndarray:
     plain = [law for law in laws if law.is_plain] or laws
     n, d = laws[0].residuals.shape
     knee = min(plain, key=lambda law: 0.5 * np.mean(np.log(law.left)) + math.log(_KNEE) * law.parameters)
-    rho = np.clip(_correlation(knee.residuals), 0.0, _SMOOTH)
-    worth = n * (1.0 - rho) / (1.0 + rho)
+    independent = worth(knee.residuals)
     price = math.log(max(n * d, 2))
     return np.array(
         [
-            np.sum(worth * np.log(law.left))
+            np.sum(independent * np.log(law.left))
             + law.parameters * price
             + law.item.n_functions * _OF_A_FUNCTION
             + np.count_nonzero(law.item.dictionary.kind) * _OF_ITS_TERMS
             for law in laws
         ]
     )
+
+
+def worth(residuals: np.ndarray) -> np.ndarray:
+    """How many independent samples (d,) residuals (n, d) are worth, by their correlation at the first lag."""
+    rho = np.clip(_correlation(residuals), 0.0, _SMOOTH)
+    return len(residuals) * (1.0 - rho) / (1.0 + rho)
 
 
 def _correlation(values: np.ndarray) -> np.ndarray:
