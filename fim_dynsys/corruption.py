@@ -37,7 +37,7 @@ def add_noise(
     ValueError
         If ``sigma`` is negative, not finite or of another shape, or the kind is unknown.
     """
-    sigma = _levels(sigma, trajectories.dim)
+    sigma = _levels(sigma, trajectories.dim, "add_noise", "sigma")
     if kind not in _KINDS:
         raise ValueError(f"add_noise: expected kind to be one of {_KINDS}, got {kind!r}")
     rng = np.random.default_rng(rng)
@@ -47,6 +47,38 @@ def add_noise(
         noise = sigma * rng.standard_normal(x.shape)
         noisy.append((1 + noise) * x if kind == "multiplicative" else x + noise)
     return trajectories.with_x(noisy)
+
+
+def add_outliers(
+    trajectories: Trajectories, share: float, size: float | np.ndarray, rng: int | np.random.Generator
+) -> Trajectories:
+    """Errors of one size and either sign in a share of the values, in proportion to each.
+
+    Parameters
+    ----------
+    trajectories : Trajectories
+        Left as they are.
+    share : float
+        Probability of a value to be spoilt, in [0, 1].
+    size : float or array_like, shape (d,)
+        Relative error: spoilt values are ``(1 + size) x`` or ``(1 - size) x``.
+    rng : int or numpy.random.Generator
+        Seed, or a generator, which moves on.
+
+    Raises
+    ------
+    ValueError
+        If ``share`` lies outside [0, 1], or ``size`` is negative, not finite or of another shape.
+    """
+    if not 0 <= share <= 1:
+        raise ValueError(f"add_outliers: expected a share in [0, 1], got {share!r}")
+    size = _levels(size, trajectories.dim, "add_outliers", "size")
+    rng = np.random.default_rng(rng)
+    spoilt = []
+    for _, x in trajectories.arrays():
+        sign = rng.choice([-1.0, 1.0], size=x.shape) * (rng.random(x.shape) < share)
+        spoilt.append((1 + size * sign) * x)
+    return trajectories.with_x(spoilt)
 
 
 def drop(trajectories: Trajectories, rho: float, rng: int | np.random.Generator) -> Trajectories:
@@ -106,10 +138,10 @@ def _n_kept(n: int, rho: float) -> int:
     return int(np.floor((1 - rho) * n + 1e-9))
 
 
-def _levels(sigma: float | np.ndarray, dim: int) -> np.ndarray:
-    levels = np.asarray(sigma)
+def _levels(given: float | np.ndarray, dim: int, who: str, name: str) -> np.ndarray:
+    levels = np.asarray(given)
     if levels.dtype.kind not in "iuf" or levels.shape not in ((), (dim,)):
-        raise ValueError(f"add_noise: expected sigma to be a number or {dim} of them, got {sigma!r}")
+        raise ValueError(f"{who}: expected {name} to be a number or {dim} of them, got {given!r}")
     if not (np.isfinite(levels).all() and (levels >= 0).all()):
-        raise ValueError(f"add_noise: expected finite sigma >= 0, got {sigma!r}")
+        raise ValueError(f"{who}: expected finite {name} >= 0, got {given!r}")
     return levels.astype(np.float64)

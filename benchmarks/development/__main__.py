@@ -1,6 +1,7 @@
 """``python -m benchmarks.development``: models on the systems that choices are made on.
 
-Besides models, rows such as ``fim-ode-clamped``: its field continued in another way outside the data.
+Besides models, rows such as ``fim-ode-clamped``: its field continued in another way outside the data, and
+``fim-ode-outliers``: 3 % of the values it sees are off by 16 %, eight deviations of 2 % noise.
 """
 
 import sys
@@ -9,6 +10,7 @@ from functools import partial
 
 from benchmarks import cli
 from benchmarks.development.continuations import KINDS, ContinuedRow
+from benchmarks.development.outliers import MODELS, SpoiltRow
 from benchmarks.development.problems import problems, true_field
 from benchmarks.harness.rows import ModelRow, Row, TruthRow
 from benchmarks.oracle import OracleRow
@@ -18,10 +20,15 @@ def _continued(kind: str) -> ContinuedRow:
     return ContinuedRow(ModelRow.resolve("fim-ode"), kind)
 
 
+def _spoilt(model: str) -> SpoiltRow:
+    return SpoiltRow(ModelRow.resolve(model))
+
+
 ROWS: dict[str, Callable[[], Row]] = {
     "truth": lambda: TruthRow(true_field),
     "oracle": lambda: OracleRow(ModelRow.resolve("auto")),
 } | {f"fim-ode-{kind}": partial(_continued, kind) for kind in KINDS}
+ROWS |= {f"{model}-outliers": partial(_spoilt, model) for model in MODELS}
 
 
 BENCHMARK = cli.Benchmark(

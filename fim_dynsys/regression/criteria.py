@@ -19,7 +19,7 @@ UNEVEN = 2.0
 _CLEAN = 0.02
 """Of a coordinate's standard deviation: noise beyond it is no small one, see `looks_clean`."""
 
-_NORMAL = 1.4826
+NORMAL = 1.4826
 """Standard deviations in the median of absolute normal deviations."""
 
 VARIANCE_FLOOR = 1e-5
@@ -154,7 +154,7 @@ def looks_clean(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
     if not residuals:
         return False
     spread = np.std(np.concatenate([x for _, x in trajectories]), axis=0)
-    little = _NORMAL * np.median(np.abs(np.concatenate(residuals)), axis=0) <= _CLEAN * spread
+    little = NORMAL * np.median(np.abs(np.concatenate(residuals)), axis=0) <= _CLEAN * spread
     together = np.sum([np.sum(r[1:] * r[:-1], axis=0) for r in residuals], axis=0)
     return bool((little | (together > 0.0)).all())
 

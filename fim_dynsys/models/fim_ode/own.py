@@ -20,6 +20,7 @@ from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.outliers import inferred_robustly
 from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.thinning import thinned
@@ -108,6 +109,19 @@ class FIMODE(PretrainedModel):
         """
         if contexts[0].input_names:
             return [self._driven(*pair) for pair in zip(complete, contexts, strict=True)]
+        robust = [inferred_robustly(self._alone, c) if self.refine else None for c in complete]
+        plain = [k for k, field in enumerate(robust) if field is None]
+        fields = iter(self._together([complete[k] for k in plain], [contexts[k] for k in plain]))
+        return [next(fields) if field is None else field for field in robust]
+
+    def _alone(self, complete: Trajectories, context: Trajectories) -> DictionaryField:
+        return self._together([complete], [context])[0]
+
+    def _together(
+        self, complete: Sequence[Trajectories], contexts: Sequence[Trajectories]
+    ) -> list[DictionaryField]:
+        if not complete:
+            return []
         known, calibration = self._with_evidence(complete, contexts), self.operator.calibration
         if calibration is None or self.knowledge is not None:
             return [field for field, _ in known]

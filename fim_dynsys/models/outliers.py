@@ -1,0 +1,64 @@
+"""Inference without the samples that neither their neighbours nor the field found without them explain."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regression.outliers import beyond, without_outliers
+from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.trajectories.container import Trajectories
+
+_F = TypeVar("_F", bound=VectorField)
+_RTOL, _ESCAPE = 1e-8, 1e3
+
+
+def inferred_robustly(infer: Callable[[Trajectories, Trajectories], _F], complete: Trajectories) -> _F | None:
+    """The field of samples some of which are outliers.
+
+    Samples far from their neighbours are left out; then those are that are far from the path of the field
+    found without them, and no others. The field's context holds what was not left out.
+
+    Parameters
+    ----------
+    infer : callable
+        From complete samples, and the context that is to be the field's, to a field.
+    complete : Trajectories
+        Complete samples.
+
+    Returns
+    -------
+    VectorField or None
+        None where there are no outliers beside their neighbours, or the path has none.
+    """
+    seen = without_outliers(complete)
+    if seen is complete:
+        return None
+    field = infer(seen, seen)
+    outside = _beyond(field, complete)
+    if outside is not None:
+        if not any(own.any() for own in outside):
+            return None
+        kept = complete.select_samples([np.flatnonzero(~own) for own in outside])
+        if not kept.equals(seen):
+            seen, field = kept, infer(kept, kept)
+    count = int((complete.n_obs - seen.n_obs).sum())
+    said = f"{count} outlier{'s' if count > 1 else ''} left out"
+    report = field.fit_info.report
+    note = f"{report['note']}; {said}" if "note" in report else said
+    info = replace(field.fit_info, report=report | {"outliers": count, "note": note})
+    return field.with_fit_info(info)
+
+
+def _beyond(field: VectorField, complete: Trajectories) -> list[np.ndarray] | None:
+    """Which samples are outliers about the field's paths; None where these do not explain the others."""
+    starts = field.fit_info.initial_states
+    if starts is None:
+        return None
+    paths = [
+        integrate([field], start[None], t[None], rtol=_RTOL, escape=_ESCAPE).x[0]
+        for start, (t, _) in zip(starts, complete.arrays(), strict=True)
+    ]
+    return beyond([x for _, x in complete.arrays()], paths)

@@ -1,0 +1,141 @@
+"""Samples that noise does not explain: found beside their neighbours, and about a fitted path."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fim_dynsys.regression.criteria import NORMAL, pseudo_residuals
+from fim_dynsys.trajectories.container import Trajectories
+
+_FEWEST = 20  # samples of a trajectory, from which scales are known
+_CERTAIN, _SEVERAL, _FAR = (
+    7.0,
+    4.5,
+    4.0,
+)  # deviations: of one, of two or more, and of more where there are any
+_BESIDE = 0.5  # of an outlier's deviation, at most so much is left beside it without it
+_MOST = 0.15  # of the samples: what is more frequent is no outlier
+_SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)  # of constant variance, as in a noise law
+_INTERPOLATION = (0.0, 0.3, 3.0, 30.0)  # what cubics miss, likewise, where gaps differ
+_ABOUT = 4.5  # deviations from a path
+_EXPLAINED = 0.3  # of the signal: paths that miss more in most samples tell nothing
+_ROUNDS = 10
+
+
+def without_outliers(trajectories: Trajectories) -> Trajectories:
+    """The samples that are no outliers beside their neighbours; the same object where all are none.
+
+    A sample is one where it is far from the cubic through its four neighbours, in robust standard deviations,
+    and those are near cubics through theirs once it is left out: so an isolated error is told from a fast
+    motion. The first and last two samples are never left out.
+
+    Parameters
+    ----------
+    trajectories : Trajectories
+        Complete samples.
+    """
+    kept = [_kept(t, x) for t, x in trajectories.arrays()]
+    if all(own.all() for own in kept):
+        return trajectories
+    return trajectories.select_samples([np.flatnonzero(own) for own in kept])
+
+
+def beyond(samples: Sequence[np.ndarray], paths: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+    """Which samples are outliers about fitted paths, in robust standard deviations.
+
+    Parameters
+    ----------
+    samples, paths : lists of arrays (n, d)
+        Of each trajectory.
+
+    Returns
+    -------
+    list of bool arrays (n,), or None
+        The first sample of a trajectory, from which its path starts, is none. None where the paths do not
+        explain the others.
+    """
+    x, path = np.concatenate(list(samples)), np.concatenate(list(paths))
+    residuals = x - path
+    typical = NORMAL * np.median(np.abs(residuals), axis=0)
+    if not np.isfinite(path).all() or (typical > _EXPLAINED * np.std(path, axis=0)).any():
+        return None
+    square = path**2 / np.maximum(np.mean(path**2, axis=0), 1e-300)
+    z = _standardised(residuals, square, np.zeros(len(path)))
+    far = (np.abs(z) > _ABOUT).any(axis=1)
+    if np.mean(far) > _MOST:
+        return None
+    parts = np.split(far, np.cumsum([len(own) for own in samples])[:-1])
+    for own in parts:
+        own[0] = False
+    return parts
+
+
+def _kept(t: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Which samples (n,) of one trajectory are no outliers."""
+    n = len(t)
+    kept = np.ones(n, dtype=bool)
+    if n < _FEWEST:
+        return kept
+    z = _beside(t, x)
+    peaks = _peaks(t, x, z, _SEVERAL)
+    if not (len(peaks) > 1 or any(np.abs(z[i]).max() > _CERTAIN for i in peaks)):
+        return kept
+    for _ in range(_ROUNDS):
+        left = np.flatnonzero(kept)
+        z = _beside(t[left], x[left])
+        peaks = _peaks(t[left], x[left], z, _FAR)
+        if not peaks:
+            break
+        kept[left[peaks]] = False
+        if np.mean(~kept) > _MOST:
+            return np.ones(n, dtype=bool)
+    return kept
+
+
+def _beside(t: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Pseudo-residuals (n, d) in robust standard deviations; 0 for the first and last two samples."""
+    residuals, errors = pseudo_residuals(t, x)
+    weights = np.array([1.0, 16.0, 36.0, 16.0, 1.0]) / 70.0  # of five samples in the variance of a residual
+    square = sum(w * x[k : len(x) - 4 + k] ** 2 for k, w in enumerate(weights))
+    z = np.zeros(x.shape)
+    z[2:-2] = _standardised(residuals, square / np.mean(x**2, axis=0), errors**2 / np.mean(errors**2))
+    return z
+
+
+def _standardised(residuals: np.ndarray, square: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """Residuals (n, d) in robust standard deviations, by the law of noise that is likeliest, of Student's kind.
+
+    Variances are constant, in proportion to ``square`` (n, d) and to ``errors`` (n,), each about 1.
+    """
+    best, least = residuals, np.full(residuals.shape[1], np.inf)
+    for share in _SHARES:
+        for interpolation in _INTERPOLATION:
+            relative = np.sqrt(share + (1.0 - share) * square + interpolation * errors[:, None])
+            scaled = residuals / relative
+            level = np.maximum(NORMAL * np.median(np.abs(scaled), axis=0), 1e-300)
+            z = scaled / level
+            deviance = np.log(level) + np.mean(np.log(relative) + 2.5 * np.log1p(z**2 / 4.0), axis=0)
+            best = np.where(deviance < least, z, best)
+            least = np.minimum(deviance, least)
+    return best
+
+
+def _peaks(t: np.ndarray, x: np.ndarray, z: np.ndarray, far: float) -> list[int]:
+    """Samples farther than all within two of them, beside which little is left without them."""
+    found = []
+    for i, j in np.argwhere(np.abs(z) > far):
+        if np.abs(z[i, j]) < np.abs(z[max(i - 2, 0) : i + 3, j]).max() or i in found:
+            continue
+        rows = np.arange(max(i - 6, 0), min(i + 7, len(t)))
+        rows = rows[rows != i]
+        if len(rows) < 9:
+            continue
+        own = pseudo_residuals(t[rows], x[rows, j : j + 1])[0][:, 0]
+        places = rows[2:-2]
+        unit = np.abs(
+            pseudo_residuals(t[max(i - 2, 0) : i + 3], x[max(i - 2, 0) : i + 3, j : j + 1])[0][0, 0]
+        )
+        near = np.abs(places - i) <= 2
+        if near.any() and np.abs(own[near]).max() <= _BESIDE * unit:
+            found.append(int(i))
+    return found
