@@ -248,7 +248,7 @@ class Auto(VectorFieldModel):
         EnsembleField
         """
         self._fitted_field()
-        check_members(self._who, n)
+        check_members(self._who, n, seed)
         found, order = self._found()
         if isinstance(self.field_, LocalField) and found.local is not None:
             local = found.local.draws(n, order.trajectories, np.random.default_rng(seed))

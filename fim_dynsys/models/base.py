@@ -17,7 +17,16 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fim_dynsys.distillation import Distillation, distill
-from fim_dynsys.errors import DataWarning, DistillationWarning, FitWarning, IgnoredInputWarning, warn
+from fim_dynsys.errors import (
+    DataWarning,
+    DistillationWarning,
+    FitWarning,
+    IgnoredInputWarning,
+    check_flags,
+    check_whole,
+    real_array,
+    warn,
+)
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
@@ -41,7 +50,6 @@ from fim_dynsys.models.inputs import (
     error_list,
     integration_options,
     is_point,
-    real_array,
 )
 from fim_dynsys.models.members import bootstrap_context, check_members
 from fim_dynsys.models.parameters import Estimator
@@ -559,22 +567,20 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Where the model was fitted with inputs and none are given.
         """
         field = self._fitted_field()
-        if np.ndim(t) == 0:
-            raise ValueError(
-                f"{self._who}.simulate: expected an array of times, got {t!r}; pass the times themselves."
-            )
-        if integrator not in ("solve_ivp", "odeint"):
-            raise ValueError(
-                f"{self._who}.simulate: expected integrator 'solve_ivp' or 'odeint', got {integrator!r}."
-            )
-        start = np.atleast_1d(real_array(x0, f"{self._who}.simulate", "x0"))
+        who = f"{self._who}.simulate"
+        times = real_array(t, who, "t")
+        if times.ndim != 1:
+            raise ValueError(f"{who}: expected an array of times (m,), got {t!r}; pass the times themselves.")
+        if not isinstance(integrator, str) or integrator not in ("solve_ivp", "odeint"):
+            raise ValueError(f"{who}: expected integrator 'solve_ivp' or 'odeint', got {integrator!r}.")
+        if not isinstance(integrator_kws, dict | None):
+            raise ValueError(f"{who}: expected integrator_kws as a dict, got {integrator_kws!r}.")
+        start = np.atleast_1d(real_array(x0, who, "x0"))
         if start.shape != (field.dim,):
             raise ValueError(
                 f"{self._who}.simulate: expected x0 of shape ({field.dim},), got {start.shape}; "
                 "forecast(x0, t) takes several initial states."
             )
-        who = f"{self._who}.simulate"
-        times = real_array(t, who, "t")
         inputs = None
         if isinstance(field, ForcedField) and u is None:
             u = field.inputs
@@ -644,24 +650,19 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         """
         field = self._fitted_field()
         if not isinstance(x0, Trajectories):
-            return self._from_states(field, x0, t)
+            return _from_states(f"{self._who}.forecast", field, x0, t)
         if isinstance(field, DrivenField):
             raise ValueError(
                 f"{self._who}.forecast: expected a field without inputs to go on with trajectories, got "
                 f"{', '.join(field.input_names)}; use simulate with u, or field_.at_input(u)."
             )
+        who = f"{self._who}.forecast"
+        check_whole(who, 1, members=members)
+        check_whole(who, 0, seed=seed)
+        check_flags(who, observed=observed)
         drawn = field.draws(members, seed)
         ensemble = self.ensemble(members, seed) if drawn is None else EnsembleField(drawn)
-        return forecast_bands(f"{self._who}.forecast", field, ensemble, x0, t, bands, observed, seed)
-
-    @staticmethod
-    def _from_states(field: VectorField, x0: ArrayLike, t: ArrayLike) -> Trajectories:
-        if not isinstance(field, ForcedField):
-            return simulate(field, x0, t)
-        times, starts = np.asarray(t, dtype=np.float64), np.asarray(x0, dtype=np.float64)
-        phases = np.broadcast_to(field.inputs(times[..., 0]), (*starts.shape[:-1], len(field.input_names)))
-        path = simulate(field.autonomous(), np.concatenate([starts, phases], axis=-1), times)
-        return path.select_states(field.state_names)
+        return forecast_bands(who, field, ensemble, x0, t, bands, observed, seed)
 
     def score(
         self,
@@ -704,14 +705,17 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             x, t, carried = with_waves(as_trajectories(x, t), field.omegas), None, True
         if not isinstance(field, DrivenField) or (u is None and not carried):
             u = input_rows(f"{self._who}.score", field, u, 0)
-        if not (metric is None or metric == "path" or callable(metric)):
+        paths = isinstance(metric, str) and metric == "path"
+        if not (metric is None or paths or callable(metric)):
             raise ValueError(f"{self._who}.score: expected a callable, 'path' or no metric, got {metric!r}.")
+        if metric is None and "horizon" in metric_kws:
+            raise ValueError(f"{self._who}.score: expected metric='path' with horizon=, got no metric.")
         trajectories = as_trajectories(x, t, None, u)
         if trajectories.dim != field.dim:
             raise ValueError(
                 f"{self._who}.score: expected observations of {field.dim} states, got {trajectories.dim}."
             )
-        if metric == "path":
+        if paths:
             return self._score_of_paths(trajectories, x_dot, **metric_kws)
         pairs = trajectories.arrays()
         if x_dot is None:
@@ -748,7 +752,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             metric = r2_score
         assert callable(metric)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            score = float(metric(truth[complete], predicted, **metric_kws))
+            given = metric(truth[complete], predicted, **metric_kws)
+        score = float(real_array(given, f"{self._who}.score", "the metric's value").reshape(-1)[0])
         if not np.isfinite(score):
             raise ValueError(
                 f"{self._who}.score: expected rates whose squares are ordinary floating-point numbers, got a "
@@ -790,7 +795,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         Annals of Statistics 17 (1989), section 2 (moving blocks).
         """
         field = self._fitted_field()
-        check_members(self._who, n)
+        check_members(self._who, n, seed)
         rng = np.random.default_rng(seed)
         contexts = [bootstrap_context(self.context_, rng, self.min_observations) for _ in range(n)]
         with np.errstate(all="ignore"):
@@ -828,6 +833,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         from fim_dynsys.explorer.page import write_explorer  # loads the analyses, which no fit needs
 
         self._fitted_field()
+        check_whole(f"{self._who}.explore", 0, members=members)
         ensemble = self.ensemble(members) if members else None
         return write_explorer(self, path, region=region, ensemble=ensemble, folder=folder)
 
@@ -1021,3 +1027,21 @@ class VectorFieldModel(TrajectoryModel, Estimator):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+def _from_states(who: str, field: VectorField, x0: ArrayLike, t: ArrayLike) -> Trajectories:
+    """Paths from states; a field that is forced has its phase from the first time."""
+    if not isinstance(field, ForcedField):
+        if isinstance(field, DrivenField):
+            field(np.zeros(field.dim))  # says which inputs it lacks
+        return simulate(field, x0, t)
+    times, starts = real_array(t, who, "t"), real_array(x0, who, "x0")
+    shapes = times.ndim and times.size and starts.ndim in (1, 2) and starts.shape[-1] == field.dim
+    if not shapes or not np.isfinite(times[..., 0]).all():
+        raise ValueError(
+            f"{who}: expected states ({field.dim},) or (n, {field.dim}) and finite times (m,) or (n, m), got "
+            f"shapes {starts.shape} and {times.shape}."
+        )
+    phases = np.broadcast_to(field.inputs(times[..., 0]), (*starts.shape[:-1], len(field.input_names)))
+    path = simulate(field.autonomous(), np.concatenate([starts, phases], axis=-1), times)
+    return path.select_states(field.state_names)

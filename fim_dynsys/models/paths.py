@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fim_dynsys.errors import check_positive
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.models.driving import driven_stretches
@@ -45,8 +46,8 @@ def windows_of(who: str, trajectories: Trajectories, horizon: float | None) -> l
     ValueError
         Where the horizon is not positive, or no window has two samples.
     """
-    if horizon is not None and not horizon > 0:
-        raise ValueError(f"{who}: expected a positive horizon in the unit of time, got {horizon!r}.")
+    if horizon is not None:
+        check_positive(who, infinite=True, horizon=horizon)
     found = []
     for (t, x), u in zip(trajectories.arrays(), trajectories.input_arrays(), strict=True):
         complete = np.isfinite(x).all(axis=1)
@@ -112,12 +113,19 @@ def path_score(who: str, field: VectorField, trajectories: Trajectories, horizon
     windows = windows_of(who, trajectories, horizon)
     observed = np.concatenate([window.x[1:] for window in windows])
     paths = np.concatenate([path[1:] for path in predicted(field, windows)])
-    about = observed - np.nanmean(observed, axis=0)
-    total = np.nansum(about**2, axis=0)
-    varies = total > (1e-12 * np.nanmax(np.abs(observed), axis=0)) ** 2
+    observed = np.where(np.isfinite(observed).any(axis=0), observed, 0.0)  # never seen: it does not vary
+    with np.errstate(all="ignore"):  # what overflows is judged below
+        about = observed - np.nanmean(observed, axis=0)
+        total = np.nansum(about**2, axis=0)
+        varies = total > (1e-12 * np.nanmax(np.abs(observed), axis=0)) ** 2
+        left = np.nansum((paths - observed) ** 2, axis=0)
     if not varies.any():
         raise ValueError(f"{who}: expected observations of which a state varies, got constant ones.")
     if not np.isfinite(paths).all():
         return -np.inf
-    left = np.nansum((paths - observed) ** 2, axis=0)
+    if not (np.isfinite(total).all() and np.isfinite(left).all()):
+        raise ValueError(
+            f"{who}: expected states whose squares are ordinary floating-point numbers, got larger ones; "
+            "change the units."
+        )
     return float(np.mean(1.0 - left[varies] / total[varies]))

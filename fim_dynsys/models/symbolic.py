@@ -179,10 +179,11 @@ class SymbolicModel(VectorFieldModel):
     def _fitted_expressions(
         self, given: list[str], trajectories: Trajectories, observations: Observations
     ) -> SymbolicField:
-        if len(given) != trajectories.dim:
+        listed = isinstance(given, Sequence) and not isinstance(given, str)
+        if not listed or len(given) != trajectories.dim:
             raise ValueError(
                 f"SymbolicModel: expected {trajectories.dim} expressions, one per state "
-                f"({', '.join(trajectories.state_names)}), got {len(given)}."
+                f"({', '.join(trajectories.state_names)}), got {len(given) if listed else repr(given)}."
             )
         symbols, expressions = read_expressions(given, trajectories.state_names)
         fit = fit_expressions(expressions, symbols, observations, self.start)
@@ -222,7 +223,7 @@ class SymbolicModel(VectorFieldModel):
         EnsembleField
         """
         field = self._fitted_field()
-        check_members(self._who, n)
+        check_members(self._who, n, seed)
         rng = np.random.default_rng(seed)
         if isinstance(field, SymbolicField):
             return EnsembleField(_expression_draws(field, n, rng))

@@ -25,6 +25,7 @@ from fim_dynsys.analyze.bifurcation.tracing import (
     trace,
 )
 from fim_dynsys.analyze.results import Effort, RegionLike, Result, Table, Variables, counted, resolve_region
+from fim_dynsys.errors import check_number, check_whole, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.plane import FieldPlane
 from fim_dynsys.regions import Region
@@ -245,9 +246,11 @@ def bifurcation_curves(
             "SymbolicField."
         )
     for name, ends in (("p_range", p_range), ("q_range", q_range)):
-        if np.shape(ends) != (2,) or not np.isfinite(ends).all() or ends[0] == ends[1]:
+        values = real_array(ends, "bifurcation_curves", name)
+        if values.shape != (2,) or not np.isfinite(values).all() or values[0] == values[1]:
             raise ValueError(f"bifurcation_curves: expected {name} as two different numbers, got {ends!r}.")
-    q0 = float(q_range[0] if q0 is None else q0)
+    check_whole("bifurcation_curves", 1, max_points=max_points, budget=budget)
+    q0 = check_number("bifurcation_curves", "q0", float(q_range[0]) if q0 is None else q0)
     diagram = continuation(
         plane.family(q0), x0, p_range, region, p0=p0, cycles=False, budget=budget, progress=False
     )

@@ -19,6 +19,7 @@ from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
+from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.dimensionless import dimensionless, still
@@ -236,6 +237,7 @@ class FIMODE(PretrainedModel):
         EnsembleField
         """
         field = self._fitted_field()
+        check_members(self._who, n, seed)
         return field.draws(n, seed) if isinstance(field, PosteriorField) else super().ensemble(n, seed)
 
     def alternatives(self) -> "list[FIMODE]":
