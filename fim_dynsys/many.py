@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
-from tqdm import tqdm
 
+from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.errors import DataWarning, FitWarning, check_flags, check_whole, warn
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.inputs import as_trajectories
@@ -120,7 +120,7 @@ def fit_many(
     own = _digest(f"{model.name} {model.version} {sorted(model.get_params(deep=False).items())!r}".encode())
     with (
         _Journal(home, known) as write,
-        tqdm(total=total, desc=f"fit {model.name}", unit=" data sets", disable=_hidden(progress)) as bar,
+        progress_bar(progress, total, f"fit {model.name}", "data sets") as bar,
     ):
 
         def waiting() -> Iterator[_Job]:
@@ -147,10 +147,6 @@ def fit_many(
             bar.update(len(rows))
     table = pd.DataFrame([found[name] for name in order], columns=list(_row(_Job("", None, ""))))
     return table.drop(columns="digest")
-
-
-def _hidden(progress: bool | None) -> bool | None:
-    return None if progress is None else not progress
 
 
 # ---------------------------------------------------------------------- data sets

@@ -401,6 +401,20 @@ def sigma_and_order(rng: Rng) -> Question:
     return ask(rng, light(one(rng, _FITS[:5])).fit, options)
 
 
+def parameters(rng: Rng) -> Question:
+    """Parameters of models, which are seen when they are fitted."""
+    name = one(rng, _FITS)
+    model = light(name)
+    known = sorted(set(model.get_params(deep=False)) - {"weights", "device"})
+    parameter = one(rng, known)
+    value = one(rng, [*THINGS, 2, 7, "full", "fast", "quick"])
+
+    def fit() -> None:
+        model.set_params(**{parameter: value}).fit(record())
+
+    return f"{name}, {parameter}={_brief(value)}", fit
+
+
 def expressions(rng: Rng) -> Question:
     """Right-hand sides as text, with parameters."""
     given = [one(rng, ["v", "-a*x - b*v", one(rng, TEXTS)]) for _ in range(one(rng, [1, 2, 2, 2, 2, 3]))]
@@ -1067,6 +1081,7 @@ SURFACES: dict[str, Callable[[Rng], Question]] = {
     "forcing": forcing,
     "knowledge": knowledge,
     "sigma and order": sigma_and_order,
+    "parameters": parameters,
     "expressions": expressions,
     "compare": compare,
     "fit_many": fit_many,

@@ -22,6 +22,7 @@ INPUTS = {
     "forcing": 150,
     "knowledge": 600,
     "sigma and order": 250,
+    "parameters": 150,
     "expressions": 500,
     "compare": 150,
     "fit_many": 200,

@@ -1,6 +1,6 @@
 """What surrounds a field's formula: data, names, box, sizes, support, notes of the inference."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -114,7 +114,7 @@ class Given(NamedTuple):
         scales: Scales | None = None,
     ) -> Self:
         """The parts, all of dimension ``dim``; a ValueError that names ``who`` where one is not."""
-        if isinstance(state_names, str) or not isinstance(state_names, Collection | None):
+        if isinstance(state_names, str) or not (state_names is None or np.iterable(state_names)):
             raise ValueError(f"{who}: expected state_names as a list of text, got {state_names!r}.")
         for part, its_dim in (
             ("context", dim if context is None else context.dim),

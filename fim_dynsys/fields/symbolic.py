@@ -83,7 +83,7 @@ class SymbolicField(VectorField):
         needed = parameter_names(self._expressions, self._symbols)
         if needed != sorted(self._parameters):
             raise ValueError(
-                f"SymbolicField: expected values of the parameters {needed}, got {self._parameters}; "
+                f"SymbolicField: expected finite values of the parameters {needed}, got {self._parameters}; "
                 f"states are {', '.join(str(s) for s in self._symbols)}."
             )
         self._covariance = None if covariance is None else np.array(covariance, dtype=float)

@@ -6,16 +6,17 @@ One file, for it is one class: every method that a script written for pysindy ma
 import abc
 import enum
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Self, cast, overload
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from fim_dynsys.analyze.results import PATIENCE, progress_bar
 from fim_dynsys.distillation import Distillation, distill
 from fim_dynsys.errors import (
     DataWarning,
@@ -59,6 +60,9 @@ from fim_dynsys.regions import Region
 from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 
 def _not_fitted(message: str) -> ValueError:
@@ -169,8 +173,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         """Infer one bootstrap member; `field` is the fit on all the data, whose choices may be kept."""
         return self.infer(context)
 
-    def _refit_members(self, field: VectorField, contexts: Sequence[Trajectories]) -> list[VectorField]:
-        """Infer all bootstrap members; a model that infers in batches returns `infer_many(contexts)`."""
+    def _refit_members(self, field: VectorField, contexts: Iterable[Trajectories]) -> list[VectorField]:
+        """Infer all bootstrap members; one that infers in batches returns ``infer_many(list(contexts))``."""
         return [self._refit_member(field, context) for context in contexts]
 
     def differentiate(self, x: np.ndarray, t: np.ndarray) -> np.ndarray:
@@ -432,11 +436,6 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 "fields are autonomous. 'auto', 'fim-ode', 'sindy-strong', 'symbolic' and 'sindy' take "
                 "inputs; trajectories.without_inputs() leaves them out."
             )
-        if trajectories.input_names and self.get_params(deep=False).get("knowledge") is not None:
-            raise ValueError(
-                f"{self._who}: expected inputs or knowledge, got {', '.join(trajectories.input_names)} and "
-                f"{self.get_params(deep=False)['knowledge']!r}; leave out one of them."
-            )
         check_magnitudes(self._who, trajectories)
         values = np.concatenate([x for _, x in trajectories.arrays()])
         constant = np.nanmax(values, axis=0) == np.nanmin(values, axis=0)
@@ -522,6 +521,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         points = real_array(x, f"{self._who}.predict", "x")
         if field.dim == 1 and points.ndim == 1 and points.shape != (1,):
             points = points[:, None]
+        if not points.ndim:
+            raise ValueError(f"{self._who}.predict: expected states (n, {field.dim}), got the number {x!r}.")
         inputs = input_rows(f"{self._who}.predict", field, u, points.size // max(points.shape[-1], 1))
         return cast(DrivenField, field)(points, inputs) if inputs is not None else field(points)
 
@@ -606,6 +607,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         members: int = ...,
         observed: bool = ...,
         seed: int = ...,
+        progress: bool | None = ...,
     ) -> xr.Dataset: ...
 
     def forecast(
@@ -617,6 +619,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         members: int = 20,
         observed: bool = False,
         seed: int = 0,
+        progress: bool | None = None,
     ) -> Trajectories | xr.Dataset:
         """Continue from states, or go on with observed trajectories and say how sure that is.
 
@@ -635,6 +638,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Whether the bands hold what will be measured, noise included, or the state itself.
         seed : int
             Equal seeds give equal bands.
+        progress : bool, optional
+            Whether a bar with the time left is shown after two seconds; default on a terminal.
 
         Returns
         -------
@@ -661,8 +666,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         check_whole(who, 0, seed=seed)
         check_flags(who, observed=observed)
         drawn = field.draws(members, seed)
-        ensemble = self.ensemble(members, seed) if drawn is None else EnsembleField(drawn)
-        return forecast_bands(who, field, ensemble, x0, t, bands, observed, seed)
+        ensemble = self.ensemble(members, seed, progress) if drawn is None else EnsembleField(drawn)
+        return forecast_bands(who, field, ensemble, x0, t, bands, observed, seed, progress)
 
     def score(
         self,
@@ -687,7 +692,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             each trajectory, which is what predictions are good for.
         metric_kws
             Passed to the metric. With ``"path"``, ``horizon=`` cuts trajectories into windows of this
-            duration, each simulated from its own first sample: chaotic paths are compared so.
+            duration, each simulated from its own first sample: chaotic paths are compared so; ``progress=``
+            says whether a bar with the time left is shown after two seconds, by default on a terminal.
 
         Returns
         -------
@@ -762,16 +768,21 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         return score
 
     def _score_of_paths(
-        self, trajectories: Trajectories, x_dot: object, horizon: float | None = None, **unknown: Any
+        self,
+        trajectories: Trajectories,
+        x_dot: object,
+        horizon: float | None = None,
+        progress: bool | None = None,
+        **unknown: Any,
     ) -> float:
         if unknown or x_dot is not None:
-            given = [*unknown, *(["x_dot"] if x_dot is not None else [])]
+            given = ", ".join([*unknown, *(["x_dot"] if x_dot is not None else [])])
             raise ValueError(
-                f"{self._who}.score: expected horizon= alone with metric='path', got {', '.join(given)}."
+                f"{self._who}.score: expected horizon= and progress= alone with metric='path', got {given}."
             )
-        return path_score(f"{self._who}.score", self._fitted_field(), trajectories, horizon)
+        return path_score(f"{self._who}.score", self._fitted_field(), trajectories, horizon, progress)
 
-    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
+    def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Fields inferred from `n` bootstrap resamples of the context.
 
         Several trajectories are resampled with replacement; a single one is replaced by blocks of
@@ -784,6 +795,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Number of members.
         seed : int
             Seed of the resampling; equal seeds give equal members.
+        progress : bool, optional
+            Whether a bar with the time left is shown after two seconds; default on a terminal.
 
         Returns
         -------
@@ -798,10 +811,10 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         check_members(self._who, n, seed)
         rng = np.random.default_rng(seed)
         contexts = [bootstrap_context(self.context_, rng, self.min_observations) for _ in range(n)]
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), progress_bar(progress, n, "ensemble", "members", PATIENCE) as bar:
             if not isinstance(field, ResidualField):
-                return EnsembleField(self._refit_members(field, contexts))
-            bases = self._refit_members(field.base, contexts)
+                return EnsembleField(self._refit_members(field, _followed(contexts, bar)))
+            bases = self._refit_members(field.base, _followed(contexts, bar))
             return EnsembleField([refitted(field, base, c) for base, c in zip(bases, contexts, strict=True)])
 
     def explore(
@@ -811,6 +824,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         region: Region | Mapping | Sequence | None = None,
         members: int = 20,
         folder: str | os.PathLike | None = None,
+        progress: bool | None = None,
     ) -> Path:
         """Write a page on which a click starts a trajectory; see `fim_dynsys.explorer.page.write_explorer`.
 
@@ -824,6 +838,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Members of `ensemble` that are integrated beside the field; 0 for none.
         folder : path, optional
             Where the model is saved, for the Python that the page writes.
+        progress : bool, optional
+            Whether a bar with the time left is shown after two seconds; default on a terminal.
 
         Returns
         -------
@@ -834,8 +850,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
 
         self._fitted_field()
         check_whole(f"{self._who}.explore", 0, members=members)
-        ensemble = self.ensemble(members) if members else None
-        return write_explorer(self, path, region=region, ensemble=ensemble, folder=folder)
+        ensemble = self.ensemble(members, progress=progress) if members else None
+        return write_explorer(self, path, region=region, ensemble=ensemble, folder=folder, progress=progress)
 
     # ------------------------------------------------------------------ equations
 
@@ -1027,6 +1043,13 @@ class VectorFieldModel(TrajectoryModel, Estimator):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+def _followed(contexts: Iterable[Trajectories], bar: "tqdm") -> Iterator[Trajectories]:
+    """The same, and the bar is told when each is done with."""
+    for context in contexts:
+        yield context
+        bar.update()
 
 
 def _from_states(who: str, field: VectorField, x0: ArrayLike, t: ArrayLike) -> Trajectories:

@@ -123,7 +123,7 @@ class SymbolicModel(VectorFieldModel):
         return self._fitted_expressions(self.expressions, trajectories, observations)
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
-        if self.effort not in EFFORTS:
+        if not isinstance(self.effort, str) or self.effort not in EFFORTS:
             raise ValueError(
                 f"SymbolicModel: expected an effort among {sorted(EFFORTS)}, got {self.effort!r}."
             )
@@ -205,7 +205,7 @@ class SymbolicModel(VectorFieldModel):
     # ------------------------------------------------------------------ uncertainty
 
     @np.errstate(all="ignore")
-    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
+    def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Draws of the field from the posterior of its parameters, the structure being given.
 
         The posterior is normal, from the linearised trajectory fit. How sure the structure itself is,
@@ -217,6 +217,8 @@ class SymbolicModel(VectorFieldModel):
             Number of draws.
         seed : int
             Equal seeds give equal draws.
+        progress : bool, optional
+            Without effect: draws take no time.
 
         Returns
         -------

@@ -149,6 +149,14 @@ class Knowledge:
         """
         return _Compiler(self, dictionary, tuple(state_names)).compiled()
 
+    def refuse_inputs(self, n_inputs: int) -> None:
+        """Raise ValueError where there are inputs, of which no facts can be stated."""
+        if n_inputs:
+            raise ValueError(
+                f"Knowledge: expected observations without inputs, got {n_inputs} beside {self!r}; leave out "
+                "one or the other."
+            )
+
     def independent(self, state_names: Sequence[str]) -> np.ndarray:
         """Which equations (d, second axis) cannot depend on which states (d, first axis).
 

@@ -121,7 +121,7 @@ def continuation(
     guesses = x0.x if isinstance(x0, LimitCycles) else x0
     starts, p_range, p0, region = _checked(family, guesses, p_range, p0, region)
     equations = Equations(family, p_range, region, starts)
-    with progress_bar(progress, None, "continuation", "points") as bar:
+    with progress_bar(progress, budget, "continuation", "points at most") as bar:
         if orbits is not None and isinstance(x0, LimitCycles):
             known = list(zip(x0.period, orbits, p0, strict=True))
             return _through_cycles(equations, known, max_points, budget, bar, doublings)
