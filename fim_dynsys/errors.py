@@ -1,8 +1,13 @@
-"""Warnings and errors of fim-dynsys, so that users can filter or catch them by name."""
+"""Warnings and errors, which users filter or catch by name, and checks of arguments that raise them."""
 
+import math
+import numbers
 import os
 import sys
 import warnings
+from collections.abc import Mapping
+
+import numpy as np
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
 
@@ -53,6 +58,84 @@ class FitError(ValueError):
 
 class PluginError(ImportError):
     """A model found through an entry point could not be imported or is incompatible."""
+
+
+def check_whole(who: str, least: int, **values: object) -> None:
+    """Raise ValueError unless arguments, by their names, are whole numbers of at least so much."""
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
+            raise ValueError(f"{who}: expected {name} as a whole number of at least {least}, got {value!r}.")
+
+
+def check_flags(who: str, **values: object) -> None:
+    """Raise ValueError unless arguments, by their names, are True or False."""
+    for name, value in values.items():
+        if not isinstance(value, bool | np.bool_):
+            raise ValueError(f"{who}: expected {name} as True or False, got {value!r}.")
+
+
+def check_number(who: str, what: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
+    """A finite number from low to high, both allowed.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    number = _number(value)
+    if not math.isfinite(number) or not low <= number <= high:
+        within = f" from {low:g} to {high:g}" if math.isfinite(low) and math.isfinite(high) else ""
+        within = within or (f" of at least {low:g}" if math.isfinite(low) else "")
+        raise ValueError(f"{who}: expected {what} as a finite number{within}, got {value!r}.")
+    return number
+
+
+def check_positive(who: str, infinite: bool = False, **values: object) -> None:
+    """Raise ValueError unless arguments, by their names, are positive numbers, finite unless that is said."""
+    for name, value in values.items():
+        number = _number(value)
+        if not number > 0.0 or (math.isinf(number) and not infinite):
+            kind = "" if infinite else " finite"
+            raise ValueError(f"{who}: expected {name} as a positive{kind} number, got {value!r}.")
+
+
+def _number(value: object) -> float:
+    """A real number as float, NaN for what is none."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def check_named(who: str, what: str, value: object) -> dict[str, float]:
+    """Finite numbers by name; an empty dict for None.
+
+    Raises
+    ------
+    ValueError
+        For anything else.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise ValueError(f"{who}: expected {what} as a dict of numbers by name, got {value!r}.")
+    return {str(name): check_number(who, f"{what} {name!r}", own) for name, own in value.items()}
+
+
+def real_array(value: object, who: str, what: str) -> np.ndarray:
+    """A float64 array, or a ValueError for what is not one of real numbers."""
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{who}: expected {what} as one array of real numbers, got {type(value).__name__} that numpy "
+            f"cannot convert ({error})."
+        ) from error
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{who}: expected {what} of real numbers, got dtype {array.dtype}.")
+    return array.astype(np.float64)
 
 
 def warn(message: str, category: type[FimDynsysWarning]) -> None:

@@ -16,9 +16,9 @@ from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
-from tqdm import tqdm
 
-from fim_dynsys.errors import FitWarning
+from fim_dynsys.analyze.results import progress_bar
+from fim_dynsys.errors import DataWarning, FitWarning, check_flags, check_whole, warn
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.inputs import as_trajectories
 from fim_dynsys.trajectories.container import Trajectories
@@ -98,13 +98,20 @@ def fit_many(
     ValueError
         For names that occur twice, a group without Trajectories, a folder without files, or `save_models`
         without a folder.
+
+    Warns
+    -----
+    DataWarning
+        For damaged rows in the folder, whose data sets are fitted again.
     """
     if not isinstance(model, VectorFieldModel):
         raise TypeError(f"fit_many: expected a model with a vector field, got {type(model).__name__}.")
     if save_models and folder is None:
         raise ValueError("fit_many: expected a folder to save models in, got none.")
-    if batch < 1:
-        raise ValueError(f"fit_many: expected a batch of one data set or more, got {batch}.")
+    check_whole("fit_many", 1, batch=batch)
+    check_flags("fit_many", save_models=save_models)
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or not n_jobs:
+        raise ValueError(f"fit_many: expected n_jobs as a number of processes or -1, got {n_jobs!r}.")
     home = None if folder is None else Path(folder)
     known = {} if home is None else _known(home)
     found: dict[str, Row] = {}
@@ -113,7 +120,7 @@ def fit_many(
     own = _digest(f"{model.name} {model.version} {sorted(model.get_params(deep=False).items())!r}".encode())
     with (
         _Journal(home, known) as write,
-        tqdm(total=total, desc=f"fit {model.name}", unit=" data sets", disable=_hidden(progress)) as bar,
+        progress_bar(progress, total, f"fit {model.name}", "data sets") as bar,
     ):
 
         def waiting() -> Iterator[_Job]:
@@ -142,17 +149,14 @@ def fit_many(
     return table.drop(columns="digest")
 
 
-def _hidden(progress: bool | None) -> bool | None:
-    return None if progress is None else not progress
-
-
 # ---------------------------------------------------------------------- data sets
 
 
 def _named(datasets: Datasets, group: str | None) -> tuple[int | None, Iterator[tuple[str, Any]]]:
     """How many there are, where that is known, and names with data."""
     if group is not None:
-        if not isinstance(datasets, Trajectories) or group not in datasets.coords:
+        known = isinstance(datasets, Trajectories) and isinstance(group, str) and group in datasets.coords
+        if not known or not isinstance(datasets, Trajectories):
             raise ValueError(
                 f"fit_many: expected Trajectories with a coordinate {group!r} to group by, got "
                 f"{type(datasets).__name__}."
@@ -171,6 +175,10 @@ def _named(datasets: Datasets, group: str | None) -> tuple[int | None, Iterator[
         raise TypeError(
             f"fit_many: expected many data sets, got one ({type(datasets).__name__}); pass a list of them, "
             "or group= the coordinate that tells them apart."
+        )
+    if not isinstance(datasets, Iterable) or isinstance(datasets, bytes):
+        raise TypeError(
+            f"fit_many: expected a list or dict of data sets, or a folder, got {type(datasets).__name__}."
         )
     total = len(datasets) if isinstance(datasets, Sequence) else None
     pairs = (
@@ -322,13 +330,24 @@ def _known(folder: Path) -> dict[str, Row]:
     """Rows of an earlier call by name; what a call that was killed left half written is no row."""
     path = folder / _ROWS
     rows: dict[str, Row] = {}
+    damaged = 0
     if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
+        columns = set(_row(_Job("", None, "")))
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
             try:
                 row = json.loads(line)
+            except (ValueError, RecursionError):
+                row = None
+            if isinstance(row, dict) and set(row) == columns and isinstance(row["name"], str):
                 rows[row["name"]] = row
-            except (ValueError, TypeError, KeyError):
-                continue
+            else:
+                damaged += 1
+    if damaged:
+        warn(
+            f"fit_many: {path} has {damaged} damaged line{'s' * (damaged > 1)}, whose data sets are fitted "
+            "again.",
+            DataWarning,
+        )
     return rows
 
 

@@ -48,19 +48,28 @@ def measure(model: str, seed: int, inputs: int) -> dict[str, Any]:
     """Return counts over the inputs of one seed, and the first bad one of each kind in words."""
     items = [(model, seed, number) for number in range(inputs)]
     found = answers(attempt_one, items, SECONDS, functools.partial(warm_up, model))
-    counts = dict.fromkeys(COUNTS, 0)
-    counts["inputs"] = inputs
-    first = {f"first {name}": "" for name in BAD}
-    for (_, _, number), outcome in zip(items, found, strict=True):
+    return {"model": model, **counted(seed, found)}
+
+
+def counted(
+    seed: int,
+    found: Sequence[dict[str, str] | Ending],
+    kinds: Sequence[str] = COUNTS,
+    bad: Sequence[str] = BAD,
+) -> dict[str, Any]:
+    """Return how many inputs of a seed came to what, and the first bad one of each kind in words."""
+    counts = dict.fromkeys(kinds, 0) | {"inputs": len(found)}
+    first = {f"first {name}": "" for name in bad}
+    for number, outcome in enumerate(found):
         if isinstance(outcome, Ending):
             kind = "hung" if outcome.reason.startswith("over") else "died"
             outcome = {kind: outcome.reason}
         for name in outcome:
             counts[name] += 1
-        for name in BAD:
+        for name in bad:
             if name in outcome and not first[f"first {name}"]:
                 first[f"first {name}"] = f"{seed}.{number} {outcome[name]}"
-    return {"model": model, **counts, **first}
+    return counts | first
 
 
 def warm_up(model: str) -> None:
@@ -110,14 +119,14 @@ def use(model: VectorFieldModel, made: Case) -> dict[str, str]:
     """Fit, then ask everything of the fitted model; the first complaint of each kind."""
     outcome: dict[str, str] = {}
     verdict = judge(lambda: model.fit(made.x, made.t, **made.options))
-    _note(outcome, "fit", verdict)
+    note(outcome, "fit", verdict)
     if verdict.refusal or verdict.foreign:
         if verdict.refusal:
             outcome["refused"] = ""
         return outcome
     outcome["fitted"] = ""
     for name, call in _questions(model).items():
-        _note(outcome, name, judge(call))
+        note(outcome, name, judge(call))
     return outcome
 
 
@@ -178,7 +187,7 @@ def _states(model: VectorFieldModel, start: np.ndarray, times: np.ndarray) -> st
     return "" if whole else "simulate: states of another shape or from another start"
 
 
-def _note(outcome: dict[str, str], name: str, verdict: Verdict) -> None:
+def note(outcome: dict[str, str], name: str, verdict: Verdict) -> None:
     texts = {"foreign": verdict.foreign, "leaked": verdict.leaked, "inside": verdict.inside}
     texts["unexplained"] = verdict.refusal if verdict.unexplained else ""
     texts["nonsense"] = verdict.value if isinstance(verdict.value, str) else ""

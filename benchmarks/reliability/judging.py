@@ -45,8 +45,8 @@ class Verdict:
 
     @property
     def unexplained(self) -> bool:
-        """Whether it is an error that does not say what was expected."""
-        return bool(self.refusal) and "expected" not in self.refusal
+        """Whether it is an error that does not say what was expected, nor one of the system about a file."""
+        return bool(self.refusal) and "expected" not in self.refusal and "[Errno " not in self.refusal
 
 
 def judge(call: Callable[[], Any], refusals: tuple[type[Exception], ...] = REFUSALS) -> Verdict:
@@ -74,6 +74,10 @@ def _is_own(error: BaseException, refusals: tuple[type[Exception], ...]) -> bool
     innermost = traceback.extract_tb(error.__traceback__)[-1].filename
     if isinstance(error, TypeError) and innermost.startswith(_CALLERS):
         return TypeError in refusals  # Python's own, of arguments that a signature does not have
+    if isinstance(error, OSError) and error.filename is not None:
+        return OSError in refusals  # the system's, which names the file
+    if isinstance(error, TypeError) and str(error).startswith("expected str, bytes or os.PathLike object"):
+        return TypeError in refusals  # Python's own, of what is no path
     own = type(error).__module__.partition(".")[0] == fim_dynsys.__name__
     return innermost.startswith(PACKAGE) and (own or isinstance(error, refusals))
 

@@ -17,7 +17,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField, carry
-from fim_dynsys.errors import SimulationWarning, warn
+from fim_dynsys.errors import SimulationWarning, check_number, check_positive, check_whole, real_array, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import FAILURES, Status
 from fim_dynsys.simulation.solution import integrate
@@ -199,14 +199,13 @@ class _Failure(Exception):
 def _checked(
     field: VectorField, x0: ArrayLike, n_pieces: int, precision: float, budget: int, transient: float | None
 ) -> np.ndarray:
-    x0 = np.asarray(x0, dtype=float)
+    x0 = real_array(x0, "lyapunov", "x0")
     if x0.shape != (field.dim,) or not np.isfinite(x0).all():
         raise ValueError(f"lyapunov: expected one finite state of shape ({field.dim},), got {x0}.")
-    if n_pieces < 2 or not (precision > 0 and budget > 0 and (transient is None or transient >= 0)):
-        raise ValueError(
-            "lyapunov: expected at least 2 pieces, a positive precision and budget and a transient >= 0, got "
-            f"{n_pieces}, {precision}, {budget}, {transient}."
-        )
+    check_whole("lyapunov", 2, n_pieces=n_pieces)
+    check_whole("lyapunov", 1, budget=budget)
+    check_positive("lyapunov", precision=precision)
+    check_number("lyapunov", "transient", 0.0 if transient is None else transient, 0.0)
     return x0
 
 

@@ -22,6 +22,9 @@ from fim_dynsys.regions import Region
 if TYPE_CHECKING:
     from tqdm import tqdm
 
+PATIENCE = 2.0
+"""Seconds without a bar, of what is often done sooner."""
+
 WIDENED = 0.1
 """How much a default region exceeds the data's box on each side, as a share of its size."""
 

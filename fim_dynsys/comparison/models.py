@@ -15,7 +15,7 @@ from fim_dynsys.comparison.posteriors import Posterior
 from fim_dynsys.comparison.priors import GivenPriors, JointPrior, Prior, PriorKind, default_priors
 from fim_dynsys.comparison.quadrature import Peak, laplace, quadrature
 from fim_dynsys.comparison.results import ModelComparison, ModelEvidence
-from fim_dynsys.errors import SamplingWarning, warn
+from fim_dynsys.errors import SamplingWarning, check_whole, warn
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
 from fim_dynsys.regression.expression_fits import ExpressionFit, ExpressionProblem, fit_expressions
@@ -98,10 +98,12 @@ def evidence(
     D. J. C. MacKay, Information Theory, Inference, and Learning Algorithms (2003), ch. 28. Of the methods:
     `sample_nested`, `laplace` and `log_evidence_of_line` in `fim_dynsys.comparison`.
     """
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"evidence: expected method among {METHODS}, got {method!r}.")
-    candidates = _candidates(models, trajectories.state_names)
+    check_whole("evidence", 0, seed=seed)
+    check_whole("evidence", 2, live_points=live_points)
     observations, priors, level = _prepared(trajectories, priors, noise)
+    candidates = _candidates(models, trajectories.state_names)
     known = {name for candidate in candidates for name in candidate.problem.names}
     unknown = sorted(set(priors) - known)
     if unknown:
@@ -293,6 +295,10 @@ def _prepared(
     trajectories: Trajectories, priors: GivenPriors | None, noise: ArrayLike | None
 ) -> tuple[Observations, dict[str, Prior], NoiseLevel]:
     """Observations, priors as given, and the noise level."""
+    if not isinstance(trajectories, Trajectories):
+        raise TypeError(f"evidence: expected Trajectories, got {type(trajectories).__name__}.")
+    if not isinstance(priors, Mapping | None):
+        raise ValueError(f"evidence: expected priors as a dict by names of parameters, got {priors!r}.")
     complete = trajectories.drop_incomplete("evidence")
     samples = [(t, x) for t, x in complete.arrays() if len(t) >= 2]
     if not samples:
@@ -307,10 +313,14 @@ def _prepared(
 
 def _noise_level(observations: Observations, noise: ArrayLike | None) -> NoiseLevel:
     if noise is not None:
-        known = np.broadcast_to(np.asarray(noise, dtype=float), (observations.dim,))
+        try:
+            known = np.broadcast_to(np.asarray(noise, dtype=float), (observations.dim,))
+        except (TypeError, ValueError):
+            known = np.full(observations.dim, np.nan)
         if not (np.isfinite(known).all() and (known > 0).all()):
             raise ValueError(
-                f"evidence: expected positive noise levels in the units of the states, got {noise}."
+                f"evidence: expected a positive noise level in the units of the states, or one for each of "
+                f"{observations.dim}, got {noise!r}."
             )
         return NoiseLevel(known, known)
     guess = np.maximum(observations.law.level, _LEAST_NOISE) * observations.scale
@@ -319,7 +329,9 @@ def _noise_level(observations: Observations, noise: ArrayLike | None) -> NoiseLe
 
 def _candidates(models: Mapping[str, Any] | Iterable[Any], state_names: Sequence[str]) -> list[_Candidate]:
     """The models as read, each of a name of its own."""
-    pairs = list(models.items()) if isinstance(models, dict) else [(None, model) for model in models]
+    if isinstance(models, str) or not isinstance(models, Mapping | Iterable):
+        raise ValueError(f"evidence: expected models as a dict or a list, got {models!r}.")
+    pairs = list(models.items()) if isinstance(models, Mapping) else [(None, model) for model in models]
     if not pairs:
         raise ValueError("evidence: expected at least one model, got none.")
     found = []

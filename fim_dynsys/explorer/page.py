@@ -9,9 +9,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from tqdm import tqdm
 
-from fim_dynsys.analyze.results import FieldLike, RegionLike, resolve_region, unwrap
+from fim_dynsys.analyze.results import (
+    PATIENCE,
+    FieldLike,
+    RegionLike,
+    progress_bar,
+    resolve_region,
+    unwrap,
+)
+from fim_dynsys.errors import real_array
 from fim_dynsys.explorer.rates import Rates, rates_of
 from fim_dynsys.explorer.scene import numbers, objects, observations, span_of, support_maps
 from fim_dynsys.fields.base import VectorField
@@ -26,6 +33,7 @@ _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inl
 _HERE = Path(__file__).parent
 
 
+@np.errstate(all="ignore")  # what overflows is left out of the picture
 def write_explorer(
     field: FieldLike | FieldFamily,
     path: str | os.PathLike,
@@ -35,6 +43,7 @@ def write_explorer(
     parameter: ArrayLike | None = None,
     cycles: bool = True,
     folder: str | os.PathLike | None = None,
+    progress: bool | None = None,
 ) -> Path:
     """Write a page that integrates the field where one clicks.
 
@@ -59,6 +68,8 @@ def write_explorer(
         Whether limit cycles are sought.
     folder : path, optional
         Where the fitted model is saved, for the Python that the page writes.
+    progress : bool, optional
+        Whether a bar with the time left is shown after two seconds; default on a terminal.
 
     Returns
     -------
@@ -100,8 +111,11 @@ def write_explorer(
         region = field.region
     box = resolve_region(first, region, "write_explorer")
     seeds = _SEEDS if len(fields) == 1 else _SEEDS_OF_FAMILY
-    bar = tqdm(fields, desc="explore", disable=None, leave=False)
-    frames = [objects(member, box, seeds, cycles) for member in bar]
+    frames = []
+    with progress_bar(progress, len(fields), "explore", "fields", PATIENCE) as bar:
+        for member in fields:
+            frames.append(objects(member, box, seeds, cycles))
+            bar.update()
     shared = len(fields) + len(ensemble or ())
     rates = [[rates_of(member, box, shared)] for member in fields]
     rates[0] += [rates_of(member, box, shared) for member in ensemble or ()]
@@ -124,7 +138,7 @@ def _parameter_values(family: FieldFamily, given: ArrayLike | None) -> np.ndarra
             f"write_explorer: expected values of {family.parameter} for a family, got none; pass "
             "parameter=numpy.linspace(low, high, 41)."
         )
-    values = np.asarray(given, dtype=float)
+    values = real_array(given, "write_explorer", "parameter")
     if values.ndim != 1 or not 2 <= len(values) <= _MOST_VALUES or not (np.diff(values) > 0).all():
         raise ValueError(
             f"write_explorer: expected 2 to {_MOST_VALUES} increasing values of {family.parameter}, got "

@@ -9,6 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fim_dynsys.errors import real_array
 from fim_dynsys.fields.frame import FitInfo, Frame, Given, Scales
 from fim_dynsys.fields.presentation import facts, flow_picture, html_block
 from fim_dynsys.fields.support import Smoothed, support_of_posterior
@@ -367,14 +368,9 @@ class VectorField(abc.ABC):
 
     def _rows(self, points: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Checked points (..., d) in float64, and the same as rows (n, d)."""
-        x = np.asarray(points)
-        if x.dtype != np.float64:
-            if x.dtype.kind not in "biuf":
-                raise ValueError(
-                    f"{type(self).__name__} is a field on R^{self.dim}: expected real numbers, "
-                    f"got dtype {x.dtype}."
-                )
-            x = x.astype(float)
+        x = points
+        if not isinstance(x, np.ndarray) or x.dtype != np.float64:
+            x = real_array(points, f"{type(self).__name__} is a field on R^{self.dim}", "points")
         if x.ndim == 0 or x.shape[-1] != self.dim:
             raise ValueError(
                 f"{type(self).__name__} is a field on R^{self.dim}: expected points of shape "

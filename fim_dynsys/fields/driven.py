@@ -6,6 +6,7 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fim_dynsys.errors import check_named, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.equation_text import shown
@@ -128,7 +129,7 @@ class DrivenField(VectorField):
             raise ValueError(
                 f"DrivenField.family: expected an input among {list(self.input_names)}, got {input_name!r}."
             )
-        others = dict(at or {})
+        others = check_named("DrivenField.family", "at", at)
 
         def rates(x: np.ndarray, p: float) -> np.ndarray:
             return self(x, self._values(others | {input_name: p}))
@@ -165,7 +166,7 @@ class DrivenField(VectorField):
         return ""
 
     def _joined(self, rows: np.ndarray, u: ArrayLike) -> np.ndarray:
-        inputs = np.asarray(u, dtype=np.float64)
+        inputs = real_array(u, "DrivenField", "inputs u")
         inputs = inputs[..., None] if inputs.ndim <= 1 and len(self.input_names) == 1 else inputs
         inputs = inputs.reshape(-1, inputs.shape[-1]) if inputs.ndim > 1 else inputs
         try:
@@ -185,7 +186,7 @@ class DrivenField(VectorField):
                     f"{sorted(map(str, u))}."
                 )
             u = [u[name] for name in self.input_names]
-        values = np.atleast_1d(np.asarray(u, dtype=np.float64))
+        values = np.atleast_1d(real_array(u, "DrivenField", "inputs u"))
         if values.shape != (len(self.input_names),) or not np.isfinite(values).all():
             raise ValueError(
                 f"DrivenField: expected {len(self.input_names)} finite values, of the inputs "

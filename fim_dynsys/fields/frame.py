@@ -114,6 +114,8 @@ class Given(NamedTuple):
         scales: Scales | None = None,
     ) -> Self:
         """The parts, all of dimension ``dim``; a ValueError that names ``who`` where one is not."""
+        if isinstance(state_names, str) or not (state_names is None or np.iterable(state_names)):
+            raise ValueError(f"{who}: expected state_names as a list of text, got {state_names!r}.")
         for part, its_dim in (
             ("context", dim if context is None else context.dim),
             ("region", dim if region is None else region.dim),

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from fim_dynsys.errors import check_named
 from fim_dynsys.fields.base import StackedRates, VectorField
 from fim_dynsys.fields.dictionary import coefficient_table, safe_names
 from fim_dynsys.fields.equation_text import coefficient_rows, equation_text, refuse_errors, shown
@@ -70,12 +71,17 @@ class SymbolicField(VectorField):
         covariance: ArrayLike | None = None,
         **kwargs: Any,
     ):
-        expressions = [expressions] if isinstance(expressions, str) else list(expressions)
+        if isinstance(expressions, str):
+            expressions = [expressions]
+        if not isinstance(expressions, Sequence) or not len(expressions):
+            raise ValueError(
+                f"SymbolicField: expected a list of right-hand sides, one a state, got {expressions!r}."
+            )
         super().__init__(len(expressions), **kwargs)
         self._symbols, self._expressions = read_expressions(expressions, self.state_names)
-        self._parameters = {str(name): float(value) for name, value in (parameters or {}).items()}
+        self._parameters = check_named("SymbolicField", "parameters", parameters)
         needed = parameter_names(self._expressions, self._symbols)
-        if needed != sorted(self._parameters) or not np.isfinite(list(self._parameters.values())).all():
+        if needed != sorted(self._parameters):
             raise ValueError(
                 f"SymbolicField: expected finite values of the parameters {needed}, got {self._parameters}; "
                 f"states are {', '.join(str(s) for s in self._symbols)}."
@@ -477,7 +483,11 @@ def read_expressions(
         if isinstance(expression, str):
             read.append(parse(expression, known))
             continue
-        expression = sympy.sympify(expression, strict=True)
+        if not isinstance(expression, sympy.Expr):
+            raise ValueError(
+                "SymbolicField: expected right-hand sides as text or sympy expressions, got "
+                f"{type(expression).__name__}."
+            )
         given = {s: known.get(s.name, sympy.Symbol(s.name, real=True)) for s in expression.free_symbols}
         expression = expression.xreplace(given)
         check_expression(expression)

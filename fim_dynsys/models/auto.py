@@ -14,7 +14,8 @@ from fim_dynsys.analyze.alternatives import (
     cautions,
     terms_by_state,
 )
-from fim_dynsys.analyze.results import progress_bar
+from fim_dynsys.analyze.results import PATIENCE, progress_bar
+from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
@@ -51,7 +52,6 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
 _REPORTED = 5
-_PATIENCE = 2.0  # seconds without a bar
 _MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
@@ -212,7 +212,7 @@ class Auto(VectorFieldModel):
         search = search.knowing(told_of_positions(Knowledge.of(self.knowledge), positions), names)
         search = search.observing(positions, names)
         stages = 3 + effort.subsets + effort.grown + bool(effort.shaken)
-        with progress_bar(self.progress, stages, "auto", "stages", delay=_PATIENCE) as bar:
+        with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
             clean = Identification(search, samples)
             if inputs is None and search.restriction is None:  # laws are read off without either
                 clean.run(effort.laws)
@@ -231,7 +231,7 @@ class Auto(VectorFieldModel):
         return Portfolio.of_laws(search, clean.laws) if clean.laws else found
 
     @np.errstate(all="ignore")
-    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
+    def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Candidates drawn by the selector's weights, each with parameters drawn from its posterior.
 
         A model that was read from a file repeats the search first.
@@ -242,13 +242,15 @@ class Auto(VectorFieldModel):
             Number of members.
         seed : int
             Equal seeds give equal members.
+        progress : bool, optional
+            Without effect: members take no time, and a search shows its own bar.
 
         Returns
         -------
         EnsembleField
         """
         self._fitted_field()
-        check_members(self._who, n)
+        check_members(self._who, n, seed)
         found, order = self._found()
         if isinstance(self.field_, LocalField) and found.local is not None:
             local = found.local.draws(n, order.trajectories, np.random.default_rng(seed))
@@ -301,7 +303,8 @@ class Auto(VectorFieldModel):
         """What `simpler` finds, once for each portfolio: it fits for seconds."""
         known: tuple[Portfolio, list[FunctionCandidate]] | None = vars(self).get("_simpler")
         if known is None or known[0] is not found:
-            known = found, simpler(found.search, len(found.members[preferred].parameters))
+            with progress_bar(self.progress, None, "alternatives", "structures", PATIENCE) as bar:
+                known = found, simpler(found.search, len(found.members[preferred].parameters), bar)
             self._simpler = known
         return known[1]
 
@@ -324,8 +327,8 @@ class Auto(VectorFieldModel):
             If there are fewer.
         """
         rows = self.alternatives_
-        if not 0 <= k < len(rows):
-            raise IndexError(f"{self._who}: expected a row of alternatives_ below {len(rows)}, got {k}.")
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 0 <= k < len(rows):
+            raise IndexError(f"{self._who}: expected a row of alternatives_ below {len(rows)}, got {k!r}.")
         self._adopt(rows[k].field, self.context_)
         self.field_.fit_info.report["chosen by"] = "select"
         return self
@@ -409,7 +412,8 @@ class Auto(VectorFieldModel):
 
     @property
     def _effort(self) -> Effort:
-        if self.budget not in EFFORTS:
+        check_whole(self._who, 0, seed=self.seed)
+        if not isinstance(self.budget, str) or self.budget not in EFFORTS:
             raise ValueError(f"Auto: expected a budget among {sorted(EFFORTS)}, got {self.budget!r}.")
         return EFFORTS[self.budget]
 

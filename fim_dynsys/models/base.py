@@ -6,18 +6,28 @@ One file, for it is one class: every method that a script written for pysindy ma
 import abc
 import enum
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Any, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Self, cast, overload
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from fim_dynsys.analyze.results import PATIENCE, progress_bar
 from fim_dynsys.distillation import Distillation, distill
-from fim_dynsys.errors import DataWarning, DistillationWarning, FitWarning, IgnoredInputWarning, warn
+from fim_dynsys.errors import (
+    DataWarning,
+    DistillationWarning,
+    FitWarning,
+    IgnoredInputWarning,
+    check_flags,
+    check_whole,
+    real_array,
+    warn,
+)
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
@@ -41,7 +51,6 @@ from fim_dynsys.models.inputs import (
     error_list,
     integration_options,
     is_point,
-    real_array,
 )
 from fim_dynsys.models.members import bootstrap_context, check_members
 from fim_dynsys.models.parameters import Estimator
@@ -51,6 +60,9 @@ from fim_dynsys.regions import Region
 from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 
 def _not_fitted(message: str) -> ValueError:
@@ -161,8 +173,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         """Infer one bootstrap member; `field` is the fit on all the data, whose choices may be kept."""
         return self.infer(context)
 
-    def _refit_members(self, field: VectorField, contexts: Sequence[Trajectories]) -> list[VectorField]:
-        """Infer all bootstrap members; a model that infers in batches returns `infer_many(contexts)`."""
+    def _refit_members(self, field: VectorField, contexts: Iterable[Trajectories]) -> list[VectorField]:
+        """Infer all bootstrap members; one that infers in batches returns ``infer_many(list(contexts))``."""
         return [self._refit_member(field, context) for context in contexts]
 
     def differentiate(self, x: np.ndarray, t: np.ndarray) -> np.ndarray:
@@ -424,11 +436,6 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 "fields are autonomous. 'auto', 'fim-ode', 'sindy-strong', 'symbolic' and 'sindy' take "
                 "inputs; trajectories.without_inputs() leaves them out."
             )
-        if trajectories.input_names and self.get_params(deep=False).get("knowledge") is not None:
-            raise ValueError(
-                f"{self._who}: expected inputs or knowledge, got {', '.join(trajectories.input_names)} and "
-                f"{self.get_params(deep=False)['knowledge']!r}; leave out one of them."
-            )
         check_magnitudes(self._who, trajectories)
         values = np.concatenate([x for _, x in trajectories.arrays()])
         constant = np.nanmax(values, axis=0) == np.nanmin(values, axis=0)
@@ -514,6 +521,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         points = real_array(x, f"{self._who}.predict", "x")
         if field.dim == 1 and points.ndim == 1 and points.shape != (1,):
             points = points[:, None]
+        if not points.ndim:
+            raise ValueError(f"{self._who}.predict: expected states (n, {field.dim}), got the number {x!r}.")
         inputs = input_rows(f"{self._who}.predict", field, u, points.size // max(points.shape[-1], 1))
         return cast(DrivenField, field)(points, inputs) if inputs is not None else field(points)
 
@@ -559,22 +568,20 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Where the model was fitted with inputs and none are given.
         """
         field = self._fitted_field()
-        if np.ndim(t) == 0:
-            raise ValueError(
-                f"{self._who}.simulate: expected an array of times, got {t!r}; pass the times themselves."
-            )
-        if integrator not in ("solve_ivp", "odeint"):
-            raise ValueError(
-                f"{self._who}.simulate: expected integrator 'solve_ivp' or 'odeint', got {integrator!r}."
-            )
-        start = np.atleast_1d(real_array(x0, f"{self._who}.simulate", "x0"))
+        who = f"{self._who}.simulate"
+        times = real_array(t, who, "t")
+        if times.ndim != 1:
+            raise ValueError(f"{who}: expected an array of times (m,), got {t!r}; pass the times themselves.")
+        if not isinstance(integrator, str) or integrator not in ("solve_ivp", "odeint"):
+            raise ValueError(f"{who}: expected integrator 'solve_ivp' or 'odeint', got {integrator!r}.")
+        if not isinstance(integrator_kws, dict | None):
+            raise ValueError(f"{who}: expected integrator_kws as a dict, got {integrator_kws!r}.")
+        start = np.atleast_1d(real_array(x0, who, "x0"))
         if start.shape != (field.dim,):
             raise ValueError(
                 f"{self._who}.simulate: expected x0 of shape ({field.dim},), got {start.shape}; "
                 "forecast(x0, t) takes several initial states."
             )
-        who = f"{self._who}.simulate"
-        times = real_array(t, who, "t")
         inputs = None
         if isinstance(field, ForcedField) and u is None:
             u = field.inputs
@@ -600,6 +607,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         members: int = ...,
         observed: bool = ...,
         seed: int = ...,
+        progress: bool | None = ...,
     ) -> xr.Dataset: ...
 
     def forecast(
@@ -611,6 +619,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         members: int = 20,
         observed: bool = False,
         seed: int = 0,
+        progress: bool | None = None,
     ) -> Trajectories | xr.Dataset:
         """Continue from states, or go on with observed trajectories and say how sure that is.
 
@@ -629,6 +638,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Whether the bands hold what will be measured, noise included, or the state itself.
         seed : int
             Equal seeds give equal bands.
+        progress : bool, optional
+            Whether a bar with the time left is shown after two seconds; default on a terminal.
 
         Returns
         -------
@@ -644,24 +655,19 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         """
         field = self._fitted_field()
         if not isinstance(x0, Trajectories):
-            return self._from_states(field, x0, t)
+            return _from_states(f"{self._who}.forecast", field, x0, t)
         if isinstance(field, DrivenField):
             raise ValueError(
                 f"{self._who}.forecast: expected a field without inputs to go on with trajectories, got "
                 f"{', '.join(field.input_names)}; use simulate with u, or field_.at_input(u)."
             )
+        who = f"{self._who}.forecast"
+        check_whole(who, 1, members=members)
+        check_whole(who, 0, seed=seed)
+        check_flags(who, observed=observed)
         drawn = field.draws(members, seed)
-        ensemble = self.ensemble(members, seed) if drawn is None else EnsembleField(drawn)
-        return forecast_bands(f"{self._who}.forecast", field, ensemble, x0, t, bands, observed, seed)
-
-    @staticmethod
-    def _from_states(field: VectorField, x0: ArrayLike, t: ArrayLike) -> Trajectories:
-        if not isinstance(field, ForcedField):
-            return simulate(field, x0, t)
-        times, starts = np.asarray(t, dtype=np.float64), np.asarray(x0, dtype=np.float64)
-        phases = np.broadcast_to(field.inputs(times[..., 0]), (*starts.shape[:-1], len(field.input_names)))
-        path = simulate(field.autonomous(), np.concatenate([starts, phases], axis=-1), times)
-        return path.select_states(field.state_names)
+        ensemble = self.ensemble(members, seed, progress) if drawn is None else EnsembleField(drawn)
+        return forecast_bands(who, field, ensemble, x0, t, bands, observed, seed, progress)
 
     def score(
         self,
@@ -686,7 +692,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             each trajectory, which is what predictions are good for.
         metric_kws
             Passed to the metric. With ``"path"``, ``horizon=`` cuts trajectories into windows of this
-            duration, each simulated from its own first sample: chaotic paths are compared so.
+            duration, each simulated from its own first sample: chaotic paths are compared so; ``progress=``
+            says whether a bar with the time left is shown after two seconds, by default on a terminal.
 
         Returns
         -------
@@ -704,14 +711,17 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             x, t, carried = with_waves(as_trajectories(x, t), field.omegas), None, True
         if not isinstance(field, DrivenField) or (u is None and not carried):
             u = input_rows(f"{self._who}.score", field, u, 0)
-        if not (metric is None or metric == "path" or callable(metric)):
+        paths = isinstance(metric, str) and metric == "path"
+        if not (metric is None or paths or callable(metric)):
             raise ValueError(f"{self._who}.score: expected a callable, 'path' or no metric, got {metric!r}.")
+        if metric is None and "horizon" in metric_kws:
+            raise ValueError(f"{self._who}.score: expected metric='path' with horizon=, got no metric.")
         trajectories = as_trajectories(x, t, None, u)
         if trajectories.dim != field.dim:
             raise ValueError(
                 f"{self._who}.score: expected observations of {field.dim} states, got {trajectories.dim}."
             )
-        if metric == "path":
+        if paths:
             return self._score_of_paths(trajectories, x_dot, **metric_kws)
         pairs = trajectories.arrays()
         if x_dot is None:
@@ -748,7 +758,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             metric = r2_score
         assert callable(metric)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            score = float(metric(truth[complete], predicted, **metric_kws))
+            given = metric(truth[complete], predicted, **metric_kws)
+        score = float(real_array(given, f"{self._who}.score", "the metric's value").reshape(-1)[0])
         if not np.isfinite(score):
             raise ValueError(
                 f"{self._who}.score: expected rates whose squares are ordinary floating-point numbers, got a "
@@ -757,16 +768,21 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         return score
 
     def _score_of_paths(
-        self, trajectories: Trajectories, x_dot: object, horizon: float | None = None, **unknown: Any
+        self,
+        trajectories: Trajectories,
+        x_dot: object,
+        horizon: float | None = None,
+        progress: bool | None = None,
+        **unknown: Any,
     ) -> float:
         if unknown or x_dot is not None:
-            given = [*unknown, *(["x_dot"] if x_dot is not None else [])]
+            given = ", ".join([*unknown, *(["x_dot"] if x_dot is not None else [])])
             raise ValueError(
-                f"{self._who}.score: expected horizon= alone with metric='path', got {', '.join(given)}."
+                f"{self._who}.score: expected horizon= and progress= alone with metric='path', got {given}."
             )
-        return path_score(f"{self._who}.score", self._fitted_field(), trajectories, horizon)
+        return path_score(f"{self._who}.score", self._fitted_field(), trajectories, horizon, progress)
 
-    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
+    def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Fields inferred from `n` bootstrap resamples of the context.
 
         Several trajectories are resampled with replacement; a single one is replaced by blocks of
@@ -779,6 +795,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Number of members.
         seed : int
             Seed of the resampling; equal seeds give equal members.
+        progress : bool, optional
+            Whether a bar with the time left is shown after two seconds; default on a terminal.
 
         Returns
         -------
@@ -790,13 +808,13 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         Annals of Statistics 17 (1989), section 2 (moving blocks).
         """
         field = self._fitted_field()
-        check_members(self._who, n)
+        check_members(self._who, n, seed)
         rng = np.random.default_rng(seed)
         contexts = [bootstrap_context(self.context_, rng, self.min_observations) for _ in range(n)]
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), progress_bar(progress, n, "ensemble", "members", PATIENCE) as bar:
             if not isinstance(field, ResidualField):
-                return EnsembleField(self._refit_members(field, contexts))
-            bases = self._refit_members(field.base, contexts)
+                return EnsembleField(self._refit_members(field, _followed(contexts, bar)))
+            bases = self._refit_members(field.base, _followed(contexts, bar))
             return EnsembleField([refitted(field, base, c) for base, c in zip(bases, contexts, strict=True)])
 
     def explore(
@@ -806,6 +824,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         region: Region | Mapping | Sequence | None = None,
         members: int = 20,
         folder: str | os.PathLike | None = None,
+        progress: bool | None = None,
     ) -> Path:
         """Write a page on which a click starts a trajectory; see `fim_dynsys.explorer.page.write_explorer`.
 
@@ -819,6 +838,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Members of `ensemble` that are integrated beside the field; 0 for none.
         folder : path, optional
             Where the model is saved, for the Python that the page writes.
+        progress : bool, optional
+            Whether a bar with the time left is shown after two seconds; default on a terminal.
 
         Returns
         -------
@@ -828,8 +849,9 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         from fim_dynsys.explorer.page import write_explorer  # loads the analyses, which no fit needs
 
         self._fitted_field()
-        ensemble = self.ensemble(members) if members else None
-        return write_explorer(self, path, region=region, ensemble=ensemble, folder=folder)
+        check_whole(f"{self._who}.explore", 0, members=members)
+        ensemble = self.ensemble(members, progress=progress) if members else None
+        return write_explorer(self, path, region=region, ensemble=ensemble, folder=folder, progress=progress)
 
     # ------------------------------------------------------------------ equations
 
@@ -1021,3 +1043,28 @@ class VectorFieldModel(TrajectoryModel, Estimator):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+def _followed(contexts: Iterable[Trajectories], bar: "tqdm") -> Iterator[Trajectories]:
+    """The same, and the bar is told when each is done with."""
+    for context in contexts:
+        yield context
+        bar.update()
+
+
+def _from_states(who: str, field: VectorField, x0: ArrayLike, t: ArrayLike) -> Trajectories:
+    """Paths from states; a field that is forced has its phase from the first time."""
+    if not isinstance(field, ForcedField):
+        if isinstance(field, DrivenField):
+            field(np.zeros(field.dim))  # says which inputs it lacks
+        return simulate(field, x0, t)
+    times, starts = real_array(t, who, "t"), real_array(x0, who, "x0")
+    shapes = times.ndim and times.size and starts.ndim in (1, 2) and starts.shape[-1] == field.dim
+    if not shapes or not np.isfinite(times[..., 0]).all():
+        raise ValueError(
+            f"{who}: expected states ({field.dim},) or (n, {field.dim}) and finite times (m,) or (n, m), got "
+            f"shapes {starts.shape} and {times.shape}."
+        )
+    phases = np.broadcast_to(field.inputs(times[..., 0]), (*starts.shape[:-1], len(field.input_names)))
+    path = simulate(field.autonomous(), np.concatenate([starts, phases], axis=-1), times)
+    return path.select_states(field.state_names)

@@ -1,6 +1,7 @@
 """When a fit that takes long has to end."""
 
 import math
+import numbers
 import time
 
 
@@ -20,7 +21,7 @@ class Deadline:
     """
 
     def __init__(self, who: str, seconds: float | None) -> None:
-        if seconds is not None and not seconds > 0:
+        if seconds is not None and not (isinstance(seconds, numbers.Real) and seconds > 0):
             raise ValueError(f"{who}: expected max_seconds above 0, or None for no limit, got {seconds!r}.")
         self._end = math.inf if seconds is None else time.perf_counter() + seconds
 

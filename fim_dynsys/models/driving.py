@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.errors import IgnoredInputWarning, SimulationWarning, warn
+from fim_dynsys.errors import IgnoredInputWarning, SimulationWarning, check_positive, real_array, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.regression.inputs import at, curves
@@ -40,7 +40,7 @@ def input_rows(who: str, field: VectorField, u: object, n: int) -> np.ndarray | 
             f"{who}: expected inputs u ({', '.join(field.input_names)}), which the model was fitted "
             "with, got none."
         )
-    rows = np.asarray(u, dtype=np.float64)
+    rows = real_array(u, who, "u")
     rows = rows.reshape(n, -1) if rows.ndim < 2 and rows.size == n * len(field.input_names) else rows
     if rows.shape != (n, len(field.input_names)):
         raise ValueError(
@@ -67,16 +67,18 @@ def input_function(
         given = u
     else:
         rows = input_rows(who, field, u, len(t))
+        assert rows is not None  # of a driven field
         if interpolator is not None:
+            if not callable(interpolator):
+                raise TypeError(f"{who}: expected an interpolator as a function, got {interpolator!r}.")
             given = interpolator(t, rows, **(interpolator_kws or {}))
+            if not callable(given):
+                raise TypeError(f"{who}: expected an interpolator that makes a function, got {given!r}.")
         else:
-            from scipy.interpolate import interp1d  # deferred, as all of scipy here: a second to import
-
-            kind = "cubic" if len(t) > 3 else "linear"
-            given = interp1d(t, rows, axis=0, kind=kind, fill_value="extrapolate")
+            given = _interpolated(who, t, rows)
 
     def values(time: float) -> np.ndarray:
-        return np.asarray(given(time), dtype=np.float64).reshape(-1)
+        return real_array(given(time), who, "u(t)").reshape(-1)
 
     if values(float(t[0])).shape != (len(field.input_names),):
         raise ValueError(
@@ -84,6 +86,17 @@ def input_function(
             f"got {values(float(t[0])).shape}."
         )
     return values
+
+
+def _interpolated(who: str, t: np.ndarray, rows: np.ndarray) -> InputFunction:
+    """Cubics through values (n, m) at times (n,), lines where there are few, a constant if there is one."""
+    if not (np.isfinite(rows).all() and np.isfinite(t).all() and len(np.unique(t)) == len(t)):
+        raise ValueError(f"{who}: expected finite inputs u at finite, different times, got others.")
+    if len(t) == 1:
+        return lambda time: rows[0]
+    from scipy.interpolate import interp1d  # deferred, as all of scipy here: a second to import
+
+    return interp1d(t, rows, axis=0, kind="cubic" if len(t) > 3 else "linear", fill_value="extrapolate")
 
 
 def needs_scipy(integrator_kws: Mapping[str, Any] | None) -> bool:
@@ -114,6 +127,10 @@ def scipy_path(
         return field(x[None])[0] if u is None else field(x[None], u(time))[0]  # type: ignore[call-arg]
 
     options = {"rtol": _RTOL, "atol": _ATOL} | dict(integrator_kws or {})
+    check_positive(who, rtol=options["rtol"])
+    atol = real_array(options["atol"], who, "atol")
+    if atol.shape not in ((), x0.shape) or not ((atol >= 0) & np.isfinite(atol)).all():
+        raise ValueError(f"{who}: expected a finite atol >= 0, one number or {len(x0)}, got {atol}.")
     path = np.full((len(t), len(x0)), np.nan)
     with np.errstate(all="ignore"):
         if integrator == "odeint":

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fim_dynsys.errors import DataWarning, warn
+from fim_dynsys.errors import DataWarning, real_array, warn
 from fim_dynsys.fields.forced import waves, with_waves
 from fim_dynsys.regression.observed import complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
@@ -66,7 +66,7 @@ def forced(
         return with_waves(trajectories, [omega])
     if not isinstance(forcing, Mapping) or set(forcing) != {"omega"}:
         raise ValueError(f"{who}.fit: expected forcing={{'omega': number or list}}, got {forcing!r}.")
-    omegas = np.atleast_1d(np.asarray(forcing["omega"], dtype=np.float64))
+    omegas = np.atleast_1d(real_array(forcing["omega"], f"{who}.fit", "omega"))
     if omegas.ndim != 1 or not len(omegas) or not (np.isfinite(omegas) & (omegas > 0)).all():
         raise ValueError(f"{who}.fit: expected positive angular frequencies omega, got {forcing['omega']!r}.")
     if len(np.unique(omegas)) < len(omegas):

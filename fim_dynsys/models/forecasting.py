@@ -7,6 +7,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from fim_dynsys.analyze.results import PATIENCE, progress_bar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.models.inputs import real_array
@@ -40,6 +41,7 @@ def forecast_bands(
     bands: Sequence[float],
     observed: bool,
     seed: int,
+    progress: bool | None = None,
 ) -> xr.Dataset:
     """How trajectories go on; see `VectorFieldModel.forecast`.
 
@@ -65,6 +67,8 @@ def forecast_bands(
         Whether noise is added, for bands of what will be measured.
     seed : int
         Of the draws.
+    progress : bool, optional
+        Whether a bar is shown after two seconds; default on a terminal.
 
     Returns
     -------
@@ -81,6 +85,7 @@ def forecast_bands(
     rng = np.random.default_rng(seed)
     shape = (len(tails), len(ensemble), _DRAWS, len(ahead), field.dim)
     paths = np.empty(shape)
+    bar = progress_bar(progress, len(tails), "forecast", "trajectories", PATIENCE)
     for k, tail in enumerate(tails):
         starts, roots = _starts(ensemble, tail, unit, noise)
         normal = rng.standard_normal((len(ensemble), _DRAWS, field.dim))
@@ -89,6 +94,8 @@ def forecast_bands(
         paths[k] = _paths(ensemble, drawn.reshape(-1, field.dim), np.append(0.0, ahead), unit, which)[
             :, 1:
         ].reshape(shape[1:])
+        bar.update()
+    bar.close()
     if observed:
         paths += noise * rng.standard_normal(shape)
     return _dataset(trajectories, tails, ahead, shares, ensemble.weights, paths)

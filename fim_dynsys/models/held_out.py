@@ -7,7 +7,8 @@ from copy import copy
 import numpy as np
 import xarray as xr
 
-from fim_dynsys.errors import FitWarning, warn
+from fim_dynsys.analyze.results import PATIENCE, progress_bar
+from fim_dynsys.errors import FitWarning, check_positive, check_whole, warn
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.symbolic import SymbolicField
@@ -15,6 +16,8 @@ from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.inputs import Observations, as_trajectories
 from fim_dynsys.models.paths import path_score
 from fim_dynsys.trajectories.container import Trajectories
+
+_COLUMNS = ("path_r2", "path_error", "slope_error", "terms", "seconds")
 
 Models = Mapping[str, VectorFieldModel] | Sequence[VectorFieldModel]
 """What users may pass as models: by names of their own, or under their registry names."""
@@ -28,6 +31,7 @@ def compare(
     by: str | None = None,
     folds: int = 5,
     horizon: float | None = None,
+    progress: bool | None = None,
 ) -> xr.Dataset:
     """Fit models to some observations and predict others; or cross-validate, where no others are given.
 
@@ -48,6 +52,8 @@ def compare(
     horizon : float, optional
         Longest duration over which paths are predicted; longer records are cut, see
         ``model.score(metric="path")``. For chaos.
+    progress : bool, optional
+        Whether a bar with the time left is shown after two seconds; default on a terminal.
 
     Returns
     -------
@@ -69,6 +75,8 @@ def compare(
         A model refuses what it is to fit: its errors are infinite.
     """
     named = _named(models)
+    if horizon is not None:
+        check_positive("compare", infinite=True, horizon=horizon)
     data = as_trajectories(train)
     if held_out is not None:
         if by is not None:
@@ -76,21 +84,24 @@ def compare(
         splits = [(data, as_trajectories(held_out))]
     else:
         splits = list(_splits(data, by, folds))
-    rows = [
-        [_measured(name, model, seen, unseen, horizon) for seen, unseen in splits]
-        for name, model in named.items()
-    ]
-    values = np.array(rows, dtype=np.float64)
-    columns = ("path_r2", "path_error", "slope_error", "terms", "seconds")
+    values = np.empty((len(named), len(splits), len(_COLUMNS)))
+    with progress_bar(progress, len(named) * len(splits), "compare", "fits", PATIENCE) as bar:
+        for row, (name, model) in enumerate(named.items()):
+            for fold, (seen, unseen) in enumerate(splits):
+                values[row, fold] = _measured(name, model, seen, unseen, horizon)
+                bar.update()
     return xr.Dataset(
-        {name: (("model", "fold"), values[..., k]) for k, name in enumerate(columns)},
+        {name: (("model", "fold"), values[..., k]) for k, name in enumerate(_COLUMNS)},
         {"model": list(named), "fold": np.arange(len(splits))},
         {"horizon": "whole records" if horizon is None else horizon},
     )
 
 
 def _named(models: Models) -> dict[str, VectorFieldModel]:
-    pairs = list(models.items()) if isinstance(models, Mapping) else [(m.name, m) for m in models]
+    if not isinstance(models, Mapping | list | tuple):
+        raise ValueError(f"compare: expected a dict or a list of models, got {type(models).__name__}.")
+    own = models.items() if isinstance(models, Mapping) else [(getattr(m, "name", ""), m) for m in models]
+    pairs = [(str(name), model) for name, model in own]
     wrong = [type(model).__name__ for _, model in pairs if not isinstance(model, VectorFieldModel)]
     if wrong or not pairs:
         raise ValueError(
@@ -147,11 +158,10 @@ def _slope_error(model: VectorFieldModel, unseen: Trajectories) -> float:
 
 def _splits(data: Trajectories, by: str | None, folds: int) -> Iterator[tuple[Trajectories, Trajectories]]:
     """What is fitted and what is predicted in each fold."""
-    if not isinstance(folds, int) or folds < 2:
-        raise ValueError(f"compare: expected two folds at least, got {folds!r}.")
+    check_whole("compare", 2, folds=folds)
     if by is None:
         by = "trajectory" if len(data) >= folds else "block"
-    if by not in ("trajectory", "block"):
+    if not isinstance(by, str) or by not in ("trajectory", "block"):
         raise ValueError(f"compare: expected by 'trajectory' or 'block', got {by!r}.")
     if by == "trajectory":
         if len(data) < folds:

@@ -9,7 +9,7 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from fim_dynsys.errors import IgnoredInputWarning, warn
+from fim_dynsys.errors import IgnoredInputWarning, real_array, warn
 from fim_dynsys.trajectories.container import Trajectories
 
 Observations: TypeAlias = (
@@ -57,7 +57,7 @@ def as_trajectories(
         )
     if callable(u):
         times = [own for own, _ in as_trajectories(x, t).arrays()]
-        u = [np.stack([np.atleast_1d(np.asarray(u(s), dtype=np.float64)) for s in own]) for own in times]
+        u = [_evaluated(u, own) for own in times]
     if feature_names is not None and (
         isinstance(feature_names, str | bytes | Mapping | Set) or not np.iterable(feature_names)
     ):
@@ -101,6 +101,17 @@ def as_trajectories(
     return renamed(Trajectories.from_arrays(x, t, u=u), feature_names)
 
 
+def _evaluated(u: Callable[[float], ArrayLike], t: np.ndarray) -> np.ndarray:
+    """Inputs (n, m) at times (n,)."""
+    rows = [np.atleast_1d(real_array(u(s), "fit", "u(t)")) for s in t]
+    shapes = {row.shape for row in rows}
+    if len(shapes) != 1 or rows[0].ndim != 1:
+        raise ValueError(
+            f"fit: expected u(t) of one shape (m,) at all times, got {', '.join(map(str, sorted(shapes)))}."
+        )
+    return np.stack(rows)
+
+
 def labelled(data: Trajectories | xr.Dataset | xr.DataArray | pd.DataFrame) -> Trajectories:
     """What carries its own times and names, as Trajectories."""
     if isinstance(data, xr.Dataset | xr.DataArray):
@@ -139,20 +150,6 @@ def renamed(trajectories: Trajectories, feature_names: Sequence[Any] | np.ndarra
         input_names=names[trajectories.dim :] or None,
         units={renamed.get(name, name): unit for name, unit in trajectories.units.items()},
     )
-
-
-def real_array(value: object, who: str, what: str) -> np.ndarray:
-    """A float64 array, or a ValueError for what is not one of real numbers."""
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(
-            f"{who}: expected {what} as one array of real numbers, got {type(value).__name__} that numpy "
-            f"cannot convert ({error})."
-        ) from error
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{who}: expected {what} of real numbers, got dtype {array.dtype}.")
-    return array.astype(np.float64)
 
 
 def check_magnitudes(who: str, trajectories: Trajectories) -> None:

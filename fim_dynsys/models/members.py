@@ -1,16 +1,15 @@
 """Members of an ensemble: contexts resampled from one."""
 
-import numbers
-
 import numpy as np
 
+from fim_dynsys.errors import check_whole
 from fim_dynsys.trajectories.container import Trajectories
 
 
-def check_members(who: str, n: object) -> None:
-    """ValueError unless the number of members of an ensemble is a positive integer."""
-    if not isinstance(n, numbers.Integral) or n < 1:
-        raise ValueError(f"{who}.ensemble: expected a positive number of members, got {n!r}.")
+def check_members(who: str, n: object, seed: object = 0) -> None:
+    """ValueError unless the number of members of an ensemble and the seed are whole numbers."""
+    check_whole(f"{who}.ensemble", 1, n=n)
+    check_whole(f"{who}.ensemble", 0, seed=seed)
 
 
 def bootstrap_context(

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fim_dynsys.analyze.results import PATIENCE, progress_bar
+from fim_dynsys.errors import check_positive
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.models.driving import driven_stretches
@@ -45,8 +47,8 @@ def windows_of(who: str, trajectories: Trajectories, horizon: float | None) -> l
     ValueError
         Where the horizon is not positive, or no window has two samples.
     """
-    if horizon is not None and not horizon > 0:
-        raise ValueError(f"{who}: expected a positive horizon in the unit of time, got {horizon!r}.")
+    if horizon is not None:
+        check_positive(who, infinite=True, horizon=horizon)
     found = []
     for (t, x), u in zip(trajectories.arrays(), trajectories.input_arrays(), strict=True):
         complete = np.isfinite(x).all(axis=1)
@@ -68,8 +70,13 @@ def windows_of(who: str, trajectories: Trajectories, horizon: float | None) -> l
     return found
 
 
-def predicted(field: VectorField, windows: Sequence[Window]) -> list[np.ndarray]:
-    """Paths (n, d) of the field from the first sample of each window; NaN from where it fails."""
+def predicted(
+    field: VectorField, windows: Sequence[Window], progress: bool | None = False
+) -> list[np.ndarray]:
+    """Paths (n, d) of the field from the first sample of each window; NaN from where it fails.
+
+    With `progress`, None for on a terminal only, a bar is shown after two seconds.
+    """
     starts = [window.x[0] for window in windows]
     if isinstance(field, DrivenField):
         step = _STEP * float(np.median(np.concatenate([np.diff(window.t) for window in windows])))
@@ -77,12 +84,22 @@ def predicted(field: VectorField, windows: Sequence[Window]) -> list[np.ndarray]
     times = np.full((len(windows), max(len(window.t) for window in windows)), np.nan)
     for row, window in zip(times, windows, strict=True):
         row[: len(window.t)] = window.t - window.t[0]
-    with np.errstate(all="ignore"):
-        paths = integrate([field], np.stack(starts), times, rtol=_RTOL).x
+    with np.errstate(all="ignore"), progress_bar(progress, 100, "paths", "%", PATIENCE) as bar:
+
+        def told(share: float) -> None:
+            bar.update(int(100 * share) - bar.n)
+
+        paths = integrate([field], np.stack(starts), times, rtol=_RTOL, progress=told).x
     return [path[: len(window.t)] for path, window in zip(paths, windows, strict=True)]
 
 
-def path_score(who: str, field: VectorField, trajectories: Trajectories, horizon: float | None) -> float:
+def path_score(
+    who: str,
+    field: VectorField,
+    trajectories: Trajectories,
+    horizon: float | None,
+    progress: bool | None = False,
+) -> float:
     """R2 of simulated against observed paths, the mean over the states that vary.
 
     Every window is simulated from its first sample, which is not counted. Sums of squares are those of all
@@ -98,6 +115,8 @@ def path_score(who: str, field: VectorField, trajectories: Trajectories, horizon
         Observations; missing coordinates are left out.
     horizon : float or None
         See `windows_of`.
+    progress : bool or None
+        See `predicted`.
 
     Returns
     -------
@@ -111,13 +130,20 @@ def path_score(who: str, field: VectorField, trajectories: Trajectories, horizon
     """
     windows = windows_of(who, trajectories, horizon)
     observed = np.concatenate([window.x[1:] for window in windows])
-    paths = np.concatenate([path[1:] for path in predicted(field, windows)])
-    about = observed - np.nanmean(observed, axis=0)
-    total = np.nansum(about**2, axis=0)
-    varies = total > (1e-12 * np.nanmax(np.abs(observed), axis=0)) ** 2
+    paths = np.concatenate([path[1:] for path in predicted(field, windows, progress)])
+    observed = np.where(np.isfinite(observed).any(axis=0), observed, 0.0)  # never seen: it does not vary
+    with np.errstate(all="ignore"):  # what overflows is judged below
+        about = observed - np.nanmean(observed, axis=0)
+        total = np.nansum(about**2, axis=0)
+        varies = total > (1e-12 * np.nanmax(np.abs(observed), axis=0)) ** 2
+        left = np.nansum((paths - observed) ** 2, axis=0)
     if not varies.any():
         raise ValueError(f"{who}: expected observations of which a state varies, got constant ones.")
     if not np.isfinite(paths).all():
         return -np.inf
-    left = np.nansum((paths - observed) ** 2, axis=0)
+    if not (np.isfinite(total).all() and np.isfinite(left).all()):
+        raise ValueError(
+            f"{who}: expected states whose squares are ordinary floating-point numbers, got larger ones; "
+            "change the units."
+        )
     return float(np.mean(1.0 - left[varies] / total[varies]))

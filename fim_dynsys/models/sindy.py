@@ -125,6 +125,10 @@ class SINDy(VectorFieldModel):
         self, model: Any, trajectories: Trajectories, x_dot: Sequence[np.ndarray] | None
     ) -> VectorField:
         """The field of a stock model, fitted in place."""
+        for name in ("optimizer", "feature_library", "differentiation_method"):
+            part, method = getattr(model, name), "__call__" if name.startswith("diff") else "fit"
+            if isinstance(part, type) or not all(hasattr(part, own) for own in (method, "get_params")):
+                raise ValueError(f"{self._who}: expected pysindy's {name}, got {part!r}.")
         constant = _constant_of(model.feature_library)
         x, t, x_dot, u = _complete(trajectories, x_dot)
         if x_dot is None and min(map(len, x), default=0) < self.min_observations:

@@ -123,7 +123,7 @@ class SymbolicModel(VectorFieldModel):
         return self._fitted_expressions(self.expressions, trajectories, observations)
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
-        if self.effort not in EFFORTS:
+        if not isinstance(self.effort, str) or self.effort not in EFFORTS:
             raise ValueError(
                 f"SymbolicModel: expected an effort among {sorted(EFFORTS)}, got {self.effort!r}."
             )
@@ -179,10 +179,11 @@ class SymbolicModel(VectorFieldModel):
     def _fitted_expressions(
         self, given: list[str], trajectories: Trajectories, observations: Observations
     ) -> SymbolicField:
-        if len(given) != trajectories.dim:
+        listed = isinstance(given, Sequence) and not isinstance(given, str)
+        if not listed or len(given) != trajectories.dim:
             raise ValueError(
                 f"SymbolicModel: expected {trajectories.dim} expressions, one per state "
-                f"({', '.join(trajectories.state_names)}), got {len(given)}."
+                f"({', '.join(trajectories.state_names)}), got {len(given) if listed else repr(given)}."
             )
         symbols, expressions = read_expressions(given, trajectories.state_names)
         fit = fit_expressions(expressions, symbols, observations, self.start)
@@ -204,7 +205,7 @@ class SymbolicModel(VectorFieldModel):
     # ------------------------------------------------------------------ uncertainty
 
     @np.errstate(all="ignore")
-    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
+    def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Draws of the field from the posterior of its parameters, the structure being given.
 
         The posterior is normal, from the linearised trajectory fit. How sure the structure itself is,
@@ -216,13 +217,15 @@ class SymbolicModel(VectorFieldModel):
             Number of draws.
         seed : int
             Equal seeds give equal draws.
+        progress : bool, optional
+            Without effect: draws take no time.
 
         Returns
         -------
         EnsembleField
         """
         field = self._fitted_field()
-        check_members(self._who, n)
+        check_members(self._who, n, seed)
         rng = np.random.default_rng(seed)
         if isinstance(field, SymbolicField):
             return EnsembleField(_expression_draws(field, n, rng))

@@ -137,10 +137,9 @@ def given_axes(ax: AxesLike, n: int, who: str) -> tuple[Axes, ...]:
         For another number of them.
     """
     axes = tuple(np.asarray(ax, dtype=object).ravel())
-    if len(axes) != n:
-        raise ValueError(
-            f"{who}: expected {n} axes, got {len(axes)}; pass as many, or ax=None for a new figure."
-        )
+    if len(axes) != n or not all(isinstance(own, Axes) for own in axes):
+        got = f"{len(axes)}" if len(axes) != n else repr(ax)
+        raise ValueError(f"{who}: expected {n} axes, got {got}; pass as many, or ax=None for a new figure.")
     return axes
 
 

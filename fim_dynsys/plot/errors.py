@@ -33,6 +33,8 @@ def comparison(table: xr.Dataset, ax: Axes | None = None) -> Drawing:
     ValueError
         If the dataset is no such table.
     """
+    if not isinstance(table, xr.Dataset):
+        raise ValueError(f"comparison: expected a table of fim_dynsys.compare, got {type(table).__name__}.")
     missing = [name for name, _ in _KINDS if name not in table]
     if missing:
         raise ValueError(

@@ -34,8 +34,15 @@ def front(model: _Considered | Alternatives, ax: Axes | None = None) -> Drawing:
     -------
     Drawing
         Artists named ``alternatives``, ``preferred`` and ``rows``.
+
+    Raises
+    ------
+    TypeError
+        For anything else.
     """
-    rows = model if isinstance(model, Alternatives) else model.alternatives_
+    rows = model if isinstance(model, Alternatives) else getattr(model, "alternatives_", None)
+    if not isinstance(rows, Alternatives):
+        raise TypeError(f"front: expected a fitted 'auto' or its alternatives_, got {type(model).__name__}.")
     own = ax is None
     (ax,) = given_axes(new_axes() if ax is None else ax, 1, "front")
     size, left = [row.parameters for row in rows], [row.misses for row in rows]

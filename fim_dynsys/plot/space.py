@@ -117,9 +117,13 @@ def chosen_states(states: States | None, names: Sequence[str], who: str, default
     """
     if states is None:
         return tuple(range(default))
-    states = [states] if isinstance(states, str | int | np.integer) else list(states)
-    numbers = [names.index(s) if s in names else s for s in states]
-    wrong = [s for s in numbers if isinstance(s, str) or not 0 <= s < len(names)]
+    states = (
+        list(states)
+        if isinstance(states, Sequence | np.ndarray) and not isinstance(states, str)
+        else [states]
+    )
+    numbers = [names.index(s) if isinstance(s, str) and s in names else s for s in states]
+    wrong = [s for s in numbers if not isinstance(s, int | np.integer) or not 0 <= s < len(names)]
     if wrong or not 1 <= len(set(numbers)) == len(numbers) <= 3:
         raise ValueError(
             f"{who}: expected one to three different states among {list(names)}, got {states}; "

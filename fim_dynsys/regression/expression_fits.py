@@ -6,6 +6,7 @@ import numpy as np
 from scipy.optimize import least_squares
 from scipy.stats import qmc
 
+from fim_dynsys.errors import check_named
 from fim_dynsys.fields.expressions import compiled, slope
 from fim_dynsys.fields.symbolic import parameter_names
 from fim_dynsys.regression.criteria import bic
@@ -139,7 +140,7 @@ def fit_expressions(
         If a start names no parameter, or the right-hand sides are nowhere finite on the data.
     """
     problem = ExpressionProblem(expressions, symbols)
-    start = {} if start is None else dict(start)
+    start = check_named("fit_expressions", "start", start)
     unknown = sorted(set(start) - set(problem.names))
     if unknown:
         raise ValueError(

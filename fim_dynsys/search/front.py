@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import distinct_structures, improve
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 _EQUAL = 1.2  # times the misfit of another law: as good
 _STARTED = 2  # structures of every size
@@ -38,7 +42,7 @@ class FrontMember:
     tied: bool
 
 
-def simpler(search: Search, size: int) -> list[FunctionCandidate]:
+def simpler(search: Search, size: int, bar: "tqdm | None" = None) -> list[FunctionCandidate]:
     """The best regressed structures of every number of terms below `size`, fitted and pruned.
 
     A choice keeps few of them: one that leaves clearly more of the samples is out of the question as an
@@ -50,6 +54,8 @@ def simpler(search: Search, size: int) -> list[FunctionCandidate]:
         Data and monomials.
     size : int
         Number of terms.
+    bar : tqdm, optional
+        Told how many structures are fitted, and of each that is.
 
     Returns
     -------
@@ -61,7 +67,9 @@ def simpler(search: Search, size: int) -> list[FunctionCandidate]:
     for n in range(1, size):
         of_size = [c for c in ranked if np.count_nonzero(c.support) == n]
         started += list(distinct_structures(of_size, _STARTED, n))
-    fitted = improve(search, started, len(started))
+    if bar is not None:
+        bar.reset(len(started))
+    fitted = improve(search, started, len(started), done=bar.update if bar is not None else None)
     return [FunctionCandidate.of(c, search.dictionary) for c in fitted if c.refined and np.isfinite(c.score)]
 
 

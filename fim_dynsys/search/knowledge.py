@@ -1,7 +1,7 @@
 """What is known of a field before any data: equations, terms, signs, conserved quantities."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
@@ -79,12 +79,29 @@ class Knowledge:
                     f"Knowledge: expected {name} as a dict by names of states, got {getattr(self, name)!r}."
                 )
         for name in ("equal", "nonnegative", "conserved"):
-            if isinstance(getattr(self, name), str | Mapping):
-                raise ValueError(f"Knowledge: expected {name} as a list, got {getattr(self, name)!r}.")
+            given = getattr(self, name)
+            if isinstance(given, str | bytes | Mapping) or not isinstance(given, Collection):
+                raise ValueError(f"Knowledge: expected {name} as a list, got {given!r}.")
         for name in ("forbid", "require"):
             for state, terms in getattr(self, name).items():
-                if isinstance(terms, str):
+                if isinstance(terms, str | bytes) or not isinstance(terms, Collection):
                     raise ValueError(f"Knowledge: expected {name}[{state!r}] as a list, got {terms!r}.")
+        for name, kind, parts in (("equal", "terms", self.equal), ("bounds", "bounds", self.bounds.values())):
+            for own in parts:
+                if not isinstance(own, Mapping):
+                    raise ValueError(f"Knowledge.{name}: expected dicts of state to {kind}, got {own!r}.")
+        texts = {
+            "known": self.known.values(),
+            "forbid": [text for terms in self.forbid.values() for text in terms],
+            "require": [text for terms in self.require.values() for text in terms],
+            "equal": [text for shared in self.equal for text in shared.values()],
+            "bounds": [text for terms in self.bounds.values() for text in terms],
+            "conserved": self.conserved,
+        }
+        for name, given in texts.items():
+            for text in given:
+                if not isinstance(text, str):
+                    raise ValueError(f"Knowledge.{name}: expected text such as 'x*y', got {text!r}.")
 
     @classmethod
     def of(cls, given: object) -> Self | None:
@@ -131,6 +148,14 @@ class Knowledge:
             coefficient that several free ones decide.
         """
         return _Compiler(self, dictionary, tuple(state_names)).compiled()
+
+    def refuse_inputs(self, n_inputs: int) -> None:
+        """Raise ValueError where there are inputs, of which no facts can be stated."""
+        if n_inputs:
+            raise ValueError(
+                f"Knowledge: expected observations without inputs, got {n_inputs} beside {self!r}; leave out "
+                "one or the other."
+            )
 
     def independent(self, state_names: Sequence[str]) -> np.ndarray:
         """Which equations (d, second axis) cannot depend on which states (d, first axis).
@@ -271,8 +296,6 @@ class _Compiler:
 
     def read_equal(self) -> None:
         for shared in self.facts.equal:
-            if not isinstance(shared, Mapping):
-                raise ValueError(f"Knowledge.equal: expected dicts of state to terms, got {shared!r}.")
             why = "equal " + ", ".join(f"{text} in {name}'" for name, text in shared.items())
             parts = [
                 (self.at(row, self.state(name, "equal")), value)
@@ -335,10 +358,12 @@ class _Compiler:
                         for end, side in zip(pair, (-np.inf, np.inf), strict=True)
                     )
                 except (TypeError, ValueError):
+                    low = high = np.nan
+                if not (low < np.inf and high > -np.inf):
                     raise ValueError(
                         f"Knowledge.bounds: expected (low, high) for {text} in {name}', None for no bound, "
                         f"got {pair!r}."
-                    ) from None
+                    )
                 why = f"bounds {text} in {name}' to {pair}"
                 self.bound(self.at(self.term(text, "bounds"), state), low, high, why)
 

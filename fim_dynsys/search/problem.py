@@ -74,11 +74,7 @@ class Search:
         """
         if knowledge is None:
             return self
-        if self.observations.n_inputs:
-            raise ValueError(
-                f"Knowledge: expected observations without inputs, got {self.observations.n_inputs} beside "
-                f"{knowledge!r}; leave out one or the other."
-            )
+        knowledge.refuse_inputs(self.observations.n_inputs)
         given = knowledge.restriction(self.dictionary, state_names)
         scale, unit = self.observations.scale, self.observations.time_unit
         factor = np.prod(scale**self.dictionary.exponents, axis=1)[:, None] * unit / scale

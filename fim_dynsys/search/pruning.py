@@ -384,7 +384,11 @@ def _without(candidate: Candidate, fit: TrajectoryFit, dropped: np.ndarray) -> C
 
 
 def improve(
-    search: Search, ranked: list[Candidate], count: int, max_terms: int = MAX_TERMS
+    search: Search,
+    ranked: list[Candidate],
+    count: int,
+    max_terms: int = MAX_TERMS,
+    done: Callable[[], object] | None = None,
 ) -> list[Candidate]:
     """Refine and prune the best distinct structures and judge everything met by integration.
 
@@ -398,6 +402,8 @@ def improve(
         Number of structures to start from.
     max_terms : int
         Structures with more coefficients are left as they are.
+    done : callable, optional
+        Called after each structure.
 
     Returns
     -------
@@ -407,6 +413,8 @@ def improve(
     met = []
     for candidate in distinct_structures(ranked, count, max_terms):
         met += refine_and_prune(search, candidate, search.observations.path)
+        if done is not None:
+            done()
     finite = [c for c in met if c.is_finite]
     return sorted(ranked + judge(search, finite), key=lambda c: c.score)
 

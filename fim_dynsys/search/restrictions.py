@@ -201,7 +201,7 @@ class Restriction:
         return replace(
             self,
             offset=self.offset[rows],
-            basis=basis[rows][:, :, kept].reshape(len(rows) * d, -1),
+            basis=basis[rows][:, :, kept].reshape(len(rows) * d, int(kept.sum())),
             place=place_of[row] * d + state,
             low=self.low[kept],
             high=self.high[kept],

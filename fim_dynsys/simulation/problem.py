@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fim_dynsys.errors import real_array
 from fim_dynsys.fields.base import StackedRates, VectorField
 
 _SMALLEST_RTOL = 100 * np.finfo(float).eps
@@ -166,7 +167,7 @@ def _checked_numbers(which: np.ndarray | None, fields: Sequence[VectorField], n:
 
 
 def _checked_atol(atol: ArrayLike, dim: int) -> np.ndarray:
-    atol = np.asarray(atol, dtype=float)
+    atol = real_array(atol, "simulate", "atol")
     if atol.shape not in ((), (dim,)) or not ((atol >= 0) & (atol < np.inf)).all():
         raise ValueError(f"simulate: expected a finite atol >= 0, one number or {dim}, got {atol}.")
     return atol

@@ -9,7 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from fim_dynsys.errors import SimulationWarning, warn
+from fim_dynsys.errors import SimulationWarning, check_positive, real_array, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.simulation.batch import BatchedSolver
@@ -114,6 +114,8 @@ def simulate(
     E. Hairer, S. P. Norsett, G. Wanner: Solving Ordinary Differential Equations I, 2nd ed., Springer 1993,
     sections II.4 (step size control, starting step), II.5 and II.6 (pairs and their dense output).
     """
+    check_positive("simulate", rtol=rtol)
+    check_positive("simulate", infinite=True, max_steps=max_steps, max_step=max_step, escape=escape)
     fields, x0, t, which, member = _arranged(field, x0, t)
     solution = integrate(
         fields,
@@ -235,7 +237,7 @@ def _arranged(field: Fields, x0: ArrayLike, t: ArrayLike | Sequence[ArrayLike]) 
     fields = [_field_of(item) for item in given]
     if not len(fields):
         raise ValueError("simulate: expected at least one field, got none.")
-    x0, t = np.atleast_2d(np.asarray(x0)), _padded_times(t)
+    x0, t = np.atleast_2d(real_array(x0, "simulate", "x0")), _padded_times(t)
     rows = {len(x0), len(t) if t.ndim == 2 else 1, 1 if members else len(fields)} - {1}
     if len(rows) > 1:
         raise ValueError(
@@ -269,12 +271,13 @@ def _field_of(item: object) -> VectorField:
 
 def _padded_times(t: ArrayLike | Sequence[ArrayLike]) -> np.ndarray:
     """Times as one array; a list of arrays of different lengths is padded with NaN."""
-    if isinstance(t, list | tuple) and len({np.size(row) for row in t}) > 1:
-        rows = [np.asarray(row, dtype=float).ravel() for row in t]
+    if isinstance(t, list | tuple):
+        rows = [real_array(row, "simulate", "t").ravel() for row in t]
+    if isinstance(t, list | tuple) and len({row.size for row in rows}) > 1:
         t = np.full((len(rows), max(map(len, rows))), np.nan)
         for padded, row in zip(t, rows, strict=True):
             padded[: len(row)] = row
-    return np.asarray(t)
+    return real_array(t, "simulate", "t")
 
 
 def _as_trajectories(

@@ -109,10 +109,12 @@ def test_the_operator_moves_its_coefficients_no_further_than_it_has_to(data):
 
 def test_inputs_and_knowledge_exclude_each_other():
     t = np.linspace(0.0, 5.0, 60)
-    for name in ("sindy-strong", "fim-ode", "auto", "symbolic"):
-        model = fim_dynsys.load(name, knowledge=fim_dynsys.Knowledge(forbid={"x0": ["x0**2"]}))
-        with pytest.raises(ValueError, match="expected inputs or knowledge, got u0 and Knowledge"):
-            model.fit(np.exp(-t)[:, None], t, u=np.sin(t))
-        data = Trajectories.from_arrays(np.exp(-t)[:, None], t, u=np.sin(t)[:, None])
-        with pytest.raises(ValueError, match="expected observations without inputs, got 1 beside Knowledge"):
-            model.infer(data)
+    data = Trajectories.from_arrays(np.exp(-t)[:, None], t, u=np.sin(t)[:, None])
+    known = fim_dynsys.Knowledge(forbid={"x0": ["x0**2"]})
+    models = [
+        fim_dynsys.load(name, knowledge=known) for name in ("sindy-strong", "fim-ode", "auto", "symbolic")
+    ]
+    for model in (*models, fim_dynsys.load("fim-ode", refine=False, knowledge=known)):
+        for call in (model.fit, model.infer):
+            with pytest.raises(ValueError, match="expected observations without inputs, got 1 beside Know"):
+                call(data)

@@ -39,6 +39,7 @@ from fim_dynsys.analyze.bifurcation.tracing import (
 )
 from fim_dynsys.analyze.cycles.periodic import LimitCycles
 from fim_dynsys.analyze.results import Effort, RegionLike, progress_bar, resolve_region
+from fim_dynsys.errors import check_flags, check_whole, real_array
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.regions import Region
 
@@ -113,11 +114,14 @@ def continuation(
     H. B. Keller, Numerical solution of bifurcation and nonlinear eigenvalue problems, in P. Rabinowitz (ed.),
     Applications of Bifurcation Theory, Academic Press 1977, section 4 (pseudo-arclength).
     """
+    check_whole("continuation", 1, max_points=max_points, budget=budget)
+    check_whole("continuation", 0, doublings=doublings)
+    check_flags("continuation", cycles=cycles)
     orbits = list(x0.orbits) if isinstance(x0, LimitCycles) else None
     guesses = x0.x if isinstance(x0, LimitCycles) else x0
     starts, p_range, p0, region = _checked(family, guesses, p_range, p0, region)
     equations = Equations(family, p_range, region, starts)
-    with progress_bar(progress, None, "continuation", "points") as bar:
+    with progress_bar(progress, budget, "continuation", "points at most") as bar:
         if orbits is not None and isinstance(x0, LimitCycles):
             known = list(zip(x0.period, orbits, p0, strict=True))
             return _through_cycles(equations, known, max_points, budget, bar, doublings)
@@ -528,15 +532,15 @@ def _checked(
             "interpolation; pass interpolate='spline' to FieldFamily.from_fields, or use "
             "bifurcations_from_data."
         )
-    starts = np.atleast_2d(np.asarray(x0, dtype=float))
+    starts = np.atleast_2d(real_array(x0, "continuation", "x0"))
     if starts.ndim != 2 or starts.shape[1] != family.dim or not np.isfinite(starts).all():
         raise ValueError(
             f"continuation: expected finite x0 of shape ({family.dim},) or (k, {family.dim}), got {x0!r}."
         )
-    ends = np.asarray(p_range, dtype=float)
+    ends = real_array(p_range, "continuation", "p_range")
     if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] == ends[1]:
         raise ValueError(f"continuation: expected p_range as two different numbers, got {p_range!r}.")
-    p0 = np.asarray(ends[0] if p0 is None else p0, dtype=float)
+    p0 = real_array(ends[0] if p0 is None else p0, "continuation", "p0")
     if p0.shape not in ((), (len(starts),)) or not ((p0 >= ends.min()) & (p0 <= ends.max())).all():
         raise ValueError(
             f"continuation: expected p0 inside {tuple(ends.tolist())}, one or {len(starts)}, got "

@@ -2,6 +2,7 @@
 
 import abc
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,10 +25,24 @@ from fim_dynsys.analyze.bifurcation.tracing import (
     dense_linear,
     trace,
 )
-from fim_dynsys.analyze.results import Effort, RegionLike, Result, Table, Variables, counted, resolve_region
+from fim_dynsys.analyze.results import (
+    PATIENCE,
+    Effort,
+    RegionLike,
+    Result,
+    Table,
+    Variables,
+    counted,
+    progress_bar,
+    resolve_region,
+)
+from fim_dynsys.errors import check_number, check_whole, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.plane import FieldPlane
 from fim_dynsys.regions import Region
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 _FOLD, _HOPF = BifurcationKind.FOLD, BifurcationKind.HOPF
 _STEP = np.finfo(float).eps ** 0.25  # Jacobians known to 1e-11 are differenced with an error of 1e-7
@@ -185,6 +200,7 @@ class BifurcationCurves(Result):
         }
 
 
+@np.errstate(all="ignore")  # what overflows is judged by what comes of it
 def bifurcation_curves(
     plane: FieldPlane,
     x0: ArrayLike,
@@ -196,6 +212,7 @@ def bifurcation_curves(
     q0: float | None = None,
     max_points: int = 500,
     budget: int = 5_000_000,
+    progress: bool | None = None,
 ) -> BifurcationCurves:
     """Follow the folds and Hopf points of equilibria over two parameters.
 
@@ -221,6 +238,8 @@ def bifurcation_curves(
         Largest number of points of a curve and direction.
     budget : int
         Largest number of points at which the field or its Jacobian is evaluated.
+    progress : bool, optional
+        Whether a bar with the time that the budget leaves is shown after two seconds; default on a terminal.
 
     Returns
     -------
@@ -245,18 +264,22 @@ def bifurcation_curves(
             "SymbolicField."
         )
     for name, ends in (("p_range", p_range), ("q_range", q_range)):
-        if np.shape(ends) != (2,) or not np.isfinite(ends).all() or ends[0] == ends[1]:
+        values = real_array(ends, "bifurcation_curves", name)
+        if values.shape != (2,) or not np.isfinite(values).all() or values[0] == values[1]:
             raise ValueError(f"bifurcation_curves: expected {name} as two different numbers, got {ends!r}.")
-    q0 = float(q_range[0] if q0 is None else q0)
+    check_whole("bifurcation_curves", 1, max_points=max_points, budget=budget)
+    q0 = check_number("bifurcation_curves", "q0", float(q_range[0]) if q0 is None else q0)
     diagram = continuation(
-        plane.family(q0), x0, p_range, region, p0=p0, cycles=False, budget=budget, progress=False
+        plane.family(q0), x0, p_range, region, p0=p0, cycles=False, budget=budget, progress=progress
     )
     example = plane.at(diagram.p_range[0], q0)
     box = example.region if region is None else resolve_region(example, region, "bifurcation_curves")
     system = _System(plane, p_range, q_range, box, diagram.branches)
-    explorer = _Explorer(system, max_points, budget - diagram.effort.points)
-    for event in diagram.bifurcations:
-        if event.kind in (_FOLD, _HOPF):
+    begun = [event for event in diagram.bifurcations if event.kind in (_FOLD, _HOPF)]
+    left = budget - diagram.effort.points
+    with progress_bar(progress, left, "bifurcation curves", "points at most", PATIENCE) as bar:
+        explorer = _Explorer(system, max_points, left, bar)
+        for event in begun:
             explorer.explore(event.kind, event.x, event.p, q0)
     spent = diagram.effort.points + system.points
     return BifurcationCurves(
@@ -542,8 +565,8 @@ class _Hopfs(_CurveProblem):
 class _Explorer:
     """Follows curves from bifurcations, and from the double zeros on them."""
 
-    def __init__(self, system: _System, max_points: int, budget: int) -> None:
-        self.system, self.max_points, self.budget = system, max_points, budget
+    def __init__(self, system: _System, max_points: int, budget: int, bar: "tqdm") -> None:
+        self.system, self.max_points, self.budget, self.bar = system, max_points, budget, bar
         self.iterations = 0
         self.exhausted = False
         self.curves: list[BifurcationCurve] = []
@@ -552,6 +575,7 @@ class _Explorer:
     def spend(self, iterations: int) -> bool:
         """Note Newton iterations; tells whether the budget allows more."""
         self.iterations += iterations
+        self.bar.update(self.system.points - self.bar.n)
         self.exhausted |= self.system.points >= self.budget
         return not self.exhausted
 

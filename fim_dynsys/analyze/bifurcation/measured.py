@@ -32,6 +32,7 @@ from fim_dynsys.analyze.results import (
     progress_bar,
     resolve_region,
 )
+from fim_dynsys.errors import check_flags, check_number, check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily, PooledFamily
 from fim_dynsys.trajectories.container import Trajectories
@@ -284,9 +285,10 @@ def bifurcations_from_data(
     ValueError
         If the coordinate is missing or not numeric, or takes fewer than four values.
     """
-    _check(model, n_members, level)
-    values, contexts = _by_value(trajectories, parameter)
     others = _alternatives(model) if others is None else others
+    _check([model, *others], n_members, level, seed)
+    check_flags("bifurcations_from_data", cycles=cycles)
+    values, contexts = _by_value(trajectories, parameter)
     with progress_bar(progress, 3 + len(others) + n_members, "bifurcations", "step") as bar:
         inferred = model.infer_many(contexts)
         bar.update()
@@ -346,21 +348,28 @@ def _families(
         bar.update()
 
 
-def _check(model: object, n_members: int, level: float) -> None:
-    name = getattr(model, "name", None) or type(model).__name__
-    if not hasattr(model, "infer_many"):
-        raise TypeError(
-            f"bifurcations_from_data: expected a model that infers vector fields (infer_many), got {name!r}; "
-            "what has no field in the space of the observations has no equilibria to follow there."
-        )
-    if n_members < 2 or not 0 < level < 1:
-        raise ValueError(
-            f"bifurcations_from_data: expected n_members >= 2 and 0 < level < 1, got {n_members}, {level}."
-        )
+def _check(models: Sequence[object], n_members: int, level: float, seed: int) -> None:
+    for model in models:
+        name = getattr(model, "name", None) or type(model).__name__
+        if not hasattr(model, "infer_many"):
+            raise TypeError(
+                f"bifurcations_from_data: expected a model that infers vector fields (infer_many), got "
+                f"{name!r}; what has no field in the space of the observations has no equilibria to follow "
+                "there."
+            )
+    check_whole("bifurcations_from_data", 2, n_members=n_members)
+    check_whole("bifurcations_from_data", 0, seed=seed)
+    if not 0.0 < check_number("bifurcations_from_data", "level", level, 0.0, 1.0) < 1.0:
+        raise ValueError(f"bifurcations_from_data: expected 0 < level < 1, got {level}.")
 
 
 def _by_value(trajectories: Trajectories, parameter: str) -> tuple[np.ndarray, list[Trajectories]]:
     """The different parameter values, and the trajectories measured at each."""
+    if not isinstance(trajectories, Trajectories) or not isinstance(parameter, str):
+        raise TypeError(
+            "bifurcations_from_data: expected Trajectories and the name of a coordinate, got "
+            f"{type(trajectories).__name__} and {parameter!r}."
+        )
     given = trajectories.coords.get(parameter)
     if given is None or given.dtype.kind not in "iuf" or not np.isfinite(given).all():
         raise ValueError(

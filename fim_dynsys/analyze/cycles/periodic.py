@@ -33,6 +33,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.tangent import CountedField
+from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.solution import integrate
@@ -239,6 +240,8 @@ def limit_cycles(
     """
     field = unwrap(field, "limit_cycles")
     box = resolve_region(field, region, "limit_cycles")
+    check_whole("limit_cycles", 1, n_seeds=n_seeds, budget=budget)
+    check_whole("limit_cycles", 0, seed=seed)
     return search_cycles(field, box, n_seeds, budget, seed, progress=progress)
 
 

@@ -18,6 +18,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField
+from fim_dynsys.errors import check_number, check_positive, check_whole, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
@@ -166,13 +167,15 @@ def poincare(
         If `field` has no vector field in the space of the observations.
     """
     field = unwrap(field, "poincare")
-    x0 = np.atleast_2d(np.asarray(x0, dtype=float))
+    x0 = np.atleast_2d(real_array(x0, "poincare", "x0"))
     normal, offset = _plane(plane, field)
-    if direction not in (1, -1, 0) or n < 1 or not transient >= 0 or not (t_max is None or t_max > 0):
-        raise ValueError(
-            "poincare: expected direction among 1, -1, 0, n >= 1, a transient >= 0 and a positive t_max, got "
-            f"{direction}, {n}, {transient}, {t_max}."
-        )
+    check_whole("poincare", 1, n=n, budget=budget)
+    check_whole("poincare", -1, direction=direction)
+    if direction > 1:
+        raise ValueError(f"poincare: expected direction among 1, -1, 0, got {direction}.")
+    check_number("poincare", "transient", transient, 0.0)
+    check_positive("poincare", t_max=1.0 if t_max is None else t_max)
+    check_positive("poincare", infinite=True, max_step=1.0 if max_step is None else max_step)
     metered, unit = CountedField(field), field.scales.time
     options: dict[str, Any] = {
         "rtol": _RTOL,
@@ -221,7 +224,7 @@ def _plane(plane: tuple[int | str | ArrayLike, float], field: VectorField) -> tu
     """Normal ``(d,)`` and offset of the hyperplane a user describes."""
     try:
         first, offset = plane
-        offset = float(offset)
+        offset = check_number("poincare", "offset", offset)
     except (TypeError, ValueError):
         raise ValueError(
             f"poincare: expected a plane (state, value) or (normal, offset), got {plane!r}."
@@ -230,7 +233,7 @@ def _plane(plane: tuple[int | str | ArrayLike, float], field: VectorField) -> tu
         normal = np.zeros(field.dim)
         normal[_state(first, field.state_names, "poincare")] = 1.0
     else:
-        normal = np.asarray(first, dtype=float)
+        normal = real_array(first, "poincare", "the normal of a plane")
     if normal.shape != (field.dim,) or not (
         np.isfinite(normal).all() and normal.any() and np.isfinite(offset)
     ):

@@ -30,6 +30,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
     with_steps,
 )
+from fim_dynsys.errors import check_number, check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.regions import Region
@@ -343,13 +344,12 @@ def fixed_points(
     """
     field = unwrap(field, "fixed_points")
     region = resolve_region(field, region, "fixed_points")
-    given = {"n_seeds": 1 if n_seeds is None else n_seeds, "budget": budget}
-    for name, value in given.items():
-        if value < 1:
-            raise ValueError(f"fixed_points: expected {name} >= 1, got {value}.")
-    if slow < 0:
-        raise ValueError(f"fixed_points: expected slow >= 0, a share of the field's speed, got {slow}.")
+    check_whole("fixed_points", 1, n_seeds=1 if n_seeds is None else n_seeds, budget=budget)
+    check_whole("fixed_points", 0, seed=seed)
+    check_number("fixed_points", "slow", slow, 0.0)
     drawn = draws if isinstance(draws, EnsembleField) else None
+    if not isinstance(draws, EnsembleField):
+        check_whole("fixed_points", 0, draws=draws)
     if not isinstance(draws, EnsembleField) and draws > 0:
         fields = field.draws(draws, seed)
         drawn = None if fields is None else EnsembleField(fields)

@@ -33,6 +33,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField
+from fim_dynsys.errors import check_flags, check_positive, check_whole, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
@@ -219,11 +220,11 @@ def basins(
     field = unwrap(field, "basins")
     region = resolve_region(field, region, "basins")
     coordinates, at = _section(field, region, coordinates, at)
-    if resolution < 2 or n_sample < 1 or budget < 1 or not (t_max is None or t_max > 0):
-        raise ValueError(
-            "basins: expected resolution >= 2, n_sample >= 1 and a positive budget and t_max, got "
-            f"{resolution}, {n_sample}, {budget}, {t_max}."
-        )
+    check_whole("basins", 2, resolution=resolution)
+    check_whole("basins", 1, n_sample=n_sample, budget=budget)
+    check_whole("basins", 0, seed=seed)
+    check_positive("basins", t_max=1.0 if t_max is None else t_max)
+    check_flags("basins", stay_supported=stay_supported)
     axes = tuple(np.linspace(region.low[i], region.high[i], resolution) for i in coordinates)
     grid = np.tile(at, (resolution ** len(axes), 1))
     grid[:, coordinates] = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
@@ -254,6 +255,8 @@ def _section(
     field: VectorField, region: Region, coordinates: Sequence[int | str] | None, at: ArrayLike | None
 ) -> tuple[tuple[int, ...], np.ndarray]:
     names = list(field.state_names)
+    if not isinstance(coordinates, Sequence | None):
+        raise ValueError(f"basins: expected coordinates as states or their numbers, got {coordinates!r}.")
     given = tuple(range(min(2, field.dim))) if coordinates is None else tuple(coordinates)
     numbers = tuple(names.index(c) if isinstance(c, str) and c in names else c for c in given)
     valid = all(isinstance(c, int | np.integer) and 0 <= c < field.dim for c in numbers)
@@ -262,7 +265,7 @@ def _section(
             f"basins: expected {min(2, field.dim)} different states among {names} or their numbers as "
             f"coordinates, got {given}."
         )
-    at = region.centre if at is None else np.array(at, dtype=float)
+    at = region.centre if at is None else real_array(at, "basins", "at")
     if at.shape != (field.dim,) or not np.isfinite(at).all():
         raise ValueError(f"basins: expected one finite value per state as `at`, got {at}.")
     return tuple(int(c) for c in numbers), at

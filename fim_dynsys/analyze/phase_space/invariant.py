@@ -22,6 +22,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField
+from fim_dynsys.errors import check_positive, check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.problem import Status
@@ -213,17 +214,17 @@ def manifolds(
     """
     field = unwrap(field, "manifolds")
     region = resolve_region(field, region, "manifolds")
+    check_whole("manifolds", 1, budget=budget)
+    check_positive("manifolds", spacing=1.0 if spacing is None else spacing)
+    check_positive("manifolds", longest=1.0 if longest is None else longest)
     if found is None:
         found = fixed_points(field, region, budget=max(1, min(_POINT_BUDGET, budget)))
     metered = CountedField(field, region)
     diagonal = float(np.linalg.norm(region.size / metered.scales.length))
     spacing = _SPACING * diagonal if spacing is None else float(spacing)
     longest = _LONGEST * diagonal if longest is None else float(longest)
-    if not (0 < spacing < longest < np.inf and budget > 0):
-        raise ValueError(
-            "manifolds: expected 0 < spacing < longest and a positive budget, got "
-            f"{spacing}, {longest}, {budget}."
-        )
+    if not spacing < longest:
+        raise ValueError(f"manifolds: expected 0 < spacing < longest, got {spacing} and {longest}.")
     launches, skipped = _launches(metered, found)
     # Rounding must not leave a last multiple of the spacing that is the end once more.
     t = np.append(np.arange(0.0, longest * (1.0 - 1e-9), spacing), longest)

@@ -25,6 +25,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
     with_steps,
 )
+from fim_dynsys.errors import check_whole, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 
@@ -193,11 +194,8 @@ def nullclines(
     field = unwrap(field, "nullclines")
     region = resolve_region(field, region, "nullclines")
     plane = _Plane.given(field, region, states, at)
-    if resolution < 2 or budget < (resolution + 2) ** 2:
-        raise ValueError(
-            f"nullclines: expected resolution >= 2 and a budget of at least (resolution + 2)^2 points, got "
-            f"{resolution} and {budget}."
-        )
+    check_whole("nullclines", 2, resolution=resolution)
+    check_whole("nullclines", (resolution + 2) ** 2, budget=budget)
     scales = scales_within(field, region)
     meter, speed = Meter(with_steps(field, scales), budget), scales.speed
     cells, resolved = _cells(meter, plane, resolution)
@@ -280,6 +278,8 @@ class _Plane:
         names = field.state_names
         if field.dim == 2 and states is None:
             states = names
+        if not isinstance(states, Sequence | None) or isinstance(states, str):
+            raise ValueError(f"nullclines: expected states as two names or numbers, got {states!r}.")
         if field.dim < 2 or states is None or len(states) != 2 or (field.dim > 2 and at is None):
             raise ValueError(
                 "nullclines: expected a field of two states, or states=(name, name) and at=point that give a "
@@ -289,7 +289,7 @@ class _Plane:
         first, second = (i if isinstance(i, int) and 0 <= i < field.dim else None for i in pair)
         if first is None or second is None or first == second:
             raise ValueError(f"nullclines: expected two different states among {names}, got {states}.")
-        held = np.array(region.centre if at is None else at, dtype=float)
+        held = region.centre if at is None else real_array(at, "nullclines", "at")
         if held.shape != (field.dim,) or not np.isfinite(held).all():
             raise ValueError(f"nullclines: expected at of shape ({field.dim},), finite, got {held}.")
         index = [first, second]

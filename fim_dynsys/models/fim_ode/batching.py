@@ -1,7 +1,7 @@
 """What our operator and the published network share as models: limits, and batches of contexts."""
 
 import abc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -95,8 +95,8 @@ class PretrainedModel(VectorFieldModel):
                 f"take, got {context.dim}{inputs}; reduce them first, for example with PCAReduction."
             )
 
-    def _refit_members(self, field: VectorField, contexts: Sequence[Trajectories]) -> list[VectorField]:
-        return self.infer_many(contexts)
+    def _refit_members(self, field: VectorField, contexts: Iterable[Trajectories]) -> list[VectorField]:
+        return self.infer_many(list(contexts))
 
 
 def _batches(contexts: Sequence[Trajectories]) -> Iterator[list[int]]:

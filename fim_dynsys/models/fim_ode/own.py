@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fim_dynsys.errors import check_flags
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -19,6 +20,7 @@ from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
+from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.outliers import inferred_robustly
 from fim_dynsys.models.telling import honoured
@@ -107,6 +109,7 @@ class FIMODE(PretrainedModel):
         With inputs there is none: the operator sees them as further states, what it says of their rates is
         left out, and the best BIC chooses.
         """
+        check_flags(self._who, refine=self.refine)
         if contexts[0].input_names:
             return [self._driven(*pair) for pair in zip(complete, contexts, strict=True)]
         robust = [inferred_robustly(self._alone, c) if self.refine else None for c in complete]
@@ -131,6 +134,9 @@ class FIMODE(PretrainedModel):
 
     def _driven(self, complete: Trajectories, context: Trajectories) -> DrivenField:
         """The field of one context with inputs."""
+        known = Knowledge.of(self.knowledge)
+        if known is not None:
+            known.refuse_inputs(len(context.input_names))
         order = Ordered.of(complete)
         seen, states = order.trajectories, slice(complete.dim)
         pairs = zip(seen.arrays(), seen.input_arrays(), strict=True)
@@ -139,8 +145,7 @@ class FIMODE(PretrainedModel):
         (answer,) = _answers(self.operator, [whole])
         report: dict[str, Any] = {"operator": self.name, "weights": self.operator.version}
         solves, variances = answer.solves[..., states], answer.variances[:, states]
-        known = Knowledge.of(self.knowledge)
-        found = consider(seen, answer.dictionary, solves, variances, known) if self.refine else None
+        found = consider(seen, answer.dictionary, solves, variances) if self.refine else None
         if found is not None:
             best, choice = found.choose(None)
             assert isinstance(best, Candidate)  # there are no laws with inputs
@@ -251,7 +256,7 @@ class FIMODE(PretrainedModel):
         return [(answer.solves, answer.variances) for answer in said]
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def ensemble(self, n: int = 20, seed: int = 0) -> EnsembleField:
+    def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Fields drawn from the posterior of the coefficients; where there is none, a context bootstrap.
 
         Parameters
@@ -260,13 +265,17 @@ class FIMODE(PretrainedModel):
             Number of members.
         seed : int
             Equal seeds give equal members.
+        progress : bool, optional
+            As of every model; draws from the posterior take no time.
 
         Returns
         -------
         EnsembleField
         """
-        drawn = self._fitted_field().draws(n, seed)
-        return super().ensemble(n, seed) if drawn is None else drawn
+        field = self._fitted_field()
+        check_members(self._who, n, seed)
+        drawn = field.draws(n, seed)
+        return super().ensemble(n, seed, progress) if drawn is None else drawn
 
     def alternatives(self) -> "list[FIMODE]":
         """The operator's own fields beside those of the search, or the other way round."""

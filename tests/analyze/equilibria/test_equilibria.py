@@ -418,7 +418,7 @@ def test_misuse_is_refused_by_name():
     for options, text in (
         ({"budget": 0}, "budget >= 1, got 0"),
         ({"n_seeds": 0}, "n_seeds >= 1"),
-        ({"slow": -1.0}, "slow >= 0"),
+        ({"slow": -1.0}, "slow as a finite number of at least 0"),
     ):
         with pytest.raises(ValueError, match=f"^fixed_points: expected {text}"):
             fixed_points(field, [(-1, 1)], **options)
