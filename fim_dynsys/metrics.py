@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 _SMALLEST_SUM_OF_SQUARES = 1e-15
+_DIRECTIONS, _QUANTILES = 128, 500
+_BANDS = 128  # of frequencies: single ones scatter by as much as they are
 
 
 def r2_score(truth: ArrayLike, prediction: ArrayLike) -> float:
@@ -173,6 +175,82 @@ def coverage(y: ArrayLike, lower: ArrayLike, upper: ArrayLike) -> float:
     """
     y, lower, upper = _intervals("coverage", y, lower, upper)
     return float(np.mean((lower <= y) & (y <= upper)))
+
+
+def attractor_distance(truth: ArrayLike, prediction: ArrayLike, kind: str = "states") -> float:
+    """Distance between two attractors, each given by states along an orbit; 0 for the same.
+
+    Paths on a chaotic attractor part, however good the model; where they spend their time should not.
+
+    Parameters
+    ----------
+    truth : array_like (n, d) or (n,)
+        States along the true orbit, after its transient; finite.
+    prediction : array_like (m, d) or (m,)
+        Along the other one.
+    kind : {"states", "spectra"}
+        ``states``: sliced Wasserstein distance of the two distributions, in standard deviations of the truth:
+        the mean over 128 directions of the area between both distribution functions. ``spectra``: Hellinger
+        distance of the normalised power spectra, from 0 to 1, mean over states; both sampled at one interval
+        and cut to one length.
+
+    Returns
+    -------
+    float
+        Infinite if the prediction is not finite everywhere, so that a failure ranks last; for ``spectra`` 1.
+
+    Raises
+    ------
+    ValueError
+        If numbers of states differ, nothing is given, the truth is not finite or at rest, or for another
+        kind.
+
+    References
+    ----------
+    N. Bonneel, J. Rabin, G. Peyre, H. Pfister, Sliced and Radon Wasserstein barycenters of measures, J. Math.
+    Imaging Vis. 51 (2015) 22.
+    J. M. Mikhaeil, Z. Monfared, D. Durstewitz, On the difficulty of learning chaotic dynamics with RNNs,
+    NeurIPS 2022, appendix (Hellinger distance of smoothed power spectra).
+    """
+    truth, prediction = (np.asarray(x, dtype=float) for x in (truth, prediction))
+    truth, prediction = (x.reshape(len(x), -1) if x.ndim else x for x in (truth, prediction))
+    if truth.ndim != 2 or prediction.shape[1:] != truth.shape[1:] or not (truth.size and prediction.size):
+        raise ValueError(
+            "attractor_distance: expected states (n, d) and (m, d), got shapes "
+            f"{truth.shape} and {prediction.shape}."
+        )
+    if kind not in ("states", "spectra"):
+        raise ValueError(f"attractor_distance: expected states or spectra as kind, got {kind!r}.")
+    unit = truth.std(axis=0)
+    if not np.isfinite(truth).all() or not (unit > 0).any():
+        raise ValueError("attractor_distance: expected a finite truth that moves, got another.")
+    if not np.isfinite(prediction).all():
+        return float("inf") if kind == "states" else 1.0
+    moving = unit > 0
+    a, b = (((x - truth.mean(axis=0)) / np.where(moving, unit, 1.0))[:, moving] for x in (truth, prediction))
+    return _sliced_wasserstein(a, b) if kind == "states" else _hellinger(a, b)
+
+
+def _sliced_wasserstein(a: np.ndarray, b: np.ndarray) -> float:
+    n = _DIRECTIONS if a.shape[1] > 1 else 1
+    directions = np.random.default_rng(0).standard_normal((a.shape[1], n))
+    directions /= np.linalg.norm(directions, axis=0)
+    shares = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
+    with np.errstate(over="ignore"):
+        apart = np.quantile(a @ directions, shares, axis=0) - np.quantile(b @ directions, shares, axis=0)
+    return float(np.abs(apart).mean())
+
+
+def _hellinger(a: np.ndarray, b: np.ndarray) -> float:
+    n = min(len(a), len(b))
+    roots = []
+    for x in (a[:n], b[:n]):
+        power = np.abs(np.fft.rfft(x - x.mean(axis=0), axis=0)) ** 2
+        width = max(1, len(power) // _BANDS)
+        bands = np.add.reduceat(power, np.arange(0, len(power), width), axis=0)
+        total = bands.sum(axis=0)
+        roots.append(np.sqrt(bands / np.where(total > 0, total, 1.0)))
+    return float(np.mean(np.sqrt(np.maximum(0.0, np.sum((roots[0] - roots[1]) ** 2, axis=0) / 2.0))))
 
 
 def _paired(who: str, truth: ArrayLike, prediction: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

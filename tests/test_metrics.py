@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn import metrics as sklearn_metrics
 
-from fim_dynsys.metrics import coverage, field_error, interval_score, mse, r2_score
+from fim_dynsys.metrics import attractor_distance, coverage, field_error, interval_score, mse, r2_score
 
 
 @pytest.fixture
@@ -119,3 +119,27 @@ def test_bad_input_is_named(call, words):
     with pytest.raises(ValueError) as error:
         call()
     assert all(word in str(error.value) for word in words), str(error.value)
+
+
+# ---------------------------------------------------------------------- attractors
+
+
+def test_attractor_distance_is_that_of_the_distributions(rng):
+    x = rng.normal(size=(4000, 2)) * [1.0, 50.0]
+    assert attractor_distance(x, x) == 0.0
+    assert attractor_distance(x, x[rng.permutation(4000)]) == pytest.approx(0.0, abs=1e-12)
+    # shifted by one deviation in each state: the mean over directions of |cos + sin| is 2 sqrt(2) / pi
+    assert attractor_distance(x, x + x.std(axis=0)) == pytest.approx(2 * np.sqrt(2) / np.pi, rel=0.1)
+    assert attractor_distance(x[:, 0], x[:, 0] + x[:, 0].std()) == pytest.approx(1.0, rel=1e-9)
+    assert attractor_distance(x, np.full((5, 2), np.nan)) == np.inf
+
+
+def test_spectra_see_what_distributions_do_not(rng):
+    t = 0.1 * np.arange(4000)
+    slow, fast = np.sin(t), np.sin(3 * t)
+    assert attractor_distance(slow, fast) < 0.01
+    assert attractor_distance(slow, fast, "spectra") > 0.9
+    assert attractor_distance(slow, np.cos(t), "spectra") < 0.1
+    for wrong in ((slow, fast, "rates"), (np.ones(5), slow, "states"), (slow, np.ones((5, 2)), "states")):
+        with pytest.raises(ValueError, match="attractor_distance: expected"):
+            attractor_distance(*wrong)

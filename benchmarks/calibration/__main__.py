@@ -1,8 +1,9 @@
-"""``python -m benchmarks.calibration``: do bands of trajectories and fields, and of fixed points, hold?"""
+"""``python -m benchmarks.calibration``: do bands of trajectories, fields, fixed points and cycles hold?"""
 
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import cli, report
-from benchmarks.calibration import points
+from benchmarks.calibration import cycles, points
 from benchmarks.calibration.bands import CAP, PERCENTS, evaluate
 from benchmarks.development import problems as development
 from benchmarks.harness.rows import Row
@@ -160,23 +161,30 @@ def _bands_part(options: argparse.Namespace, rows: Sequence[Row], commit: str) -
     return format_tables(summary)
 
 
-def _points_part(options: argparse.Namespace, rows: Sequence[Row], commit: str) -> str:
-    trials = points.run(
+def _counted_part(
+    name: str, part: Any, seeds: Sequence[int], options: argparse.Namespace, rows: Sequence[Row], commit: str
+) -> str:
+    """Run a part that counts what single intervals hold, and write its records and its summary."""
+    trials = part.run(
         rows,
-        options.seeds or [0, 1],
+        options.seeds or seeds,
         options.limit,
         options.out,
         options.workers,
         options.fresh,
         progress=True,
     )
-    summary = points.summarise(trials, commit)
-    trials.to_csv(options.out / "points.csv", index=False, float_format="%.4g", lineterminator="\n")
-    summary.to_csv(options.out / "points_summary.csv", index=False, float_format="%.5g", lineterminator="\n")
-    return points.format_table(summary)
+    summary = part.summarise(trials, commit)
+    trials.to_csv(options.out / f"{name}.csv", index=False, float_format="%.4g", lineterminator="\n")
+    summary.to_csv(options.out / f"{name}_summary.csv", index=False, float_format="%.5g", lineterminator="\n")
+    return part.format_table(summary)
 
 
-PARTS = {"bands": ("report.txt", _bands_part), "points": ("points.txt", _points_part)}
+PARTS: dict[str, tuple[str, Callable[..., str]]] = {
+    "bands": ("report.txt", _bands_part),
+    "points": ("points.txt", partial(_counted_part, "points", points, (0, 1))),
+    "cycles": ("cycles.txt", partial(_counted_part, "cycles", cycles, cycles.SEEDS)),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -186,7 +194,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cli.add_row_options(parser, MODELS, out)
     add = parser.add_argument
     add("--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="parts to run; default: all")
-    add("--seeds", nargs="+", type=int, metavar="N", help="noise seeds; default: 0, for points 0 and 1")
+    add(
+        "--seeds",
+        nargs="+",
+        type=int,
+        metavar="N",
+        help="noise seeds; default: 0, for points 0 and 1, for cycles 0 to 5",
+    )
     add("--limit", type=int, metavar="N", help="N systems of each split only")
     options = parser.parse_args(arguments)
     rows = cli.rows_or_exit(parser, {}, options.models, options.weights)

@@ -5,6 +5,7 @@ from typing import Any
 
 # Public names by the file that holds them, each imported when first asked for.
 _HOLDS = {
+    "bands.cycles": ("CycleBands", "cycle_bands"),
     "bifurcation.arclength": ("continuation",),
     "bifurcation.branches": ("Bifurcation", "BifurcationKind", "Branch", "BranchKind", "Continuation"),
     "bifurcation.curves": (
@@ -22,6 +23,11 @@ _HOLDS = {
     "equilibria.kinds": ("Kind",),
     "equilibria.points": ("FixedPoints", "PointStatus", "fixed_points"),
     "exponents": ("LyapunovSpectrum", "lyapunov"),
+    "signals.chaos": ("permutation_entropy", "zero_one_test"),
+    "signals.compared": ("Measures", "measures"),
+    "signals.dimension": ("CorrelationDimension", "correlation_dimension"),
+    "signals.embedding": ("Embedding", "delay_embedding"),
+    "signals.recurrence": ("Recurrence", "recurrence"),
     "members": ("Group", "MemberResults", "ensemble"),
     "phase_space.basin": ("BasinLabel", "Basins", "basins"),
     "phase_space.capture": ("Attractor", "AttractorKind"),

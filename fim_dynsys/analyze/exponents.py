@@ -42,6 +42,7 @@ _ALIGNED = 50.0
 _TAPERED = 0.4  # share of the time on both flanks together; the other six tenths count in full
 _BLOCKS = 4  # the fewest whose scatter says something: Student's t with three degrees of freedom
 _DEPENDENT = 2.0  # blocks that vary so much more than independent pieces would show that these are not
+_TELLING = 1e-2  # of the sum of the moduli: an error below which an exponent may be called 0
 _NORMAL, _STUDENT = 1.96, 3.18  # 97.5 % quantiles: for many pieces, for `_BLOCKS` blocks
 _SIGNIFICANT = 2.5  # standard errors: one in eighty by chance
 # What is left of an error that falls like 1 / t or a little more slowly, as a multiple of the change from the
@@ -87,6 +88,28 @@ class LyapunovSpectrum(Result):
     supported: float
     status: Status
 
+    @property
+    def dimension(self) -> float:
+        """Kaplan-Yorke dimension: 0 on a fixed point, 1 on a cycle, NaN without exponents.
+
+        References
+        ----------
+        P. Frederickson, J. L. Kaplan, E. D. Yorke, J. A. Yorke, The Liapunov dimension of strange attractors,
+        J. Differential Equations 49 (1983) 185.
+        """
+        if not np.isfinite(self.exponents).all():
+            return np.nan
+        values = self.exponents.copy()
+        flow = int(np.argmin(np.abs(values)))  # the exponent along the flow is 0, where errors can tell
+        if abs(values[flow]) <= self.error[flow] <= _TELLING * np.abs(values).sum():
+            values[flow] = 0.0
+        sums = np.cumsum(values)
+        held = np.flatnonzero(sums >= 0)
+        if not len(held):
+            return 0.0
+        k = int(held[-1])
+        return float(k + 1 if k + 1 == len(values) else k + 1 + sums[k] / abs(values[k + 1]))
+
     def _headline(self) -> str:
         return f"Lyapunov exponents from {self.duration:.5g} units of time ({self.status.name.lower()})"
 
@@ -98,10 +121,11 @@ class LyapunovSpectrum(Result):
         check = (
             f"sum less mean divergence {self.sum_error:.2g}; backed by data {self.supported:.0%} of the time"
         )
-        return [check, *super()._notes()]
+        return [f"Kaplan-Yorke dimension {self.dimension:.5g}", check, *super()._notes()]
 
     def _variables(self) -> Variables:
         return {
+            "dimension": ((), np.array(self.dimension)),
             "exponents": (("mode",), self.exponents),
             "error": (("mode",), self.error),
             "running": (("step", "mode"), self.running),

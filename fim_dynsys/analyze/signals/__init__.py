@@ -1,0 +1,1 @@
+"""Measures of records and of attractors: delays, recurrences, dimensions, chaos."""

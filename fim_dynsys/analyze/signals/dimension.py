@@ -1,0 +1,206 @@
+"""correlation_dimension: how the number of neighbours grows with their distance."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
+
+from fim_dynsys.analyze.results import Table, Variables, counted
+from fim_dynsys.analyze.signals.records import OfRecords, records_of
+from fim_dynsys.trajectories.container import Trajectories
+
+_RADII = 49
+_LARGEST = 0.4  # of the root mean square distance from the mean
+_FEWEST_PAIRS = 500  # at the smallest radius of the fit: 5 % of noise in its logarithm
+_MOST_SHARE = 0.01  # of the pairs at its largest: beyond, the size of the attractor shows
+_SPAN = 2.0  # logarithm of the ratio of its radii, at least
+_PARTS = 6
+_ENOUGH_PAIRS = 10_000  # more of them make no radius count more
+_MOST_POINTS = 40_000
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class CorrelationDimension(OfRecords):
+    """Correlation sum of samples and its slope; made by `correlation_dimension`.
+
+    Attributes
+    ----------
+    dimension : float
+        Slope of log C over log r on the range of the fit; NaN where too few pairs are near each other.
+    error : float
+        Largest difference from it of the slopes of six parts of the range: what a bend or noise leave.
+    radii, sums : ndarray (k,)
+        Distances, in standard deviations of the states, and the shares of pairs that are closer.
+    fitted : ndarray (k,) of bool
+        Whether a radius belongs to the range of the fit.
+    n_points : int
+        Samples behind it.
+    theiler : int
+        Pairs of at most so many samples apart do not count.
+    """
+
+    drawn_by = "fim_dynsys.plot.measures:correlation_sum"
+
+    dimension: float
+    error: float
+    radii: np.ndarray
+    sums: np.ndarray
+    fitted: np.ndarray
+    n_points: int
+    theiler: int
+
+    def _headline(self) -> str:
+        return f"Correlation dimension of {counted(self.n_points, 'sample')}"
+
+    def _rows(self) -> Table:
+        ends = self.radii[self.fitted][[0, -1]] if self.fitted.any() else np.full(2, np.nan)
+        return ["dimension", "+-", "radii", "Theiler"], [[self.dimension, self.error, ends, self.theiler]]
+
+    def _variables(self) -> Variables:
+        return {
+            "radius": (("radius_",), self.radii),
+            "correlation_sum": (("radius_",), self.sums),
+            "fitted": (("radius_",), self.fitted),
+            "dimension": ((), np.array(self.dimension)),
+            "error": ((), np.array(self.error)),
+        }
+
+
+def correlation_dimension(
+    data: Trajectories | ArrayLike,
+    *,
+    theiler: int | None = None,
+    radii: tuple[float, float] | None = None,
+    max_points: int = _MOST_POINTS,
+    resample: bool | float = False,
+) -> CorrelationDimension:
+    """Correlation dimension of an attractor by the method of Grassberger and Procaccia.
+
+    Pairs close in time are left out (Theiler's window), trajectories count together. The slope is taken
+    where at least 500 pairs and at most 1 % of all are closer than the radius; with noise, give `radii` above
+    it, or expect the dimension of the noise.
+
+    Parameters
+    ----------
+    data : Trajectories or array_like (n,) or (n, d)
+        Evenly sampled states, or the vectors of a `delay_embedding`.
+    theiler : int, optional
+        Samples; default the time in which the states decorrelate to 1 / e, ten times.
+    radii : (float, float), optional
+        Range of the fit, in standard deviations of the states.
+    max_points : int
+        Of more samples every k-th is taken.
+    resample : bool or float
+        Whether to interpolate irregular times and missing values, or at which interval.
+
+    Returns
+    -------
+    CorrelationDimension
+
+    Raises
+    ------
+    ValueError
+        For times that are not even, or fewer than 50 samples.
+
+    References
+    ----------
+    P. Grassberger, I. Procaccia, Measuring the strangeness of strange attractors, Physica D 9 (1983) 189.
+    J. Theiler, Spurious dimension from correlation algorithms applied to limited time-series data,
+    Phys. Rev. A 34 (1986) 2427.
+    """
+    records = records_of(data, "correlation_dimension", resample)
+    n = sum(map(len, records.x))
+    if n < 50:
+        raise ValueError(f"correlation_dimension: expected at least 50 samples, got {n}.")
+    unit = records.pooled.std(axis=0)
+    runs = [x / np.where(unit > 0, unit, 1.0) for x in records.x]
+    theiler = 10 * decorrelation(runs) if theiler is None else int(theiler)
+    every = -(-n // max_points)
+    runs, window = [x[::every] for x in runs], -(-theiler // every)
+    grid, sums, pairs = correlation_sum(runs, window, radii)
+    return _result(grid, sums, pairs, radii, sum(map(len, runs)), theiler, records.names, records.units)
+
+
+def _result(
+    grid: np.ndarray,
+    sums: np.ndarray,
+    pairs: float,
+    radii: tuple[float, float] | None,
+    n: int,
+    theiler: int,
+    names: tuple[str, ...],
+    units: dict[str, str],
+) -> CorrelationDimension:
+    if radii is None:
+        fitted = (sums * pairs >= _FEWEST_PAIRS) & (sums <= _MOST_SHARE)
+        # a longer range rather than none, where there are few samples
+        if not fitted.any() or np.ptp(np.log(grid[fitted])) < _SPAN:
+            first = np.argmax(sums * pairs >= _FEWEST_PAIRS / 10)
+            fitted = (grid >= grid[first]) & (grid <= grid[first] * np.exp(_SPAN)) & (sums < 0.2)
+    else:
+        fitted = sums > 0
+    dimension = error = np.nan
+    if fitted.sum() >= 2 * _PARTS:
+        x, y = np.log(grid[fitted]), np.log(sums[fitted])
+        weight = np.sqrt(np.minimum(sums[fitted] * pairs, _ENOUGH_PAIRS))
+        dimension = float(np.polyfit(x, y, 1, w=weight)[0])
+        parts = zip(*(np.array_split(values, _PARTS) for values in (x, y, weight)), strict=True)
+        slopes = [np.polyfit(a, b, 1, w=w)[0] for a, b, w in parts]
+        error = float(np.abs(np.array(slopes) - dimension).max())
+    return CorrelationDimension(
+        dimension=dimension,
+        error=error,
+        radii=grid,
+        sums=sums,
+        fitted=fitted,
+        n_points=n,
+        theiler=theiler,
+        state_names=names,
+        units=units,
+    )
+
+
+def decorrelation(runs: Sequence[np.ndarray]) -> int:
+    """Samples after which the autocorrelation of every state is below 1 / e, at least one."""
+    longest = 1
+    for i in range(runs[0].shape[1]):
+        mean = np.concatenate([x[:, i] for x in runs]).mean()
+        total = np.zeros(max(map(len, runs)))
+        for x in runs:
+            centred = x[:, i] - mean
+            size = 2 * len(centred)
+            spectrum = np.abs(np.fft.rfft(centred, size)) ** 2
+            total[: len(centred)] += np.fft.irfft(spectrum, size)[: len(centred)]
+        below = np.flatnonzero(total < total[0] / np.e)
+        longest = max(longest, int(below[0]) if len(below) else 1)
+    return longest
+
+
+def correlation_sum(
+    runs: Sequence[np.ndarray], window: int, ends: tuple[float, float] | None = None
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Radii, shares of pairs closer than each, and the number of pairs, those within `window` left out."""
+    points = np.concatenate(runs)
+    n = len(points)
+    tree = cKDTree(points)
+    radii = np.geomspace(*(_ends(points, tree) if ends is None else ends), _RADII)
+    near = (tree.count_neighbors(tree, radii) - n) / 2.0
+    close = np.zeros(_RADII)
+    pairs = n * (n - 1) / 2.0
+    for x in runs:
+        for lag in range(1, min(window, len(x) - 1) + 1):
+            distance = np.linalg.norm(x[lag:] - x[:-lag], axis=1)
+            close += np.searchsorted(np.sort(distance), radii, side="right")
+            pairs -= len(distance)
+    return radii, (near - close) / pairs, pairs
+
+
+def _ends(points: np.ndarray, tree: cKDTree) -> tuple[float, float]:
+    """From below the distance of nearest neighbours to a share of the attractor's size."""
+    largest = _LARGEST * float(np.linalg.norm(points.std(axis=0)))
+    nearest = tree.query(points[:: max(1, len(points) // 500)], k=2)[0][:, -1]
+    known = nearest[nearest > 0]
+    smallest = float(np.quantile(known, 0.02)) / 4.0 if len(known) else largest
+    return float(np.clip(smallest, 1e-9 * largest, largest / 10.0)), largest

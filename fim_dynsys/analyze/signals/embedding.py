@@ -1,0 +1,223 @@
+"""delay_embedding: how far apart, and how many, delayed copies of a state unfold its attractor."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
+
+from fim_dynsys.analyze.results import Table, Variables
+from fim_dynsys.analyze.signals.records import OfRecords, records_of
+from fim_dynsys.trajectories.container import Trajectories
+
+_FALSE_RATIO, _FALSE_SIZE = 15.0, 2.0  # R_tol and A_tol of Kennel, Brown and Abarbanel
+_FEW_FALSE = 0.02  # share of false neighbours at which an attractor counts as unfolded
+_MOST_POINTS = 5000
+_LONGEST = 0.2  # of the shortest record, for the delay
+_MOST_LAGS = 500
+_RISE = 0.01  # less is the noise of the estimate
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Embedding(OfRecords):
+    """Delay embedding of one state; made by `delay_embedding`.
+
+    Attributes
+    ----------
+    state : str
+        The state.
+    step : float
+        Interval of time between samples.
+    mutual_information : ndarray (n_lags,)
+        In bits, of samples 0, 1, 2, ... apart.
+    false_neighbours : ndarray (max_dim,)
+        Share of nearest neighbours in 1, 2, ... dimensions that one more moves apart.
+    delay : int
+        Samples from one coordinate to the next: the first minimum of the mutual information, or where it
+        falls below 1 / e of its value at 0, if there is none.
+    dim : int
+        Coordinates: the fewest with at most 2 % false neighbours, or as many as were tried.
+    vectors : ndarray (n, dim)
+        The embedded samples, all trajectories one after the other.
+    """
+
+    drawn_by = "fim_dynsys.plot.measures:embedding"
+
+    state: str
+    step: float
+    mutual_information: np.ndarray
+    false_neighbours: np.ndarray
+    delay: int
+    dim: int
+    vectors: np.ndarray
+
+    def _headline(self) -> str:
+        return (
+            f"Delay embedding of {self.state}: {self.dim} coordinates, {self.delay} samples "
+            f"({self.delay * self.step:.4g} of time) apart"
+        )
+
+    def _rows(self) -> Table:
+        return ["coordinates", "false neighbours"], [
+            [k + 1, f"{share:.1%}"] for k, share in enumerate(self.false_neighbours)
+        ]
+
+    def _variables(self) -> Variables:
+        return {
+            "mutual_information": (("lag",), self.mutual_information),
+            "false_neighbours": (("dim",), self.false_neighbours),
+            "delay": ((), np.array(self.delay)),
+            "vectors": (("sample", "coordinate"), self.vectors),
+        }
+
+
+def delay_embedding(
+    data: Trajectories | ArrayLike,
+    state: int | str = 0,
+    *,
+    max_dim: int = 8,
+    delay: int | None = None,
+    resample: bool | float = False,
+) -> Embedding:
+    """Choose the delay by mutual information and the dimension by false nearest neighbours.
+
+    Parameters
+    ----------
+    data : Trajectories or array_like (n,) or (n, d)
+        Evenly sampled; several trajectories count together.
+    state : int or str
+        The state to embed.
+    max_dim : int
+        Largest number of coordinates that is tried.
+    delay : int, optional
+        In samples; default by mutual information.
+    resample : bool or float
+        Whether to interpolate irregular times and missing values, or at which interval.
+
+    Returns
+    -------
+    Embedding
+
+    Raises
+    ------
+    ValueError
+        For times that are not even, a state that is not there, or records too short for `max_dim` delays.
+
+    References
+    ----------
+    A. M. Fraser, H. L. Swinney, Independent coordinates for strange attractors from mutual information,
+    Phys. Rev. A 33 (1986) 1134.
+    M. B. Kennel, R. Brown, H. D. I. Abarbanel, Determining embedding dimension for phase-space
+    reconstruction using a geometrical construction, Phys. Rev. A 45 (1992) 3403.
+
+    Examples
+    --------
+    >>> t = np.arange(2000) * 0.05
+    >>> found = delay_embedding(np.sin(t))
+    >>> found.dim, abs(found.delay * 0.05 - np.pi / 2) < 0.3
+    (2, True)
+    """
+    records = records_of(data, "delay_embedding", resample)
+    names = records.names
+    number = names.index(state) if isinstance(state, str) and state in names else state
+    if isinstance(number, str) or not 0 <= number < len(names):
+        raise ValueError(f"delay_embedding: expected one of the states {list(names)}, got {state!r}.")
+    series = records.state(number)
+    shortest = min(map(len, series))
+    information = mutual_information(series, min(_MOST_LAGS, max(2, int(_LONGEST * shortest))))
+    delay = first_minimum(information) if delay is None else delay
+    if delay < 1 or shortest <= max_dim * delay + 1:
+        raise ValueError(
+            f"delay_embedding: expected trajectories longer than {max_dim} delays of {delay} samples, got "
+            f"{shortest}; pass a smaller max_dim or delay."
+        )
+    false = false_neighbours(series, delay, max_dim)
+    few = np.flatnonzero(false <= _FEW_FALSE)
+    dim = int(few[0]) + 1 if len(few) else max_dim
+    vectors = np.concatenate([embedded(x, delay, dim) for x in series])
+    return Embedding(
+        state=names[number],
+        step=records.step,
+        mutual_information=information,
+        false_neighbours=false,
+        delay=delay,
+        dim=dim,
+        vectors=vectors,
+        state_names=names,
+        units=records.units,
+    )
+
+
+def embedded(x: np.ndarray, delay: int, dim: int) -> np.ndarray:
+    """Rows ``(x[i], x[i + delay], ..., x[i + (dim - 1) delay])`` of a series (n,)."""
+    n = len(x) - (dim - 1) * delay
+    return np.stack([x[k * delay : k * delay + n] for k in range(dim)], axis=1)
+
+
+def mutual_information(series: Sequence[np.ndarray], n_lags: int) -> np.ndarray:
+    """Mutual information in bits of samples 0 to ``n_lags - 1`` apart, from ranks in equally filled cells."""
+    values = np.concatenate(series)
+    bins = int(np.clip(np.sqrt(len(values) / 20.0), 4, 64))
+    edges = np.quantile(values, np.linspace(0.0, 1.0, bins + 1)[1:-1])
+    cells = [np.searchsorted(edges, x, side="right") for x in series]
+    found = np.zeros(n_lags)
+    for lag in range(n_lags):
+        pairs = np.concatenate([c[: len(c) - lag] * bins + c[lag:] for c in cells])
+        joint = np.bincount(pairs, minlength=bins * bins).reshape(bins, bins) / len(pairs)
+        apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
+        known = joint > 0
+        found[lag] = np.sum(joint[known] * np.log2(joint[known] / apart[known]))
+    return found
+
+
+def first_minimum(information: np.ndarray) -> int:
+    """The lag of the first minimum from which mutual information rises again by 1 % of that at lag 0.
+
+    Without one, the lag from where it is below 1 / e of that.
+    """
+    rise = np.flatnonzero(information > np.minimum.accumulate(information) + _RISE * information[0])
+    if len(rise):
+        return max(1, int(np.argmin(information[: rise[0]])))
+    below = np.flatnonzero(information < information[0] / np.e)
+    return int(below[0]) if len(below) else len(information) - 1
+
+
+def false_neighbours(series: Sequence[np.ndarray], delay: int, max_dim: int) -> np.ndarray:
+    """Share of nearest neighbours in 1 to `max_dim` coordinates that are false.
+
+    A neighbour is false where the next coordinate parts the two by more than 15 times their distance, or to
+    a distance of more than two standard deviations of the series. Neighbours less than a delay apart in time
+    do not count.
+    """
+    size = np.concatenate(series).std()
+    shares = np.zeros(max_dim)
+    for dim in range(1, max_dim + 1):
+        parts = [embedded(x, delay, dim + 1) for x in series]
+        vectors = np.concatenate(parts)
+        run = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+        place = np.concatenate([np.arange(len(part)) for part in parts])
+        asked = np.arange(0, len(vectors), max(1, len(vectors) // _MOST_POINTS))
+        distance, index = _neighbours(vectors[:, :-1], asked, run, place, delay)
+        near = np.isfinite(distance)
+        apart = np.abs(vectors[asked, -1] - vectors[index, -1])
+        scale = np.maximum(distance, 1e-12 * size)
+        false = (apart > _FALSE_RATIO * scale) | (np.hypot(distance, apart) > _FALSE_SIZE * size)
+        # what comes from rounding alone is no distance
+        false &= apart > 1e-9 * size
+        shares[dim - 1] = false[near].mean() if near.any() else 0.0
+    return shares
+
+
+def _neighbours(
+    x: np.ndarray, asked: np.ndarray, run: np.ndarray, place: np.ndarray, apart: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Distance to, and row of, the nearest neighbour that is not close in time; infinite without one."""
+    tree = cKDTree(x)
+    k = min(2 * apart + 3, len(x))
+    distance, index = tree.query(x[asked], k=k)
+    same = (run[index] == run[asked][:, None]) & (np.abs(place[index] - place[asked][:, None]) <= apart)
+    distance = np.where(same, np.inf, distance)
+    best = np.argmin(distance, axis=1)
+    rows = np.arange(len(asked))
+    return distance[rows, best], index[rows, best]
