@@ -1,4 +1,4 @@
-"""``python -m benchmarks.calibration``: do bands of trajectories, fields, fixed points and cycles hold?"""
+"""``python -m benchmarks.calibration``: do bands of paths, fields, points, cycles and forecasts hold?"""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import cli, report
-from benchmarks.calibration import cycles, points
+from benchmarks.calibration import cycles, forecasts, points
 from benchmarks.calibration.bands import CAP, PERCENTS, evaluate
 from benchmarks.development import problems as development
 from benchmarks.harness.rows import Row
@@ -180,10 +180,21 @@ def _counted_part(
     return part.format_table(summary)
 
 
+def _forecasts_part(options: argparse.Namespace, rows: Sequence[Row], commit: str) -> str:
+    known = sources(options.limit)
+    about = (options.seeds or [0], options.out, options.workers, options.fresh)
+    trials = forecasts.run(rows, known, *about, progress=True)
+    summary = forecasts.summarise(trials, commit)
+    for table, name in ((trials, "forecasts"), (summary, "forecasts_summary")):
+        table.to_csv(options.out / f"{name}.csv", index=False, float_format="%.4g", lineterminator="\n")
+    return forecasts.format_table(summary)
+
+
 PARTS: dict[str, tuple[str, Callable[..., str]]] = {
     "bands": ("report.txt", _bands_part),
     "points": ("points.txt", partial(_counted_part, "points", points, (0, 1))),
     "cycles": ("cycles.txt", partial(_counted_part, "cycles", cycles, cycles.SEEDS)),
+    "forecasts": ("forecasts.txt", _forecasts_part),
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fim_dynsys.errors import check_flags
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -20,6 +21,7 @@ from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
+from fim_dynsys.models.forecasting import Levels
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.outliers import inferred_robustly
@@ -34,6 +36,15 @@ from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
 _SEARCH = 2  # raised when the search changes
+
+_FORECAST_LEVELS = Levels(  # python -m training.calibration.forecasts
+    (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+    (
+        (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+        (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+        (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+    ),
+)
 
 
 class FIMODE(PretrainedModel):
@@ -276,6 +287,9 @@ class FIMODE(PretrainedModel):
         check_members(self._who, n, seed)
         drawn = field.draws(n, seed)
         return super().ensemble(n, seed, progress) if drawn is None else drawn
+
+    def _forecast_levels(self, field: VectorField) -> Levels | None:
+        return _FORECAST_LEVELS if isinstance(field, PosteriorField) else None
 
     def alternatives(self) -> "list[FIMODE]":
         """The operator's own fields beside those of the search, or the other way round."""
