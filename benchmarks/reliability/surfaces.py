@@ -69,7 +69,8 @@ def ask_one(item: tuple[str, int, int]) -> dict[str, str]:
     if said:
         outcome.setdefault("leaked", plain(f"printed: {said[0]}"))
     outcome = {name: plain(f"{text} [{about}]") for name, text in outcome.items()}
-    return outcome | {"refused" if verdict.refusal else "answered": ""}
+    ended = {} if verdict.foreign else {"refused" if verdict.refusal else "answered": ""}
+    return outcome | ended
 
 
 def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
