@@ -31,6 +31,7 @@ LONG = (
     VectorFieldModel.finetune,
     VectorFieldModel.forecast,
     type(load("auto")),
+    type(load("symbolic")),
 )
 
 
