@@ -7,7 +7,17 @@ import numpy as np
 import pytest
 
 import fim_dynsys
-from fim_dynsys import FieldFamily, FieldPlane, Trajectories, analyze, compare, fit_many, load
+from fim_dynsys import (
+    CallableField,
+    FieldFamily,
+    FieldPlane,
+    Region,
+    Trajectories,
+    analyze,
+    compare,
+    fit_many,
+    load,
+)
 from fim_dynsys.comparison.nested import sample_nested
 from fim_dynsys.explorer.page import write_explorer
 from fim_dynsys.models.base import VectorFieldModel
@@ -21,6 +31,8 @@ LONG = (
     analyze.ensemble,
     analyze.limit_cycles,
     analyze.lyapunov,
+    analyze.manifolds,
+    analyze.poincare,
     compare,
     fim_dynsys.evidence,
     fit_many,
@@ -78,13 +90,16 @@ NAMES = (
     "fit sindy-strong",
     "bifurcation curves",
     "continuation",
+    "section",
+    "unstable manifolds",
 )
 
 
 def calls(data, model, tmp_path):
     plane = FieldPlane.from_callable(lambda x, h, r: h + r * x - x**3, 1, ("h", "r"))
     fold = FieldFamily.from_callable(lambda x, p: p + x - x**3, 1, "h")
-    field = model.field_
+    field, saddle = model.field_, CallableField(lambda x: x * [1.0, -1.0], 2, region=Region([-1, -1], [1, 1]))
+    cycle = CallableField(lambda x: x[:, ::-1] * [1.0, -1.0], 2)
     return {
         "ensemble": (lambda **p: model.ensemble(2, **p), 2),
         "compare": (lambda **p: compare([model], data[[0]], data[[1]], **p), 1),
@@ -96,6 +111,8 @@ def calls(data, model, tmp_path):
             lambda **p: analyze.bifurcation_curves(plane, [0.0], (-1, 1), (1.0, -1), p0=0.0, **p),
             None,
         ),
+        "section": (lambda **p: analyze.poincare(cycle, [1.0, 0.0], (0, 0.0), n=3, **p), 100),
+        "unstable manifolds": (lambda **p: analyze.manifolds(saddle, **p), 100),
         "continuation": (lambda **p: analyze.continuation(fold, [0.0], (-1, 1), p0=0.0, **p), None),
     }
 

@@ -1,9 +1,10 @@
 """What every result of an analysis has in common: a table, a picture, a dataset, and the effort behind it."""
 
 import abc
+import contextlib
 import enum
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
@@ -312,6 +313,25 @@ def progress_bar(
         unit_scale=True,
         delay=delay,
     )
+
+
+@contextlib.contextmanager
+def share_bar(progress: bool | None, what: str) -> Iterator[Callable[[float], None]]:
+    """What a simulation tells the share that is done: a bar in percent, shown after two seconds.
+
+    Parameters
+    ----------
+    progress : bool or None
+        As for `progress_bar`.
+    what : str
+        Its name.
+    """
+    with progress_bar(progress, 100, what, "%", PATIENCE) as bar:
+
+        def told(share: float) -> None:
+            bar.update(int(100 * share) - bar.n)
+
+        yield told
 
 
 # ---------------------------------------------------------------------- what analyses are given
