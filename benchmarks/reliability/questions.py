@@ -405,7 +405,7 @@ def parameters(rng: Rng) -> Question:
     """Parameters of models, which are seen when they are fitted."""
     name = one(rng, _FITS)
     model = light(name)
-    known = sorted(set(model.get_params(deep=False)) - {"weights", "device"})
+    known = sorted(set(model.get_params(deep=False)) - {"weights", "device", "progress"})
     parameter = one(rng, known)
     value = one(rng, [*THINGS, 2, 7, "full", "fast", "quick"])
 

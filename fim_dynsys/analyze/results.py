@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from fim_dynsys.errors import check_flags
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -303,6 +304,8 @@ def progress_bar(
     """
     from tqdm import tqdm
 
+    if progress is not None:
+        check_flags(what, progress=progress)
     disable = None if progress is None else not progress
     return tqdm(
         total=total,
