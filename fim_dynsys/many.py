@@ -110,7 +110,7 @@ def fit_many(
         raise ValueError("fit_many: expected a folder to save models in, got none.")
     check_whole("fit_many", 1, batch=batch)
     check_flags("fit_many", save_models=save_models)
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or not n_jobs:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or not n_jobs:
         raise ValueError(f"fit_many: expected n_jobs as a number of processes or -1, got {n_jobs!r}.")
     home = None if folder is None else Path(folder)
     known = {} if home is None else _known(home)
