@@ -266,7 +266,7 @@ def _alone(model: VectorFieldModel, job: _Job, models: Path | None) -> Row:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            one = copy(model).fit(_read(job))
+            one = model.with_own_parameters().fit(_read(job))
             _save(one, job, models)
         except Exception as error:  # of any model and any data: one must not end the others
             row = _row(job) | {"status": "failed", "seconds": time.process_time() - begun}

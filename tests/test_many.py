@@ -58,6 +58,14 @@ def test_a_folder_is_gone_on_from(linear, tmp_path, monkeypatch):
     assert len(fitted) == 3  # the data have changed
 
 
+def test_the_model_stays_as_it_is():
+    model = load("sindy")
+    before = repr(model.get_params(deep=False))
+    fit_many(model, {"a": decay(0.5)}, n_jobs=1)
+    fim_dynsys.compare([model], decay(0.5), decay(1.0))
+    assert repr(model.get_params(deep=False)) == before
+
+
 def test_damaged_rows_are_counted_and_fitted_again(linear, tmp_path):
     fit_many(linear, {"a": decay(0.5), "b": decay(1.0)}, folder=tmp_path, n_jobs=1)
     rows = tmp_path / "rows.jsonl"

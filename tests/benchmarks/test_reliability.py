@@ -152,12 +152,12 @@ def test_what_is_printed_is_seen(capfd):
 
 @pytest.mark.parametrize("surface", questions.SURFACES)
 def test_questions_are_answered_or_refused(surface):
-    for number in range(4):
+    for number in range(3):
         first, second = (
-            questions.SURFACES[surface](np.random.default_rng([71, 1, number]))[0] for _ in range(2)
+            questions.SURFACES[surface](np.random.default_rng([71, 0, number]))[0] for _ in range(2)
         )
         assert first.split("at 0x")[0] == second.split("at 0x")[0]
-        outcome = surfaces.ask_one((surface, 1, number))
+        outcome = surfaces.ask_one((surface, 0, number))
         assert set(outcome) in ({"answered"}, {"refused"}), outcome
 
 
