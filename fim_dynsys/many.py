@@ -110,7 +110,7 @@ def fit_many(
         raise ValueError("fit_many: expected a folder to save models in, got none.")
     check_whole("fit_many", 1, batch=batch)
     check_flags("fit_many", save_models=save_models)
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or not n_jobs:
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or not n_jobs:
         raise ValueError(f"fit_many: expected n_jobs as a number of processes or -1, got {n_jobs!r}.")
     home = None if folder is None else Path(folder)
     known = {} if home is None else _known(home)
@@ -266,7 +266,7 @@ def _alone(model: VectorFieldModel, job: _Job, models: Path | None) -> Row:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            one = copy(model).fit(_read(job))
+            one = model.with_own_parameters().fit(_read(job))
             _save(one, job, models)
         except Exception as error:  # of any model and any data: one must not end the others
             row = _row(job) | {"status": "failed", "seconds": time.process_time() - begun}

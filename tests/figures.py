@@ -287,6 +287,7 @@ def benchmarks() -> Iterator[str]:
         return number(results("reliability"), "value", part=part, quantity=quantity)
 
     yield f"{attacked('fuzz', 'inputs'):,.0f} inputs over all models"
+    yield f"`surfaces`: {attacked('surfaces', 'inputs'):,.0f} questions to all that is called"
     yield f"{attacked('kills', 'kills while saving'):.0f} times; each left the old or the new content"
     yield f"{attacked('edits', 'edited files'):.0f} edited files, none with another end"
     assert attacked("disk", "cold caches shared by several processes: failures") == 0

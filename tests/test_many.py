@@ -7,6 +7,7 @@ import pytest
 
 import fim_dynsys
 from fim_dynsys import Trajectories, concatenate, fit_many, load
+from fim_dynsys.errors import DataWarning
 
 T = np.linspace(0.0, 3.0, 30)
 
@@ -55,6 +56,29 @@ def test_a_folder_is_gone_on_from(linear, tmp_path, monkeypatch):
     assert len(fitted) == 2 and rates(again) == [-0.5, -1.0, -2.0]
     fit_many(linear, {"a": decay(0.7)}, folder=tmp_path, n_jobs=1)
     assert len(fitted) == 3  # the data have changed
+
+
+def test_the_model_stays_as_it_is():
+    model = load("sindy")
+    before = repr(model.get_params(deep=False))
+    fit_many(model, {"a": decay(0.5)}, n_jobs=1)
+    fim_dynsys.compare([model], decay(0.5), decay(1.0))
+    assert repr(model.get_params(deep=False)) == before
+
+
+def test_damaged_rows_are_counted_and_fitted_again(linear, tmp_path):
+    fit_many(linear, {"a": decay(0.5), "b": decay(1.0)}, folder=tmp_path, n_jobs=1)
+    rows = tmp_path / "rows.jsonl"
+    first, _ = rows.read_bytes().splitlines()
+    rows.write_bytes(
+        b"\n".join([first, b"[" * 100_000, b'{"name": "b"}', b'{"name": ["b"]}', b"\xff\x00", b"3"])
+    )
+    with pytest.warns(
+        DataWarning, match=r"rows\.jsonl has 5 damaged lines, whose data sets are fitted again"
+    ):
+        again = fit_many(linear, {"a": decay(0.5), "b": decay(1.0)}, folder=tmp_path, n_jobs=1)
+    assert rates(again) == [-0.5, -1.0]
+    assert [json.loads(line)["name"] for line in rows.read_text().splitlines()] == ["a", "b"]
 
 
 def test_groups_files_and_pairs(linear, tmp_path):

@@ -8,6 +8,7 @@ from benchmarks import parts
 # A part is the constant PART of its file; add yours here.
 PARTS: dict[str, str] = {
     "fuzz": "benchmarks.reliability.fuzz",
+    "surfaces": "benchmarks.reliability.surfaces",
     "kills": "benchmarks.reliability.kills",
     "disk": "benchmarks.reliability.disk",
     "edits": "benchmarks.reliability.edits",

@@ -308,13 +308,13 @@ def forcing(rng: Rng) -> Question:
 
 def _facts(rng: Rng) -> dict[str, Any]:
     def states() -> Any:
-        return one(rng, ["x", "v", "x", "v", "y", "", 3, None])
+        return one(rng, ["x", "v"] if rng.random() < 0.9 else ["y", "", 3, None])
 
     def text() -> Any:
-        return one(rng, TEXTS)
+        return one(rng, ["v", "x", "x*v", "x**2", "-x - 0.1*v", "-x + ..."] if rng.random() < 0.8 else TEXTS)
 
     def end() -> Any:
-        return one(rng, [None, 0, 1.0, -1.0, _NAN, _INF, "a", 1e300, True])
+        return one(rng, [None, 0, 1.0, -1.0] if rng.random() < 0.8 else [_NAN, _INF, "a", 1e300, True])
 
     facts: dict[str, Any] = {}
     for _ in range(rng.integers(1, 4)):
@@ -405,7 +405,7 @@ def parameters(rng: Rng) -> Question:
     """Parameters of models, which are seen when they are fitted."""
     name = one(rng, _FITS)
     model = light(name)
-    known = sorted(set(model.get_params(deep=False)) - {"weights", "device"})
+    known = sorted(set(model.get_params(deep=False)) - {"weights", "device", "progress"})
     parameter = one(rng, known)
     value = one(rng, [*THINGS, 2, 7, "full", "fast", "quick"])
 

@@ -19,24 +19,24 @@ COUNTS = ("inputs", "answered", "refused", *WRONG)
 # Inputs of each surface: many where an answer costs little.
 INPUTS = {
     "inputs": 400,
-    "forcing": 150,
-    "knowledge": 600,
+    "forcing": 100,
+    "knowledge": 200,
     "sigma and order": 250,
-    "parameters": 150,
-    "expressions": 500,
-    "compare": 150,
-    "fit_many": 200,
-    "forecast": 250,
+    "parameters": 100,
+    "expressions": 300,
+    "compare": 60,
+    "fit_many": 150,
+    "forecast": 80,
     "simulate": 250,
     "score": 250,
-    "alternatives": 150,
+    "alternatives": 100,
     "finetune": 100,
-    "explore": 120,
+    "explore": 50,
     "continuation": 250,
-    "analyses": 400,
-    "evidence": 150,
-    "figures": 250,
-    "command line": 250,
+    "analyses": 150,
+    "evidence": 60,
+    "figures": 100,
+    "command line": 80,
 }
 
 
@@ -69,7 +69,8 @@ def ask_one(item: tuple[str, int, int]) -> dict[str, str]:
     if said:
         outcome.setdefault("leaked", plain(f"printed: {said[0]}"))
     outcome = {name: plain(f"{text} [{about}]") for name, text in outcome.items()}
-    return outcome | {"refused" if verdict.refusal else "answered": ""}
+    ended = {} if verdict.foreign else {"refused" if verdict.refusal else "answered": ""}
+    return outcome | ended
 
 
 def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
@@ -91,7 +92,7 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
     }
     share = f"{total['answered']} answered, {total['refused']} refused"
     return [
-        Figure("inputs", n, goal=">= 4000", n=len(rows), note=share),
+        Figure("inputs", n, goal=">= 3000", n=len(rows), note=share),
         *(Figure(text, total[name], goal="== 0", n=n, note=example(name)) for name, text in said.items()),
         *(Figure(f"inputs of {row['surface']}", row["inputs"]) for row in rows),
     ]

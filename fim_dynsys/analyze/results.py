@@ -1,9 +1,10 @@
 """What every result of an analysis has in common: a table, a picture, a dataset, and the effort behind it."""
 
 import abc
+import contextlib
 import enum
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from fim_dynsys.errors import check_flags
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -302,6 +304,8 @@ def progress_bar(
     """
     from tqdm import tqdm
 
+    if progress is not None:
+        check_flags(what, progress=progress)
     disable = None if progress is None else not progress
     return tqdm(
         total=total,
@@ -312,6 +316,25 @@ def progress_bar(
         unit_scale=True,
         delay=delay,
     )
+
+
+@contextlib.contextmanager
+def share_bar(progress: bool | None, what: str) -> Iterator[Callable[[float], None]]:
+    """What a simulation tells the share that is done: a bar in percent, shown after two seconds.
+
+    Parameters
+    ----------
+    progress : bool or None
+        As for `progress_bar`.
+    what : str
+        Its name.
+    """
+    with progress_bar(progress, 100, what, "%", PATIENCE) as bar:
+
+        def told(share: float) -> None:
+            bar.update(int(100 * share) - bar.n)
+
+        yield told
 
 
 # ---------------------------------------------------------------------- what analyses are given

@@ -329,7 +329,7 @@ def _noise_level(observations: Observations, noise: ArrayLike | None) -> NoiseLe
 
 def _candidates(models: Mapping[str, Any] | Iterable[Any], state_names: Sequence[str]) -> list[_Candidate]:
     """The models as read, each of a name of its own."""
-    if isinstance(models, str) or not isinstance(models, Mapping | Iterable):
+    if isinstance(models, str) or not isinstance(models, Iterable):
         raise ValueError(f"evidence: expected models as a dict or a list, got {models!r}.")
     pairs = list(models.items()) if isinstance(models, Mapping) else [(None, model) for model in models]
     if not pairs:

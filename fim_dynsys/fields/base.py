@@ -368,8 +368,9 @@ class VectorField(abc.ABC):
 
     def _rows(self, points: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Checked points (..., d) in float64, and the same as rows (n, d)."""
-        x = points
-        if not isinstance(x, np.ndarray) or x.dtype != np.float64:
+        if isinstance(points, np.ndarray) and points.dtype == np.float64:
+            x = np.asarray(points)
+        else:
             x = real_array(points, f"{type(self).__name__} is a field on R^{self.dim}", "points")
         if x.ndim == 0 or x.shape[-1] != self.dim:
             raise ValueError(

@@ -71,12 +71,11 @@ class SymbolicField(VectorField):
         covariance: ArrayLike | None = None,
         **kwargs: Any,
     ):
-        if isinstance(expressions, str):
-            expressions = [expressions]
-        if not isinstance(expressions, Sequence) or not len(expressions):
+        if not np.iterable(expressions):
             raise ValueError(
                 f"SymbolicField: expected a list of right-hand sides, one a state, got {expressions!r}."
             )
+        expressions = [expressions] if isinstance(expressions, str) else list(expressions)
         super().__init__(len(expressions), **kwargs)
         self._symbols, self._expressions = read_expressions(expressions, self.state_names)
         self._parameters = check_named("SymbolicField", "parameters", parameters)

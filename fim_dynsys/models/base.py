@@ -764,7 +764,10 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         assert callable(metric)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             given = metric(truth[complete], predicted, **metric_kws)
-        score = float(real_array(given, f"{self._who}.score", "the metric's value").reshape(-1)[0])
+        value = real_array(given, f"{self._who}.score", "the metric's value")
+        if value.size != 1:
+            raise ValueError(f"{self._who}.score: expected a metric of one number, got {value.size}.")
+        score = float(value.reshape(()))
         if not np.isfinite(score):
             raise ValueError(
                 f"{self._who}.score: expected rates whose squares are ordinary floating-point numbers, got a "

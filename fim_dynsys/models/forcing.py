@@ -57,9 +57,13 @@ def forced(
     if forcing is None:
         omega = find_omega(trajectories, who)
         if omega is None:
+            low, high = _searched(trajectories.arrays())
+            among = (
+                f"of angular frequency {low:.3g} to {high:.3g}" if low < high else "that so few samples show"
+            )
             warn(
-                f"{who}.fit: no periodic forcing explains the slopes better than the states alone; time has "
-                "no effect.",
+                f"{who}.fit: no periodic forcing {among} explains the slopes better than the states alone; "
+                "time has no effect.",
                 DataWarning,
             )
             return trajectories
@@ -121,6 +125,13 @@ def find_omega(trajectories: Trajectories, who: str) -> float | None:
     return float(f"{omega:.6g}")
 
 
+def _searched(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, float]:
+    """The lowest and the highest angular frequency that is looked for."""
+    span = max(t[-1] - t[0] for t, _ in samples)
+    gap = float(np.median(np.concatenate([np.diff(t) for t, _ in samples])))
+    return 2.0 * np.pi / span, 2.0 * np.pi / (_PER_TURN * gap)
+
+
 def _search(samples: Sequence[tuple[np.ndarray, np.ndarray]], omega: float) -> Search:
     return Search.polynomial(samples, inputs=[waves([omega], t) for t, _ in samples])
 
@@ -141,10 +152,8 @@ def _strongest(search: Search, samples: Sequence[tuple[np.ndarray, np.ndarray]])
     left = slopes - basis @ (basis.T @ slopes)
     size = np.linalg.norm(left, axis=0)
     left = left / np.where(size > 0, size, 1.0)
-    span = max(t[-1] - t[0] for t, _ in samples)
-    gap = float(np.median(np.concatenate([np.diff(t) for t, _ in samples])))
-    turn = 2.0 * np.pi / span
-    omegas = np.arange(turn, 2.0 * np.pi / (_PER_TURN * gap), turn / _OVERSAMPLED)
+    turn, highest = _searched(samples)
+    omegas = np.arange(turn, highest, turn / _OVERSAMPLED)
     gains = []
     for omega in omegas:
         pair = waves([omega], times)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 
 import numpy as np
 import xarray as xr
@@ -116,7 +115,7 @@ def _named(models: Models) -> dict[str, VectorFieldModel]:
 def _measured(
     name: str, model: VectorFieldModel, seen: Trajectories, unseen: Trajectories, horizon: float | None
 ) -> tuple[float, ...]:
-    own = copy(model)
+    own = model.with_own_parameters()
     began = time.process_time()
     try:
         own.fit(seen)

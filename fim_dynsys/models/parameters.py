@@ -1,6 +1,7 @@
 """Parameters of models by scikit-learn's conventions, which takes most of a second to import."""
 
 import inspect
+from copy import copy, deepcopy
 from typing import Any, Self
 
 
@@ -47,6 +48,10 @@ class Estimator:
         for name, values in nested.items():
             getattr(self, name).set_params(**values)
         return self
+
+    def with_own_parameters(self) -> Self:
+        """A copy whose fits leave this model as it is: pysindy's objects are written to."""
+        return copy(self).set_params(**deepcopy(self.get_params(deep=False)))
 
     def __repr__(self) -> str:
         given = []

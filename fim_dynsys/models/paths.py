@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fim_dynsys.analyze.results import PATIENCE, progress_bar
+from fim_dynsys.analyze.results import share_bar
 from fim_dynsys.errors import check_positive
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
@@ -84,11 +84,7 @@ def predicted(
     times = np.full((len(windows), max(len(window.t) for window in windows)), np.nan)
     for row, window in zip(times, windows, strict=True):
         row[: len(window.t)] = window.t - window.t[0]
-    with np.errstate(all="ignore"), progress_bar(progress, 100, "paths", "%", PATIENCE) as bar:
-
-        def told(share: float) -> None:
-            bar.update(int(100 * share) - bar.n)
-
+    with np.errstate(all="ignore"), share_bar(progress, "paths") as told:
         paths = integrate([field], np.stack(starts), times, rtol=_RTOL, progress=told).x
     return [path[: len(window.t)] for path, window in zip(paths, windows, strict=True)]
 

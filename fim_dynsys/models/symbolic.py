@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fim_dynsys.analyze.results import PATIENCE, progress_bar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
@@ -59,6 +60,8 @@ class SymbolicModel(VectorFieldModel):
     knowledge : Knowledge, optional
         What is known of the field beforehand; every candidate satisfies it. Fields with functions are not
         searched where quantities are conserved or states stay non-negative. Not beside `expressions`.
+    progress : bool, optional
+        Whether a search of more than two seconds shows a bar; default on a terminal.
 
     References
     ----------
@@ -77,11 +80,13 @@ class SymbolicModel(VectorFieldModel):
         start: dict[str, float] | None = None,
         effort: str = "full",
         knowledge: Knowledge | None = None,
+        progress: bool | None = None,
     ) -> None:
         self.expressions = expressions
         self.start = start
         self.effort = effort
         self.knowledge = knowledge
+        self.progress = progress
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -146,8 +151,11 @@ class SymbolicModel(VectorFieldModel):
         search = search.knowing(knowledge, names).observing(positions, names)
         search = search.measured(order.errors(sigma, trajectories))
         observations = search.observations
-        known = gather(search, structures=_STRUCTURES)
-        found = grow_functions(search, known[0], EFFORTS[self.effort])
+        effort = EFFORTS[self.effort]
+        with progress_bar(self.progress, 1 + effort.stages, "symbolic", "stages", PATIENCE) as bar:
+            known = gather(search, structures=_STRUCTURES)
+            bar.update()
+            found = grow_functions(search, known[0], effort, bar.update)
         everything = [FunctionCandidate.of(known[0], search.dictionary), *found]
         everything.sort(key=lambda item: extended_score(observations, item))
         best = everything[0]

@@ -1,7 +1,7 @@
 """What is known of a field before any data: equations, terms, signs, conserved quantities."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
@@ -80,11 +80,11 @@ class Knowledge:
                 )
         for name in ("equal", "nonnegative", "conserved"):
             given = getattr(self, name)
-            if isinstance(given, str | bytes | Mapping) or not isinstance(given, Collection):
+            if isinstance(given, str | bytes) or not isinstance(given, Sequence | Set):
                 raise ValueError(f"Knowledge: expected {name} as a list, got {given!r}.")
         for name in ("forbid", "require"):
             for state, terms in getattr(self, name).items():
-                if isinstance(terms, str | bytes) or not isinstance(terms, Collection):
+                if isinstance(terms, str | bytes) or not isinstance(terms, Sequence | Set):
                     raise ValueError(f"Knowledge: expected {name}[{state!r}] as a list, got {terms!r}.")
         for name, kind, parts in (("equal", "terms", self.equal), ("bounds", "bounds", self.bounds.values())):
             for own in parts:

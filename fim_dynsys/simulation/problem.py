@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.errors import real_array
 from fim_dynsys.fields.base import StackedRates, VectorField
 
-_SMALLEST_RTOL = 100 * np.finfo(float).eps
+SMALLEST_RTOL = 100 * np.finfo(float).eps
 
 
 Progress = Callable[[float], object]
@@ -123,11 +123,6 @@ class InitialValueProblem:
     ) -> Self:
         fields = tuple(fields)
         x0 = _checked_states(x0, fields[0].dim)
-        if not _SMALLEST_RTOL <= rtol < np.inf:
-            raise ValueError(f"simulate: expected a finite rtol >= {_SMALLEST_RTOL:.1e}, got {rtol}.")
-        if not (max_steps >= 1 and max_step > 0 and escape > 0):
-            options = f"{max_steps}, {max_step}, {escape}"
-            raise ValueError(f"simulate: expected positive max_steps, max_step and escape, got {options}.")
         which = _checked_numbers(which, fields, len(x0))
         length, unknown = _lengths(fields, which, x0)
         limit = escape * np.maximum(np.maximum(length, np.abs(x0)), unknown)

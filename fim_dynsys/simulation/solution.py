@@ -9,13 +9,20 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from fim_dynsys.errors import SimulationWarning, check_positive, real_array, warn
+from fim_dynsys.errors import SimulationWarning, check_number, check_positive, real_array, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.simulation.batch import BatchedSolver
 from fim_dynsys.simulation.events import EventDetector, Events
 from fim_dynsys.simulation.pairs import PAIRS, pair
-from fim_dynsys.simulation.problem import FAILURES, InitialValueProblem, Progress, RequestedTimes, Status
+from fim_dynsys.simulation.problem import (
+    FAILURES,
+    SMALLEST_RTOL,
+    InitialValueProblem,
+    Progress,
+    RequestedTimes,
+    Status,
+)
 from fim_dynsys.simulation.stiff import STIFF, integrate_one_by_one
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -114,8 +121,9 @@ def simulate(
     E. Hairer, S. P. Norsett, G. Wanner: Solving Ordinary Differential Equations I, 2nd ed., Springer 1993,
     sections II.4 (step size control, starting step), II.5 and II.6 (pairs and their dense output).
     """
-    check_positive("simulate", rtol=rtol)
-    check_positive("simulate", infinite=True, max_steps=max_steps, max_step=max_step, escape=escape)
+    check_number("simulate", "rtol", rtol, SMALLEST_RTOL)
+    check_number("simulate", "max_steps", max_steps, 1.0)
+    check_positive("simulate", infinite=True, max_step=max_step, escape=escape)
     fields, x0, t, which, member = _arranged(field, x0, t)
     solution = integrate(
         fields,

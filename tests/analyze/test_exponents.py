@@ -103,7 +103,7 @@ def test_result():
     [
         ([[1.0, 1.0]], {}, "one finite state"),
         ([np.nan, 1.0], {}, "one finite state"),
-        ([1.0, 1.0], {"n_pieces": 1}, "2 pieces"),
+        ([1.0, 1.0], {"n_pieces": 1}, "n_pieces as a whole number of at least 2"),
         ([1.0, 1.0], {"precision": 0.0}, "precision"),
     ],
 )

@@ -13,7 +13,19 @@ import pytest
 
 from benchmarks.harness.cache import RowCache
 from benchmarks.reliability import __main__ as command
-from benchmarks.reliability import children, disk, editing, edits, fuzz, hostile, invariance, kills, memory
+from benchmarks.reliability import (
+    children,
+    disk,
+    editing,
+    edits,
+    fuzz,
+    hostile,
+    invariance,
+    kills,
+    memory,
+    questions,
+    surfaces,
+)
 from benchmarks.reliability.judging import judge, plain
 from benchmarks.reliability.subjects import make, spiral
 from benchmarks.reliability.writers import WRITERS, Writer
@@ -133,6 +145,40 @@ def test_what_is_printed_is_seen(capfd):
     with fuzz.printed() as said:
         pass
     assert said == []
+
+
+# -------------------------------------------------------------------------------------------- surfaces
+
+
+@pytest.mark.parametrize("surface", questions.SURFACES)
+def test_questions_are_answered_or_refused(surface):
+    for number in range(3):
+        first, second = (
+            questions.SURFACES[surface](np.random.default_rng([71, 0, number]))[0] for _ in range(2)
+        )
+        assert first.split("at 0x")[0] == second.split("at 0x")[0]
+        outcome = surfaces.ask_one((surface, 0, number))
+        assert set(outcome) in ({"answered"}, {"refused"}), outcome
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"),
+    [
+        (lambda: {}["a"], "foreign"),
+        (lambda: np.log(np.zeros(2)), "leaked"),
+        (lambda: print("aside"), "leaked"),
+        (lambda: "no answer", "nonsense"),
+    ],
+)
+def test_questions_see(call, kind, monkeypatch):
+    monkeypatch.setitem(questions.SURFACES, "planted", lambda rng: ("planted", call))
+    outcome = surfaces.ask_one(("planted", 0, 0))
+    assert outcome[kind].endswith("[planted]") and set(outcome) == {kind, "answered"} - (
+        {"answered"} if kind == "foreign" else set()
+    )
+    row = {"surface": "planted", **fuzz.counted(0, [outcome], surfaces.COUNTS, surfaces.WRONG)}
+    reached = {figure.quantity: figure.reached for figure in surfaces.figures([row])}
+    assert list(reached.values()).count("no") == 2  # it, and too few inputs
 
 
 # ----------------------------------------------------------------------------------------------- kills

@@ -153,6 +153,41 @@ def test_compiling_for_long_is_said_once(tmp_path, patience, given, lines):
         assert len(run.stderr.splitlines()) == said
 
 
+INTERRUPTED = """
+import signal
+import numpy as np
+from fim_dynsys.regression.kernels.compiler import _dispatcher
+
+class Stop(Exception):
+    pass
+
+def stop(*_):
+    raise Stop
+
+@_dispatcher
+def long(n):
+    total = np.zeros(2)
+    for i in range(n):
+        total[i % 2] += np.sqrt(i)
+    return total, total
+
+long(1)
+signal.signal(signal.SIGALRM, stop)
+for _ in range(20):
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 1e-3)
+        while True:
+            long(3_000_000)
+    except Stop:
+        pass
+print("stopped")
+"""
+
+
+def test_a_signal_in_compiled_code_raises_what_its_handler_raises(tmp_path):
+    assert answer(start(INTERRUPTED, tmp_path)) == ["stopped"]
+
+
 USED_BOTH_WAYS = """
 import numpy as np
 from numba import njit

@@ -148,6 +148,8 @@ def test_contradictions_are_named(facts, named):
         ({"forbid": {"x": ["x + v"]}}, "one term"),
         ({"equal": [{"x": "v"}]}, "two terms"),
         ({"bounds": {"x": {"v": 3}}}, "low, high"),
+        ({"bounds": {"x": {"v": (np.nan, 1.0)}}}, "low, high"),
+        ({"bounds": {"x": {"v": (np.inf, None)}}}, "low, high"),
         ({"conserved": ["3"]}, "a quantity"),
     ],
 )
@@ -157,11 +159,33 @@ def test_facts_that_do_not_fit_are_refused(facts, said):
 
 
 @pytest.mark.parametrize(
-    "facts", [{"forbid": {"x": "z"}}, {"known": ["x"]}, {"conserved": "x"}, {"equal": {"x": "v"}}]
+    "facts",
+    [
+        {"forbid": {"x": "z"}},
+        {"known": ["x"]},
+        {"conserved": "x"},
+        {"equal": {"x": "v"}},
+        {"equal": 1},
+        {"nonnegative": np.zeros((0, 2))},
+        {"known": {"x": b"v"}},
+        {"require": {"x": [3]}},
+        {"bounds": {"x": 3}},
+    ],
 )
 def test_facts_of_the_wrong_kind_are_refused(facts):
-    with pytest.raises(ValueError, match="Knowledge: expected"):
+    with pytest.raises(ValueError, match=r"Knowledge(\.\w+)?: expected"):
         Knowledge(**facts)
+
+
+def test_facts_that_leave_no_term_give_a_field_at_rest(data):
+    still = Knowledge(known={name: "0" for name in data.state_names})
+    for model in (
+        fim_dynsys.load("sindy-strong", knowledge=still),
+        fim_dynsys.load("symbolic", effort="quick", knowledge=still),
+    ):
+        with np.errstate(all="ignore"):
+            field = model.infer(data)
+        assert not field.coefficients.any()
 
 
 # ---------------------------------------------------------------------- search

@@ -15,6 +15,7 @@ from fim_dynsys.analyze.results import (
     Variables,
     counted,
     labels,
+    share_bar,
     unwrap,
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField
@@ -129,6 +130,7 @@ def poincare(
     t_max: float | None = None,
     max_step: float | None = None,
     budget: int = 20_000_000,
+    progress: bool | None = None,
 ) -> PoincareSection:
     """Collect the crossings of a hyperplane by the trajectories from given states.
 
@@ -154,6 +156,8 @@ def poincare(
     budget : int
         Number of field evaluations, shared evenly, after which trajectories end in any case, as after 50,000
         steps each.
+    progress : bool, optional
+        Whether a bar with the time left at most is shown after two seconds; default on a terminal.
 
     Returns
     -------
@@ -191,7 +195,8 @@ def poincare(
     if len(alive):
         event = _Crossing(normal, offset, direction, n)
         t = transient + np.array([0.0, _LONGEST * unit if t_max is None else t_max])
-        solution = integrate([metered], start[alive], t, events=event, **options)
+        with share_bar(progress, "section") as told:
+            solution = integrate([metered], start[alive], t, events=event, progress=told, **options)
         status[alive] = solution.status
         found = sorted(solution.occurrences, key=lambda entry: entry[:2])
     points = np.array([state for *_, state in found]).reshape(-1, field.dim)

@@ -255,7 +255,7 @@ def _section(
     field: VectorField, region: Region, coordinates: Sequence[int | str] | None, at: ArrayLike | None
 ) -> tuple[tuple[int, ...], np.ndarray]:
     names = list(field.state_names)
-    if not isinstance(coordinates, Sequence | None):
+    if not isinstance(coordinates, Sequence | np.ndarray | None):
         raise ValueError(f"basins: expected coordinates as states or their numbers, got {coordinates!r}.")
     given = tuple(range(min(2, field.dim))) if coordinates is None else tuple(coordinates)
     numbers = tuple(names.index(c) if isinstance(c, str) and c in names else c for c in given)

@@ -19,6 +19,7 @@ from fim_dynsys.analyze.results import (
     counted,
     labels,
     resolve_region,
+    share_bar,
     unwrap,
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField
@@ -171,6 +172,7 @@ def manifolds(
     spacing: float | None = None,
     longest: float | None = None,
     budget: int = 2_000_000,
+    progress: bool | None = None,
 ) -> Manifolds:
     """Trace the stable and unstable manifolds of saddles as curves.
 
@@ -195,6 +197,8 @@ def manifolds(
         Length at which a branch ends in any case, likewise; default 20 diagonals.
     budget : int
         Number of field evaluations for all branches together.
+    progress : bool, optional
+        Whether bars with the time left are shown after two seconds; default on a terminal.
 
     Returns
     -------
@@ -234,7 +238,7 @@ def manifolds(
     for stable in (True, False):
         rows = [launch for launch in launches if launch.stable is stable]
         if rows:
-            traced, out_of_steps = _traced(metered, rows, found, region, t, steps)
+            traced, out_of_steps = _traced(metered, rows, found, region, t, steps, progress)
             branches, exhausted = branches + traced, exhausted or out_of_steps
     branches.sort(key=lambda branch: branch.origin)
     return Manifolds(
@@ -343,18 +347,21 @@ def _traced(
     region: Region,
     t: np.ndarray,
     steps: int,
+    progress: bool | None,
 ) -> tuple[list[ManifoldBranch], bool]:
     """Branches of one kind, and whether any ran out of steps."""
     stable = launches[0].stable
-    solution = integrate(
-        [_UnitSpeed(field, stable)],
-        np.array([launch.x for launch in launches]),
-        t,
-        rtol=_RTOL,
-        events=(_ComesToRest(field), _Leaves(region.widened(_MARGIN))),
-        max_step=10 * (t[1] - t[0]),
-        max_steps=steps,
-    )
+    with share_bar(progress, f"{'' if stable else 'un'}stable manifolds") as told:
+        solution = integrate(
+            [_UnitSpeed(field, stable)],
+            np.array([launch.x for launch in launches]),
+            t,
+            rtol=_RTOL,
+            events=(_ComesToRest(field), _Leaves(region.widened(_MARGIN))),
+            max_step=10 * (t[1] - t[0]),
+            max_steps=steps,
+            progress=told,
+        )
     events = {row: event for row, _, event, _ in solution.occurrences}
     branches = []
     for row, launch in enumerate(launches):

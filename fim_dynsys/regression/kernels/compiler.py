@@ -26,6 +26,7 @@ from numba.core import config
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
+from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 
 from fim_dynsys.errors import CacheWarning, warn
@@ -62,10 +63,28 @@ def _dispatcher(function: Callable, inline: bool = False) -> Any:
     """numba's handle of a function, which leads compiled callers to a part of their own."""
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     handle: Any = numba.njit(**options, pipeline_class=_KernelCompiler)(function)
+    handle.__class__ = _Kernel
     options |= {"no_cpython_wrapper": True, "forceinline": inline}
     part: Any = numba.njit(**options)(function)
     handle.get_call_template, handle.get_overload = part.get_call_template, part.get_overload
     return handle
+
+
+class _Kernel(CPUDispatcher):
+    """A handle whose calls end by what a signal's handler raises, such as KeyboardInterrupt.
+
+    Signals that arrive in compiled code are handled at the first line of Python that follows, which numba's
+    conversion of arrays to be returned calls. It goes on where that raised, and ends by a SystemError.
+    """
+
+    def __call__(self, *arguments: Any) -> Any:
+        try:
+            return CPUDispatcher.__call__(self, *arguments)
+        except SystemError as error:
+            reason: BaseException = error
+            while reason.__cause__ is not None:
+                reason = reason.__cause__
+            raise reason from None
 
 
 class _KernelCompiler(Compiler):

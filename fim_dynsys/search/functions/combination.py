@@ -1,7 +1,7 @@
 """Candidate fields with functions beyond monomials, grown from a polynomial one."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,12 +49,20 @@ class FunctionEffort:
     pairs: int
     repeated: int
 
+    @property
+    def stages(self) -> int:
+        """Of the search: numbers, fits, repeated choices."""
+        return 1 + self.fitted + self.repeated
+
 
 FULL, QUICK = FunctionEffort(16, 20, 4, 4), FunctionEffort(5, 5, 0, 1)
 
 
 def grow_functions(
-    search: Search, candidate: Candidate, effort: FunctionEffort = FULL
+    search: Search,
+    candidate: Candidate,
+    effort: FunctionEffort = FULL,
+    done: Callable[[], object] | None = None,
 ) -> list[FunctionCandidate]:
     """Fields with textbook functions that explain the trajectories about as well as a given one, or better.
 
@@ -72,6 +80,8 @@ def grow_functions(
         Scored; the better it follows the data, the better the search.
     effort : FunctionEffort
         `FULL` or `QUICK`.
+    done : callable, optional
+        Called after each of at most ``effort.stages`` stages.
 
     Returns
     -------
@@ -94,6 +104,8 @@ def grow_functions(
     for best in exploration.ranked(_pairs(ranked, effort.pairs), tolerances):
         chosen += best[: effort.pairs]
     found = exploration.settled(chosen, tolerances[0])
+    done = done or (lambda: None)
+    done()
     fits: list[tuple[FunctionCandidate, Bundle]] = []
     seen: set[bytes] = set()
     for selection in sorted(found, key=lambda s: s.criterion):
@@ -104,9 +116,11 @@ def grow_functions(
             seen.add(model.structure)
             fitted, _ = model.fitted(observations, observations.path)
             fits.append((fitted, selection.bundle))
+            done()
     met = [fitted for fitted, _ in fits]
     for fitted, bundle in sorted(fits, key=lambda item: item[0].score)[: effort.repeated]:
         met += _repeated(search, fitted, bundle, len(tried), tolerances, seen)
+        done()
     for model in sorted(met, key=lambda m: m.score)[: effort.repeated]:
         met += _rounded(observations, model)
     finite = [m for m in met if np.isfinite(m.parameters).all() and np.isfinite(m.score)]

@@ -141,7 +141,7 @@ def test_misuse_is_named(switch_data):
         bifurcations_from_data(model, switch_data, parameter="nu")
     with pytest.raises(ValueError, match="at least 4 values of mu"):
         bifurcations_from_data(model, switch_data[:4])
-    with pytest.raises(ValueError, match="0 < level < 1, got 100, 90"):
+    with pytest.raises(ValueError, match="level as a finite number from 0 to 1, got 90"):
         bifurcations_from_data(model, switch_data, level=90)
     with pytest.raises(ValueError, match="expected finite numbers as coordinate 'mu'"):
         bifurcations_from_data(model, switch_data.with_coords(mu=["a"] * len(switch_data)))

@@ -89,7 +89,7 @@ def test_result():
         (([1.0, 0.0, 0.0], 0.0), {}, "normal"),
         (3.0, {}, "plane"),
         (("x", np.nan), {}, "offset"),
-        (("x", 0.0), {"n": 0}, "n >= 1"),
+        (("x", 0.0), {"n": 0}, "n as a whole number of at least 1"),
         (("x", 0.0), {"direction": 2}, "direction"),
         (("x", 0.0), {"t_max": -1.0}, "t_max"),
     ],

@@ -416,8 +416,8 @@ def test_draws_of_other_models_serve_too_and_units_do_not_matter():
 def test_misuse_is_refused_by_name():
     field = CallableField(lambda x: -x, 1)
     for options, text in (
-        ({"budget": 0}, "budget >= 1, got 0"),
-        ({"n_seeds": 0}, "n_seeds >= 1"),
+        ({"budget": 0}, "budget as a whole number of at least 1, got 0"),
+        ({"n_seeds": 0}, "n_seeds as a whole number of at least 1"),
         ({"slow": -1.0}, "slow as a finite number of at least 0"),
     ):
         with pytest.raises(ValueError, match=f"^fixed_points: expected {text}"):

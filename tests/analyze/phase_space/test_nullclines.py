@@ -133,7 +133,11 @@ def test_misuse_is_refused_by_name():
         (lorenz, {"states": ("x", "x"), "at": [0, 0, 0]}, "two different states among"),
         (lorenz, {"states": ("x", "y"), "at": [0, 0]}, r"at of shape \(3,\)"),
         (systems.get("logistic").field(), {}, "a field of two states"),
-        (systems.get("van_der_pol").field(), {"budget": 100}, "a budget of at least"),
+        (
+            systems.get("van_der_pol").field(),
+            {"budget": 100},
+            "budget as a whole number of at least 16900, got 100",
+        ),
     ):
         with pytest.raises(ValueError, match=f"^nullclines: expected .*{text}"):
             nullclines(field, **options)
