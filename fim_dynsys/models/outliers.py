@@ -12,6 +12,7 @@ from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.trajectories.container import Trajectories
 
 _F = TypeVar("_F", bound=VectorField)
+_FREQUENT = 0.03  # of the samples: so many beside their neighbours need no confirmation
 _RTOL, _ESCAPE = 1e-8, 1e3
 
 
@@ -31,14 +32,18 @@ def inferred_robustly(infer: Callable[[Trajectories, Trajectories], _F], complet
     Returns
     -------
     VectorField or None
-        None where there are no outliers beside their neighbours, or the path has none.
+        None where there are no outliers beside their neighbours, or none about the path, or few where that
+        does not explain the samples, as in chaos.
     """
     seen = without_outliers(complete)
     if seen is complete:
         return None
     field = infer(seen, seen)
     outside = _beyond(field, complete)
-    if outside is not None:
+    if outside is None:
+        if seen.n_obs.sum() > (1.0 - _FREQUENT) * complete.n_obs.sum():
+            return None
+    else:
         if not any(own.any() for own in outside):
             return None
         kept = complete.select_samples([np.flatnonzero(~own) for own in outside])
