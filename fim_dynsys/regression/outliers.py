@@ -14,7 +14,7 @@ _BESIDE = 0.5  # of an outlier's deviation, at most so much is left beside it wi
 _MOST = 0.15  # of the samples: what is more frequent is no outlier
 _SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)  # of constant variance, as in a noise law
 _INTERPOLATION = (0.0, 0.3, 3.0, 30.0)  # what cubics miss, likewise, where gaps differ
-_ABOUT = 4.5  # deviations from a path
+_ABOUT = 5.5  # deviations from a path
 _EXPLAINED = 0.3  # of the signal: paths that miss more in most samples tell nothing
 _ROUNDS = 10
 

@@ -19,6 +19,7 @@ from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
+from fim_dynsys.models.law_notes import law_notes
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.outliers import inferred_robustly
 from fim_dynsys.models.telling import honoured
@@ -205,7 +206,9 @@ class FIMODE(PretrainedModel):
             else:
                 best, choice = found.choose(operator.selector)
                 if isinstance(best, FunctionCandidate):
-                    law = best.field(found.search.observations, order.trajectories, report | choice)
+                    observations = found.search.observations
+                    report |= choice | law_notes(found.laws[0], observations, order)
+                    law = best.field(observations, order.trajectories, report)
                     assert isinstance(law, DictionaryField)  # no inputs here, see `infer_batch`
                     roots = partial(law_roots, free=order.free(best.dictionary, best.free))
                     pairs.append((LawField.of(order.field(law, context), roots), None))
