@@ -24,6 +24,7 @@ _PUBLIC = {
     "VectorField": "fields.base",
     "VectorFieldModel": "models.base",
     "add_noise": "corruption",
+    "add_outliers": "corruption",
     "available": "registry",
     "compare": "models.held_out",
     "concatenate": "trajectories.container",
