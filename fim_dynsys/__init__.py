@@ -36,6 +36,7 @@ _PUBLIC = {
     "load_fitted": "registry",
     "simulate": "simulation.solution",
     "truncate": "corruption",
+    "without_outliers": "regression.outliers",
 }
 _MODULES = (
     "analyze",

@@ -29,8 +29,18 @@ def without_outliers(trajectories: Trajectories) -> Trajectories:
     Parameters
     ----------
     trajectories : Trajectories
-        Complete samples.
+        Samples with a missing state are left out, too.
+
+    Returns
+    -------
+    Trajectories
+
+    Warns
+    -----
+    DataWarning
+        Where samples have a missing state.
     """
+    trajectories = trajectories.drop_incomplete("without_outliers")
     kept = [_kept(t, x) for t, x in trajectories.arrays()]
     if all(own.all() for own in kept):
         return trajectories

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import fim_dynsys
 from fim_dynsys.corruption import add_noise
 from fim_dynsys.regression.outliers import beyond, without_outliers
 from fim_dynsys.trajectories.container import Trajectories
@@ -63,3 +64,13 @@ def test_a_path_that_explains_little_tells_nothing():
     (_, path) = SMOOTH.arrays()[0]
     assert beyond([path], [path[::-1]]) is None
     assert beyond([path], [np.full_like(path, np.nan)]) is None
+
+
+def test_several_trajectories_and_names_are_kept():
+    two = Trajectories.from_arrays(
+        [x for _, x in SMOOTH.arrays() * 2], [T, T], state_names=["prey", "hunter"]
+    )
+    x = [np.array(own) for _, own in two.arrays()]
+    x[1][100, 1] += 0.9
+    kept = fim_dynsys.without_outliers(two.with_x(x))
+    assert kept.n_obs.tolist() == [200, 199] and kept.state_names == ("prey", "hunter")

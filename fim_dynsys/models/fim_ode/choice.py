@@ -87,8 +87,8 @@ class Shortlist:
                 "candidates": len(self.laws),
                 "misses": law.misses,
             }
-            terms = law.item.dictionary
-            if self.settled or not terms.is_polynomial or terms.degree > self.search.dictionary.degree:
+            own = law.item.dictionary
+            if self.settled or not own.is_polynomial or own.degree > self.search.dictionary.degree:
                 return law.item, report
             return over(self.search.dictionary, law.item).candidate, report
         logits, by = -np.array([c.score for c in self.candidates]), "BIC"

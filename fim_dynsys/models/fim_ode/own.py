@@ -269,7 +269,7 @@ class FIMODE(PretrainedModel):
         EnsembleField
         """
         drawn = self._fitted_field().draws(n, seed)
-        return super().ensemble(n, seed) if drawn is None else drawn
+        return super().ensemble(n, seed) if drawn is None else EnsembleField(drawn)
 
     def alternatives(self) -> "list[FIMODE]":
         """The operator's own fields beside those of the search, or the other way round."""
