@@ -41,8 +41,10 @@ class FIMODE(PretrainedModel):
     What is inferred is a polynomial field in closed form, with a posterior where the weights hold one. The
     operator's opinion is also the start of a short search: structures that it and a few sparse regressions
     suggest are fitted to the trajectories themselves, and a small network, trained like the operator on known
-    systems, chooses among all of them; `field_.fit_info.report` says which one won. Below twelve samples
-    there is no search, which the report and `print` say. Contexts may hold any number of trajectories, ragged
+    systems, chooses among all of them; `field_.fit_info.report` says which one won. Samples with hardly any
+    noise are fitted to their digits instead, functions tried where no polynomial explains them; samples that
+    neither their neighbours nor the fitted path explain are left out. Below twelve samples there is no
+    search, which the report and `print` say. Contexts may hold any number of trajectories, ragged
     and irregularly sampled; samples with a missing coordinate are dropped with a warning. Results do not
     depend on the order of trajectories, nor on units or the origin of time.
 
@@ -216,7 +218,7 @@ class FIMODE(PretrainedModel):
                 inferred = best.field(found.search, order.trajectories, report | choice)
                 assert isinstance(inferred, DictionaryField)
                 field = inferred
-                others = found.coefficients
+                others = found.coefficients if found.candidates else answer.solves
             assert isinstance(field, DictionaryField)  # of contexts without inputs
             given = honoured(order.field(field, context), knowledge, answer.dictionary.degree)
             assert isinstance(given, DictionaryField)
