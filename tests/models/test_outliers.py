@@ -35,7 +35,7 @@ def test_outliers_are_left_out_said_and_cost_little(noisy):
 
 
 def test_without_outliers_nothing_changes(noisy):
-    assert outliers.inferred_robustly(lambda *_: pytest.fail("inferred"), noisy) is None
+    assert outliers.inferred_robustly(lambda *_: pytest.fail("inferred"), noisy, noisy) is None
     assert "outliers" not in fim_dynsys.load("fim-ode").infer(noisy).fit_info.report
 
 
@@ -43,4 +43,5 @@ def test_what_the_path_explains_is_no_outlier(noisy, monkeypatch):
     """A false alarm beside neighbours is taken back."""
     field = fim_dynsys.load("fim-ode").infer(noisy)
     monkeypatch.setattr(outliers, "without_outliers", lambda own: own.select_samples([np.arange(190)]))
-    assert outliers.inferred_robustly(lambda *_: field, noisy) is None
+    assert outliers.inferred_robustly(lambda *_: field, noisy, noisy) is field
+    assert "outliers" not in field.fit_info.report

@@ -112,7 +112,8 @@ class FIMODE(PretrainedModel):
         """
         if contexts[0].input_names:
             return [self._driven(*pair) for pair in zip(complete, contexts, strict=True)]
-        robust = [inferred_robustly(self._alone, c) if self.refine else None for c in complete]
+        pairs = zip(complete, contexts, strict=True)
+        robust = [inferred_robustly(self._alone, *pair) if self.refine else None for pair in pairs]
         plain = [k for k, field in enumerate(robust) if field is None]
         fields = iter(self._together([complete[k] for k in plain], [contexts[k] for k in plain]))
         return [next(fields) if field is None else field for field in robust]
