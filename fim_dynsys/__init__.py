@@ -24,6 +24,7 @@ _PUBLIC = {
     "VectorField": "fields.base",
     "VectorFieldModel": "models.base",
     "add_noise": "corruption",
+    "add_outliers": "corruption",
     "available": "registry",
     "compare": "models.held_out",
     "concatenate": "trajectories.container",
@@ -35,6 +36,7 @@ _PUBLIC = {
     "load_fitted": "registry",
     "simulate": "simulation.solution",
     "truncate": "corruption",
+    "without_outliers": "regression.outliers",
 }
 _MODULES = (
     "analyze",

@@ -21,7 +21,7 @@ TOLERANCE = 1e-6
 HOW_TO_RAISE = {
     "sindy": "raise `version` of SINDy",
     "sindy-strong": "raise `version` of StrongSINDy",
-    "fim-ode": "export the weights anew, whose hash is the version",
+    "fim-ode": "raise `_SEARCH` beside FIMODE, or export the weights anew",
 }
 POINTS = np.array([-0.2, -0.05, 0.1, 0.3])  # along the diagonal of the region, from its centre
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fim_dynsys.corruption import add_noise, drop, truncate
+from fim_dynsys.corruption import add_noise, add_outliers, drop, truncate
 from fim_dynsys.trajectories.container import Trajectories
 
 T = np.linspace(0, 10, 401)
@@ -34,6 +34,15 @@ def test_additive_noise_has_one_level_per_state():
     noisy = add_noise(DATA, [0.1, 10], rng=1, kind="additive")
     eps = np.concatenate([n - x for (_, n), (_, x) in zip(noisy.arrays(), DATA.arrays(), strict=True)])
     np.testing.assert_allclose(eps.std(axis=0), [0.1, 10], rtol=4 / np.sqrt(2 * len(eps)))
+
+
+def test_outliers_have_one_size_either_sign_and_their_share():
+    off = relative_noise(add_outliers(DATA, 0.1, [0.2, 0.5], rng=0))
+    hit = ~np.isclose(off, 0.0)
+    np.testing.assert_allclose(np.abs(off[:, 0][hit[:, 0]]), 0.2)
+    np.testing.assert_allclose(np.abs(off[:, 1][hit[:, 1]]), 0.5)
+    assert abs(hit.mean() - 0.1) < 4 * np.sqrt(0.09 / hit.size)
+    assert abs(np.sign(off[hit]).mean()) < 4 / np.sqrt(hit.sum())
 
 
 def test_the_same_random_numbers_scale_with_sigma():
@@ -93,6 +102,8 @@ def test_truncate_includes_the_end():
     ("spoil", "message"),
     [
         (lambda: add_noise(DATA, -0.1, 0), "add_noise: expected finite sigma >= 0, got -0.1"),
+        (lambda: add_outliers(DATA, 1.5, 0.1, 0), r"add_outliers: expected a share in \[0, 1\], got 1.5"),
+        (lambda: add_outliers(DATA, 0.1, -1.0, 0), "add_outliers: expected finite size >= 0, got -1.0"),
         (lambda: add_noise(DATA, np.nan, 0), "add_noise: expected finite sigma"),
         (
             lambda: add_noise(DATA, [1, 2, 3], 0),

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-import fim_dynsys
+from benchmarks.harness.rows import ModelRow
 from fim_dynsys.registry import KNOWN_PLUGINS
 from tests.figures import MEASURED, PLAIN, ROOT, table
 
@@ -45,7 +45,9 @@ def version(name):
     """The version that a row's model has today."""
     base = "auto" if name.startswith("oracle") else re.split("[:,+]", name)[0]
     stated = plugin_versions()
-    return stated[base] if base in stated else fim_dynsys.load(base).version
+    if base in stated:
+        return stated[base]
+    return ModelRow.resolve(name if name.startswith(f"{base}:") else base).version
 
 
 @cache

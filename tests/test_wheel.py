@@ -26,7 +26,7 @@ model = fim_dynsys.load("fim-ode", refine=False).fit(x, t)  # the search would c
 later = np.linspace(0.0, 9.0, 50)
 path = fim_dynsys.simulate(model.field_, x[0], later)
 exact = np.stack([np.cos(2.0 * later), -2.0 * np.sin(2.0 * later)], axis=-1)
-assert model.card().startswith(f"# Model card: fim-ode {{model.version}}")
+assert model.card().startswith(f"# Model card: fim-ode {{model.operator.version}}")
 print("error", np.abs(path.x[0] - exact).max())
 """
 

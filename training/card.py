@@ -179,7 +179,7 @@ def _results(benchmarks: Path, name: str, file: str, version: str) -> pd.DataFra
     if not path.exists():
         return None
     rows = pd.read_csv(path, dtype={"version": str, "system": str})
-    found = sorted(_own(rows)["version"].unique())
+    found = sorted({own.rpartition("-")[2] for own in _own(rows)["version"]})  # of the weights
     if found != [version]:
         raise _other_weights(path, name, version, " and ".join(found) or "none")
     return rows

@@ -26,6 +26,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
+from fim_dynsys.models.law_notes import law_notes
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
@@ -47,7 +48,7 @@ from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
 from fim_dynsys.search.portfolio import Portfolio, normalised
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector
-from fim_dynsys.search.standard_errors import standard_errors
+from fim_dynsys.search.standard_errors import law_errors, standard_errors
 from fim_dynsys.trajectories.container import Trajectories
 
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
@@ -399,6 +400,8 @@ class Auto(VectorFieldModel):
         if found.search.observations.seen is not None:
             seen = found.search.observations.seen
             said["positions"] = list(np.asarray(order.trajectories.state_names)[seen])
+        if found.laws:
+            said |= law_notes(found.laws[k], found.search.observations, order)
         terms = member.on(found.search.observations)
         field = order.field(own.field(terms, order.trajectories, said), trajectories)
         if isinstance(field, DrivenField):
@@ -408,7 +411,8 @@ class Auto(VectorFieldModel):
             # standard errors would be those of coefficients that are free
             known = told_of_positions(Knowledge.of(self.knowledge), said.get("positions"))
             return honoured(field, known, found.search.dictionary.degree)
-        return FittedField.of(field, partial(standard_errors, free=free) if own.refined else None)
+        errors = law_errors if found.laws else standard_errors
+        return FittedField.of(field, partial(errors, free=free) if own.refined else None)
 
     @property
     def _effort(self) -> Effort:

@@ -12,35 +12,47 @@ from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.trajectories.container import Trajectories
 
 _F = TypeVar("_F", bound=VectorField)
+_FREQUENT = 0.05  # of the samples: so many beside their neighbours need no confirmation
 _RTOL, _ESCAPE = 1e-8, 1e3
 
 
-def inferred_robustly(infer: Callable[[Trajectories, Trajectories], _F], complete: Trajectories) -> _F | None:
-    """The field of samples some of which are outliers.
+def inferred_robustly(
+    infer: Callable[[Trajectories, Trajectories], _F], complete: Trajectories, context: Trajectories
+) -> _F | None:
+    """The field of samples some of which look like outliers.
 
     Samples far from their neighbours are left out; then those are that are far from the path of the field
-    found without them, and no others. The field's context holds what was not left out.
+    found without them, and no others. They are none where the field of all samples follows them too. The
+    field's context holds what was not left out.
 
     Parameters
     ----------
     infer : callable
         From complete samples, and the context that is to be the field's, to a field.
-    complete : Trajectories
-        Complete samples.
+    complete, context : Trajectories
+        Complete samples, and the observations as given.
 
     Returns
     -------
     VectorField or None
-        None where there are no outliers beside their neighbours, or the path has none.
+        None where no sample is far from its neighbours; the field of all samples where those are no outliers.
     """
     seen = without_outliers(complete)
     if seen is complete:
         return None
+    whole = infer(complete, context)
+    about_whole = _beyond(whole, complete)
+    if about_whole is not None and not any(own.any() for own in about_whole):
+        return whole
     field = infer(seen, seen)
     outside = _beyond(field, complete)
-    if outside is not None:
-        if not any(own.any() for own in outside):
-            return None
+    if outside is None:  # as in chaos
+        if about_whole is not None or seen.n_obs.sum() > (1.0 - _FREQUENT) * complete.n_obs.sum():
+            return whole
+    else:
+        known = outside if about_whole is None else about_whole
+        if not any((own & other).any() for own, other in zip(outside, known, strict=True)):
+            return whole
         kept = complete.select_samples([np.flatnonzero(~own) for own in outside])
         if not kept.equals(seen):
             seen, field = kept, infer(kept, kept)

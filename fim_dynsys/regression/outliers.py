@@ -8,16 +8,13 @@ from fim_dynsys.regression.criteria import NORMAL, pseudo_residuals
 from fim_dynsys.trajectories.container import Trajectories
 
 _FEWEST = 20  # samples of a trajectory, from which scales are known
-_CERTAIN, _SEVERAL, _FAR = (
-    7.0,
-    4.5,
-    4.0,
-)  # deviations: of one, of two or more, and of more where there are any
+_CERTAIN, _SEVERAL, _FAR = 7.0, 4.5, 4.0  # deviations: of one alone, of two, of more where there are any
+_LEAST = 1e-3  # of the spread of a state: deviations are not taken to be smaller
 _BESIDE = 0.5  # of an outlier's deviation, at most so much is left beside it without it
 _MOST = 0.15  # of the samples: what is more frequent is no outlier
 _SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)  # of constant variance, as in a noise law
 _INTERPOLATION = (0.0, 0.3, 3.0, 30.0)  # what cubics miss, likewise, where gaps differ
-_ABOUT = 4.5  # deviations from a path
+_ABOUT = 5.5  # deviations from a path
 _EXPLAINED = 0.3  # of the signal: paths that miss more in most samples tell nothing
 _ROUNDS = 10
 
@@ -32,8 +29,18 @@ def without_outliers(trajectories: Trajectories) -> Trajectories:
     Parameters
     ----------
     trajectories : Trajectories
-        Complete samples.
+        Samples with a missing state are left out, too.
+
+    Returns
+    -------
+    Trajectories
+
+    Warns
+    -----
+    DataWarning
+        Where samples have a missing state.
     """
+    trajectories = trajectories.drop_incomplete("without_outliers")
     kept = [_kept(t, x) for t, x in trajectories.arrays()]
     if all(own.all() for own in kept):
         return trajectories
@@ -60,7 +67,7 @@ def beyond(samples: Sequence[np.ndarray], paths: Sequence[np.ndarray]) -> list[n
     if not np.isfinite(path).all() or (typical > _EXPLAINED * np.std(path, axis=0)).any():
         return None
     square = path**2 / np.maximum(np.mean(path**2, axis=0), 1e-300)
-    z = _standardised(residuals, square, np.zeros(len(path)))
+    z = _standardised(residuals, square, np.zeros(len(path)), _least(path))
     far = (np.abs(z) > _ABOUT).any(axis=1)
     if np.mean(far) > _MOST:
         return None
@@ -98,26 +105,34 @@ def _beside(t: np.ndarray, x: np.ndarray) -> np.ndarray:
     weights = np.array([1.0, 16.0, 36.0, 16.0, 1.0]) / 70.0  # of five samples in the variance of a residual
     square = sum(w * x[k : len(x) - 4 + k] ** 2 for k, w in enumerate(weights))
     z = np.zeros(x.shape)
-    z[2:-2] = _standardised(residuals, square / np.mean(x**2, axis=0), errors**2 / np.mean(errors**2))
+    rms = np.maximum(np.mean(x**2, axis=0), 1e-300)
+    z[2:-2] = _standardised(residuals, square / rms, errors**2 / np.mean(errors**2), _least(x))
     return z
 
 
-def _standardised(residuals: np.ndarray, square: np.ndarray, errors: np.ndarray) -> np.ndarray:
-    """Residuals (n, d) in robust standard deviations, by the law of noise that is likeliest, of Student's kind.
+def _standardised(
+    residuals: np.ndarray, square: np.ndarray, errors: np.ndarray, least: np.ndarray
+) -> np.ndarray:
+    """Residuals (n, d) in robust standard deviations, by the likeliest law of Student's kind.
 
-    Variances are constant, in proportion to ``square`` (n, d) and to ``errors`` (n,), each about 1.
+    Variances are constant, in proportion to ``square`` (n, d) and to ``errors`` (n,), each about 1;
+    deviations are at least ``least`` (d,).
     """
-    best, least = residuals, np.full(residuals.shape[1], np.inf)
+    best, lowest = residuals, np.full(residuals.shape[1], np.inf)
     for share in _SHARES:
         for interpolation in _INTERPOLATION:
             relative = np.sqrt(share + (1.0 - share) * square + interpolation * errors[:, None])
             scaled = residuals / relative
-            level = np.maximum(NORMAL * np.median(np.abs(scaled), axis=0), 1e-300)
+            level = np.maximum(NORMAL * np.median(np.abs(scaled), axis=0), least)
             z = scaled / level
             deviance = np.log(level) + np.mean(np.log(relative) + 2.5 * np.log1p(z**2 / 4.0), axis=0)
-            best = np.where(deviance < least, z, best)
-            least = np.minimum(deviance, least)
+            best = np.where(deviance < lowest, z, best)
+            lowest = np.minimum(deviance, lowest)
     return best
+
+
+def _least(x: np.ndarray) -> np.ndarray:
+    return np.maximum(_LEAST * np.std(x, axis=0), 1e-300)
 
 
 def _peaks(t: np.ndarray, x: np.ndarray, z: np.ndarray, far: float) -> list[int]:
@@ -132,10 +147,8 @@ def _peaks(t: np.ndarray, x: np.ndarray, z: np.ndarray, far: float) -> list[int]
             continue
         own = pseudo_residuals(t[rows], x[rows, j : j + 1])[0][:, 0]
         places = rows[2:-2]
-        unit = np.abs(
-            pseudo_residuals(t[max(i - 2, 0) : i + 3], x[max(i - 2, 0) : i + 3, j : j + 1])[0][0, 0]
-        )
-        near = np.abs(places - i) <= 2
-        if near.any() and np.abs(own[near]).max() <= _BESIDE * unit:
+        five = slice(i - 2, i + 3)
+        outlying = np.abs(pseudo_residuals(t[five], x[five, j : j + 1])[0][0, 0])
+        if np.abs(own[np.abs(places - i) <= 2]).max(initial=0.0) <= _BESIDE * outlying:
             found.append(int(i))
     return found

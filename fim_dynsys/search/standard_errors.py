@@ -77,6 +77,12 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
     return roots if np.isfinite(roots).all() else None
 
 
+def law_errors(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
+    """Standard errors of the numbers of a law of clean data, as `FittedField` takes them; see `law_roots`."""
+    roots = law_roots(field, free)
+    return None if roots is None else np.sqrt(np.sum(roots**2, axis=0))
+
+
 def _samples(field: DictionaryField) -> list[tuple[np.ndarray, np.ndarray]]:
     """Complete samples of a field's context."""
     assert field.context is not None

@@ -97,6 +97,64 @@ def test_the_textbook_equations_and_no_other_term(name):
     assert [shortened(equation) for equation in model.equations(precision=5)] == expected
 
 
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_of_the_operator_s_search_too_with_their_errors(name):
+    *system, expected = SYSTEMS[name]
+    field, t, x = clean(*system)
+    model = fim_dynsys.load("fim-ode").fit(x, t)
+    assert [shortened(equation) for equation in model.equations(precision=5)] == expected
+    assert model.field_.fit_info.report["chosen by"] == "fit to the digits"
+    assert (model.field_.standard_errors < 1e-6 * np.abs(model.field_.coefficients).max()).all()
+    scale = model.field_.scale(x[:1])
+    assert (np.abs(model.field_(x[:1]) - field(x[:1])) <= 10.0 * scale + 1e-9 * np.abs(field(x)).max()).all()
+
+
+@pytest.mark.parametrize("name", RATIONAL)
+def test_functions_where_no_polynomial_explains_the_samples(name):
+    *system, _ = RATIONAL[name]
+    field, t, x = clean(*system)
+    model = fim_dynsys.load("fim-ode").fit(x, t)
+    beyond = np.random.default_rng(0).uniform(0.0, 10.0, size=(50, len(system[1])))
+    np.testing.assert_allclose(model.predict(beyond), field(beyond), rtol=1e-4, atol=1e-6)
+    members = model.ensemble(3, seed=1)
+    assert {tuple(map(tuple, member.terms())) for member in members} == {
+        tuple(map(tuple, model.field_.terms()))
+    }
+    np.testing.assert_allclose(members[0](beyond), field(beyond), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "relation"),
+    [
+        ("oscillator", "2.00 x0^2 +  1.00 x1^2 = 2"),
+        ("SIR", "1.00 x0 +  1.00 x1 +  1.00 x2 = 1"),
+        ("Duffing", None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["fim-ode", "auto"])
+def test_what_one_orbit_cannot_tell_apart_is_said(name, relation, kind, capsys):
+    *system, _ = SYSTEMS[name]
+    _, t, x = clean(*system)
+    model = fim_dynsys.load(kind).fit(x, t)
+    model.print()
+    printed = capsys.readouterr().out
+    if relation is None:
+        assert "not determined" not in printed
+    else:
+        assert f"not determined by these data: multiples of what holds along them, {relation}" in printed
+        assert model.field_.fit_info.report["not determined"] == [relation]
+
+
+def test_exact_laws_are_printed_with_the_errors_of_their_own_fit(capsys):
+    *system, _ = SYSTEMS["Lotka-Volterra"]
+    _, t, x = clean(*system)
+    for kind in ("fim-ode", "auto"):
+        model = fim_dynsys.load(kind).fit(x, t)
+        assert 0.0 < model.field_.standard_errors.max() < 1e-8
+        model.print(errors=True)
+        assert "(1.1000000" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", RATIONAL)
 def test_rational_laws_hold_where_nothing_was_seen(name):
     *system, parameters = RATIONAL[name]

@@ -9,6 +9,7 @@ from fim_dynsys.regression.criteria import (
     VARIANCE_FLOOR,
     NoiseLaw,
     bic,
+    looks_clean,
     noise_law,
     pseudo_residuals,
 )
@@ -16,6 +17,16 @@ from fim_dynsys.regression.criteria import (
 
 def signal(t):
     return np.stack([np.sin(t), 10.0 * np.cos(0.7 * t)], axis=1)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 1e-4, 3e-3, 0.05, 0.2])
+@pytest.mark.parametrize("n", [40, 400])
+def test_clean_samples_are_told_from_noisy_ones(sigma, n):
+    t = np.linspace(0.0, 20.0, n)  # 40 samples are few: cubics miss as much as noise of several percent
+    x = signal(t)
+    noisy = x + sigma * np.random.default_rng(0).normal(size=x.shape) * x.std(axis=0)
+    assert looks_clean([(t, noisy)]) == (sigma < 0.01)
+    assert not looks_clean([(t[:17], x[:17])])
 
 
 @pytest.mark.parametrize(("additive", "seed"), [(True, 0), (True, 1), (False, 0), (False, 1)])

@@ -77,7 +77,7 @@ def operator_candidates(model: FIMODE) -> MakeCandidates:
     ) -> tuple[np.ndarray, np.ndarray]:
         ((solves, variances),) = model.opinions([observed])
         dictionary = Dictionary.polynomial(observed.dim, MAX_DEGREE)
-        found = consider(observed, dictionary, solves, variances)
+        found = consider(observed, dictionary, solves, variances, laws=False)
         coefficients = np.stack([c.coefficients for c in found.candidates])
         return found.features(), label(context, found.search.observations, dictionary, coefficients)
 

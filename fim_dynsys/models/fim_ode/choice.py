@@ -1,4 +1,7 @@
-"""From the operator's opinion to one field: candidates fitted to the trajectories, and a learned choice."""
+"""From the operator's opinion to one field: candidates fitted to the trajectories, and a learned choice.
+
+Clean samples are fitted to their digits, and the laws that this gives need no learned choice.
+"""
 
 from dataclasses import dataclass, field
 
@@ -34,6 +37,7 @@ _SMOOTHERS = [
 _FUNCTIONS = 16
 """Structures with functions that are tried where no polynomial explains clean samples."""
 
+_DIGITS = 1e-6  # of the signal: laws that miss less have the posterior of their own fit
 _MET = 12  # candidates of the search that are fitted to the digits, too
 
 
@@ -48,18 +52,15 @@ class Shortlist:
     opinion : Opinion
         The operator's.
     candidates : list of Candidate
-        The shortlist, best BIC first.
+        The shortlist, best BIC first; none where a law leaves nothing systematic.
     laws : list of Law
-        Of clean data, the preferred one first; where there are any, it is chosen.
-    settled : bool
-        Whether the preferred law leaves nothing to explain; there is no shortlist then.
+        Of clean data, the preferred one first, which is chosen.
     """
 
     search: Search
     opinion: Opinion
     candidates: list[Candidate]
     laws: list[Law] = field(default_factory=list)
-    settled: bool = False
 
     def features(self) -> np.ndarray:
         """What a selector sees (C, `N_CHOICE_FEATURES`)."""
@@ -77,7 +78,7 @@ class Shortlist:
         """The candidate that a `Selector` ranks first, without one the best BIC, and a report on it.
 
         With inputs BIC is the extended one: there are more terms to choose from. Of laws the preferred one: a
-        `Candidate` where it is among the search's terms and explains the samples in part.
+        `Candidate` where its terms are the search's and noise, or something else, is left.
         """
         if self.laws:
             law = self.laws[0]
@@ -87,8 +88,8 @@ class Shortlist:
                 "candidates": len(self.laws),
                 "misses": law.misses,
             }
-            terms = law.item.dictionary
-            if self.settled or not terms.is_polynomial or terms.degree > self.search.dictionary.degree:
+            own = law.item.dictionary
+            if law.misses < _DIGITS or not own.is_polynomial or own.degree > self.search.dictionary.degree:
                 return law.item, report
             return over(self.search.dictionary, law.item).candidate, report
         logits, by = -np.array([c.score for c in self.candidates]), "BIC"
@@ -113,6 +114,7 @@ def consider(
     solves: np.ndarray,
     variances: np.ndarray,
     knowledge: Knowledge | None = None,
+    laws: bool = True,
 ) -> Shortlist | None:
     """Candidates for one context, and laws where its samples are clean.
 
@@ -126,6 +128,8 @@ def consider(
         The operator's coefficients in the units of the data.
     knowledge : Knowledge, optional
         What every candidate satisfies.
+    laws : bool
+        Whether laws are sought where samples are clean; a selector is trained on shortlists alone.
 
     Returns
     -------
@@ -141,14 +145,18 @@ def consider(
         kept = told_apart(dictionary, observations)
         dictionary, solves, variances = dictionary.subset(kept), solves[:, kept], variances[kept]
     search = Search(observations, dictionary).knowing(knowledge, context.state_names)
-    clean = Identification(search, samples)
-    if inputs is None and search.restriction is None and looks_clean(samples):  # laws are read off without
-        clean.run(_FUNCTIONS, simpler=False)
     opinion = Opinion.scaled(search, solves, variances)
-    if clean.settled:
-        return Shortlist(search, opinion, [], clean.laws, settled=True)
+    clean = None
+    free = inputs is None and search.restriction is None  # laws are read off without
+    if laws and free and looks_clean(samples):
+        clean = Identification(search, samples)
+        clean.run(_FUNCTIONS, simpler=False)
+        if clean.settled:
+            return Shortlist(search, opinion, [], clean.laws)
     candidates = shortlist(gather(search, opinion, smoothers=_SMOOTHERS))
+    if clean is None:
+        return Shortlist(search, opinion, candidates)
     if clean.laws:
         none = np.zeros((0, 3), dtype=np.intp)
         clean.meet(FunctionCandidate.of(c, search.dictionary, none) for c in candidates[:_MET])
-    return Shortlist(search, opinion, candidates, clean.laws, clean.settled)
+    return Shortlist(search, opinion, candidates, clean.laws)

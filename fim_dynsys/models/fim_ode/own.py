@@ -22,6 +22,7 @@ from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.models.forecasting import Levels
+from fim_dynsys.models.law_notes import law_notes
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.outliers import inferred_robustly
@@ -53,8 +54,10 @@ class FIMODE(PretrainedModel):
     What is inferred is a polynomial field in closed form, with a posterior where the weights hold one. The
     operator's opinion is also the start of a short search: structures that it and a few sparse regressions
     suggest are fitted to the trajectories themselves, and a small network, trained like the operator on known
-    systems, chooses among all of them; `field_.fit_info.report` says which one won. Below twelve samples
-    there is no search, which the report and `print` say. Contexts may hold any number of trajectories, ragged
+    systems, chooses among all of them; `field_.fit_info.report` says which one won. Samples with hardly any
+    noise are fitted to their digits instead, functions tried where no polynomial explains them; samples that
+    neither their neighbours nor the fitted path explain are left out. Below twelve samples there is no
+    search, which the report and `print` say. Contexts may hold any number of trajectories, ragged
     and irregularly sampled; samples with a missing coordinate are dropped with a warning. Results do not
     depend on the order of trajectories, nor on units or the origin of time.
 
@@ -123,7 +126,8 @@ class FIMODE(PretrainedModel):
         check_flags(self._who, refine=self.refine)
         if contexts[0].input_names:
             return [self._driven(*pair) for pair in zip(complete, contexts, strict=True)]
-        robust = [inferred_robustly(self._alone, c) if self.refine else None for c in complete]
+        pairs = zip(complete, contexts, strict=True)
+        robust = [inferred_robustly(self._alone, *pair) if self.refine else None for pair in pairs]
         plain = [k for k, field in enumerate(robust) if field is None]
         fields = iter(self._together([complete[k] for k in plain], [contexts[k] for k in plain]))
         return [next(fields) if field is None else field for field in robust]
@@ -221,7 +225,9 @@ class FIMODE(PretrainedModel):
             else:
                 best, choice = found.choose(operator.selector)
                 if isinstance(best, FunctionCandidate):
-                    law = best.field(found.search.observations, order.trajectories, report | choice)
+                    observations = found.search.observations
+                    report |= choice | law_notes(found.laws[0], observations, order)
+                    law = best.field(observations, order.trajectories, report)
                     assert isinstance(law, DictionaryField)  # no inputs here, see `infer_batch`
                     roots = partial(law_roots, free=order.free(best.dictionary, best.free))
                     pairs.append((LawField.of(order.field(law, context), roots), None))
@@ -229,7 +235,7 @@ class FIMODE(PretrainedModel):
                 inferred = best.field(found.search, order.trajectories, report | choice)
                 assert isinstance(inferred, DictionaryField)
                 field = inferred
-                others = found.coefficients
+                others = found.coefficients if found.candidates else answer.solves
             assert isinstance(field, DictionaryField)  # of contexts without inputs
             given = honoured(order.field(field, context), knowledge, answer.dictionary.degree)
             assert isinstance(given, DictionaryField)
@@ -286,7 +292,7 @@ class FIMODE(PretrainedModel):
         field = self._fitted_field()
         check_members(self._who, n, seed)
         drawn = field.draws(n, seed)
-        return super().ensemble(n, seed, progress) if drawn is None else drawn
+        return super().ensemble(n, seed, progress) if drawn is None else EnsembleField(drawn)
 
     def _forecast_levels(self, field: VectorField) -> Levels | None:
         return _FORECAST_LEVELS if isinstance(field, PosteriorField) else None

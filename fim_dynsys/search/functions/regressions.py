@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.interpolate import CubicHermiteSpline
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.inputs import at, divided
@@ -76,6 +75,8 @@ def follow(search: Search, candidate: Candidate) -> list[Piece] | None:
 
 def smooth(observations: Observations) -> list[Piece]:
     """Paths of the smoothed observations over all pieces, for `Integrals`."""
+    from scipy.interpolate import CubicHermiteSpline  # deferred: laws of clean data are sought without
+
     pieces = []
     for (t, _), own, (states, slopes) in zip(
         observations.samples, observations.curves, observations.splines, strict=True

@@ -11,7 +11,8 @@ import numpy as np
 import fim_dynsys
 
 t = np.linspace(0.0, 4.0, 40)
-model = fim_dynsys.load("fim-ode").fit(2.0 * np.exp(-0.5 * t)[:, None], t)
+noise = 0.05 * np.random.default_rng(0).standard_normal((40, 1))  # clean samples ask scipy for weights
+model = fim_dynsys.load("fim-ode").fit(2.0 * np.exp(-0.5 * t)[:, None] + noise, t)
 field = model.field_.draws(2, seed=0)
 print(json.dumps(sorted(sys.modules)))
 """

@@ -1,0 +1,27 @@
+"""What a report says of a law of clean data."""
+
+from typing import Any
+
+import numpy as np
+
+from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.regression.observed import Observations
+from fim_dynsys.search.exact.laws import Law
+from fim_dynsys.search.exact.relations import relations
+
+
+def law_notes(law: Law, observations: Observations, order: Ordered) -> dict[str, Any]:
+    """For the report of a field: which equations hold along the samples, whose multiples they leave open.
+
+    Empty where there are none.
+    """
+    path = np.concatenate(law.fit.paths) * observations.scale
+    seen = np.empty_like(path)
+    seen[:, order.states] = path
+    names = np.empty(path.shape[1], dtype=object)
+    names[order.states] = order.trajectories.state_names
+    found = relations(seen, list(names))
+    if not found:
+        return {}
+    note = f"not determined by these data: multiples of what holds along them, {' and '.join(found)}"
+    return {"not determined": found, "note": note}

@@ -1,0 +1,59 @@
+"""Fields of clean data: errors, bands and draws from one joint posterior of all numbers."""
+
+import numpy as np
+import pytest
+
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.functions import Kind
+from fim_dynsys.fields.posterior import LawField
+from fim_dynsys.fields.terms import Dictionary
+
+X = np.linspace(-2.0, 2.0, 7)[:, None]
+
+
+def saturating(rate=0.7):
+    """``-1.5 x + 2 sin(rate x)``."""
+    terms = Dictionary(np.array([[1], [0]]), np.array([0, Kind.SIN]), np.array([0, 0]), np.array([1.0, rate]))
+    return DictionaryField(terms, [[-1.5], [2.0]])
+
+
+def law(roots):
+    return LawField.of(saturating(), roots)
+
+
+def test_errors_and_bands_are_those_of_the_roots():
+    roots = np.zeros((2, 2, 3))
+    roots[0, 0, 0], roots[1, 1, 1] = 3e-3, 4e-4  # of the first coefficient, and of the number inside
+    field = law(roots)
+    np.testing.assert_allclose(field.standard_errors, [[3e-3], [0.0]])
+    np.testing.assert_allclose(field.inner_errors, [[0.0, 0.0], [4e-4, 0.0]])
+    by_rate = 2.0 * X * np.cos(0.7 * X)
+    np.testing.assert_allclose(field.scale(X), np.hypot(3e-3 * X, 4e-4 * by_rate), rtol=1e-5, atol=1e-12)
+
+
+def test_draws_spread_as_the_band_says():
+    roots = np.zeros((2, 2, 3))
+    roots[0, :, 0], roots[1, 1, 1] = (3e-3, -2e-3), 4e-4
+    field = law(roots)
+    draws = field.draws(3000, seed=3)
+    spread = np.std([member(X) for member in draws], axis=0)
+    np.testing.assert_allclose(spread, field.scale(X), rtol=0.06, atol=1e-12)
+    np.testing.assert_array_equal(field.draws(2, seed=3)[0].coefficients, draws[0].coefficients)
+
+
+def test_unknown_errors_are_none_and_known_ones_are_found_once():
+    field = law(lambda own: None)
+    assert field.roots is None and field.standard_errors is None
+    assert field.scale(X) is None and field.draws(2) is None
+    assert "roots" not in field.to_arrays()
+    calls = []
+    lazy = law(lambda own: calls.append(own) or np.ones((1, 2, 3)))
+    assert not calls
+    assert (lazy.standard_errors == 1.0).all() and (lazy.roots == 1.0).all() and len(calls) == 1
+    again = LawField.from_arrays(lazy.to_arrays())
+    np.testing.assert_array_equal(again.scale(X), lazy.scale(X))
+
+
+def test_roots_of_another_shape_are_refused():
+    with pytest.raises(ValueError, match=r"LawField: expected finite roots of shape \('q', 2, 3\)"):
+        law(np.zeros((2, 2, 2)))

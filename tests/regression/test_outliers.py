@@ -1,0 +1,76 @@
+"""Outliers beside their neighbours and about a path."""
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+from fim_dynsys.corruption import add_noise
+from fim_dynsys.regression.outliers import beyond, without_outliers
+from fim_dynsys.trajectories.container import Trajectories
+
+T = np.linspace(0.0, 20.0, 200)
+SMOOTH = Trajectories.from_arrays(np.stack([2.0 + np.sin(T), np.cos(1.3 * T)], axis=1), T)
+
+
+def spoilt(trajectories, samples, by):
+    (x,) = (np.array(x) for _, x in trajectories.arrays())
+    x[samples, 0] += by
+    return trajectories.with_x([x])
+
+
+def times_of(trajectories):
+    return trajectories.arrays()[0][0]
+
+
+@pytest.mark.parametrize("sigma", [0.0, 1e-3, 0.02, 0.1])
+@pytest.mark.parametrize("kind", ["additive", "multiplicative"])
+def test_noise_alone_leaves_the_same_object(sigma, kind):
+    for seed in range(5):
+        noisy = add_noise(SMOOTH, sigma, seed, kind) if sigma else SMOOTH
+        assert without_outliers(noisy) is noisy
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.02])
+def test_isolated_errors_are_left_out_and_nothing_else(sigma):
+    samples = [20, 61, 62, 110, 150]
+    noisy = add_noise(SMOOTH, sigma, 0, "additive") if sigma else SMOOTH
+    kept = times_of(without_outliers(spoilt(noisy, samples, [0.5, 0.6, -0.6, -0.4, 0.5])))
+    lost = np.setdiff1d(np.arange(200), np.searchsorted(T, kept))
+    assert set(lost) <= set(samples) and {20, 110, 150} <= set(lost)
+
+
+def test_a_fast_motion_is_none():
+    spikes = np.exp(-(((T % 5.0) - 2.5) ** 2) / 0.02)
+    fast = Trajectories.from_arrays(np.stack([spikes, np.tanh(20.0 * np.sin(T))], axis=1), T)
+    assert without_outliers(fast) is fast
+
+
+def test_few_and_frequent_samples_are_kept():
+    few = Trajectories.from_arrays(np.append(np.zeros(9), 1.0)[:, None], np.arange(10.0))
+    assert without_outliers(few) is few
+    every_fourth = spoilt(SMOOTH, np.arange(2, 198, 4), 0.5)
+    assert without_outliers(every_fourth) is every_fourth
+
+
+def test_about_a_path_all_are_found_but_the_first():
+    (_, path), rng = SMOOTH.arrays()[0], np.random.default_rng(0)
+    x = path + 0.02 * rng.standard_normal(path.shape)
+    x[[0, 1, 61, 62, 199], 0] += 0.3
+    (far,) = beyond([x], [path])
+    assert np.flatnonzero(far).tolist() == [1, 61, 62, 199]
+
+
+def test_a_path_that_explains_little_tells_nothing():
+    (_, path) = SMOOTH.arrays()[0]
+    assert beyond([path], [path[::-1]]) is None
+    assert beyond([path], [np.full_like(path, np.nan)]) is None
+
+
+def test_several_trajectories_and_names_are_kept():
+    two = Trajectories.from_arrays(
+        [x for _, x in SMOOTH.arrays() * 2], [T, T], state_names=["prey", "hunter"]
+    )
+    x = [np.array(own) for _, own in two.arrays()]
+    x[1][100, 1] += 0.9
+    kept = fim_dynsys.without_outliers(two.with_x(x))
+    assert kept.n_obs.tolist() == [200, 199] and kept.state_names == ("prey", "hunter")
