@@ -189,7 +189,7 @@ def cycle_bands(
             points += found.points
             here = found.exists
             period[k, here], orbits[k, here] = found.period[here], found.orbits[here]
-            for i in np.flatnonzero(here):
+            for i in np.flatnonzero(here).tolist():
                 own = floquet(drawn[i], found.orbit(i))
                 multipliers[k, i], logs[k, i] = own.multipliers, own.log_moduli
             bar.update()
@@ -287,7 +287,7 @@ def follow_orbit(
         closed[going] = defect <= _CLOSED
         usable = np.isfinite(defect) & np.isfinite(shot.transition).all(axis=(1, 2, 3))
         kept = []
-        for row in np.flatnonzero(usable & ~closed[going]):
+        for row in np.flatnonzero(usable & ~closed[going]).tolist():
             i = going[row]
             step, change = _step(shot.of(row), normal[i], time[i], shooter.length)
             nodes[i] += step
