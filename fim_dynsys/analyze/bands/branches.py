@@ -99,10 +99,10 @@ class BranchBands(Result):
         lines = []
         for band in self.bands:
             width = np.nanmedian(band.high_half, axis=0).round(4).tolist()
+            ends = f"{self.diagram.parameter} from {band.p.min():.4g} to {band.p.max():.4g}"
+            share = f"exists in {band.existence.min():.0%} to {band.existence.max():.0%}"
             lines.append(
-                f"branch {band.branch}: {band.kind.value}, {self.diagram.parameter} from "
-                f"{band.p.min():.4g} to {band.p.max():.4g}, median half width {width}, exists in {band.existence.min():.0%} to "
-                f"{band.existence.max():.0%}"
+                f"branch {band.branch}: {band.kind.value}, {ends}, median half width {width}, {share}"
             )
         return "\n".join([self._headline(), *lines, *self._notes()])
 

@@ -231,7 +231,7 @@ def _measured(records: Records, reference: Records, plots: list[Recurrence | Non
         found[f"0-1 test, {name}"] = zero_one(series, delay)
     longest = int(np.argmax([len(x) for x in records.x]))
     radius = plots[0].radius if plots and plots[0] is not None else None
-    plot = recurrence(records.x[longest], radius=radius, scale=reference.x[longest].std(axis=0))
+    plot = recurrence(records.trajectories(), longest, radius=radius, scale=reference.x[longest].std(axis=0))
     plots.append(plot)
     found |= {
         "recurrence rate": plot.rate,
