@@ -183,7 +183,7 @@ def basin_probabilities(
         turned = space.states != result.basins.coordinates
         x, y = axes[::-1] if turned else axes
         image = right.pcolormesh(x, y, doubt if turned else doubt.T, **look)
-        root_figure(right).colorbar(image, ax=right, label="probability of another end")  # type: ignore[arg-type]
+        root_figure(right).colorbar(image, ax=right, label="probability of another end")
     for panel in (left, right):
         names = [with_unit(result.state_names[i], result.units) for i in space.states]
         panel.set(xlabel=names[0], **({"ylabel": names[1]} if len(names) > 1 else {}))

@@ -28,7 +28,8 @@ from fim_dynsys.regions import Region
 from fim_dynsys.trajectories.container import Trajectories
 
 _POINTS = 25  # of a curve that are followed into the ensemble
-_SLICES = (0.5, 0.25, 0.75)  # quantiles of the second parameter at which curves are sought
+# Where curves are sought from: shares of the ranges of both parameters.
+_STARTS = ((0.0, 0.5), (1.0, 0.5), (0.0, 0.25), (1.0, 0.75))
 _FARTHEST = 0.5  # scaled distance between a member's bifurcation and that of all data
 _SAME = 0.02  # share of the ranges within which two curves are one
 
@@ -233,22 +234,20 @@ def _followed(plane: PooledPlane, values: np.ndarray, region: Region, budget: in
     kept: list[BifurcationCurve] = []
     found: BifurcationCurves | None = None
     points = 0
-    for share in _SLICES:
-        q0 = float(q_low + share * (q_high - q_low))
-        for p0 in (p_low, p_high):
-            roots = fixed_points(plane.at(float(p0), q0), region, draws=0)
-            starts = roots.x[roots.is_root]
-            points += roots.effort.points
-            if not len(starts) or points >= budget:
-                continue
-            ends = (float(p_low), float(p_high)), (float(q_low), float(q_high))
-            found = bifurcation_curves(
-                plane, starts, *ends, region, p0=float(p0), q0=q0, budget=max(1000, budget - points)
-            )
-            points += found.effort.points
-            for curve in found.curves:
-                if not any(_same(curve, own, ends) for own in kept):
-                    kept.append(curve)
+    ends = (float(p_low), float(p_high)), (float(q_low), float(q_high))
+    for place in _STARTS:
+        p0, q0 = (float(low + share * (high - low)) for share, (low, high) in zip(place, ends, strict=True))
+        roots = fixed_points(plane.at(p0, q0), region, draws=0)
+        starts = roots.x[roots.is_root]
+        points += roots.effort.points
+        if not len(starts) or points >= budget:
+            continue
+        left = max(1000, budget - points)
+        found = bifurcation_curves(plane, starts, *ends, region, p0=p0, q0=q0, budget=left)
+        points += found.effort.points
+        for curve in found.curves:
+            if not any(_same(curve, own, ends) for own in kept):
+                kept.append(curve)
     if found is None:
         raise ValueError(f"curves_from_data: expected equilibria in {region}, found none to start from.")
     return BifurcationCurves(

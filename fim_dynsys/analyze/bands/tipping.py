@@ -304,7 +304,8 @@ class _System:
         return np.nan if self.ramp is None else self.ramp[0] + share * (self.ramp[1] - self.ramp[0])
 
     def fields(self, share: float) -> tuple[VectorField, ...]:
-        return tuple(at(self.parameter(share)) for at in self.at)
+        p = 0.0 if self.ramp is None else self.parameter(share)
+        return tuple(at(p) for at in self.at)
 
     def rest(self, x0: np.ndarray) -> np.ndarray:
         """The equilibrium of each member at each level of the ramp, (m, levels, d).
