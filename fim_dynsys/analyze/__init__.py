@@ -7,6 +7,7 @@ from typing import Any
 _HOLDS = {
     "bands.basins": ("BasinProbabilities", "basin_probabilities"),
     "bands.branches": ("BranchBand", "BranchBands", "branch_bands"),
+    "bands.conditioned": ("conditioned_draws",),
     "bands.cycles": ("CycleBands", "cycle_bands"),
     "bands.experiments": ("NextMeasurement", "next_measurement"),
     "bands.manifolds": ("ManifoldBands", "manifold_bands"),
