@@ -99,7 +99,7 @@ def portrait_3d(
 ) -> Drawing:
     """A phase portrait of three states on three-dimensional axes of a new figure, with a legend.
 
-    `model.report` has one that turns.
+    Pages by `write_report` have one that turns.
 
     Parameters
     ----------

@@ -22,9 +22,10 @@ def conditioned_draws(field: FieldLike, draws: int | EnsembleField = 64, *, seed
 
     A posterior that is local in time knows rates of change, but not that an oscillation kept its phase over
     many turns. The paths' derivatives along the deviations of the draws, and by the initial states, make the
-    data linear in them; the draws are replaced by those of the normal distribution that is left. The noise is
-    what the field's own paths leave of the data, enlarged where successive residuals are alike, so that a
-    field that does not fit is not called sure.
+    data linear in them; the draws are replaced by those of the normal distribution that is left, whose middle
+    moves from the field where other paths follow the data more closely. The noise is what the field's own
+    paths leave of the data, enlarged where successive residuals are alike, so that a field that does not fit
+    is not called sure.
 
     Parameters
     ----------
@@ -77,7 +78,9 @@ def conditioned_draws(field: FieldLike, draws: int | EnsembleField = 64, *, seed
     precision = np.diag(prior) + matrix @ matrix.T
     values, vectors = np.linalg.eigh(precision)
     root = vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))
-    chosen = root @ np.random.default_rng(seed).standard_normal((len(values), len(drawn)))
+    middle = root @ (root.T @ (matrix @ (paths.left / paths.noise)))
+    scatter = root @ np.random.default_rng(seed).standard_normal((len(values), len(drawn)))
+    chosen = middle[:, None] + scatter
     moved = np.einsum("in,imd->nmd", chosen[:m] / np.sqrt(m), away)
     return EnsembleField([_shifted(field, deviation) for deviation in moved])
 
@@ -121,6 +124,7 @@ class _Paths:
         memory = np.clip(alike, 0.0, _LONGEST_MEMORY)
         size = np.maximum(size * np.sqrt((1.0 + memory) / (1.0 - memory)), 1e-9 * self.field.scales.length)
         self.noise = np.tile(size, len(left))[self.kept]
+        self.left = left.ravel()[self.kept]
         return True
 
     def along(self, fields: Sequence[VectorField], share: float) -> np.ndarray:

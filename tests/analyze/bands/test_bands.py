@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from fim_dynsys import CallableField, FieldFamily, FieldPlane, Region, Trajectories, analyze
+from fim_dynsys import (
+    CallableField,
+    FieldFamily,
+    FieldPlane,
+    Region,
+    Trajectories,
+    add_noise,
+    analyze,
+    load,
+    simulate,
+    systems,
+)
 from fim_dynsys.analyze.bands.lines import distances, nearest
 from fim_dynsys.analyze.bands.tipping import _interval
 from fim_dynsys.fields.dictionary import DictionaryField
@@ -323,3 +334,28 @@ def test_interval_of_one_sure_member_and_of_scattered_ones():
     assert _interval(np.array([1.0]), np.ones(1), np.inf, 0.9) == (1.0, 1.0)
     low, high = _interval(np.array([0.5]), np.ones(1), 100, 0.9)  # binomial: 0.5 +- 1.645 * 0.05
     assert low == pytest.approx(0.418, abs=0.005) and high == pytest.approx(0.582, abs=0.005)
+
+
+# ---------------------------------------------------------------------- draws that follow trajectories
+
+
+def test_conditioned_draws_know_the_phase():
+    """Stuart-Landau's period is 2 pi / 1.75; rates alone leave it open to percents."""
+    system = systems.get("stuart_landau")
+    clean = simulate(system.field(), system.initial_states[0], np.linspace(0, system.t_end, 150))
+    model = load("fim-ode").fit(add_noise(clean, 0.03, rng=0))
+    cycles = analyze.limit_cycles(model)
+    own = analyze.cycle_bands(model, cycles=cycles, draws=model.field_.draws(32))
+    narrowed = analyze.cycle_bands(model, cycles=cycles, draws=32)
+    ((low, high),) = narrowed.period_interval()
+    assert low < 2 * np.pi / 1.75 < high
+    assert high - low < 0.2 * np.ptp(own.period_interval())
+    assert len(analyze.conditioned_draws(model, 8)) == 8
+    with pytest.raises(ValueError, match="draws of the field's own terms"):
+        other = DictionaryField(Dictionary.polynomial(2, 1), np.zeros((3, 2)))
+        analyze.conditioned_draws(model, EnsembleField([other, other]))
+
+
+def test_conditioned_draws_need_data():
+    with pytest.raises(ValueError, match="a sum of terms with its data"):
+        analyze.conditioned_draws(van_der_pol(1.0), EnsembleField([van_der_pol(1.0)] * 2))
