@@ -109,7 +109,7 @@ def doubt() -> plot.Drawing:
     """The same: basins, and where their boundary is in doubt."""
     region = systems.get("double_well").region
     model = _fitted("double_well", region.sobol(6), 100, 0.05)
-    return analyze.basin_probabilities(model, region, draws=12, resolution=60, n_sample=64).plot()
+    return analyze.basin_probabilities(model, region, draws=6, resolution=40, n_sample=64).plot()
 
 
 def _switch() -> analyze.DataBifurcations:
@@ -140,17 +140,17 @@ def tipping() -> plot.Drawing:
 
 
 def cusp() -> plot.Drawing:
-    """Two folds that meet, from trajectories at 25 pairs of values."""
+    """Two folds that meet, from trajectories at 16 pairs of values."""
     t, runs, pairs = np.linspace(0, 6, 60), [], []
-    for h in np.linspace(-0.8, 0.8, 5):
-        for r in np.linspace(-0.5, 1.5, 5):
+    for h in np.linspace(-0.8, 0.8, 4):
+        for r in np.linspace(-0.5, 1.5, 4):
             field = CallableField(lambda x, h=h, r=r: h + r * x - x**3, 1)
-            runs += list(fim_dynsys.simulate(field, [[-1.6], [1.6], [0.3]], t).x)
-            pairs += [(h, r)] * 3
+            runs += list(fim_dynsys.simulate(field, [[-1.6], [1.6]], t).x)
+            pairs += [(h, r)] * 2
     values = np.array(pairs)
     data = Trajectories.from_arrays(runs, t, coords={"h": values[:, 0], "r": values[:, 1]})
     noisy = corruption.add_noise(data, 0.1, np.random.default_rng(1))
-    return analyze.curves_from_data(fim_dynsys.load("fim-ode"), noisy, ("h", "r"), n_members=20).plot()
+    return analyze.curves_from_data(fim_dynsys.load("fim-ode"), noisy, ("h", "r"), n_members=8).plot()
 
 
 def main():
