@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/plot.md: a portrait, a bifurcation diagram of data, and basins of attraction."""
+"""Draw the pictures of docs/plot.md, docs/bands.md and docs/measures.md."""
 
 import argparse
 import io
@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 import fim_dynsys
-from fim_dynsys import CallableField, Trajectories, analyze, corruption, plot, systems
+from fim_dynsys import CallableField, FieldFamily, Region, Trajectories, analyze, corruption, plot, systems
 
 matplotlib.use("Agg")
 
@@ -51,9 +51,114 @@ def basins() -> plot.Drawing:
     return drawing
 
 
+def _lorenz(r: float) -> CallableField:
+    def rates(s):
+        x, y, z = s.T
+        return np.stack([10 * (y - x), x * (r - z) - y, x * y - 8 / 3 * z], axis=1)
+
+    box = Region({"x": (-25, 25), "y": (-30, 30), "z": (-2, 55)})
+    return CallableField(rates, 3, region=box, state_names=box.names)
+
+
+def _record(n: int, step: float) -> Trajectories:
+    path = fim_dynsys.simulate(_lorenz(28), [[1.0, 1.0, 20.0]], step * np.arange(n + 500)).x[0][500:]
+    return Trajectories.from_arrays(path, step * np.arange(n), state_names=["x", "y", "z"])
+
+
+def measures() -> plot.Drawing:
+    """Lorenz's attractor beside simulations of two fields, of which one comes to rest."""
+    return analyze.measures(_record(1500, 0.04), {"r = 28": _lorenz(28), "r = 20": _lorenz(20)}).plot()
+
+
+def embedding() -> plot.Drawing:
+    """The delay embedding of one state of Lorenz's attractor."""
+    return analyze.delay_embedding(_record(4000, 0.02), "x").plot()
+
+
+def correlation() -> plot.Drawing:
+    """The correlation sum of Lorenz's attractor."""
+    return analyze.correlation_dimension(_record(20_000, 0.1)).plot()
+
+
+def space() -> plot.Drawing:
+    """Lorenz's attractor with its fixed points."""
+    field = _lorenz(28)
+    path = fim_dynsys.simulate(field, [[1.0, 1.0, 20.0]], np.arange(0, 30, 0.01))
+    return plot.portrait_3d(field, analyze.fixed_points(field), path)
+
+
+def _fitted(name: str, starts: np.ndarray, n: int, noise: float):
+    system = systems.get(name)
+    clean = fim_dynsys.simulate(system.field(), starts, np.linspace(0, system.t_end, n))
+    return fim_dynsys.load("fim-ode").fit(corruption.add_noise(clean, noise, np.random.default_rng(0)))
+
+
+def cycles() -> plot.Drawing:
+    """A predator and its prey: a limit cycle with those of drawn fields."""
+    system = systems.get("rosenzweig_macarthur")
+    return analyze.cycle_bands(_fitted(system.name, system.initial_states, 100, 0.05), draws=32).plot()
+
+
+def separatrices() -> plot.Drawing:
+    """A ball in two wells: its separatrices with bands."""
+    region = systems.get("double_well").region
+    return analyze.manifold_bands(_fitted("double_well", region.sobol(6), 100, 0.05), region, draws=16).plot()
+
+
+def doubt() -> plot.Drawing:
+    """The same: basins, and where their boundary is in doubt."""
+    region = systems.get("double_well").region
+    model = _fitted("double_well", region.sobol(6), 100, 0.05)
+    return analyze.basin_probabilities(model, region, draws=6, resolution=40, n_sample=64).plot()
+
+
+def _switch() -> analyze.DataBifurcations:
+    t, runs, values = np.linspace(0, 8, 60), [], []
+    for mu in np.linspace(-0.2, 1.0, 9):
+        field = CallableField(lambda x, mu=mu: mu + x - x**3, 1)
+        runs += list(fim_dynsys.simulate(field, [[-1.6], [1.6]], t).x)
+        values += [mu, mu]
+    data = Trajectories.from_arrays(runs, t, coords={"mu": values})
+    noisy = corruption.add_noise(data, 0.1, np.random.default_rng(1))
+    return analyze.bifurcations_from_data(fim_dynsys.load("fim-ode"), noisy, "mu")
+
+
+def branches() -> plot.Drawing:
+    """A switch measured at nine values, with bands."""
+    return analyze.branch_bands(_switch()).plot()
+
+
+def following() -> plot.Drawing:
+    """Where to measure the switch next."""
+    return analyze.next_measurement(_switch()).plot()
+
+
+def tipping() -> plot.Drawing:
+    """A ramp that ends just before the fold, and noise."""
+    family = FieldFamily.from_callable(lambda x, p: p + x - x**3, 1, "p", region=[(-2, 2)])
+    return analyze.tipping(family, [-1.2], 20.0, ramp=(0.0, 0.36), hold=10.0, noise=0.15, n_paths=200).plot()
+
+
+def cusp() -> plot.Drawing:
+    """Two folds that meet, from trajectories at 16 pairs of values."""
+    t, runs, pairs = np.linspace(0, 6, 60), [], []
+    for h in np.linspace(-0.8, 0.8, 4):
+        for r in np.linspace(-0.5, 1.5, 4):
+            field = CallableField(lambda x, h=h, r=r: h + r * x - x**3, 1)
+            runs += list(fim_dynsys.simulate(field, [[-1.6], [1.6]], t).x)
+            pairs += [(h, r)] * 2
+    values = np.array(pairs)
+    data = Trajectories.from_arrays(runs, t, coords={"h": values[:, 0], "r": values[:, 1]})
+    noisy = corruption.add_noise(data, 0.1, np.random.default_rng(1))
+    return analyze.curves_from_data(fim_dynsys.load("fim-ode"), noisy, ("h", "r"), n_members=8).plot()
+
+
 def main():
     """Draw all pictures, or those named, into a folder."""
-    pictures = {f.__name__: f for f in (portrait, diagram, basins)}
+    of_plots = (portrait, diagram, basins, space)
+    of_measures = (measures, embedding, correlation)
+    of_bands = (cycles, separatrices, doubt, branches, following, tipping, cusp)
+    pictures = {f.__name__: f for f in (*of_plots, *of_measures, *of_bands)}
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", default=list(pictures), help=", ".join(pictures))
     parser.add_argument("--out", type=Path, default=Path(__file__).with_name("plots"))

@@ -19,6 +19,7 @@ from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.phase_space.invariant import manifolds
 from fim_dynsys.analyze.phase_space.nullcline import nullclines
 from fim_dynsys.analyze.results import Result, cell, resolve_region, unwrap
+from fim_dynsys.explorer.turnable import turnable
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.metrics import r2_score
@@ -214,7 +215,8 @@ def _dynamics(page: _Page) -> str:
         link = (
             f'<p><a href="{escape(address)}">The portrait to click into</a>: trajectories from anywhere.</p>'
         )
-    text = f"<h2>Portrait</h2>{caution}{link}{portrait}<h2>Fixed points</h2>{_result(points)}"
+    turning = "" if field.dim < 3 else turnable(field, results, region=region, data=field.context)
+    text = f"<h2>Portrait</h2>{caution}{link}{portrait}{turning}<h2>Fixed points</h2>{_result(points)}"
     if len(points):
         text += _picture(plot.spectrum(points), "Eigenvalues of the fixed points")
     if cycles is not None:

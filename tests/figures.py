@@ -476,6 +476,11 @@ PLAIN = {
         "less than 95 % of the drawn fields",
         "how often the 90 % intervals hold the truth",
     ],
+    "docs/measures.md": [
+        "makes 5 % of the pairs recur",
+        "Pairs within ten decorrelation times",
+        "at most 1 % of all",
+    ],
     "docs/benchmarks.md": [
         "Percent of contexts with R2 > 0.9, one noise seed",
         "| model | 0 | 2 % | 5 % |",

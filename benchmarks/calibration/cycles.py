@@ -23,6 +23,8 @@ from fim_dynsys.analyze.results import SUPPORTED, WIDENED
 from fim_dynsys.regions import Region
 
 SEEDS = tuple(range(8))
+_BUDGET = 1_000_000
+_APART = 0.01  # of the period
 _FARTHEST = 0.25  # share of the region's size by which an orbit's extent may be off
 _REACHED = 0.1  # of an orbit's extent: a trajectory that ends so close has shown the cycle
 
@@ -31,13 +33,19 @@ _REACHED = 0.1  # of an orbit's extent: a trajectory that ends so close has show
 def true_cycles(name: str) -> LimitCycles:
     """Return the stable cycles of a development system in its region."""
     system = systems.get(name)
-    return limit_cycles(system.field(), system.region)
+    return limit_cycles(system.field(), system.region, budget=_BUDGET)
 
 
 def problems(limit: int | None) -> list[Problem]:
-    """Return the development systems that have a stable cycle."""
-    chosen = [p for p in development.problems() if p.dim > 1 and true_cycles(p.system).stable.any()]
+    """Return the development systems with a stable cycle, and no two of nearly one period."""
+    chosen = [p for p in development.problems() if p.dim > 1 and _distinct(true_cycles(p.system))]
     return chosen[:limit]
+
+
+def _distinct(cycles: LimitCycles) -> bool:
+    """Whether there are stable cycles that a period tells apart."""
+    periods = np.sort(cycles.period[cycles.stable])
+    return len(periods) > 0 and bool((np.diff(periods) > _APART * periods[:-1]).all())
 
 
 def evaluate(row: FittedRow, problem: Problem, trial: Trial) -> dict[str, Any]:
@@ -65,7 +73,8 @@ def _cycles(row: FittedRow, problem: Problem, trial: Trial) -> list[dict[str, An
     region = context.box().widened(WIDENED)
     own = model.field_.draws(1) is not None
     draws = {} if own else {"draws": model.ensemble(MEMBERS)}
-    bands = cycle_bands(model, region, level=LEVEL, **draws)
+    cycles = limit_cycles(model, region, budget=_BUDGET)
+    bands = cycle_bands(model, region, cycles=cycles, level=LEVEL, **draws)
     half = np.ptp(bands.period_interval(), axis=1) / 2.0
     pairs = dict(
         assigned(
@@ -117,7 +126,9 @@ def run(
         Job(t, data_digest(by_name[t.system]), (by_name[t.system], t))
         for t in list_trials(chosen, SETTINGS, ("paper",), seeds)
     ]
-    outcomes = cached_outcomes(evaluate, rows, jobs, folder, "cycles", workers, fresh, progress)
+    outcomes = cached_outcomes(
+        evaluate, rows, jobs, folder, "cycles, conditioned draws", workers, fresh, progress
+    )
     records = []
     for job, of_rows in zip(jobs, outcomes, strict=True):
         trial, dim = job.key, by_name[job.key.system].dim

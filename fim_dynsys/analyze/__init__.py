@@ -5,7 +5,14 @@ from typing import Any
 
 # Public names by the file that holds them, each imported when first asked for.
 _HOLDS = {
+    "bands.basins": ("BasinProbabilities", "basin_probabilities"),
+    "bands.branches": ("BranchBand", "BranchBands", "branch_bands"),
+    "bands.conditioned": ("conditioned_draws",),
     "bands.cycles": ("CycleBands", "cycle_bands"),
+    "bands.experiments": ("NextMeasurement", "next_measurement"),
+    "bands.manifolds": ("ManifoldBands", "manifold_bands"),
+    "bands.plane": ("CurvesFromData", "curves_from_data"),
+    "bands.tipping": ("Tipping", "tipping"),
     "bifurcation.arclength": ("continuation",),
     "bifurcation.branches": ("Bifurcation", "BifurcationKind", "Branch", "BranchKind", "Continuation"),
     "bifurcation.curves": (

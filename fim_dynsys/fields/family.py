@@ -270,7 +270,7 @@ class _MeasuredFamily(FieldFamily):
             parameter,
             state_names=fields[0].state_names,
             region=region,
-            scales=_common_scales(fields),
+            scales=common_scales(fields),
         )
         self.p = p
         self.fields = fields
@@ -345,6 +345,15 @@ class PooledFamily(_CurveFamily):
         """Degree of the polynomials in p."""
         return self.curve.degree
 
+    def varied(self, values: np.ndarray) -> FieldFamily:
+        """The same with other values (degree + 1, M, c) of the polynomials' coefficients."""
+        curve = PolynomialCurve(self.curve.low, self.curve.high, values)
+        return _CurveFamily(self.p, self.fields, self.parameter, self._basis, curve)
+
+    def variance(self, gradient: np.ndarray, at: float | None = None) -> float:
+        """Variance of a number with this gradient by ``curve.values``, see `PooledRegression.variance`."""
+        return self._regression.variance(gradient, at)
+
     def bootstrap(self, n: int, seed: int = 0) -> "list[PooledFamily]":
         """Families fitted to resampled parameter values, the degree chosen anew each time.
 
@@ -386,7 +395,7 @@ class PooledFamily(_CurveFamily):
         return members
 
 
-def _common_scales(fields: Sequence[VectorField]) -> Scales | None:
+def common_scales(fields: Sequence[VectorField]) -> Scales | None:
     """Root mean square of the fields' scales; None where a field knows none."""
     if any(field.length_scale is None for field in fields):
         return None

@@ -1,16 +1,20 @@
 """FieldPlane: vector fields with two parameters."""
 
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.bases import Basis
 from fim_dynsys.fields.callable import CallableField, check_arguments
-from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.fields.family import FieldFamily, common_scales
+from fim_dynsys.fields.pooling import PooledRegression
+from fim_dynsys.regions import Region
 
+_FEWEST = 5  # pairs: a plane has three coefficients, and each pair is left out once
 _KEPT = 16  # fields of the latest values: a Newton step takes differences about one
 
 
@@ -86,6 +90,45 @@ class FieldPlane:
 
         return FieldPlane(at, parameters)
 
+    @staticmethod
+    def from_fields(
+        values: ArrayLike, fields: Iterable[VectorField], parameters: Sequence[str] = ("p", "q")
+    ) -> "PooledPlane":
+        """Plane of fields that are known, with errors, at some pairs of values.
+
+        Parameters
+        ----------
+        values : array_like (K, 2)
+            Different pairs, at least five, not all on a line.
+        fields : sequence of K VectorField
+            The field at each. Their coefficients are fitted by polynomials of both parameters, each field
+            counted where its own data lie, of the total degree (at most 3) that predicts left-out ones best.
+        parameters : pair of str
+            Names of the two.
+
+        Returns
+        -------
+        PooledPlane
+
+        Raises
+        ------
+        ValueError
+            For too few pairs, pairs that repeat, or numbers that do not fit.
+        """
+        pairs, known = np.asarray(values, dtype=float), tuple(fields)
+        if pairs.ndim != 2 or pairs.shape != (len(known), 2) or not np.isfinite(pairs).all():
+            raise ValueError(
+                f"from_fields: expected finite values ({len(known)}, 2) for as many fields, got shape "
+                f"{pairs.shape}."
+            )
+        if len(np.unique(pairs, axis=0)) < len(pairs) or not _spread(pairs):
+            raise ValueError(
+                f"from_fields: expected at least {_FEWEST} different pairs that are not on a line, got "
+                f"{len(pairs)}; measure at more."
+            )
+        basis = Basis.of(known)
+        return PooledPlane(pairs, known, parameters, basis, basis.regression(pairs))
+
     def at(self, p: float, q: float) -> VectorField:
         """The field of one pair of values."""
         return self._at(float(p), float(q))
@@ -105,3 +148,86 @@ class FieldPlane:
 
     def __repr__(self) -> str:
         return f"FieldPlane(parameters={self.parameters})"
+
+
+class PooledPlane(FieldPlane):
+    """A plane whose coefficients are polynomials of both parameters; see `FieldPlane.from_fields`.
+
+    Attributes
+    ----------
+    values : ndarray (K, 2)
+        Pairs of values at which fields are known.
+    fields : tuple of K VectorField
+        Those.
+    region : Region or None
+        Box round those of the fields.
+    degree : int
+        Total degree of the polynomials.
+    """
+
+    def __init__(
+        self,
+        values: np.ndarray,
+        fields: tuple[VectorField, ...],
+        parameters: Sequence[str],
+        basis: Basis,
+        regression: PooledRegression,
+        weights: np.ndarray | None = None,
+    ):
+        self.values, self.fields = values, fields
+        boxes = [field.region for field in fields if field.region is not None]
+        self.region = reduce(Region.union, boxes) if boxes else None
+        self._basis, self._regression = basis, regression
+        self._surface = regression.surface(weights)
+        self._scales = common_scales(fields)
+        super().__init__(self._member, parameters)
+
+    @property
+    def degree(self) -> int:
+        """Total degree of the polynomials in both parameters."""
+        return self._surface.degree
+
+    def support(self, x: ArrayLike, p: float, q: float) -> np.ndarray:
+        """Support at points: that of the field of the nearest pair, in units of the pairs' ranges."""
+        away = (self.values - [p, q]) / np.ptp(self.values, axis=0)
+        return self.fields[int(np.argmin(np.linalg.norm(away, axis=1)))].support(x)
+
+    def bootstrap(self, n: int, seed: int = 0) -> "list[PooledPlane]":
+        """Planes fitted to pairs drawn with replacement, the degree chosen anew each time.
+
+        Parameters
+        ----------
+        n : int
+            How many.
+        seed : int
+            Of the resampling.
+
+        Returns
+        -------
+        list of PooledPlane
+        """
+        rng, count = np.random.default_rng(seed), len(self.values)
+        members: list[PooledPlane] = []
+        while len(members) < n:
+            weights = np.bincount(rng.integers(count, size=count), minlength=count)
+            if _spread(self.values[weights > 0]):
+                members.append(
+                    PooledPlane(
+                        self.values, self.fields, self.parameters, self._basis, self._regression, weights
+                    )
+                )
+        return members
+
+    def _member(self, p: float, q: float) -> VectorField:
+        return self._basis.member(
+            self._surface(p, q),
+            partial(self.support, p=p, q=q),
+            state_names=self.fields[0].state_names,
+            region=self.region,
+            scales=self._scales,
+        )
+
+
+def _spread(pairs: np.ndarray) -> bool:
+    """Whether there are enough pairs of values to fit a plane and leave one out."""
+    return len(pairs) >= _FEWEST and bool(np.linalg.matrix_rank(pairs - pairs.mean(axis=0), tol=1e-9) == 2)

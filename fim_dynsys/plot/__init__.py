@@ -13,6 +13,7 @@ _PUBLIC = {
     "front": "front",
     "lyapunov_convergence": "spectra",
     "phase_portrait": "portraits",
+    "portrait_3d": "portraits",
     "return_map": "spectra",
     "spectrum": "spectra",
     "support_map": "maps",

@@ -23,6 +23,19 @@ from fim_dynsys.plot.space import chosen_states
 from fim_dynsys.plot.style import Look
 
 _CIRCLES = 15  # along a branch of cycles
+_EVENTS = {
+    "LP": "fold",
+    "HB": "Hopf",
+    "BP": "branch point",
+    "NM": "near miss",
+    "DB": "degenerate",
+    "CP": "cusp",
+    "BT": "Bogdanov-Takens",
+    "GH": "generalised Hopf",
+    "LPC": "fold of cycles",
+    "PD": "period doubling",
+    "NS": "torus",
+}
 
 
 def bifurcation_diagram(
@@ -216,6 +229,7 @@ def _events(ax: Axes, events: Sequence[Bifurcation], state: int, curves: np.ndar
         near_miss = event.kind is BifurcationKind.NEAR_MISS
         look: Look = {"marker": "x" if near_miss else "D", "markersize": 5, "linestyle": ""}
         look |= {"color": style.BLACK if event.support >= style.SUPPORTED else style.GREY}
+        look |= {"label": f"{event.kind.value} {_EVENTS.get(event.kind.value, '')}".strip()}
         marks += ax.plot(*at, **look, zorder=style.POINTS)
         share = f" {event.share:.0%}" if isinstance(event, MeasuredBifurcation) else ""
         texts.append(place_label(ax, f"{event.kind.value}{share}", at, curves, taken))

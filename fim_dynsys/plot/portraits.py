@@ -90,6 +90,43 @@ def phase_portrait(
     return merged(drawings)
 
 
+def portrait_3d(
+    field: FieldLike,
+    *results: Result | Trajectories,
+    region: RegionLike | None = None,
+    states: States | None = None,
+    data: bool = True,
+) -> Drawing:
+    """A phase portrait of three states on three-dimensional axes of a new figure, with a legend.
+
+    Pages by `write_report` have one that turns.
+
+    Parameters
+    ----------
+    field, *results, region, data
+        As for `phase_portrait`.
+    states : sequence of three int or str, optional
+        States to show, by number or name; default the first three.
+
+    Returns
+    -------
+    Drawing
+        As of `phase_portrait`.
+
+    Raises
+    ------
+    ValueError
+        For a field of fewer than three states, and as for `phase_portrait`.
+    """
+    field = unwrap(field, "portrait_3d")
+    if field.dim < 3:
+        raise ValueError(f"portrait_3d: expected a field of at least three states, got {field.dim}.")
+    (ax,) = new_axes(size=(7.4, 5.6), three_d=True)
+    drawing = phase_portrait(field, *results, region=region, ax=ax, states=states, data=data)
+    add_legend([ax])
+    return drawing
+
+
 def _views(ax: AxesLike | None, states: States | None, field: VectorField, who: str) -> list[tuple[int, ...]]:
     """The states that each panel shows."""
     chosen = chosen_states(states, field.state_names, who, default=min(field.dim, 3))

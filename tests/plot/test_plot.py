@@ -82,7 +82,7 @@ def rotation(observed):
 def test_every_result_has_a_drawing():
     kinds = [getattr(analyze, name) for name in analyze.__all__]
     kinds = [k for k in kinds if isinstance(k, type) and issubclass(k, Result) and k is not Result]
-    assert len(kinds) == 11
+    assert len(kinds) == 22
     for kind in kinds:
         assert callable(pkgutil.resolve_name(kind.drawn_by))
 
@@ -754,3 +754,72 @@ def test_curves_over_two_parameters():
     assert np.abs(p + q**2).max() < 1e-8 and line.get_linestyle() == "--"  # l1 > 0
     assert [text.get_text() for text in drawn.artists["labels"]] == ["BT"]
     drawn.close()
+
+
+# ---------------------------------------------------------------------- measures and bands
+
+
+def test_pictures_of_measures():
+    angle = np.arange(0.0, 60.0, 0.1)
+    record = Trajectories.from_arrays(np.stack([np.sin(angle), np.cos(angle)], axis=1), angle)
+    embedded = analyze.delay_embedding(record)
+    drawing = embedded.plot()
+    assert len(drawing.axes) == 3
+    np.testing.assert_array_equal(drawing.artists["vectors"][0].get_xydata(), embedded.vectors[:, :2])
+    (line,) = drawing.artists["delay"]
+    assert line.get_xdata()[0] == pytest.approx(embedded.delay * 0.1)
+    recurrences = analyze.recurrence(record)
+    (image,) = recurrences.plot().artists["recurrences"]
+    np.testing.assert_array_equal(image.get_array(), recurrences.matrix)
+    dimension = analyze.correlation_dimension(record)
+    assert {"sums", "slopes"} <= set(dimension.plot().artists)
+    table = analyze.measures(
+        record, {"turns": CallableField(lambda x: x[:, ::-1] * [1, -1], 2), "lost": GONE}
+    )
+    drawing = table.plot()
+    assert len(drawing.axes) == 6 and len(drawing.artists["attractors"]) == 2
+    assert [ax.get_title() for ax in drawing.axes[:3]] == ["data", "turns", "lost"]
+
+
+GONE = CallableField(lambda x: 9.0 * x**3, 2)
+
+
+def test_pictures_of_bands():
+    wells = system_field("double_well")
+    draws = EnsembleField([wells, wells])
+    box = [(-2, 2), (-2, 2)]
+    manifolds = analyze.manifold_bands(wells, box, draws=draws)
+    drawing = manifolds.plot()
+    assert len(drawing.artists["bands"]) == len(manifolds.paths)
+    labels = [text.get_text() for text in drawing.figure.legends[0].get_texts()]
+    assert "90% band, stable manifold" in labels
+    basins = analyze.basin_probabilities(wells, box, draws=draws, resolution=8, n_sample=16)
+    assert (basins.doubt == 0).all()
+    assert len(basins.plot().axes) == 2
+    turning = CallableField(lambda x: np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], axis=1), 2)
+    cycles = analyze.cycle_bands(turning, [(-3, 3), (-4, 4)], draws=EnsembleField([turning, turning]))
+    assert len(cycles.plot().artists["drawn"]) == 2
+
+
+def test_picture_of_tipping():
+    family = FieldFamily.from_callable(lambda x, p: p + x - x**3, 1, "p", region=[(-2, 2)])
+    result = analyze.tipping(family, [-1.2], 10.0, ramp=(0.0, 0.5), hold=20.0)
+    drawing = result.plot()
+    np.testing.assert_allclose(drawing.artists["away"][0].get_ydata(), result.away)
+    np.testing.assert_allclose(drawing.artists["ramp"][0].get_ydata(), result.ramp)
+
+
+def test_pictures_of_diagrams_with_bands(measured):
+    bands = analyze.branch_bands(measured, n_members=5)
+    assert {"bands", "equilibria", "bifurcations"} <= set(bands.plot().artists)
+    following = analyze.next_measurement(measured)
+    drawing = following.plot()
+    assert drawing.artists["best"][0].get_xdata()[0] == following.best
+
+
+def test_portrait_of_three_states_on_axes_that_turn():
+    field = CallableField(lambda x: -x, 3, region=Region([(-1, 1)] * 3))
+    drawing = plot.portrait_3d(field, analyze.fixed_points(field))
+    assert drawing.ax.name == "3d" and len(drawing.artists["fixed points"]) == 1
+    with pytest.raises(ValueError, match="at least three states"):
+        plot.portrait_3d(CallableField(lambda x: -x, 2))

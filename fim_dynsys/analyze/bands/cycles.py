@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fim_dynsys.analyze.bands.conditioned import conditioned_draws
 from fim_dynsys.analyze.bands.draws import drawn_fields, half_width
 from fim_dynsys.analyze.cycles.periodic import LimitCycles, limit_cycles
 from fim_dynsys.analyze.cycles.shooting import Orbit, Shot, floquet, shooting_matrix
@@ -23,6 +24,7 @@ from fim_dynsys.analyze.results import (
 )
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.simulation.solution import integrate
 
 _NODES = 16
@@ -155,7 +157,8 @@ def cycle_bands(
     cycles : LimitCycles, optional
         Those of the field, where they are known already; default `limit_cycles` of it.
     draws : int or EnsembleField
-        Fields drawn from the posterior, or an ensemble such as ``model.ensemble(64)``.
+        How many fields to draw from the posterior, conditioned on whole trajectories (see
+        `conditioned_draws`); or an ensemble such as ``model.ensemble(64)``, taken as it is.
     level : float
         Probability that the intervals are meant to have.
     seed : int
@@ -175,7 +178,10 @@ def cycle_bands(
         If `field` has no vector field in the space of the observations.
     """
     field = unwrap(field, "cycle_bands")
-    drawn = drawn_fields(field, draws, seed, "cycle_bands")
+    if isinstance(draws, EnsembleField) or field.context is None or not isinstance(field, PosteriorField):
+        drawn = drawn_fields(field, draws, seed, "cycle_bands")
+    else:
+        drawn = conditioned_draws(field, draws, seed=seed)
     region = resolve_region(field, region, "cycle_bands")
     cycles = limit_cycles(field, region, seed=seed, progress=progress) if cycles is None else cycles
     n, m, d = len(cycles), len(drawn), field.dim
@@ -189,7 +195,7 @@ def cycle_bands(
             points += found.points
             here = found.exists
             period[k, here], orbits[k, here] = found.period[here], found.orbits[here]
-            for i in np.flatnonzero(here):
+            for i in np.flatnonzero(here).tolist():
                 own = floquet(drawn[i], found.orbit(i))
                 multipliers[k, i], logs[k, i] = own.multipliers, own.log_moduli
             bar.update()
@@ -287,7 +293,7 @@ def follow_orbit(
         closed[going] = defect <= _CLOSED
         usable = np.isfinite(defect) & np.isfinite(shot.transition).all(axis=(1, 2, 3))
         kept = []
-        for row in np.flatnonzero(usable & ~closed[going]):
+        for row in np.flatnonzero(usable & ~closed[going]).tolist():
             i = going[row]
             step, change = _step(shot.of(row), normal[i], time[i], shooter.length)
             nodes[i] += step

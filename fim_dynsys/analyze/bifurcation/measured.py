@@ -425,7 +425,7 @@ class _Ensemble:
         equations = self.members[i]
         start = self.whole.scaled(event.x, event.p)
         try:
-            u = _solved(equations, event, start)
+            u = solved_bifurcation(equations, event, start)
         except FloatingPointError:
             u = None
         if u is None or np.linalg.norm(u - start) > _FARTHEST:
@@ -445,7 +445,7 @@ class _Ensemble:
         return min(near, key=lambda u: np.linalg.norm(u - start), default=None)
 
 
-def _solved(equations: Equations, event: Bifurcation, u: np.ndarray) -> np.ndarray | None:
+def solved_bifurcation(equations: Equations, event: Bifurcation, u: np.ndarray) -> np.ndarray | None:
     """The bifurcation of a family near u, (d + 1,); None if its branch point is not exact."""
     if event.kind is BifurcationKind.FOLD:
         return solve_fold(equations, u)[0]

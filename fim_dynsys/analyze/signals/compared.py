@@ -207,7 +207,7 @@ def _simulated(field: VectorField, records: Records) -> Records | None:
 
 
 def _noise(records: Records, clean: Records, noise: ArrayLike | None) -> np.ndarray:
-    """Standard deviations (d,) as given, or of what the data have at high frequencies beyond the simulation."""
+    """Standard deviations (d,) as given, or by the power at high frequencies beyond the simulation's."""
     if noise is not None:
         return np.broadcast_to(np.asarray(noise, dtype=float), len(records.names))
     return np.sqrt(np.maximum(noise_level(records.x) ** 2 - noise_level(clean.x) ** 2, 0.0))
@@ -231,7 +231,7 @@ def _measured(records: Records, reference: Records, plots: list[Recurrence | Non
         found[f"0-1 test, {name}"] = zero_one(series, delay)
     longest = int(np.argmax([len(x) for x in records.x]))
     radius = plots[0].radius if plots and plots[0] is not None else None
-    plot = recurrence(records.x[longest], radius=radius, scale=reference.x[longest].std(axis=0))
+    plot = recurrence(records.trajectories(), longest, radius=radius, scale=reference.x[longest].std(axis=0))
     plots.append(plot)
     found |= {
         "recurrence rate": plot.rate,
