@@ -156,12 +156,14 @@ class SINDy(VectorFieldModel):
         about: dict[str, Any] = (
             {"state_names": names} if inputs else {"context": trajectories, "fit_info": info}
         )
-        if _is_polynomial(model.feature_library):
+        wrapped = isinstance(model.optimizer, pysindy.WrappedOptimizer)
+        if _is_polynomial(model.feature_library) and not wrapped:
             powers = np.asarray(model.feature_library.powers_)
             field: Any = DictionaryField(Dictionary(powers), coefficients, **about)
         else:
             library = deepcopy(getattr(model.feature_library, "function_library", model.feature_library))
-            field = LibraryField(library, coefficients, constant, **about)
+            rates = deepcopy(model.optimizer.predict) if wrapped else None
+            field = LibraryField(library, coefficients, constant, rates, **about)
         if inputs:
             return DrivenField(field, trajectories.input_names, context=trajectories, fit_info=info)
         return field
@@ -247,19 +249,34 @@ class LibraryField(VectorField):
         One row per column.
     constant : bool
         Whether a constant stands before the library's columns.
+    predict : callable, optional
+        Rates (n, k) of the first k states from the columns, where an optimizer predicts otherwise than by its
+        coefficients, as pysindy's of scikit-learn's regressions do.
     **kwargs
         Passed to `VectorField`.
     """
 
-    def __init__(self, library: Any, coefficients: np.ndarray, constant: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        library: Any,
+        coefficients: np.ndarray,
+        constant: bool = False,
+        predict: Callable[[np.ndarray], np.ndarray] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(coefficients.shape[1], **kwargs)
-        self.library, self.constant = library, constant
-        self.coefficients = coefficients
+        self.library, self.constant, self._predict = library, constant, predict
+        self.coefficients = np.asfortranarray(coefficients)  # as pysindy multiplies, to the last digit
 
     def _rhs(self, x: np.ndarray) -> np.ndarray:
         if not len(x):
             return np.zeros((0, self.dim))
         columns = np.asarray(self.library.transform(x))
+        if self._predict is not None:
+            rates = np.zeros_like(x)
+            found = self._predict(columns)
+            rates[:, : found.shape[1]] = found
+            return rates
         return columns @ self.coefficients[int(self.constant) :] + self.constant * self.coefficients[0]
 
     @property

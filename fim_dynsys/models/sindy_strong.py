@@ -10,9 +10,11 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import honoured
+from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import judge, propose, refit
@@ -74,7 +76,7 @@ class StrongSINDy(VectorFieldModel):
         self,
         trajectories: Trajectories,
         positions: Sequence[str] | None = None,
-        sigma: Sequence[np.ndarray] | None = None,
+        sigma: Sequence[np.ndarray] | Noise | None = None,
     ) -> DictionaryField | DrivenField:
         """Search on all trajectories together; those with a single complete sample say nothing.
 
@@ -84,8 +86,8 @@ class StrongSINDy(VectorFieldModel):
             The context.
         positions : sequence of str, optional
             States that were observed, the others being their velocities; see `fit` with ``order=2``.
-        sigma : list of arrays (n, d), optional
-            Known standard deviations of the observations.
+        sigma : list of arrays (n, d), or Noise.POISSON, optional
+            Known standard deviations of the observations; or these are counts.
         """
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
@@ -111,7 +113,7 @@ class StrongSINDy(VectorFieldModel):
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
-        report["noise"] = "estimated" if sigma is None else "given"
+        report["noise"] = assumed(sigma).value
         if positions is not None:
             report["positions"] = list(positions)
         field = order.field(best.field(search, order.trajectories, report), trajectories)

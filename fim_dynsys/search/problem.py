@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations, largest_degree, observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.knowledge import Knowledge
@@ -84,10 +85,12 @@ class Search:
         factor = np.prod(scale**self.dictionary.exponents, axis=1)[:, None] * unit / scale
         return replace(self, restriction=given.rescaled(factor))
 
-    def measured(self, errors: Sequence[np.ndarray] | None) -> "Search":
+    def measured(self, errors: Sequence[np.ndarray] | Noise | None) -> "Search":
         """The same search where the errors of the samples are known, see `Observations.measured`."""
         if errors is None:
             return self
+        if isinstance(errors, Noise):
+            return replace(self, observations=self.observations.counted())
         return replace(self, observations=self.observations.measured(errors))
 
     def observing(self, seen: Sequence[str] | None, state_names: Sequence[str]) -> "Search":
