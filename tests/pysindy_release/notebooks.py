@@ -1,8 +1,8 @@
-"""pysindy's notebooks with our models in place of its class: python -m tests.pysindy_release.notebooks FOLDER.
+"""pysindy's notebooks with our models in its place: python -m tests.pysindy_release.notebooks FOLDER [MODEL].
 
 FOLDER is ``examples`` of pysindy's public repository at the tag of its release; nothing of it is kept in this
-one. Each code cell runs with stock pysindy, then with `sindy` in its place; what differs is printed, but for the
-cells that `notebooks.toml` names.
+one. Each code cell runs with stock pysindy, then with `sindy` in its place; what differs is printed.
+`notebooks.toml` names the cells that are expected to fail, and why.
 """
 
 import contextlib
