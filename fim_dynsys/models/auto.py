@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +20,6 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.local import LocalField
-from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.own import FIMODE
@@ -28,7 +27,7 @@ from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_ve
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
-from fim_dynsys.models.telling import honoured
+from fim_dynsys.models.telling import with_errors
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
@@ -46,7 +45,6 @@ from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
 from fim_dynsys.search.portfolio import Portfolio, normalised
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector
-from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.trajectories.container import Trajectories
 
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
@@ -209,7 +207,9 @@ class Auto(VectorFieldModel):
         inputs = complete_inputs(trajectories, self._who)
         search = Search.polynomial(samples, radians=radians_per_unit(trajectories), inputs=inputs)
         names = trajectories.state_names
-        search = search.knowing(told_of_positions(Knowledge.of(self.knowledge), positions), names)
+        search = search.knowing(
+            told_of_positions(Knowledge.of(self.knowledge), positions), names, trajectories.input_names
+        )
         search = search.observing(positions, names)
         stages = 3 + effort.subsets + effort.grown + bool(effort.shaken)
         with progress_bar(self.progress, stages, "auto", "stages", delay=_PATIENCE) as bar:
@@ -398,14 +398,15 @@ class Auto(VectorFieldModel):
             said["positions"] = list(np.asarray(order.trajectories.state_names)[seen])
         terms = member.on(found.search.observations)
         field = order.field(own.field(terms, order.trajectories, said), trajectories)
-        if isinstance(field, DrivenField):
-            return field
-        free = order.free(terms.dictionary, member.free)
-        if found.search.restriction is not None:
-            # standard errors would be those of coefficients that are free
-            known = told_of_positions(Knowledge.of(self.knowledge), said.get("positions"))
-            return honoured(field, known, found.search.dictionary.degree)
-        return FittedField.of(field, partial(standard_errors, free=free) if own.refined else None)
+        positions = said.get("positions")
+        return with_errors(
+            field,
+            own.refined,
+            free=order.free(terms.dictionary, member.free),
+            knowledge=told_of_positions(Knowledge.of(self.knowledge), positions),
+            degree=found.search.dictionary.degree,
+            positions=positions,
+        )
 
     @property
     def _effort(self) -> Effort:
@@ -486,7 +487,10 @@ def _opinions(search: Search, subsets: int, rng: np.random.Generator) -> list[Op
         return [Opinion(*own).allowed(search.restriction) for own in said]
     states = slice(observations.dim)
     terms = told_apart(Dictionary.polynomial(dim, model.degree), observations)
-    return [Opinion(solves[:, terms, states], spread[terms, states]) for solves, spread in said]
+    return [
+        Opinion(solves[:, terms, states], spread[terms, states]).allowed(search.restriction)
+        for solves, spread in said
+    ]
 
 
 def _fitted(candidates: list[Candidate]) -> list[Candidate]:

@@ -447,11 +447,6 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 "fields are autonomous. 'auto', 'fim-ode', 'sindy-strong', 'symbolic' and 'sindy' take "
                 "inputs; trajectories.without_inputs() leaves them out."
             )
-        if trajectories.input_names and self.get_params(deep=False).get("knowledge") is not None:
-            raise ValueError(
-                f"{self._who}: expected inputs or knowledge, got {', '.join(trajectories.input_names)} and "
-                f"{self.get_params(deep=False)['knowledge']!r}; leave out one of them."
-            )
         check_magnitudes(self._who, trajectories)
         values = np.concatenate([x for _, x in trajectories.arrays()])
         constant = np.nanmax(values, axis=0) == np.nanmin(values, axis=0)

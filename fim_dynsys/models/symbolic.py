@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField, read_expressions
 from fim_dynsys.fields.terms import union
 from fim_dynsys.models.agreement import compared_in_part
@@ -23,7 +21,7 @@ from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
-from fim_dynsys.models.telling import honoured
+from fim_dynsys.models.telling import with_errors
 from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.expression_fits import fit_expressions
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples, observe
@@ -34,7 +32,6 @@ from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.trajectories.container import Trajectories
 
 EFFORTS = {"full": FULL, "quick": QUICK}
@@ -207,7 +204,7 @@ class SymbolicModel(VectorFieldModel):
         inputs = complete_inputs(order.trajectories, self._who)
         search = Search.polynomial(samples, radians=radians_per_unit(order.trajectories), inputs=inputs)
         names = order.trajectories.state_names
-        search = search.knowing(knowledge, names).observing(positions, names)
+        search = search.knowing(knowledge, names, trajectories.input_names).observing(positions, names)
         search = search.measured(order.errors(sigma, trajectories))
         observations = search.observations
         known = gather(search, structures=_STRUCTURES)
@@ -230,13 +227,15 @@ class SymbolicModel(VectorFieldModel):
         if positions is not None:
             report["positions"] = list(positions)
         field = order.field(best.field(observations, order.trajectories, report), trajectories)
-        if isinstance(field, DrivenField):
-            return field
-        if search.restriction is not None:
-            # standard errors would be those of coefficients that are free
-            return honoured(field, knowledge, search.dictionary.degree)
-        errors = partial(standard_errors, free=free) if best.candidate.refined else None
-        return FittedField.of(field, errors)
+        return with_errors(
+            field,
+            best.candidate.refined,
+            free=free,
+            knowledge=knowledge,
+            degree=search.dictionary.degree,
+            positions=positions,
+            sigma=sigma,
+        )
 
     # ------------------------------------------------------------------ given expressions
 

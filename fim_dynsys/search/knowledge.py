@@ -109,15 +109,19 @@ class Knowledge:
         given = ", ".join(f"{name}={value!r}" for name, value in self.plain().items())
         return f"Knowledge({given})"
 
-    def restriction(self, dictionary: Dictionary, state_names: Sequence[str]) -> Restriction:
+    def restriction(
+        self, dictionary: Dictionary, state_names: Sequence[str], input_names: Sequence[str] = ()
+    ) -> Restriction:
         """What the facts say of the coefficients of a dictionary of monomials.
 
         Parameters
         ----------
         dictionary : Dictionary
-            Monomials, in the units of the data.
+            Monomials of states and inputs, in the units of the data.
         state_names : sequence of str
             Names of its states.
+        input_names : sequence of str
+            Names of its inputs, which have no equations.
 
         Returns
         -------
@@ -130,14 +134,15 @@ class Knowledge:
             Where facts contradict each other, name no state or no term of the dictionary, or bound a
             coefficient that several free ones decide.
         """
-        return _Compiler(self, dictionary, tuple(state_names)).compiled()
+        return _Compiler(self, dictionary, tuple(state_names), tuple(input_names)).compiled()
 
-    def independent(self, state_names: Sequence[str]) -> np.ndarray:
-        """Which equations (d, second axis) cannot depend on which states (d, first axis).
+    def independent(self, state_names: Sequence[str], input_names: Sequence[str] = ()) -> np.ndarray:
+        """Which equations (d, second axis) cannot depend on which states and inputs (d + m, first axis).
 
         By `known` and by names of states in `forbid`.
         """
-        names, out = list(state_names), np.zeros((len(state_names),) * 2, dtype=bool)
+        names = [*state_names, *input_names]
+        out = np.zeros((len(names), len(state_names)), dtype=bool)
         for state, text in self.known.items():
             if not _OPEN.search(text) and state in names:
                 out[:, names.index(state)] = True
@@ -159,14 +164,17 @@ def _plain(value: Any) -> Any:
 class _Compiler:
     """One translation of facts to a restriction."""
 
-    def __init__(self, facts: Knowledge, dictionary: Dictionary, names: tuple[str, ...]) -> None:
+    def __init__(
+        self, facts: Knowledge, dictionary: Dictionary, states: tuple[str, ...], inputs: tuple[str, ...]
+    ) -> None:
         import sympy
 
-        self.facts, self.dictionary, self.names = facts, dictionary, names
+        names = (*states, *inputs)
+        self.facts, self.dictionary, self.names, self.inputs = facts, dictionary, names, inputs
         self.symbols: tuple[Symbol, ...] = tuple(sympy.Symbol(f"s{i}", real=True) for i in range(len(names)))
         self.by_name = dict(zip(names, self.symbols, strict=True))
         self.rows = {tuple(row): i for i, row in enumerate(dictionary.exponents.tolist())}
-        self.dim = len(names)
+        self.dim = len(states)
         self.size = len(dictionary) * self.dim
         self.low, self.high = np.full(self.size, -np.inf), np.full(self.size, np.inf)
         self.why_low: dict[int, str] = {}
@@ -177,11 +185,10 @@ class _Compiler:
     # ------------------------------------------------------------------ text
 
     def state(self, name: str, what: str) -> int:
-        if name not in self.names:
-            raise ValueError(
-                f"Knowledge.{what}: expected a state among {', '.join(self.names)}, got {name!r}."
-            )
-        return self.names.index(name)
+        states = self.names[: self.dim]
+        if name not in states:
+            raise ValueError(f"Knowledge.{what}: expected a state among {', '.join(states)}, got {name!r}.")
+        return states.index(name)
 
     def expression(self, text: str, what: str) -> "Expr":
         read = parse(text, self.by_name)
@@ -197,8 +204,9 @@ class _Compiler:
         """Coefficients of a polynomial by rows of the dictionary."""
         import sympy
 
-        if text in self.names:  # of any characters
-            return {self.rows[tuple(int(text == name) for name in self.names)]: 1.0}
+        alone = tuple(int(text == name) for name in self.names)
+        if alone in self.rows and any(alone):  # of any characters
+            return {self.rows[alone]: 1.0}
         read = sympy.expand(self.expression(text, what))
         if not read.is_polynomial(*self.symbols):
             raise ValueError(f"Knowledge.{what}: expected a polynomial of the states, got {text!r}.")
@@ -292,7 +300,7 @@ class _Compiler:
 
         for text in self.facts.conserved:
             quantity = self.expression(text, "conserved")
-            slopes = [sympy.together(sympy.diff(quantity, s)) for s in self.symbols]
+            slopes = [sympy.together(sympy.diff(quantity, s)) for s in self.symbols[: self.dim]]
             shared = sympy.Integer(1)
             for slope in slopes:
                 shared = sympy.lcm(shared, sympy.denom(slope))
@@ -310,7 +318,7 @@ class _Compiler:
                     if number == 0:
                         continue
                     for row, own in enumerate(self.dictionary.exponents.tolist()):
-                        key = tuple(p + (own[i] if i < self.dim else 0) for i, p in enumerate(powers))
+                        key = tuple(p + (own[i] if i < len(self.names) else 0) for i, p in enumerate(powers))
                         entries = zero.setdefault(key, {})
                         place = self.at(row, state)
                         entries[place] = entries.get(place, 0.0) + float(number)
@@ -343,8 +351,9 @@ class _Compiler:
                 self.bound(self.at(self.term(text, "bounds"), state), low, high, why)
 
     def read_nonnegative(self) -> None:
-        states = [self.state(name, "nonnegative") for name in self.facts.nonnegative]
-        signed = [i for i in range(self.dim) if i not in states]
+        given = [name for name in self.facts.nonnegative if name not in self.inputs]
+        states = [self.state(name, "nonnegative") for name in given]
+        signed = [i for i, name in enumerate(self.names) if name not in self.facts.nonnegative]
         powers = self.dictionary.exponents
         for state in states:
             why = f"nonnegative {self.names[state]}"
@@ -439,7 +448,7 @@ class _Compiler:
             low,
             np.maximum(low, high),
             required,
-            self.facts.independent(self.names),
+            self.facts.independent(self.names[: self.dim], self.inputs),
             not (self.facts.conserved or self.facts.nonnegative),
         )
         return restriction, several

@@ -65,24 +65,22 @@ class Search:
             dictionary = dictionary.subset(told_apart(dictionary, observations))
         return cls(observations, dictionary)
 
-    def knowing(self, knowledge: Knowledge | None, state_names: Sequence[str]) -> "Search":
+    def knowing(
+        self, knowledge: Knowledge | None, state_names: Sequence[str], input_names: Sequence[str] = ()
+    ) -> "Search":
         """The same search among the fields that some facts allow.
 
         Raises
         ------
         ValueError
-            Where the facts contradict each other, do not fit the terms, or there are inputs.
+            Where the facts contradict each other, or do not fit the terms.
         """
         if knowledge is None:
             return self
-        if self.observations.n_inputs:
-            raise ValueError(
-                f"Knowledge: expected observations without inputs, got {self.observations.n_inputs} beside "
-                f"{knowledge!r}; leave out one or the other."
-            )
-        given = knowledge.restriction(self.dictionary, state_names)
+        given = knowledge.restriction(self.dictionary, state_names, input_names)
         scale, unit = self.observations.scale, self.observations.time_unit
-        factor = np.prod(scale**self.dictionary.exponents, axis=1)[:, None] * unit / scale
+        sizes = np.prod(self.observations.extended_scale**self.dictionary.exponents, axis=1)
+        factor = sizes[:, None] * unit / scale
         return replace(self, restriction=given.rescaled(factor))
 
     def measured(self, errors: Sequence[np.ndarray] | Noise | None) -> "Search":

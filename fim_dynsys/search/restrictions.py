@@ -28,8 +28,8 @@ class Restriction:
         Bounds, infinite where there are none.
     required : bool array (q,)
         Numbers that are fitted in every candidate.
-    apart : bool array (d, d)
-        Which states (first axis) an equation (second axis) does not depend on, in terms of any dictionary.
+    apart : bool array (d + m, d)
+        Which states and inputs (first axis) an equation (second axis) does not depend on, in terms of any dictionary.
     extensible : bool
         Whether fields with terms beyond the dictionary's satisfy what is known.
     """

@@ -109,7 +109,7 @@ class FIMODE(PretrainedModel):
             return [field for field, _ in known]
         return [PosteriorField.of(f, partial(calibration.roots, evidence=e)) for f, e in known]
 
-    def _driven(self, complete: Trajectories, context: Trajectories) -> DrivenField:
+    def _driven(self, complete: Trajectories, context: Trajectories) -> DictionaryField | DrivenField:
         """The field of one context with inputs."""
         order = Ordered.of(complete)
         seen, states = order.trajectories, slice(complete.dim)
@@ -125,12 +125,16 @@ class FIMODE(PretrainedModel):
             best, choice = found.choose(None)
             field = best.field(found.search, seen, report | choice)
             assert isinstance(field, DrivenField)
-            return order.field(field, context)
+            return honoured(order.field(field, context), known, answer.dictionary.degree)
         if self.refine:
             few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
             report |= {"chosen by": few, "note": few}
+        best_solve = solves[-1]
+        if known is not None:
+            facts = known.restriction(answer.dictionary, seen.state_names, seen.input_names)
+            best_solve = facts.nearest(best_solve, 1.0 / np.maximum(variances, 1e-300))
         still = np.zeros((len(answer.dictionary), len(seen.input_names)))
-        coefficients = np.concatenate([solves[-1], still], axis=1)
+        coefficients = np.concatenate([best_solve, still], axis=1)
         info = FitInfo(report=report)
         return order.field(DrivenField.of(answer.dictionary, coefficients, seen, info), context)
 
