@@ -29,7 +29,8 @@ class Restriction:
     required : bool array (q,)
         Numbers that are fitted in every candidate.
     apart : bool array (d + m, d)
-        Which states and inputs (first axis) an equation (second axis) does not depend on, in terms of any dictionary.
+        Which states and inputs (first axis) an equation (second axis) does not depend on, in terms of any
+        dictionary.
     extensible : bool
         Whether fields with terms beyond the dictionary's satisfy what is known.
     """

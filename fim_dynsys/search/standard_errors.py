@@ -40,8 +40,8 @@ def standard_errors(
     free : list of (term, slot, number)
         The fitted numbers inside functions, see `FunctionCandidate`.
     knowledge : Knowledge, optional
-        What the field was searched with: numbers that it gives have no errors, and those that it ties together
-        share theirs.
+        What the field was searched with: numbers that it gives have no errors, and those that it ties
+        together share theirs.
     degree : int
         Of the monomials that knowledge is about.
     positions : sequence of str, optional

@@ -63,9 +63,12 @@ def _run(model: str, out: Path) -> None:
     sys.path.insert(0, str(Path.cwd()))
     notebook = json.loads(Path("example.ipynb").read_text(encoding="utf-8"))
     sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    names: dict[str, Any] = {"__name__": "testing" if "--short" in sys.argv else "__main__"}
+    names: dict[str, Any] = {"__name__": "__main__"}
     found = []
-    for source in sources:
+    for k, source in enumerate(sources):
+        print(
+            f"\r{Path.cwd().name}, {model}: cell {k} of {len(sources)}", end="", file=sys.stderr, flush=True
+        )
         printed, error = io.StringIO(), None
         with contextlib.redirect_stdout(printed), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -74,6 +77,7 @@ def _run(model: str, out: Path) -> None:
             except Exception as problem:  # whatever a cell raises is what is asked for
                 error = f"{type(problem).__name__}: {str(problem)[:200]}"
         found.append({"output": printed.getvalue(), "error": error})
+    print(file=sys.stderr)
     out.write_text(json.dumps(found), encoding="utf-8")
 
 
