@@ -119,8 +119,7 @@ class Auto(VectorFieldModel):
     progress : bool, optional
         Whether a search of more than two seconds shows a bar; default on a terminal.
     knowledge : Knowledge, optional
-        What is known of the field beforehand; every candidate satisfies it. Fields with functions are not
-        searched where quantities are conserved or states stay non-negative; clean samples are then fitted
+        What is known of the field beforehand; every candidate satisfies it. Clean samples are then fitted
         like others, and a field without an equation is no candidate.
     """
 

@@ -60,8 +60,7 @@ class SymbolicModel(VectorFieldModel):
     effort : {"full", "quick"}
         Amount of search.
     knowledge : Knowledge, optional
-        What is known of the field beforehand; every candidate satisfies it. Fields with functions are not
-        searched where quantities are conserved or states stay non-negative. Not beside `expressions`.
+        What is known of the field beforehand; every candidate satisfies it. Not beside `expressions`.
 
     References
     ----------

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from fim_dynsys.fields.expressions import parse
+from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.search.restrictions import Restriction
 
@@ -16,6 +18,16 @@ if TYPE_CHECKING:
 
 Bounds = tuple[float | None, float | None]
 _Equality = tuple[dict[int, float], float, frozenset[str]]
+_Part = tuple[int, tuple[int, ...], float]
+"""Of a gradient: the state, powers and coefficient of one term."""
+
+_POSITIVE = {Kind.MONOMIAL, Kind.EXP, Kind.HILL2, Kind.SATURATION, Kind.INHIBITION}
+_RISES = {Kind.HILL, Kind.POWER, Kind.RECIPROCAL, Kind.SQUARED_RECIPROCAL}
+"""Kinds that are not negative; and those that are not where their argument is not."""
+
+_VANISHES = {Kind.SIN, Kind.HILL, Kind.HILL2, Kind.SATURATION}
+"""Kinds that are zero where their argument is."""
+
 _ROUNDING = 1e-11  # of the largest entry of an equality
 
 _OPEN = re.compile(r"\+\s*\.\.\.\s*$")
@@ -181,6 +193,7 @@ class _Compiler:
         self.why_high: dict[int, str] = {}
         self.required: dict[int, str] = {}
         self.equalities: list[_Equality] = []
+        self.gradients: dict[str, list[_Part]] = {}
 
     # ------------------------------------------------------------------ text
 
@@ -312,18 +325,58 @@ class _Compiler:
                     "Knowledge.conserved: expected a quantity whose derivatives are made of polynomials, "
                     f"quotients and functions of the states, got {text!r}."
                 )
-            zero: dict[tuple[int, ...], dict[int, float]] = {}
-            for state, slope in enumerate(slopes):
-                for powers, number in sympy.Poly(slope, *generators).terms():
-                    if number == 0:
-                        continue
-                    for row, own in enumerate(self.dictionary.exponents.tolist()):
-                        key = tuple(p + (own[i] if i < len(self.names) else 0) for i, p in enumerate(powers))
-                        entries = zero.setdefault(key, {})
-                        place = self.at(row, state)
-                        entries[place] = entries.get(place, 0.0) + float(number)
-            why = frozenset({f"conserved {text}"})
-            self.equalities += [(entries, 0.0, why) for entries in zero.values()]
+            parts = [
+                (state, powers, float(number))
+                for state, slope in enumerate(slopes)
+                for powers, number in sympy.Poly(slope, *generators).terms()
+                if number != 0
+            ]
+            self.gradients[text] = parts
+            self.equalities += self.of_gradient(text, parts, self.dictionary.exponents)
+
+    def of_gradient(self, text: str, parts: list[_Part], exponents: np.ndarray) -> list[_Equality]:
+        """What it says of monomials that their sum along the gradient of a quantity vanishes."""
+        zero: dict[tuple[int, ...], dict[int, float]] = {}
+        for state, powers, number in parts:
+            for row, own in enumerate(exponents.tolist()):
+                key = tuple(p + (own[i] if i < len(self.names) else 0) for i, p in enumerate(powers))
+                entries = zero.setdefault(key, {})
+                place = self.at(row, state)
+                entries[place] = entries.get(place, 0.0) + number
+        return [(entries, 0.0, frozenset({f"conserved {text}"})) for entries in zero.values()]
+
+    def beyond(self, exponents: np.ndarray, kind: int, coordinate: int, admitted: np.ndarray) -> Restriction:
+        """What is known of monomials times one function; see `Restriction`.
+
+        These terms alone conserve what is conserved, and bring no state below zero that cannot become
+        negative. Functions whose terms cannot satisfy that have none.
+        """
+        own = copy(self)
+        own.dictionary, own.size = Dictionary(exponents), admitted.size
+        own.low, own.high = np.full(own.size, -np.inf), np.full(own.size, np.inf)
+        own.why_low, own.why_high, own.required = {}, {}, {}
+        own.equalities = [
+            ({place: 1.0}, 0.0, frozenset({"terms that are left out"}))
+            for place in np.flatnonzero(~admitted.ravel()).tolist()
+        ]
+        for text, parts in self.gradients.items():
+            own.equalities += self.of_gradient(text, parts, exponents)
+        own.read_nonnegative(kind, coordinate)
+        for place in np.flatnonzero(own.low == own.high).tolist():
+            own.equalities.append(({place: 1.0}, 0.0, frozenset({own.why_low[place]})))
+        try:
+            return own.solved()
+        except ValueError:  # bounds that several free coefficients decide
+            empty = np.zeros(0)
+            return Restriction(
+                np.zeros(admitted.shape),
+                np.zeros((admitted.size, 0)),
+                empty.astype(np.intp),
+                empty,
+                empty,
+                empty.astype(bool),
+                self.facts.independent(self.names[: self.dim], self.inputs),
+            )
 
     def bound(self, place: int, low: float, high: float, why: str) -> None:
         if low > self.low[place]:
@@ -350,7 +403,8 @@ class _Compiler:
                 why = f"bounds {text} in {name}' to {pair}"
                 self.bound(self.at(self.term(text, "bounds"), state), low, high, why)
 
-    def read_nonnegative(self) -> None:
+    def read_nonnegative(self, kind: int = Kind.MONOMIAL, coordinate: int = -1) -> None:
+        """Bounds of monomials, times a function of one coordinate where a kind is given."""
         given = [name for name in self.facts.nonnegative if name not in self.inputs]
         states = [self.state(name, "nonnegative") for name in given]
         signed = [i for i, name in enumerate(self.names) if name not in self.facts.nonnegative]
@@ -358,7 +412,10 @@ class _Compiler:
         for state in states:
             why = f"nonnegative {self.names[state]}"
             for row in np.flatnonzero(powers[:, state] == 0).tolist():
+                if kind in _VANISHES and coordinate == state:
+                    continue
                 odd = (powers[row, signed] % 2 == 1).any()
+                odd |= not (kind in _POSITIVE or (kind in _RISES and coordinate in states))
                 self.bound(self.at(row, state), 0.0, 0.0 if odd else np.inf, why)
 
     # ------------------------------------------------------------------ solution
@@ -449,7 +506,7 @@ class _Compiler:
             np.maximum(low, high),
             required,
             self.facts.independent(self.names[: self.dim], self.inputs),
-            not (self.facts.conserved or self.facts.nonnegative),
+            self.beyond if self.facts.conserved or self.facts.nonnegative else None,
         )
         return restriction, several
 

@@ -11,7 +11,7 @@ from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations, largest_degree, observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.restrictions import Restriction
+from fim_dynsys.search.restrictions import Restriction, in_units
 
 _SAME = 1e-5  # of a monomial's size: what is left of it by lower ones
 
@@ -81,7 +81,11 @@ class Search:
         scale, unit = self.observations.scale, self.observations.time_unit
         sizes = np.prod(self.observations.extended_scale**self.dictionary.exponents, axis=1)
         factor = sizes[:, None] * unit / scale
-        return replace(self, restriction=given.rescaled(factor))
+        scaled = given.rescaled(factor)
+        if scaled.beyond is not None:
+            extended = self.observations.extended_scale
+            scaled = replace(scaled, beyond=in_units(scaled.beyond, extended, unit))
+        return replace(self, restriction=scaled)
 
     def measured(self, errors: Sequence[np.ndarray] | Noise | None) -> "Search":
         """The same search where the errors of the samples are known, see `Observations.measured`."""

@@ -107,6 +107,43 @@ def test_the_operator_moves_its_coefficients_no_further_than_it_has_to(data):
     np.testing.assert_allclose(again.coefficients, free.coefficients, rtol=1e-6, atol=1e-9)
 
 
+def infection():
+    """s + i stays as it is, and infection saturates."""
+    field = CallableField(
+        lambda z: (
+            np.outer(1.2 * z[:, 0] * z[:, 1] / (1 + 0.8 * z[:, 0]) - 0.3 * z[:, 1], [1.0, 1.0]) * [-1, 1]
+        ),
+        2,
+    )
+    t = np.linspace(0.0, 15.0, 120)
+    x = simulate(field, [[3.0, 0.1], [0.5, 2.5], [5.0, 0.3]], t).x
+    x = x + 0.02 * x.std(axis=(0, 1)) * np.random.default_rng(0).normal(size=x.shape)
+    return field, Trajectories.from_arrays(list(x), [t] * 3, state_names=["s", "i"])
+
+
+@pytest.mark.parametrize(
+    "facts", [{"conserved": ["s + i"]}, {"conserved": ["s + i"], "nonnegative": ["s", "i"]}]
+)
+def test_functions_conserve_what_is_conserved(facts):
+    truth, data = infection()
+    field = load("symbolic", Knowledge(**facts)).fit(data).field_
+    x = np.abs(X) * 2.0
+    rates = field(x)
+    assert np.abs(rates.sum(axis=1)).max() < 1e-12 * np.abs(rates).max()
+    np.testing.assert_allclose(rates, truth(x), atol=0.03)
+    assert not field.dictionary.is_polynomial
+
+
+def test_functions_keep_what_is_not_negative():
+    _, data = infection()
+    for member in [
+        (model := load("auto", Knowledge(nonnegative=["s", "i"])).fit(data)).field_,
+        *model.ensemble(2),
+    ]:
+        assert (member(np.abs(X) * [0.0, 1.0])[:, 0] >= -1e-12).all()
+        assert (member(np.abs(X) * [1.0, 0.0])[:, 1] >= -1e-12).all()
+
+
 @pytest.fixture(scope="module")
 def driven():
     t = np.linspace(0.0, 20.0, 160)
@@ -152,7 +189,7 @@ def test_an_input_may_be_forbidden_and_what_is_conserved_is_so_under_inputs(driv
         .predict(X, u=0.5 + 0.0 * X[:, :1])
     )
     assert np.abs(np.sum(X * rates, axis=1)).max() < 1e-10 * np.abs(rates).max()
-    with pytest.raises(ValueError, match="expected a state among .*, got .F."):
+    with pytest.raises(ValueError, match=r"expected a state among .*, got .F."):
         load("sindy-strong", Knowledge(known={"F": "x"})).fit(driven)
 
 

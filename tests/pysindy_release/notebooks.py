@@ -1,8 +1,9 @@
 """pysindy's notebooks with our models in its place: python -m tests.pysindy_release.notebooks FOLDER [MODEL].
 
 FOLDER is ``examples`` of pysindy's public repository at the tag of its release; nothing of it is kept in this
-one. Each code cell runs with stock pysindy, then with `sindy` in its place; what differs is printed.
-`notebooks.toml` names the cells that are expected to fail, and why.
+one. Each code cell runs with stock pysindy, then with `sindy` in its place; what differs is printed. The records
+are short, as in pysindy's own tests of its notebooks. `notebooks.toml` names the cells that are expected to fail,
+and why.
 """
 
 import contextlib
@@ -63,7 +64,7 @@ def _run(model: str, out: Path) -> None:
     sys.path.insert(0, str(Path.cwd()))
     notebook = json.loads(Path("example.ipynb").read_text(encoding="utf-8"))
     sources = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    names: dict[str, Any] = {"__name__": "__main__"}
+    names: dict[str, Any] = {"__name__": "testing"}
     found = []
     for k, source in enumerate(sources):
         print(
