@@ -88,7 +88,7 @@ class SINDy(VectorFieldModel):
         A list of times, or of steps, has one entry for each trajectory; an array x (..., n, d) of more than
         two dimensions holds trajectories of equal times.
         """
-        if _has_derivatives(self.feature_library) and not others:
+        if (_has_derivatives(self.feature_library) or _is_implicit(self.optimizer)) and not others:
             self.stock_ = self._stock(lambda part: part).fit(x, t, x_dot, u, feature_names)
             for name in ("field_", "context_"):
                 vars(self).pop(name, None)
@@ -103,6 +103,8 @@ class SINDy(VectorFieldModel):
             pairs = zip(t, x, strict=True)
             t = cast(Any, [e * np.arange(len(z)) if isinstance(e, numbers.Real) else e for e, z in pairs])
         if isinstance(x, np.ndarray) and x.ndim > 2 and x.size:
+            if isinstance(x_dot, np.ndarray) and x_dot.shape == x.shape:
+                x_dot = list(x_dot.reshape(-1, *x.shape[-2:]))
             x = list(x.reshape(-1, *x.shape[-2:]))
         super().fit(x, t, x_dot, u, feature_names, **others)
         vars(self).pop("stock_", None)
@@ -190,9 +192,9 @@ class SINDy(VectorFieldModel):
     def __getattr__(self, name: str) -> Any:
         if name in ("field_", "context_") and "stock_" in vars(self):
             raise ValueError(
-                f"SINDy.{name}: expected a library of functions of the state, got "
-                f"{type(self.feature_library).__name__} with derivatives, whose equations are no vector "
-                "field; use stock_, the fitted pysindy.SINDy."
+                f"SINDy.{name}: expected a library of functions of the state, and an optimizer of explicit "
+                f"equations, got {type(self.feature_library).__name__} and {type(self.optimizer).__name__}, "
+                "whose equations are no vector field; use stock_, the fitted pysindy.SINDy."
             )
         return super().__getattr__(name)
 
@@ -320,6 +322,11 @@ def _has_derivatives(library: Any) -> bool:
     return isinstance(library, pysindy.PDELibrary | pysindy.WeakPDELibrary) and bool(
         library.num_derivatives or library.implicit_terms
     )
+
+
+def _is_implicit(optimizer: Any) -> bool:
+    """Whether an optimizer regresses every column on the others; pysindy has it where cvxpy is installed."""
+    return type(optimizer).__name__ == "SINDyPI"
 
 
 def _constant_of(library: Any) -> bool:

@@ -32,7 +32,7 @@ def _constraint() -> dict[str, Any]:
     return {"constraint_lhs": left, "constraint_rhs": np.zeros(1), "constraint_order": "target"}
 
 
-def _trapping() -> ps.TrappingSR3:
+def _trapping() -> Any:
     return ps.TrappingSR3(_n_tgts=3, _include_bias=True, reg_weight_lam=0.1, max_iter=10)
 
 
