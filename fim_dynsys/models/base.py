@@ -387,6 +387,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             "inputs": bool(trajectories.input_names) or isinstance(fitted, DrivenField),
             "order=2": fitted is not None and "positions" in fitted.fit_info.report,
             "knowledge": self.get_params(deep=False).get("knowledge") is not None,
+            "observed=": fitted is not None and fitted.dim != trajectories.dim,
         }
         given = [name for name, is_given in beside.items() if is_given]
         if given:

@@ -144,7 +144,7 @@ def fit_hidden(
         )
     # where all states were seen no start is far; else the best of some may still be none
     levels = _LEVELS if guesses is None else _LEVELS[_NEAR:]
-    fits: list[tuple[float, HiddenFit]] = []
+    fits: list[tuple[float, float, HiddenFit]] = []
     for attempt in range(_ATTEMPTS if guesses is None else 1):
         begun = annealed.starts(known, list(state_names), seed + attempt) if guesses is None else guesses
         for x, p in _best(annealed, begun, levels):
@@ -152,15 +152,16 @@ def fit_hidden(
             for _ in range(1 if problem.noise is Noise.GIVEN else _ROUNDS):
                 own = own.reweighted(x, p)
                 x, p, status = own.closed(x, p)
-            fits.append((annealed.misfit(x, p), own.answer(x, p, status, state_names)))
-        if fits and min(misfit for misfit, _ in fits) < _EXPLAINED:
+            misfit, gaps = annealed.left(x, p)
+            fits.append((misfit + gaps, gaps, own.answer(x, p, status, state_names)))
+        if fits and min(left for left, *_ in fits) < _EXPLAINED * np.count_nonzero(annealed.weights):
             break
     if not fits:
         raise ValueError(
             "fit_hidden: expected right-hand sides that are finite on the data for some values of "
             f"{', '.join(problem.rates.names) or 'no parameters'}, got none; give start={{name: value}}."
         )
-    return min((fit for _, fit in fits), key=lambda fit: fit.score)
+    return min(fits, key=lambda item: item[2].score + item[1])[2]
 
 
 def _best(
@@ -419,11 +420,14 @@ class _Annealing:
             own.weights = np.where(better & known, 1.0 / (variance * relative), own.weights)
         return own
 
-    def misfit(self, x: np.ndarray, p: np.ndarray) -> float:
-        """What is left of the observations, in variances of their noise."""
-        points = np.concatenate([x, self.inputs], axis=1)
-        residual = self.data.residuals(self.problem.seen.rhs(points, p) / self.scale)
-        return float(np.sum(self.weights * residual**2) / np.count_nonzero(self.weights))
+    def left(self, x: np.ndarray, p: np.ndarray) -> tuple[float, float]:
+        """What is left of the observations, in variances of their noise, and of the dynamics."""
+        parts = self.linearised(x, p)
+        if parts is None:
+            return np.inf, np.inf
+        precision = float(_LEVELS[-1]) * self.typical / self.sizes(x) ** 2
+        residual, defect = parts[0], parts[3]
+        return float(np.sum(self.weights * residual**2)), float(np.sum(precision * defect**2))
 
     def unlikelihood(self, x: np.ndarray, p: np.ndarray) -> float:
         """Minus twice the log-likelihood of the observations, up to what all fits share."""
