@@ -210,6 +210,10 @@ class SINDy(VectorFieldModel):
         """As every model's; without errors, which are not known."""
         return self._answering().equations(precision, *([errors] if errors else []))
 
+    def print(self, *args: Any, **kws: Any) -> None:
+        """As every model's."""
+        self._answering().print(*args, **kws)
+
     def coefficients(self) -> np.ndarray:
         """As every model's."""
         return self._answering().coefficients()
