@@ -20,7 +20,7 @@ from fim_dynsys.fields.frame import FitInfo, Scales
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField, LawField, PosteriorField
 from fim_dynsys.fields.residual import ResidualField
-from fim_dynsys.fields.symbolic import SymbolicField
+from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
 from fim_dynsys.regions import Region
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories import files
@@ -311,6 +311,7 @@ FIELD_CLASSES: tuple[type[KeptField], ...] = (
     LawField,
     PosteriorField,
     SymbolicField,
+    DrivenExpressions,
     ResidualField,
     LocalField,
 )

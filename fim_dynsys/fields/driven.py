@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import check_named, real_array
@@ -29,7 +30,12 @@ class Extended(Protocol):
 
     def jacobian(self, x: ArrayLike) -> np.ndarray: ...
 
+    @property
+    def standard_errors(self) -> np.ndarray | None: ...
+
     def get_feature_names(self) -> list[str]: ...
+
+    def to_dataframe(self) -> pd.DataFrame: ...
 
     def equations(self, precision: int = 3, errors: bool = False) -> list[str]: ...
 
@@ -145,6 +151,17 @@ class DrivenField(VectorField):
         return self.extended.coefficients[:, : self.dim]
 
     @property
+    def standard_errors(self) -> np.ndarray | None:
+        """Standard errors (terms, d) of the coefficients; None where they are not known."""
+        errors = self.extended.standard_errors
+        return None if errors is None else errors[:, : self.dim]
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """The coefficients as a table; see `DictionaryField.to_dataframe`."""
+        table = self.extended.to_dataframe()
+        return table[table["state"].isin(self.state_names)].reset_index(drop=True)
+
+    @property
     def complexity(self) -> int:
         """Number of coefficients that are not zero."""
         return int(np.count_nonzero(self.coefficients))
@@ -158,8 +175,9 @@ class DrivenField(VectorField):
         return self.extended.equations(precision, errors)[: self.dim]
 
     def shown_equations(self, errors: bool = True) -> list[str]:
-        """Equations for display, a line for each state."""
-        return shown(self.state_names, self.equations())
+        """Equations for display, a line for each state; see `VectorField.shown_equations`."""
+        known = errors and self.standard_errors is not None
+        return shown(self.state_names, self.equations(errors=known))
 
     def picture(self) -> str:
         """None: the flow depends on the inputs."""

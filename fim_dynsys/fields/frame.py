@@ -88,10 +88,13 @@ class FitInfo:
         """How well the field fits, in one line."""
         if self.path_r2 is None or self.follows is None:
             return "not compared with the data"
+        noise = {"given": "; errors as given", "Poisson": "; counts with Poisson errors"}
+        told = noise.get(self.report.get("noise", ""), "")
         whole = "the whole record" if self.follows >= 1.0 else f"{100 * self.follows:.0f} % of the record"
         return (
             f"path R2 {self.path_r2:.3g}, in short windows {self.window_r2:.3g} and "
-            f"{self.residual_over_noise:.2g} noise levels left; follows {whole} (to {self.follows_for:.4g})"
+            f"{self.residual_over_noise:.2g} noise levels left; follows {whole} "
+            f"(to {self.follows_for:.4g}){told}"
         )
 
 

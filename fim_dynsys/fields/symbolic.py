@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.errors import check_named
 from fim_dynsys.fields.base import StackedRates, VectorField
 from fim_dynsys.fields.dictionary import coefficient_table, safe_names
+from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.equation_text import coefficient_rows, equation_text, refuse_errors, shown
 from fim_dynsys.fields.expressions import (
     check_expression,
@@ -455,6 +456,106 @@ class _SymbolicFamily(FieldFamily):
         member = self._at(p)
         by = sympy.Symbol(self.parameter, real=True)
         return member._evaluate(tuple(slope(f, by) for f in member._evaluated), x).T
+
+
+class DrivenExpressions(DrivenField):
+    """Expressions in states and inputs; see `SymbolicField`, whose arguments these are.
+
+    Parameters
+    ----------
+    expressions : sequence of str or sympy.Expr
+        One right-hand side per state, in the names of states and inputs, or x0, x1, ... by position.
+    parameters : dict of str to float
+        Values of the parameters.
+    covariance : array (q, q), optional
+        Of the parameters, in the order of their sorted names.
+    input_names : sequence of str
+        Names of the inputs.
+    **kwargs
+        Passed to `VectorField`; ``context``, ``frame`` or ``state_names`` are needed.
+    """
+
+    def __init__(
+        self,
+        expressions: "Sequence[str | Expr]",
+        parameters: Mapping[str, float],
+        covariance: ArrayLike | None = None,
+        *,
+        input_names: Sequence[str],
+        **kwargs: Any,
+    ) -> None:
+        names = kwargs.get("state_names")
+        if names is None:
+            names = (kwargs.get("frame") or kwargs["context"]).state_names
+        names = [*names, *input_names]
+        still = ["0"] * len(input_names)
+        own = SymbolicField([*expressions, *still], parameters, covariance, state_names=names)
+        super().__init__(own, input_names, **kwargs)
+        self._own = own
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """The field as plain arrays; see `fim_dynsys.saved`."""
+        own = self._own.to_arrays()
+        return own | {
+            "expressions": own["expressions"][: self.dim],
+            "input_names": np.array(self.input_names, dtype=str),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
+        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
+        values = zip(arrays["parameter_names"], arrays["parameter_values"], strict=True)
+        return cls(
+            [str(text) for text in arrays["expressions"]],
+            {str(name): float(value) for name, value in values},
+            arrays.get("covariance"),
+            input_names=[str(name) for name in arrays["input_names"]],
+            **description,
+        )
+
+    @property
+    def expressions(self) -> "tuple[Expr, ...]":
+        """The right-hand sides as sympy expressions, inputs as states behind the others (tuple)."""
+        return self._own.expressions[: self.dim]
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Values of the parameters by name (a copy)."""
+        return self._own.parameters
+
+    @property
+    def parameter_errors(self) -> dict[str, float] | None:
+        """Standard errors of the parameters by name; None where they were given, not fitted."""
+        return self._own.parameter_errors
+
+    def with_parameters(self, **changes: float) -> "DrivenExpressions":
+        """The field at other values of some parameters; see `SymbolicField.with_parameters`."""
+        return type(self)(
+            self.expressions,
+            self.parameters | changes,
+            input_names=self.input_names,
+            frame=self.frame,
+            fit_info=self.fit_info,
+        )
+
+    def at_input(self, u: ArrayLike | Mapping[str, float]) -> SymbolicField:
+        """The autonomous field under constant inputs, which are parameters of it; see `DrivenField`."""
+        import sympy
+
+        values = dict(zip(self.input_names, self._values(u).tolist(), strict=True))
+        if set(values) & set(self.parameters):
+            raise ValueError(
+                f"DrivenField.at_input: expected inputs of other names than the parameters "
+                f"{sorted(self.parameters)}, got {list(self.input_names)}."
+            )
+        named = {
+            symbol: sympy.Symbol(name, real=True)
+            for symbol, name in zip(self._own.symbols[self.dim :], self.input_names, strict=True)
+        }
+        held = [expression.xreplace(named) for expression in self.expressions]
+        used = parameter_names(held, self._own.symbols)
+        parameters = {name: value for name, value in (self.parameters | values).items() if name in used}
+        return SymbolicField(held, parameters, frame=self.frame, fit_info=self.fit_info)
 
 
 def read_expressions(

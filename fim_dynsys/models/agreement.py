@@ -1,6 +1,6 @@
 """How well a fit fits: its path against the data, and what it leaves of them against their noise."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -94,6 +94,56 @@ def compared(field: VectorField, context: Trajectories) -> FitInfo:
     return replace(info, **_judged(records, windows, apart, level))
 
 
+def compared_in_part(
+    field: VectorField,
+    context: Trajectories,
+    noise: np.ndarray,
+    seen: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> FitInfo:
+    """As `compared`, where functions of the states were observed.
+
+    Parameters
+    ----------
+    field : VectorField
+        Inferred; its context has the fitted states at the samples.
+    context : Trajectories
+        What was observed, at the samples of the same trajectories.
+    noise : array (m,)
+        Standard deviations of the observations.
+    seen : callable
+        What is expected of the observations (n, m) at states (n, d) and inputs (n, k).
+    """
+    assert field.context is not None
+    fitted, every_input = field.context.arrays(), context.input_arrays()
+    records, windows = [], []
+    values = np.concatenate([y for _, y in context.arrays()])
+    of_values = values.std(axis=0)
+    of_values = np.where(of_values > 0, of_values, 1.0)
+    of_states = np.nanstd(np.concatenate([x for _, x in fitted]), axis=0)
+    of_states = np.where(of_states > 0, of_states, 1.0)
+    smooth, samples, inputs = [], [], []
+    for (t, y), (_, x), u in zip(context.arrays(), fitted, every_input, strict=True):
+        rows = np.isfinite(x).all(axis=1)
+        samples.append((t[rows] - t[rows][0], y[rows]))
+        smooth.append((x[rows], x[rows]))
+        inputs.append(u[rows])
+    slopes = np.concatenate([np.gradient(y, t, axis=0) / of_values for t, y in samples])
+    pace = 1.0 / max(float(np.sqrt(np.mean(slopes**2))), 1.0 / max(float(t[-1]) for t, _ in samples))
+    records = [_Stretch(t, y, x[0], u) for (t, y), (x, _), u in zip(samples, smooth, inputs, strict=True)]
+    windows = _windows(samples, smooth, inputs, pace)
+    stretches = [*records, *windows]
+    in_units = [s._replace(start=s.start / of_states) for s in stretches]
+    apart, own = [], []
+    for stretch, path in zip(stretches, _paths(field, in_units, of_states, pace), strict=True):
+        with np.errstate(all="ignore"):
+            gap = np.abs(seen(path, stretch.u[: len(path)]) - stretch.x[: len(path)]) / of_values
+        apart.append(np.minimum(np.nan_to_num(gap, nan=_FARTHEST), _FARTHEST))
+        start = seen(stretch.start[None], stretch.u[:1])[0] / of_values
+        own.append(stretch._replace(x=stretch.x / of_values, start=start))
+    n = len(records)
+    return replace(field.fit_info, **_judged(own[:n], own[n:], apart, noise / of_values))
+
+
 def _judged(
     records: Sequence[_Stretch], windows: Sequence[_Stretch], apart: Sequence[np.ndarray], level: np.ndarray
 ) -> dict:
@@ -179,8 +229,20 @@ def _apart(
     field: VectorField, stretches: Sequence[_Stretch], unit: np.ndarray, pace: float
 ) -> list[np.ndarray]:
     """Distances (n, d) of the field's path to each stretch, as far as it was integrated."""
+    apart = []
+    for stretch, path in zip(stretches, _paths(field, stretches, unit, pace), strict=True):
+        with np.errstate(over="ignore", invalid="ignore"):
+            gap = np.abs(path / unit - stretch.x[: len(path)])
+        apart.append(np.minimum(np.nan_to_num(gap, nan=_FARTHEST), _FARTHEST))
+    return apart
+
+
+def _paths(
+    field: VectorField, stretches: Sequence[_Stretch], unit: np.ndarray, pace: float
+) -> list[np.ndarray]:
+    """The field's path (n, d) over each stretch, as far as it was integrated."""
     if isinstance(field, DrivenField):
-        paths = driven_stretches(
+        return driven_stretches(
             field,
             [s.start * unit for s in stretches],
             [s.t[:_DRIVEN] for s in stretches],
@@ -192,18 +254,11 @@ def _apart(
         gaps = np.concatenate([np.diff(s.t) for s in stretches])
         limit = max(STEP_LIMIT * pace, float(gaps.max()) / STEPS_PER_GAP)
         terms, coefficients = field.dictionary, field.coefficients[None]
-        paths = [
+        return [
             rollout(terms, coefficients, (s.start * unit)[None, None], s.t[None], limit, bound)[0, 0]
             for s in stretches
         ]
-    else:
-        paths = _integrated(field, stretches, unit)
-    apart = []
-    for stretch, path in zip(stretches, paths, strict=True):
-        with np.errstate(over="ignore", invalid="ignore"):
-            gap = np.abs(path / unit - stretch.x[: len(path)])
-        apart.append(np.minimum(np.nan_to_num(gap, nan=_FARTHEST), _FARTHEST))
-    return apart
+    return _integrated(field, stretches, unit)
 
 
 def _integrated(field: VectorField, stretches: Sequence[_Stretch], unit: np.ndarray) -> list[np.ndarray]:

@@ -30,7 +30,7 @@ from fim_dynsys.models.law_notes import law_notes
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
-from fim_dynsys.models.telling import honoured
+from fim_dynsys.models.telling import with_errors
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
@@ -48,7 +48,7 @@ from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
 from fim_dynsys.search.portfolio import Portfolio, normalised
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector
-from fim_dynsys.search.standard_errors import law_errors, standard_errors
+from fim_dynsys.search.standard_errors import law_errors
 from fim_dynsys.trajectories.container import Trajectories
 
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
@@ -122,8 +122,7 @@ class Auto(VectorFieldModel):
     progress : bool, optional
         Whether a search of more than two seconds shows a bar; default on a terminal.
     knowledge : Knowledge, optional
-        What is known of the field beforehand; every candidate satisfies it. Fields with functions are not
-        searched where quantities are conserved or states stay non-negative; clean samples are then fitted
+        What is known of the field beforehand; every candidate satisfies it. Clean samples are then fitted
         like others, and a field without an equation is no candidate.
     """
 
@@ -210,7 +209,9 @@ class Auto(VectorFieldModel):
         inputs = complete_inputs(trajectories, self._who)
         search = Search.polynomial(samples, radians=radians_per_unit(trajectories), inputs=inputs)
         names = trajectories.state_names
-        search = search.knowing(told_of_positions(Knowledge.of(self.knowledge), positions), names)
+        search = search.knowing(
+            told_of_positions(Knowledge.of(self.knowledge), positions), names, trajectories.input_names
+        )
         search = search.observing(positions, names)
         stages = 3 + effort.subsets + effort.grown + bool(effort.shaken)
         with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
@@ -404,15 +405,18 @@ class Auto(VectorFieldModel):
             said |= law_notes(found.laws[k], found.search.observations, order)
         terms = member.on(found.search.observations)
         field = order.field(own.field(terms, order.trajectories, said), trajectories)
-        if isinstance(field, DrivenField):
-            return field
         free = order.free(terms.dictionary, member.free)
-        if found.search.restriction is not None:
-            # standard errors would be those of coefficients that are free
-            known = told_of_positions(Knowledge.of(self.knowledge), said.get("positions"))
-            return honoured(field, known, found.search.dictionary.degree)
-        errors = law_errors if found.laws else standard_errors
-        return FittedField.of(field, partial(errors, free=free) if own.refined else None)
+        if found.laws:  # of samples without inputs, about which nothing is known
+            return FittedField.of(field, partial(law_errors, free=free) if own.refined else None)
+        positions = said.get("positions")
+        return with_errors(
+            field,
+            own.refined,
+            free=free,
+            knowledge=told_of_positions(Knowledge.of(self.knowledge), positions),
+            degree=found.search.dictionary.degree,
+            positions=positions,
+        )
 
     @property
     def _effort(self) -> Effort:
@@ -494,7 +498,10 @@ def _opinions(search: Search, subsets: int, rng: np.random.Generator) -> list[Op
         return [Opinion(*own).allowed(search.restriction) for own in said]
     states = slice(observations.dim)
     terms = told_apart(Dictionary.polynomial(dim, model.degree), observations)
-    return [Opinion(solves[:, terms, states], spread[terms, states]) for solves, spread in said]
+    return [
+        Opinion(solves[:, terms, states], spread[terms, states]).allowed(search.restriction)
+        for solves, spread in said
+    ]
 
 
 def _fitted(candidates: list[Candidate]) -> list[Candidate]:

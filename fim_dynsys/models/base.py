@@ -33,6 +33,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField, with_waves
+from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.presentation import facts, html_block
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
@@ -42,6 +43,7 @@ from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
 from fim_dynsys.models.forcing import forced
 from fim_dynsys.models.forecasting import Levels, forecast_bands
 from fim_dynsys.models.inputs import (
+    Errors,
     Observations,
     Times,
     as_trajectories,
@@ -51,6 +53,7 @@ from fim_dynsys.models.inputs import (
     error_list,
     integration_options,
     is_point,
+    with_error_columns,
 )
 from fim_dynsys.models.members import bootstrap_context, check_members
 from fim_dynsys.models.parameters import Estimator
@@ -198,7 +201,8 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         forcing: Mapping[str, Any] | None = None,
         time: bool = False,
         order: int = 1,
-        sigma: ArrayLike | Sequence[ArrayLike] | Mapping[str, float] | None = None,
+        sigma: Errors | None = None,
+        observed: Sequence[str] | None = None,
     ) -> Self:
         """Infer the vector field from observations.
 
@@ -223,9 +227,15 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             2 where `x` are positions whose velocities were not observed: the field is that of x'' = f(x, x'),
             its states the positions and then the velocities, x0_dot and so on. These are fitted with their
             starts; in ``context_`` stand the slopes of smoothing splines.
-        sigma : float, array (d,), dict by state, or array or list of arrays of the shapes of `x`, optional
+        sigma : float, array (d,), dict by state, array or list of arrays of the shapes of `x`, or "poisson"
             Standard deviations of the observations where they are known: of all, of each state or of each
-            sample. Default: estimated from the data. ``field_.fit_info.report["noise"]`` says which.
+            sample; for a DataFrame also its columns by state, for a Dataset the name of a variable.
+            ``"poisson"``: the observations are counts, whose variance is what is expected of them. Default:
+            estimated from the data. ``field_.fit_info.report["noise"]`` says which.
+        observed : list of str, optional
+            For models with given equations of which not all states were observed: what the columns of `x`
+            are, each a state or an expression in states, inputs and parameters. `feature_names` are then
+            those of the states of the equations, and of the inputs or not.
 
         Returns
         -------
@@ -243,11 +253,16 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         FitWarning
             The field does not describe the data; `field_.fit_info` says by how much.
         """
+        given: dict[str, Any] = {}
+        x, sigma = with_error_columns(x, sigma)
+        if observed is not None:
+            given["observed"], feature_names = self._observed(observed, feature_names)
         trajectories = as_trajectories(x, t, feature_names, u)
         if forcing is not None or time:
             trajectories = forced(self._who, trajectories, forcing, time)
         slopes = None if x_dot is None else derivative_list(self._who, x_dot, trajectories)
-        given: dict[str, Any] = {"x_dot": slopes} if slopes is not None and self.uses_x_dot else {}
+        if slopes is not None and self.uses_x_dot:
+            given["x_dot"] = slopes
         if sigma is not None:
             if not self.uses_sigma:
                 raise ValueError(
@@ -257,7 +272,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         if order != 1:
             trajectories = self._second_order(trajectories, order, given)
         self.check_context(trajectories)
-        if slopes is not None and not given:
+        if slopes is not None and "x_dot" not in given:
             check_step(self._who, t, slopes, trajectories)
             warn(
                 f"{self._who}.fit: x_dot has no effect; this model infers derivatives itself.",
@@ -268,13 +283,21 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         self._warn_of_problems("fit")
         return self
 
+    def _observed(self, observed: Sequence[str], names: Sequence[str] | None) -> tuple[Any, list[str]]:
+        """What `infer` is told of states that were observed in part, and names of what was, and of inputs."""
+        raise ValueError(
+            f"{self._who}.fit: expected all states observed, got observed={list(observed)!r}; states that "
+            "were not need equations: load('symbolic', expressions=...)."
+        )
+
     def _second_order(self, positions: Trajectories, order: int, given: dict[str, Any]) -> Trajectories:
         if order != 2 or not self.uses_order:
             orders = "1 or 2" if self.uses_order else "1; 'sindy-strong', 'symbolic' and 'auto' take 2"
             raise ValueError(f"{self._who}.fit: expected order {orders}, got {order!r}.")
         if given:
             raise ValueError(
-                f"{self._who}.fit: expected neither x_dot nor sigma with order=2, got {', '.join(given)}."
+                f"{self._who}.fit: expected neither x_dot, sigma nor observed with order=2, got "
+                f"{', '.join(given)}."
             )
         given["positions"] = positions.state_names
         return with_velocities(f"{self._who}.fit", positions)
@@ -376,6 +399,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             "inputs": bool(trajectories.input_names) or isinstance(fitted, DrivenField),
             "order=2": fitted is not None and "positions" in fitted.fit_info.report,
             "knowledge": self.get_params(deep=False).get("knowledge") is not None,
+            "observed=": fitted is not None and fitted.dim != trajectories.dim,
         }
         given = [name for name, is_given in beside.items() if is_given]
         if given:
@@ -449,11 +473,15 @@ class VectorFieldModel(TrajectoryModel, Estimator):
 
     def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
         field = ForcedField.recognised(field) if isinstance(field, DrivenField) else field
-        self.field_ = field.with_fit_info(compared(field, trajectories))
+        self.field_ = field.with_fit_info(self._compared(field, trajectories))
         self.context_ = trajectories
         self.feature_names = list(trajectories.state_names)
         self.n_features_in_ = trajectories.dim
         self._distilled: Distillation | None = None
+
+    def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
+        """The field's `fit_info` with how well it fits what was observed."""
+        return compared(field, trajectories)
 
     @property
     def _who(self) -> str:

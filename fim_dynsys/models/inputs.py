@@ -10,12 +10,15 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import IgnoredInputWarning, real_array, warn
+from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.trajectories.container import Trajectories
 
 Observations: TypeAlias = (
     Trajectories | xr.Dataset | xr.DataArray | pd.DataFrame | ArrayLike | Sequence[ArrayLike]
 )
 Times: TypeAlias = ArrayLike | Sequence[ArrayLike] | None
+
+Errors: TypeAlias = ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike] | xr.DataArray
 
 _LARGEST, _SMALLEST = 1e150, 1e-250
 _CLOSE = 0.5  # of given slopes: coarse samples give too small ones, not half
@@ -198,16 +201,47 @@ def derivative_list(
     return arrays
 
 
-def error_list(
-    who: str, sigma: ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike], trajectories: Trajectories
-) -> list[np.ndarray]:
+def assumed(sigma: Sequence[np.ndarray] | Noise | None) -> Noise:
+    """What is assumed of the errors of observations, by what a model was told of them."""
+    if isinstance(sigma, Noise):
+        return sigma
+    return Noise.ESTIMATED if sigma is None else Noise.GIVEN
+
+
+def error_list(who: str, sigma: Errors, trajectories: Trajectories) -> list[np.ndarray] | Noise:
     """Known standard deviations as one float array for each trajectory, of the shape of its observations.
+
+    Parameters
+    ----------
+    who : str
+        Named in errors.
+    sigma : float, array, list, dict, DataArray or "poisson"
+        See `VectorFieldModel.fit`.
+    trajectories : Trajectories
+        The observations.
+
+    Returns
+    -------
+    list of arrays (n, d), or Noise.POISSON
 
     Raises
     ------
     ValueError
-        Where they do not fit the observations, or one is not positive.
+        Where they do not fit the observations, or one is not positive; or observations are not counts.
     """
+    if isinstance(sigma, str) and sigma == "poisson":
+        seen = np.concatenate([x[np.isfinite(x)] for _, x in trajectories.arrays()])
+        if (seen < 0).any() or (seen != np.round(seen)).any():
+            raise ValueError(f"{who}: expected counts 0, 1, 2, ... with sigma='poisson', got other numbers.")
+        return Noise.POISSON
+    if isinstance(sigma, xr.DataArray) and sigma.ndim == 3:  # padded, as a Dataset has the observations
+        order = ("trajectory", "sample", "state")
+        if set(sigma.dims) != set(order):
+            raise ValueError(f"{who}: expected sigma over {', '.join(order)}, got one over {sigma.dims}.")
+        if "state" in sigma.coords:
+            sigma = sigma.sel(state=list(trajectories.state_names))
+        values = sigma.transpose(*order).values
+        sigma = [own[:n] for own, n in zip(values, trajectories.n_obs, strict=True)]
     wanted = [x.shape for _, x in trajectories.arrays()]
     if isinstance(sigma, Mapping):
         if set(sigma) != set(trajectories.state_names):
@@ -238,6 +272,51 @@ def error_list(
     ):
         raise ValueError(f"{who}: expected positive sigma where there are observations, got others.")
     return errors
+
+
+def with_error_columns(x: Observations, sigma: Errors | None) -> tuple[Observations, Errors | None]:
+    """Observations, and errors that are columns of the same data frame or a variable of the same dataset.
+
+    Parameters
+    ----------
+    x : as for `VectorFieldModel.fit`
+        Observations.
+    sigma : dict of str to str, or str, or as for `VectorFieldModel.fit`
+        Columns of a DataFrame by state, or the name of a variable of a Dataset.
+
+    Returns
+    -------
+    observations
+        Without them.
+    sigma
+        As `error_list` takes it.
+
+    Raises
+    ------
+    ValueError
+        Where there is no such column.
+    """
+    if isinstance(x, xr.Dataset) and isinstance(sigma, str) and sigma in x:
+        return x.drop_vars(sigma), x[sigma]
+    if not isinstance(x, pd.DataFrame) or not isinstance(sigma, Mapping):
+        return x, sigma
+    columns = [name for name in sigma.values() if isinstance(name, str)]
+    if not columns:
+        return x, sigma
+    missing = [name for name in columns if name not in x]
+    if missing or len(columns) < len(sigma):
+        raise ValueError(
+            f"fit: expected sigma by columns {', '.join(map(str, x.columns))}, or by numbers, got "
+            f"{dict(sigma)}."
+        )
+    left = x.drop(columns=columns)
+    named = {str(state): x[column] for state, column in sigma.items()}
+    found = labelled(left)
+    wrong = set(found.state_names) - set(named)
+    if wrong:
+        raise ValueError(f"fit: expected a column of errors for each state, got none for {sorted(wrong)}.")
+    both = labelled(left.assign(**{name: own for name, own in named.items()}))
+    return found, [own for _, own in both.arrays()]
 
 
 def check_step(who: str, t: Times, x_dot: Sequence[np.ndarray], trajectories: Trajectories) -> None:

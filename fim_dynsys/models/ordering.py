@@ -11,6 +11,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.terms import Dictionary, reordered
+from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.dimensionless import dimensionless
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -98,10 +99,12 @@ class Ordered:
             return DrivenField.of(terms, coefficients, context, info)
         return DictionaryField(terms, coefficients, context=context, fit_info=info)
 
-    def errors(self, given: Sequence[np.ndarray] | None, context: Trajectories) -> list[np.ndarray] | None:
+    def errors(
+        self, given: Sequence[np.ndarray] | Noise | None, context: Trajectories
+    ) -> list[np.ndarray] | Noise | None:
         """Errors (n, d) of the given observations, for the sorted samples of trajectories of two and more."""
-        if given is None:
-            return None
+        if given is None or isinstance(given, Noise):
+            return given
         rows = [np.isfinite(x).all(axis=1) for _, x in context.arrays()]
         kept = [own[seen] for own, seen in zip(given, rows, strict=True) if seen.any()]
         return [kept[k][:, self.states] for k in self.numbers if len(kept[k]) >= 2]

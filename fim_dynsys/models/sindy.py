@@ -88,7 +88,7 @@ class SINDy(VectorFieldModel):
         A list of times, or of steps, has one entry for each trajectory; an array x (..., n, d) of more than
         two dimensions holds trajectories of equal times.
         """
-        if _has_derivatives(self.feature_library) and not others:
+        if (_has_derivatives(self.feature_library) or _is_implicit(self.optimizer)) and not others:
             self.stock_ = self._stock(lambda part: part).fit(x, t, x_dot, u, feature_names)
             for name in ("field_", "context_"):
                 vars(self).pop(name, None)
@@ -103,6 +103,8 @@ class SINDy(VectorFieldModel):
             pairs = zip(t, x, strict=True)
             t = cast(Any, [e * np.arange(len(z)) if isinstance(e, numbers.Real) else e for e, z in pairs])
         if isinstance(x, np.ndarray) and x.ndim > 2 and x.size:
+            if isinstance(x_dot, np.ndarray) and x_dot.shape == x.shape:
+                x_dot = list(x_dot.reshape(-1, *x.shape[-2:]))
             x = list(x.reshape(-1, *x.shape[-2:]))
         super().fit(x, t, x_dot, u, feature_names, **others)
         vars(self).pop("stock_", None)
@@ -160,12 +162,14 @@ class SINDy(VectorFieldModel):
         about: dict[str, Any] = (
             {"state_names": names} if inputs else {"context": trajectories, "fit_info": info}
         )
-        if _is_polynomial(model.feature_library):
+        wrapped = isinstance(model.optimizer, pysindy.WrappedOptimizer)
+        if _is_polynomial(model.feature_library) and not wrapped:
             powers = np.asarray(model.feature_library.powers_)
             field: Any = DictionaryField(Dictionary(powers), coefficients, **about)
         else:
             library = deepcopy(getattr(model.feature_library, "function_library", model.feature_library))
-            field = LibraryField(library, coefficients, constant, **about)
+            rates = deepcopy(model.optimizer.predict) if wrapped else None
+            field = LibraryField(library, coefficients, constant, rates, **about)
         if inputs:
             return DrivenField(field, trajectories.input_names, context=trajectories, fit_info=info)
         return field
@@ -192,9 +196,9 @@ class SINDy(VectorFieldModel):
     def __getattr__(self, name: str) -> Any:
         if name in ("field_", "context_") and "stock_" in vars(self):
             raise ValueError(
-                f"SINDy.{name}: expected a library of functions of the state, got "
-                f"{type(self.feature_library).__name__} with derivatives, whose equations are no vector "
-                "field; use stock_, the fitted pysindy.SINDy."
+                f"SINDy.{name}: expected a library of functions of the state, and an optimizer of explicit "
+                f"equations, got {type(self.feature_library).__name__} and {type(self.optimizer).__name__}, "
+                "whose equations are no vector field; use stock_, the fitted pysindy.SINDy."
             )
         return super().__getattr__(name)
 
@@ -209,6 +213,10 @@ class SINDy(VectorFieldModel):
     def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
         """As every model's; without errors, which are not known."""
         return self._answering().equations(precision, *([errors] if errors else []))
+
+    def print(self, *args: Any, **kws: Any) -> None:
+        """As every model's."""
+        self._answering().print(*args, **kws)
 
     def coefficients(self) -> np.ndarray:
         """As every model's."""
@@ -251,19 +259,34 @@ class LibraryField(VectorField):
         One row per column.
     constant : bool
         Whether a constant stands before the library's columns.
+    predict : callable, optional
+        Rates (n, k) of the first k states from the columns, where an optimizer predicts otherwise than by its
+        coefficients, as pysindy's of scikit-learn's regressions do.
     **kwargs
         Passed to `VectorField`.
     """
 
-    def __init__(self, library: Any, coefficients: np.ndarray, constant: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        library: Any,
+        coefficients: np.ndarray,
+        constant: bool = False,
+        predict: Callable[[np.ndarray], np.ndarray] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(coefficients.shape[1], **kwargs)
-        self.library, self.constant = library, constant
-        self.coefficients = coefficients
+        self.library, self.constant, self._predict = library, constant, predict
+        self.coefficients = np.asfortranarray(coefficients)  # as pysindy multiplies, to the last digit
 
     def _rhs(self, x: np.ndarray) -> np.ndarray:
         if not len(x):
             return np.zeros((0, self.dim))
         columns = np.asarray(self.library.transform(x))
+        if self._predict is not None:
+            rates = np.zeros_like(x)
+            found = self._predict(columns)
+            rates[:, : found.shape[1]] = found
+            return rates
         return columns @ self.coefficients[int(self.constant) :] + self.constant * self.coefficients[0]
 
     @property
@@ -307,6 +330,11 @@ def _has_derivatives(library: Any) -> bool:
     return isinstance(library, pysindy.PDELibrary | pysindy.WeakPDELibrary) and bool(
         library.num_derivatives or library.implicit_terms
     )
+
+
+def _is_implicit(optimizer: Any) -> bool:
+    """Whether an optimizer regresses every column on the others; pysindy has it where cvxpy is installed."""
+    return type(optimizer).__name__ == "SINDyPI"
 
 
 def _constant_of(library: Any) -> bool:

@@ -8,11 +8,12 @@ import numpy as np
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
-from fim_dynsys.models.telling import honoured
+from fim_dynsys.models.telling import honoured, with_errors
+from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import judge, propose, refit
@@ -20,7 +21,6 @@ from fim_dynsys.search.horizon import follows, gather_windowed, refine_over_wind
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import improve, refine
-from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.trajectories.container import Trajectories
 
 _MAX_MONOMIALS = 500  # whose normal matrices, one for each smoother and state, fill some hundred MB
@@ -74,7 +74,7 @@ class StrongSINDy(VectorFieldModel):
         self,
         trajectories: Trajectories,
         positions: Sequence[str] | None = None,
-        sigma: Sequence[np.ndarray] | None = None,
+        sigma: Sequence[np.ndarray] | Noise | None = None,
     ) -> DictionaryField | DrivenField:
         """Search on all trajectories together; those with a single complete sample say nothing.
 
@@ -84,15 +84,15 @@ class StrongSINDy(VectorFieldModel):
             The context.
         positions : sequence of str, optional
             States that were observed, the others being their velocities; see `fit` with ``order=2``.
-        sigma : list of arrays (n, d), optional
-            Known standard deviations of the observations.
+        sigma : list of arrays (n, d), or Noise.POISSON, optional
+            Known standard deviations of the observations; or these are counts.
         """
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
         inputs = complete_inputs(order.trajectories, self._who)
         search = Search.polynomial(self._samples(order.trajectories), self.degree, inputs=inputs)
         names = order.trajectories.state_names
-        search = search.knowing(knowledge, names).observing(positions, names)
+        search = search.knowing(knowledge, names, trajectories.input_names).observing(positions, names)
         search = search.measured(order.errors(sigma, trajectories))
         ranked = judge(search, propose(search, range(1, self.degree + 1)))
         if self.refined:
@@ -111,16 +111,18 @@ class StrongSINDy(VectorFieldModel):
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
-        report["noise"] = "estimated" if sigma is None else "given"
+        report["noise"] = assumed(sigma).value
         if positions is not None:
             report["positions"] = list(positions)
         field = order.field(best.field(search, order.trajectories, report), trajectories)
-        if isinstance(field, DrivenField):
-            return field
-        if search.restriction is not None:
-            # standard errors would be those of coefficients that are free
-            return honoured(field, knowledge, self.degree)
-        return FittedField.of(field, standard_errors if best.refined else None)
+        return with_errors(
+            field,
+            best.refined,
+            knowledge=knowledge,
+            degree=self.degree,
+            positions=positions,
+            sigma=sigma,
+        )
 
     def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField | DrivenField:
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
@@ -131,7 +133,7 @@ class StrongSINDy(VectorFieldModel):
         positions, names = report.get("positions"), context.state_names
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         search = Search(observe(self._samples(context), inputs=inputs), terms.dictionary)
-        search = search.knowing(knowledge, names).observing(positions, names)
+        search = search.knowing(knowledge, names, context.input_names).observing(positions, names)
         support = terms.coefficients[:, : context.dim] != 0
         candidate = refit(search, support, report["smoother"])
         if report["refined"] and support.any():

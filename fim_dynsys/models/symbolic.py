@@ -2,25 +2,28 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fim_dynsys.analyze.results import PATIENCE, progress_bar
+from fim_dynsys.errors import DataWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.fields.posterior import FittedField
-from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
+from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField, read_expressions
 from fim_dynsys.fields.terms import union
+from fim_dynsys.models.agreement import compared_in_part
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.given_equations import Expressions, Given, Observed, fitted_in_part, in_order
+from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
-from fim_dynsys.models.telling import honoured
+from fim_dynsys.models.telling import with_errors
+from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.expression_fits import fit_expressions
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples, observe
 from fim_dynsys.search.candidates import Candidate
@@ -30,7 +33,6 @@ from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.trajectories.container import Trajectories
 
 EFFORTS = {"full": FULL, "quick": QUICK}
@@ -50,16 +52,16 @@ class SymbolicModel(VectorFieldModel):
 
     Parameters
     ----------
-    expressions : list of str, optional
-        One right-hand side per state, in the names of the states (or x0, x1, ...) and of free parameters:
-        ``["a*x0 - b*x0*x1", "b*x0*x1 - c*x1"]``. Text is read by a whitelist and never evaluated.
+    expressions : list of str, or dict by state, optional
+        One right-hand side per state, in the names of the states (or x0, x1, ...), of inputs and of free
+        parameters: ``["a*x0 - b*x0*x1", "b*x0*x1 - c*x1"]``. Text is read by a whitelist and never evaluated.
+        Not all states need to be observed, see `fit` with ``observed=``.
     start : dict of str to float, optional
-        Where parameters of the expressions start, if known.
+        Where parameters of the expressions start, and states that were not observed, if known.
     effort : {"full", "quick"}
         Amount of search.
     knowledge : Knowledge, optional
-        What is known of the field beforehand; every candidate satisfies it. Fields with functions are not
-        searched where quantities are conserved or states stay non-negative. Not beside `expressions`.
+        What is known of the field beforehand; every candidate satisfies it. Not beside `expressions`.
     progress : bool, optional
         Whether a search of more than two seconds shows a bar; default on a terminal.
 
@@ -76,7 +78,7 @@ class SymbolicModel(VectorFieldModel):
 
     def __init__(
         self,
-        expressions: list[str] | None = None,
+        expressions: list[str] | dict[str, str] | None = None,
         start: dict[str, float] | None = None,
         effort: str = "full",
         knowledge: Knowledge | None = None,
@@ -93,7 +95,8 @@ class SymbolicModel(VectorFieldModel):
         self,
         trajectories: Trajectories,
         positions: Sequence[str] | None = None,
-        sigma: Sequence[np.ndarray] | None = None,
+        sigma: Sequence[np.ndarray] | Noise | None = None,
+        observed: Observed | None = None,
     ) -> VectorField:
         """Search, or fit the given expressions, on all trajectories together.
 
@@ -103,16 +106,13 @@ class SymbolicModel(VectorFieldModel):
             The context.
         positions : sequence of str, optional
             States that were observed, the others being their velocities; see `fit` with ``order=2``.
-        sigma : list of arrays (n, d), optional
-            Known standard deviations of the observations.
+        sigma : list of arrays (n, d), or Noise.POISSON, optional
+            Known standard deviations of the observations; or these are counts.
+        observed : Observed, optional
+            What the columns of the trajectories are, and the states of the given expressions.
         """
         if self.expressions is None:
             return self._searched(trajectories, positions, sigma)
-        if trajectories.input_names:
-            raise ValueError(
-                f"{self._who}: expected given expressions without inputs u, got "
-                f"{', '.join(trajectories.input_names)}; leave expressions out to search with inputs."
-            )
         if positions is not None:
             raise ValueError(f"{self._who}: expected no expressions with order=2, got {self.expressions}.")
         if Knowledge.of(self.knowledge) is not None:
@@ -120,12 +120,72 @@ class SymbolicModel(VectorFieldModel):
                 f"{self._who}: expected expressions or knowledge, got both; write what is known into the "
                 "expressions."
             )
+        if observed is not None or trajectories.input_names or sigma is Noise.POISSON:
+            return self._fitted_in_part(trajectories, sigma, observed)
         observations = observe(self._samples(trajectories))
-        if sigma is not None:
-            rows = [np.isfinite(x).all(axis=1) for _, x in trajectories.arrays()]
-            errors = [own[seen] for own, seen in zip(sigma, rows, strict=True) if seen.sum() >= 2]
-            observations = observations.measured(errors)
-        return self._fitted_expressions(self.expressions, trajectories, observations)
+        if isinstance(sigma, Sequence):
+            observations = observations.measured(_complete(sigma, trajectories))
+        return self._fitted_expressions(self.expressions, trajectories, observations, assumed(sigma))
+
+    def _fitted_in_part(
+        self,
+        trajectories: Trajectories,
+        sigma: Sequence[np.ndarray] | Noise | None,
+        observed: Observed | None,
+    ) -> SymbolicField | DrivenExpressions:
+        assert self.expressions is not None
+        names = trajectories.state_names
+        told = Observed(tuple(names), tuple(names)) if observed is None else observed
+        given = Given.of(self._who, self.expressions, told.states, trajectories.input_names, told.columns)
+        samples = self._samples(trajectories)
+        observations = observe(samples, inputs=complete_inputs(trajectories, self._who))
+        complete = trajectories.drop_incomplete(self._who)
+        complete = complete[np.flatnonzero(complete.n_obs >= 2)]
+        if sigma is Noise.POISSON:
+            observations = observations.counted()
+        elif isinstance(sigma, Sequence):
+            observations = observations.measured(_complete(sigma, trajectories))
+        return fitted_in_part(given, complete, observations, assumed(sigma), self.start)
+
+    def _observed(self, observed: Sequence[str], names: Sequence[str] | None) -> tuple[Observed, list[str]]:
+        if self.expressions is None:
+            return super()._observed(observed, names)
+        if isinstance(observed, str) or not observed or len(set(observed)) < len(list(observed)):
+            raise ValueError(
+                f"{self._who}.fit: expected observed as a list of different states or expressions, got "
+                f"{observed!r}."
+            )
+        given = self.expressions
+        states = list(given) if isinstance(given, dict) else [f"x{i}" for i in range(len(given))]
+        states = states if names is None else [str(name) for name in names]
+        columns, d = tuple(map(str, observed)), len(given)
+        return Observed(columns, tuple(states[:d])), [*columns, *states[d:]]
+
+    def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
+        super()._adopt(field, trajectories)
+        self.feature_names = list(field.state_names)
+        self.n_features_in_ = field.dim
+
+    def _warn_of_problems(self, method: str) -> None:
+        super()._warn_of_problems(method)
+        unknown = self.field_.fit_info.report.get("undetermined")
+        if unknown:
+            warn(
+                f"{self._who}.{method}: the data do not determine {', '.join(unknown)}; other values would "
+                "fit as well. Give some of them as numbers, or observe more states.",
+                DataWarning,
+            )
+
+    def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
+        report = field.fit_info.report
+        if not isinstance(field, SymbolicField | DrivenExpressions) or "observed" not in report:
+            return super()._compared(field, trajectories)
+        inputs = trajectories.input_names
+        given = Given(field.state_names, inputs, field.expressions, tuple(report["observed"]))
+        complete = trajectories.drop_incomplete(self._who)
+        complete = complete[np.flatnonzero(complete.n_obs >= 2)]
+        seen = given.expected({**field.parameters, **report["observation_parameters"]})
+        return compared_in_part(field, complete, np.array(report["observation_noise"]), seen)
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if not isinstance(self.effort, str) or self.effort not in EFFORTS:
@@ -140,7 +200,7 @@ class SymbolicModel(VectorFieldModel):
         self,
         trajectories: Trajectories,
         positions: Sequence[str] | None,
-        sigma: Sequence[np.ndarray] | None,
+        sigma: Sequence[np.ndarray] | Noise | None,
     ) -> DictionaryField | DrivenField:
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
@@ -148,7 +208,7 @@ class SymbolicModel(VectorFieldModel):
         inputs = complete_inputs(order.trajectories, self._who)
         search = Search.polynomial(samples, radians=radians_per_unit(order.trajectories), inputs=inputs)
         names = order.trajectories.state_names
-        search = search.knowing(knowledge, names).observing(positions, names)
+        search = search.knowing(knowledge, names, trajectories.input_names).observing(positions, names)
         search = search.measured(order.errors(sigma, trajectories))
         observations = search.observations
         effort = EFFORTS[self.effort]
@@ -170,30 +230,27 @@ class SymbolicModel(VectorFieldModel):
             ],
             "free_numbers": free,
         }
-        report["noise"] = "estimated" if sigma is None else "given"
+        report["noise"] = assumed(sigma).value
         if positions is not None:
             report["positions"] = list(positions)
         field = order.field(best.field(observations, order.trajectories, report), trajectories)
-        if isinstance(field, DrivenField):
-            return field
-        if search.restriction is not None:
-            # standard errors would be those of coefficients that are free
-            return honoured(field, knowledge, search.dictionary.degree)
-        errors = partial(standard_errors, free=free) if best.candidate.refined else None
-        return FittedField.of(field, errors)
+        return with_errors(
+            field,
+            best.candidate.refined,
+            free=free,
+            knowledge=knowledge,
+            degree=search.dictionary.degree,
+            positions=positions,
+            sigma=sigma,
+        )
 
     # ------------------------------------------------------------------ given expressions
 
     def _fitted_expressions(
-        self, given: list[str], trajectories: Trajectories, observations: Observations
+        self, given: Expressions, trajectories: Trajectories, observations: Observations, noise: Noise
     ) -> SymbolicField:
-        listed = isinstance(given, Sequence) and not isinstance(given, str)
-        if not listed or len(given) != trajectories.dim:
-            raise ValueError(
-                f"SymbolicModel: expected {trajectories.dim} expressions, one per state "
-                f"({', '.join(trajectories.state_names)}), got {len(given) if listed else repr(given)}."
-            )
-        symbols, expressions = read_expressions(given, trajectories.state_names)
+        texts = in_order("SymbolicModel", given, trajectories.state_names)
+        symbols, expressions = read_expressions(texts, trajectories.state_names)
         fit = fit_expressions(expressions, symbols, observations, self.start)
         complete = len(observations.first) == trajectories.n_trajectories
         starts = observations.initial_states(fit.starts) * observations.scale
@@ -205,6 +262,7 @@ class SymbolicModel(VectorFieldModel):
                 "score": fit.score,
                 "status": fit.status.value,
                 "covariance": fit.covariance.tolist(),
+                "noise": noise.value,
             },
         )
         known = fit.covariance if np.isfinite(fit.covariance).all() else None
@@ -235,7 +293,7 @@ class SymbolicModel(VectorFieldModel):
         field = self._fitted_field()
         check_members(self._who, n, seed)
         rng = np.random.default_rng(seed)
-        if isinstance(field, SymbolicField):
+        if isinstance(field, SymbolicField | DrivenExpressions):
             return EnsembleField(_expression_draws(field, n, rng))
         assert isinstance(field, DictionaryField)
         return EnsembleField(self._search_draws(field, n, rng))
@@ -271,17 +329,17 @@ class SymbolicModel(VectorFieldModel):
         return self._fitted_field()
 
 
-def _expression_draws(field: SymbolicField, n: int, rng: np.random.Generator) -> list[VectorField]:
+def _complete(sigma: Sequence[np.ndarray], trajectories: Trajectories) -> list[np.ndarray]:
+    """The errors of `complete_samples`."""
+    rows = [np.isfinite(x).all(axis=1) for _, x in trajectories.arrays()]
+    return [own[seen] for own, seen in zip(sigma, rows, strict=True) if seen.sum() >= 2]
+
+
+def _expression_draws(
+    field: SymbolicField | DrivenExpressions, n: int, rng: np.random.Generator
+) -> list[VectorField]:
     names = sorted(field.parameters)
     mean = np.array([field.parameters[name] for name in names])
     covariance = np.array(field.fit_info.report["covariance"], dtype=float).reshape(len(names), len(names))
     draws = rng.multivariate_normal(mean, covariance, size=n, method="eigh") if names else np.zeros((n, 0))
-    return [
-        SymbolicField(
-            field.expressions,
-            dict(zip(names, draw, strict=True)),
-            context=field.context,
-            fit_info=field.fit_info,
-        )
-        for draw in draws
-    ]
+    return [field.with_parameters(**dict(zip(names, draw, strict=True))) for draw in draws]

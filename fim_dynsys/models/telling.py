@@ -1,11 +1,18 @@
-"""What a model was told, to the last digit of the field it infers."""
+"""What a model was told, to the last digit of the field it infers, and the errors of what it was not."""
+
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary, union
+from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.standard_errors import standard_errors
 
 
 def honoured(
@@ -17,7 +24,7 @@ def honoured(
 
     Parameters
     ----------
-    field : DictionaryField, or DrivenField where nothing is known
+    field : DictionaryField or DrivenField
         In the units of the data.
     knowledge : Knowledge or None
         What it was searched with.
@@ -31,11 +38,57 @@ def honoured(
     """
     if knowledge is None:
         return field
-    assert isinstance(field, DictionaryField)  # inputs and knowledge exclude each other
-    own = Dictionary.polynomial(field.dim, degree)
-    terms, (_, rows) = union([own, field.dictionary])
-    known = knowledge.restriction(own, field.state_names).extended(own, terms)
+    inputs = field.input_names if isinstance(field, DrivenField) else ()
+    given = field.extended if isinstance(field, DrivenField) else field
+    assert isinstance(given, DictionaryField)
+    own = Dictionary.polynomial(field.dim + len(inputs), degree)
+    terms, (_, rows) = union([own, given.dictionary])
+    known = knowledge.restriction(own, field.state_names, inputs).extended(own, terms)
     values = np.zeros((len(terms), field.dim))
-    values[rows] = field.coefficients
+    values[rows] = given.coefficients[:, : field.dim]
     values = known.clipped(values)[rows]
-    return DictionaryField(field.dictionary, values, context=field.context, fit_info=field.fit_info)
+    if not inputs:
+        return DictionaryField(given.dictionary, values, context=field.context, fit_info=field.fit_info)
+    values = np.concatenate([values, np.zeros((len(rows), len(inputs)))], axis=1)
+    assert field.context is not None
+    return DrivenField.of(given.dictionary, values, field.context, field.fit_info)
+
+
+def with_errors(
+    field: DictionaryField | DrivenField,
+    fitted: bool,
+    *,
+    free: Iterable[Sequence[int]] = (),
+    knowledge: Knowledge | None = None,
+    degree: int = 0,
+    positions: Sequence[str] | None = None,
+    sigma: Sequence[np.ndarray] | Noise | None = None,
+) -> DictionaryField | DrivenField:
+    """The field as `honoured` gives it, with standard errors that are found when they are first needed.
+
+    Parameters
+    ----------
+    field : DictionaryField or DrivenField
+        Found by a search.
+    fitted : bool
+        Whether it was fitted to the trajectories; without, no errors are known.
+    free, knowledge, degree, positions, sigma
+        See `standard_errors`.
+
+    Returns
+    -------
+    FittedField, or DrivenField of one
+    """
+    told = honoured(field, knowledge, degree)
+    errors = partial(
+        standard_errors, free=free, knowledge=knowledge, degree=degree, positions=positions, sigma=sigma
+    )
+    if not isinstance(told, DrivenField):
+        return FittedField.of(told, errors if fitted else None)
+
+    def of_driven(_: object) -> ArrayLike | None:
+        return errors(told)
+
+    assert isinstance(told.extended, DictionaryField)
+    extended = FittedField.of(told.extended, of_driven if fitted else None)
+    return DrivenField(extended, told.input_names, context=told.context, fit_info=told.fit_info)

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +28,14 @@ NORMAL = 1.4826
 
 VARIANCE_FLOOR = 1e-5
 """Floor of residual variances in `bic`, as a fraction of the signal's variance."""
+
+
+class Noise(Enum):
+    """What is assumed of the errors of observations."""
+
+    ESTIMATED = "estimated"
+    GIVEN = "given"
+    POISSON = "Poisson"
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,18 @@ _NEGATIVE = 0.25  # share of negative starts: rates and sizes are mostly positiv
 
 
 class ExpressionProblem:
-    """Right-hand sides as numpy functions of states and parameters.
+    """Right-hand sides as numpy functions of states, inputs and parameters.
 
     Parameters
     ----------
     expressions : tuple of sympy.Expr
-        Right-hand sides.
+        Right-hand sides, or other functions of the states.
     symbols : tuple of sympy.Symbol
         The states.
+    inputs : tuple of sympy.Symbol
+        What else is known at each point: points (n, d + m) then hold the inputs behind the states.
+    names : list of str, optional
+        The parameters; default those of the expressions.
 
     Attributes
     ----------
@@ -42,35 +46,34 @@ class ExpressionProblem:
         A largest set, greedily found, of parameters in which the right-hand sides are jointly linear.
     """
 
-    def __init__(self, expressions: tuple, symbols: tuple) -> None:
+    def __init__(
+        self, expressions: tuple, symbols: tuple, inputs: tuple = (), names: list[str] | None = None
+    ) -> None:
         import sympy
 
-        self.names = parameter_names(expressions, symbols)
-        self.dim = len(symbols)
+        self.names = parameter_names(expressions, (*symbols, *inputs)) if names is None else names
+        self.dim = len(expressions)
         parameters = [sympy.Symbol(name, real=True) for name in self.names]
         by_parameter = [[slope(f, p) for p in parameters] for f in expressions]
         self.linear = _linear(by_parameter, parameters)
-        self._f = expressions
-        self._by_x = tuple(slope(f, s) for f in expressions for s in symbols)
-        self._by_p = tuple(entry for row in by_parameter for entry in row)
-        self._symbols = (*symbols, *parameters)
-
-    def _values(self, expressions: tuple, x: np.ndarray, p: np.ndarray) -> np.ndarray:
-        return compiled(expressions, self._symbols)(*x.T, *p).T
+        everything = (*symbols, *inputs, *parameters)
+        self._f = compiled(tuple(expressions), everything)
+        self._by_x = compiled(tuple(slope(f, s) for f in expressions for s in symbols), everything)
+        self._by_p = compiled(tuple(entry for row in by_parameter for entry in row), everything)
 
     def rhs(self, x: np.ndarray, p: np.ndarray) -> np.ndarray:
-        """Values (n, d) at points (n, d) and parameters (q,)."""
-        return self._values(self._f, x, p)
+        """Values (n, k) of k expressions at points (n, d) and parameters (q,)."""
+        return self._f(*x.T, *p).T
 
     def jac_x(self, x: np.ndarray, p: np.ndarray) -> np.ndarray:
-        """Derivatives (n, d, d) by the states."""
-        return self._values(self._by_x, x, p).reshape(len(x), self.dim, self.dim)
+        """Derivatives (n, k, d) by the states."""
+        return self._by_x(*x.T, *p).T.reshape(len(x), self.dim, -1)
 
     def jac_p(self, x: np.ndarray, p: np.ndarray) -> np.ndarray:
-        """Derivatives (n, d, q) by the parameters."""
+        """Derivatives (n, k, q) by the parameters."""
         if not self.names:
             return np.zeros((len(x), self.dim, 0))
-        return self._values(self._by_p, x, p).reshape(len(x), self.dim, len(self.names))
+        return self._by_p(*x.T, *p).T.reshape(len(x), self.dim, len(self.names))
 
 
 @dataclass(frozen=True)
@@ -146,13 +149,7 @@ def fit_expressions(
         raise ValueError(
             f"fit_expressions: expected starts of parameters among {problem.names}, got {unknown}."
         )
-    slopes = _Slopes(problem, observations)
-    guesses = _guesses(problem, slopes, observations, start, seed)
-    if not guesses:
-        raise ValueError(
-            "fit_expressions: expected right-hand sides that are finite on the data for some values of "
-            f"{', '.join(problem.names) or 'no parameters'}, got none; give start={{name: value}}."
-        )
+    guesses = slope_guesses(problem, observations, start, seed)
     fits = [_fitted(problem, observations, guess, time_limit) for guess in guesses]
     return min(fits, key=lambda fit: fit.score)
 
@@ -172,7 +169,8 @@ class _Slopes:
     def __init__(self, problem: ExpressionProblem, observations: Observations) -> None:
         self.problem = problem
         scale, unit = observations.scale, observations.time_unit
-        self.x = np.concatenate([states for states, _ in observations.splines]) * scale
+        states = observations.with_inputs(np.concatenate(observations.path))
+        self.x = states * observations.extended_scale
         slopes = np.concatenate([s for _, s in observations.splines]) * scale / unit
         speed = np.sqrt(np.mean(slopes**2, axis=0))
         self.root = 1.0 / np.where(speed > 0, speed, 1.0)
@@ -199,19 +197,23 @@ class _Slopes:
         return (np.inf, p) if result is None else (float(result[1] @ result[1]), result[0])
 
 
-def _guesses(
-    problem: ExpressionProblem,
-    slopes: _Slopes,
-    observations: Observations,
-    start: dict[str, float],
-    seed: int,
+def slope_guesses(
+    problem: ExpressionProblem, observations: Observations, start: dict[str, float], seed: int
 ) -> list[np.ndarray]:
-    """The best few parameter vectors on smoothed slopes."""
+    """The best few parameter vectors (q,) on smoothed slopes of all states.
+
+    Raises
+    ------
+    ValueError
+        Where the right-hand sides are nowhere finite on the data.
+    """
+    slopes = _Slopes(problem, observations)
     inner = np.flatnonzero(~problem.linear)
     p = np.array([start.get(name, 0.0) for name in problem.names])
     free = np.array([k for k in inner if problem.names[k] not in start], dtype=int)
     found = []
-    for values in _inner_starts(len(free), observations, seed):
+    tried = _STARTS * 2 ** min(max(len(free) - 1, 0), 2)
+    for values in natural_starts(len(free), observations, seed, tried):
         p[free] = values
         result = slopes.profiled(p)
         if result is not None:
@@ -223,6 +225,11 @@ def _guesses(
     for misfit, p in polished:
         if np.isfinite(misfit) and not any(np.allclose(p, known, rtol=1e-2) for known in guesses):
             guesses.append(_with_given(problem, p, start))
+    if not guesses:
+        raise ValueError(
+            "fit_expressions: expected right-hand sides that are finite on the data for some values of "
+            f"{', '.join(problem.names) or 'no parameters'}, got none; give start={{name: value}}."
+        )
     return guesses[:_FITTED]
 
 
@@ -230,14 +237,16 @@ def _with_given(problem: ExpressionProblem, p: np.ndarray, start: dict[str, floa
     return np.array([start.get(name, value) for name, value in zip(problem.names, p, strict=True)])
 
 
-def _inner_starts(count: int, observations: Observations, seed: int) -> np.ndarray:
-    """Values (N, count), log-uniform about the natural sizes: 1, states, their inverses, times and rates."""
+def natural_starts(count: int, observations: Observations, seed: int, n: int) -> np.ndarray:
+    """Values (n, count), log-uniform about the natural sizes: 1, states, their inverses, times and rates.
+
+    A single row where ``count`` is 0.
+    """
     if not count:
         return np.zeros((1, 0))
     span = max(t[-1] for t, _ in observations.samples) * observations.time_unit
     sizes = np.concatenate([[1.0, 2.0], observations.scale, [observations.time_unit, span]])
     sizes = np.concatenate([sizes, 1.0 / sizes])
-    n = _STARTS * 2 ** min(count - 1, 2)
     draws = qmc.Sobol(3 * count, seed=seed).random(n).reshape(n, count, 3)
     which = np.minimum((draws[:, :, 0] * len(sizes)).astype(int), len(sizes) - 1)
     sign = np.where(draws[:, :, 1] < _NEGATIVE, -1.0, 1.0)

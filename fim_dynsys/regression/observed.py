@@ -29,6 +29,9 @@ That is about one and a half turns of an oscillator: neither smoothing nor integ
 the steps of one integration by 64 times the number of samples.
 """
 
+LEAST_COUNT = 0.5
+"""Least count that is expected: below, a count of 0 and one of 1 were too different."""
+
 _MAX_MONOMIALS = 66  # of degree 3 in up to five states, of degree 2 in up to ten
 
 
@@ -111,9 +114,32 @@ class Observations:
         """
         if sum(map(len, errors)) > MANY:
             raise ValueError(f"observe: expected at most {MANY} samples with known errors, got more.")
+        return self._weighed(
+            [
+                errors[trajectory][sample : sample + len(t)]
+                for (trajectory, sample), (t, _) in zip(self.origin, self.samples, strict=True)
+            ]
+        )
+
+    def counted(self) -> "Observations":
+        """The same where the observations are Poisson counts: the variance of each is what is expected of it.
+
+        That is taken from the smoothed states, and is `LEAST_COUNT` at least.
+
+        Raises
+        ------
+        ValueError
+            Where samples were averaged.
+        """
+        if self.n > MANY:
+            raise ValueError(f"observe: expected at most {MANY} counts, got more.")
+        return self._weighed([np.sqrt(np.maximum(states * self.scale, LEAST_COUNT)) for states in self.path])
+
+    def _weighed(self, errors: Sequence[np.ndarray]) -> "Observations":
+        """The same with standard deviations (n, d) of the samples of each piece, in the units of the data."""
         precision = np.zeros_like(self.weights)
-        for k, ((trajectory, sample), (t, _)) in enumerate(zip(self.origin, self.samples, strict=True)):
-            precision[k, : len(t)] = (self.scale / errors[trajectory][sample : sample + len(t)]) ** 2
+        for row, own in zip(precision, errors, strict=True):
+            row[: len(own)] = (self.scale / own) ** 2
         level = 1.0 / np.sqrt(precision.sum(axis=(0, 1)) / self.n)
         law = NoiseLaw(level, np.ones(self.dim), self.law.rms)
         return replace(self, law=law, weights=precision * level**2, noise_level=level * self.scale)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fim_dynsys.regression.inputs import at
 from fim_dynsys.regression.kernels.shooting import eliminate_starts, gauss_newton_step, linearised
 from fim_dynsys.regression.rollout import runge_kutta
 from fim_dynsys.trajectories.container import Trajectories
@@ -94,8 +95,13 @@ class Data:
         return Segments(bounds, heads, self.weights.mean(axis=0) * np.diff(bounds).mean())
 
 
-def tangent_maps(rhs: Callable, jac_x: Callable, jac_p: Callable) -> Callable:
-    """The ``interval_maps`` of `fit_trajectory` from a right-hand side and its derivatives."""
+def tangent_maps(
+    rhs: Callable, jac_x: Callable, jac_p: Callable, curves: np.ndarray | None = None
+) -> Callable:
+    """The ``interval_maps`` of `fit_trajectory` from a right-hand side and its derivatives.
+
+    With ``curves`` (N, 4, m), the inputs in each interval, all three are given them behind the states.
+    """
 
     def maps(
         p: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
@@ -106,24 +112,28 @@ def tangent_maps(rhs: Callable, jac_x: Callable, jac_p: Callable) -> Callable:
         tangent[:, range(d), range(d)] = 1.0
         for k in range(int(counts.max())):
             rows = slice(None) if k < counts.min() else np.flatnonzero(counts > k)
-            x[rows], tangent[rows] = step(p, x[rows], tangent[rows], steps[rows])
+            own = None if curves is None else (curves[rows], k, counts[rows])
+            x[rows], tangent[rows] = step(p, x[rows], tangent[rows], steps[rows], own)
         return x, tangent
 
     def step(
-        p: np.ndarray, x: np.ndarray, tangent: np.ndarray, h: np.ndarray
+        p: np.ndarray, x: np.ndarray, tangent: np.ndarray, h: np.ndarray, inputs: tuple | None
     ) -> tuple[np.ndarray, np.ndarray]:
         d = x.shape[1]
         h1, h2 = h[:, None], h[:, None, None]
 
-        def stage(z: np.ndarray, dz: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def stage(z: np.ndarray, dz: np.ndarray, part: float) -> tuple[np.ndarray, np.ndarray]:
+            if inputs is not None:
+                cubics, k, counts = inputs
+                z = np.concatenate([z, at(cubics, (k + part) / counts)], axis=1)
             slope = jac_x(z, p) @ dz
             slope[:, :, d:] += jac_p(z, p)
             return rhs(z, p), slope
 
-        k1, s1 = stage(x, tangent)
-        k2, s2 = stage(x + 0.5 * h1 * k1, tangent + 0.5 * h2 * s1)
-        k3, s3 = stage(x + 0.5 * h1 * k2, tangent + 0.5 * h2 * s2)
-        k4, s4 = stage(x + h1 * k3, tangent + h2 * s3)
+        k1, s1 = stage(x, tangent, 0.0)
+        k2, s2 = stage(x + 0.5 * h1 * k1, tangent + 0.5 * h2 * s1, 0.5)
+        k3, s3 = stage(x + 0.5 * h1 * k2, tangent + 0.5 * h2 * s2, 0.5)
+        k4, s4 = stage(x + h1 * k3, tangent + h2 * s3, 1.0)
         return (
             x + h1 / 6.0 * (k1 + 2.0 * (k2 + k3) + k4),
             tangent + h2 / 6.0 * (s1 + 2.0 * (s2 + s3) + s4),

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
+from copy import copy
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from fim_dynsys.fields.expressions import parse
+from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.search.restrictions import Restriction
 
@@ -16,6 +18,16 @@ if TYPE_CHECKING:
 
 Bounds = tuple[float | None, float | None]
 _Equality = tuple[dict[int, float], float, frozenset[str]]
+_Part = tuple[int, tuple[int, ...], float]
+"""Of a gradient: the state, powers and coefficient of one term."""
+
+_POSITIVE = {Kind.MONOMIAL, Kind.EXP, Kind.HILL2, Kind.SATURATION, Kind.INHIBITION}
+_RISES = {Kind.HILL, Kind.POWER, Kind.RECIPROCAL, Kind.SQUARED_RECIPROCAL}
+"""Kinds that are not negative; and those that are not where their argument is not."""
+
+_VANISHES = {Kind.SIN, Kind.HILL, Kind.HILL2, Kind.SATURATION}
+"""Kinds that are zero where their argument is."""
+
 _ROUNDING = 1e-11  # of the largest entry of an equality
 
 _OPEN = re.compile(r"\+\s*\.\.\.\s*$")
@@ -126,15 +138,19 @@ class Knowledge:
         given = ", ".join(f"{name}={value!r}" for name, value in self.plain().items())
         return f"Knowledge({given})"
 
-    def restriction(self, dictionary: Dictionary, state_names: Sequence[str]) -> Restriction:
+    def restriction(
+        self, dictionary: Dictionary, state_names: Sequence[str], input_names: Sequence[str] = ()
+    ) -> Restriction:
         """What the facts say of the coefficients of a dictionary of monomials.
 
         Parameters
         ----------
         dictionary : Dictionary
-            Monomials, in the units of the data.
+            Monomials of states and inputs, in the units of the data.
         state_names : sequence of str
             Names of its states.
+        input_names : sequence of str
+            Names of its inputs, which have no equations.
 
         Returns
         -------
@@ -147,22 +163,15 @@ class Knowledge:
             Where facts contradict each other, name no state or no term of the dictionary, or bound a
             coefficient that several free ones decide.
         """
-        return _Compiler(self, dictionary, tuple(state_names)).compiled()
+        return _Compiler(self, dictionary, tuple(state_names), tuple(input_names)).compiled()
 
-    def refuse_inputs(self, n_inputs: int) -> None:
-        """Raise ValueError where there are inputs, of which no facts can be stated."""
-        if n_inputs:
-            raise ValueError(
-                f"Knowledge: expected observations without inputs, got {n_inputs} beside {self!r}; leave out "
-                "one or the other."
-            )
-
-    def independent(self, state_names: Sequence[str]) -> np.ndarray:
-        """Which equations (d, second axis) cannot depend on which states (d, first axis).
+    def independent(self, state_names: Sequence[str], input_names: Sequence[str] = ()) -> np.ndarray:
+        """Which equations (d, second axis) cannot depend on which states and inputs (d + m, first axis).
 
         By `known` and by names of states in `forbid`.
         """
-        names, out = list(state_names), np.zeros((len(state_names),) * 2, dtype=bool)
+        names = [*state_names, *input_names]
+        out = np.zeros((len(names), len(state_names)), dtype=bool)
         for state, text in self.known.items():
             if not _OPEN.search(text) and state in names:
                 out[:, names.index(state)] = True
@@ -184,29 +193,32 @@ def _plain(value: Any) -> Any:
 class _Compiler:
     """One translation of facts to a restriction."""
 
-    def __init__(self, facts: Knowledge, dictionary: Dictionary, names: tuple[str, ...]) -> None:
+    def __init__(
+        self, facts: Knowledge, dictionary: Dictionary, states: tuple[str, ...], inputs: tuple[str, ...]
+    ) -> None:
         import sympy
 
-        self.facts, self.dictionary, self.names = facts, dictionary, names
+        names = (*states, *inputs)
+        self.facts, self.dictionary, self.names, self.inputs = facts, dictionary, names, inputs
         self.symbols: tuple[Symbol, ...] = tuple(sympy.Symbol(f"s{i}", real=True) for i in range(len(names)))
         self.by_name = dict(zip(names, self.symbols, strict=True))
         self.rows = {tuple(row): i for i, row in enumerate(dictionary.exponents.tolist())}
-        self.dim = len(names)
+        self.dim = len(states)
         self.size = len(dictionary) * self.dim
         self.low, self.high = np.full(self.size, -np.inf), np.full(self.size, np.inf)
         self.why_low: dict[int, str] = {}
         self.why_high: dict[int, str] = {}
         self.required: dict[int, str] = {}
         self.equalities: list[_Equality] = []
+        self.gradients: dict[str, list[_Part]] = {}
 
     # ------------------------------------------------------------------ text
 
     def state(self, name: str, what: str) -> int:
-        if name not in self.names:
-            raise ValueError(
-                f"Knowledge.{what}: expected a state among {', '.join(self.names)}, got {name!r}."
-            )
-        return self.names.index(name)
+        states = self.names[: self.dim]
+        if name not in states:
+            raise ValueError(f"Knowledge.{what}: expected a state among {', '.join(states)}, got {name!r}.")
+        return states.index(name)
 
     def expression(self, text: str, what: str) -> "Expr":
         read = parse(text, self.by_name)
@@ -222,8 +234,9 @@ class _Compiler:
         """Coefficients of a polynomial by rows of the dictionary."""
         import sympy
 
-        if text in self.names:  # of any characters
-            return {self.rows[tuple(int(text == name) for name in self.names)]: 1.0}
+        alone = tuple(int(text == name) for name in self.names)
+        if alone in self.rows and any(alone):  # of any characters
+            return {self.rows[alone]: 1.0}
         read = sympy.expand(self.expression(text, what))
         if not read.is_polynomial(*self.symbols):
             raise ValueError(f"Knowledge.{what}: expected a polynomial of the states, got {text!r}.")
@@ -315,7 +328,7 @@ class _Compiler:
 
         for text in self.facts.conserved:
             quantity = self.expression(text, "conserved")
-            slopes = [sympy.together(sympy.diff(quantity, s)) for s in self.symbols]
+            slopes = [sympy.together(sympy.diff(quantity, s)) for s in self.symbols[: self.dim]]
             shared = sympy.Integer(1)
             for slope in slopes:
                 shared = sympy.lcm(shared, sympy.denom(slope))
@@ -327,18 +340,58 @@ class _Compiler:
                     "Knowledge.conserved: expected a quantity whose derivatives are made of polynomials, "
                     f"quotients and functions of the states, got {text!r}."
                 )
-            zero: dict[tuple[int, ...], dict[int, float]] = {}
-            for state, slope in enumerate(slopes):
-                for powers, number in sympy.Poly(slope, *generators).terms():
-                    if number == 0:
-                        continue
-                    for row, own in enumerate(self.dictionary.exponents.tolist()):
-                        key = tuple(p + (own[i] if i < self.dim else 0) for i, p in enumerate(powers))
-                        entries = zero.setdefault(key, {})
-                        place = self.at(row, state)
-                        entries[place] = entries.get(place, 0.0) + float(number)
-            why = frozenset({f"conserved {text}"})
-            self.equalities += [(entries, 0.0, why) for entries in zero.values()]
+            parts = [
+                (state, powers, float(number))
+                for state, slope in enumerate(slopes)
+                for powers, number in sympy.Poly(slope, *generators).terms()
+                if number != 0
+            ]
+            self.gradients[text] = parts
+            self.equalities += self.of_gradient(text, parts, self.dictionary.exponents)
+
+    def of_gradient(self, text: str, parts: list[_Part], exponents: np.ndarray) -> list[_Equality]:
+        """What it says of monomials that their sum along the gradient of a quantity vanishes."""
+        zero: dict[tuple[int, ...], dict[int, float]] = {}
+        for state, powers, number in parts:
+            for row, own in enumerate(exponents.tolist()):
+                key = tuple(p + (own[i] if i < len(self.names) else 0) for i, p in enumerate(powers))
+                entries = zero.setdefault(key, {})
+                place = self.at(row, state)
+                entries[place] = entries.get(place, 0.0) + number
+        return [(entries, 0.0, frozenset({f"conserved {text}"})) for entries in zero.values()]
+
+    def beyond(self, exponents: np.ndarray, kind: int, coordinate: int, admitted: np.ndarray) -> Restriction:
+        """What is known of monomials times one function; see `Restriction`.
+
+        These terms alone conserve what is conserved, and bring no state below zero that cannot become
+        negative. Functions whose terms cannot satisfy that have none.
+        """
+        own = copy(self)
+        own.dictionary, own.size = Dictionary(exponents), admitted.size
+        own.low, own.high = np.full(own.size, -np.inf), np.full(own.size, np.inf)
+        own.why_low, own.why_high, own.required = {}, {}, {}
+        own.equalities = [
+            ({place: 1.0}, 0.0, frozenset({"terms that are left out"}))
+            for place in np.flatnonzero(~admitted.ravel()).tolist()
+        ]
+        for text, parts in self.gradients.items():
+            own.equalities += self.of_gradient(text, parts, exponents)
+        own.read_nonnegative(kind, coordinate)
+        for place in np.flatnonzero(own.low == own.high).tolist():
+            own.equalities.append(({place: 1.0}, 0.0, frozenset({own.why_low[place]})))
+        try:
+            return own.solved()
+        except ValueError:  # bounds that several free coefficients decide
+            empty = np.zeros(0)
+            return Restriction(
+                np.zeros(admitted.shape),
+                np.zeros((admitted.size, 0)),
+                empty.astype(np.intp),
+                empty,
+                empty,
+                empty.astype(bool),
+                self.facts.independent(self.names[: self.dim], self.inputs),
+            )
 
     def bound(self, place: int, low: float, high: float, why: str) -> None:
         if low > self.low[place]:
@@ -367,14 +420,19 @@ class _Compiler:
                 why = f"bounds {text} in {name}' to {pair}"
                 self.bound(self.at(self.term(text, "bounds"), state), low, high, why)
 
-    def read_nonnegative(self) -> None:
-        states = [self.state(name, "nonnegative") for name in self.facts.nonnegative]
-        signed = [i for i in range(self.dim) if i not in states]
+    def read_nonnegative(self, kind: int = Kind.MONOMIAL, coordinate: int = -1) -> None:
+        """Bounds of monomials, times a function of one coordinate where a kind is given."""
+        given = [name for name in self.facts.nonnegative if name not in self.inputs]
+        states = [self.state(name, "nonnegative") for name in given]
+        signed = [i for i, name in enumerate(self.names) if name not in self.facts.nonnegative]
         powers = self.dictionary.exponents
         for state in states:
             why = f"nonnegative {self.names[state]}"
             for row in np.flatnonzero(powers[:, state] == 0).tolist():
+                if kind in _VANISHES and coordinate == state:
+                    continue
                 odd = (powers[row, signed] % 2 == 1).any()
+                odd |= not (kind in _POSITIVE or (kind in _RISES and coordinate in states))
                 self.bound(self.at(row, state), 0.0, 0.0 if odd else np.inf, why)
 
     # ------------------------------------------------------------------ solution
@@ -464,8 +522,8 @@ class _Compiler:
             low,
             np.maximum(low, high),
             required,
-            self.facts.independent(self.names),
-            not (self.facts.conserved or self.facts.nonnegative),
+            self.facts.independent(self.names[: self.dim], self.inputs),
+            self.beyond if self.facts.conserved or self.facts.nonnegative else None,
         )
         return restriction, several
 

@@ -7,10 +7,11 @@ from functools import cache
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations, largest_degree, observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.restrictions import Restriction
+from fim_dynsys.search.restrictions import Restriction, in_units
 
 _SAME = 1e-5  # of a monomial's size: what is left of it by lower ones
 
@@ -64,26 +65,34 @@ class Search:
             dictionary = dictionary.subset(told_apart(dictionary, observations))
         return cls(observations, dictionary)
 
-    def knowing(self, knowledge: Knowledge | None, state_names: Sequence[str]) -> "Search":
+    def knowing(
+        self, knowledge: Knowledge | None, state_names: Sequence[str], input_names: Sequence[str] = ()
+    ) -> "Search":
         """The same search among the fields that some facts allow.
 
         Raises
         ------
         ValueError
-            Where the facts contradict each other, do not fit the terms, or there are inputs.
+            Where the facts contradict each other, or do not fit the terms.
         """
         if knowledge is None:
             return self
-        knowledge.refuse_inputs(self.observations.n_inputs)
-        given = knowledge.restriction(self.dictionary, state_names)
+        given = knowledge.restriction(self.dictionary, state_names, input_names)
         scale, unit = self.observations.scale, self.observations.time_unit
-        factor = np.prod(scale**self.dictionary.exponents, axis=1)[:, None] * unit / scale
-        return replace(self, restriction=given.rescaled(factor))
+        sizes = np.prod(self.observations.extended_scale**self.dictionary.exponents, axis=1)
+        factor = sizes[:, None] * unit / scale
+        scaled = given.rescaled(factor)
+        if scaled.beyond is not None:
+            extended = self.observations.extended_scale
+            scaled = replace(scaled, beyond=in_units(scaled.beyond, extended, unit))
+        return replace(self, restriction=scaled)
 
-    def measured(self, errors: Sequence[np.ndarray] | None) -> "Search":
+    def measured(self, errors: Sequence[np.ndarray] | Noise | None) -> "Search":
         """The same search where the errors of the samples are known, see `Observations.measured`."""
         if errors is None:
             return self
+        if isinstance(errors, Noise):
+            return replace(self, observations=self.observations.counted())
         return replace(self, observations=self.observations.measured(errors))
 
     def observing(self, seen: Sequence[str] | None, state_names: Sequence[str]) -> "Search":

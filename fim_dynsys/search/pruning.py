@@ -107,7 +107,7 @@ def _refine_restricted(
             search.observations,
             candidate,
             numbers[active],
-            restricted_maps(search.dictionary, restriction, at, active),
+            restricted_maps(search.dictionary, restriction, at, active, search.observations.interval_curves),
             paths,
             segments,
             max_iterations=max_iterations,
@@ -121,7 +121,11 @@ def _refine_restricted(
 
 
 def restricted_maps(
-    dictionary: Dictionary, restriction: Restriction, coefficients: np.ndarray, active: np.ndarray
+    dictionary: Dictionary,
+    restriction: Restriction,
+    coefficients: np.ndarray,
+    active: np.ndarray,
+    inputs: np.ndarray | None = None,
 ) -> Callable:
     """As `compiled_maps`, whose parameters are the active of a restriction's free numbers.
 
@@ -135,9 +139,11 @@ def restricted_maps(
         Gives the free numbers that are not active.
     active : bool array (q,)
         Which are parameters.
+    inputs : array (N, 4, m), optional
+        See `compiled_maps`.
     """
     support, own, derivative = affine(restriction, coefficients, active)
-    every = compiled_maps(dictionary, support)
+    every = compiled_maps(dictionary, support, inputs)
 
     def maps(
         p: np.ndarray, nodes: np.ndarray, steps: np.ndarray, counts: np.ndarray
@@ -259,7 +265,13 @@ def response(
     else:
         parameters = restriction.numbers(candidate.coefficients)
         free = np.ones(len(parameters), dtype=bool)
-        maps = restricted_maps(search.dictionary, restriction, candidate.coefficients, free)
+        maps = restricted_maps(
+            search.dictionary,
+            restriction,
+            candidate.coefficients,
+            free,
+            search.observations.interval_curves,
+        )
     return path_response(
         maps,
         parameters,

@@ -1,5 +1,6 @@
 """Coefficients that are not all free: linear equalities, bounds, terms that must be there."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -7,6 +8,19 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.sparse import solve_supports
+
+Beyond = Callable[[np.ndarray, int, int, np.ndarray], "Restriction"]
+"""See `Restriction`."""
+
+
+def in_units(beyond: "Beyond", scale: np.ndarray, unit: float) -> "Beyond":
+    """The same for states and inputs in units of their ``scale`` (d + m,), and a unit of time."""
+
+    def scaled(exponents: np.ndarray, kind: int, coordinate: int, admitted: np.ndarray) -> Restriction:
+        factor = np.prod(scale**exponents, axis=1)[:, None] * unit / scale[: admitted.shape[1]]
+        return beyond(exponents, kind, coordinate, admitted).rescaled(factor)
+
+    return scaled
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +42,13 @@ class Restriction:
         Bounds, infinite where there are none.
     required : bool array (q,)
         Numbers that are fitted in every candidate.
-    apart : bool array (d, d)
-        Which states (first axis) an equation (second axis) does not depend on, in terms of any dictionary.
-    extensible : bool
-        Whether fields with terms beyond the dictionary's satisfy what is known.
+    apart : bool array (d + m, d)
+        Which states and inputs (first axis) an equation (second axis) does not depend on, in terms of any
+        dictionary.
+    beyond : callable or None
+        What is known of terms beyond the dictionary that have one function in common: from exponents (k, D)
+        of their monomials, the function's kind and coordinate, and which equations (k, d) may have them,
+        their own restriction. None: nothing.
     """
 
     offset: np.ndarray
@@ -41,7 +58,7 @@ class Restriction:
     high: np.ndarray
     required: np.ndarray
     apart: np.ndarray
-    extensible: bool
+    beyond: "Beyond | None" = None
 
     @property
     def dim(self) -> int:
@@ -182,7 +199,6 @@ class Restriction:
             self.high[numbers],
             self.required[numbers],
             self.apart[:, equations],
-            self.extensible,
         )
 
     def subset(self, rows: np.ndarray) -> "Restriction":
@@ -227,6 +243,7 @@ class Restriction:
             Monomials that this restriction is about.
         terms : Dictionary
             These, and others. Those with a state that an equation does not depend on are left out there.
+            What is conserved holds for the terms of each function by themselves.
         """
         m, d, q = len(terms), self.dim, len(self.place)
         known = {tuple(powers): row for row, powers in enumerate(own.exponents.tolist())}
@@ -238,6 +255,8 @@ class Restriction:
                 others.append(row)
         assert not known
         admitted = self.admits(terms)
+        if self.beyond is not None:
+            return self._with_functions(terms, rows, others, admitted)
         free = [row * d + state for row in others for state in range(d) if admitted[row, state]]
         each = np.zeros((m, d, q + len(free)))
         each[rows, :, :q] = self.basis.reshape(len(own), d, q)
@@ -255,6 +274,49 @@ class Restriction:
             low=np.concatenate([self.low, -more]),
             high=np.concatenate([self.high, more]),
             required=np.concatenate([self.required, np.zeros(len(free), dtype=bool)]),
+        )
+
+    def _with_functions(
+        self, terms: Dictionary, own: np.ndarray, others: list[int], admitted: np.ndarray
+    ) -> "Restriction":
+        """As `extended`, the others by their functions."""
+        assert self.beyond is not None
+        m, d = len(terms), self.dim
+        groups: dict[tuple[float, ...], list[int]] = {}
+        for row in others:
+            key = (
+                terms.kind[row],
+                terms.coordinate[row],
+                terms.inner[row],
+                terms.second[row],
+                terms.partner[row],
+            )
+            groups.setdefault(tuple(map(float, key)), []).append(row)
+        parts = [(own, self)]
+        for rows in groups.values():
+            at = np.array(rows, dtype=np.intp)
+            kind, coordinate = int(terms.kind[rows[0]]), int(terms.coordinate[rows[0]])
+            signed = terms.partner[rows[0]] >= 0 or terms.inner[rows[0]] < 0
+            coordinate = -1 if signed else coordinate
+            parts.append((at, self.beyond(terms.exponents[at], kind, coordinate, admitted[at])))
+        offset = np.zeros((m, d))
+        basis, place = [], []
+        for at, part in parts:
+            each = np.zeros((m, d, len(part.place)))
+            each[at] = part.basis.reshape(len(at), d, -1)
+            offset[at] = part.offset
+            term, state = np.divmod(part.place, d)
+            basis.append(each.reshape(m * d, -1))
+            place.append(at[term] * d + state)
+        known = [part for _, part in parts]
+        return replace(
+            self,
+            offset=offset,
+            basis=np.concatenate(basis, axis=1),
+            place=np.concatenate(place),
+            low=np.concatenate([part.low for part in known]),
+            high=np.concatenate([part.high for part in known]),
+            required=np.concatenate([part.required for part in known]),
         )
 
 

@@ -5,19 +5,32 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
-from fim_dynsys.regression.observed import Observations, observe
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.terms import Dictionary, union
+from fim_dynsys.regression.criteria import Noise
+from fim_dynsys.regression.observed import Observations, complete_inputs, observe
 from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.regression.refinement import parameter_covariance
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.laws import fitted, worth
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import window_count
+from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.problem import Search, told_apart
+from fim_dynsys.trajectories.container import Trajectories
 
 _CONFIRMED = 3.0  # errors: numbers that a fit moves further are not those of a fit
 _STEP = 1e-6  # of difference quotients by numbers that are of order 1 in the units of a search
 
 
-def standard_errors(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
+def standard_errors(
+    field: DictionaryField | DrivenField,
+    free: Iterable[Sequence[int]] = (),
+    knowledge: Knowledge | None = None,
+    degree: int = 0,
+    positions: Sequence[str] | None = None,
+    sigma: Sequence[np.ndarray] | Noise | None = None,
+) -> np.ndarray | None:
     """Standard errors of a fitted field's numbers, its terms being given.
 
     By the trajectory fit linearised about the numbers: in one piece or, where that moves them, as over long
@@ -25,22 +38,31 @@ def standard_errors(field: DictionaryField, free: Iterable[Sequence[int]] = ()) 
 
     Parameters
     ----------
-    field : DictionaryField
+    field : DictionaryField or DrivenField
         With a context.
     free : list of (term, slot, number)
         The fitted numbers inside functions, see `FunctionCandidate`.
+    knowledge : Knowledge, optional
+        What the field was searched with: numbers that it gives have no errors, and those that it ties
+        together share theirs.
+    degree : int
+        Of the monomials that knowledge is about.
+    positions : sequence of str, optional
+        The states that were observed, where not all were.
+    sigma : list of arrays (n, d) or Noise, optional
+        Errors of the observations that were given.
 
     Returns
     -------
-    array (m, d + 2) or None
+    array (m, d + 2), with inputs (m, d + k + 2), or None
         As `FittedField` takes them; None where no fit confirms the numbers.
     """
-    observations, own = _in_units_of_the_search(field, _samples(field), free)
+    observations, own = _in_units_of_the_search(field, free, knowledge, degree, positions, sigma)
     covariance = _covariance(own, observations)
     if covariance is None:
         return None
     with np.errstate(all="ignore"):  # units may be such that squares are no numbers
-        slopes = _slopes(field, own, observations)
+        slopes = _slopes(own, observations)
         errors = np.sqrt(np.maximum(np.einsum("qmk,qr,rmk->mk", slopes, covariance, slopes), 0.0))
     return errors if np.isfinite(errors).all() else None
 
@@ -63,8 +85,9 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
     array (q, m, d + 2) or None
         As `LawField` takes them; None where no fit confirms the numbers.
     """
-    samples = _samples(field)
-    observations, own = _in_units_of_the_search(field, samples, free)
+    assert field.context is not None
+    observations, own = _in_units_of_the_search(field, free)
+    samples = [(t[seen], x[seen]) for t, x, seen in _complete(field.context)]
     law = fitted(Precise.of(observations, resolution(samples)), own)
     if law is None:
         return None
@@ -73,7 +96,7 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
     values, axes = np.linalg.eigh(covariance)
     with np.errstate(all="ignore"):
         root = np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T
-        roots = np.einsum("qr,rmk->qmk", root, _slopes(field, own, observations))
+        roots = np.einsum("qr,rmk->qmk", root, _slopes(own, observations))
     return roots if np.isfinite(roots).all() else None
 
 
@@ -83,50 +106,75 @@ def law_errors(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np
     return None if roots is None else np.sqrt(np.sum(roots**2, axis=0))
 
 
-def _samples(field: DictionaryField) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Complete samples of a field's context."""
-    assert field.context is not None
-    pairs = [(t, x, np.isfinite(x).all(axis=1)) for t, x in field.context.arrays()]
-    return [(t[seen], x[seen]) for t, x, seen in pairs]
+def _complete(context: Trajectories) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Times (n,), states (n, d) and which samples (n,) are complete, of each trajectory."""
+    return [(t, x, np.isfinite(x).all(axis=1)) for t, x in context.arrays()]
 
 
 def _in_units_of_the_search(
-    field: DictionaryField, samples: list[tuple[np.ndarray, np.ndarray]], free: Iterable[Sequence[int]]
+    field: DictionaryField | DrivenField,
+    free: Iterable[Sequence[int]],
+    knowledge: Knowledge | None = None,
+    degree: int = 0,
+    positions: Sequence[str] | None = None,
+    sigma: Sequence[np.ndarray] | Noise | None = None,
 ) -> tuple[Observations, FunctionCandidate]:
-    observations = observe(samples)
-    scale, unit = observations.scale, observations.time_unit
-    terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)
-    return observations, FunctionCandidate.of(
-        Candidate(coefficients, observations.start, "", ""), terms, free
-    )
+    """The observations of a field's context and the field as a candidate; see `standard_errors`."""
+    assert field.context is not None
+    context, terms = field.context, field.extended if isinstance(field, DrivenField) else field
+    assert isinstance(terms, DictionaryField)
+    pairs = _complete(context)
+    inputs = complete_inputs(context, type(field).__name__)
+    samples = [(t[seen], x[seen]) for t, x, seen in pairs]
+    search = Search(observe([own for own in samples if len(own[0]) >= 2], inputs=inputs), terms.dictionary)
+    if sigma is not None and not isinstance(sigma, Noise):
+        sigma = [own[seen] for own, (_, _, seen) in zip(sigma, pairs, strict=True) if seen.sum() >= 2]
+    observations = search.observing(positions, context.state_names).measured(sigma).observations
+    scale, unit = observations.extended_scale, observations.time_unit
+    own_terms, coefficients = terms.dictionary.rescaled(terms.coefficients, 1.0 / scale, 1.0 / unit)
+    known = None
+    if knowledge is not None:
+        monomials = Dictionary.polynomial(len(scale), degree)
+        if observations.n_inputs:
+            monomials = monomials.subset(told_apart(monomials, observations))
+        every, (_, rows) = union([monomials, own_terms])
+        names = context.state_names, context.input_names
+        searched = Search(observations, monomials).knowing(knowledge, *names)
+        assert searched.restriction is not None
+        known = searched.restriction.extended(monomials, every).subset(rows)
+    start = Candidate(coefficients[:, : field.dim], observations.start, "", "", restriction=known)
+    return observations, FunctionCandidate.of(start, own_terms, free)
 
 
-def _slopes(field: DictionaryField, own: FunctionCandidate, observations: Observations) -> np.ndarray:
-    """Derivatives (q, m, d + 2) of a field's numbers by the parameters of a search."""
-    scale, unit = observations.scale, observations.time_unit
+def _slopes(own: FunctionCandidate, observations: Observations) -> np.ndarray:
+    """Derivatives (q, m, d + k + 2) of a field's numbers by the parameters of a search, with k inputs."""
+    scale, unit = observations.extended_scale, observations.time_unit
+    coefficients, known = own.candidate.coefficients, own.candidate.restriction
+    used = np.flatnonzero(coefficients.any(axis=1) if known is None else known.rows_of(coefficients))
 
     def in_units_of_the_data(parameters: np.ndarray) -> np.ndarray:
         moved = own.with_parameters(parameters)
-        own_terms, values = moved.dictionary.rescaled(moved.candidate.coefficients, scale, unit)
-        return np.column_stack([values, own_terms.inner, own_terms.second])
+        still = np.zeros((len(used), observations.n_inputs))
+        given = np.concatenate([moved.candidate.coefficients, still], axis=1)
+        found, values = moved.dictionary.rescaled(given, scale, unit)
+        return np.column_stack([values, found.inner, found.second])
 
     at = own.parameters
     steps = np.diag(_STEP * np.maximum(1.0, np.abs(at)))
-    slopes = np.zeros((len(at), len(field.dictionary), field.dim + 2))
-    used = field.coefficients.any(axis=1)
+    slopes = np.zeros((len(at), len(coefficients), len(scale) + 2))
     for own_slopes, h in zip(slopes, steps, strict=True):
         own_slopes[used] = (in_units_of_the_data(at + h) - in_units_of_the_data(at - h)) / (2.0 * h.max())
     return slopes
 
 
 def _covariance(own: FunctionCandidate, observations: Observations) -> np.ndarray | None:
-    if not own.candidate.support.any():
+    if not len(own.parameters):
         return None
     for segments in ((5, 1), (window_count(observations),)):
-        fitted, fit = own.fitted(observations, observations.path, segments)
-        if np.isfinite(fit.misfit) and np.isfinite(fitted.parameters).all():
+        found, fit = own.fitted(observations, observations.path, segments)
+        if np.isfinite(fit.misfit) and np.isfinite(found.parameters).all():
             covariance = parameter_covariance(fit, observations.n * observations.dim)
-            moved = fitted.parameters - own.parameters
+            moved = found.parameters - own.parameters
             if (moved**2 <= _CONFIRMED**2 * np.diagonal(covariance)).all():
                 return covariance
     return None

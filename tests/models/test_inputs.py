@@ -112,9 +112,6 @@ def test_what_is_refused_says_what_to_do():
     most = model.max_dim
     with pytest.raises(ValueError, match=f"at most {most} states and inputs together, got 3 and {most}"):
         model.fit(wide, 0.1, u=np.random.default_rng(1).normal(size=(40, most)))
-    given = fim_dynsys.load("symbolic", expressions=["a*x0 + u0"])
-    with pytest.raises(ValueError, match="leave expressions out"):
-        given.fit(X[:, :1], T, u=force(T))
     with pytest.raises(ValueError, match="forcing or inputs u, got both"):
         fim_dynsys.load("sindy-strong").fit(X, T, u=force(T), forcing={"omega": 2.0})
     for wrong in ({"period": 1.0}, {"omega": -1.0}, {"omega": [1.0, 1.0]}):

@@ -1,6 +1,7 @@
 """Errors of the observations that are known beforehand."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fim_dynsys
@@ -53,6 +54,24 @@ def test_one_error_for_all_for_each_state_and_for_each_sample_are_the_same():
     first, *others = (linear(x, sigma).coefficients() for sigma in shapes)
     for other in others:
         np.testing.assert_array_equal(other, first)
+
+
+def test_errors_as_columns_and_as_a_variable():
+    t = np.linspace(0.0, 8.0, 60)
+    sigma = np.where(np.arange(len(t)) % 3 == 0, 0.1, 0.01)[:, None] * np.ones((1, 2))
+    y = np.exp(-0.1 * t)[:, None] * np.stack([np.cos(t), -np.sin(t)], axis=1)
+    y += sigma * np.random.default_rng(0).normal(size=y.shape)
+    frame = pd.DataFrame({"t": t, "x": y[:, 0], "v": y[:, 1], "dx": sigma[:, 0], "dv": sigma[:, 1]})
+    load = fim_dynsys.load
+    one = load("sindy-strong", degree=1).fit(y, t, sigma=sigma, feature_names=["x", "v"])
+    two = load("sindy-strong", degree=1).fit(frame, sigma={"v": "dv", "x": "dx"})
+    np.testing.assert_array_equal(two.coefficients(), one.coefficients())
+    data = fim_dynsys.Trajectories.from_arrays(y, t, state_names=["x", "v"]).dataset
+    data = data.assign(errors=(("trajectory", "sample", "state"), sigma[None]))
+    three = load("sindy-strong", degree=1).fit(data, sigma="errors")
+    np.testing.assert_array_equal(three.coefficients(), one.coefficients())
+    with pytest.raises(ValueError, match="column"):
+        load("sindy-strong").fit(frame, sigma={"x": "dx"})
 
 
 def test_errors_belong_to_their_samples_in_any_order():

@@ -1,5 +1,6 @@
 """SINDy: equal to pysindy's, and the strong version on data with a known truth."""
 
+import csv
 import warnings
 
 import numpy as np
@@ -20,6 +21,7 @@ from fim_dynsys.search import problem
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.testing import check_field, check_model
 from fim_dynsys.trajectories.container import Trajectories
+from tests.pysindy_release import equality
 
 
 def van_der_pol(_, x):
@@ -504,3 +506,21 @@ def test_too_many_monomials_are_refused_before_they_fill_the_memory():
     wide = np.random.default_rng(0).normal(size=(20, 30))
     with pytest.raises(ValueError, match="expected at most 500 monomials, got 5456 of degree 3 in 30 states"):
         StrongSINDy().fit(wide, 0.1)
+
+
+def test_every_setting_of_stock_is_equal():
+    """The committed table of `python -m tests.pysindy_release.equality`, and some of its rows anew."""
+    with equality.TABLE.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    kinds = {"optimizer": 28, "feature_library": 24, "differentiation_method": 15}
+    for kind, count in kinds.items():
+        assert [row["stock"] for row in rows if row["kind"] == kind] == ["runs"] * count
+    assert equality.unequal(rows) == []
+    for kind, settings, name in (
+        ("optimizer", equality.OPTIMIZERS, "WrappedOptimizer(Lasso)"),
+        ("optimizer", equality.OPTIMIZERS, "EnsembleOptimizer(bagging)"),
+        ("feature_library", equality.LIBRARIES, "ConcatLibrary()"),
+        ("differentiation_method", equality.DIFFERENTIATIONS, "SmoothedFiniteDifference()"),
+    ):
+        row = equality.compared(kind, name, {kind: settings[name]})
+        assert equality.unequal([row]) == [] and row["stock"] == "runs", row

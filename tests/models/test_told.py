@@ -107,14 +107,104 @@ def test_the_operator_moves_its_coefficients_no_further_than_it_has_to(data):
     np.testing.assert_allclose(again.coefficients, free.coefficients, rtol=1e-6, atol=1e-9)
 
 
-def test_inputs_and_knowledge_exclude_each_other():
-    t = np.linspace(0.0, 5.0, 60)
-    data = Trajectories.from_arrays(np.exp(-t)[:, None], t, u=np.sin(t)[:, None])
-    known = fim_dynsys.Knowledge(forbid={"x0": ["x0**2"]})
-    models = [
-        fim_dynsys.load(name, knowledge=known) for name in ("sindy-strong", "fim-ode", "auto", "symbolic")
+def infection():
+    """s + i stays as it is, and infection saturates."""
+    field = CallableField(
+        lambda z: (
+            np.outer(1.2 * z[:, 0] * z[:, 1] / (1 + 0.8 * z[:, 0]) - 0.3 * z[:, 1], [1.0, 1.0]) * [-1, 1]
+        ),
+        2,
+    )
+    t = np.linspace(0.0, 15.0, 120)
+    x = simulate(field, [[3.0, 0.1], [0.5, 2.5], [5.0, 0.3]], t).x
+    x = x + 0.02 * x.std(axis=(0, 1)) * np.random.default_rng(0).normal(size=x.shape)
+    return field, Trajectories.from_arrays(list(x), [t] * 3, state_names=["s", "i"])
+
+
+@pytest.mark.parametrize(
+    "facts", [{"conserved": ["s + i"]}, {"conserved": ["s + i"], "nonnegative": ["s", "i"]}]
+)
+def test_functions_conserve_what_is_conserved(facts):
+    truth, data = infection()
+    field = load("symbolic", Knowledge(**facts)).fit(data).field_
+    x = np.abs(X) * 2.0
+    rates = field(x)
+    assert np.abs(rates.sum(axis=1)).max() < 1e-12 * np.abs(rates).max()
+    np.testing.assert_allclose(rates, truth(x), atol=0.03)
+    assert not field.dictionary.is_polynomial
+
+
+def test_functions_keep_what_is_not_negative():
+    _, data = infection()
+    for member in [
+        (model := load("auto", Knowledge(nonnegative=["s", "i"])).fit(data)).field_,
+        *model.ensemble(2),
+    ]:
+        assert (member(np.abs(X) * [0.0, 1.0])[:, 0] >= -1e-12).all()
+        assert (member(np.abs(X) * [1.0, 0.0])[:, 1] >= -1e-12).all()
+
+
+@pytest.fixture(scope="module")
+def driven():
+    t = np.linspace(0.0, 20.0, 160)
+    u = np.sin(1.3 * t) + 0.5 * np.cos(0.4 * t)
+    field = CallableField(
+        lambda z: np.stack(
+            [
+                z[:, 1],
+                -z[:, 0] - 0.3 * z[:, 1] + np.sin(1.3 * z[:, 2]) + 0.5 * np.cos(0.4 * z[:, 2]),
+                np.ones(len(z)),
+            ],
+            axis=1,
+        ),
+        3,
+    )
+    x = simulate(field, [1.0, 0.0, 0.0], t).x[0][:, :2]
+    x = x + 0.03 * x.std(axis=0) * np.random.default_rng(0).normal(size=x.shape)
+    return Trajectories.from_arrays(x, t, state_names=["x", "v"], u=u, input_names=["F"])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_facts_hold_beside_inputs(name, driven):
+    facts = Knowledge(known={"x": "v"}, forbid={"v": ["v*F"]}, bounds={"v": {"v": (-0.5, 0.0)}})
+    model = load(name, facts).fit(driven)
+    u = np.random.default_rng(2).normal(size=(len(X), 1))
+    rates = model.predict(X, u=u)
+    np.testing.assert_array_equal(rates[:, 0], X[:, 1])
+    names = model.get_feature_names()
+    found = dict(zip(names, model.coefficients()[1], strict=True))
+    assert found.get("v F", 0.0) == 0.0
+    assert -0.5 <= found["v"] < 0.0
+    if name != "operator":
+        assert found["F"] == pytest.approx(1.0, abs=0.15)
+
+
+def test_an_input_may_be_forbidden_and_what_is_conserved_is_so_under_inputs(driven):
+    model = load("sindy-strong", Knowledge(forbid={"x": ["F"]})).fit(driven)
+    rates = [model.predict(X, u=np.full((len(X), 1), value))[:, 0] for value in (0.0, 2.0)]
+    np.testing.assert_array_equal(*rates)
+    rates = (
+        load("sindy-strong", Knowledge(conserved=["x**2 + v**2"]))
+        .fit(driven)
+        .predict(X, u=0.5 + 0.0 * X[:, :1])
+    )
+    assert np.abs(np.sum(X * rates, axis=1)).max() < 1e-10 * np.abs(rates).max()
+    with pytest.raises(ValueError, match=r"expected a state among .*, got .F."):
+        load("sindy-strong", Knowledge(known={"F": "x"})).fit(driven)
+
+
+def test_what_is_not_negative_may_be_fed():
+    """An input that is not negative feeds a state that is not; one that may be negative does not."""
+    t = np.linspace(0.0, 20.0, 120)
+    u = 1.0 + np.sin(0.7 * t)
+    field = CallableField(
+        lambda z: np.stack([1.0 + np.sin(0.7 * z[:, 1]) - 0.5 * z[:, 0], np.ones(len(z))], axis=1), 2
+    )
+    x = simulate(field, [0.5, 0.0], t).x[0][:, :1]
+    data = Trajectories.from_arrays(x, t, state_names=["x"], u=u, input_names=["feed"])
+    fed = load("sindy-strong", Knowledge(nonnegative=["x", "feed"])).fit(data)
+    assert fed.predict(np.zeros((1, 1)), u=[[1.0]])[0, 0] == pytest.approx(1.0, abs=0.1)
+    starved = load("sindy-strong", Knowledge(nonnegative=["x"])).fit(data)
+    assert "feed" not in [
+        n for n, c in zip(starved.get_feature_names(), starved.coefficients()[0], strict=True) if c
     ]
-    for model in (*models, fim_dynsys.load("fim-ode", refine=False, knowledge=known)):
-        for call in (model.fit, model.infer):
-            with pytest.raises(ValueError, match="expected observations without inputs, got 1 beside Know"):
-                call(data)

@@ -8,6 +8,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary, Kind
 from fim_dynsys.models.sindy_strong import StrongSINDy
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.standard_errors import standard_errors
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
@@ -54,6 +55,50 @@ def test_numbers_inside_functions_have_errors_in_the_units_of_the_data():
     field = FittedField.of(PENDULUM, one)
     assert f"sin((1.300 ± {inner:.3f}) x0)" in field.equations(errors=True)[1]
     assert field.scale([[0.0, 0.0]]) is None and field.draws(2) is None
+
+
+def test_errors_beside_what_is_known():
+    """What is given has none, what is tied together shares its own; over noise they are right."""
+    facts = Knowledge(known={"u": "v"}, equal=[{"v": "v - u^2*v"}])
+    off = []
+    for seed in range(8):
+        field = (
+            StrongSINDy(knowledge=facts).fit(observed(OSCILLATOR, seed), T, feature_names=["u", "v"]).field_
+        )
+        errors = dict(zip(field.get_feature_names(), field.standard_errors, strict=True))
+        assert errors["v"][0] == 0.0
+        assert errors["v"][1] == pytest.approx(errors["u^2 v"][1]) and errors["v"][1] > 0
+        found = dict(zip(field.get_feature_names(), field.coefficients, strict=True))
+        off += [(found["u"][1] + 1.0) / errors["u"][1], (found["v"][1] - 1.0) / errors["v"][1]]
+    assert 0.5 < np.sqrt(np.mean(np.square(off))) < 1.6
+
+
+def test_errors_with_inputs():
+    t = np.linspace(0.0, 20.0, 160)
+    push = np.sin(0.9 * t)
+    response = DictionaryField(
+        Dictionary([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]),
+        [[1.0, -0.2, 0.0, 0.0], [0.0, -1.0, 0.0, 0.0], [0.0, 1.0, 0.0, -0.9], [0.0, 0.0, 0.9, 0.0]],
+    )
+    x = simulate(response, [1.0, 0.0, 0.0, 1.0], t).x[0][:, :2]
+    off = []
+    for seed in range(6):
+        noise = 0.03 * x.std(axis=0) * np.random.default_rng(seed).normal(size=x.shape)
+        model = StrongSINDy(degree=2).fit(x + noise, t, u=push, feature_names=["x", "v", "F"])
+        table = model.field_.to_dataframe()
+        truth = {("x", "v"): 1.0, ("v", "x"): -1.0, ("v", "v"): -0.2, ("v", "F"): 1.0}
+        for row in table.itertuples():
+            if (row.state, row.term) in truth:
+                off.append((row.coefficient - truth[row.state, row.term]) / row.standard_error)
+        assert "±" in model.equations(errors=True)[0]
+    assert len(off) >= 20
+    assert 0.5 < np.sqrt(np.mean(np.square(off))) < 1.8
+
+
+def test_errors_by_those_of_the_observations():
+    x = observed(OSCILLATOR, 0)
+    one, two = (StrongSINDy().fit(x, T, sigma=s).field_.standard_errors for s in (0.05, 0.1))
+    np.testing.assert_allclose(two[two > 0], 2.0 * one[two > 0], rtol=0.15)
 
 
 def test_numbers_that_no_fit_confirms_have_no_errors():

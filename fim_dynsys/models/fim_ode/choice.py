@@ -144,7 +144,7 @@ def consider(
     if inputs is not None:
         kept = told_apart(dictionary, observations)
         dictionary, solves, variances = dictionary.subset(kept), solves[:, kept], variances[kept]
-    search = Search(observations, dictionary).knowing(knowledge, context.state_names)
+    search = Search(observations, dictionary).knowing(knowledge, context.state_names, context.input_names)
     opinion = Opinion.scaled(search, solves, variances)
     clean = None
     free = inputs is None and search.restriction is None  # laws are read off without

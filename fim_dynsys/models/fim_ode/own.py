@@ -147,11 +147,9 @@ class FIMODE(PretrainedModel):
             f if e is None else PosteriorField.of(f, partial(calibration.roots, evidence=e)) for f, e in known
         ]
 
-    def _driven(self, complete: Trajectories, context: Trajectories) -> DrivenField:
+    def _driven(self, complete: Trajectories, context: Trajectories) -> DictionaryField | DrivenField:
         """The field of one context with inputs."""
         known = Knowledge.of(self.knowledge)
-        if known is not None:
-            known.refuse_inputs(len(context.input_names))
         order = Ordered.of(complete)
         seen, states = order.trajectories, slice(complete.dim)
         pairs = zip(seen.arrays(), seen.input_arrays(), strict=True)
@@ -160,18 +158,22 @@ class FIMODE(PretrainedModel):
         (answer,) = _answers(self.operator, [whole])
         report: dict[str, Any] = {"operator": self.name, "weights": self.operator.version}
         solves, variances = answer.solves[..., states], answer.variances[:, states]
-        found = consider(seen, answer.dictionary, solves, variances) if self.refine else None
+        found = consider(seen, answer.dictionary, solves, variances, known) if self.refine else None
         if found is not None:
             best, choice = found.choose(None)
             assert isinstance(best, Candidate)  # there are no laws with inputs
             field = best.field(found.search, seen, report | choice)
             assert isinstance(field, DrivenField)
-            return order.field(field, context)
+            return honoured(order.field(field, context), known, answer.dictionary.degree)
         if self.refine:
             few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
             report |= {"chosen by": few, "note": few}
+        best_solve = solves[-1]
+        if known is not None:
+            facts = known.restriction(answer.dictionary, seen.state_names, seen.input_names)
+            best_solve = facts.nearest(best_solve, 1.0 / np.maximum(variances, 1e-300))
         still = np.zeros((len(answer.dictionary), len(seen.input_names)))
-        coefficients = np.concatenate([solves[-1], still], axis=1)
+        coefficients = np.concatenate([best_solve, still], axis=1)
         info = FitInfo(report=report)
         return order.field(DrivenField.of(answer.dictionary, coefficients, seen, info), context)
 

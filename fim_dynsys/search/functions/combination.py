@@ -86,15 +86,13 @@ def grow_functions(
     Returns
     -------
     list of FunctionCandidate
-        Judged by integration, best first; none where what is known leaves no room for functions.
+        Judged by integration, best first.
 
     References
     ----------
     K. Kaheman, J. N. Kutz, S. L. Brunton, SINDy-PI: a robust algorithm for parallel implicit sparse
     identification of nonlinear dynamics, Proc. R. Soc. A 476 (2020) 20200279, sect. 3.
     """
-    if search.restriction is not None and not search.restriction.extensible:
-        return []
     observations = search.observations
     tried = families(observations.angle)
     tolerances = _tolerances(observations)
