@@ -4,6 +4,8 @@
 #   make test        install the test tools too, then run the test suite (make test-slow: what takes minutes)
 #   make plugins     install the comparators of plugins/ into .venv-plugins (make plugins-test: test them too)
 #   make docs        build the site into docs/_build/html (make test-browser: open pages in Chromium)
+#   make dist        build and check the wheel and the source distribution in dist/
+#   make test-lowest test with the lowest versions of the dependencies that are allowed
 #   make pysindy-tests    run pysindy's own tests with `sindy` in place of its class, in .venv-pysindy
 #
 # Where a bare `torch` would bring gigabytes of GPU libraries (PyPI on Linux), name a source of its CPU build:
@@ -22,6 +24,8 @@ ARGS ?=
 PLUGINS_VENV ?= .venv-plugins
 PYSINDY_VENV ?= .venv-pysindy
 DOCS_VENV ?= .venv-docs
+DIST_VENV ?= .venv-dist
+LOWEST_VENV ?= .venv-lowest
 PLUGINS ?= $(filter-out common,$(patsubst plugins/%/pyproject.toml,%,$(wildcard plugins/*/pyproject.toml)))
 
 PY := $(VENV)/bin/python
@@ -34,11 +38,11 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help odebench speed test test-slow test-browser docs plugins plugins-test pysindy-tests lint format picture install install-test clean
+.PHONY: help odebench speed test test-slow test-browser test-lowest docs dist plugins plugins-test pysindy-tests lint format picture install install-test clean
 .NOTPARALLEL:
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 14
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -n 16
 
 odebench: install
 	$(PY) -m benchmarks.odebench $(ARGS)
@@ -65,11 +69,35 @@ plugins-test: plugins
 # The site, in docs/_build/html: built offline, notebooks executed, warnings are errors (NOTEBOOKS=off: text alone).
 docs: $(DOCS_VENV)/.installed
 	$(DOCS_VENV)/bin/python -m sphinx -b html -W --keep-going docs docs/_build/html
+	$(DOCS_VENV)/bin/python docs/check_links.py docs/_build/html
 
 $(DOCS_VENV)/.installed: pyproject.toml constraints.txt docs/constraints.txt
 	$(NEW_ENOUGH)
 	test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
 	$(DOCS_VENV)/bin/python -m pip install $(PIP_OPTIONS) -c docs/constraints.txt -e ".[docs]"
+	@touch $@
+
+# What is uploaded: built anew, and its description checked as the index does.
+dist:
+	$(NEW_ENOUGH)
+	test -x $(DIST_VENV)/bin/python || $(PYTHON) -m venv $(DIST_VENV)
+	$(DIST_VENV)/bin/python -m pip install --quiet build twine "setuptools>=77" wheel
+	rm -rf dist
+	$(DIST_VENV)/bin/python -m build --no-isolation
+	$(DIST_VENV)/bin/python -m twine check --strict dist/*
+
+# The quick tests of what the dependencies are used for.
+LOWEST ?= tests/models/test_model.py tests/models/test_sindy.py tests/test_many.py tests/test_offline.py \
+	tests/test_files.py tests/test_report.py tests/test_main.py tests/test_golden.py tests/plot tests/simulation
+test-lowest: $(LOWEST_VENV)/.installed
+	$(LOWEST_VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(LOWEST) $(ARGS)
+
+$(LOWEST_VENV)/.installed: pyproject.toml tests/lowest_versions.py
+	$(NEW_ENOUGH)
+	test -x $(LOWEST_VENV)/bin/python || $(PYTHON) -m venv $(LOWEST_VENV)
+	$(PYTHON) tests/lowest_versions.py > $(LOWEST_VENV)/constraints.txt
+	$(LOWEST_VENV)/bin/python -m pip install --quiet -c $(LOWEST_VENV)/constraints.txt \
+		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -e ".[test]"
 	@touch $@
 
 lint: install-test
@@ -134,5 +162,5 @@ $(PYSINDY_VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PLUGINS_VENV) $(PYSINDY_VENV) $(DOCS_VENV) docs/_build docs/generated .pysindy-release build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PLUGINS_VENV) $(PYSINDY_VENV) $(DOCS_VENV) $(DIST_VENV) $(LOWEST_VENV) docs/_build docs/generated .pysindy-release build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

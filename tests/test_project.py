@@ -1,6 +1,7 @@
 """The project files: pins, sizes, names and commands that a fresh clone relies on."""
 
 import importlib.metadata
+import json
 import os
 import re
 import shutil
@@ -139,6 +140,14 @@ def test_versions_agree():
     import fim_dynsys
 
     assert fim_dynsys.__version__ == version
+
+
+def test_the_archive_is_told_what_is_cited():
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    archive = json.loads((ROOT / ".zenodo.json").read_text(encoding="utf-8"))
+    for name in ("title", "license", "keywords"):
+        assert archive[name] == citation[name]
+    assert [who["name"] for who in archive["creators"]] == [who["name"] for who in citation["authors"]]
 
 
 def test_only_the_package_is_packed():

@@ -1,6 +1,7 @@
 """The site: its API page has every public name, its notebooks run, its pages are in the index."""
 
 import re
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -38,6 +39,19 @@ def test_notebooks_are_ones(path):
     assert CELL.search(text) and text.lstrip().startswith("# ")
     links = re.findall(r"\]\(([^)#]+)\)", text)
     assert all((path.parent / link).exists() for link in links)
+
+
+def test_broken_links_of_the_site_are_found(tmp_path):
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static" / "theme.html").write_text('<a href="{{ made }}">')
+    (tmp_path / "a.html").write_text(
+        '<a href="b.html#there"><a href="#own"><i id="own"><a href="https://x.org">'
+    )
+    (tmp_path / "b.html").write_text('<i id="there"><a href="a.html#gone"><img src="none.png">')
+    script = [sys.executable, DOCS / "check_links.py", tmp_path]
+    found = subprocess.run(script, capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert found.stdout.splitlines() == ["b.html: a.html#gone", "b.html: none.png", "2 broken links"]
 
 
 def test_the_gallery_has_a_figure_for_each_heading():

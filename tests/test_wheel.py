@@ -1,9 +1,10 @@
-"""The wheel: holds the package and its weights only, and works away from the checkout."""
+"""The wheel and the source distribution: the package and its weights only; works away from the checkout."""
 
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -83,15 +84,31 @@ def test_holds_the_package_and_nothing_else(wheel):
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 
-def test_holds_every_file_of_the_package(wheel):
-    source = wheel.parent / "source"
-    expected = {
+def _files_of_the_package(source):
+    return {
         path.relative_to(source).as_posix()
         for path in (source / "fim_dynsys").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+
+
+def test_holds_every_file_of_the_package(wheel):
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("fim_dynsys/")}
-    assert packed == expected
+    assert packed == _files_of_the_package(wheel.parent / "source")
+
+
+def test_the_source_distribution_is_the_package_and_what_describes_it(wheel):
+    source = wheel.parent / "source"
+    build = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    _run(sys.executable, "-c", build, str(wheel.parent), cwd=source)
+    (built,) = wheel.parent.glob("*.tar.gz")
+    with tarfile.open(built) as packed:
+        names = {member.name.split("/", 1)[1] for member in packed.getmembers() if member.isfile()}
+    own = {name for name in names if name.startswith("fim_dynsys/")}
+    assert own == _files_of_the_package(source)
+    about = {"CHANGELOG.md", "CITATION.cff", "LICENSE", "README.md", "pyproject.toml"}
+    made = {"MANIFEST.in", "PKG-INFO", "setup.cfg"}
+    assert {name for name in names - own if not name.startswith("fim_dynsys.egg-info/")} == about | made
 
 
 def test_carries_weights(wheel):
