@@ -1,4 +1,4 @@
-"""``python -m benchmarks.calibration``: do bands of trajectories and fields, and of fixed points, hold?"""
+"""``python -m benchmarks.calibration``: do bands of trajectories, fields, fixed points and forecasts hold?"""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import cli, report
-from benchmarks.calibration import points
+from benchmarks.calibration import forecasts, points
 from benchmarks.calibration.bands import CAP, PERCENTS, evaluate
 from benchmarks.development import problems as development
 from benchmarks.harness.rows import Row
@@ -176,7 +176,21 @@ def _points_part(options: argparse.Namespace, rows: Sequence[Row], commit: str) 
     return points.format_table(summary)
 
 
-PARTS = {"bands": ("report.txt", _bands_part), "points": ("points.txt", _points_part)}
+def _forecasts_part(options: argparse.Namespace, rows: Sequence[Row], commit: str) -> str:
+    known = sources(options.limit)
+    about = (options.seeds or [0], options.out, options.workers, options.fresh)
+    trials = forecasts.run(rows, known, *about, progress=True)
+    summary = forecasts.summarise(trials, commit)
+    for table, name in ((trials, "forecasts"), (summary, "forecasts_summary")):
+        table.to_csv(options.out / f"{name}.csv", index=False, float_format="%.4g", lineterminator="\n")
+    return forecasts.format_table(summary)
+
+
+PARTS = {
+    "bands": ("report.txt", _bands_part),
+    "points": ("points.txt", _points_part),
+    "forecasts": ("forecasts.txt", _forecasts_part),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

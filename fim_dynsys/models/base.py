@@ -30,7 +30,7 @@ from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
 from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
 from fim_dynsys.models.forcing import forced
-from fim_dynsys.models.forecasting import forecast_bands
+from fim_dynsys.models.forecasting import Levels, forecast_bands
 from fim_dynsys.models.inputs import (
     Observations,
     Times,
@@ -652,7 +652,12 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             )
         drawn = field.draws(members, seed)
         ensemble = self.ensemble(members, seed) if drawn is None else EnsembleField(drawn)
-        return forecast_bands(f"{self._who}.forecast", field, ensemble, x0, t, bands, observed, seed)
+        levels = self._forecast_levels(field)
+        return forecast_bands(f"{self._who}.forecast", field, ensemble, x0, t, bands, observed, seed, levels)
+
+    def _forecast_levels(self, field: VectorField) -> Levels | None:
+        """Calibrated levels of forecasts by members of `field`, where a model has them."""
+        return None
 
     @staticmethod
     def _from_states(field: VectorField, x0: ArrayLike, t: ArrayLike) -> Trajectories:

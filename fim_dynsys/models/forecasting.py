@@ -1,6 +1,7 @@
 """Forecasts with bands: members of an ensemble, each from states that the last samples allow."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -31,6 +32,32 @@ class _Tail(NamedTuple):
     last: float  # time of the last one
 
 
+@dataclass(frozen=True)
+class Levels:
+    """Which share of the paths a band must hold so that it holds a given share of what happens.
+
+    Attributes
+    ----------
+    nominal : tuple of float (P,)
+        Shares of what happens, increasing between 0 and 1.
+    paths : tuple of tuples of float (D, P)
+        Shares of the paths round their median, in 1, 2, ... D states; those of D states hold for more.
+
+    References
+    ----------
+    V. Kuleshov, N. Fenner, S. Ermon, Accurate uncertainties for deep learning using calibrated regression
+    (ICML 2018), section 3.
+    """
+
+    nominal: tuple[float, ...]
+    paths: tuple[tuple[float, ...], ...]
+
+    def of_paths(self, shares: np.ndarray, dim: int) -> np.ndarray:
+        """Shares of the paths for nominal `shares`, in ``dim`` states."""
+        known = self.paths[min(dim, len(self.paths)) - 1]
+        return np.interp(shares, [0.0, *self.nominal, 1.0], [0.0, *known, 1.0])
+
+
 def forecast_bands(
     who: str,
     field: VectorField,
@@ -40,12 +67,14 @@ def forecast_bands(
     bands: Sequence[float],
     observed: bool,
     seed: int,
+    levels: Levels | None = None,
 ) -> xr.Dataset:
     """How trajectories go on; see `VectorFieldModel.forecast`.
 
     Every member is fitted to the last samples of each trajectory, over about one time scale of the field, by
     Gauss-Newton in the state at their beginning; the state at their end is drawn with the covariance that
-    the noise leaves, and integrated on. Bands are quantiles of all paths.
+    the noise leaves, and integrated on. Bands are quantiles of all paths, at calibrated levels where there
+    are any.
 
     Parameters
     ----------
@@ -65,6 +94,8 @@ def forecast_bands(
         Whether noise is added, for bands of what will be measured.
     seed : int
         Of the draws.
+    levels : Levels, optional
+        Of these members.
 
     Returns
     -------
@@ -89,9 +120,15 @@ def forecast_bands(
         paths[k] = _paths(ensemble, drawn.reshape(-1, field.dim), np.append(0.0, ahead), unit, which)[
             :, 1:
         ].reshape(shape[1:])
+    flat = paths.reshape(len(tails), -1, len(ahead), field.dim)
+    weights = np.repeat(ensemble.weights / _DRAWS, _DRAWS)
+    alive = np.einsum("knt,n->kt", np.isfinite(flat).all(axis=-1), weights)
+    if levels is not None:
+        flat = _relevelled(flat, weights, levels)
+        weights = np.full(flat.shape[1], 1.0 / flat.shape[1])
     if observed:
-        paths += noise * rng.standard_normal(shape)
-    return _dataset(trajectories, tails, ahead, shares, ensemble.weights, paths)
+        flat = flat + noise * rng.standard_normal(flat.shape)
+    return _dataset(trajectories, tails, ahead, shares, weights, flat, alive)
 
 
 def _ahead(who: str, horizon: ArrayLike) -> np.ndarray:
@@ -166,6 +203,14 @@ def _paths(
     return solution.x
 
 
+def _relevelled(paths: np.ndarray, weights: np.ndarray, levels: Levels) -> np.ndarray:
+    """States (K, N, times, d) of equal weight whose quantiles are those of the paths at calibrated levels."""
+    n = paths.shape[1]
+    nominal = (2.0 * np.arange(n) + 1.0) / n - 1.0  # of a band that ends there, negative below the median
+    of_paths = np.copysign(levels.of_paths(np.abs(nominal), paths.shape[-1]), nominal)
+    return _quantiles(paths, weights, (1.0 + of_paths) / 2.0).swapaxes(0, 1)
+
+
 def _dataset(
     trajectories: Trajectories,
     tails: Sequence[_Tail],
@@ -173,12 +218,10 @@ def _dataset(
     shares: np.ndarray,
     weights: np.ndarray,
     paths: np.ndarray,
+    alive: np.ndarray,
 ) -> xr.Dataset:
-    k, m, n, times, d = paths.shape
-    flat = paths.reshape(k, m * n, times, d)
-    alive = np.isfinite(flat).all(axis=-1)
     levels = np.concatenate([[0.5], (1 - shares) / 2, (1 + shares) / 2])
-    quantiles = _quantiles(flat, np.repeat(weights, n), levels)
+    quantiles = _quantiles(paths, weights, levels)
     median, low, high = quantiles[0], quantiles[1 : 1 + len(shares)], quantiles[1 + len(shares) :]
     dims = ("trajectory", "ahead", "state")
     found = {
@@ -186,7 +229,7 @@ def _dataset(
         "low": (("band", *dims), low),
         "high": (("band", *dims), high),
         "t": (("trajectory", "ahead"), np.array([tail.last + ahead for tail in tails])),
-        "alive": (("trajectory", "ahead"), np.einsum("knt,n->kt", alive, np.repeat(weights / n, n))),
+        "alive": (("trajectory", "ahead"), alive),
     }
     coords = {"state": list(trajectories.state_names), "ahead": ahead, "band": shares}
     return xr.Dataset(found, coords, {"units": str(dict(trajectories.units))} if trajectories.units else {})

@@ -6,7 +6,7 @@ import pytest
 import fim_dynsys
 from fim_dynsys import CallableField, EnsembleField, Region, Trajectories
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.models.forecasting import forecast_bands
+from fim_dynsys.models.forecasting import Levels, forecast_bands
 
 NOISE = 0.03
 
@@ -47,6 +47,32 @@ def test_bands_of_a_known_field_hold_the_future_as_often_as_they_say():
     found = forecast_bands("test", field, members, seen, [1.0], (0.5, 0.9), False, 0)
     held = (found.low.values <= truth[:, -1:]) & (truth[:, -1:] <= found.high.values)
     assert held[0].mean() == pytest.approx(0.5, abs=0.08) and held[1].mean() == pytest.approx(0.9, abs=0.05)
+
+
+def test_bands_are_taken_at_calibrated_levels(record):
+    """Members x' = c: paths spread evenly; of two states the band of half the truth holds a fifth of them."""
+    info = FitInfo(noise_level=np.array([1e-9, 1e-9]))
+    box = Region([-1, -1], [1, 1])
+    members = EnsembleField(
+        [CallableField(lambda x, c=c: np.full_like(x, c), 2, region=box, fit_info=info) for c in OFFSETS]
+    )
+    seen = Trajectories.from_arrays(np.zeros((2, 2)), [0.0, 1.0])
+    levels = Levels((0.5, 0.9), ((0.5, 0.9), (0.2, 0.6)))
+
+    def widths(levels, observed=False):
+        found = forecast_bands(
+            "test", members[0], members, seen, [1.0], (0.5, 0.7, 0.9), observed, 0, levels=levels
+        )
+        np.testing.assert_allclose(found["median"], 0.0, atol=1e-3)
+        assert (found.alive > 0.999).all()
+        return (found.high - found.low).values[:, 0, 0, 0]
+
+    np.testing.assert_allclose(widths(None), [1.0, 1.4, 1.8], rtol=0.03)
+    np.testing.assert_allclose(widths(levels), [0.4, 0.8, 1.2], rtol=0.05)
+    np.testing.assert_allclose(widths(levels, observed=True), [0.4, 0.8, 1.2], rtol=0.05)
+
+
+OFFSETS = np.linspace(-1.0, 1.0, 101)
 
 
 def test_what_will_be_measured_is_less_certain(model, record):

@@ -74,7 +74,7 @@ def draw(prior: str, dim: int, rng: np.random.Generator) -> KnownContext:
         span = 10.0 * np.exp(rng.uniform(np.log(0.25), 0.0))
         fine = np.linspace(0.0, span, N_LABELS)
         paths = _integrated(field, starts, fine, BOUND)
-        if np.isfinite(paths).all() and _moves(paths):
+        if np.isfinite(paths).all() and moves(paths):
             n = rng.choice(
                 [200, 512, round(np.exp(rng.uniform(np.log(50), np.log(512))))], p=[0.45, 0.25, 0.3]
             )
@@ -82,8 +82,8 @@ def draw(prior: str, dim: int, rng: np.random.Generator) -> KnownContext:
             (clean,) = _integrated(field, starts[:1], t, 2 * BOUND)
             if not np.isfinite(clean).all():  # near a pole, where the steps decide
                 continue
-            t, x = _corrupted(t, clean, rng)
-            return KnownContext(prior, field, t, x, fine, paths)
+            x, kept = corrupted(clean, rng)
+            return KnownContext(prior, field, t[kept] - t[kept][0], x[kept], fine, paths)
 
 
 def one_of(shares: Mapping[Key, float], rng: np.random.Generator) -> Key:
@@ -106,7 +106,8 @@ def _integrated(field: VectorField, starts: np.ndarray, t: np.ndarray, bound: fl
         return simulate(field, starts, t, rtol=1e-6, escape=bound, max_steps=_MAX_STEPS).x
 
 
-def _moves(paths: np.ndarray) -> bool:
+def moves(paths: np.ndarray) -> bool:
+    """Whether some state of each path (K, n, d) does more than scatter round its mean."""
     size = np.sqrt(np.mean(paths**2, axis=(0, 1)))
     return bool((np.std(paths, axis=1) > _LEAST_MOTION * size).any(axis=1).all())
 
@@ -146,8 +147,11 @@ def _functions(dim: int, rng: np.random.Generator) -> tuple[Dictionary, np.ndarr
     return dictionary, values * rng.uniform(0.3, 2.0)
 
 
-def _corrupted(t: np.ndarray, clean: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Multiplicative (sometimes additive) noise, at times none or an integrator's, and samples left out."""
+def corrupted(clean: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Samples (n, d) with multiplicative (sometimes additive) noise, at times none or an integrator's.
+
+    With them which are kept (n,), 20 at least where there are as many.
+    """
     kind = rng.choice(["none", "small", "noisy"], p=[0.15, 0.1, 0.75])
     sigma = {
         "none": 0.0,
@@ -157,7 +161,7 @@ def _corrupted(t: np.ndarray, clean: np.ndarray, rng: np.random.Generator) -> tu
     size = np.sqrt(np.mean(clean**2, axis=0)) if rng.random() < 0.25 else np.abs(clean)
     x = clean + sigma * size * rng.normal(size=clean.shape)
     share = 0.0 if rng.random() < 0.5 else rng.uniform(0.0, 0.7)
-    kept = rng.random(len(t)) >= share
+    kept = rng.random(len(x)) >= share
     if kept.sum() < 20:
         kept[:] = True
-    return t[kept] - t[kept][0], x[kept]
+    return x, kept

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -19,6 +20,7 @@ from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
+from fim_dynsys.models.forecasting import Levels
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.telling import honoured
 from fim_dynsys.regression.dimensionless import dimensionless, still
@@ -27,6 +29,15 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
+
+_FORECAST_LEVELS = Levels(  # python -m training.calibration.forecasts
+    (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
+    (
+        (0.08, 0.17, 0.21, 0.3, 0.36, 0.52, 0.68, 0.81, 0.91, 1.0),
+        (0.05, 0.11, 0.17, 0.22, 0.3, 0.4, 0.51, 0.68, 0.86, 0.97),
+        (0.06, 0.11, 0.16, 0.22, 0.31, 0.41, 0.52, 0.7, 0.9, 1.0),
+    ),
+)
 
 
 class FIMODE(PretrainedModel):
@@ -237,6 +248,9 @@ class FIMODE(PretrainedModel):
         """
         field = self._fitted_field()
         return field.draws(n, seed) if isinstance(field, PosteriorField) else super().ensemble(n, seed)
+
+    def _forecast_levels(self, field: VectorField) -> Levels | None:
+        return _FORECAST_LEVELS if isinstance(field, PosteriorField) else None
 
     def alternatives(self) -> "list[FIMODE]":
         """The operator's own fields beside those of the search, or the other way round."""

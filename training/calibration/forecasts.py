@@ -1,0 +1,99 @@
+"""Levels of forecast bands, learned from known systems: python -m training.calibration.forecasts.
+
+Contexts are drawn as for the posterior (seeds of their own); `fim-ode` sees the first two thirds of each and
+says how it goes on. The level of the truth among its paths, in each state at ten times ahead, tells which
+share of the paths holds a given share of what happens. Each context counts alike. Printed are the levels by
+number of states, as `fim_dynsys.models.fim_ode.own` has them, and how often bands at these levels hold other
+contexts. The command stores what is done in runs/NAME and goes on from there.
+"""
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+
+import numpy as np
+from tqdm.auto import tqdm
+
+import fim_dynsys
+from fim_dynsys.errors import FimDynsysWarning
+from fim_dynsys.models.fim_ode.own import FIMODE
+from fim_dynsys.models.forecasting import Levels, forecast_bands
+from fim_dynsys.trajectories.container import Trajectories
+from training.calibration.shards import HELD_OUT_EVERY, SHARES
+from training.choice.contexts import corrupted, draw, moves, one_of
+
+SEED = 850_000
+DIMS = (1, 2, 3)
+NOMINAL = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+SEEN, TIMES, MEMBERS = 2 / 3, 10, 20
+_FINE = np.linspace(0.01, 0.99, 99)
+
+
+def truth_levels(model: FIMODE, number: int) -> np.ndarray:
+    """Smallest share of the paths (times, d) that holds the truth in context `number`, 1 where none does."""
+    rng = np.random.default_rng([SEED, number])
+    dim = DIMS[number % len(DIMS)]
+    while True:
+        context = draw(one_of(SHARES, rng), dim, rng)
+        t, path = context.label_t, context.paths[0]
+        cut = round(SEEN * len(t))
+        if moves(path[None, :cut]):
+            break
+    x, kept = corrupted(path[:cut], rng)
+    seen = Trajectories.from_arrays(x[kept], t[:cut][kept])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FimDynsysWarning)  # not all systems are in its dictionary
+        field = model.fit(seen).field_
+    at = np.linspace(cut, len(t) - 1, TIMES).astype(int)
+    ahead = t[at] - seen.t[0, -1]
+    members = model.ensemble(MEMBERS)
+    found = forecast_bands("truth_levels", field, members, seen, ahead, _FINE, observed=False, seed=0)
+    held = (found.low.values[:, 0] <= path[at]) & (path[at] <= found.high.values[:, 0])
+    return np.where(held.any(axis=0), _FINE[np.argmax(held, axis=0)], 1.0)
+
+
+def learned(contexts: list[np.ndarray]) -> tuple[float, ...]:
+    """Levels of the paths for `NOMINAL`, of contexts that count alike."""
+    values = np.concatenate([levels.ravel() for levels in contexts])
+    weights = np.concatenate([np.full(levels.size, 1.0 / levels.size) for levels in contexts])
+    order = np.argsort(values)
+    below = np.cumsum(weights[order]) / len(contexts)
+    return tuple(round(float(np.interp(share, below, values[order])), 3) for share in NOMINAL)
+
+
+def held(contexts: list[np.ndarray], levels: Levels, share: float) -> float:
+    """Percent of the truth that bands of a share hold at these levels, of contexts that count alike."""
+    limits = [levels.of_paths(np.array(share), known.shape[1]) for known in contexts]
+    return 100 * float(np.mean([np.mean(k <= limit) for k, limit in zip(contexts, limits, strict=True)]))
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m training.calibration.forecasts", description=__doc__)
+    parser.add_argument("--run", default="forecasts", help="folder in runs/ for what is done")
+    parser.add_argument("--contexts", type=int, default=150, help="of each dimension")
+    options = parser.parse_args()
+    model = fim_dynsys.load("fim-ode")
+    store = Path("runs") / options.run / f"{model.version}.jsonl"
+    store.parent.mkdir(parents=True, exist_ok=True)
+    known = [] if not store.exists() else [json.loads(line) for line in store.read_text().splitlines()]
+    with store.open("a") as stream:
+        for number in tqdm(range(len(known), len(DIMS) * options.contexts), disable=None):
+            known.append(truth_levels(model, number).tolist())
+            stream.write(json.dumps(known[-1]) + "\n")
+            stream.flush()
+    found = [np.array(levels) for levels in known[: len(DIMS) * options.contexts]]
+    by_dim = [[own for own in found if own.shape[1] == dim] for dim in DIMS]
+    fitted = Levels(NOMINAL, tuple(learned(own) for own in by_dim))
+    print(json.dumps([fitted.nominal, *fitted.paths]))
+    others = [[own for k, own in enumerate(part) if k % HELD_OUT_EVERY] for part in by_dim]
+    apart = [own for part in by_dim for k, own in enumerate(part) if not k % HELD_OUT_EVERY]
+    without = Levels(NOMINAL, tuple(learned(part) for part in others))
+    raw = Levels((0.5,), ((0.5,),))
+    for share in (0.5, 0.9):
+        print(f"{share:.0%}: {held(apart, raw, share):.1f} before, {held(apart, without, share):.1f} after")
+
+
+if __name__ == "__main__":
+    main()
