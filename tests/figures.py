@@ -500,6 +500,7 @@ PLAIN = {
         "less than 1e-6 of its largest value",
     ],
     "docs/concepts.md": ["the 95 % quantile", "*supported* means at least 0.5"],
+    "docs/cluster.md": ['memory="2GB", walltime="01:00:00"'],
     "docs/evidence.md": ["its term is three times the typical speed"],
     "docs/migration.md": ["pysindy 2.1"],
     "docs/comparison.md": ["percent of trials with R2 > 0.9"],
