@@ -88,6 +88,18 @@ def test_equal_seeds_give_equal_bands(model, record):
     assert a.equals(b) and not a.equals(c)
 
 
+def test_rolling_forecasts_know_what_was_seen_until_then(model, record):
+    t, seen = record[0], record[2]
+    found = model.forecast(seen, [0.5, 1.0], (0.9,), members=3, origins=[5.0, 8.0])
+    assert found.low.dims == ("origin", "band", "trajectory", "ahead", "state")
+    assert found.origin.values.tolist() == [5.0, 8.0]
+    until = seen.select_samples([np.flatnonzero(t[:110] <= 8.0)])
+    assert found.sel(origin=8.0, drop=True).equals(model.forecast(until, [0.5, 1.0], (0.9,), members=3))
+    for origins in (-1.0, [np.nan], []):
+        with pytest.raises(ValueError, match="origins"):
+            model.forecast(seen, 1.0, members=2, origins=origins)
+
+
 def test_other_records_and_very_short_ones(model):
     short = Trajectories.from_arrays(
         [np.array([[1.0, 0.0]]), np.array([[0.0, 0.5], [0.04, 0.5]])], [[0.0], [2.0, 2.1]]
