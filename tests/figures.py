@@ -268,6 +268,19 @@ def benchmarks() -> Iterator[str]:
     assert max(beyond) < min(min(held(q, *both, group="expressible")) for q in ("position", "eigenvalue"))
     yield f"(eigenvalues: {beyond[0]:.1f} and {beyond[1]:.1f} %)"
 
+    ahead = table(results("calibration", "forecasts"))
+    assert set(ahead.model) == {"fim-ode"} and (ahead.status == "SUCCESS").all()
+    means = 100 * ahead.groupby("source")[["cover50", "cover90"]].mean()
+    half, most = (means[column].round(1) for column in ("cover50", "cover90"))
+    yield f"50 % bands hold {half['development']} % on development systems and {half['odebench']} % on"
+    yield f"the 90 % bands {most['development']} and {most['odebench']} %; by split"
+    cells = 100 * ahead.groupby(["source", "sigma"])[["cover50", "cover90"]].mean()
+    (low50, low90), (high50, high90) = cells.min().round(1), cells.max().round(1)
+    yield f"{low50} to {high50} % and {low90} to {high90} %. Least is held"
+    least = ahead.groupby(["dim", "sigma"])[["cover50", "cover90"]].mean().idxmin()
+    assert set(least) == {(1, 0.05)}
+    yield "Least is held with one state at noise 0.05"
+
     trials = table(results("evidence", "trials"))
     yield f"Nested sampling takes {trials.cpu_seconds.sum() / 60:.0f} CPU-minutes in all"
     uniform = rows(results("evidence", "uniform-h"), live_points=250)

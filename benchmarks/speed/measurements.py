@@ -303,6 +303,7 @@ def _process(code: str) -> tuple[float, float]:
 
 # ------------------------------------------------------------------------------------ cost against samples
 
+_SYSTEMS = {1: "logistic", 2: "van_der_pol", 3: "lorenz"}
 _SAMPLES = (1_000, 10_000, 100_000, 1_000_000)
 _GROUPS = (1, 50)  # trajectories that hold them
 
@@ -349,11 +350,10 @@ def one_inference(name: str, dim: int, n: int, groups: int) -> None:
     print(seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3)
 
 
-def _record(dim: int, n: int, groups: int, seed: int = SEED) -> Trajectories:
+def _record(dim: int, n: int, groups: int) -> Trajectories:
     """Samples of a logistic, a Van der Pol or a Lorenz system with 5 % noise, in equal trajectories."""
-    name = {1: "logistic", 2: "van_der_pol", 3: "lorenz"}[dim]
-    system = fim_dynsys.systems.get(name)
-    rng = np.random.default_rng(seed)
+    system = fim_dynsys.systems.get(_SYSTEMS[dim])
+    rng = np.random.default_rng(SEED)
     t = np.linspace(0, 10, n // groups)
     starts = system.initial_states[0] + 0.1 * system.region.size * rng.uniform(-1, 1, (groups, dim))
     clean = simulate(system.field(), starts, t)
@@ -372,7 +372,9 @@ def many(repeats: int, count: int = 64, dims: Sequence[int] = (1, 2, 3)) -> list
     model = fim_dynsys.load("fim-ode")
     rows = []
     for dim in dims:
-        data = [_record(dim, OBSERVATIONS, 1, seed) for seed in range(count)]
+        system = fim_dynsys.systems.get(_SYSTEMS[dim])
+        clean = simulate(system.field(), system.initial_states[0], np.linspace(0, 10, OBSERVATIONS))
+        data = [add_noise(clean, 0.05, np.random.default_rng(seed)) for seed in range(count)]
         alone, together, parent = _fit_many_seconds(model, data, max(1, repeats // 10))
         note = f"{count} data sets of {OBSERVATIONS} samples, batches of {_MANY_BATCH}"
         about = f"fit_many, fim-ode, d={dim}"
