@@ -320,6 +320,15 @@ def benchmarks() -> Iterator[str]:
     assert len(million) == 24
     cost, memory = (million[million.unit == unit].value.max() for unit in ("ms", "MB"))
     yield f"at most {cost / 1000:.1f} CPU-seconds and {memory:.0f} MB"
+    many = table(results("speed", "many"))
+
+    def each(what: str) -> pd.Series:
+        return many[many.quantity.str.endswith(what)].value
+
+    more = each("two processes together").sum() / each("one process").sum()
+    yield f"{100 * (more - 1):.0f} % more than one process for the same data sets"
+    yield f"two idle cores gain {2 / more:.2f} times"
+    yield f"can keep {math.floor(each('keeps busy').min())} cores busy at least"
     yield f"In none of the {len(tried)} pairs of model and context does the structure change"
 
 
