@@ -87,8 +87,8 @@ dist:
 	$(DIST_VENV)/bin/python -m twine check --strict dist/*
 
 # The quick tests of what the dependencies are used for.
-LOWEST ?= tests/models/test_model.py tests/models/test_sindy.py tests/test_many.py tests/test_offline.py \
-	tests/test_files.py tests/test_report.py tests/test_main.py tests/test_golden.py tests/plot tests/simulation
+LOWEST ?= tests/test_files.py tests/models/test_forecasting.py tests/plot tests/test_many.py \
+	tests/models/test_sindy.py tests/test_golden.py tests/test_report.py
 test-lowest: $(LOWEST_VENV)/.installed
 	$(LOWEST_VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(LOWEST) $(ARGS)
 

@@ -30,6 +30,7 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
 nb_execution_mode = os.environ.get("NOTEBOOKS", "force")  # "off" for a quick look at the text
+suppress_warnings = ["myst-nb.lexer"] if nb_execution_mode == "off" else []  # the kernel would tell it
 nb_execution_timeout = 240
 nb_execution_raise_on_error = True
 nb_merge_streams = True

@@ -75,7 +75,8 @@ def fit_many(
     save_models : bool
         Whether each fitted model is saved too, in ``folder/models/<name>``; see `VectorFieldModel.save`.
     backend : str, optional
-        Of joblib: "loky" (default), "threading", or "dask" and "ray" where these are installed and running.
+        Of joblib: "loky" (default), "threading", "dask" where a client is running, or what was registered
+        with `joblib.register_parallel_backend`, as Ray registers itself.
     n_jobs : int
         Processes; -1 for one on each core.
     batch : int

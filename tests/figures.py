@@ -268,6 +268,19 @@ def benchmarks() -> Iterator[str]:
     assert max(beyond) < min(min(held(q, *both, group="expressible")) for q in ("position", "eigenvalue"))
     yield f"(eigenvalues: {beyond[0]:.1f} and {beyond[1]:.1f} %)"
 
+    ahead = table(results("calibration", "forecasts"))
+    assert set(ahead.model) == {"fim-ode"} and (ahead.status == "SUCCESS").all()
+    means = 100 * ahead.groupby("source")[["cover50", "cover90"]].mean()
+    half, most = (means[column].round(1) for column in ("cover50", "cover90"))
+    yield f"50 % bands hold {half['development']} % on development systems and {half['odebench']} % on"
+    yield f"the 90 % bands {most['development']} and {most['odebench']} %; by split"
+    cells = 100 * ahead.groupby(["source", "sigma"])[["cover50", "cover90"]].mean()
+    (low50, low90), (high50, high90) = cells.min().round(1), cells.max().round(1)
+    yield f"{low50} to {high50} % and {low90} to {high90} %. Least is held"
+    least = ahead.groupby(["dim", "sigma"])[["cover50", "cover90"]].mean().idxmin()
+    assert set(least) == {(1, 0.05)}
+    yield "Least is held with one state at noise 0.05"
+
     trials = table(results("evidence", "trials"))
     yield f"Nested sampling takes {trials.cpu_seconds.sum() / 60:.0f} CPU-minutes in all"
     uniform = rows(results("evidence", "uniform-h"), live_points=250)
@@ -308,6 +321,15 @@ def benchmarks() -> Iterator[str]:
     assert len(million) == 24
     cost, memory = (million[million.unit == unit].value.max() for unit in ("ms", "MB"))
     yield f"at most {cost / 1000:.1f} CPU-seconds and {memory:.0f} MB"
+    many = table(results("speed", "many"))
+
+    def each(what: str) -> pd.Series:
+        return many[many.quantity.str.endswith(what)].value
+
+    more = each("two processes together").sum() / each("one process").sum()
+    yield f"{100 * (more - 1):.0f} % more than one process for the same data sets"
+    yield f"two idle cores gain {2 / more:.2f} times"
+    yield f"can keep {math.floor(each('keeps busy').min())} cores busy at least"
     yield f"In none of the {len(tried)} pairs of model and context does the structure change"
 
 
@@ -507,6 +529,7 @@ PLAIN = {
         "less than 1e-6 of its largest value",
     ],
     "docs/concepts.md": ["the 95 % quantile", "*supported* means at least 0.5"],
+    "docs/cluster.md": ['memory="2GB", walltime="01:00:00"'],
     "docs/evidence.md": ["its term is three times the typical speed"],
     "docs/migration.md": ["pysindy 2.1"],
     "docs/comparison.md": ["percent of trials with R2 > 0.9"],

@@ -94,6 +94,25 @@ def test_groups_files_and_pairs(linear, tmp_path):
     assert fit_many(linear, iter([("x", both[0]), both[1]]), n_jobs=1)["name"].tolist() == ["x", "1"]
 
 
+def test_data_sets_are_drawn_as_they_are_needed(linear, monkeypatch):
+    drawn, ahead = [], []
+
+    def records():
+        for k in range(12):
+            drawn.append(k)
+            yield decay(0.5 + k / 10)
+
+    fit = type(linear).fit
+
+    def noted(self, *arguments, **options):
+        ahead.append(len(drawn) - len(ahead))
+        return fit(self, *arguments, **options)
+
+    monkeypatch.setattr(type(linear), "fit", noted)
+    assert len(fit_many(linear, records(), n_jobs=1, batch=3)) == 12
+    assert max(ahead) == 3
+
+
 def test_models_are_saved(linear, tmp_path):
     fit_many(linear, {"a/b": decay(0.5)}, folder=tmp_path, save_models=True, n_jobs=1)
     again = fim_dynsys.load_fitted(tmp_path / "models" / "a%2Fb")

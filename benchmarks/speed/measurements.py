@@ -18,6 +18,7 @@ from benchmarks.speed import finetuning
 from benchmarks.speed.timing import Measurement, interleaved
 from fim_dynsys.corruption import add_noise
 from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -302,6 +303,7 @@ def _process(code: str) -> tuple[float, float]:
 
 # ------------------------------------------------------------------------------------ cost against samples
 
+_SYSTEMS = {1: "logistic", 2: "van_der_pol", 3: "lorenz"}
 _SAMPLES = (1_000, 10_000, 100_000, 1_000_000)
 _GROUPS = (1, 50)  # trajectories that hold them
 
@@ -350,13 +352,62 @@ def one_inference(name: str, dim: int, n: int, groups: int) -> None:
 
 def _record(dim: int, n: int, groups: int) -> Trajectories:
     """Samples of a logistic, a Van der Pol or a Lorenz system with 5 % noise, in equal trajectories."""
-    name = {1: "logistic", 2: "van_der_pol", 3: "lorenz"}[dim]
-    system = fim_dynsys.systems.get(name)
+    system = fim_dynsys.systems.get(_SYSTEMS[dim])
     rng = np.random.default_rng(SEED)
     t = np.linspace(0, 10, n // groups)
     starts = system.initial_states[0] + 0.1 * system.region.size * rng.uniform(-1, 1, (groups, dim))
     clean = simulate(system.field(), starts, t)
     return add_noise(Trajectories.from_arrays(list(clean.x), t), 0.05, rng)
+
+
+# ------------------------------------------------------------------------------------------ many data sets
+
+
+def many(repeats: int, count: int = 64, dims: Sequence[int] = (1, 2, 3)) -> list[Measurement]:
+    """`fit_many` of ``fim-ode`` in one process and in two: CPU time of all processes for each data set.
+
+    Other work on the machine does not matter to it. What two idle cores gain follows, and how many cores the
+    process that hands out the work can keep busy.
+    """
+    model = fim_dynsys.load("fim-ode")
+    rows = []
+    for dim in dims:
+        system = fim_dynsys.systems.get(_SYSTEMS[dim])
+        clean = simulate(system.field(), system.initial_states[0], np.linspace(0, 10, OBSERVATIONS))
+        data = [add_noise(clean, 0.05, np.random.default_rng(seed)) for seed in range(count)]
+        alone, together, parent = _fit_many_seconds(model, data, max(1, repeats // 10))
+        note = f"{count} data sets of {OBSERVATIONS} samples, batches of {_MANY_BATCH}"
+        about = f"fit_many, fim-ode, d={dim}"
+        values = {
+            "a data set, one process": (1e3 * alone, "ms"),
+            "a data set, two processes together": (1e3 * together, "ms"),
+            "two idle cores / one": (2 * alone / together, "x"),
+            "10,000 data sets on two idle cores": (1e4 * together / 2 / 60, "min"),
+            "cores that one parent keeps busy": (together / parent, "cores"),
+        }
+        rows += [
+            Measurement(f"{about}, {what}", *v, max(1, repeats // 10), note) for what, v in values.items()
+        ]
+    return rows
+
+
+_MANY_BATCH = 8
+
+
+def _fit_many_seconds(
+    model: VectorFieldModel, data: Sequence[Trajectories], rounds: int
+) -> tuple[float, float, float]:
+    """Medians per data set: CPU of one process, of two and their parent, and of that parent alone."""
+
+    def fitted(processes: int) -> tuple[float, float]:
+        start = time.process_time()
+        table = fim_dynsys.fit_many(model, data, n_jobs=processes, batch=_MANY_BATCH, progress=False)
+        own = time.process_time() - start
+        return (own + (table["seconds"].sum() if processes > 1 else 0.0)) / len(data), own / len(data)
+
+    found = [(*fitted(1)[:1], *fitted(2)) for _ in range(rounds + 1)][1:]  # the first loads compiled code
+    alone, together, parent = (statistics.median(values) for values in zip(*found, strict=True))
+    return alone, together, parent
 
 
 SECTIONS: dict[str, Callable[[int], list[Measurement]]] = {
@@ -367,6 +418,7 @@ SECTIONS: dict[str, Callable[[int], list[Measurement]]] = {
     "models": models,
     "latency": latency,
     "samples": samples,
+    "many": many,
     "finetune": finetuning.network_steps,
     "finetune-residual": finetuning.residuals,
 }

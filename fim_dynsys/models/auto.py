@@ -406,7 +406,10 @@ class Auto(VectorFieldModel):
         terms = member.on(found.search.observations)
         field = order.field(own.field(terms, order.trajectories, said), trajectories)
         free = order.free(terms.dictionary, member.free)
-        if found.laws:  # of samples without inputs, about which nothing is known
+        if found.laws:
+            assert isinstance(
+                field, DictionaryField
+            )  # of samples without inputs, about which nothing is known
             return FittedField.of(field, partial(law_errors, free=free) if own.refined else None)
         positions = said.get("positions")
         return with_errors(

@@ -41,7 +41,7 @@ from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
 from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
 from fim_dynsys.models.forcing import forced
-from fim_dynsys.models.forecasting import Levels, forecast_bands
+from fim_dynsys.models.forecasting import Levels, forecast_bands, rolled
 from fim_dynsys.models.inputs import (
     Errors,
     Observations,
@@ -634,6 +634,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         *,
         members: int = ...,
         observed: bool = ...,
+        origins: ArrayLike | None = ...,
         seed: int = ...,
         progress: bool | None = ...,
     ) -> xr.Dataset: ...
@@ -646,6 +647,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         *,
         members: int = 20,
         observed: bool = False,
+        origins: ArrayLike | None = None,
         seed: int = 0,
         progress: bool | None = None,
     ) -> Trajectories | xr.Dataset:
@@ -664,6 +666,9 @@ class VectorFieldModel(TrajectoryModel, Estimator):
             Of the ensemble whose paths make the bands.
         observed : bool
             Whether the bands hold what will be measured, noise included, or the state itself.
+        origins : float or array (k,), optional
+            Times within the records from which to forecast, each by the samples up to it; default the end.
+            The model stays the one that was fitted.
         seed : int
             Equal seeds give equal bands.
         progress : bool, optional
@@ -673,13 +678,15 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         -------
         Trajectories, or Dataset for Trajectories
             The Dataset has ``median`` (trajectory, ahead, state), ``low`` and ``high`` (band, ...), times
-            ``t`` and ``alive``, the share of the paths that got so far.
+            ``t`` and ``alive``, the share of the paths that got so far; with `origins` all of these along
+            ``origin`` first. Where a model's levels are calibrated (`fim-ode`), bands were held by as much of
+            known systems as they say; else they are quantiles of the members' paths.
 
         Raises
         ------
         ValueError
             For bands or times that are none, another number of states, or a trajectory without a complete
-            sample.
+            sample, up to each of the origins.
         """
         field = self._fitted_field()
         if not isinstance(x0, Trajectories):
@@ -696,7 +703,11 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         drawn = field.draws(members, seed)
         ensemble = self.ensemble(members, seed, progress) if drawn is None else EnsembleField(drawn)
         levels = self._forecast_levels(field)
-        return forecast_bands(who, field, ensemble, x0, t, bands, observed, seed, levels, progress)
+
+        def ahead(seen: Trajectories) -> xr.Dataset:
+            return forecast_bands(who, field, ensemble, seen, t, bands, observed, seed, levels, progress)
+
+        return ahead(x0) if origins is None else rolled(who, x0, origins, ahead)
 
     def _forecast_levels(self, field: VectorField) -> Levels | None:
         """Calibrated levels of forecasts by members of `field`, where a model has them."""

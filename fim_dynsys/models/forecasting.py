@@ -1,6 +1,6 @@
 """Forecasts with bands: members of an ensemble, each from states that the last samples allow."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -136,6 +136,26 @@ def forecast_bands(
     if observed:
         flat = flat + noise * rng.standard_normal(flat.shape)
     return _dataset(trajectories, tails, ahead, shares, weights, flat, alive)
+
+
+def rolled(
+    who: str, trajectories: Trajectories, origins: ArrayLike, forecast: Callable[[Trajectories], xr.Dataset]
+) -> xr.Dataset:
+    """Forecasts from the samples up to each of several times, along a first dimension ``origin``."""
+    times = np.atleast_1d(real_array(origins, who, "origins"))
+    if times.ndim != 1 or not len(times) or not np.isfinite(times).all():
+        raise ValueError(f"{who}: expected times to forecast from, got origins {origins!r}.")
+    pairs = trajectories.arrays()
+    late = max(float(t[np.isfinite(x).all(axis=1)].min(initial=np.inf)) for t, x in pairs)
+    if times.min() < late:
+        raise ValueError(
+            f"{who}: expected origins from the first complete sample of each trajectory on ({late:g}), got "
+            f"{times.min():g}."
+        )
+    parts = [
+        forecast(trajectories.select_samples([np.flatnonzero(t <= time) for t, _ in pairs])) for time in times
+    ]
+    return xr.concat(parts, xr.DataArray(times, dims="origin", name="origin"))
 
 
 def _ahead(who: str, horizon: ArrayLike) -> np.ndarray:

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 from benchmarks.calibration import __main__ as command
-from benchmarks.calibration import bands, points
+from benchmarks.calibration import bands, forecasts, points
 from benchmarks.calibration.bands import CAP, POINTS, evaluate
 from benchmarks.harness.run import Integrator
 from benchmarks.harness.trials import Problem, Trial
@@ -47,6 +48,15 @@ class Model:
 
     def ensemble(self, n):
         return EnsembleField([CallableField(lambda x, o=o: 0.1 + o - x, 1) for o in self.offsets])
+
+    def forecast(self, seen, ahead, shares):
+        """Bands of half widths ``shares`` round a median that is 0.7 too high."""
+        median = decay().starts[0, 0] * np.exp(-(seen.t[0, -1] + ahead))[None, :, None] + 0.7
+        sides = {"low": -1.0, "high": 1.0}
+        bands = {side: np.stack([median + sign * s for s in shares]) for side, sign in sides.items()}
+        dims = ("trajectory", "ahead", "state")
+        found = {side: (("band", *dims), values) for side, values in bands.items()}
+        return xr.Dataset(found | {"median": (dims, median)})
 
 
 @dataclass(frozen=True)
@@ -149,6 +159,27 @@ def test_command_writes_its_tables_and_resumes(tmp_path, monkeypatch, capsys):
     summary = pd.read_csv(tmp_path / "summary.csv")
     assert set(summary["quantity"]) == {*bands.QUANTITIES, "field, own, stated", "field, other, stated"}
     assert (summary["trials"] == 2).all()
+
+
+def test_forecasts_are_compared_with_how_the_trajectory_goes_on():
+    outcome = forecasts.evaluate(Row(Model(OFFSETS)), decay(), TRIAL)
+    size = decay().references[0].std()
+    np.testing.assert_allclose(outcome["error"], -0.7 / size, rtol=1e-9)
+    np.testing.assert_allclose(outcome["high50"], 0.5 / size)
+    assert len(outcome["error"]) == forecasts.POINTS
+    line = forecasts._scored(outcome)
+    assert (line["cover50"], line["cover90"]) == (0.0, 1.0)
+    assert line["width90"] == line["score90"] == pytest.approx(1.8 / size)
+    assert line["score50"] == pytest.approx((1.0 + 4 * 0.2) / size)
+
+
+def test_a_failing_forecast_covers_nothing(tmp_path):
+    known = {"development": ([decay()], truth)}
+    trials = forecasts.run([Row(None)], known, [0], tmp_path)
+    assert trials["status"].tolist() == ["LinAlgError"] * 4
+    summary = forecasts.summarise(trials)
+    assert (summary["cover90"] == 0).all() and (summary["failures"] == summary["trials"]).all()
+    assert "development" in forecasts.format_table(summary)
 
 
 def test_intervals_of_points_are_counted_value_by_value():

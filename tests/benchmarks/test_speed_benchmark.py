@@ -94,3 +94,11 @@ def test_steps_of_finetuning_have_the_same_loss():
     gaps = [value for name, value in rows.items() if name.startswith("relative difference of the loss")]
     assert len(gaps) == 2
     assert max(gaps) < 1e-4  # float32
+
+
+def test_many_data_sets_cost_what_all_processes_take(monkeypatch):
+    monkeypatch.setattr(measurements, "_fit_many_seconds", lambda *_: (0.040, 0.042, 0.001))
+    rows = {row.quantity.split(", ", 3)[-1]: row.value for row in measurements.many(1, count=2, dims=(1,))}
+    assert rows["two idle cores / one"] == pytest.approx(1.905, abs=1e-3)
+    assert rows["10,000 data sets on two idle cores"] == pytest.approx(3.5)
+    assert rows["cores that one parent keeps busy"] == pytest.approx(42.0)

@@ -6,7 +6,7 @@ import pytest
 import fim_dynsys
 from fim_dynsys import CallableField, EnsembleField, Region, Trajectories
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.models.forecasting import forecast_bands
+from fim_dynsys.models.forecasting import Levels, forecast_bands
 
 NOISE = 0.03
 
@@ -49,6 +49,32 @@ def test_bands_of_a_known_field_hold_the_future_as_often_as_they_say():
     assert held[0].mean() == pytest.approx(0.5, abs=0.08) and held[1].mean() == pytest.approx(0.9, abs=0.05)
 
 
+def test_bands_are_taken_at_calibrated_levels(record):
+    """Members x' = c: paths spread evenly; of two states the band of half the truth holds a fifth of them."""
+    info = FitInfo(noise_level=np.array([1e-9, 1e-9]))
+    box = Region([-1, -1], [1, 1])
+    members = EnsembleField(
+        [CallableField(lambda x, c=c: np.full_like(x, c), 2, region=box, fit_info=info) for c in OFFSETS]
+    )
+    seen = Trajectories.from_arrays(np.zeros((2, 2)), [0.0, 1.0])
+    levels = Levels((0.5, 0.9), ((0.5, 0.9), (0.2, 0.6)))
+
+    def widths(levels, observed=False):
+        found = forecast_bands(
+            "test", members[0], members, seen, [1.0], (0.5, 0.7, 0.9), observed, 0, levels=levels
+        )
+        np.testing.assert_allclose(found["median"], 0.0, atol=1e-3)
+        assert (found.alive > 0.999).all()
+        return (found.high - found.low).values[:, 0, 0, 0]
+
+    np.testing.assert_allclose(widths(None), [1.0, 1.4, 1.8], rtol=0.03)
+    np.testing.assert_allclose(widths(levels), [0.4, 0.8, 1.2], rtol=0.05)
+    np.testing.assert_allclose(widths(levels, observed=True), [0.4, 0.8, 1.2], rtol=0.05)
+
+
+OFFSETS = np.linspace(-1.0, 1.0, 101)
+
+
 def test_what_will_be_measured_is_less_certain(model, record):
     seen = record[2]
     state, measured = (model.forecast(seen, 1.0, (0.9,), observed=o) for o in (False, True))
@@ -60,6 +86,18 @@ def test_what_will_be_measured_is_less_certain(model, record):
 def test_equal_seeds_give_equal_bands(model, record):
     a, b, c = (model.forecast(record[2], 1.0, members=3, seed=seed) for seed in (1, 1, 2))
     assert a.equals(b) and not a.equals(c)
+
+
+def test_rolling_forecasts_know_what_was_seen_until_then(model, record):
+    t, seen = record[0], record[2]
+    found = model.forecast(seen, [0.5, 1.0], (0.9,), members=3, origins=[5.0, 8.0])
+    assert found.low.dims == ("origin", "band", "trajectory", "ahead", "state")
+    assert found.origin.values.tolist() == [5.0, 8.0]
+    until = seen.select_samples([np.flatnonzero(t[:110] <= 8.0)])
+    assert found.sel(origin=8.0, drop=True).equals(model.forecast(until, [0.5, 1.0], (0.9,), members=3))
+    for origins in (-1.0, [np.nan], []):
+        with pytest.raises(ValueError, match="origins"):
+            model.forecast(seen, 1.0, members=2, origins=origins)
 
 
 def test_other_records_and_very_short_ones(model):
