@@ -319,7 +319,7 @@ def test_what_matters_is_seen():
 
 
 def test_every_part_has_a_command():
-    assert set(command.PARTS) == {"fuzz", "kills", "disk", "edits", "memory", "invariance"}
+    assert set(command.PARTS) == {"fuzz", "surfaces", "kills", "disk", "edits", "memory", "invariance"}
     with pytest.raises(SystemExit):
         command.main(["--only", "nothing"])
     assert (
