@@ -33,10 +33,10 @@ INPUTS = {
     "finetune": 100,
     "explore": 50,
     "continuation": 250,
-    "analyses": 150,
+    "analyses": 250,
     "evidence": 60,
     "figures": 100,
-    "command line": 80,
+    "command line": 250,
 }
 
 
