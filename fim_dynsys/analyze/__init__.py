@@ -7,15 +7,12 @@ from typing import Any
 _HOLDS = {
     "bifurcation.arclength": ("continuation",),
     "bifurcation.branches": ("Bifurcation", "BifurcationKind", "Branch", "BranchKind", "Continuation"),
-    "bifurcation.curves": (
-        "BifurcationCurve",
-        "BifurcationCurves",
-        "CodimensionTwo",
-        "bifurcation_curves",
-    ),
+    "bifurcation.curves": ("bifurcation_curves",),
+    "bifurcation.homoclinic": ("LimitKind", "LongPeriod"),
     "bifurcation.measured": ("DataBifurcations", "MeasuredBifurcation", "bifurcations_from_data"),
     "bifurcation.tracing": ("BranchEnd",),
     "bifurcation.tracks": ("Track",),
+    "bifurcation.two_parameters": ("BifurcationCurve", "BifurcationCurves", "CodimensionTwo"),
     "cycles.periodic": ("CycleKind", "CycleStatus", "LimitCycles", "limit_cycles"),
     "cycles.sections": ("PoincareSection", "poincare"),
     "equilibria.balance": ("IndexCheck",),

@@ -15,7 +15,7 @@ from fim_dynsys.analyze.bifurcation.branches import (
     BranchKind,
     Continuation,
 )
-from fim_dynsys.analyze.bifurcation.collocation import follow_cycles, follow_orbit
+from fim_dynsys.analyze.bifurcation.cycle_branches import follow_cycles, follow_orbit
 from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     crossing_tangent,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 EXACT = 1e-8
 """Largest scaled imperfection of a branch point that is called one."""
 
+_BIRTHS = (BifurcationKind.HOPF, BifurcationKind.GENERALIZED_HOPF)  # of cycles
 # Solved for from two branches, a branch point differs by its imperfection at most, `EXACT`.
 _SAME_POINT = 1e-5
 _VANISHING = 1e-7  # scaled Lyapunov coefficient, or smallest distance |Re lambda|, that is taken for zero
@@ -181,7 +182,8 @@ def follow(
         explorer.explore(root)
     branches = list(explorer.branches)
     if cycles:
-        branches += follow_cycles(equations, branches, explorer.spend, max_points, budget, doublings)
+        births = [b for branch in branches for b in branch.bifurcations if b.kind in _BIRTHS]
+        branches += follow_cycles(equations, births, explorer.spend, max_points, budget, doublings)
     return explorer.result(branches, len(roots))
 
 

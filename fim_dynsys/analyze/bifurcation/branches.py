@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fim_dynsys.analyze.bifurcation.homoclinic import LongPeriod
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.results import Result, Table, Variables, counted
 
@@ -40,6 +41,20 @@ class BifurcationKind(enum.StrEnum):
     """A multiplier passes -1; a cycle of twice the period is born."""
     NEIMARK_SACKER = "NS"
     """A pair of multipliers crosses the unit circle; a torus is born."""
+    HOMOCLINIC = "HOM"
+    """Cycles of a period so long that they stand for homoclinic orbits."""
+    CYCLE_CUSP = "CPC"
+    """Two folds of cycles meet."""
+    FOLD_FLIP = "LPPD"
+    """A fold of cycles that is a period doubling as well."""
+    RESONANCE_1 = "R1"
+    """Multipliers 1, 1 beside the trivial one: a curve of tori ends on one of folds."""
+    RESONANCE_2 = "R2"
+    """Multipliers -1, -1: a curve of tori ends on one of period doublings."""
+    RESONANCE_3 = "R3"
+    """A pair of multipliers at a third of a turn."""
+    RESONANCE_4 = "R4"
+    """A pair of multipliers at a quarter of a turn."""
 
 
 class BranchKind(enum.StrEnum):
@@ -113,6 +128,10 @@ class Branch:
         Periods of cycles.
     orbits : tuple of n arrays (k, d), or None
         Each cycle's states over one period, first state repeated at the end.
+    phases : tuple of n arrays (k,), or None
+        At which shares of the period these are, from 0 to 1.
+    limits : (LongPeriod or None, LongPeriod or None)
+        What cycles tend to at either end, where their period grows without bounds.
     """
 
     kind: BranchKind
@@ -126,6 +145,8 @@ class Branch:
     ends: tuple[BranchEnd, BranchEnd]
     period: np.ndarray | None = None
     orbits: tuple[np.ndarray, ...] | None = None
+    phases: tuple[np.ndarray, ...] | None = None
+    limits: tuple[LongPeriod | None, LongPeriod | None] = (None, None)
 
     @property
     def low(self) -> np.ndarray:
@@ -142,9 +163,13 @@ class Branch:
 
     def __repr__(self) -> str:
         size, events = counted(len(self), "point"), counted(len(self.bifurcations), "bifurcation")
+        ends = [
+            end.value if limit is None else f"{end.value} ({limit!r})"
+            for end, limit in zip(self.ends, self.limits, strict=True)
+        ]
         return (
             f"Branch({self.kind.value}, {size}, p from {self.p.min():.5g} to {self.p.max():.5g}, "
-            f"{events}, ends: {self.ends[0].value}; {self.ends[1].value})"
+            f"{events}, ends: {'; '.join(ends)})"
         )
 
 
