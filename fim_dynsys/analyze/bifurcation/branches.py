@@ -9,6 +9,8 @@ from fim_dynsys.analyze.bifurcation.homoclinic import LongPeriod
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.results import Result, Table, Variables, counted
 
+_VANISHING = 1e-2  # coefficient, in units of the cycle's size, that differences do not tell from zero
+
 
 class BifurcationKind(enum.StrEnum):
     """What happens at a point of a branch; values are the customary labels."""
@@ -87,6 +89,10 @@ class Bifurcation:
     lyapunov_coefficient : float or None
         First Lyapunov coefficient of a Hopf point: negative where the cycles born are stable on the centre
         manifold (supercritical), positive where they are unstable (subcritical).
+    normal_form : float or None
+        Of the return map, in units of 1 / size^2 of the cycle: c of w -> -w + c w^3 at a period doubling,
+        which is supercritical where c > 0; d of w -> exp(i a) w (1 + d |w|^2) at a torus point, supercritical
+        where d < 0; NaN where neighbours of the cycle cannot be followed.
     """
 
     kind: BifurcationKind
@@ -97,6 +103,18 @@ class Bifurcation:
     support: float
     period: float | None = None
     lyapunov_coefficient: float | None = None
+    normal_form: float | None = None
+
+    @property
+    def criticality(self) -> str:
+        """``supercritical`` where what is born is stable, ``subcritical`` where not; else empty."""
+        value = self.lyapunov_coefficient
+        if value is None and self.normal_form is not None and abs(self.normal_form) > _VANISHING:
+            value = self.normal_form
+        if value is None:
+            return ""
+        stable = value > 0 if self.kind is BifurcationKind.PERIOD_DOUBLING else value < 0
+        return "supercritical" if stable else "subcritical"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -209,13 +227,13 @@ class Continuation(Result):
         return tuple(branch for branch in self.branches if branch.kind is BranchKind.CYCLES)
 
     def _rows(self) -> Table:
-        columns = ["branch", "kind", self.parameter, *self.state_names, "period", "l1", "residual", "support"]
+        columns = ["branch", "kind", self.parameter, *self.state_names, "period", "l1", "criticality"]
         rows = [
-            [i, b.kind, b.p, *b.x, b.period, b.lyapunov_coefficient, b.residual, b.support]
+            [i, b.kind, b.p, *b.x, b.period, b.lyapunov_coefficient, b.criticality, b.residual, b.support]
             for i, branch in enumerate(self.branches)
             for b in branch.bifurcations
         ]
-        return columns, rows
+        return [*columns, "residual", "support"], rows
 
     def _headline(self) -> str:
         low, high = self.p_range

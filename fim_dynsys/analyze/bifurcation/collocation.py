@@ -10,6 +10,7 @@ import numpy as np
 
 from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind
 from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.analyze.bifurcation.return_map import ReturnMap, doubling_coefficient, torus_coefficient
 from fim_dynsys.analyze.bifurcation.tracing import (
     BranchEnd,
     Jumped,
@@ -503,7 +504,21 @@ class Cycles(Problem):
         orbit = info.orbit
         support = self.equations.support(orbit, info.p)
         x = orbit[np.argmax(orbit[:, 0])]
-        return Bifurcation(kind, info.p, x, info.residual, info.multipliers, support, period=info.period)
+        form = self._normal_form(kind, info)
+        return Bifurcation(
+            kind, info.p, x, info.residual, info.multipliers, support, info.period, normal_form=form
+        )
+
+    def _normal_form(self, kind: BifurcationKind, info: CycleInfo) -> float | None:
+        if kind not in (BifurcationKind.PERIOD_DOUBLING, BifurcationKind.NEIMARK_SACKER):
+            return None
+        equations, orbit = self.equations, info.orbit
+        size = float((np.ptp(orbit, axis=0) / equations.length).max())
+        field = equations.family.at(info.p)
+        mapping = ReturnMap(field, orbit[0], info.period, size, equations.length)
+        if kind is BifurcationKind.PERIOD_DOUBLING:
+            return doubling_coefficient(mapping)
+        return torus_coefficient(mapping, info.multipliers[critical_pair(info.multipliers)[0]])
 
     # ---------------------------------------------------------------- mesh
 
