@@ -64,6 +64,7 @@ def continuation(
     p0: ArrayLike | None = None,
     cycles: bool = True,
     doublings: int = 0,
+    stay_supported: bool = False,
     max_points: int = 1000,
     budget: int = 10_000_000,
     progress: bool | None = None,
@@ -91,6 +92,8 @@ def continuation(
         Whether to follow cycles from Hopf points.
     doublings : int
         How many times to go on from period doublings to cycles of twice the period.
+    stay_supported : bool
+        Whether branches end where no data back the field (support below 0.5).
     max_points : int
         Largest number of points of a branch and direction.
     budget : int
@@ -118,6 +121,7 @@ def continuation(
     guesses = x0.x if isinstance(x0, LimitCycles) else x0
     starts, p_range, p0, region = _checked(family, guesses, p_range, p0, region)
     equations = Equations(family, p_range, region, starts)
+    equations.supported_only = stay_supported
     with progress_bar(progress, None, "continuation", "points") as bar:
         if orbits is not None and isinstance(x0, LimitCycles):
             known = list(zip(x0.period, orbits, p0, strict=True))
@@ -233,7 +237,7 @@ class _Curve(Problem):
         return {
             BranchEnd.P_RANGE: self.equations.room_in_range(p),
             BranchEnd.REGION: self.equations.room_in_region(point.u[:-1]),
-        }
+        } | self.equations.room_in_support(point.u[:-1], point.u[-1])
 
     def suspicious(self, before: Point, after: Point) -> bool:
         change = abs(after.info.n_unstable - before.info.n_unstable)

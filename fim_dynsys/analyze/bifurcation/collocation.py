@@ -431,7 +431,7 @@ class Cycles(Problem):
             BranchEnd.PERIOD: self.longest - u[-2],
             BranchEnd.HOPF: float(overlap) - _SMALLEST,
             BranchEnd.ACCURACY: self._reliability(point.info),
-        }
+        } | self.equations.room_in_support(nodes, u[-1])
 
     def _reliability(self, info: CycleInfo) -> float:
         multiplier = 1.0 if self.d == 2 else 1.0 - info.closeness / _WORST_MULTIPLIER

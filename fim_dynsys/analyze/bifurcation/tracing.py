@@ -27,6 +27,7 @@ class BranchEnd(enum.StrEnum):
 
     P_RANGE = "edge of the parameter range"
     REGION = "edge of the region"
+    SUPPORT = "boundary of the support by data"
     CLOSED = "closed loop"
     HOPF = "shrinks to an equilibrium"
     DOUBLING = "period doubling"

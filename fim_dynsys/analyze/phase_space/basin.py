@@ -302,7 +302,9 @@ class _Run:
         field, region = self.field.inner, self.region
         points = fixed_points(field, region, budget=min(_POINT_BUDGET, self.budget), draws=0)
         affordable = min(_CYCLE_BUDGET, self.budget)
-        cycles = search_cycles(field, region, _CYCLE_SEEDS, affordable, closest_in_space=_CYCLE_GAP)
+        cycles = search_cycles(
+            field, region, _CYCLE_SEEDS, affordable, closest_in_space=_CYCLE_GAP, backwards=False
+        )
         self.field.points += points.effort.points + cycles.effort.points
         roots = points.x[points.is_root]
         slowest = points.eigenvalues[points.is_root].real.max(axis=1, initial=-np.inf)
