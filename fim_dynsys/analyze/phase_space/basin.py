@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,6 +54,7 @@ _RECURRENT_WINDOWS = (200.0, 1000.0)  # the second only where the first shows no
 _DECAYS_SEEN = 3.0  # decay times of the slowest sink that such a window lasts, up to ten times as long
 _RECURRENT_SAMPLES = 10  # per time scale
 _RECURRENT_ROWS = 32
+_SECOND_LOOKS = 3  # windows more after which sets that differ are taken to be several
 _SLOWEST = 1e-9  # rate, by that of the field, at which a fixed point attracts: no slower one does so in time
 _POINT_BUDGET = 200_000
 # Stable cycles alone are wanted, to which trajectories come as close as one likes.
@@ -164,6 +166,7 @@ def basins(
     budget: int = 500_000_000,
     seed: int = 0,
     progress: bool | None = None,
+    max_seconds: float | None = None,
 ) -> Basins:
     """Label the states of a grid, and a Sobol sample of the region, by the attractor they lead to.
 
@@ -199,6 +202,8 @@ def basins(
         Seed of the Sobol sequences.
     progress : bool, optional
         Whether to show how far the work is; by default on a terminal only.
+    max_seconds : float, optional
+        Time on the clock after which what is left is undecided.
 
     Returns
     -------
@@ -219,15 +224,17 @@ def basins(
     field = unwrap(field, "basins")
     region = resolve_region(field, region, "basins")
     coordinates, at = _section(field, region, coordinates, at)
-    if resolution < 2 or n_sample < 1 or budget < 1 or not (t_max is None or t_max > 0):
+    positive = all(limit is None or limit > 0 for limit in (t_max, max_seconds))
+    if resolution < 2 or n_sample < 1 or budget < 1 or not positive:
         raise ValueError(
-            "basins: expected resolution >= 2, n_sample >= 1 and a positive budget and t_max, got "
-            f"{resolution}, {n_sample}, {budget}, {t_max}."
+            "basins: expected resolution >= 2, n_sample >= 1, positive budget, t_max and max_seconds, got "
+            f"{resolution}, {n_sample}, {budget}, {t_max}, {max_seconds}."
         )
     axes = tuple(np.linspace(region.low[i], region.high[i], resolution) for i in coordinates)
     grid = np.tile(at, (resolution ** len(axes), 1))
     grid[:, coordinates] = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-    run = _Run(field, region, t_max, stay_supported, budget, n_sample + len(grid), progress)
+    deadline = np.inf if max_seconds is None else perf_counter() + max_seconds
+    run = _Run(field, region, t_max, stay_supported, budget, deadline, n_sample + len(grid), progress)
     sampled, _ = run.label(region.sobol(n_sample, seed), explore=True)
     painted, support = run.label(grid)
     run.bar.close()
@@ -278,13 +285,14 @@ class _Run:
         t_max: float | None,
         stay_supported: bool,
         budget: int,
+        deadline: float,
         n_rows: int,
         progress: bool | None,
     ) -> None:
         self.field = CountedField(field, region)
         self.region, self.box = region, region.widened(_MARGIN)
         self.unit = self.field.scales.time
-        self.stay_supported, self.budget = stay_supported, budget
+        self.stay_supported, self.budget, self.deadline = stay_supported, budget, deadline
         self.has_data = field.context is not None
         self.exhausted = False
         self.attractors: list[Attractor] = []
@@ -353,7 +361,7 @@ class _Run:
         return found, support
 
     def _affords(self) -> bool:
-        self.exhausted |= self.field.points >= self.budget
+        self.exhausted |= self.field.points >= self.budget or perf_counter() >= self.deadline
         return not self.exhausted
 
     def _fly(self, x: np.ndarray, window: float) -> tuple[np.ndarray, np.ndarray]:
@@ -393,17 +401,29 @@ class _Run:
         slowest = _DECAYS_SEEN / (min(self.rates, default=np.inf) * self.unit)
         for shortest in _RECURRENT_WINDOWS:
             window = max(shortest, min(slowest, 10.0 * shortest))
-            t = np.linspace(0.0, window * self.unit, int(_RECURRENT_SAMPLES * window) + 1)
-            solution = integrate([self.field], some, t, rtol=_RTOL, escape=ESCAPE)
-            open_ = np.asarray(self.box.contains(solution.x).all(axis=1))
-            for trap in self.traps:
-                open_[open_] &= ~trap.holds(solution.x[open_])
-            open_[open_] &= [not self._winds_in(path, window) for path in solution.x[open_]]
-            sets, closed = recurrent_sets(self.field, self.region, solution.x[open_])
+            paths = self._open_paths(some, window)
+            sets, closed = recurrent_sets(self.field, self.region, paths)
+            for _ in range(_SECOND_LOOKS if len(sets) > 1 else 0):
+                # One of several may be a long way into a sink, or away from a cycle that repels.
+                paths = self._open_paths(paths[:, -1], window)
+                later, _ = recurrent_sets(self.field, self.region, paths)
+                if not later or len(later) >= len(sets):
+                    break
+                sets = later
             for points, cells in sets:
                 self._add(AttractorKind.RECURRENT, points, cells)
             if closed == len(some):
                 # None contracts: they go round in families of closed orbits, however long one waits.
                 self.t_max = min(self.t_max, _RECURRENT_AFTER * self.unit)
-            if sets or closed or not open_.any():
+            if sets or closed or not len(paths):
                 return
+
+    def _open_paths(self, x: np.ndarray, window: float) -> np.ndarray:
+        """Paths (n, s, d) over a window, in time scales, of those states that do not arrive or leave."""
+        t = np.linspace(0.0, window * self.unit, int(_RECURRENT_SAMPLES * window) + 1)
+        paths = integrate([self.field], x, t, rtol=_RTOL, escape=ESCAPE).x
+        going = np.asarray(self.box.contains(paths).all(axis=1))
+        for trap in self.traps:
+            going[going] &= ~trap.holds(paths[going])
+        going[going] &= [not self._winds_in(path, window) for path in paths[going]]
+        return paths[going]
