@@ -1,5 +1,6 @@
 """Curves of bifurcations of cycles over two parameters: folds, doublings, tori, cycles of one long period."""
 
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,10 +77,10 @@ def follow_curve(
         starts = problem.starts(branch, number, q)
     except Jumped:
         return None
-    again = problem.twin()
-    ahead, behind = trace(problem, starts[0], spend, max_points), Trace([])
+    again = copy(problem)
+    ahead, behind = problem.traced(starts[0], spend, max_points), Trace([])
     if ahead.end is not BranchEnd.CLOSED:
-        behind = trace(again, starts[1], spend, max_points)
+        behind = again.traced(starts[1], spend, max_points)
     points, events = joined(behind, ahead) if behind.points else (ahead.points, ahead.events)
     infos = [point.info for point in points]
     long = kind is BifurcationKind.HOMOCLINIC
@@ -126,12 +127,6 @@ class _CycleCurve(Cycles):
         self.along = np.zeros(2)
         super().__init__(equations, branch.phases[number][:: self.degree])
 
-    def twin(self) -> "_CycleCurve":
-        """The same problem, for the other direction."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
-
     def starts(self, branch: Branch, number: int, q: float) -> tuple[Point, Point]:
         """The curve's point near a bifurcation on a branch, for both directions.
 
@@ -160,9 +155,19 @@ class _CycleCurve(Cycles):
         else:
             raise Jumped
         linear = self._curve(u, row)
-        tangent = linear.tangent()
+        tangent, self.along = linear.tangent(), self._onward(linear.nulls)
         points = [self.observe(u, way, linear.linear()) for way in (tangent, -tangent)]
         return points[0], points[1]
+
+    def traced(self, start: Point, spend: Spend, max_points: int) -> Trace:
+        """The curve in one direction; curves of tori end at resonances."""
+        result = trace(self, start, spend, max_points)
+        if result.end is BranchEnd.RESONANCE:
+            last = result.points[-1]
+            name = "R1" if self._cosine(last.info) > 0 else "R2"
+            events = self.identify({name}, last, last, fine=True)
+            result.events += [(len(result.points) - 1, event) for _, event in events]
+        return result
 
     # ---------------------------------------------------------------- the field along a cycle
 
@@ -230,12 +235,12 @@ class _CycleCurve(Cycles):
         flow, nulls = linear.info
         known = self._info(u, flow)
         info = _CurveInfo(**{**vars(known), "q": self._parameters(u)[1]}, nulls=nulls)
-        return Point(u, tangent, self._tests(info, tangent), info)
+        return Point(u, tangent, self._tests(info, nulls, tangent), info)
 
-    def _tests(self, info: CycleInfo, tangent: np.ndarray) -> dict[str, float]:
+    def _tests(self, info: CycleInfo, nulls: np.ndarray, tangent: np.ndarray) -> dict[str, float]:
         others, tests = info.multipliers[1:], {}
         if self.kind is _FOLD:
-            tests["CPC"] = float(tangent[-2:] @ self._onward(info))
+            tests["CPC"] = float(tangent[-2:] @ self._onward(nulls))
         if self.d == 2 or self.kind is BifurcationKind.HOMOCLINIC:
             return tests
         if self.kind is _FOLD:
@@ -249,9 +254,9 @@ class _CycleCurve(Cycles):
             tests |= {"R3": cosine + 0.5, "R4": cosine}
         return tests
 
-    def _onward(self, info: Any) -> np.ndarray:
+    def _onward(self, nulls: np.ndarray) -> np.ndarray:
         """The direction of the parameters along a curve of folds, turned like the one before."""
-        onward = np.linalg.svd(info.nulls[:, -2:])[2][0]
+        onward = np.linalg.svd(nulls[:, -2:])[2][0]
         return onward if onward @ self.along >= 0 else -onward
 
     @staticmethod
@@ -262,7 +267,7 @@ class _CycleCurve(Cycles):
 
     def refreshed(self, point: Point) -> Point:
         if self.kind is _FOLD:
-            self.along = self._onward(point.info)
+            self.along = self._onward(point.info.nulls)
         return super().refreshed(point)
 
     def margins(self, point: Point) -> dict[BranchEnd, float]:
@@ -277,16 +282,8 @@ class _CycleCurve(Cycles):
     ) -> list[tuple[Point, CodimensionTwo]]:
         info = located.info
         x = info.orbit[np.argmax(info.orbit[:, 0])]
-        kinds = [BifurcationKind(name) for name in sorted(changed)]
-        return [
-            (
-                located,
-                CodimensionTwo(
-                    kind, info.p, info.q, x, info.multipliers, info.residual, period=float(info.period)
-                ),
-            )
-            for kind in kinds
-        ]
+        known = (info.p, info.q, x, info.multipliers, info.residual, {}, info.period)
+        return [(located, CodimensionTwo(BifurcationKind(name), *known)) for name in sorted(changed)]
 
     def shift(self, point: Point) -> float:
         """Bound of the scaled distance to cycles of infinite period: half of |d(p, q) / d log T|, across.
