@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from fim_dynsys import systems
+from fim_dynsys import Trajectories, systems
 from fim_dynsys.analyze.bifurcation.arclength import continuation
 from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, BranchKind
 from fim_dynsys.analyze.bifurcation.homoclinic import LimitKind
@@ -566,3 +566,16 @@ def test_a_cascade_and_its_ratios():
     result = continuation(family, start, (2.4, 4.3), p0=2.5, doublings=3, max_points=150)
     assert 3.0 < result.feigenbaum_ratios[0] < 4.0 and abs(result.feigenbaum_ratios[1] - 4.669) < 0.3
     assert "ratios of the distances between doublings" in str(result)
+
+
+def test_branches_may_end_where_data_do():
+    """Equilibria x = p with data up to 1: what lies further is not supported."""
+    t = np.linspace(0, 4, 60)
+    data = Trajectories.from_arrays([np.exp(-t)[:, None], (1 - np.exp(-t))[:, None]], t)
+    fields = [CallableField(lambda x, p=p: p - x, 1, context=data) for p in (0.2, 0.6, 2.0)]
+    family = FieldFamily.from_fields([0.2, 0.6, 2.0], fields, "spline", "p")
+    free = continuation(family, [0.5], (0.5, 2.0), [(-1, 3)])
+    bound = continuation(family, [0.5], (0.5, 2.0), [(-1, 3)], stay_supported=True)
+    assert free.branches[0].ends[1] is BranchEnd.P_RANGE and free.branches[0].support.min() < 0.1
+    assert bound.branches[0].ends[1] is BranchEnd.SUPPORT
+    assert bound.branches[0].support.min() == pytest.approx(0.5, abs=1e-6)
