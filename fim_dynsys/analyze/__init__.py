@@ -6,9 +6,16 @@ from typing import Any
 # Public names by the file that holds them, each imported when first asked for.
 _HOLDS = {
     "bifurcation.arclength": ("continuation",),
-    "bifurcation.branches": ("Bifurcation", "BifurcationKind", "Branch", "BranchKind", "Continuation"),
+    "bifurcation.branches": (
+        "Bifurcation",
+        "BifurcationKind",
+        "Branch",
+        "BranchKind",
+        "Continuation",
+        "LimitKind",
+        "LongPeriod",
+    ),
     "bifurcation.curves": ("bifurcation_curves",),
-    "bifurcation.homoclinic": ("LimitKind", "LongPeriod"),
     "bifurcation.measured": ("DataBifurcations", "MeasuredBifurcation", "bifurcations_from_data"),
     "bifurcation.tracing": ("BranchEnd",),
     "bifurcation.tracks": ("Track",),

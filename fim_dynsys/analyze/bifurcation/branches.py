@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.homoclinic import LongPeriod
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.results import Result, Table, Variables, counted
 
@@ -115,6 +114,50 @@ class Bifurcation:
             return ""
         stable = value > 0 if self.kind is BifurcationKind.PERIOD_DOUBLING else value < 0
         return "supercritical" if stable else "subcritical"
+
+
+class LimitKind(enum.StrEnum):
+    """What cycles of ever longer period tend to."""
+
+    HOMOCLINIC = "homoclinic orbit"
+    """An orbit from a saddle to itself: T ~ -log |p - p*| / lambda, lambda its eigenvalue nearest zero."""
+    HETEROCLINIC = "heteroclinic loop"
+    """Orbits from saddle to saddle and back: T ~ -log |p - p*| as well."""
+    SNIC = "saddle-node on an invariant circle"
+    """Two equilibria meet on the cycle: T ~ |p - p*|^(-1/2)."""
+
+
+@dataclass(frozen=True, eq=False)
+class LongPeriod:
+    """Where cycles end because their period grows without bounds.
+
+    Attributes
+    ----------
+    kind : LimitKind
+    p : float
+        Parameter value at which the period would be infinite, by the law.
+    error : float
+        Bound of its distance from the last cycle's value, by either law: |dp / d log T| / 2.
+    x : ndarray (k, d)
+        The equilibria passed, at the last cycle's parameter value; at a SNIC the slowest state.
+    exponent : float
+        Measured: of homoclinic orbits and loops minus dT / d log |p - p*|, a time; at a SNIC minus
+        d log |p - p*| / d log T, close to 2.
+    expected : float
+        What it is by theory: at homoclinic orbits the sum of 1 / |lambda| over passages; at a SNIC 2; NaN
+        at loops.
+    """
+
+    kind: LimitKind
+    p: float
+    error: float
+    x: np.ndarray
+    exponent: float
+    expected: float
+
+    def __repr__(self) -> str:
+        law = "|p - p*|^(-1/2)" if self.kind is LimitKind.SNIC else f"-{self.exponent:.4g} log |p - p*|"
+        return f"{self.kind.value} at p* = {self.p:.7g}, T ~ {law}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -282,8 +282,11 @@ class _CycleCurve(Cycles):
     ) -> list[tuple[Point, CodimensionTwo]]:
         info = located.info
         x = info.orbit[np.argmax(info.orbit[:, 0])]
-        known = (info.p, info.q, x, info.multipliers, info.residual, {}, info.period)
-        return [(located, CodimensionTwo(BifurcationKind(name), *known)) for name in sorted(changed)]
+        known = (info.p, info.q, x, info.multipliers, info.residual)
+        return [
+            (located, CodimensionTwo(BifurcationKind(name), *known, period=info.period))
+            for name in sorted(changed)
+        ]
 
     def shift(self, point: Point) -> float:
         """Bound of the scaled distance to cycles of infinite period: half of |d(p, q) / d log T|, across.

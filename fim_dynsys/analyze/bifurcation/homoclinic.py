@@ -1,15 +1,9 @@
 """What cycles of ever longer period tend to: homoclinic orbits, loops of several saddles, and SNICs."""
 
-import enum
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from fim_dynsys.analyze.bifurcation.branches import Branch, LimitKind, LongPeriod
 from fim_dynsys.analyze.bifurcation.equations import ROOT, Equations
-
-if TYPE_CHECKING:
-    from fim_dynsys.analyze.bifurcation.branches import Branch
 
 _LONG = 2.0  # times the shortest period of a branch: passages of an equilibrium then take most of the time
 _SLOW = 0.05  # of the largest speed: what is passed more slowly may be an equilibrium
@@ -20,51 +14,7 @@ _STRAIGHT = 0.99  # correlation of log |dp / dT| with T
 _LAW = 0.25  # relative deviation of an exponent from that of a law
 
 
-class LimitKind(enum.StrEnum):
-    """What cycles of ever longer period tend to."""
-
-    HOMOCLINIC = "homoclinic orbit"
-    """An orbit from a saddle to itself: T ~ -log |p - p*| / lambda, lambda its eigenvalue nearest zero."""
-    HETEROCLINIC = "heteroclinic loop"
-    """Orbits from saddle to saddle and back: T ~ -log |p - p*| as well."""
-    SNIC = "saddle-node on an invariant circle"
-    """Two equilibria meet on the cycle: T ~ |p - p*|^(-1/2)."""
-
-
-@dataclass(frozen=True, eq=False)
-class LongPeriod:
-    """Where cycles end because their period grows without bounds.
-
-    Attributes
-    ----------
-    kind : LimitKind
-    p : float
-        Parameter value at which the period would be infinite, by the law.
-    error : float
-        Bound of its distance from the last cycle's value, by either law: |dp / d log T| / 2.
-    x : ndarray (k, d)
-        The equilibria passed, at the last cycle's parameter value; at a SNIC the slowest state.
-    exponent : float
-        Measured: of homoclinic orbits and loops minus dT / d log |p - p*|, a time; at a SNIC minus
-        d log |p - p*| / d log T, close to 2.
-    expected : float
-        What it is by theory: at homoclinic orbits the sum of 1 / |lambda| over passages; at a SNIC 2; NaN
-        at loops.
-    """
-
-    kind: LimitKind
-    p: float
-    error: float
-    x: np.ndarray
-    exponent: float
-    expected: float
-
-    def __repr__(self) -> str:
-        law = "|p - p*|^(-1/2)" if self.kind is LimitKind.SNIC else f"-{self.exponent:.4g} log |p - p*|"
-        return f"{self.kind.value} at p* = {self.p:.7g}, T ~ {law}"
-
-
-def long_period(equations: Equations, branch: "Branch", end: int) -> LongPeriod | None:
+def long_period(equations: Equations, branch: Branch, end: int) -> LongPeriod | None:
     """What the cycles of a branch tend to at its first (0) or last (-1) point.
 
     Parameters

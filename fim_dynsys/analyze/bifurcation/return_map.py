@@ -50,7 +50,7 @@ class ReturnMap:
             x = _runge_kutta(self.field, x, gap / (self.field(x) / self.unit @ self.normal))
         return (x - self.x) / self.unit @ self.basis.T
 
-    def along(self, directions: Sequence[np.ndarray]) -> np.ndarray:
+    def along(self, directions: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
         """First, second and third derivatives (3, n, d - 1) along directions."""
         v = np.array(directions)
         sizes = np.linalg.norm(v, axis=1)

@@ -6,8 +6,7 @@ from scipy.integrate import solve_ivp
 
 from fim_dynsys import Trajectories, systems
 from fim_dynsys.analyze.bifurcation.arclength import continuation
-from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, BranchKind
-from fim_dynsys.analyze.bifurcation.homoclinic import LimitKind
+from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, BranchKind, LimitKind
 from fim_dynsys.analyze.bifurcation.normal_forms import first_lyapunov_coefficient
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.cycles.periodic import limit_cycles
@@ -395,7 +394,7 @@ def canard(e):
 @pytest.mark.parametrize("e", [0.08, *(pytest.param(e, marks=pytest.mark.slow) for e in (0.02, 0.005))])
 def test_cycles_explode_and_both_sides_are_joined(e):
     """(v, w, I) -> (-v, 7/4 - w, 7/4 - I) is a symmetry; one fold of cycles a side, where mu = 1."""
-    result = continuation(canard(e), [-1.2, -0.6], (0, 2))
+    result = continuation(canard(e), [-1.2, -0.6], (0, 2), budget=10_000_000 if e > 0.01 else 40_000_000)
     (cycles,) = result.cycles
     assert cycles.ends == (BranchEnd.HOPF, BranchEnd.HOPF)
     left, right = sorted(cycles.bifurcations, key=lambda b: b.p)
