@@ -135,7 +135,7 @@ class LongPeriod:
     ----------
     kind : LimitKind
     p : float
-        Parameter value at which the period would be infinite, by the law.
+        Parameter value at which the period would be infinite, extrapolated by the law.
     error : float
         Bound of its distance from the last cycle's value, by either law: |dp / d log T| / 2.
     x : ndarray (k, d)

@@ -64,6 +64,8 @@ def long_period(equations: Equations, branch: Branch, end: int) -> LongPeriod | 
     exponent = -1.0 / float(np.polyfit(middle, logs, 1)[0])
     if np.corrcoef(middle, logs)[0, 1] > -_STRAIGHT or not places:
         return None
+    if noise == 0.0:  # else the parameter stands still to its digits
+        last += float(exponent * slope[-1] * np.exp((middle[-1] - period[-1]) / exponent))
     if len(places) > 1:
         return LongPeriod(LimitKind.HETEROCLINIC, last, error, np.array(places), exponent, np.nan)
     expected = float(sum(time for _, time in passed))
