@@ -16,6 +16,7 @@ PARTS: dict[str, str] = {
     "diagrams": "benchmarks.analysis.diagrams",
     "families": "benchmarks.analysis.families",
     "reference": "benchmarks.analysis.reference",
+    "speed": "benchmarks.analysis.speed",
 }
 
 

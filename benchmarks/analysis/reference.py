@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.parts import Figure, Part, best_seconds
 from fim_dynsys import CallableField, FieldFamily, FieldPlane
-from fim_dynsys.analyze import bifurcation_curves, continuation, limit_cycles
+from fim_dynsys.analyze import LimitKind, bifurcation_curves, continuation, limit_cycles
 
 _NAMES = ("x", "y", "z", "w")
 _FAMILIES = 200
@@ -84,11 +84,19 @@ def _found(entry: dict[str, Any]) -> tuple[list[tuple[str, float]], Callable]:
     else:
         family, pairs = FieldFamily.from_callable(lambda x, p: rates(x, p), dim), []
 
-    def run() -> Any:
-        cycles = entry.get("cycles", False)
-        return continuation(family, entry["start"], entry["range"], cycles=cycles, progress=False, **options)
+    options |= {"cycles": entry.get("cycles", False), "doublings": entry.get("doublings", 0)}
 
-    for event in run().bifurcations:
+    def run() -> Any:
+        start, p0 = entry["start"], entry["range"][0]
+        if "found_at" in entry:  # a stable cycle there, not an equilibrium
+            p0 = entry["found_at"]
+            start = limit_cycles(family.at(p0), start, n_seeds=8)
+        return continuation(family, start, entry["range"], p0=p0, progress=False, **options)
+
+    found = run()
+    limits = [limit for branch in found.cycles for limit in branch.limits if limit is not None]
+    pairs += [("SNIC" if limit.kind is LimitKind.SNIC else "HOM", limit.p) for limit in limits]
+    for event in found.bifurcations:
         pairs.append((event.kind.value, event.p))
         if event.kind == "HB":
             pairs.append(("HB period", event.period))

@@ -14,8 +14,8 @@ from fim_dynsys.analyze.bifurcation.branches import (
     BranchKind,
     Continuation,
 )
-from fim_dynsys.analyze.bifurcation.curves import BifurcationCurves
 from fim_dynsys.analyze.bifurcation.measured import DataBifurcations, MeasuredBifurcation
+from fim_dynsys.analyze.bifurcation.two_parameters import BifurcationCurves
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
 from fim_dynsys.plot.labels import place_label
@@ -35,6 +35,13 @@ _EVENTS = {
     "LPC": "fold of cycles",
     "PD": "period doubling",
     "NS": "torus",
+}
+_CURVES: dict[BifurcationKind, Look] = {
+    BifurcationKind.FOLD: {"color": style.BLACK, "label": "folds"},
+    BifurcationKind.CYCLE_FOLD: {"color": style.VERMILLION, "label": "folds of cycles", "linestyle": "-."},
+    BifurcationKind.PERIOD_DOUBLING: {"color": style.GREEN, "label": "period doublings", "linestyle": ":"},
+    BifurcationKind.NEIMARK_SACKER: {"color": style.PURPLE, "label": "tori", "linestyle": (0, (6, 1, 1, 1))},
+    BifurcationKind.HOMOCLINIC: {"color": style.GREY, "label": "homoclinic orbits", "linestyle": (0, (8, 2))},
 }
 
 
@@ -90,10 +97,11 @@ def bifurcation_diagram(
 
 
 def two_parameter(result: BifurcationCurves, ax: Axes | None = None) -> Drawing:
-    """Curves of bifurcations over two parameters: folds black, Hopf points blue, solid where supercritical.
+    """Curves of bifurcations over two parameters: of equilibria in black and blue, of cycles in colours.
 
-    Points of codimension two carry their customary labels: CP cusp, BT Bogdanov-Takens, GH generalised Hopf,
-    ZH zero-Hopf, HH double Hopf.
+    Curves of Hopf points are solid where supercritical. Points of codimension two carry their customary
+    labels: CP cusp, BT Bogdanov-Takens, GH generalised Hopf, ZH zero-Hopf, HH double Hopf, CPC cycle cusp,
+    LPPD fold and doubling of cycles, R1 to R4 resonances.
 
     Parameters
     ----------
@@ -105,29 +113,22 @@ def two_parameter(result: BifurcationCurves, ax: Axes | None = None) -> Drawing:
     Returns
     -------
     Drawing
-        Artists named ``folds``, ``hopf points``, ``points`` and ``labels``.
+        Artists named ``folds``, ``hopf points``, ``cycles``, ``points`` and ``labels``.
     """
     own = ax is None
     (ax,) = given_axes(new_axes() if ax is None else ax, 1, "two_parameter")
-    artists: dict[str, list] = {"folds": [], "hopf points": [], "points": [], "labels": []}
+    artists: dict[str, list] = {"folds": [], "hopf points": [], "cycles": [], "points": [], "labels": []}
     for curve in result.curves:
         at = np.column_stack([curve.p, curve.q])
-        if curve.lyapunov_coefficient is None:
-            look: Look = {"color": style.BLACK, "linewidth": 1.6, "zorder": style.CURVES, "label": "folds"}
-            artists["folds"] += ax.plot(*at.T, **look)
+        if curve.lyapunov_coefficient is not None:
+            artists["hopf points"] += _hopf_points(ax, at, curve.lyapunov_coefficient)
             continue
-        softly = (curve.lyapunov_coefficient < 0)[1:]
-        change = np.flatnonzero(softly[1:] != softly[:-1]) + 1
-        for first, last in zip([0, *change], [*change, len(softly)], strict=True):
-            soft = bool(softly[first])
-            name = f"Hopf points, {'super' if soft else 'sub'}critical"
-            look = {"color": style.BLUE, "linewidth": 1.6, "zorder": style.CURVES, "label": name}
-            look |= {"linestyle": style.SOLID if soft else style.DASHED}
-            artists["hopf points"] += ax.plot(*at[first : last + 1].T, **look)
+        group = "folds" if curve.period is None else "cycles"
+        artists[group] += ax.plot(*at.T, linewidth=1.6, zorder=style.CURVES, **_CURVES[curve.kind])
     ax.set(xlim=result.p_range, ylim=result.q_range)
     ax.set(xlabel=result.parameters[0], ylabel=result.parameters[1])
-    lines = [_densified(part.get_xydata()) for name in ("folds", "hopf points") for part in artists[name]]
-    curves = np.concatenate([np.empty((0, 2)), *lines])
+    drawn = [part for name in ("folds", "hopf points", "cycles") for part in artists[name]]
+    curves = np.concatenate([np.empty((0, 2)), *(_densified(part.get_xydata()) for part in drawn)])
     taken: list[np.ndarray] = []
     for point in result.points:
         mark: Look = {"marker": "D", "markersize": 5, "linestyle": "", "color": style.BLACK}
@@ -136,6 +137,20 @@ def two_parameter(result: BifurcationCurves, ax: Axes | None = None) -> Drawing:
     if own:
         add_legend([ax])
     return Drawing((ax,), {name: tuple(found) for name, found in artists.items() if found})
+
+
+def _hopf_points(ax: Axes, at: np.ndarray, coefficient: np.ndarray) -> list:
+    """A curve of Hopf points, solid where supercritical."""
+    artists: list[Artist] = []
+    softly = (coefficient < 0)[1:]
+    change = np.flatnonzero(softly[1:] != softly[:-1]) + 1
+    for first, last in zip([0, *change], [*change, len(softly)], strict=True):
+        soft = bool(softly[first])
+        name = f"Hopf points, {'super' if soft else 'sub'}critical"
+        look: Look = {"color": style.BLUE, "linewidth": 1.6, "zorder": style.CURVES, "label": name}
+        look |= {"linestyle": style.SOLID if soft else style.DASHED}
+        artists += ax.plot(*at[first : last + 1].T, **look)
+    return artists
 
 
 def _all_events(result: Continuation | DataBifurcations) -> list:

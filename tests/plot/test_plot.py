@@ -756,6 +756,22 @@ def test_curves_over_two_parameters():
     drawn.close()
 
 
+def test_curves_of_cycles_over_two_parameters():
+    def bautin(s, p, q):
+        square = (s**2).sum(axis=1, keepdims=True)
+        return (p + q * square - square**2) * s + s[:, ::-1] * [-1, 1]
+
+    plane = FieldPlane.from_callable(bautin, 2)
+    curves = analyze.bifurcation_curves(plane, [0, 0], (-1, 1), (-1, 1), q0=0.5, cycles=True)
+    drawn = curves.plot()
+    (folds,) = drawn.artists["cycles"]
+    p, q = folds.get_data()
+    assert np.abs(p + q**2 / 4).max() < 1e-8
+    assert folds.get_label() == "folds of cycles"
+    assert {part.get_linestyle() for part in drawn.artists["hopf points"]} == {"-", "--"}
+    drawn.close()
+
+
 # ---------------------------------------------------------------------- measures and bands
 
 

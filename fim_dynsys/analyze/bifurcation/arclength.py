@@ -15,7 +15,7 @@ from fim_dynsys.analyze.bifurcation.branches import (
     BranchKind,
     Continuation,
 )
-from fim_dynsys.analyze.bifurcation.collocation import follow_cycles, follow_orbit
+from fim_dynsys.analyze.bifurcation.cycle_branches import follow_cycles, follow_orbit
 from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     crossing_tangent,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 EXACT = 1e-8
 """Largest scaled imperfection of a branch point that is called one."""
 
+_BIRTHS = (BifurcationKind.HOPF, BifurcationKind.GENERALIZED_HOPF)  # of cycles
 # Solved for from two branches, a branch point differs by its imperfection at most, `EXACT`.
 _SAME_POINT = 1e-5
 _VANISHING = 1e-7  # scaled Lyapunov coefficient, or smallest distance |Re lambda|, that is taken for zero
@@ -64,6 +65,7 @@ def continuation(
     p0: ArrayLike | None = None,
     cycles: bool = True,
     doublings: int = 0,
+    stay_supported: bool = False,
     max_points: int = 1000,
     budget: int = 10_000_000,
     progress: bool | None = None,
@@ -91,6 +93,8 @@ def continuation(
         Whether to follow cycles from Hopf points.
     doublings : int
         How many times to go on from period doublings to cycles of twice the period.
+    stay_supported : bool
+        Whether branches end where no data back the field (support below 0.5).
     max_points : int
         Largest number of points of a branch and direction.
     budget : int
@@ -116,11 +120,12 @@ def continuation(
     """
     check_whole("continuation", 1, max_points=max_points, budget=budget)
     check_whole("continuation", 0, doublings=doublings)
-    check_flags("continuation", cycles=cycles)
+    check_flags("continuation", cycles=cycles, stay_supported=stay_supported)
     orbits = list(x0.orbits) if isinstance(x0, LimitCycles) else None
     guesses = x0.x if isinstance(x0, LimitCycles) else x0
     starts, p_range, p0, region = _checked(family, guesses, p_range, p0, region)
     equations = Equations(family, p_range, region, starts)
+    equations.supported_only = stay_supported
     with progress_bar(progress, budget, "continuation", "points at most") as bar:
         if orbits is not None and isinstance(x0, LimitCycles):
             known = list(zip(x0.period, orbits, p0, strict=True))
@@ -185,7 +190,8 @@ def follow(
         explorer.explore(root)
     branches = list(explorer.branches)
     if cycles:
-        branches += follow_cycles(equations, branches, explorer.spend, max_points, budget, doublings)
+        births = [b for branch in branches for b in branch.bifurcations if b.kind in _BIRTHS]
+        branches += follow_cycles(equations, births, explorer.spend, max_points, budget, doublings)
     return explorer.result(branches, len(roots))
 
 
@@ -235,7 +241,7 @@ class _Curve(Problem):
         return {
             BranchEnd.P_RANGE: self.equations.room_in_range(p),
             BranchEnd.REGION: self.equations.room_in_region(point.u[:-1]),
-        }
+        } | self.equations.room_in_support(point.u[:-1], point.u[-1])
 
     def suspicious(self, before: Point, after: Point) -> bool:
         change = abs(after.info.n_unstable - before.info.n_unstable)

@@ -8,6 +8,8 @@ import numpy as np
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.results import Result, Table, Variables, counted
 
+_VANISHING = 1e-2  # coefficient, in units of the cycle's size, that differences do not tell from zero
+
 
 class BifurcationKind(enum.StrEnum):
     """What happens at a point of a branch; values are the customary labels."""
@@ -40,6 +42,20 @@ class BifurcationKind(enum.StrEnum):
     """A multiplier passes -1; a cycle of twice the period is born."""
     NEIMARK_SACKER = "NS"
     """A pair of multipliers crosses the unit circle; a torus is born."""
+    HOMOCLINIC = "HOM"
+    """Cycles of a period so long that they stand for homoclinic orbits."""
+    CYCLE_CUSP = "CPC"
+    """Two folds of cycles meet."""
+    FOLD_FLIP = "LPPD"
+    """A fold of cycles that is a period doubling as well."""
+    RESONANCE_1 = "R1"
+    """Multipliers 1, 1 beside the trivial one: a curve of tori ends on one of folds."""
+    RESONANCE_2 = "R2"
+    """Multipliers -1, -1: a curve of tori ends on one of period doublings."""
+    RESONANCE_3 = "R3"
+    """A pair of multipliers at a third of a turn."""
+    RESONANCE_4 = "R4"
+    """A pair of multipliers at a quarter of a turn."""
 
 
 class BranchKind(enum.StrEnum):
@@ -72,6 +88,10 @@ class Bifurcation:
     lyapunov_coefficient : float or None
         First Lyapunov coefficient of a Hopf point: negative where the cycles born are stable on the centre
         manifold (supercritical), positive where they are unstable (subcritical).
+    normal_form : float or None
+        Of the return map, in units of 1 / size^2 of the cycle: c of w -> -w + c w^3 at a period doubling,
+        which is supercritical where c > 0; d of w -> exp(i a) w (1 + d |w|^2) at a torus point, supercritical
+        where d < 0; NaN where neighbours of the cycle cannot be followed.
     """
 
     kind: BifurcationKind
@@ -82,6 +102,62 @@ class Bifurcation:
     support: float
     period: float | None = None
     lyapunov_coefficient: float | None = None
+    normal_form: float | None = None
+
+    @property
+    def criticality(self) -> str:
+        """``supercritical`` where what is born is stable, ``subcritical`` where not; else empty."""
+        value = self.lyapunov_coefficient
+        if value is None and self.normal_form is not None and abs(self.normal_form) > _VANISHING:
+            value = self.normal_form
+        if value is None:
+            return ""
+        stable = value > 0 if self.kind is BifurcationKind.PERIOD_DOUBLING else value < 0
+        return "supercritical" if stable else "subcritical"
+
+
+class LimitKind(enum.StrEnum):
+    """What cycles of ever longer period tend to."""
+
+    HOMOCLINIC = "homoclinic orbit"
+    """An orbit from a saddle to itself: T ~ -log |p - p*| / lambda, lambda its eigenvalue nearest zero."""
+    HETEROCLINIC = "heteroclinic loop"
+    """Orbits from saddle to saddle and back: T ~ -log |p - p*| as well."""
+    SNIC = "saddle-node on an invariant circle"
+    """Two equilibria meet on the cycle: T ~ |p - p*|^(-1/2)."""
+
+
+@dataclass(frozen=True, eq=False)
+class LongPeriod:
+    """Where cycles end because their period grows without bounds.
+
+    Attributes
+    ----------
+    kind : LimitKind
+    p : float
+        Parameter value at which the period would be infinite, extrapolated by the law.
+    error : float
+        Bound of its distance from the last cycle's value, by either law: |dp / d log T| / 2.
+    x : ndarray (k, d)
+        The equilibria passed, at the last cycle's parameter value; at a SNIC the slowest state.
+    exponent : float
+        Measured: of homoclinic orbits and loops minus dT / d log |p - p*|, a time; at a SNIC minus
+        d log |p - p*| / d log T, close to 2.
+    expected : float
+        What it is by theory: at homoclinic orbits the sum of 1 / |lambda| over passages; at a SNIC 2; NaN
+        at loops.
+    """
+
+    kind: LimitKind
+    p: float
+    error: float
+    x: np.ndarray
+    exponent: float
+    expected: float
+
+    def __repr__(self) -> str:
+        law = "|p - p*|^(-1/2)" if self.kind is LimitKind.SNIC else f"-{self.exponent:.4g} log |p - p*|"
+        return f"{self.kind.value} at p* = {self.p:.7g}, T ~ {law}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -113,6 +189,10 @@ class Branch:
         Periods of cycles.
     orbits : tuple of n arrays (k, d), or None
         Each cycle's states over one period, first state repeated at the end.
+    phases : tuple of n arrays (k,), or None
+        At which shares of the period these are, from 0 to 1.
+    limits : (LongPeriod or None, LongPeriod or None)
+        What cycles tend to at either end, where their period grows without bounds.
     """
 
     kind: BranchKind
@@ -126,6 +206,8 @@ class Branch:
     ends: tuple[BranchEnd, BranchEnd]
     period: np.ndarray | None = None
     orbits: tuple[np.ndarray, ...] | None = None
+    phases: tuple[np.ndarray, ...] | None = None
+    limits: tuple[LongPeriod | None, LongPeriod | None] = (None, None)
 
     @property
     def low(self) -> np.ndarray:
@@ -142,9 +224,13 @@ class Branch:
 
     def __repr__(self) -> str:
         size, events = counted(len(self), "point"), counted(len(self.bifurcations), "bifurcation")
+        ends = [
+            end.value if limit is None else f"{end.value} ({limit!r})"
+            for end, limit in zip(self.ends, self.limits, strict=True)
+        ]
         return (
             f"Branch({self.kind.value}, {size}, p from {self.p.min():.5g} to {self.p.max():.5g}, "
-            f"{events}, ends: {self.ends[0].value}; {self.ends[1].value})"
+            f"{events}, ends: {'; '.join(ends)})"
         )
 
 
@@ -184,13 +270,13 @@ class Continuation(Result):
         return tuple(branch for branch in self.branches if branch.kind is BranchKind.CYCLES)
 
     def _rows(self) -> Table:
-        columns = ["branch", "kind", self.parameter, *self.state_names, "period", "l1", "residual", "support"]
+        columns = ["branch", "kind", self.parameter, *self.state_names, "period", "l1", "criticality"]
         rows = [
-            [i, b.kind, b.p, *b.x, b.period, b.lyapunov_coefficient, b.residual, b.support]
+            [i, b.kind, b.p, *b.x, b.period, b.lyapunov_coefficient, b.criticality, b.residual, b.support]
             for i, branch in enumerate(self.branches)
             for b in branch.bifurcations
         ]
-        return columns, rows
+        return [*columns, "residual", "support"], rows
 
     def _headline(self) -> str:
         low, high = self.p_range

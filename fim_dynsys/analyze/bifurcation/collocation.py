@@ -1,24 +1,23 @@
-"""Branches of cycles by orthogonal collocation, from Hopf points on, and the bifurcations on them."""
+"""Cycles by orthogonal collocation: equations, multipliers, the mesh, and bifurcations along a branch."""
 
-from collections.abc import Sequence
-from copy import copy
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from math import comb
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind, Branch, BranchKind
+from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind
 from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.analyze.bifurcation.return_map import ReturnMap, doubling_coefficient, torus_coefficient
 from fim_dynsys.analyze.bifurcation.tracing import (
     BranchEnd,
     Jumped,
     Linear,
     Point,
     Problem,
-    Spend,
-    trace,
+    passed,
 )
 
 _DEGREE = 4  # of the piecewise polynomials; errors at the mesh points fall as h^8
@@ -40,176 +39,112 @@ _ADAPTIONS = 12  # of the mesh to one orbit
 _FINEST = 960  # intervals that one stiff orbit may take
 _SETTLED = 1e-9  # relative change of the period from mesh to mesh at which an orbit is as good as it gets
 _SETTLED_COARSELY = 1e-6  # for a cycle that a branch begins with
+_LOCATED = 1e-7  # of the test function at a branch point, which does not vanish on a jump between branches
 _CRITICAL = 1e-2  # distance from +1 or -1, or of a product from 1, of the multipliers of a bifurcation
-_BIRTHS = (BifurcationKind.HOPF, BifurcationKind.GENERALIZED_HOPF)
-_NEIGHBOUR = 0.05  # scaled distance in which two Hopf points are the same
 
 
-def follow_cycles(
-    equations: Equations,
-    branches: Sequence[Branch],
-    spend: Spend,
-    max_points: int,
-    budget: int,
-    doublings: int = 0,
-) -> list[Branch]:
-    """Branches of cycles from the Hopf points of branches of equilibria.
+@dataclass(frozen=True, eq=False)
+class Crossing:
+    """Where another branch of cycles begins: unknowns on a mesh, the direction of that branch, a cycle."""
 
-    Parameters
-    ----------
-    equations : Equations
-        The family and its units.
-    branches : list of Branch
-        Of equilibria.
-    spend : callable
-        ``spend(n) -> bool`` notes Newton iterations and tells whether the budget allows more.
-    max_points : int
-        Largest number of points of a branch.
-    budget : int
-        Number of field points of which each branch may use its share of what is left.
-    doublings : int
-        How many times branches are followed from period doublings onto cycles of twice the period.
-
-    Returns
-    -------
-    list of Branch
-        One per Hopf point, or one per two where a branch leads from one to another; behind each those of
-        doubled cycles.
-
-    References
-    ----------
-    E. J. Doedel, H. B. Keller, J. P. Kernevez, Numerical analysis and control of bifurcation problems (II):
-    bifurcation in infinite dimensions, Int. J. Bifurcation and Chaos 1 (1991) 745, sections 2-4 (collocation,
-    phase condition); U. Ascher, R. M. M. Mattheij, R. D. Russell, Numerical Solution of Boundary Value
-    Problems, SIAM 1995, sections 5.6 (condensation) and 9.2 (meshes).
-    """
-    hopf_points = [b for branch in branches for b in branch.bifurcations if b.kind in _BIRTHS]
-    followed: list[Branch] = []
-    done: list[np.ndarray] = []
-    for number, hopf in enumerate(hopf_points):
-        ceiling = equations.points + (budget - equations.points) // (len(hopf_points) - number)
-
-        def within_share(n: int, ceiling: int = ceiling) -> bool:
-            return spend(n) and equations.points < ceiling
-
-        place = equations.scaled(hopf.x, hopf.p)
-        if any(np.linalg.norm(place - other) < _NEIGHBOUR for other in done):
-            continue
-        problem = _Cycles.born_at(equations, hopf)
-        traced = trace(problem, problem.start(hopf), within_share, max_points)
-        if traced.end is BranchEnd.HOPF:
-            done.append(problem.centre(traced.points[-1].u))
-        followed.append(_branch(problem, traced.points, traced.events, (BranchEnd.HOPF, traced.end)))
-        followed += _cascade(problem, within_share, max_points, doublings)
-    return followed
-
-
-def _cascade(problem: "_Cycles", spend: Spend, max_points: int, depth: int) -> list[Branch]:
-    """Branches of doubled cycles from the period doublings met, and from those on them."""
-    branches: list[Branch] = []
-    for doubling in problem.doublings if depth > 0 else ():
-        doubled = _Cycles.doubled(problem.equations, doubling)
-        start = Point(doubled.rest, doubled.direction, {}, doubling.info)
-        traced = trace(doubled, start, spend, max_points)
-        ends = (BranchEnd.DOUBLING, traced.end)
-        branches.append(_branch(doubled, traced.points, traced.events, ends))
-        branches += _cascade(doubled, spend, max_points, depth - 1)
-    return branches
-
-
-def follow_orbit(
-    equations: Equations,
-    times: np.ndarray,
-    states: np.ndarray,
-    p: float,
-    spend: Spend,
-    max_points: int,
-    doublings: int = 0,
-) -> list[Branch]:
-    """The branch through a cycle known at one parameter value, in both directions, and doubled ones.
-
-    Parameters
-    ----------
-    equations : Equations
-        The family and its units.
-    times, states : ndarray (k,), (k, d)
-        The cycle over one period, the last state close to the first.
-    p : float
-        Parameter value.
-    spend, max_points, doublings
-        As for `follow_cycles`.
-
-    Returns
-    -------
-    list of Branch
-        Empty where Newton's method finds no cycle near the given one.
-    """
-    settled = _settled(equations, times, states, p, _SETTLED_COARSELY, _MOST_INTERVALS)
-    if settled is None:
-        return []
-    problem, u, linear = settled
-    problem.longest = u[-2] + np.log(_LONGEST)
-    problem._refer_to(u)
-    null = linear.null()
-    tangent = null / np.sqrt(problem.product(null, null))
-    start = problem.observe(u, tangent, linear)
-    again = copy(problem)
-    ahead = trace(problem, start, spend, max_points)
-    behind = trace(again, replace(start, tangent=-tangent), spend, max_points)
-    shift = len(behind.points) - 1
-    events = [(shift - i, event) for i, event in reversed(behind.events)]
-    events += [(shift + i, event) for i, event in ahead.events]
-    points = [*behind.points[:0:-1], *ahead.points]
-    branch = _branch(problem, points, events, (behind.end, ahead.end))
-    return [branch, *_cascade(problem, spend, max_points, doublings)]
-
-
-@dataclass(frozen=True)
-class _Doubling:
-    """A cycle at a period doubling: unknowns on a mesh, and the direction (N, d) that changes sign."""
-
-    u: np.ndarray
+    kind: BifurcationKind
     mesh: np.ndarray
-    lefts: np.ndarray
-    info: "_Info"
+    u: np.ndarray
+    direction: np.ndarray
+    info: "CycleInfo"
 
 
 @dataclass(frozen=True)
-class _Flow:
+class Flow:
     """Transfer matrices (N, d, d) over the intervals, and the integral of the divergence over a period."""
 
     transfers: np.ndarray
     divergence: float
 
+    def monodromy(self) -> np.ndarray:
+        """Their product (d, d)."""
+        product = np.eye(self.transfers.shape[1])
+        for step in self.transfers:
+            product = step @ product
+        return product
 
-@dataclass(frozen=True)
-class _Info:
+
+@dataclass(frozen=True, eq=False)
+class CycleInfo:
     """A cycle in units of the field, and how well it is resolved.
 
-    ``residual`` is the defect between collocation points, ``closeness`` |mu_trivial - 1|;
-    ``log_multiplier`` the logarithm of the other multiplier in the plane, None in space.
+    ``phases`` are the shares of the period at the orbit's states, ``residual`` is the defect between
+    collocation points, ``closeness`` |mu_trivial - 1|, ``log_multiplier`` the logarithm of the other
+    multiplier in the plane, None in space; ``q`` a second parameter.
     """
 
     multipliers: np.ndarray
     n_unstable: int
     residual: float
     closeness: float
+    phases: np.ndarray
     orbit: np.ndarray
     period: float
     p: float
+    q: float = np.nan
     log_multiplier: float | None = None
 
 
-class _Cycles(Problem):
+@dataclass
+class _Condensed:
+    """Linearised equations without what was eliminated: over the ends of segments, and the tail.
+
+    ``matrix (n + 1, n + tail)`` times what remains is to be ``load (n + 1,)``; ``inner (N, m d, .)`` gives
+    the nodes inside intervals by their left ends, ``left (segments, g, d, .)`` these by those of segments.
+    """
+
+    matrix: np.ndarray
+    load: np.ndarray
+    inner: np.ndarray
+    left: np.ndarray
+    tail: int
+    flow: Flow
+
+    def row(self, border: np.ndarray) -> tuple[np.ndarray, float]:
+        """A row over all unknowns as one over what remains, and what the residual adds."""
+        d = self.left.shape[2]
+        by_node = border[: -self.tail].reshape(-1, _DEGREE, d)
+        # Inner nodes of an interval: its nodes 1..m-1; node m is the next interval's left end.
+        by_inner = by_node[:, 1:].reshape(len(by_node), -1)
+        by_left = np.einsum("ji,jia->ja", by_inner, self.inner[:, : (_DEGREE - 1) * d])
+        rest = by_left[:, d:].sum(axis=0) + np.append(border[-self.tail :], 0.0)
+        at_left = (by_node[:, 0] + by_left[:, :d]).reshape(len(self.left), -1, d)
+        by_segment = np.einsum("sgi,sgia->sa", at_left, self.left)
+        whole = np.concatenate([by_segment[:, :d].ravel(), by_segment[:, d:].sum(axis=0) + rest])
+        return whole[:-1], float(whole[-1])
+
+    def expanded(self, reduced: np.ndarray, load: float) -> np.ndarray:
+        """All unknowns from what remains; `load` is 1 with the residual and 0 without."""
+        d = self.left.shape[2]
+        rest = np.append(reduced[-self.tail :], load)
+        ends = reduced[: -self.tail].reshape(len(self.left), d)
+        lefts = (np.einsum("sgia,sa->sgi", self.left[..., :d], ends) + self.left[..., d:] @ rest).reshape(
+            -1, d
+        )
+        inside = self.inner[:, : (_DEGREE - 1) * d]
+        inners = np.einsum("jia,ja->ji", inside[:, :, :d], lefts) + inside[:, :, d:] @ rest
+        states = np.concatenate([lefts[:, None], inners.reshape(-1, _DEGREE - 1, d)], axis=1)
+        return np.concatenate([states.ravel(), reduced[-self.tail :]])
+
+
+class Cycles(Problem):
     """Cycles x(tau), period T and parameter, tau in [0, 1], as piecewise polynomials.
 
     Unknowns are the scaled states at N m nodes, log T and the scaled parameter.
     """
 
+    degree = _DEGREE
+    tail = 2  # unknowns that are no states
     rest: np.ndarray  # unknowns where a branch is born, and its direction there
     direction: np.ndarray
     located_to = 1e-10
     may_close = False
+    straddles = True
     turn = 0.35  # shapes turn fast where an orbit has steep flanks, and Newton's method minds little
 
     def __init__(self, equations: Equations, mesh: np.ndarray) -> None:
@@ -217,22 +152,17 @@ class _Cycles(Problem):
         self.d = equations.family.dim
         self.mesh = mesh
         self.longest = np.inf
-        self.doublings: list[_Doubling] = []
+        self.crossings: list[Crossing] = []
         self._weigh()
 
     @classmethod
-    def doubled(cls, equations: Equations, doubling: _Doubling) -> Self:
-        """The problem of cycles of twice the period near a period doubling."""
-        self = cls(equations, np.concatenate([doubling.mesh, 1.0 + doubling.mesh[1:]]) / 2.0)
-        states = doubling.u[:-2]
-        self.rest = np.concatenate([states, states, [doubling.u[-2] + np.log(2.0), doubling.u[-1]]])
-        lefts = np.concatenate([doubling.lefts, -doubling.lefts[:1]])
-        share = (np.arange(_DEGREE) / _DEGREE)[:, None]
-        across = lefts[:-1, None] * (1.0 - share) + lefts[1:, None] * share
-        self.direction = np.concatenate([across.ravel(), -across.ravel(), [0.0, 0.0]])
-        self.direction /= np.sqrt(self.product(self.direction, self.direction))
-        self.longest = self.rest[-2] + np.log(_LONGEST)
-        self._refer_to(self.rest)
+    def crossing(cls, equations: Equations, crossing: Crossing) -> Self:
+        """The problem of cycles near a place where a branch of them begins."""
+        self = cls(equations, crossing.mesh)
+        self.rest = crossing.u
+        self.direction = crossing.direction / np.sqrt(self.product(crossing.direction, crossing.direction))
+        self.limit_period(crossing.u[-2])
+        self.refer_to(crossing.u)
         return self
 
     @classmethod
@@ -245,16 +175,20 @@ class _Cycles(Problem):
         q = self._critical(equations.jacobian(start), 2.0 * np.pi * equations.time / hopf.period)
         circle = np.real(q * np.exp(1j * angle)[:, None])
         log_period = np.log(hopf.period / equations.time)
-        self.longest = log_period + np.log(_LONGEST)
+        self.limit_period(log_period)
         self.rest = np.concatenate([np.tile(start[:-1], len(circle)), [log_period, start[-1]]])
         self.direction = np.concatenate([circle.ravel(), [0.0, 0.0]])
         self.direction /= np.sqrt(self.product(self.direction, self.direction))
-        self._refer_to(self.direction)
+        self.refer_to(self.direction)
         return self
+
+    def limit_period(self, log_first: float) -> None:
+        """End the branch where the period is too long a multiple of the first one."""
+        self.longest = log_first + np.log(_LONGEST)
 
     def _weigh(self) -> None:
         n = _DEGREE * (len(self.mesh) - 1)
-        self.metric = np.append(np.full(n * self.d, 1.0 / n), [1.0, 1.0])
+        self.metric = np.append(np.full(n * self.d, 1.0 / n), np.ones(self.tail))
 
     def start(self, hopf: Bifurcation) -> Point:
         """The Hopf point as a cycle of no size; equations are singular there, so nothing is tested."""
@@ -262,10 +196,10 @@ class _Cycles(Problem):
         multipliers = np.exp(hopf.eigenvalues * hopf.period)
         on_circle = np.argsort(np.abs(np.abs(multipliers) - 1.0))[:2]
         others = np.delete(multipliers, on_circle)
-        orbit = np.tile(hopf.x, (len(self._nodes()) + 1, 1))
-        info = _Info(
-            multipliers, int(np.count_nonzero(np.abs(others) > 1.0)), 0.0, 0.0, orbit, hopf.period, hopf.p
-        )
+        phases = np.append(self._nodes(), 1.0)
+        orbit = np.tile(hopf.x, (len(phases), 1))
+        n_unstable = int(np.count_nonzero(np.abs(others) > 1.0))
+        info = CycleInfo(multipliers, n_unstable, 0.0, 0.0, phases, orbit, hopf.period, hopf.p)
         return Point(self.rest, self.direction, {}, info)
 
     @staticmethod
@@ -282,10 +216,10 @@ class _Cycles(Problem):
 
     def _pieces(self, u: np.ndarray) -> np.ndarray:
         """States at all nodes of each interval, both ends included, (N, m + 1, d)."""
-        x = u[:-2].reshape(-1, _DEGREE, self.d)
+        x = u[: -self.tail].reshape(-1, _DEGREE, self.d)
         return np.concatenate([x, np.roll(x[:, :1], -1, axis=0)], axis=1)
 
-    def _refer_to(self, u: np.ndarray) -> None:
+    def refer_to(self, u: np.ndarray) -> None:
         """Fix the phase by the cycle u: the integral of <x, u'> is to stay what it is for x = u."""
         values, slopes, weights = _gauss()
         rates = np.einsum("ck,jkd->jcd", slopes, self._pieces(u))
@@ -294,129 +228,127 @@ class _Cycles(Problem):
         row = by_node[:, :-1].copy()
         row[:, 0] += np.roll(by_node[:, -1], 1, axis=0)
         self.phase = row.ravel()
-        self.phase_value = float(self.phase @ u[:-2])
+        self.phase_value = float(self.phase @ u[: -self.tail])
         self.shape = self._deviation(u)
+
+    def _states(self, u: np.ndarray) -> np.ndarray:
+        """Scaled states (N m, d) at the nodes."""
+        return u[: -self.tail].reshape(-1, self.d)
 
     def _deviation(self, u: np.ndarray) -> np.ndarray:
         """States (N m, d) minus their mean over the nodes."""
-        x = u[:-2].reshape(-1, self.d)
+        x = self._states(u)
         return x - x.mean(axis=0)
 
     def centre(self, u: np.ndarray) -> np.ndarray:
         """Scaled mean state over the nodes, and the scaled parameter."""
-        return np.append(u[:-2].reshape(-1, self.d).mean(axis=0), u[-1])
+        return np.append(self._states(u).mean(axis=0), u[-1])
+
+    # ---------------------------------------------------------------- the field along a cycle
+
+    def _unscaled(self, u: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, float]:
+        """States (..., d) and the parameter in units of the field."""
+        return self.equations.unscaled(states, u[-1])
+
+    def _rates(self, u: np.ndarray, states: np.ndarray) -> np.ndarray:
+        """Scaled field (n, d) at scaled states, for the cycle's parameter."""
+        return self.equations.field(states, u[-1])
+
+    def _batch(self, u: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Scaled field (n, d), Jacobian (n, d, d) and derivatives by the parameters (n, d, tail - 1)."""
+        f, jac, by_p = self.equations.batch(states, u[-1])
+        return f, jac, by_p[:, :, None]
 
     # ---------------------------------------------------------------- linear algebra
 
     def linearise(self, u: np.ndarray, row: np.ndarray) -> Linear:
-        """Condensed Newton matrix: interior nodes, then some left ends of intervals, are eliminated.
+        reduced = self._condense(u)
+        border, offset = reduced.row(row)
+        bordered = np.vstack([reduced.matrix, border])
 
-        What remains are the left ends of the segments, log T and p, as in multiple shooting. Segments are
+        def newton(c: float) -> np.ndarray:
+            return reduced.expanded(np.linalg.solve(bordered, np.append(reduced.load, c - offset)), 1.0)
+
+        def null() -> np.ndarray:
+            zeros = np.append(np.zeros(len(reduced.load)), 1.0)
+            return reduced.expanded(np.linalg.solve(bordered, zeros), 0.0)
+
+        return Linear(newton, null, lambda: np.linalg.slogdet(bordered)[0], reduced.flow)
+
+    def _condense(self, u: np.ndarray) -> "_Condensed":
+        """Condensed equations: interior nodes, then some left ends of intervals, are eliminated.
+
+        What remains are the left ends of the segments and the tail, as in multiple shooting. Segments are
         so short that nothing grows by more than `_GROWTH` over one, at best `_SEGMENTS` of them.
         """
-        d = self.d
-        residual, by_left, by_inner, by_period, by_p, divergence = self._collocated(u)
-        right = np.concatenate(
-            [by_left, by_period[:, :, None], by_p[:, :, None], residual[:, :, None]], axis=2
-        )
-        inner = -np.linalg.solve(by_inner, right)  # inner nodes = inner @ (left end, log T, p, 1)
+        d, tail = self.d, self.tail
+        residual, by_left, by_inner, by_tail, divergence = self._collocated(u)
+        right = np.concatenate([by_left, by_tail, residual[:, :, None]], axis=2)
+        inner = -np.linalg.solve(by_inner, right)  # inner nodes = inner @ (left end, tail, 1)
         n_segments = _fewest_segments(inner[:, -d:, :d])
-        left, across = _composed(inner[:, -d:].reshape(n_segments, -1, d, d + 3))
-        borders = [
-            self._condensed_row(border, inner, left) for border in (np.append(self.phase, [0.0, 0.0]), row)
-        ]
+        left, across = _composed(inner[:, -d:].reshape(n_segments, -1, d, d + tail + 1))
         n = n_segments * d
-        condensed = np.zeros((n + 2, n + 2))
-        blocks = condensed[:n, :n].reshape(n_segments, d, n_segments, d)
+        matrix = np.zeros((n + 1, n + tail))
+        blocks = matrix[:n, :n].reshape(n_segments, d, n_segments, d)
         index = np.arange(n_segments)
         blocks[index, :, (index + 1) % n_segments] = np.eye(d)
         blocks[index, :, index] -= across[:, :, :d]
-        condensed[:n, -2:] = -across[:, :, d : d + 2].reshape(n, 2)
-        condensed[n:] = [border[:-1] for border in borders]
-        phase_defect = float(self.phase @ u[:-2]) - self.phase_value
+        matrix[:n, n:] = -across[:, :, d : d + tail].reshape(n, tail)
+        flow = Flow(inner[:, -d:, :d], divergence)
+        reduced = _Condensed(matrix, np.append(across[:, :, -1].ravel(), 0.0), inner, left, tail, flow)
+        matrix[n], offset = reduced.row(np.append(self.phase, np.zeros(tail)))
+        phase_defect = float(self.phase @ u[:-tail]) - self.phase_value
+        reduced.load[n] = -phase_defect - offset
+        return reduced
 
-        def newton(c: float) -> np.ndarray:
-            load = [-phase_defect - borders[0][-1], c - borders[1][-1]]
-            reduced = np.linalg.solve(condensed, np.append(across[:, :, -1].ravel(), load))
-            return self._expanded(reduced, inner, left, 1.0)
-
-        def null() -> np.ndarray:
-            reduced = np.linalg.solve(condensed, np.append(np.zeros(n + 1), 1.0))
-            return self._expanded(reduced, inner, left, 0.0)
-
-        flow = _Flow(inner[:, -d:, :d], divergence)
-        return Linear(newton, null, lambda: np.linalg.slogdet(condensed)[0], flow)
-
-    def _collocated(
-        self, u: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
-        """Residual (N, m d) at the Gauss points, derivatives by nodes, log T and p, divergence once round."""
-        equations, d = self.equations, self.d
-        values, slopes, weights = _gauss()
+    def _collocated(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
+        """Residual (N, m d) at the Gauss points, derivatives by nodes and tail, divergence once round."""
+        d = self.d
+        values, slopes, _ = _gauss()
         pieces = self._pieces(u)
         n = len(pieces)
-        period = np.exp(u[-2])
+        period = np.exp(u[-self.tail])
         states = np.einsum("ck,jkd->jcd", values, pieces)
-        f, jac, by_p = equations.batch(states.reshape(-1, d), u[-1])
-        f, by_p = f.reshape(n, _DEGREE, d), by_p.reshape(n, _DEGREE, d)
-        jac = jac.reshape(n, _DEGREE, d, d)
+        f, jac, by_p = self._batch(u, states.reshape(-1, d))
+        f, by_p = f.reshape(n, _DEGREE, d), by_p.reshape(n, _DEGREE * d, -1)
         h = np.diff(self.mesh)[:, None, None]
         residual = np.einsum("ck,jkd->jcd", slopes, pieces) - h * period * f
+        by_left, by_inner, divergence = self._by_nodes(jac, float(period))
+        flat = (n, _DEGREE * d)
+        by_tail = np.concatenate([(-h * period * f).reshape(flat)[:, :, None], -h * period * by_p], axis=2)
+        return residual.reshape(flat), by_left, by_inner, by_tail, divergence
+
+    def _by_nodes(self, jac: np.ndarray, period: float) -> tuple[np.ndarray, np.ndarray, float]:
+        """Derivatives (N, m d, d), (N, m d, m d) by left ends and nodes behind, divergence once round."""
+        values, slopes, weights = _gauss()
+        d, n = self.d, len(self.mesh) - 1
+        jac = jac.reshape(n, _DEGREE, d, d)
+        h = np.diff(self.mesh)[:, None, None]
         derivative = -(h[..., None, None] * period) * np.einsum("ck,jcab->jcakb", values, jac)
         derivative += np.einsum("ck,ab->cakb", slopes, np.eye(d))
         blocks = derivative.reshape(n, _DEGREE * d, _DEGREE + 1, d)
-        flat = (n, _DEGREE * d)
         traces = np.trace(jac, axis1=2, axis2=3)
         return (
-            residual.reshape(flat),
             blocks[:, :, 0],
             blocks[:, :, 1:].reshape(n, _DEGREE * d, _DEGREE * d),
-            (-h * period * f).reshape(flat),
-            (-h * period * by_p).reshape(flat),
             float(period * np.sum(np.diff(self.mesh) * (traces @ weights))),
         )
 
-    def _condensed_row(self, border: np.ndarray, inner: np.ndarray, left: np.ndarray) -> np.ndarray:
-        """A row over all unknowns as one over segment ends, log T and p, and what the residual adds."""
-        d = self.d
-        by_node = border[:-2].reshape(-1, _DEGREE, d)
-        # Inner nodes of an interval: its nodes 1..m-1; node m is the next interval's left end.
-        by_inner = by_node[:, 1:].reshape(len(by_node), -1)
-        by_left = np.einsum("ji,jia->ja", by_inner, inner[:, : (_DEGREE - 1) * d])
-        rest = by_left[:, d:].sum(axis=0) + np.append(border[-2:], 0.0)
-        at_left = (by_node[:, 0] + by_left[:, :d]).reshape(len(left), -1, d)
-        by_segment = np.einsum("sgi,sgia->sa", at_left, left)
-        return np.concatenate([by_segment[:, :d].ravel(), by_segment[:, d:].sum(axis=0) + rest])
-
-    def _expanded(self, reduced: np.ndarray, inner: np.ndarray, left: np.ndarray, load: float) -> np.ndarray:
-        """All unknowns from segment ends, log T and p; `load` is 1 with the residual and 0 without."""
-        d = self.d
-        rest = np.append(reduced[-2:], load)
-        ends = reduced[:-2].reshape(len(left), d)
-        lefts = (np.einsum("sgia,sa->sgi", left[..., :d], ends) + left[..., d:] @ rest).reshape(-1, d)
-        inside = inner[:, : (_DEGREE - 1) * d]
-        inners = np.einsum("jia,ja->ji", inside[:, :, :d], lefts) + inside[:, :, d:] @ rest
-        states = np.concatenate([lefts[:, None], inners.reshape(-1, _DEGREE - 1, d)], axis=1)
-        return np.concatenate([states.ravel(), reduced[-2:]])
+    def _flow(self, u: np.ndarray, jacobians: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Flow:
+        """Transfers at unknowns that need solve nothing; scaled Jacobians by unknowns and states."""
+        states = np.einsum("ck,jkd->jcd", _gauss()[0], self._pieces(u)).reshape(-1, self.d)
+        by_left, by_inner, divergence = self._by_nodes(jacobians(u, states), float(np.exp(u[-self.tail])))
+        return Flow(-np.linalg.solve(by_inner, by_left)[:, -self.d :], divergence)
 
     # ---------------------------------------------------------------- what a point is
 
     def observe(self, u: np.ndarray, tangent: np.ndarray, linear: Linear) -> Point:
-        multipliers, closeness, logarithm = self._multipliers(linear.info, u)
+        info = self._info(u, linear.info)
+        multipliers, logarithm = info.multipliers, info.log_multiplier
         others = multipliers[1:]
-        nodes = u[:-2].reshape(-1, self.d)
-        orbit, p = self.equations.unscaled(np.vstack([nodes, nodes[:1]]), u[-1])
-        info = _Info(
-            multipliers,
-            int(np.count_nonzero(np.abs(others) > 1.0)),
-            self._defect(u),
-            closeness,
-            orbit,
-            float(np.exp(u[-2]) * self.equations.time),
-            p,
-            logarithm,
-        )
-        tests = {"branch": linear.orientation(self.metric * tangent)}
+        # The size locates where branches cross, the determinant's sign tells this from a fold.
+        size = abs(turning(multipliers)) if logarithm is None else abs(logarithm)
+        tests = {"branch": linear.orientation(self.metric * tangent) * size}
         if logarithm is not None:
             # Where cycles explode, p stands still to all digits; the multiplier still tells the turn.
             tests["fold"] = logarithm
@@ -427,7 +359,23 @@ class _Cycles(Problem):
         tests["torus"] = float(np.prod(1.0 - pairs).real)
         return Point(u, tangent, tests, info)
 
-    def _multipliers(self, flow: _Flow, u: np.ndarray) -> tuple[np.ndarray, float, float | None]:
+    def _info(self, u: np.ndarray, flow: Flow) -> CycleInfo:
+        multipliers, closeness, logarithm = self._multipliers(flow, u)
+        nodes = self._states(u)
+        orbit, p = self._unscaled(u, np.vstack([nodes, nodes[:1]]))
+        return CycleInfo(
+            multipliers,
+            int(np.count_nonzero(np.abs(multipliers[1:]) > 1.0)),
+            self._defect(u),
+            closeness,
+            np.append(self._nodes(), 1.0),
+            orbit,
+            float(np.exp(u[-self.tail]) * self.equations.time),
+            p,
+            log_multiplier=logarithm,
+        )
+
+    def _multipliers(self, flow: Flow, u: np.ndarray) -> tuple[np.ndarray, float, float | None]:
         """Multipliers (d,), trivial one first, |mu_trivial - 1|, and in the plane the other one's logarithm.
 
         In the plane they are 1 and the exponential of the divergence's integral, which loses no digits,
@@ -437,17 +385,14 @@ class _Cycles(Problem):
             with np.errstate(over="ignore"):
                 multipliers = np.array([1.0, np.exp(flow.divergence)])
             return multipliers, self._mismatch(flow.transfers, u), flow.divergence
-        monodromy = np.eye(flow.transfers.shape[1])
-        for step in flow.transfers:
-            monodromy = step @ monodromy
-        multipliers = np.linalg.eigvals(monodromy)
+        multipliers = np.linalg.eigvals(flow.monodromy())
         order = np.argsort(np.abs(multipliers - 1.0))
         closeness = float(np.abs(multipliers[order[0]] - 1.0))
         return np.concatenate([multipliers[order[:1]], np.delete(multipliers, order[0])]), closeness, None
 
     def _mismatch(self, transfers: np.ndarray, u: np.ndarray) -> float:
         """|log mu_trivial| from how each interval carries the flow's direction to the next."""
-        flow = self.equations.field(u[:-2].reshape(-1, _DEGREE, self.d)[:, 0], u[-1])
+        flow = self._rates(u, self._pieces(u)[:, 0])
         after = np.roll(flow, -1, axis=0)
         carried = np.einsum("ja,jab,jb->j", after, transfers, flow) / np.sum(after**2, axis=1)
         with np.errstate(all="ignore"):
@@ -456,16 +401,28 @@ class _Cycles(Problem):
 
     def _defect(self, u: np.ndarray) -> float:
         """Largest defect of the differential equation midway between nodes, relative to the largest rate."""
-        pieces, period = self._pieces(u), np.exp(u[-2])
+        pieces, period = self._pieces(u), np.exp(u[-self.tail])
         values, slopes = _midway()
         states = np.einsum("ck,jkd->jcd", values, pieces)
         rates = np.einsum("ck,jkd->jcd", slopes, pieces) / np.diff(self.mesh)[:, None, None]
-        f = period * self.equations.field(states.reshape(-1, self.d), u[-1]).reshape(states.shape)
+        f = period * self._rates(u, states.reshape(-1, self.d)).reshape(states.shape)
         return float(np.abs(rates - f).max() / np.abs(f).max())
+
+    def passes(self, start: Point, here: Point, there: Point) -> bool:
+        # Meshes differ: cycles are compared by their means and deviations, periods and parameters.
+        return passed(*(self._summary(point) for point in (start, here, there)))
+
+    def _summary(self, point: Point) -> np.ndarray:
+        info, u = point.info, point.u
+        weights = np.convolve(np.diff(info.phases), [0.5, 0.5])
+        states = (info.orbit - self.equations.centre) / self.equations.length
+        mean = weights @ states
+        spread = np.sqrt(weights @ (states - mean) ** 2)
+        return np.concatenate([mean, spread, u[-self.tail :]])
 
     def margins(self, point: Point) -> dict[BranchEnd, float]:
         equations, u = self.equations, point.u
-        nodes = u[:-2].reshape(-1, self.d)
+        nodes = self._states(u)
         _, p = equations.unscaled(nodes, u[-1])
         overlap = np.sum(self._deviation(u) * self.shape) / np.sqrt(np.sum(self.shape**2) * len(nodes))
         return {
@@ -474,40 +431,59 @@ class _Cycles(Problem):
             BranchEnd.PERIOD: self.longest - u[-2],
             BranchEnd.HOPF: float(overlap) - _SMALLEST,
             BranchEnd.ACCURACY: self._reliability(point.info),
-        }
+        } | self.equations.room_in_support(nodes, u[-1])
 
-    def _reliability(self, info: _Info) -> float:
+    def _reliability(self, info: CycleInfo) -> float:
         multiplier = 1.0 if self.d == 2 else 1.0 - info.closeness / _WORST_MULTIPLIER
         return min(1.0 - info.residual / _WORST_DEFECT, multiplier)
 
     def identify(
         self, changed: set[str], before: Point, located: Point, fine: bool
-    ) -> list[tuple[Point, Bifurcation]]:
+    ) -> list[tuple[Point, Any]]:
         kinds = []
         others = located.info.multipliers[1:]
         if changed & {"branch", "fold"} and self._turns(before, located):
-            if "branch" in changed and not fine:
+            if "branch" in changed and not (fine or abs(located.tests["branch"]) < _LOCATED):
                 raise Jumped
+            if "branch" in changed:
+                self.crossings.append(self._branch_point(located))
             kinds.append(BifurcationKind.BRANCH_POINT if "branch" in changed else BifurcationKind.CYCLE_FOLD)
         elif "branch" in changed and not fine:
             raise Jumped
         if "doubling" in changed and np.abs(others + 1.0).min() < _CRITICAL:
             kinds.append(BifurcationKind.PERIOD_DOUBLING)
-            self.doublings.append(self._doubling(located))
+            self.crossings.append(self._doubling(located))
         if "torus" in changed and self._is_torus(located.info.multipliers):
             kinds.append(BifurcationKind.NEIMARK_SACKER)
         info = replace(located.info, n_unstable=before.info.n_unstable)
         return [(replace(located, info=info), self._event(kind, located.info)) for kind in kinds]
 
-    def _doubling(self, located: Point) -> _Doubling:
-        flow = self.linearise(located.u, self.metric * located.tangent).info
-        monodromy = np.eye(self.d)
+    def _doubling(self, located: Point) -> Crossing:
+        """Cycles of twice the period, which begin along the direction that changes sign once round."""
+        u = located.u
+        flow = self.linearise(u, self.metric * located.tangent).info
+        lefts = [np.linalg.svd(flow.monodromy() + np.eye(self.d))[2][-1]]
         for step in flow.transfers:
-            monodromy = step @ monodromy
-        lefts = [np.linalg.svd(monodromy + np.eye(self.d))[2][-1]]
-        for step in flow.transfers[:-1]:
             lefts.append(step @ lefts[-1])
-        return _Doubling(located.u, self.mesh, np.array(lefts), located.info)
+        # Once round the direction has changed its sign, but for rounding.
+        ends = np.array([*lefts[:-1], -lefts[0]])
+        share = (np.arange(_DEGREE) / _DEGREE)[:, None]
+        across = (ends[:-1, None] * (1.0 - share) + ends[1:, None] * share).ravel()
+        return Crossing(
+            BifurcationKind.PERIOD_DOUBLING,
+            np.concatenate([self.mesh, 1.0 + self.mesh[1:]]) / 2.0,
+            np.concatenate([u[:-2], u[:-2], [u[-2] + np.log(2.0), u[-1]]]),
+            np.concatenate([across, -across, [0.0, 0.0]]),
+            located.info,
+        )
+
+    def _branch_point(self, located: Point) -> Crossing:
+        """The branch that crosses, along the null vector across the known one."""
+        reduced = self._condense(located.u)
+        first, second = (reduced.expanded(v, 0.0) for v in np.linalg.svd(reduced.matrix)[2][-2:])
+        known = located.tangent
+        direction = first * self.product(second, known) - second * self.product(first, known)
+        return Crossing(BifurcationKind.BRANCH_POINT, self.mesh, located.u, direction, located.info)
 
     @staticmethod
     def _turns(before: Point, located: Point) -> bool:
@@ -521,16 +497,28 @@ class _Cycles(Problem):
     @staticmethod
     def _is_torus(multipliers: np.ndarray) -> bool:
         """Whether the pair with a product nearest to 1 is on the circle, not two reciprocal real numbers."""
-        others = multipliers[1:]
-        products = np.multiply.outer(others, others) + np.diag(np.full(len(others), np.inf))
-        i, _ = np.unravel_index(np.argmin(np.abs(products - 1.0)), products.shape)
-        return abs(others[i].imag) > 1e-6 and np.abs(products - 1.0).min() < _CRITICAL
+        i, j = critical_pair(multipliers)
+        return abs(multipliers[i].imag) > 1e-6 and abs(multipliers[i] * multipliers[j] - 1.0) < _CRITICAL
 
-    def _event(self, kind: BifurcationKind, info: _Info) -> Bifurcation:
+    def _event(self, kind: BifurcationKind, info: CycleInfo) -> Bifurcation:
         orbit = info.orbit
         support = self.equations.support(orbit, info.p)
         x = orbit[np.argmax(orbit[:, 0])]
-        return Bifurcation(kind, info.p, x, info.residual, info.multipliers, support, period=info.period)
+        form = self._normal_form(kind, info)
+        return Bifurcation(
+            kind, info.p, x, info.residual, info.multipliers, support, info.period, normal_form=form
+        )
+
+    def _normal_form(self, kind: BifurcationKind, info: CycleInfo) -> float | None:
+        if kind not in (BifurcationKind.PERIOD_DOUBLING, BifurcationKind.NEIMARK_SACKER):
+            return None
+        equations, orbit = self.equations, info.orbit
+        size = float((np.ptp(orbit, axis=0) / equations.length).max())
+        field = equations.family.at(info.p)
+        mapping = ReturnMap(field, orbit[0], info.period, size, equations.length)
+        if kind is BifurcationKind.PERIOD_DOUBLING:
+            return doubling_coefficient(mapping)
+        return torus_coefficient(mapping, info.multipliers[critical_pair(info.multipliers)[0]])
 
     # ---------------------------------------------------------------- mesh
 
@@ -540,7 +528,7 @@ class _Cycles(Problem):
         finer = point.info.closeness > _FINE and len(share) < _MOST_INTERVALS
         if finer or share.max() > _UNEVEN * share.mean():
             point = self._moved(point, share, len(share) * (2 if finer else 1))
-        self._refer_to(point.u)
+        self.refer_to(point.u)
         return point
 
     def _density(self, u: np.ndarray) -> np.ndarray:
@@ -564,8 +552,8 @@ class _Cycles(Problem):
         self._weigh()
         times = self._nodes()
         states, directions = (self._at(times, old, part).ravel() for part in (pieces, tangents))
-        u = np.concatenate([states, point.u[-2:]])
-        tangent = np.concatenate([directions, point.tangent[-2:]])
+        u = np.concatenate([states, point.u[-self.tail :]])
+        tangent = np.concatenate([directions, point.tangent[-self.tail :]])
         return replace(point, u=u, tangent=tangent / np.sqrt(self.product(tangent, tangent)))
 
     @staticmethod
@@ -631,10 +619,10 @@ def closed_orbit(
     ClosedOrbit or None
         None where Newton's method does not converge.
     """
-    settled = _settled(equations, times, states, p, _SETTLED, _FINEST)
-    if settled is None:
+    outcome = settled(equations, times, states, p, _SETTLED, _FINEST)
+    if outcome is None:
         return None
-    problem, u, linear = settled
+    problem, u, linear = outcome
     where = float(u[-1])
     pieces = problem._pieces(u)
     samples = problem._at(np.linspace(0.0, 1.0, n_samples + 1), problem.mesh, pieces)
@@ -649,14 +637,35 @@ def closed_orbit(
     )
 
 
-def _settled(
-    equations: Equations, times: np.ndarray, states: np.ndarray, p: float, closely: float, finest: int
-) -> tuple[_Cycles, np.ndarray, Linear] | None:
-    """A corrected cycle at one parameter value on a mesh adapted to it; see `closed_orbit`."""
+def settled(
+    equations: Equations,
+    times: np.ndarray,
+    states: np.ndarray,
+    p: float,
+    closely: float = _SETTLED_COARSELY,
+    finest: int = _MOST_INTERVALS,
+) -> tuple[Cycles, np.ndarray, Linear] | None:
+    """A corrected cycle at one parameter value on a mesh adapted to it.
+
+    Parameters
+    ----------
+    equations, times, states, p
+        As for `closed_orbit`.
+    closely : float
+        Relative change of the period from mesh to mesh at which the orbit is known well enough.
+    finest : int
+        Intervals that it may take.
+
+    Returns
+    -------
+    (Cycles, ndarray, Linear) or None
+        The problem on its mesh, the unknowns, and the equations linearised there; None where Newton's method
+        does not converge.
+    """
     period = times[-1] - times[0]
     phase = (times - times[0]) / period
     index = np.linspace(0.0, len(phase) - 1.0, min(finest, 4 * _MOST_INTERVALS) + 1)
-    problem = _Cycles(equations, np.interp(index, np.arange(len(phase)), phase))
+    problem = Cycles(equations, np.interp(index, np.arange(len(phase)), phase))
     nodes = problem._nodes()
     scaled = (states - equations.centre) / equations.length
     guess = np.column_stack([np.interp(nodes, phase, column) for column in scaled.T])
@@ -665,7 +674,7 @@ def _settled(
     row = np.append(np.zeros(len(u) - 1), 1.0)
     before = np.inf
     for _ in range(_ADAPTIONS):
-        problem._refer_to(u)
+        problem.refer_to(u)
         for _ in range(_CORRECTIONS):
             delta = problem.linearise(u, row).newton(0.0)
             size = np.sqrt(problem.product(delta, delta))
@@ -676,10 +685,10 @@ def _settled(
                 break
         else:
             return None
-        settled = abs(u[-2] - before) < closely
+        stands = abs(u[-2] - before) < closely
         before = u[-2]
         linear = problem.linearise(u, row)
-        if settled:
+        if stands:
             break
         share = problem._density(u) * np.diff(problem.mesh)
         finer = len(share) < finest and share.max() < _UNEVEN * share.mean()
@@ -688,29 +697,6 @@ def _settled(
     else:
         linear = problem.linearise(u, row)
     return problem, u, linear
-
-
-def _branch(
-    problem: _Cycles,
-    points: Sequence[Point],
-    events: Sequence[tuple[int, Bifurcation]],
-    ends: tuple[BranchEnd, BranchEnd],
-) -> Branch:
-    infos = [point.info for point in points]
-    support = problem.equations.support
-    return Branch(
-        kind=BranchKind.CYCLES,
-        p=np.array([info.p for info in infos]),
-        x=np.array([info.orbit[np.argmax(info.orbit[:, 0])] for info in infos]),
-        n_unstable=np.array([info.n_unstable for info in infos]),
-        eigenvalues=np.array([info.multipliers for info in infos]).astype(complex),
-        residual=np.array([info.residual for info in infos]),
-        support=np.array([support(info.orbit, info.p) for info in infos]),
-        bifurcations=tuple(event for _, event in events),
-        ends=ends,
-        period=np.array([info.period for info in infos]),
-        orbits=tuple(info.orbit for info in infos),
-    )
 
 
 def _fewest_segments(transfers: np.ndarray) -> int:
@@ -727,18 +713,18 @@ def _composed(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
     Parameters
     ----------
-    steps : ndarray (segments, g, d, d + 3)
-        ``next = step @ (x, log T, p, 1)`` over each of a segment's g intervals.
+    steps : ndarray (segments, g, d, d + tail + 1)
+        ``next = step @ (x, tail, 1)`` over each of a segment's g intervals.
 
     Returns
     -------
-    left : ndarray (segments, g, d, d + 3)
+    left : ndarray (segments, g, d, d + tail + 1)
         Maps from the segment's first point to the left end of each interval.
-    across : ndarray (segments, d, d + 3)
+    across : ndarray (segments, d, d + tail + 1)
         Maps over whole segments.
     """
     d = steps.shape[2]
-    here = np.zeros((len(steps), d, d + 3))
+    here = np.zeros_like(steps[:, 0])
     here[:, :, :d] = np.eye(d)
     left = np.empty_like(steps)
     for k in range(steps.shape[1]):
@@ -781,3 +767,21 @@ def _midway() -> tuple[np.ndarray, np.ndarray]:
 def _lagrange_slopes(s: np.ndarray) -> np.ndarray:
     powers = np.arange(1, _DEGREE + 1)
     return (s[:, None] ** (powers - 1) * powers) @ _lagrange_coefficients()[1:]
+
+
+def turning(multipliers: np.ndarray) -> float:
+    """Sum over the multipliers of the product of 1 - mu over all others.
+
+    It is the derivative at 1 of the characteristic polynomial. As one multiplier is 1, it vanishes where
+    another one is, and is smooth there, which the two multipliers by themselves are not.
+    """
+    rest = [np.delete(1.0 - multipliers, i) for i in range(len(multipliers))]
+    return float(np.sum(np.prod(rest, axis=1)).real)
+
+
+def critical_pair(multipliers: np.ndarray) -> tuple[int, int]:
+    """Numbers of the two multipliers, the first and trivial one left out, whose product is nearest to 1."""
+    others = multipliers[1:]
+    products = np.multiply.outer(others, others) + np.diag(np.full(len(others), np.inf))
+    i, j = np.unravel_index(np.argmin(np.abs(products - 1.0)), products.shape)
+    return int(i) + 1, int(j) + 1

@@ -1,14 +1,18 @@
-"""bifurcation_curves: folds and Hopf points followed over two parameters, and where they meet."""
+"""bifurcation_curves: bifurcations of equilibria and cycles over two parameters, and where they meet."""
 
 import abc
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.bifurcation.arclength import continuation
-from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, Branch
+from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind, Branch
+from fim_dynsys.analyze.bifurcation.cycle_branches import follow_cycles
+from fim_dynsys.analyze.bifurcation.cycle_curves import OF_CYCLES, follow_curve
+from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     cusp_coefficient,
     double_zero_coefficients,
@@ -25,196 +29,47 @@ from fim_dynsys.analyze.bifurcation.tracing import (
     dense_linear,
     trace,
 )
-from fim_dynsys.analyze.results import (
-    PATIENCE,
-    Effort,
-    RegionLike,
-    Result,
-    Table,
-    Variables,
-    counted,
-    progress_bar,
-    resolve_region,
+from fim_dynsys.analyze.bifurcation.two_parameters import (
+    BifurcationCurve,
+    BifurcationCurves,
+    CodimensionTwo,
+    System,
 )
-from fim_dynsys.errors import check_number, check_whole, real_array
+from fim_dynsys.analyze.cycles.periodic import LimitCycles
+from fim_dynsys.analyze.results import PATIENCE, Effort, RegionLike, progress_bar, resolve_region
+from fim_dynsys.errors import check_flags, check_number, check_whole, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.plane import FieldPlane
-from fim_dynsys.regions import Region
 
 if TYPE_CHECKING:
     from tqdm import tqdm
 
 _FOLD, _HOPF = BifurcationKind.FOLD, BifurcationKind.HOPF
-_STEP = np.finfo(float).eps ** 0.25  # Jacobians known to 1e-11 are differenced with an error of 1e-7
 _START = 1e-9  # largest scaled residual of a point to start from
 _CORRECTIONS = 20
-_ESCAPE = 1e6  # multiple of the length scale beyond which a curve without a region is given up
 _SLOW = 1e-6  # scaled squared frequency below which the Lyapunov coefficient has lost its digits
 _FIRST_STEP = 1e-2  # from a double zero, where the frequency vanishes
-_SAME = 1e-4  # scaled distance in which two points of codimension two are one
-
-
-@dataclass(frozen=True, eq=False)
-class CodimensionTwo:
-    """A point where a curve of bifurcations meets another.
-
-    Attributes
-    ----------
-    kind : BifurcationKind
-        ``CP``, ``BT``, ``GH``, ``ZH`` or ``HH``.
-    p, q : float
-        Values of the parameters.
-    x : ndarray (d,)
-        The equilibrium.
-    eigenvalues : ndarray (d,) complex
-        Of the Jacobian.
-    residual : float
-        How well the equations of the curve hold, in scaled units.
-    coefficients : dict of str to float
-        Of the normal form: ``c`` of a cusp, ``a`` and ``b`` of a Bogdanov-Takens point, for null vectors of
-        length one, a positive. Empty for the other kinds.
-    """
-
-    kind: BifurcationKind
-    p: float
-    q: float
-    x: np.ndarray
-    eigenvalues: np.ndarray
-    residual: float
-    coefficients: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class BifurcationCurve:
-    """A curve of folds or of Hopf points, as n points in order along it.
-
-    Attributes
-    ----------
-    kind : BifurcationKind
-        ``LP`` or ``HB``.
-    p, q : ndarray (n,)
-        Values of the parameters.
-    x : ndarray (n, d)
-        Equilibria.
-    eigenvalues : ndarray (n, d) complex
-        Of the Jacobian.
-    lyapunov_coefficient : ndarray (n,) or None
-        Of Hopf points: negative where the cycles born are stable.
-    residual : ndarray (n,)
-        How well the defining equations hold, in scaled units.
-    points : tuple of CodimensionTwo
-        In order along the curve.
-    ends : (BranchEnd, BranchEnd)
-        Why the curve ends at its first and its last point.
-    """
-
-    kind: BifurcationKind
-    p: np.ndarray
-    q: np.ndarray
-    x: np.ndarray
-    eigenvalues: np.ndarray
-    lyapunov_coefficient: np.ndarray | None
-    residual: np.ndarray
-    points: tuple[CodimensionTwo, ...]
-    ends: tuple[BranchEnd, BranchEnd]
-
-    def __len__(self) -> int:
-        return len(self.p)
-
-    def __repr__(self) -> str:
-        return (
-            f"BifurcationCurve({self.kind.value}, {counted(len(self), 'point')}, p from {self.p.min():.5g} "
-            f"to {self.p.max():.5g}, q from {self.q.min():.5g} to {self.q.max():.5g}, ends: "
-            f"{self.ends[0].value}; {self.ends[1].value})"
-        )
-
-
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class BifurcationCurves(Result):
-    """Curves of bifurcations over two parameters; made by `bifurcation_curves`.
-
-    Attributes
-    ----------
-    parameters : (str, str)
-        Names of the parameters.
-    p_range, q_range : (float, float)
-        Ranges that were followed.
-    curves : tuple of BifurcationCurve
-        In the order in which they were found.
-    """
-
-    drawn_by = "fim_dynsys.plot.diagrams:two_parameter"
-
-    parameters: tuple[str, str]
-    p_range: tuple[float, float]
-    q_range: tuple[float, float]
-    curves: tuple[BifurcationCurve, ...]
-
-    @property
-    def points(self) -> tuple[CodimensionTwo, ...]:
-        """Points of codimension two of all curves, each once."""
-        size = np.array([np.ptp(self.p_range), np.ptp(self.q_range)])
-        kept: list[CodimensionTwo] = []
-        for point in (point for curve in self.curves for point in curve.points):
-            gaps = [np.abs((other.p - point.p, other.q - point.q) / size).max() for other in kept]
-            twins = [other.kind is point.kind and gap < _SAME for other, gap in zip(kept, gaps, strict=True)]
-            kept += [] if any(twins) else [point]
-        return tuple(kept)
-
-    def _headline(self) -> str:
-        return (
-            f"{counted(len(self.curves), 'curve')} of bifurcations over {self.parameters[0]} and "
-            f"{self.parameters[1]}, {counted(len(self.points), 'point')} of codimension two"
-        )
-
-    def _rows(self) -> Table:
-        columns = ["kind", *self.parameters, *self.state_names, "coefficients", "residual"]
-        rows = []
-        for point in self.points:
-            text = ", ".join(f"{name} = {value:.5g}" for name, value in point.coefficients.items())
-            rows.append([point.kind, point.p, point.q, *point.x, text, point.residual])
-        return columns, rows
-
-    def _notes(self) -> list[str]:
-        return [f"curve {i}: {curve!r}" for i, curve in enumerate(self.curves)] + super()._notes()
-
-    def _variables(self) -> Variables:
-        d = len(self.state_names)
-        sizes = [len(curve) for curve in self.curves]
-        kinds = np.empty(len(self.points), dtype=object)
-        kinds[:] = [point.kind for point in self.points]
-
-        def joined(name: str, *shape: int) -> np.ndarray:
-            return np.concatenate([np.zeros((0, *shape)), *(getattr(c, name) for c in self.curves)])
-
-        by_point, by_event = ("point",), ("codimension_two",)
-        return {
-            "curve": (by_point, np.repeat(np.arange(len(sizes)), sizes)),
-            "p": (by_point, joined("p")),
-            "q": (by_point, joined("q")),
-            "x": (("point", "state"), joined("x", d)),
-            "residual": (by_point, joined("residual")),
-            "codimension_two_kind": (by_event, kinds),
-            "codimension_two_p": (by_event, np.array([point.p for point in self.points], dtype=float)),
-            "codimension_two_q": (by_event, np.array([point.q for point in self.points], dtype=float)),
-        }
+_BESIDE = 0.04  # scaled distance from a point of codimension two of the Hopf points whose cycles are followed
+_BRIEF = 80  # points of such a branch of cycles
+_STANDS = 1e-6  # share of the range within which cycles of one period stand for homoclinic orbits
 
 
 @np.errstate(all="ignore")  # what overflows is judged by what comes of it
 def bifurcation_curves(
     plane: FieldPlane,
-    x0: ArrayLike,
+    x0: ArrayLike | LimitCycles,
     p_range: tuple[float, float],
     q_range: tuple[float, float],
     region: RegionLike | None = None,
     *,
     p0: float | None = None,
     q0: float | None = None,
+    cycles: bool = False,
     max_points: int = 500,
-    budget: int = 5_000_000,
+    budget: int = 50_000_000,
     progress: bool | None = None,
 ) -> BifurcationCurves:
-    """Follow the folds and Hopf points of equilibria over two parameters.
+    """Follow the bifurcations of equilibria, and of cycles, over two parameters.
 
     Equilibria are followed over the first parameter from the one near `x0`; from each fold and Hopf point on
     them a curve is followed over both, in both directions, until it leaves the ranges or the region, closes,
@@ -222,18 +77,26 @@ def bifurcation_curves(
     them is followed as well. Points of codimension two are solved for: cusps, Bogdanov-Takens, generalised
     Hopf, zero-Hopf and double Hopf points.
 
+    With `cycles`, those born at the Hopf points of the first diagram are followed over the first parameter,
+    and from their folds, period doublings and torus points curves over both. Cycles whose period grows
+    without bounds stand for homoclinic orbits, followed at one long period, with a bound of the error this
+    makes. The folds of cycles that begin at generalised Hopf points and the homoclinic orbits that begin at
+    Bogdanov-Takens points are followed too.
+
     Parameters
     ----------
     plane : FieldPlane
         The fields.
-    x0 : array_like (d,) or (k, d)
-        Guesses of an equilibrium, one or several.
+    x0 : array_like (d,) or (k, d), or LimitCycles
+        Guesses of an equilibrium, one or several; or cycles found at `p0` and `q0`, with `cycles`.
     p_range, q_range : (float, float)
         Ranges of the parameters.
     region : Region, dict or sequence of pairs, optional
         Box in which curves are followed; default the plane's, else none.
     p0, q0 : float, optional
         Values at which `x0` is a guess; default the first of `p_range`, and the first of `q_range`.
+    cycles : bool
+        Whether to follow cycles and their bifurcations, each point of which takes some 30,000 evaluations.
     max_points : int
         Largest number of points of a curve and direction.
     budget : int
@@ -268,19 +131,23 @@ def bifurcation_curves(
         if values.shape != (2,) or not np.isfinite(values).all() or values[0] == values[1]:
             raise ValueError(f"bifurcation_curves: expected {name} as two different numbers, got {ends!r}.")
     check_whole("bifurcation_curves", 1, max_points=max_points, budget=budget)
+    check_flags("bifurcation_curves", cycles=cycles)
     q0 = check_number("bifurcation_curves", "q0", float(q_range[0]) if q0 is None else q0)
     diagram = continuation(
-        plane.family(q0), x0, p_range, region, p0=p0, cycles=False, budget=budget, progress=progress
+        plane.family(q0), x0, p_range, region, p0=p0, cycles=cycles, budget=budget, progress=progress
     )
     example = plane.at(diagram.p_range[0], q0)
     box = example.region if region is None else resolve_region(example, region, "bifurcation_curves")
-    system = _System(plane, p_range, q_range, box, diagram.branches)
+    system = System(plane, p_range, q_range, box, diagram.equilibria or diagram.cycles)
     begun = [event for event in diagram.bifurcations if event.kind in (_FOLD, _HOPF)]
     left = budget - diagram.effort.points
     with progress_bar(progress, left, "bifurcation curves", "points at most", PATIENCE) as bar:
         explorer = _Explorer(system, max_points, left, bar)
         for event in begun:
             explorer.explore(event.kind, event.x, event.p, q0)
+        if cycles:
+            explorer.explore_cycles(diagram.cycles, q0)
+            explorer.explore_births()
     spent = diagram.effort.points + system.points
     return BifurcationCurves(
         state_names=tuple(example.state_names),
@@ -291,82 +158,6 @@ def bifurcation_curves(
         q_range=(float(min(q_range)), float(max(q_range))),
         curves=tuple(explorer.curves),
     )
-
-
-class _System:
-    """Field and Jacobian in units of the region, the two ranges and a time of the dynamics.
-
-    Scaled points are ``z = (x, p, q)``, (d + 2,).
-    """
-
-    def __init__(
-        self,
-        plane: FieldPlane,
-        p_range: tuple[float, float],
-        q_range: tuple[float, float],
-        region: Region | None,
-        branches: tuple[Branch, ...],
-    ) -> None:
-        self.plane, self.region = plane, region
-        states = np.concatenate([branch.x for branch in branches])
-        d = states.shape[1]
-        ranges = np.sort(np.array([p_range, q_range], dtype=float), axis=1)
-        size = np.maximum(1.0, np.abs(states).max(axis=0)) if region is None else region.size / 2.0
-        self.centre = np.concatenate([np.zeros(d) if region is None else region.centre, ranges[:, 0]])
-        self.size = np.concatenate([size, ranges[:, 1] - ranges[:, 0]])
-        rates = np.concatenate([np.abs(branch.eigenvalues).max(axis=1) for branch in branches])
-        self.time = 1.0 / float(np.median(rates)) if np.median(rates) > 0 else 1.0
-        self.d, self.points = d, 0
-
-    def scaled(self, x: np.ndarray, p: float, q: float) -> np.ndarray:
-        """Scaled point of a state and two values."""
-        return (np.concatenate([x, [p, q]]) - self.centre) / self.size
-
-    def unscaled(self, z: np.ndarray) -> tuple[np.ndarray, float, float]:
-        """State and values of a scaled point."""
-        value = self.centre + self.size * z
-        return value[:-2], float(value[-2]), float(value[-1])
-
-    def field(self, z: np.ndarray) -> VectorField:
-        """The unscaled field at a point's parameters."""
-        _, p, q = self.unscaled(z)
-        return self.plane.at(p, q)
-
-    def value(self, z: np.ndarray) -> np.ndarray:
-        """Scaled field (d,)."""
-        self.points += 1
-        return self.field(z)(self.unscaled(z)[0]) * self.time / self.size[:-2]
-
-    def jacobians(self, z: np.ndarray, moves: np.ndarray) -> np.ndarray:
-        """Scaled Jacobians (k, d, d) at a point moved by rows (k, d) of the states alone."""
-        self.points += len(moves)
-        length = self.size[:-2]
-        x, _, _ = self.unscaled(z)
-        return self.field(z).jacobian(x + moves * length) * (self.time * length / length[:, None])
-
-    def derivatives(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Field (d,), Jacobian (d, d), field by parameters (d, 2), Jacobian by all (d + 2, d, d)."""
-        d = self.d
-        steps = _STEP * np.eye(d)
-        jacs = self.jacobians(z, np.concatenate([np.zeros((1, d)), steps, -steps]))
-        by_states = (jacs[1 : d + 1] - jacs[d + 1 :]) / (2.0 * _STEP)
-        by_parameters, changes = [], []
-        for direction in np.eye(d + 2)[d:]:
-            ahead, behind = z + _STEP * direction, z - _STEP * direction
-            far, back = z + 2.0 * _STEP * direction, z - 2.0 * _STEP * direction
-            near = self.value(ahead) - self.value(behind)
-            by_parameters.append((8.0 * near - self.value(far) + self.value(back)) / (12.0 * _STEP))
-            still = np.zeros((1, d))
-            changes.append((self.jacobians(ahead, still) - self.jacobians(behind, still))[0] / (2.0 * _STEP))
-        return self.value(z), jacs[0], np.array(by_parameters).T, np.concatenate([by_states, changes])
-
-    def room(self, z: np.ndarray) -> dict[BranchEnd, float]:
-        """Distances from the edges of the ranges and of the region, negative outside."""
-        limit = _ESCAPE if self.region is None else 1.0
-        return {
-            BranchEnd.P_RANGE: float(np.minimum(z[-2:], 1.0 - z[-2:]).min()),
-            BranchEnd.REGION: float(limit - np.abs(z[:-2]).max()),
-        }
 
 
 @dataclass(frozen=True)
@@ -388,7 +179,7 @@ class _CurveProblem(Problem):
     turn = 0.12
     converged = 1e-9  # differences of differenced Jacobians allow no more
 
-    def __init__(self, system: _System, n: int) -> None:
+    def __init__(self, system: System, n: int) -> None:
         self.system, self.d = system, system.d
         self.metric = np.ones(n)
 
@@ -460,7 +251,7 @@ class _Folds(_CurveProblem):
 
     kind = _FOLD
 
-    def __init__(self, system: _System, z: np.ndarray) -> None:
+    def __init__(self, system: System, z: np.ndarray) -> None:
         super().__init__(system, 2 * system.d + 2)
         left, _, right = np.linalg.svd(system.jacobians(z, np.zeros((1, system.d)))[0])
         self.reference, self.left = right[-1], left[:, -1]
@@ -500,7 +291,7 @@ class _Hopfs(_CurveProblem):
 
     kind = _HOPF
 
-    def __init__(self, system: _System, z: np.ndarray) -> None:
+    def __init__(self, system: System, z: np.ndarray) -> None:
         super().__init__(system, 2 * system.d + 3)
         jac = system.jacobians(z, np.zeros((1, system.d)))[0]
         values, vectors = np.linalg.eig(jac)
@@ -565,12 +356,13 @@ class _Hopfs(_CurveProblem):
 class _Explorer:
     """Follows curves from bifurcations, and from the double zeros on them."""
 
-    def __init__(self, system: _System, max_points: int, budget: int, bar: "tqdm") -> None:
+    def __init__(self, system: System, max_points: int, budget: int, bar: "tqdm") -> None:
         self.system, self.max_points, self.budget, self.bar = system, max_points, budget, bar
         self.iterations = 0
         self.exhausted = False
         self.curves: list[BifurcationCurve] = []
         self.passed: dict[BifurcationKind, list[np.ndarray]] = {_FOLD: [], _HOPF: []}
+        self.passed |= {kind: [] for kind in OF_CYCLES}
 
     def spend(self, iterations: int) -> bool:
         """Note Newton iterations; tells whether the budget allows more."""
@@ -593,6 +385,44 @@ class _Explorer:
             other = _HOPF if kind is _FOLD else _FOLD
             zeros = [point for point in curve.points if point.kind is BifurcationKind.BOGDANOV_TAKENS]
             waiting += [(other, self.system.scaled(point.x, point.p, point.q)) for point in zeros]
+
+    def explore_cycles(self, branches: Sequence[Branch], q: float) -> None:
+        """Follow the curves through what happens on branches of cycles at one second parameter."""
+        for branch in branches:
+            assert branch.period is not None
+            for kind, number in _happenings(branch, self.system.size[-2]):
+                place = self._places(kind, branch.p[[number]], np.array([q]), branch.period[[number]])[0]
+                if any(_on(place, curve) for curve in self.passed[kind]):
+                    continue
+                curve = follow_curve(self.system, kind, branch, number, q, self.spend, self.max_points)
+                if curve is not None and curve.period is not None:
+                    self.curves.append(curve)
+                    self.passed[kind].append(self._places(kind, curve.p, curve.q, curve.period))
+
+    def explore_births(self) -> None:
+        """Follow what begins at points of codimension two on the curves of Hopf points."""
+        for curve in [curve for curve in self.curves if curve.kind is _HOPF]:
+            for point in curve.points:
+                if point.kind in (BifurcationKind.GENERALIZED_HOPF, BifurcationKind.BOGDANOV_TAKENS):
+                    for number in _beside(curve, point, self.system.size[-2:]):
+                        self._explore_birth(curve, number)
+
+    def _explore_birth(self, curve: BifurcationCurve, number: int) -> None:
+        """Follow the cycles born at one Hopf point over the first parameter, and what happens to them."""
+        system, values, q = self.system, curve.eigenvalues[number], float(curve.q[number])
+        omega = np.abs(values.imag[np.argsort(np.abs(values.real))[:2]]).max()
+        x, p = curve.x[number], float(curve.p[number])
+        hopf = Bifurcation(_HOPF, p, x, 0.0, values, 1.0, 2.0 * np.pi / float(omega))
+        equations = Equations(system.plane.family(q), system.p_range, system.region, [x])
+        branches = follow_cycles(equations, [hopf], self.spend, _BRIEF, self.budget)
+        system.points += equations.points
+        self.explore_cycles(branches, q)
+
+    def _places(self, kind: BifurcationKind, p: np.ndarray, q: np.ndarray, period: np.ndarray) -> np.ndarray:
+        """Scaled parameters and, where it means something, logarithms of periods, (n, 3)."""
+        parameters = (np.column_stack([p, q]) - self.system.centre[-2:]) / self.system.size[-2:]
+        long = kind is BifurcationKind.HOMOCLINIC
+        return np.column_stack([parameters, 0.0 * p if long else np.log(period / self.system.time)])
 
     def _follow(self, kind: BifurcationKind, z: np.ndarray) -> BifurcationCurve | None:
         problem = self._problem(kind, z)
@@ -666,6 +496,27 @@ class _Explorer:
             points=tuple(events),
             ends=ends,
         )
+
+
+def _happenings(branch: Branch, width: float) -> Iterator[tuple[BifurcationKind, int]]:
+    """Bifurcations on a branch of cycles, and ends with long periods, by the numbers of their points."""
+    assert branch.period is not None
+    for event in branch.bifurcations:
+        if event.kind in OF_CYCLES:
+            yield event.kind, int(np.argmax((branch.p == event.p) & (branch.period == event.period)))
+    for limit in branch.limits:
+        if limit is not None:
+            near = np.flatnonzero(np.abs(branch.p - limit.p) < _STANDS * width)
+            long = near[np.argmin(branch.period[near])] if len(near) else np.argmax(branch.period)
+            yield BifurcationKind.HOMOCLINIC, int(long)
+
+
+def _beside(curve: BifurcationCurve, point: CodimensionTwo, size: np.ndarray) -> list[int]:
+    """Numbers of the curve's nearest points on both sides of one on it that are some distance away."""
+    away = np.linalg.norm((np.column_stack([curve.p, curve.q]) - [point.p, point.q]) / size, axis=1)
+    at, far = int(np.argmin(away)), np.flatnonzero(away > _BESIDE)
+    sides = (far[far < at][-1:], far[far > at][:1])
+    return [int(side[0]) for side in sides if len(side)]
 
 
 def _vanishes(before: Point, located: Point) -> bool:

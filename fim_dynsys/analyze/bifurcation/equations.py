@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
+from fim_dynsys.analyze.results import SUPPORTED
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.regions import Region
 
@@ -27,6 +29,8 @@ class Equations:
         What one unit of scaled time is.
     points : int
         At how many points the family has been evaluated.
+    supported_only : bool
+        Whether branches end where no data back the family.
     """
 
     def __init__(
@@ -47,6 +51,7 @@ class Equations:
         else:
             self.length = np.full(family.dim, max(1.0, np.abs(starts).max()))
         self.time = 1.0 if family.scales is None else family.scales.time
+        self.supported_only = False
         self.points = 0
 
     def unscaled(self, x: np.ndarray, p: float) -> tuple[np.ndarray, float]:
@@ -103,6 +108,13 @@ class Equations:
         """Distance of scaled states (..., d) from the nearest edge of the region; negative outside."""
         limit = _ESCAPE if self.region is None else 1.0
         return float(limit - np.abs(x).max())
+
+    def room_in_support(self, x: np.ndarray, p: float) -> dict[BranchEnd, float]:
+        """By how much scaled states (..., d) are supported at least, where branches end for want of it."""
+        if not self.supported_only:
+            return {}
+        states, p = self.unscaled(x, p)
+        return {BranchEnd.SUPPORT: self.support(states, p) - SUPPORTED}
 
     def find_root(self, x: np.ndarray, p: float) -> tuple[np.ndarray, float]:
         """Scaled unknowns near x for one parameter value, by damped Newton steps, and |f| there."""

@@ -19,6 +19,7 @@ _LARGEST_STEP = 0.04  # a range, which is 1 wide, has then 25 points or more
 _FIRST_STEP = 0.01
 _SHORT_STEP = 1e-4  # below it, what cannot be told apart is reported as it is
 _LARGEST_TURN = 3.0  # times the turn that a step is meant to make
+_STRADDLES = (1e-5, 1e-4, 1e-3)  # shares of a step on both sides of a branch point; errors are their squares
 
 
 class BranchEnd(enum.StrEnum):
@@ -26,10 +27,12 @@ class BranchEnd(enum.StrEnum):
 
     P_RANGE = "edge of the parameter range"
     REGION = "edge of the region"
+    SUPPORT = "boundary of the support by data"
     CLOSED = "closed loop"
     HOPF = "shrinks to an equilibrium"
     DOUBLING = "period doubling"
     DOUBLE_ZERO = "Bogdanov-Takens point"
+    RESONANCE = "resonance 1:1 or 1:2"
     PERIOD = "period grows beyond the limit"
     ACCURACY = "cycle no longer resolved"
     STEP = "steps became too small"
@@ -132,6 +135,8 @@ class Problem(abc.ABC):
         Share of a step to which zeros of test functions are located; coarse where `identify` polishes.
     may_close : bool
         Whether curves can come back to their start.
+    straddles : bool
+        Whether zeros that Newton's method does not reach are interpolated between points on both sides.
     turn : float
         Radians that the tangent is meant to turn in a step.
     converged : float
@@ -141,6 +146,7 @@ class Problem(abc.ABC):
     metric: np.ndarray
     located_to: float
     may_close: bool
+    straddles: bool = False
     turn: float
     converged: float = _CONVERGED
 
@@ -188,6 +194,11 @@ class Problem(abc.ABC):
         """Whether more happened between two points than sign changes of test functions tell."""
         return False
 
+    def passes(self, start: Point, here: Point, there: Point) -> bool:
+        """Whether the step from here to there passes the start in its direction of travel."""
+        onward = self.product(there.tangent, start.tangent) > 0.9
+        return onward and passed(start.u, here.u, there.u, self.metric)
+
     def refreshed(self, point: Point) -> Point:
         """The same point after changes of the discretisation."""
         return point
@@ -195,6 +206,15 @@ class Problem(abc.ABC):
     def product(self, a: np.ndarray, b: np.ndarray) -> float:
         """Inner product in the problem's metric."""
         return float(np.dot(self.metric * a, b))
+
+
+def passed(start: np.ndarray, here: np.ndarray, there: np.ndarray, metric: np.ndarray | float = 1.0) -> bool:
+    """Whether the straight way from here to there leads closely past a start, all (n,)."""
+    way = there - here
+    length = float(np.dot(metric * way, way))
+    share = float(np.dot(metric * way, start - here)) / length
+    miss = start - here - share * way
+    return 0 < share <= 1 and float(np.dot(metric * miss, miss)) < 1e-2 * length
 
 
 class Jumped(Exception):
@@ -354,7 +374,7 @@ class _Tracer:
             if limit is not None:
                 result.end = limit[1]
                 return result
-            if self.problem.may_close and len(result.points) > 4 and self._closes(here, there, start):
+            if self.problem.may_close and len(result.points) > 4 and self.problem.passes(start, here, there):
                 result.points[-1] = start
                 result.end = BranchEnd.CLOSED
                 return result
@@ -414,18 +434,41 @@ class _Tracer:
     def _zero(self, here: Point, there: Point, reach: float, name: str, fine: bool) -> tuple[float, Point]:
         """Arclength from `here`, and point, where a test function vanishes; after a fine step, its end."""
         known = {0.0: here, reach: there}
+        latest = 0.0
 
         def value(sigma: float) -> float:
+            nonlocal latest
+            latest = sigma
             return self._known(here, known, sigma).tests[name]
 
         tolerance = self.problem.located_to * reach
         try:
             sigma = brentq(value, 0.0, reach, xtol=max(tolerance, 1e-14), rtol=1e-14)
         except Jumped:
+            between = self._straddled(here, known, latest, reach, name) if self.problem.straddles else None
+            if between is not None:
+                return between
             if not fine:
                 raise
             sigma = reach
         return sigma, self._known(here, known, sigma)
+
+    def _straddled(
+        self, here: Point, known: dict[float, Point], sigma: float, reach: float, name: str
+    ) -> tuple[float, Point] | None:
+        """Where a test function vanishes between points beside a place that Newton's method misses."""
+        for share in _STRADDLES:
+            try:
+                ends = [self._known(here, known, sigma + sign * share * reach) for sign in (-1.0, 1.0)]
+            except Jumped:
+                continue
+            low, high = (end.tests[name] for end in ends)
+            if (low < 0) != (high < 0):
+                weight = low / (low - high)
+                u = (1.0 - weight) * ends[0].u + weight * ends[1].u
+                row = self.problem.metric * here.tangent
+                return sigma + (2.0 * weight - 1.0) * share * reach, _observed(self.problem, here, u, row)
+        return None
 
     def _known(self, here: Point, known: dict[float, Point], sigma: float) -> Point:
         if sigma not in known:
@@ -456,15 +499,3 @@ class _Tracer:
         point = self._known(here, known, sigma)
         margins = self.problem.margins(point)
         return point, min(crossed, key=lambda end: abs(margins[end]))
-
-    def _closes(self, here: Point, there: Point, start: Point) -> bool:
-        """Whether the step from here to there passes the start in its direction of travel."""
-        way = there.u - here.u
-        length = self.problem.product(way, way)
-        share = self.problem.product(way, start.u - here.u) / length
-        miss = start.u - here.u - share * way
-        return (
-            0 < share <= 1
-            and self.problem.product(miss, miss) < 1e-2 * length
-            and self.problem.product(there.tangent, start.tangent) > 0.9
-        )

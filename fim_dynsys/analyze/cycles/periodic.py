@@ -64,7 +64,6 @@ _MEMBERS = 5  # orbits of families that are listed
 _STIFF_SEEDS = 8  # each takes up to a second
 _IN_VAIN = 2  # such states in a row that lead to nothing new
 _STIFF_SHARE = 0.5  # of trajectories held down by stability at which explicit steps are given up
-_SADDLES = 8  # orbits of saddle type after which no more are sought
 
 
 class CycleKind(StrEnum):
@@ -197,13 +196,14 @@ def limit_cycles(
     budget: int = 5_000_000,
     seed: int = 0,
     progress: bool | None = None,
+    n_saddles: int = 8,
 ) -> LimitCycles:
     """Search a region for periodic orbits.
 
-    Trajectories are simulated from Sobol points over windows of growing length, in the plane backwards in
-    time as well, which turns what repels into what attracts. Each one that comes back near its own end gives
-    a guess, which Newton's method on multiple shooting corrects. Stable orbits are found where a trajectory
-    ends on them, unstable ones in the plane likewise; in space, orbits of saddle type only where a
+    Trajectories are simulated from Sobol points over windows of growing length, backwards in time as well,
+    which turns what repels into what attracts. Each one that comes back near its own end gives a guess, which
+    Newton's method on multiple shooting corrects. Stable orbits are found where a trajectory ends on them,
+    and those that repel from all sides likewise; in space, orbits of saddle type only where a
     trajectory happens to pass close by, so that of the infinitely many in a chaotic attractor some are
     listed at best. An orbit is kept if any of it lies in the region.
 
@@ -221,6 +221,9 @@ def limit_cycles(
         Seed of the Sobol sequence.
     progress : bool, optional
         Whether to show how far the work is; by default on a terminal only.
+    n_saddles : int
+        Orbits of saddle type after which no more are sought. A chaotic attractor holds infinitely many; those
+        near which trajectories return to themselves are found.
 
     Returns
     -------
@@ -241,8 +244,8 @@ def limit_cycles(
     field = unwrap(field, "limit_cycles")
     box = resolve_region(field, region, "limit_cycles")
     check_whole("limit_cycles", 1, n_seeds=n_seeds, budget=budget)
-    check_whole("limit_cycles", 0, seed=seed)
-    return search_cycles(field, box, n_seeds, budget, seed, progress=progress)
+    check_whole("limit_cycles", 0, seed=seed, n_saddles=n_saddles)
+    return search_cycles(field, box, n_seeds, budget, seed, progress=progress, n_saddles=n_saddles)
 
 
 def search_cycles(
@@ -253,8 +256,10 @@ def search_cycles(
     seed: int = 0,
     closest_in_space: float = _CLOSEST_IN_SPACE,
     progress: bool | None = False,
+    n_saddles: int = 8,
+    backwards: bool = True,
 ) -> LimitCycles:
-    """As `limit_cycles`, with one more option.
+    """As `limit_cycles`, with more options.
 
     Parameters
     ----------
@@ -269,16 +274,20 @@ def search_cycles(
         out nearly all orbits of saddle type, and the time they take.
     progress : bool or None
         As for `limit_cycles`.
+    n_saddles : int
+        As for `limit_cycles`.
+    backwards : bool
+        Whether to look for repelling orbits in space; in the plane they are looked for always.
 
     Returns
     -------
     LimitCycles
     """
     closest = _CLOSEST.get(field.dim, closest_in_space)
-    search = _Search(CountedField(field, region), region, budget, closest)
+    search = _Search(CountedField(field, region), region, budget, closest, n_saddles)
     if field.dim > 1:
         seeds = region.sobol(n_seeds, seed)
-        directions = (1, -1) if field.dim == 2 else (1,)
+        directions = (1, -1) if backwards or field.dim == 2 else (1,)
         with progress_bar(progress, len(directions) * _ROUNDS * n_seeds, "cycles", "flights") as bar:
             for number, direction in enumerate(directions, 1):
                 search.run(seeds, direction, bar)
@@ -304,7 +313,10 @@ class _Cycle:
 class _Search:
     """What has been found so far, and what it took."""
 
-    def __init__(self, field: CountedField, region: Region, budget: int, closest: float) -> None:
+    def __init__(
+        self, field: CountedField, region: Region, budget: int, closest: float, n_saddles: int
+    ) -> None:
+        self.n_saddles = n_saddles
         self.field, self.region, self.budget = field, region, budget
         self.length = field.scales.length
         self.box = region.widened(_MARGIN)
@@ -382,7 +394,7 @@ class _Search:
             return going, needed
         if self._listed(CycleKind.CENTRE) >= _MEMBERS and back.gap < _SAME_PERIOD:
             return False, needed
-        if self._listed(CycleKind.SADDLE) >= _SADDLES or self._approaches(back, distances):
+        if self._listed(CycleKind.SADDLE) >= self.n_saddles or self._approaches(back, distances):
             return going, needed
         orbit = self._correct(back, direction)
         if orbit is not None:

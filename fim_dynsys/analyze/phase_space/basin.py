@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,6 +55,7 @@ _RECURRENT_WINDOWS = (200.0, 1000.0)  # the second only where the first shows no
 _DECAYS_SEEN = 3.0  # decay times of the slowest sink that such a window lasts, up to ten times as long
 _RECURRENT_SAMPLES = 10  # per time scale
 _RECURRENT_ROWS = 32
+_SECOND_LOOKS = 3  # windows more after which sets that differ are taken to be several
 _SLOWEST = 1e-9  # rate, by that of the field, at which a fixed point attracts: no slower one does so in time
 _POINT_BUDGET = 200_000
 # Stable cycles alone are wanted, to which trajectories come as close as one likes.
@@ -165,6 +167,7 @@ def basins(
     budget: int = 500_000_000,
     seed: int = 0,
     progress: bool | None = None,
+    max_seconds: float | None = None,
 ) -> Basins:
     """Label the states of a grid, and a Sobol sample of the region, by the attractor they lead to.
 
@@ -200,6 +203,8 @@ def basins(
         Seed of the Sobol sequences.
     progress : bool, optional
         Whether to show how far the work is; by default on a terminal only.
+    max_seconds : float, optional
+        Time on the clock after which what is left is undecided.
 
     Returns
     -------
@@ -224,11 +229,13 @@ def basins(
     check_whole("basins", 1, n_sample=n_sample, budget=budget)
     check_whole("basins", 0, seed=seed)
     check_positive("basins", t_max=1.0 if t_max is None else t_max)
+    check_positive("basins", max_seconds=1.0 if max_seconds is None else max_seconds)
     check_flags("basins", stay_supported=stay_supported)
     axes = tuple(np.linspace(region.low[i], region.high[i], resolution) for i in coordinates)
     grid = np.tile(at, (resolution ** len(axes), 1))
     grid[:, coordinates] = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-    run = _Run(field, region, t_max, stay_supported, budget, n_sample + len(grid), progress)
+    deadline = np.inf if max_seconds is None else perf_counter() + max_seconds
+    run = _Run(field, region, t_max, stay_supported, budget, deadline, n_sample + len(grid), progress)
     sampled, _ = run.label(region.sobol(n_sample, seed), explore=True)
     painted, support = run.label(grid)
     run.bar.close()
@@ -281,13 +288,14 @@ class _Run:
         t_max: float | None,
         stay_supported: bool,
         budget: int,
+        deadline: float,
         n_rows: int,
         progress: bool | None,
     ) -> None:
         self.field = CountedField(field, region)
         self.region, self.box = region, region.widened(_MARGIN)
         self.unit = self.field.scales.time
-        self.stay_supported, self.budget = stay_supported, budget
+        self.stay_supported, self.budget, self.deadline = stay_supported, budget, deadline
         self.has_data = field.context is not None
         self.exhausted = False
         self.attractors: list[Attractor] = []
@@ -305,7 +313,9 @@ class _Run:
         field, region = self.field.inner, self.region
         points = fixed_points(field, region, budget=min(_POINT_BUDGET, self.budget), draws=0)
         affordable = min(_CYCLE_BUDGET, self.budget)
-        cycles = search_cycles(field, region, _CYCLE_SEEDS, affordable, closest_in_space=_CYCLE_GAP)
+        cycles = search_cycles(
+            field, region, _CYCLE_SEEDS, affordable, closest_in_space=_CYCLE_GAP, backwards=False
+        )
         self.field.points += points.effort.points + cycles.effort.points
         roots = points.x[points.is_root]
         slowest = points.eigenvalues[points.is_root].real.max(axis=1, initial=-np.inf)
@@ -354,7 +364,7 @@ class _Run:
         return found, support
 
     def _affords(self) -> bool:
-        self.exhausted |= self.field.points >= self.budget
+        self.exhausted |= self.field.points >= self.budget or perf_counter() >= self.deadline
         return not self.exhausted
 
     def _fly(self, x: np.ndarray, window: float) -> tuple[np.ndarray, np.ndarray]:
@@ -394,17 +404,29 @@ class _Run:
         slowest = _DECAYS_SEEN / (min(self.rates, default=np.inf) * self.unit)
         for shortest in _RECURRENT_WINDOWS:
             window = max(shortest, min(slowest, 10.0 * shortest))
-            t = np.linspace(0.0, window * self.unit, int(_RECURRENT_SAMPLES * window) + 1)
-            solution = integrate([self.field], some, t, rtol=_RTOL, escape=ESCAPE)
-            open_ = np.asarray(self.box.contains(solution.x).all(axis=1))
-            for trap in self.traps:
-                open_[open_] &= ~trap.holds(solution.x[open_])
-            open_[open_] &= [not self._winds_in(path, window) for path in solution.x[open_]]
-            sets, closed = recurrent_sets(self.field, self.region, solution.x[open_])
+            paths = self._open_paths(some, window)
+            sets, closed = recurrent_sets(self.field, self.region, paths)
+            for _ in range(_SECOND_LOOKS if len(sets) > 1 else 0):
+                # One of several may be a long way into a sink, or away from a cycle that repels.
+                paths = self._open_paths(paths[:, -1], window)
+                later, _ = recurrent_sets(self.field, self.region, paths)
+                if not later or len(later) >= len(sets):
+                    break
+                sets = later
             for points, cells in sets:
                 self._add(AttractorKind.RECURRENT, points, cells)
             if closed == len(some):
                 # None contracts: they go round in families of closed orbits, however long one waits.
                 self.t_max = min(self.t_max, _RECURRENT_AFTER * self.unit)
-            if sets or closed or not open_.any():
+            if sets or closed or not len(paths):
                 return
+
+    def _open_paths(self, x: np.ndarray, window: float) -> np.ndarray:
+        """Paths (n, s, d) over a window, in time scales, of those states that do not arrive or leave."""
+        t = np.linspace(0.0, window * self.unit, int(_RECURRENT_SAMPLES * window) + 1)
+        paths = integrate([self.field], x, t, rtol=_RTOL, escape=ESCAPE).x
+        going = np.asarray(self.box.contains(paths).all(axis=1))
+        for trap in self.traps:
+            going[going] &= ~trap.holds(paths[going])
+        going[going] &= [not self._winds_in(path, window) for path in paths[going]]
+        return paths[going]

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 Crossing = tuple[np.ndarray, np.ndarray]
-"""Where two lines cross, (2,), and the rays (4, 2) along which they leave: 0 and 1 opposite, 2 and 3."""
+"""Where m lines cross, (2,), and the rays (2 m, 2) along which they leave: 0 and 1 opposite, 2 and 3, ..."""
 
 _End = tuple[int, bool]  # which piece, and whether its last point or its first
 
 # Within so many cells of a crossing lines are replaced by straight ones through it.
 _CLEARANCE = 2.5
+_OPPOSITE = 0.2  # radians by which opposite rays may differ from a straight line, two cells away
 
 
 def turns(line: np.ndarray) -> np.ndarray:
@@ -32,6 +33,31 @@ def asymptotes(h: np.ndarray) -> np.ndarray:
     return rays / np.linalg.norm(rays, axis=1, keepdims=True)
 
 
+def rays_by_signs(values: np.ndarray, angles: np.ndarray) -> np.ndarray | None:
+    """Rays (2 m, 2), opposite ones in turn, at which a function changes sign round a point.
+
+    Parameters
+    ----------
+    values : ndarray (n,)
+        On a circle round the point, at equal angles.
+    angles : ndarray (n,)
+        These.
+
+    Returns
+    -------
+    ndarray or None
+        None where the rays are not opposite in pairs.
+    """
+    at = np.flatnonzero(values * np.roll(values, -1) < 0)
+    ahead = np.roll(values, -1)[at]
+    found = angles[at] + (angles[1] - angles[0]) * values[at] / (values[at] - ahead)
+    m = len(found) // 2
+    if m < 2 or len(found) % 2 or np.abs(found[m:] - found[:m] - np.pi).max() > _OPPOSITE:
+        return None
+    rays = np.column_stack([np.cos(found), np.sin(found)])
+    return np.stack([rays[:m], rays[m:]], axis=1).reshape(-1, 2)
+
+
 def untangled(lines: Sequence[np.ndarray], crossings: Sequence[Crossing]) -> Sequence[np.ndarray]:
     """Lines that go straight on at crossings.
 
@@ -39,8 +65,8 @@ def untangled(lines: Sequence[np.ndarray], crossings: Sequence[Crossing]) -> Seq
     ----------
     lines : list of ndarray (m, 2)
         Drawn by signs alone; closed ones repeat their first point. In cells.
-    crossings : list of (ndarray (2,), ndarray (4, 2))
-        Points and rays; 0 and 1 are opposite, and 2 and 3.
+    crossings : list of (ndarray (2,), ndarray (2 m, 2))
+        Points and rays; 0 and 1 are opposite, 2 and 3, and so on.
 
     Returns
     -------
@@ -50,7 +76,9 @@ def untangled(lines: Sequence[np.ndarray], crossings: Sequence[Crossing]) -> Seq
         return lines
     points = np.array([point for point, _ in crossings])
     gaps = np.linalg.norm(points[:, None] - points, axis=2) + np.diag(np.full(len(points), np.inf))
-    radius = np.minimum(_CLEARANCE, 0.4 * gaps.min(axis=1))
+    # The more lines cross, the longer they stay close to each other.
+    clearance = _CLEARANCE * np.array([len(rays) / 4 for _, rays in crossings])
+    radius = np.minimum(clearance, 0.4 * gaps.min(axis=1))
     pieces: list[np.ndarray] = []
     open_ends: dict[tuple[int, int], _End] = {}
     for line in lines:

@@ -10,7 +10,7 @@ from contourpy import LineType, contour_generator
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.equilibria.newton import Meter
-from fim_dynsys.analyze.phase_space.crossings import Crossing, asymptotes, turns, untangled
+from fim_dynsys.analyze.phase_space.crossings import Crossing, asymptotes, rays_by_signs, turns, untangled
 from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,
@@ -38,6 +38,8 @@ _POLISHED = 1e-9  # of the speed, as of a zero of the whole field (`newton.ROOT_
 # further than so many cells away.
 _CORNER = 0.4
 _REACH = 3.0
+_RING, _RING_RADIUS = 360, 2.0  # points on a circle round where more than two lines may cross, in cells
+_FLAT = 1e-3  # share that lower orders have in what the component is on the circle
 # Whether the grid is fine enough is probed along so many lines each way, at so many places in random order:
 # evenly spaced ones would miss what the grid misses.
 _PROBES, _PLACES = 3, 2048
@@ -343,14 +345,48 @@ class _Curve:
             near = np.linalg.norm(x + step - start, axis=1) < _REACH
             x, start, curvature = (x + step)[near], start[near], curvature[regular][near]
         f = self.meter.rhs(self.plane.embed(x * self.cell))[:, self.k]
-        found: list[Crossing] = []
+        found = self._flat(start=np.concatenate([np.empty((0, 2)), *corners]))
         for point, h in zip(
             x[np.abs(f) <= _POLISHED * self.speed],
             curvature[np.abs(f) <= _POLISHED * self.speed],
             strict=True,
         ):
-            if not any(np.linalg.norm(point - other) < 0.1 for other, _ in found):
+            apart = (0.1 if len(rays) == 4 else _REACH for _, rays in found)
+            if all(
+                np.linalg.norm(point - other) >= gap for (other, _), gap in zip(found, apart, strict=True)
+            ):
                 found.append((point, asymptotes(h)))
+        return found
+
+    def _flat(self, start: np.ndarray) -> list[Crossing]:
+        """Points near the given ones (in cells) at which the second derivatives vanish too: more lines cross.
+
+        Doubled steps of Newton's method on the gradient converge there as single ones do elsewhere; the rays
+        are where the component changes sign on a circle.
+        """
+        x = start
+        for _ in range(_ROUNDS):
+            if not len(x) or not self.meter.affords(3 * len(x)):
+                return []
+            gradient, curvature = self._second_order(x)
+            good = np.isfinite(curvature).all(axis=(1, 2)) & np.isfinite(gradient).all(axis=1)
+            x, start, gradient, curvature = x[good], start[good], gradient[good], curvature[good]
+            step = -2.0 * (np.linalg.pinv(curvature) @ gradient[:, :, None])[:, :, 0]
+            near = np.linalg.norm(x + step - start, axis=1) < _REACH
+            x, start = (x + step)[near], start[near]
+        angles = 2.0 * np.pi * (np.arange(_RING) + 0.5) / _RING
+        ring = _RING_RADIUS * np.column_stack([np.cos(angles), np.sin(angles)])
+        found: list[Crossing] = []
+        for point in x:
+            known = any(np.linalg.norm(point - other) < _REACH for other, _ in found)
+            if known or not self.meter.affords(_RING + 3):
+                continue
+            gradient, curvature = self._second_order(point[None])
+            values = self.meter.rhs(self.plane.embed((point + ring) * self.cell))[:, self.k]
+            lower = max(np.abs(gradient).max() * _RING_RADIUS, np.abs(curvature).max() * _RING_RADIUS**2)
+            if np.isfinite(values).all() and lower < _FLAT * np.abs(values).max():
+                rays = rays_by_signs(values, angles)
+                found += [] if rays is None else [(point, rays)]
         return found
 
     def _second_order(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

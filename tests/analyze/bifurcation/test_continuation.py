@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
-from fim_dynsys import systems
+from fim_dynsys import Trajectories, systems
 from fim_dynsys.analyze.bifurcation.arclength import continuation
-from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, BranchKind
+from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, BranchKind, LimitKind
+from fim_dynsys.analyze.bifurcation.normal_forms import first_lyapunov_coefficient
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.cycles.periodic import limit_cycles
 from fim_dynsys.fields.callable import CallableField
@@ -390,10 +391,10 @@ def canard(e):
     return FieldFamily.from_callable(f, 2, "I")
 
 
-@pytest.mark.parametrize("e", [0.08, pytest.param(0.02, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("e", [0.08, *(pytest.param(e, marks=pytest.mark.slow) for e in (0.02, 0.005))])
 def test_cycles_explode_and_both_sides_are_joined(e):
     """(v, w, I) -> (-v, 7/4 - w, 7/4 - I) is a symmetry; one fold of cycles a side, where mu = 1."""
-    result = continuation(canard(e), [-1.2, -0.6], (0, 2))
+    result = continuation(canard(e), [-1.2, -0.6], (0, 2), budget=10_000_000 if e > 0.01 else 40_000_000)
     (cycles,) = result.cycles
     assert cycles.ends == (BranchEnd.HOPF, BranchEnd.HOPF)
     left, right = sorted(cycles.bifurcations, key=lambda b: b.p)
@@ -431,3 +432,149 @@ def test_two_folds_within_a_step_are_told_from_a_near_miss():
     found_ = continuation(family, [-1], (-1, 1)).bifurcations
     assert [b.kind for b in found_] == [FOLD, FOLD]
     assert [b.p for b in found_] == pytest.approx([truth, -truth], abs=1e-10)
+
+
+# ---------------------------------------------------------------------- ends, isolas, what begins on cycles
+
+
+def test_the_period_of_a_homoclinic_orbit_grows_by_its_saddle():
+    """Strogatz, example 8.4.1: mu = -0.8645; the saddle at 0 has the eigenvalues of l^2 - mu l - 1."""
+
+    def f(x, mu):
+        a, b = x.T
+        return np.column_stack([b, mu * b + a - a**2 + a * b])
+
+    result = continuation(FieldFamily.from_callable(f, 2, "mu"), [1, 0], (-1.2, -0.5))
+    born, limit = result.cycles[0].limits
+    assert born is None and limit.kind is LimitKind.HOMOCLINIC
+    rate = (limit.p + np.sqrt(limit.p**2 + 4)) / 2
+    assert limit.expected == pytest.approx(1 / rate, rel=1e-6)
+    assert limit.exponent == pytest.approx(1 / rate, rel=0.05) and np.abs(limit.x).max() < 1e-8
+    assert abs(limit.p + 0.8645452) < 1e-6 and limit.error < 1e-6
+    assert "homoclinic orbit at p* = -0.86454" in str(result)
+
+
+def test_a_cycle_ends_where_equilibria_meet_on_it():
+    """r' = r (1 - r^2), angle' = w - sin(angle): T = 2 pi / sqrt(w^2 - 1)."""
+
+    def f(s, w):
+        x, y = s.T
+        rate = 1 - x**2 - y**2
+        return np.column_stack([x * rate - (w - y) * y, y * rate + (w - y) * x])
+
+    family = FieldFamily.from_callable(f, 2, "w")
+    cycle = limit_cycles(family.at(2.0), [(-2, 2), (-2, 2)], n_seeds=2)
+    (branch,) = continuation(family, cycle, (2.5, 0.5), p0=2.0).branches
+    assert branch.period == pytest.approx(2 * np.pi / np.sqrt(branch.p**2 - 1), rel=1e-6)
+    limit = branch.limits[1]
+    assert limit.kind is LimitKind.SNIC and limit.exponent == pytest.approx(2, abs=0.05)
+    assert abs(limit.p - 1) < 1e-5 < limit.error and limit.x[0] == pytest.approx([0, 1], abs=0.05)
+
+
+def test_a_loop_of_two_saddles():
+    def f(x, d):
+        prey, predator = x.T
+        return np.column_stack([prey * (prey - 0.2) * (1 - prey) - prey * predator, predator * (prey - d)])
+
+    (cycles,) = continuation(FieldFamily.from_callable(f, 2, "d"), [0.7, 0.15], (0.7, 0.4)).cycles
+    limit = cycles.limits[1]
+    assert limit.kind is LimitKind.HETEROCLINIC
+    assert sorted(limit.x[:, 0]) == pytest.approx([0.2, 1], abs=1e-8)
+
+
+def test_an_isola_of_cycles_closes():
+    """r' = r (1/16 - p^2 - (r^2 - 1)^2): cycles on a circle in (p, r^2), equilibria without bifurcations."""
+    family = planar(lambda s, p: 1 / 16 - p**2 - (s - 1) ** 2)
+    cycles = limit_cycles(family.at(0.0), [(-2, 2), (-2, 2)], n_seeds=4)
+    (branch,) = continuation(family, cycles, (-1, 1), p0=0.0).branches
+    assert branch.ends == (BranchEnd.CLOSED, BranchEnd.CLOSED) and branch.p[0] == branch.p[-1]
+    assert [b.kind for b in branch.bifurcations] == [BifurcationKind.CYCLE_FOLD] * 2
+    assert sorted(b.p for b in branch.bifurcations) == pytest.approx([-0.25, 0.25], abs=1e-8)
+    radius = np.array([np.linalg.norm(orbit, axis=1).mean() for orbit in branch.orbits])
+    assert np.abs(branch.p**2 + (radius**2 - 1) ** 2 - 1 / 16).max() < 1e-7
+
+
+def test_branches_of_cycles_that_cross_are_switched_to():
+    """The circle r = 1 in the plane z = 0, with z' = p z - z^3: circles at z = +-sqrt(p) begin at p = 0."""
+
+    def f(s, p):
+        a, b, z = s.T
+        rate = 1 - a**2 - b**2
+        return np.column_stack([rate * a - b, rate * b + a, p * z - z**3])
+
+    family = FieldFamily.from_callable(f, 3, "p")
+    cycle = limit_cycles(family.at(-0.5), [(-2, 2)] * 3, n_seeds=2)
+    result = continuation(family, cycle, (-0.6, 0.6), p0=-0.5)
+    (point,) = result.bifurcations
+    assert point.kind is BifurcationKind.BRANCH_POINT and point.p == pytest.approx(0, abs=1e-8)
+    first, second = result.branches
+    assert np.abs(first.x[:, 2]).max() < 1e-6
+    assert np.abs(second.p - second.x[:, 2] ** 2).max() < 1e-7
+    assert second.x[[0, -1], 2] == pytest.approx(second.x[0, 2] * np.array([1, -1]))
+    assert (second.n_unstable[second.p > 1e-3] == 0).all()
+
+
+def test_what_is_born_of_cycles_is_stable_or_not():
+    """Tori as Hopf points of (r, z); doublings of w' = -|w|^2 w half turned round: c = 2 pi / radius^2."""
+    for cubic in (0.05, -0.1):
+
+        def torus(x, p, cubic=cubic):
+            a, b, z = x.T
+            height = a**2 + b**2 - z + z**2 / 2 - cubic * z**3
+            return np.column_stack([(p - z) * a - 3 * b, (p - z) * b + 3 * a, height])
+
+        result = continuation(FieldFamily.from_callable(torus, 3), [0, 0, 0], (-0.5, 1.4))
+        (point,) = found(result, BifurcationKind.NEIMARK_SACKER)
+
+        def section(s, p=point.p, cubic=cubic):
+            r, z = s.T
+            return np.column_stack([(p - z) * r, r**2 - z + z**2 / 2 - cubic * z**3])
+
+        place = [np.sqrt(point.p - point.p**2 / 2 + cubic * point.p**3), point.p]
+        coefficient = first_lyapunov_coefficient(CallableField(section, 2), np.array(place))
+        assert np.sign(point.normal_form) == np.sign(coefficient) == -np.sign(cubic)
+        assert point.criticality == ("supercritical" if cubic > 0 else "subcritical")
+
+    def twist(s, p):
+        x, y, z = s.T
+        r = np.hypot(x, y)
+        c, d, w = x / r, y / r, r - 1
+        mean, half, drop = (p - 0.15) / 2, (p + 0.15) / 2, w**2 + z**2
+        dw = mean * w + half * (c * w + d * z) - z / 2 - drop * w
+        dz = mean * z + half * (d * w - c * z) + w / 2 - drop * z
+        return np.column_stack([dw * c - d * r, dw * d + c * r, dz])
+
+    family = FieldFamily.from_callable(twist, 3)
+    cycle = limit_cycles(family.at(-0.1), [(-1.5, 1.5), (-1.5, 1.5), (-0.5, 0.5)], n_seeds=2)
+    (doubling,) = found(continuation(family, cycle, (-0.2, 0.3), p0=-0.1), BifurcationKind.PERIOD_DOUBLING)
+    assert doubling.p == pytest.approx(0, abs=1e-8)
+    assert doubling.normal_form == pytest.approx(2 * np.pi * 2**2, rel=1e-3)  # the circle is 2 wide
+    assert doubling.criticality == "supercritical"
+
+
+@pytest.mark.slow
+def test_a_cascade_and_its_ratios():
+    """Roessler with a = b = 0.2: five doublings; the ratios tend to Feigenbaum's 4.669."""
+
+    def rates(s, c):
+        x, y, z = s.T
+        return np.column_stack([-y - z, x + 0.2 * y, 0.2 + z * (x - c)])
+
+    family = FieldFamily.from_callable(rates, 3, "c")
+    start = limit_cycles(family.at(2.5), [(-6, 6), (-6, 6), (0, 6)], n_seeds=8)
+    result = continuation(family, start, (2.4, 4.3), p0=2.5, doublings=3, max_points=150)
+    assert 3.0 < result.feigenbaum_ratios[0] < 4.0 and abs(result.feigenbaum_ratios[1] - 4.669) < 0.3
+    assert "ratios of the distances between doublings" in str(result)
+
+
+def test_branches_may_end_where_data_do():
+    """Equilibria x = p with data up to 1: what lies further is not supported."""
+    t = np.linspace(0, 4, 60)
+    data = Trajectories.from_arrays([np.exp(-t)[:, None], (1 - np.exp(-t))[:, None]], t)
+    fields = [CallableField(lambda x, p=p: p - x, 1, context=data) for p in (0.2, 0.6, 2.0)]
+    family = FieldFamily.from_fields([0.2, 0.6, 2.0], fields, "spline", "p")
+    free = continuation(family, [0.5], (0.5, 2.0), [(-1, 3)])
+    bound = continuation(family, [0.5], (0.5, 2.0), [(-1, 3)], stay_supported=True)
+    assert free.branches[0].ends[1] is BranchEnd.P_RANGE and free.branches[0].support.min() < 0.1
+    assert bound.branches[0].ends[1] is BranchEnd.SUPPORT
+    assert bound.branches[0].support.min() == pytest.approx(0.5, abs=1e-6)

@@ -228,3 +228,27 @@ def test_relaxation_oscillations_of_stiff_fields(mu, period):
     assert found.period[0] == pytest.approx(period, rel=1e-8)
     assert found.residual[0] < 1e-5 and found.trivial_error[0] < 1e-3
     assert found.log_moduli[0, 1] < -1e3  # the multiplier itself underflows
+
+
+def test_repelling_cycles_in_space_are_found_backwards():
+    """The circle r = 1, z = 0 repels from all sides inside r = 2, with multipliers exp(2 pi) and exp(pi)."""
+
+    def rates(s):
+        a, b, z = s.T
+        rate = (a**2 + b**2 - 1) / 2 * (1 - (a**2 + b**2) / 9)
+        return np.column_stack([rate * a - b, rate * b + a, z / 2 - z**3])
+
+    cycles = limit_cycles(CallableField(rates, 3), [(-2, 2), (-2, 2), (-1, 1)], n_seeds=8)
+    (repelling,) = np.flatnonzero(cycles.kind == CycleKind.UNSTABLE)
+    assert np.linalg.norm(cycles.orbits[repelling], axis=1) == pytest.approx(1, abs=1e-6)
+    growth = [np.pi, 2 * np.pi * 8 / 9]
+    assert sorted(cycles.log_moduli[repelling, 1:]) == pytest.approx(growth, abs=1e-6)
+
+
+@pytest.mark.slow
+def test_more_saddle_cycles_of_a_chaotic_attractor():
+    """Lorenz: orbits of two to six loops, among them those of Viswanath (2003), table 1."""
+    cycles = limit_cycles(systems.get("lorenz").field(), n_saddles=20, budget=20_000_000)
+    assert (cycles.kind == CycleKind.SADDLE).sum() >= 20 and not cycles.stable.any()
+    for period in (1.5586522107, 2.3059072639, 3.0235837034, 3.0842767758):
+        assert np.abs(cycles.period - period).min() < 1e-8

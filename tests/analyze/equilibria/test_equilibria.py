@@ -444,3 +444,22 @@ def test_what_a_budget_leaves_out_is_estimated():
     missing = 3**6 - len(found)
     assert missing > 100 and 0.5 * missing < found.missed < 2 * missing
     assert "more by how often" in str(found)
+
+
+@pytest.mark.parametrize("dim", [2, 3, 4])
+def test_no_index_contradicts_its_kind(dim):
+    """Where linear terms decide, the index is the sign of the product of the eigenvalues."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        linear, bent = rng.normal(size=(2, dim, dim))
+        # The first coordinate is slow: rates of 1e-9 beside rates of order one are still told apart.
+        weights = np.array([1e-9, *np.ones(dim - 1)])
+
+        def rates(x, linear=linear, bent=bent, weights=weights):
+            return (x @ linear.T + 0.3 * np.sin(x @ bent.T) - 0.5 * x**3) * weights
+
+        found = fixed_points(CallableField(rates, dim), [(-3, 3)] * dim)
+        for kind, index, values in zip(found.kind, found.index, found.eigenvalues, strict=True):
+            if kind.stable is not None and kind is not Kind.DEGENERATE and np.abs(values.real).min() > 0:
+                assert index == np.sign(np.prod(values).real), (kind, index, values)
+        assert str(found)

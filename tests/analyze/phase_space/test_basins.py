@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from fim_dynsys import CallableField, Trajectories, systems
+from fim_dynsys import CallableField, Region, Trajectories, systems
 from fim_dynsys.analyze.phase_space.basin import BasinLabel, basins
 from fim_dynsys.analyze.phase_space.capture import AttractorKind
+from fim_dynsys.simulation.solution import integrate
 
 
 def bent(x):
@@ -73,6 +74,50 @@ def test_chaotic_attractor_is_recognised_by_recurrence():
     assert points[:, 2].min() > 0 and points[:, 2].max() < 50 and np.ptp(points[:, 0]) > 30
 
 
+def magnetic(s):
+    """A pendulum above three magnets at the corners of a triangle."""
+    angle = 2 * np.pi * np.arange(3) / 3
+    x, y, u, v = s.T
+    ax, ay = -0.5 * x - 0.2 * u, -0.5 * y - 0.2 * v
+    for mx, my in zip(np.cos(angle), np.sin(angle), strict=True):
+        dx, dy = mx - x, my - y
+        cube = (dx * dx + dy * dy + 0.04) ** 1.5
+        ax, ay = ax + dx / cube, ay + dy / cube
+    return np.stack([u, v, ax, ay], axis=1)
+
+
+def test_basins_of_a_magnetic_pendulum_are_mirrored():
+    """Reflection at y = 0 exchanges two of the magnets; all three attract equal shares of the box."""
+    field = CallableField(magnetic, 4, state_names=["x", "y", "u", "v"])
+    region = {name: (-2, 2) for name in "xyuv"}
+    found = basins(field, region, resolution=12, coordinates=("x", "y"), at=[0, 0, 0, 0], n_sample=64)
+    assert len(found.attractors) == 3 and (found.labels >= 0).all()
+    ends = np.array([attractor.points[0, :2] for attractor in found.attractors])
+    mirror = np.array([np.argmin(np.linalg.norm(ends - [x, -y], axis=1)) for x, y in ends])
+    # Boundaries are finer than any grid: of states on them rounding decides.
+    assert (found.labels[:, ::-1] == mirror[found.labels]).mean() > 0.95
+    assert np.abs(found.fractions[:3] - 1 / 3).max() < 3 * found.errors[:3].max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n_sample", [64, 128])
+def test_slow_foci_beside_a_strange_attractor(n_sample):
+    """Lorenz at r = 24.4: the foci attract at a rate of 0.01. Shares are those of direct integration."""
+
+    def lorenz(s):
+        x, y, z = s.T
+        return np.stack([10 * (y - x), x * (24.4 - z) - y, x * y - 8 / 3 * z], axis=1)
+
+    field, region = CallableField(lorenz, 3), Region([(-20, 20), (-25, 25), (0, 45)])
+    found = basins(field, region, resolution=2, n_sample=n_sample)
+    foci = np.array([attractor.kind is AttractorKind.FIXED_POINT for attractor in found.attractors])
+    assert foci.sum() == 2 and len(foci) == 3
+    late = integrate([field], region.sobol(n_sample, 0), [0.0, *np.linspace(995.0, 1000.0, 51)]).x[:, 1:]
+    place = np.sqrt(8 / 3 * 23.4)
+    away = np.abs(np.abs(late) - [place, place, 23.4]).max(axis=(1, 2))
+    assert abs(found.fractions[:3][foci].sum() - np.mean(away < 1.5)) < 3 * np.sqrt(0.25 / n_sample)
+
+
 def test_closed_orbits_attract_nothing():
     found = basins(systems.get("harmonic_oscillator").field(), resolution=5, n_sample=32)
     assert not found.attractors and (found.labels == BasinLabel.UNDECIDED).all()
@@ -99,6 +144,10 @@ def test_budget_and_fields_that_end():
     """What is out of budget is undecided; where the field is not defined, it cannot be followed."""
     cut = basins(systems.get("double_well").field(), resolution=10, n_sample=32, budget=5_000)
     assert cut.effort.exhausted and (cut.labels == BasinLabel.UNDECIDED).any()
+
+    late = basins(systems.get("double_well").field(), resolution=10, n_sample=32, max_seconds=1e-9)
+    assert late.effort.exhausted and "exhausted" in str(late) and len(late.attractors) == 2
+    assert (late.labels == BasinLabel.UNDECIDED).all()
 
     def half(x):
         return np.where(x > -0.5, -x, np.nan)
@@ -130,6 +179,7 @@ def test_result():
         ({"coordinates": ("x0", "q")}, "coordinates"),
         ({"at": [0.0]}, "at"),
         ({"t_max": 0.0}, "t_max"),
+        ({"max_seconds": 0.0}, "max_seconds"),
     ],
 )
 def test_refusals(options, message):

@@ -160,3 +160,18 @@ def test_fine_structure_is_found_or_said_to_be_missing():
 def test_smooth_nullclines_keep_the_grid_that_was_asked_for():
     found = nullclines(CallableField(lambda x: x - 0.3, 2), Region([-1, -1], [1, 1]))
     assert found.resolved and found.resolution == (128, 128)
+
+
+def test_crossing_and_close_lines():
+    """x y (x - y) = 0: three lines through one point; and two lines 0.005 apart on a box 4 wide."""
+    star = CallableField(
+        lambda s: np.stack([s[:, 0] * s[:, 1] * (s[:, 0] - s[:, 1]), s[:, 1] - 3], axis=1), 2
+    )
+    for right, low, top in ((2, -2, 2), (1.3, -1.7, 1)):
+        lines = nullclines(star, [(-1, right), (low, top)]).branches[0]
+        ends = {tuple(sorted((tuple(line[0].round(6)), tuple(line[-1].round(6))))) for line in lines}
+        diagonal = ((-1.0, -1.0), (min(right, top),) * 2)
+        assert ends == {((-1.0, 0.0), (right, 0.0)), ((0.0, low), (0.0, top)), diagonal}
+    pair = CallableField(lambda s: np.stack([(s[:, 0] - 0.3) * (s[:, 0] - 0.305), s[:, 1] - 0.5], axis=1), 2)
+    found = nullclines(pair, [(-2, 2), (-2, 2)])
+    assert sorted(line[0, 0] for line in found.branches[0]) == pytest.approx([0.3, 0.305], abs=1e-9)

@@ -1,0 +1,194 @@
+"""Branches of cycles: from Hopf points, from known cycles, and from where others begin on them."""
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind, Branch, BranchKind
+from fim_dynsys.analyze.bifurcation.collocation import Crossing, Cycles, settled
+from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.analyze.bifurcation.homoclinic import long_period
+from fim_dynsys.analyze.bifurcation.tracing import BranchEnd, Point, Spend, Trace, trace
+
+_NEIGHBOUR = 0.05  # scaled distance in which two Hopf points are the same
+_SAME = 1e-5  # scaled distance in which two branch points of cycles are, solved for on two meshes
+
+
+def follow_cycles(
+    equations: Equations,
+    hopf_points: Sequence[Bifurcation],
+    spend: Spend,
+    max_points: int,
+    budget: int,
+    doublings: int = 0,
+) -> list[Branch]:
+    """Branches of cycles from Hopf points.
+
+    Parameters
+    ----------
+    equations : Equations
+        The family and its units.
+    hopf_points : list of Bifurcation
+        Where they begin.
+    spend : callable
+        ``spend(n) -> bool`` notes Newton iterations and tells whether the budget allows more.
+    max_points : int
+        Largest number of points of a branch.
+    budget : int
+        Number of field points of which each branch may use its share of what is left.
+    doublings : int
+        How many times branches are followed from period doublings onto cycles of twice the period.
+
+    Returns
+    -------
+    list of Branch
+        One per Hopf point, or one per two where a branch leads from one to another; behind each those that
+        begin on it, at period doublings and at branch points.
+
+    References
+    ----------
+    E. J. Doedel, H. B. Keller, J. P. Kernevez, Numerical analysis and control of bifurcation problems (II):
+    bifurcation in infinite dimensions, Int. J. Bifurcation and Chaos 1 (1991) 745, sections 2-4 (collocation,
+    phase condition); U. Ascher, R. M. M. Mattheij, R. D. Russell, Numerical Solution of Boundary Value
+    Problems, SIAM 1995, sections 5.6 (condensation) and 9.2 (meshes).
+    """
+    followed: list[Branch] = []
+    done: list[np.ndarray] = []
+    for number, hopf in enumerate(hopf_points):
+        ceiling = equations.points + (budget - equations.points) // (len(hopf_points) - number)
+
+        def within_share(n: int, ceiling: int = ceiling) -> bool:
+            return spend(n) and equations.points < ceiling
+
+        place = equations.scaled(hopf.x, hopf.p)
+        if any(np.linalg.norm(place - other) < _NEIGHBOUR for other in done):
+            continue
+        problem = Cycles.born_at(equations, hopf)
+        traced = trace(problem, problem.start(hopf), within_share, max_points)
+        if traced.end is BranchEnd.HOPF:
+            done.append(problem.centre(traced.points[-1].u))
+        followed.append(_branch(problem, traced.points, traced.events, (BranchEnd.HOPF, traced.end)))
+        followed += _Switches(equations, within_share, max_points).followed(problem, doublings)
+    return followed
+
+
+def follow_orbit(
+    equations: Equations,
+    times: np.ndarray,
+    states: np.ndarray,
+    p: float,
+    spend: Spend,
+    max_points: int,
+    doublings: int = 0,
+) -> list[Branch]:
+    """The branch through a cycle known at one parameter value, in both directions, and those on it.
+
+    Parameters
+    ----------
+    equations : Equations
+        The family and its units.
+    times, states : ndarray (k,), (k, d)
+        The cycle over one period, the last state close to the first.
+    p : float
+        Parameter value.
+    spend, max_points, doublings
+        As for `follow_cycles`.
+
+    Returns
+    -------
+    list of Branch
+        Empty where Newton's method finds no cycle near the given one.
+    """
+    known = settled(equations, times, states, p)
+    if known is None:
+        return []
+    problem, u, linear = known
+    problem.limit_period(u[-2])
+    problem.refer_to(u)
+    problem.may_close = True
+    null = linear.null()
+    tangent = null / np.sqrt(problem.product(null, null))
+    onward, back = (problem.observe(u, way, linear) for way in (tangent, -tangent))
+    branch = _both_ways(problem, onward, back, spend, max_points)
+    return [branch, *_Switches(equations, spend, max_points).followed(problem, doublings)]
+
+
+def _both_ways(problem: Cycles, onward: Point, back: Point, spend: Spend, max_points: int) -> Branch:
+    """The branch through a cycle, ahead and behind; once round if it closes."""
+    again = copy(problem)
+    ahead = trace(problem, onward, spend, max_points)
+    if ahead.end is BranchEnd.CLOSED:
+        return _branch(problem, ahead.points, ahead.events, (ahead.end, ahead.end))
+    behind = trace(again, back, spend, max_points)
+    return _branch(problem, *joined(behind, ahead), (behind.end, ahead.end))
+
+
+def joined(behind: Trace, ahead: Trace) -> tuple[list[Point], list[tuple[int, Any]]]:
+    """Points and events of two traces from one point, as those of one."""
+    shift = len(behind.points) - 1
+    events = [(shift - i, event) for i, event in reversed(behind.events)]
+    events += [(shift + i, event) for i, event in ahead.events]
+    return [*behind.points[:0:-1], *ahead.points], events
+
+
+class _Switches:
+    """Follows the branches that begin on others: at period doublings, and at branch points."""
+
+    def __init__(self, equations: Equations, spend: Spend, max_points: int) -> None:
+        self.equations, self.spend, self.max_points = equations, spend, max_points
+        self.passed: list[np.ndarray] = []  # branch points, (period, parameter)
+
+    def followed(self, problem: Cycles, depth: int) -> list[Branch]:
+        """Branches that begin on the one just traced, and on those; doublings to a depth."""
+        branches: list[Branch] = []
+        for crossing in problem.crossings:
+            doubling = crossing.kind is BifurcationKind.PERIOD_DOUBLING
+            if depth < 1 if doubling else self._known(crossing):
+                continue
+            other = Cycles.crossing(self.equations, crossing)
+            start = Point(other.rest, other.direction, {}, crossing.info)
+            if doubling:  # the other way round begin the same cycles, half a period later
+                traced = trace(other, start, self.spend, self.max_points)
+                ends = (BranchEnd.DOUBLING, traced.end)
+                branches.append(_branch(other, traced.points, traced.events, ends))
+            else:
+                back = replace(start, tangent=-start.tangent)
+                branches.append(_both_ways(other, start, back, self.spend, self.max_points))
+            branches += self.followed(other, depth - doubling)
+        return branches
+
+    def _known(self, crossing: Crossing) -> bool:
+        place = crossing.u[-2:]
+        if any(np.abs(place - other).max() < _SAME for other in self.passed):
+            return True
+        self.passed.append(place)
+        return False
+
+
+def _branch(
+    problem: Cycles,
+    points: Sequence[Point],
+    events: Sequence[tuple[int, Bifurcation]],
+    ends: tuple[BranchEnd, BranchEnd],
+) -> Branch:
+    infos = [point.info for point in points]
+    support = problem.equations.support
+    branch = Branch(
+        kind=BranchKind.CYCLES,
+        p=np.array([info.p for info in infos]),
+        x=np.array([info.orbit[np.argmax(info.orbit[:, 0])] for info in infos]),
+        n_unstable=np.array([info.n_unstable for info in infos]),
+        eigenvalues=np.array([info.multipliers for info in infos]).astype(complex),
+        residual=np.array([info.residual for info in infos]),
+        support=np.array([support(info.orbit, info.p) for info in infos]),
+        bifurcations=tuple(event for _, event in events),
+        ends=ends,
+        period=np.array([info.period for info in infos]),
+        orbits=tuple(info.orbit for info in infos),
+        phases=tuple(info.phases for info in infos),
+    )
+    first, last = (long_period(problem.equations, branch, end) for end in (0, -1))
+    return replace(branch, limits=(first, last))
