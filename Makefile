@@ -6,6 +6,7 @@
 #   make docs        build the site into docs/_build/html (make test-browser: open pages in Chromium)
 #   make dist        build and check the wheel and the source distribution in dist/
 #   make test-lowest test with the lowest versions of the dependencies that are allowed
+#   make pysindy-notebooks DIR=...  run pysindy's feature overview and tutorials with `sindy` in its place
 #   make pysindy-tests    run pysindy's own tests with `sindy` in place of its class, in .venv-pysindy
 #
 # Where a bare `torch` would bring gigabytes of GPU libraries (PyPI on Linux), name a source of its CPU build:
@@ -38,7 +39,7 @@ export OMP_NUM_THREADS := 1
 export OPENBLAS_NUM_THREADS := 1
 export MKL_NUM_THREADS := 1
 
-.PHONY: help odebench speed test test-slow test-browser test-lowest docs dist plugins plugins-test pysindy-tests lint format picture install install-test clean
+.PHONY: pysindy-notebooks pysindy-equality help odebench speed test test-slow test-browser test-lowest docs dist plugins plugins-test pysindy-tests lint format picture install install-test clean
 .NOTPARALLEL:
 
 help:
@@ -151,6 +152,13 @@ $(PLUGINS_VENV)/.installed-gp-dnf: $(PLUGINS_VENV)/.installed-gpode
 # pysindy's tests want an older pytest, and packages that nothing here needs.
 pysindy-tests: $(PYSINDY_VENV)/.installed
 	$(PYSINDY_VENV)/bin/python -m tests.pysindy_release $(ARGS)
+
+pysindy-notebooks: $(PYSINDY_VENV)/.installed
+	$(PYSINDY_VENV)/bin/python -m tests.pysindy_release.notebooks $(DIR) $(ARGS)
+
+# Ours beside stock pysindy in every optimizer, library and differentiation: differences have to be zero.
+pysindy-equality: $(PYSINDY_VENV)/.installed
+	$(PYSINDY_VENV)/bin/python -m tests.pysindy_release.equality $(ARGS)
 
 $(PYSINDY_VENV)/.installed: pyproject.toml constraints.txt
 	$(NEW_ENOUGH)

@@ -125,6 +125,7 @@ ANALYSIS_MAY = {
     "analyze",
     "errors",
     "fields",
+    "metrics",
     "regions",
     "simulation",
     "trajectories",
