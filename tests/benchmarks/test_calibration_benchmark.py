@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 
 from benchmarks.calibration import __main__ as command
-from benchmarks.calibration import bands, forecasts, points
+from benchmarks.calibration import bands, cycles, forecasts, points
 from benchmarks.calibration.bands import CAP, POINTS, evaluate
 from benchmarks.harness.run import Integrator
 from benchmarks.harness.trials import Problem, Trial
@@ -197,3 +197,18 @@ def test_intervals_of_points_are_counted_value_by_value():
     assert (line["eigenvalue_held"], line["eigenvalue_n"]) == (2, 2)
     assert line["kind_set"] == 2 and line["kind_held"] and line["share_of_true_kind"] == 0.6
     assert points._scored({"kind": "saddle"}) == {"kind": "saddle", "stated": "missed"}
+
+
+def test_periods_are_held_where_they_are_found():
+    about = {"model": "m", "version": "1", "system": "s", "ic": 1, "expressible": True}
+    cycles_of = [
+        {"seed": 0, "truth": 2.0, "found": True, "estimate": 2.1, "half": 0.2, "support": 1.0},
+        {"seed": 1, "truth": 2.0, "found": True, "estimate": 2.1, "half": 0.05, "support": 0.2},
+        {"seed": 2, "truth": 2.0, "found": False},
+    ]
+    summary = cycles.summarise(pd.DataFrame([about | one for one in cycles_of])).set_index("group")
+    assert summary.loc["all", ["contexts", "cycles", "found", "period"]].tolist() == [3, 3, 2, 0.5]
+    assert summary.loc["data nearby", "period"] == 1.0
+    assert "percent of the true periods" in cycles.format_table(summary.reset_index())
+    circle = np.stack([np.cos(np.arange(63) / 10), np.sin(np.arange(63) / 10)], axis=1)
+    assert cycles._reached(circle, np.array([1.05, 0.0])) and not cycles._reached(circle, np.zeros(2))
