@@ -1,47 +1,37 @@
-"""Models: what every inference method is to its users, pysindy's call surface included.
-
-One file, for it is one class: every method that a script written for pysindy may call, with its docstring.
-"""
+"""Models: what every inference method is to its users, pysindy's call surface included."""
 
 import abc
 import enum
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.results import PATIENCE, progress_bar
-from fim_dynsys.distillation import Distillation, distill
+from fim_dynsys.distillation import Distillation
 from fim_dynsys.errors import (
     DataWarning,
-    DistillationWarning,
     FitWarning,
     IgnoredInputWarning,
-    check_flags,
-    check_whole,
-    real_array,
     warn,
 )
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.fields.forced import ForcedField, with_waves
+from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.fields.presentation import facts, html_block
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
 from fim_dynsys.models.deadline import Deadline
-from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
+from fim_dynsys.models.driving import InputFunction
 from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
+from fim_dynsys.models.fitted import FittedModel
 from fim_dynsys.models.forcing import forced
-from fim_dynsys.models.forecasting import Levels, forecast_bands, rolled
 from fim_dynsys.models.inputs import (
     Errors,
     Observations,
@@ -51,27 +41,15 @@ from fim_dynsys.models.inputs import (
     check_step,
     derivative_list,
     error_list,
-    integration_options,
-    is_point,
     with_error_columns,
 )
 from fim_dynsys.models.members import bootstrap_context, check_members
-from fim_dynsys.models.parameters import Estimator
-from fim_dynsys.models.paths import path_score
 from fim_dynsys.models.second_order import with_velocities
-from fim_dynsys.regions import Region
 from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
-from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
 
 if TYPE_CHECKING:
     from tqdm import tqdm
-
-
-def _not_fitted(message: str) -> ValueError:
-    from sklearn.exceptions import NotFittedError  # deferred: most of a second to import
-
-    return NotFittedError(message)
 
 
 class ModelKind(enum.Enum):
@@ -106,7 +84,7 @@ class TrajectoryModel(abc.ABC):
         """Continue from the states `x0` (d,) or (n, d) to the times `t` (m,) or (n, m)."""
 
 
-class VectorFieldModel(TrajectoryModel, Estimator):
+class VectorFieldModel(FittedModel, TrajectoryModel):
     """A model that infers a vector field: scikit-learn estimator with the call surface of pysindy.SINDy.
 
     A subclass writes `infer(trajectories) -> VectorField`, a pure function of its parameters and the
@@ -483,351 +461,7 @@ class VectorFieldModel(TrajectoryModel, Estimator):
         """The field's `fit_info` with how well it fits what was observed."""
         return compared(field, trajectories)
 
-    @property
-    def _who(self) -> str:
-        return type(self).__name__
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("field_", "context_", "feature_names", "history_"):
-            raise _not_fitted(
-                f"{self._who}: expected a fitted model for {name}, got an unfitted one; call fit(x, t) first."
-            )
-        if hasattr(type(self), name):  # a property raised an AttributeError: that one is the answer
-            return object.__getattribute__(self, name)
-        raise AttributeError(f"{self._who!r} object has no attribute {name!r}", name=name, obj=self)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "field_" in vars(self)
-
-    def _fitted_field(self) -> VectorField:
-        if not self.__sklearn_is_fitted__():
-            raise _not_fitted(
-                f"{self._who}: expected a fitted model, got an unfitted one; call fit(x, t) first."
-            )
-        return self.field_
-
-    @property
-    def feature_names_(self) -> list[str]:
-        """Names of the states, under the name that later pysindy releases use."""
-        self._fitted_field()
-        return self.feature_names
-
-    # ------------------------------------------------------------------ answers
-
-    def predict(
-        self,
-        x: ArrayLike | xr.DataArray | pd.DataFrame | Sequence[ArrayLike],
-        u: ArrayLike | Sequence[ArrayLike] | None = None,
-    ) -> np.ndarray | list | xr.DataArray:
-        """Field values at states `x`.
-
-        Parameters
-        ----------
-        x : array (n, d), (..., d) or (d,); for one state (n,) too; list of arrays; DataArray; DataFrame
-            States.
-        u : array (n, m) or list of arrays, optional
-            Inputs, a row for each state; for models that were fitted with inputs.
-
-        Returns
-        -------
-        array of the shape of x, list of arrays for a list, DataArray for a DataArray
-            dx/dt, in units of the state by units of time.
-
-        Raises
-        ------
-        TypeError
-            Where the model was fitted with inputs and none are given.
-        """
-        field = self._fitted_field()
-        if isinstance(x, list | tuple) and not is_point(x):
-            given = u if isinstance(u, list | tuple) else [u] * len(x)
-            return [self.predict(part, own) for part, own in zip(x, given, strict=True)]
-        if isinstance(x, xr.DataArray):
-            return x.copy(data=self.predict(real_array(x.values, f"{self._who}.predict", "x"), u)).rename(
-                "x_dot"
-            )
-        points = real_array(x, f"{self._who}.predict", "x")
-        if field.dim == 1 and points.ndim == 1 and points.shape != (1,):
-            points = points[:, None]
-        if not points.ndim:
-            raise ValueError(f"{self._who}.predict: expected states (n, {field.dim}), got the number {x!r}.")
-        inputs = input_rows(f"{self._who}.predict", field, u, points.size // max(points.shape[-1], 1))
-        return cast(DrivenField, field)(points, inputs) if inputs is not None else field(points)
-
-    def simulate(
-        self,
-        x0: ArrayLike,
-        t: ArrayLike,
-        u: ArrayLike | InputFunction | None = None,
-        integrator: str = "solve_ivp",
-        interpolator: Callable[..., InputFunction] | None = None,
-        integrator_kws: dict[str, Any] | None = None,
-        interpolator_kws: dict[str, Any] | None = None,
-    ) -> np.ndarray:
-        """Integrate the field from one state; the result always has a row for each requested time.
-
-        Parameters
-        ----------
-        x0 : array (d,)
-            Initial state at t[0].
-        t : array (m,)
-            Times, increasing or (to integrate backwards) decreasing.
-        u : callable or array (n, m), optional
-            Inputs as a function of time, or at the times t; for models that were fitted with inputs.
-        interpolator, interpolator_kws : callable and dict, optional
-            ``interpolator(t, u, **interpolator_kws)`` makes a function of inputs that are given as values;
-            default cubics, linear where there are fewer than four.
-        integrator : str
-            "solve_ivp" or "odeint", pysindy's names; both lead to `fim_dynsys.simulate`, and to scipy's
-            integrators where there are inputs, or events or a method that only scipy has are asked for.
-        integrator_kws : dict, optional
-            `rtol`, `atol`, `max_step` and `method` (scipy's names LSODA, RK45, DOP853, Radau; RK23 and BDF)
-            and `events` are honoured, others reported as without effect where scipy is not used. Default:
-            those of `fim_dynsys.simulate`; with scipy LSODA, 1e-8 and 1e-10.
-
-        Returns
-        -------
-        array (m, d)
-            After a failure or an event that ends it the remaining rows are NaN, with a SimulationWarning.
-
-        Raises
-        ------
-        TypeError
-            Where the model was fitted with inputs and none are given.
-        """
-        field = self._fitted_field()
-        who = f"{self._who}.simulate"
-        times = real_array(t, who, "t")
-        if times.ndim != 1:
-            raise ValueError(f"{who}: expected an array of times (m,), got {t!r}; pass the times themselves.")
-        if not isinstance(integrator, str) or integrator not in ("solve_ivp", "odeint"):
-            raise ValueError(f"{who}: expected integrator 'solve_ivp' or 'odeint', got {integrator!r}.")
-        if not isinstance(integrator_kws, dict | None):
-            raise ValueError(f"{who}: expected integrator_kws as a dict, got {integrator_kws!r}.")
-        start = np.atleast_1d(real_array(x0, who, "x0"))
-        if start.shape != (field.dim,):
-            raise ValueError(
-                f"{self._who}.simulate: expected x0 of shape ({field.dim},), got {start.shape}; "
-                "forecast(x0, t) takes several initial states."
-            )
-        inputs = None
-        if isinstance(field, ForcedField) and u is None:
-            u = field.inputs
-        if isinstance(field, DrivenField) and u is not None:
-            inputs = input_function(who, field, times, u, interpolator, interpolator_kws)
-        else:
-            input_rows(who, field, u, 0)
-        if inputs is not None or needs_scipy(integrator_kws):
-            return scipy_path(who, field, start, times, inputs, integrator, integrator_kws)
-        result = simulate(field, start, times, **integration_options(self._who, integrator_kws))
-        return result.x[0]
-
-    @overload
-    def forecast(self, x0: ArrayLike, t: ArrayLike) -> Trajectories: ...
-
-    @overload
-    def forecast(
-        self,
-        x0: Trajectories,
-        t: ArrayLike,
-        bands: Sequence[float] = ...,
-        *,
-        members: int = ...,
-        observed: bool = ...,
-        origins: ArrayLike | None = ...,
-        seed: int = ...,
-        progress: bool | None = ...,
-    ) -> xr.Dataset: ...
-
-    def forecast(
-        self,
-        x0: ArrayLike | Trajectories,
-        t: ArrayLike,
-        bands: Sequence[float] = (0.5, 0.9),
-        *,
-        members: int = 20,
-        observed: bool = False,
-        origins: ArrayLike | None = None,
-        seed: int = 0,
-        progress: bool | None = None,
-    ) -> Trajectories | xr.Dataset:
-        """Continue from states, or go on with observed trajectories and say how sure that is.
-
-        Parameters
-        ----------
-        x0 : array (d,) or (n, d), or Trajectories
-            Initial states; or what was observed so far, which need not be what the model was fitted to.
-        t : array (m,) or (n, m), or with Trajectories float or array (m,)
-            Times, of which the first is that of x0. With Trajectories how far beyond the last sample of each,
-            or increasing times counted from there.
-        bands : sequence of float
-            Shares of the probability that each band is to hold; with Trajectories.
-        members : int
-            Of the ensemble whose paths make the bands.
-        observed : bool
-            Whether the bands hold what will be measured, noise included, or the state itself.
-        origins : float or array (k,), optional
-            Times within the records from which to forecast, each by the samples up to it; default the end.
-            The model stays the one that was fitted.
-        seed : int
-            Equal seeds give equal bands.
-        progress : bool, optional
-            Whether a bar with the time left is shown after two seconds; default on a terminal.
-
-        Returns
-        -------
-        Trajectories, or Dataset for Trajectories
-            The Dataset has ``median`` (trajectory, ahead, state), ``low`` and ``high`` (band, ...), times
-            ``t`` and ``alive``, the share of the paths that got so far; with `origins` all of these along
-            ``origin`` first. Where a model's levels are calibrated (`fim-ode`), bands were held by as much of
-            known systems as they say; else they are quantiles of the members' paths.
-
-        Raises
-        ------
-        ValueError
-            For bands or times that are none, another number of states, or a trajectory without a complete
-            sample, up to each of the origins.
-        """
-        field = self._fitted_field()
-        if not isinstance(x0, Trajectories):
-            return _from_states(f"{self._who}.forecast", field, x0, t)
-        if isinstance(field, DrivenField):
-            raise ValueError(
-                f"{self._who}.forecast: expected a field without inputs to go on with trajectories, got "
-                f"{', '.join(field.input_names)}; use simulate with u, or field_.at_input(u)."
-            )
-        who = f"{self._who}.forecast"
-        check_whole(who, 1, members=members)
-        check_whole(who, 0, seed=seed)
-        check_flags(who, observed=observed)
-        drawn = field.draws(members, seed)
-        ensemble = self.ensemble(members, seed, progress) if drawn is None else EnsembleField(drawn)
-        levels = self._forecast_levels(field)
-
-        def ahead(seen: Trajectories) -> xr.Dataset:
-            return forecast_bands(who, field, ensemble, seen, t, bands, observed, seed, levels, progress)
-
-        return ahead(x0) if origins is None else rolled(who, x0, origins, ahead)
-
-    def _forecast_levels(self, field: VectorField) -> Levels | None:
-        """Calibrated levels of forecasts by members of `field`, where a model has them."""
-        return None
-
-    def score(
-        self,
-        x: Observations,
-        t: Times = None,
-        x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
-        u: ArrayLike | Sequence[ArrayLike] | None = None,
-        metric: Callable[..., float] | str | None = None,
-        **metric_kws: Any,
-    ) -> float:
-        """Compare the field with derivatives of the observations, as pysindy does, or its paths with them.
-
-        Parameters
-        ----------
-        x, t, u
-            As for `fit`.
-        x_dot : array or list of arrays, optional
-            Derivatives to compare with; default `differentiate(x, t)`.
-        metric : callable or "path", optional
-            `metric(x_dot, prediction, **metric_kws)`; default scikit-learn's r2_score, the uniform
-            average over states. ``"path"``: the same of paths that are simulated from the first sample of
-            each trajectory, which is what predictions are good for.
-        metric_kws
-            Passed to the metric. With ``"path"``, ``horizon=`` cuts trajectories into windows of this
-            duration, each simulated from its own first sample: chaotic paths are compared so; ``progress=``
-            says whether a bar with the time left is shown after two seconds, by default on a terminal.
-
-        Returns
-        -------
-        float
-            Minus infinity where ``metric="path"`` and a path ends before the observations do.
-
-        Raises
-        ------
-        ValueError
-            Where derivatives cannot be taken, the score is not a finite number, or the metric is unknown.
-        """
-        field = self._fitted_field()
-        carried = isinstance(x, Trajectories) and bool(x.input_names)
-        if isinstance(field, ForcedField) and u is None and not carried:
-            x, t, carried = with_waves(as_trajectories(x, t), field.omegas), None, True
-        if not isinstance(field, DrivenField) or (u is None and not carried):
-            u = input_rows(f"{self._who}.score", field, u, 0)
-        paths = isinstance(metric, str) and metric == "path"
-        if not (metric is None or paths or callable(metric)):
-            raise ValueError(f"{self._who}.score: expected a callable, 'path' or no metric, got {metric!r}.")
-        if metric is None and "horizon" in metric_kws:
-            raise ValueError(f"{self._who}.score: expected metric='path' with horizon=, got no metric.")
-        trajectories = as_trajectories(x, t, None, u)
-        if trajectories.dim != field.dim:
-            raise ValueError(
-                f"{self._who}.score: expected observations of {field.dim} states, got {trajectories.dim}."
-            )
-        if paths:
-            return self._score_of_paths(trajectories, x_dot, **metric_kws)
-        pairs = trajectories.arrays()
-        if x_dot is None:
-            short = [k for k, (times, _) in enumerate(pairs) if len(times) < 3]
-            if short:
-                raise ValueError(
-                    f"{self._who}.score: expected at least 3 samples in each trajectory to take derivatives "
-                    f"of, got fewer in {short}; leave these out or give x_dot."
-                )
-            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                parts = [self.differentiate(values, times) for times, values in pairs]
-        else:
-            parts = derivative_list(self._who, x_dot, trajectories)
-        truth = np.concatenate(parts)
-        states = np.concatenate([values for _, values in pairs])
-        complete = np.isfinite(truth).all(axis=1) & np.isfinite(states).all(axis=1)
-        if complete.sum() < 2:
-            raise ValueError(
-                f"{self._who}.score: expected two complete samples with finite derivatives at least, got "
-                f"{int(complete.sum())}."
-            )
-        if isinstance(field, DrivenField):
-            predicted = field(states[complete], np.concatenate(trajectories.input_arrays())[complete])
-        else:
-            predicted = field(states[complete])
-        if not np.isfinite(predicted).all():
-            raise ValueError(
-                f"{self._who}.score: expected samples where the field is finite, got {len(predicted)} with "
-                f"{int((~np.isfinite(predicted).all(axis=1)).sum())} where it is not."
-            )
-        if metric is None:
-            from sklearn.metrics import r2_score  # costs 0.3 s to import
-
-            metric = r2_score
-        assert callable(metric)
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            given = metric(truth[complete], predicted, **metric_kws)
-        value = real_array(given, f"{self._who}.score", "the metric's value")
-        if value.size != 1:
-            raise ValueError(f"{self._who}.score: expected a metric of one number, got {value.size}.")
-        score = float(value.reshape(()))
-        if not np.isfinite(score):
-            raise ValueError(
-                f"{self._who}.score: expected rates whose squares are ordinary floating-point numbers, got a "
-                "score that is not finite; change the units."
-            )
-        return score
-
-    def _score_of_paths(
-        self,
-        trajectories: Trajectories,
-        x_dot: object,
-        horizon: float | None = None,
-        progress: bool | None = None,
-        **unknown: Any,
-    ) -> float:
-        if unknown or x_dot is not None:
-            given = ", ".join([*unknown, *(["x_dot"] if x_dot is not None else [])])
-            raise ValueError(
-                f"{self._who}.score: expected horizon= and progress= alone with metric='path', got {given}."
-            )
-        return path_score(f"{self._who}.score", self._fitted_field(), trajectories, horizon, progress)
+    # ------------------------------------------------------------------ members and keeping
 
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Fields inferred from `n` bootstrap resamples of the context.
@@ -863,130 +497,6 @@ class VectorFieldModel(TrajectoryModel, Estimator):
                 return EnsembleField(self._refit_members(field, _followed(contexts, bar)))
             bases = self._refit_members(field.base, _followed(contexts, bar))
             return EnsembleField([refitted(field, base, c) for base, c in zip(bases, contexts, strict=True)])
-
-    def explore(
-        self,
-        path: str | os.PathLike = "explore.html",
-        *,
-        region: Region | Mapping | Sequence | None = None,
-        members: int = 20,
-        folder: str | os.PathLike | None = None,
-        progress: bool | None = None,
-    ) -> Path:
-        """Write a page on which a click starts a trajectory; see `fim_dynsys.explorer.page.write_explorer`.
-
-        Parameters
-        ----------
-        path : path
-            The HTML file, which needs no server and no network.
-        region : Region, dict or pairs, optional
-            What is shown; default the box of the data widened by 10 % on each side.
-        members : int
-            Members of `ensemble` that are integrated beside the field; 0 for none.
-        folder : path, optional
-            Where the model is saved, for the Python that the page writes.
-        progress : bool, optional
-            Whether a bar with the time left is shown after two seconds; default on a terminal.
-
-        Returns
-        -------
-        Path
-            The file.
-        """
-        from fim_dynsys.explorer.page import write_explorer  # loads the analyses, which no fit needs
-
-        self._fitted_field()
-        check_whole(f"{self._who}.explore", 0, members=members)
-        ensemble = self.ensemble(members, progress=progress) if members else None
-        return write_explorer(self, path, region=region, ensemble=ensemble, folder=folder, progress=progress)
-
-    # ------------------------------------------------------------------ equations
-
-    def _symbolic_field(self) -> DictionaryField | DrivenField:
-        """The field itself where it is a finite sum of terms, else its distillation, said aloud."""
-        field = self._fitted_field()
-        if isinstance(field, DictionaryField | DrivenField):
-            return field
-        distilled = self._distillation()
-        warn(
-            f"{self._who}: the field is no finite sum of terms; equations approximate it with relative "
-            f"residual {distilled.residual_supported:.2g} where data support it.",
-            DistillationWarning,
-        )
-        return distilled.field
-
-    def _distillation(self) -> Distillation:
-        if self._distilled is None:
-            self._distilled = distill(self.field_)
-        return self._distilled
-
-    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
-        """Right-hand sides in pysindy's notation, one for each state.
-
-        Parameters
-        ----------
-        precision : int
-            Significant digits of the coefficients.
-        errors : bool
-            Whether to give the coefficients with their standard errors; for fields with a posterior.
-
-        Returns
-        -------
-        list of str
-
-        Warns
-        -----
-        DistillationWarning
-            Where the field is not itself a finite sum of terms, with the residual.
-        """
-        return self._symbolic_field().equations(precision, errors)
-
-    def print(
-        self,
-        lhs: Sequence[str] | None = None,
-        precision: int = 3,
-        errors: bool = False,
-        **print_kwargs: Any,
-    ) -> None:
-        """Print the equations and, in a last line, how well they fit; see `equations` and `FitInfo`.
-
-        Parameters
-        ----------
-        lhs : list of str, optional
-            Left-hand sides; default (x0)', (x1)', ...
-        precision, errors
-            As for `equations`.
-        print_kwargs
-            Passed to the built-in print.
-        """
-        symbolic = self._symbolic_field()
-        if lhs is None:
-            lhs = [f"({name})'" for name in self.feature_names]
-        for left, right in zip(lhs, symbolic.equations(precision, errors), strict=True):
-            print(f"{left} = {right}", **print_kwargs)
-        if symbolic is not self.field_:
-            residual = self._distillation().residual_supported
-            print(f"(distilled from the field, relative residual {residual:.2g})", **print_kwargs)
-        note = self.field_.fit_info.report.get("note")
-        print(f"({self.field_.fit_info.summary()}{f'; {note}' if note else ''})", **print_kwargs)
-
-    def coefficients(self) -> np.ndarray:
-        """Coefficients (d, n_features) of the terms named by `get_feature_names`; see `equations`."""
-        return np.array(self._symbolic_field().coefficients.T)
-
-    def get_feature_names(self) -> list[str]:
-        """Names of the terms in pysindy's notation; see `equations`."""
-        return list(self._symbolic_field().get_feature_names())
-
-    @property
-    def complexity(self) -> int:
-        """Number of coefficients that `equations` prints: rounding errors of a fit are no terms."""
-        field = self._symbolic_field()
-        if isinstance(field, DictionaryField):
-            return field.complexity
-        return int(np.count_nonzero(field.coefficients))
-
-    # ------------------------------------------------------------------ keeping
 
     def save(self, folder: str | os.PathLike) -> Path:
         """Write the fitted model to `folder`, to be restored by `fim_dynsys.load_fitted(folder)`.
@@ -1064,54 +574,9 @@ class VectorFieldModel(TrajectoryModel, Estimator):
     def _kept_classes(cls) -> tuple[type[KeptField], ...]:
         return (*FIELD_CLASSES, *cls.field_classes)
 
-    # ------------------------------------------------------------------ display
-
-    def __repr__(self) -> str:
-        own = super().__repr__()
-        if not self.__sklearn_is_fitted__():
-            return own
-        context, field = self.context_, self.field_
-        told = f"fitted to {int(np.sum(context.n_obs))} samples of {', '.join(context.state_names)}"
-        return "\n  ".join([f"{own}, {told}", *field.shown_equations(errors=False), field.fit_info.summary()])
-
-    def _summary(self) -> dict[str, str]:
-        """What the notebook shows as a table: parameters, what was learnt from, what was chosen and why."""
-        rows = {"model": f"{self.name}, version {self.version}"}
-        rows |= {key: repr(value) for key, value in self.get_params(deep=False).items()}
-        if not self.__sklearn_is_fitted__():
-            return rows | {"fitted": "no"}
-        return rows | facts(self.field_.frame, self.field_.fit_info)
-
-    def _repr_html_(self) -> str:
-        if not self.__sklearn_is_fitted__():
-            return html_block(self._who, self._summary())
-        field = self.field_
-        return html_block(self._who, self._summary(), field.shown_equations(), field.picture())
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": self._repr_html_()}
-
 
 def _followed(contexts: Iterable[Trajectories], bar: "tqdm") -> Iterator[Trajectories]:
     """The same, and the bar is told when each is done with."""
     for context in contexts:
         yield context
         bar.update()
-
-
-def _from_states(who: str, field: VectorField, x0: ArrayLike, t: ArrayLike) -> Trajectories:
-    """Paths from states; a field that is forced has its phase from the first time."""
-    if not isinstance(field, ForcedField):
-        if isinstance(field, DrivenField):
-            field(np.zeros(field.dim))  # says which inputs it lacks
-        return simulate(field, x0, t)
-    times, starts = real_array(t, who, "t"), real_array(x0, who, "x0")
-    shapes = times.ndim and times.size and starts.ndim in (1, 2) and starts.shape[-1] == field.dim
-    if not shapes or not np.isfinite(times[..., 0]).all():
-        raise ValueError(
-            f"{who}: expected states ({field.dim},) or (n, {field.dim}) and finite times (m,) or (n, m), got "
-            f"shapes {starts.shape} and {times.shape}."
-        )
-    phases = np.broadcast_to(field.inputs(times[..., 0]), (*starts.shape[:-1], len(field.input_names)))
-    path = simulate(field.autonomous(), np.concatenate([starts, phases], axis=-1), times)
-    return path.select_states(field.state_names)
