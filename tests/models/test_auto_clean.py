@@ -126,8 +126,8 @@ def test_functions_where_no_polynomial_explains_the_samples(name):
 @pytest.mark.parametrize(
     ("name", "relation"),
     [
-        ("oscillator", "2.00 x0^2 +  1.00 x1^2 = 2"),
-        ("SIR", "1.00 x0 +  1.00 x1 +  1.00 x2 = 1"),
+        ("oscillator", "2.00 x0^2 + 1.00 x1^2 = 2"),
+        ("SIR", "1.00 x0 + 1.00 x1 + 1.00 x2 = 1"),
         ("Duffing", None),
     ],
 )

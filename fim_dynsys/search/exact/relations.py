@@ -28,7 +28,7 @@ def relations(path: np.ndarray, state_names: Sequence[str]) -> list[str]:
     Returns
     -------
     list of str
-        Such as ``"1.00 x0^2 +  1.00 x1^2 = 4"``.
+        Such as ``"1.00 x0^2 + 1.00 x1^2 = 4"``.
     """
     size = np.sqrt(np.mean(path**2, axis=0))
     size = np.where(size > 0.0, size, 1.0)
@@ -69,4 +69,4 @@ def _text(row: np.ndarray, dictionary: Dictionary, state_names: Sequence[str]) -
     row = row / row[np.flatnonzero(row)[-1]]
     constant = dictionary.exponents.sum(axis=1) == 0
     terms = equation_text(np.where(constant, 0.0, row), dictionary.names(state_names), 3)
-    return f"{terms.strip()} = {-float(row[constant].sum()) + 0.0:.3g}"
+    return f"{' '.join(terms.split())} = {-float(row[constant].sum()) + 0.0:.3g}"
