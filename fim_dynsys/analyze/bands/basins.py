@@ -22,6 +22,7 @@ from fim_dynsys.analyze.results import (
     resolve_region,
     unwrap,
 )
+from fim_dynsys.errors import check_number, check_whole
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.regions import Region
 
@@ -144,6 +145,8 @@ def basin_probabilities(
     TypeError
         If `field` has no vector field in the space of the observations.
     """
+    check_whole("basin_probabilities", 0, seed=seed)
+    level = check_number("basin_probabilities", "level", level, 0.0, 1.0)
     field = unwrap(field, "basin_probabilities")
     drawn = drawn_fields(field, draws, seed, "basin_probabilities")
     region = resolve_region(field, region, "basin_probabilities")

@@ -11,6 +11,7 @@ from fim_dynsys.analyze.bifurcation.branches import Branch, BranchKind
 from fim_dynsys.analyze.bifurcation.measured import DataBifurcations
 from fim_dynsys.analyze.equilibria.drawn import follow_into
 from fim_dynsys.analyze.results import Effort, Result, Table, Variables, counted, progress_bar
+from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import PooledFamily
 from fim_dynsys.regions import Region
@@ -157,12 +158,12 @@ def branch_bands(
     ValueError
         For fewer than two members.
     """
+    check_whole("branch_bands", 2, n_members=n_members)
+    check_whole("branch_bands", 0, seed=seed)
     if not isinstance(diagram, DataBifurcations):
         raise TypeError(
             f"branch_bands: expected what bifurcations_from_data returns, got {type(diagram).__name__}."
         )
-    if n_members < 2:
-        raise ValueError(f"branch_bands: expected at least 2 members, got {n_members}.")
     level = diagram.level if level is None else level
     members = diagram.family.bootstrap(n_members, seed)
     states = np.concatenate([np.concatenate([b.low, b.high]) for b in diagram.branches])

@@ -6,6 +6,7 @@ import numpy as np
 
 from fim_dynsys.analyze.bands.draws import drawn_fields
 from fim_dynsys.analyze.results import FieldLike, unwrap
+from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -51,6 +52,7 @@ def conditioned_draws(field: FieldLike, draws: int | EnsembleField = 64, *, seed
     G. Evensen, Data Assimilation: The Ensemble Kalman Filter, 2nd ed., Springer 2009, chapter 9 (ensemble
     smoother).
     """
+    check_whole("conditioned_draws", 0, seed=seed)
     field = unwrap(field, "conditioned_draws")
     drawn = drawn_fields(field, draws, seed, "conditioned_draws")
     known = [member for member in drawn if isinstance(member, DictionaryField)]

@@ -22,6 +22,7 @@ from fim_dynsys.analyze.results import (
     resolve_region,
     unwrap,
 )
+from fim_dynsys.errors import check_number, check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.posterior import PosteriorField
@@ -177,6 +178,8 @@ def cycle_bands(
     TypeError
         If `field` has no vector field in the space of the observations.
     """
+    check_whole("cycle_bands", 0, seed=seed)
+    level = check_number("cycle_bands", "level", level, 0.0, 1.0)
     field = unwrap(field, "cycle_bands")
     if isinstance(draws, EnsembleField) or field.context is None or not isinstance(field, PosteriorField):
         drawn = drawn_fields(field, draws, seed, "cycle_bands")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 
@@ -33,8 +34,7 @@ def drawn_fields(field: VectorField, draws: int | EnsembleField, seed: int, who:
         For a field without a posterior, fewer than two draws, or draws of another dimension.
     """
     if not isinstance(draws, EnsembleField):
-        if draws < FEWEST:
-            raise ValueError(f"{who}: expected at least {FEWEST} draws, got {draws}.")
+        check_whole(who, FEWEST, draws=draws)
         fields = field.draws(draws, seed)
         if fields is None:
             raise ValueError(

@@ -12,6 +12,7 @@ from fim_dynsys.analyze.bifurcation.measured import (
     solved_bifurcation,
 )
 from fim_dynsys.analyze.results import Effort, Result, Table, Variables, progress_bar
+from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.family import PooledFamily
 
 _STEP = 1e-4  # of a coefficient's size: the bifurcation is solved for to 1e-9
@@ -113,6 +114,7 @@ def next_measurement(
     ----------
     F. Pukelsheim, Optimal Design of Experiments, Wiley 1993, chapter 2 (optimality for scalar parameters).
     """
+    check_whole("next_measurement", 0, bifurcation=bifurcation)
     if not isinstance(diagram, DataBifurcations):
         raise TypeError(
             f"next_measurement: expected what bifurcations_from_data returns, got {type(diagram).__name__}."

@@ -20,6 +20,7 @@ from fim_dynsys.analyze.results import (
     resolve_region,
     unwrap,
 )
+from fim_dynsys.errors import check_number, check_whole
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import Scales
 
@@ -134,6 +135,8 @@ def manifold_bands(
     TypeError
         If `field` has no vector field in the space of the observations.
     """
+    check_whole("manifold_bands", 0, seed=seed)
+    level = check_number("manifold_bands", "level", level, 0.0, 1.0)
     field = unwrap(field, "manifold_bands")
     drawn = drawn_fields(field, draws, seed, "manifold_bands")
     region = resolve_region(field, region, "manifold_bands")

@@ -23,6 +23,7 @@ from fim_dynsys.analyze.results import (
     progress_bar,
     resolve_region,
 )
+from fim_dynsys.errors import check_number, check_whole
 from fim_dynsys.fields.plane import FieldPlane, PooledPlane
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories.container import Trajectories
@@ -168,13 +169,13 @@ def curves_from_data(
     ValueError
         If a coordinate is missing or not numeric, or there are too few pairs.
     """
+    check_whole("curves_from_data", 2, n_members=n_members)
+    check_whole("curves_from_data", 1, budget=budget)
+    check_whole("curves_from_data", 0, seed=seed)
+    level = check_number("curves_from_data", "level", level, 0.0, 1.0)
     if not hasattr(model, "infer_many"):
         raise TypeError(
             f"curves_from_data: expected a model that infers vector fields, got {type(model).__name__}."
-        )
-    if n_members < 2 or not 0 < level < 1:
-        raise ValueError(
-            f"curves_from_data: expected n_members >= 2 and 0 < level < 1, got {n_members}, {level}."
         )
     values, contexts = _by_pair(trajectories, parameters)
     with progress_bar(progress, 2 + n_members, "curves", "step") as bar:

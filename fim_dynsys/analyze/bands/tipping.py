@@ -22,6 +22,7 @@ from fim_dynsys.analyze.results import (
     resolve_region,
     unwrap,
 )
+from fim_dynsys.errors import check_number, check_positive, check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import FieldFamily
@@ -172,6 +173,10 @@ def tipping(
     P. Ashwin, S. Wieczorek, R. Vitolo, P. Cox, Tipping points in open systems, Phil. Trans. R. Soc. A 370
     (2012) 1166 (tipping by bifurcation, noise and rate).
     """
+    check_positive("tipping", duration=duration, limit=limit, dt=1.0 if dt is None else dt)
+    check_number("tipping", "hold", hold, 0.0)
+    check_whole("tipping", 1, n_paths=n_paths)
+    check_whole("tipping", 0, seed=seed)
     system = _System.of(fields, ramp, members, seed, region)
     d = len(system.names)
     x0, intensity = np.asarray(x0, dtype=float), np.broadcast_to(np.asarray(noise, dtype=float), (d,))
@@ -179,11 +184,7 @@ def tipping(
         raise ValueError(
             f"tipping: expected a state of shape ({d},) and noise >= 0, got {x0} and {intensity}."
         )
-    if not (duration > 0 and hold >= 0 and limit > 0 and n_paths >= 1 and 0 < level < 1):
-        raise ValueError(
-            "tipping: expected positive duration, limit and number of paths, hold >= 0 and a level below 1, "
-            f"got {duration}, {limit}, {n_paths}, {hold}, {level}."
-        )
+    level = check_number("tipping", "level", level, 0.0, 1.0)
     n_paths = n_paths if intensity.any() else 1
     end = duration + hold
     step = system.scales.time / _SHORTEST if dt is None else dt

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.signals.embedding import embedded, first_minimum, mutual_information
 from fim_dynsys.analyze.signals.records import records_of
+from fim_dynsys.errors import check_flags, check_whole
 from fim_dynsys.trajectories.container import Trajectories
 
 _MOST = 5000
@@ -69,6 +70,8 @@ def zero_one_test(
     >>> zero_one_test(x) > 0.95, zero_one_test(np.sin(np.arange(2000))) < 0.05
     (True, True)
     """
+    check_whole("zero_one_test", 1, every=1 if every is None else every, n_frequencies=n_frequencies)
+    check_whole("zero_one_test", 0, state=state, seed=seed)
     records = records_of(data, "zero_one_test", resample)
     series = records.state(state)
     if every is None:
@@ -156,6 +159,10 @@ def permutation_entropy(
     >>> round(permutation_entropy([4, 7, 9, 10, 6, 11, 3], order=2, normalised=False) / np.log(2), 3)
     0.918
     """
+    check_whole("permutation_entropy", 2, order=order)
+    check_whole("permutation_entropy", 1, delay=delay)
+    check_whole("permutation_entropy", 0, state=state)
+    check_flags("permutation_entropy", normalised=normalised)
     if not 2 <= order <= 8 or delay < 1:
         raise ValueError(
             f"permutation_entropy: expected an order from 2 to 8 and a delay from 1 on, got {order}, {delay}."

@@ -21,6 +21,7 @@ from fim_dynsys.analyze.signals.chaos import delay_of, patterns_entropy, zero_on
 from fim_dynsys.analyze.signals.dimension import correlation_dimension
 from fim_dynsys.analyze.signals.records import Records, records_of
 from fim_dynsys.analyze.signals.recurrence import Recurrence, recurrence
+from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.metrics import attractor_distance
 from fim_dynsys.simulation.solution import integrate
@@ -126,6 +127,7 @@ def measures(
     TypeError
         For something else than fields.
     """
+    check_whole("measures", 0, seed=seed)
     records = records_of(data, "measures", resample)
     given = fields if isinstance(fields, Mapping) else {} if fields is None else {_name(fields): fields}
     unwrapped = {name: unwrap(field, "measures") for name, field in given.items()}

@@ -9,6 +9,7 @@ from scipy.spatial import cKDTree
 
 from fim_dynsys.analyze.results import Table, Variables, counted
 from fim_dynsys.analyze.signals.records import OfRecords, records_of
+from fim_dynsys.errors import check_whole
 from fim_dynsys.trajectories.container import Trajectories
 
 _RADII = 49
@@ -110,6 +111,8 @@ def correlation_dimension(
     J. Theiler, Spurious dimension from correlation algorithms applied to limited time-series data,
     Phys. Rev. A 34 (1986) 2427.
     """
+    check_whole("correlation_dimension", 1, max_points=max_points)
+    check_whole("correlation_dimension", 0, theiler=0 if theiler is None else theiler)
     records = records_of(data, "correlation_dimension", resample)
     n = sum(map(len, records.x))
     if n < 50:

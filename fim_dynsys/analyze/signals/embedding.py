@@ -9,6 +9,7 @@ from scipy.spatial import cKDTree
 
 from fim_dynsys.analyze.results import Table, Variables
 from fim_dynsys.analyze.signals.records import OfRecords, records_of
+from fim_dynsys.errors import check_whole
 from fim_dynsys.trajectories.container import Trajectories
 
 _FALSE_RATIO, _FALSE_SIZE = 15.0, 2.0  # R_tol and A_tol of Kennel, Brown and Abarbanel
@@ -118,6 +119,7 @@ def delay_embedding(
     >>> found.dim, abs(found.delay * 0.05 - np.pi / 2) < 0.3
     (2, True)
     """
+    check_whole("delay_embedding", 1, max_dim=max_dim, delay=1 if delay is None else delay)
     records = records_of(data, "delay_embedding", resample)
     names = records.names
     number = names.index(state) if isinstance(state, str) and state in names else state

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.results import Effort, Result
+from fim_dynsys.errors import check_positive, real_array
 from fim_dynsys.trajectories.container import Trajectories
 
 _EVEN = 1e-3  # of the interval: what rounding of written times leaves
@@ -82,7 +83,7 @@ def records_of(data: Trajectories | ArrayLike, who: str, resample: float | bool 
         interval, and values that are not finite.
     """
     if not isinstance(data, Trajectories):
-        x = np.asarray(data, dtype=float)
+        x = real_array(data, who, "data")
         if x.ndim not in (1, 2) or len(x) < 2:
             raise ValueError(f"{who}: expected Trajectories or an array (n,) or (n, d), got shape {x.shape}.")
         data = Trajectories.from_arrays(x.reshape(len(x), -1), np.arange(len(x), dtype=float))
@@ -90,9 +91,10 @@ def records_of(data: Trajectories | ArrayLike, who: str, resample: float | bool 
     if not runs:
         raise ValueError(f"{who}: expected trajectories of at least two samples, got none.")
     steps = np.concatenate([np.diff(t) for t, _ in runs])
-    step = float(np.median(steps)) if isinstance(resample, bool) else float(resample)
-    if not step:
-        raise ValueError(f"{who}: expected an interval that is not 0 as resample, got {resample}.")
+    step = float(np.median(steps))
+    if not isinstance(resample, bool):
+        check_positive(who, resample=resample)
+        step = float(resample)
     if resample is not False:
         return Records(
             tuple(_interpolated(t, x, step, who) for t, x in runs), step, data.state_names, data.units

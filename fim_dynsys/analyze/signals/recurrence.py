@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.results import Table, Variables
 from fim_dynsys.analyze.signals.records import OfRecords, records_of
+from fim_dynsys.errors import check_number, check_whole
 from fim_dynsys.trajectories.container import Trajectories
 
 _MOST = 2000  # samples of a plot: 4 million cells
@@ -107,6 +108,8 @@ def recurrence(
     N. Marwan, M. C. Romano, M. Thiel, J. Kurths, Recurrence plots for the analysis of complex systems,
     Physics Reports 438 (2007) 237, equations 44, 46, 50 and 52.
     """
+    check_whole("recurrence", 0, trajectory=trajectory)
+    check_number("recurrence", "rate", rate, 0.0, 1.0)
     records = records_of(data, "recurrence", resample)
     if not 0 <= trajectory < len(records.x):
         raise ValueError(f"recurrence: expected a trajectory below {len(records.x)}, got {trajectory}.")

@@ -322,7 +322,7 @@ def test_tipping_of_data_and_what_it_refuses(diagram):
     for wrong, match in (
         (dict(fields=van_der_pol(1.0), x0=[0, 0], duration=1.0, ramp=(0, 1), region=BOX), "for a ramp"),
         (dict(fields=fold_family(), x0=[-1.0], duration=1.0), "two values of p as ramp"),
-        (dict(fields=fold_family(), x0=[-1.0], duration=-1.0, ramp=(0, 1)), "positive duration"),
+        (dict(fields=fold_family(), x0=[-1.0], duration=-1.0, ramp=(0, 1)), "duration as a positive"),
         (dict(fields=fold_family(), x0=[9.0], duration=1.0, ramp=(5, 6)), "an equilibrium near"),
         (dict(fields=fold_family(), x0=[-1.0], duration=1e5, ramp=(0, 0.1)), "pass a larger dt"),
     ):
