@@ -1052,7 +1052,7 @@ def command_line(rng: Rng) -> Question:
         )
         words += one(rng, [[], ["--members", "-1"], ["--members", "2"]]) if command == "explore" else []
     typed = [str(word) for word in words]
-    return f"{' '.join(typed)}", lambda: _commanded(typed)
+    return " ".join(typed).replace(str(folder), "FOLDER"), lambda: _commanded(typed)
 
 
 @functools.cache

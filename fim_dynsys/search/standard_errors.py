@@ -57,12 +57,12 @@ def standard_errors(
     array (m, d + 2), with inputs (m, d + k + 2), or None
         As `FittedField` takes them; None where no fit confirms the numbers.
     """
-    observations, own = _in_units_of_the_search(field, free, knowledge, degree, positions, sigma)
+    observations, own, used = _in_units_of_the_search(field, free, knowledge, degree, positions, sigma)
     covariance = _covariance(own, observations)
     if covariance is None:
         return None
     with np.errstate(all="ignore"):  # units may be such that squares are no numbers
-        slopes = _slopes(own, observations)
+        slopes = _slopes(own, observations, used)
         errors = np.sqrt(np.maximum(np.einsum("qmk,qr,rmk->mk", slopes, covariance, slopes), 0.0))
     return errors if np.isfinite(errors).all() else None
 
@@ -86,7 +86,7 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
         As `LawField` takes them; None where no fit confirms the numbers.
     """
     assert field.context is not None
-    observations, own = _in_units_of_the_search(field, free)
+    observations, own, used = _in_units_of_the_search(field, free)
     samples = [(t[seen], x[seen]) for t, x, seen in _complete(field.context)]
     law = fitted(Precise.of(observations, resolution(samples)), own)
     if law is None:
@@ -96,7 +96,7 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
     values, axes = np.linalg.eigh(covariance)
     with np.errstate(all="ignore"):
         root = np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T
-        roots = np.einsum("qr,rmk->qmk", root, _slopes(own, observations))
+        roots = np.einsum("qr,rmk->qmk", root, _slopes(own, observations, used))
     return roots if np.isfinite(roots).all() else None
 
 
@@ -118,8 +118,8 @@ def _in_units_of_the_search(
     degree: int = 0,
     positions: Sequence[str] | None = None,
     sigma: Sequence[np.ndarray] | Noise | None = None,
-) -> tuple[Observations, FunctionCandidate]:
-    """The observations of a field's context and the field as a candidate; see `standard_errors`."""
+) -> tuple[Observations, FunctionCandidate, np.ndarray]:
+    """Observations of a field's context, the field as a candidate, and which terms (m,) that has."""
     assert field.context is not None
     context, terms = field.context, field.extended if isinstance(field, DrivenField) else field
     assert isinstance(terms, DictionaryField)
@@ -142,26 +142,26 @@ def _in_units_of_the_search(
         searched = Search(observations, monomials).knowing(knowledge, *names)
         assert searched.restriction is not None
         known = searched.restriction.extended(monomials, every).subset(rows)
-    start = Candidate(coefficients[:, : field.dim], observations.start, "", "", restriction=known)
-    return observations, FunctionCandidate.of(start, own_terms, free)
+    coefficients = coefficients[:, : field.dim]
+    used = coefficients.any(axis=1) if known is None else known.rows_of(coefficients)
+    start = Candidate(coefficients, observations.start, "", "", restriction=known)
+    return observations, FunctionCandidate.of(start, own_terms, free), used
 
 
-def _slopes(own: FunctionCandidate, observations: Observations) -> np.ndarray:
+def _slopes(own: FunctionCandidate, observations: Observations, used: np.ndarray) -> np.ndarray:
     """Derivatives (q, m, d + k + 2) of a field's numbers by the parameters of a search, with k inputs."""
     scale, unit = observations.extended_scale, observations.time_unit
-    coefficients, known = own.candidate.coefficients, own.candidate.restriction
-    used = np.flatnonzero(coefficients.any(axis=1) if known is None else known.rows_of(coefficients))
 
     def in_units_of_the_data(parameters: np.ndarray) -> np.ndarray:
         moved = own.with_parameters(parameters)
-        still = np.zeros((len(used), observations.n_inputs))
+        still = np.zeros((np.count_nonzero(used), observations.n_inputs))
         given = np.concatenate([moved.candidate.coefficients, still], axis=1)
         found, values = moved.dictionary.rescaled(given, scale, unit)
         return np.column_stack([values, found.inner, found.second])
 
     at = own.parameters
     steps = np.diag(_STEP * np.maximum(1.0, np.abs(at)))
-    slopes = np.zeros((len(at), len(coefficients), len(scale) + 2))
+    slopes = np.zeros((len(at), len(used), len(scale) + 2))
     for own_slopes, h in zip(slopes, steps, strict=True):
         own_slopes[used] = (in_units_of_the_data(at + h) - in_units_of_the_data(at - h)) / (2.0 * h.max())
     return slopes

@@ -67,7 +67,7 @@ def test_a_long_search_shows_a_bar_where_it_is_asked_for(monkeypatch, capsys):
     data = Trajectories.from_arrays(noisy, t)
     fim_dynsys.load("auto", budget="fast").infer(data)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(auto, "_PATIENCE", 0.0)
+    monkeypatch.setattr(auto, "PATIENCE", 0.0)
     fim_dynsys.load("auto", budget="fast", progress=True).infer(data)
     assert "auto:   0%" in capsys.readouterr().err
 
