@@ -140,8 +140,8 @@ def published_row(model: str) -> str:
 
 
 def readme() -> Iterator[str]:
-    assert all(0.01 < median_seconds("fim-ode", protocol) < 0.1 for protocol in ("paper", "full"))
-    yield "does the inference in tens of milliseconds"
+    assert all(median_seconds("fim-ode", protocol) < 1.0 for protocol in ("paper", "full"))
+    yield "does the inference in a fraction of a second"
     yield f"functions beyond polynomials included; {auto_seconds()} |"
     yield odebench_row("`auto` (one noise seed)", "auto", "paper", "{:.1f} s", 1)
     yield odebench_row("`fim-ode`", "fim-ode", "paper", "{:.2f} s", 3)
@@ -187,8 +187,7 @@ def benchmarks() -> Iterator[str]:
     def found(model: str, task: str = "generalisation") -> list[float]:
         return successes(model, task, "development")
 
-    yield f"generalisation over the three settings is {listed(found('fim-ode'))} % as it is"
-    yield f"{listed(found('fim-ode, linear'))} linear"
+    yield f"generalisation over the three settings is {listed(found('fim-ode, linear'))} % linear"
     yield f"{listed(found('fim-ode, clamped'))} constant"
     yield f"{listed(found('fim-ode, returning'))} with the pull"
 
@@ -352,9 +351,10 @@ def evidence() -> Iterator[str]:
 
 
 def models() -> Iterator[str]:
-    assert all(0.01 < median_seconds("fim-ode", protocol) < 0.1 for protocol in ("paper", "full"))
-    yield "All this takes tens of milliseconds"
-    yield "it takes tens of milliseconds"
+    noisy = [cell("infer_seconds_median", "fim-ode", setting) for setting in SETTINGS if setting[0] > 0]
+    assert len(noisy) == 2 and all(0.05 < seconds < 0.15 for seconds in noisy)
+    yield "All this takes about a tenth of a second"
+    yield "under noise it takes about a tenth of a second"
     opinion = [1000 * seconds(f"fim-ode, no search, infer, d={d}") for d in (1, 2, 3)]
     yield f"stops at the opinion, in {min(opinion):.0f} to {max(opinion):.0f} ms"
 
@@ -381,10 +381,8 @@ def models() -> Iterator[str]:
         ]
         yield f"{shares[0]:.1f} % {words}, `fim-ode` in {shares[1]:.1f} %"
     compared = rows(results("odebench", "differences"), group="all", model="auto", minus="fim-ode")
-    noisy, clean = compared[compared.sigma > 0], compared[(compared.sigma == 0) & (compared.rho == 0.5)]
-    clean = clean[clean.task == "generalisation"]
-    assert len(clean) == 2 and (noisy.p_holm > 0.05).all() and (clean.p_holm < 0.05).all()
-    yield "under noise none of the benchmark's cells tells the two apart"
+    assert len(compared) and (compared.p_holm > 0.05).all()
+    yield "none of the benchmark's cells tells the two apart"
 
 
 def paper_tables() -> dict[str, list[list[str]]]:
@@ -484,7 +482,6 @@ PLAIN = {
         "Python 3.11",
         "a bare `torch` from PyPI brings gigabytes of GPU libraries",
         "R2 > 0.9",
-        "on slower days of the machine",
         "(0, 0) | (0.05, 0) | (0.05, 0.5)",
     ],
     "docs/analyze.md": [
