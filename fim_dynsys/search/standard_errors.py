@@ -143,7 +143,7 @@ def _in_units_of_the_search(
         assert searched.restriction is not None
         known = searched.restriction.extended(monomials, every).subset(rows)
     coefficients = coefficients[:, : field.dim]
-    used = coefficients.any(axis=1) if known is None else known.rows_of(coefficients)
+    used = (coefficients != 0.0).any(axis=1) if known is None else known.rows_of(coefficients)
     start = Candidate(coefficients, observations.start, "", "", restriction=known)
     return observations, FunctionCandidate.of(start, own_terms, free), used
 
