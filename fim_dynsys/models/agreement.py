@@ -115,7 +115,6 @@ def compared_in_part(
     """
     assert field.context is not None
     fitted, every_input = field.context.arrays(), context.input_arrays()
-    records, windows = [], []
     values = np.concatenate([y for _, y in context.arrays()])
     of_values = values.std(axis=0)
     of_values = np.where(of_values > 0, of_values, 1.0)
@@ -137,7 +136,7 @@ def compared_in_part(
     for stretch, path in zip(stretches, _paths(field, in_units, of_states, pace), strict=True):
         with np.errstate(all="ignore"):
             gap = np.abs(seen(path, stretch.u[: len(path)]) - stretch.x[: len(path)]) / of_values
-        apart.append(np.minimum(np.nan_to_num(gap, nan=_FARTHEST), _FARTHEST))
+        apart.append(_bounded(gap))
         start = seen(stretch.start[None], stretch.u[:1])[0] / of_values
         own.append(stretch._replace(x=stretch.x / of_values, start=start))
     n = len(records)
@@ -233,8 +232,12 @@ def _apart(
     for stretch, path in zip(stretches, _paths(field, stretches, unit, pace), strict=True):
         with np.errstate(over="ignore", invalid="ignore"):
             gap = np.abs(path / unit - stretch.x[: len(path)])
-        apart.append(np.minimum(np.nan_to_num(gap, nan=_FARTHEST), _FARTHEST))
+        apart.append(_bounded(gap))
     return apart
+
+
+def _bounded(gap: np.ndarray) -> np.ndarray:
+    return np.minimum(np.nan_to_num(gap, nan=_FARTHEST), _FARTHEST)
 
 
 def _paths(

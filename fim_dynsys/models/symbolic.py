@@ -139,8 +139,7 @@ class SymbolicModel(VectorFieldModel):
         given = Given.of(self._who, self.expressions, told.states, trajectories.input_names, told.columns)
         samples = self._samples(trajectories)
         observations = observe(samples, inputs=complete_inputs(trajectories, self._who))
-        complete = trajectories.drop_incomplete(self._who)
-        complete = complete[np.flatnonzero(complete.n_obs >= 2)]
+        complete = self._complete_records(trajectories)
         if sigma is Noise.POISSON:
             observations = observations.counted()
         elif isinstance(sigma, Sequence):
@@ -182,10 +181,13 @@ class SymbolicModel(VectorFieldModel):
             return super()._compared(field, trajectories)
         inputs = trajectories.input_names
         given = Given(field.state_names, inputs, field.expressions, tuple(report["observed"]))
-        complete = trajectories.drop_incomplete(self._who)
-        complete = complete[np.flatnonzero(complete.n_obs >= 2)]
+        complete = self._complete_records(trajectories)
         seen = given.expected({**field.parameters, **report["observation_parameters"]})
         return compared_in_part(field, complete, np.array(report["observation_noise"]), seen)
+
+    def _complete_records(self, trajectories: Trajectories) -> Trajectories:
+        complete = trajectories.drop_incomplete(self._who)
+        return complete[np.flatnonzero(complete.n_obs >= 2)]
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if not isinstance(self.effort, str) or self.effort not in EFFORTS:
