@@ -132,7 +132,7 @@ def export(path: Path, state: State, preset: Preset, **extra: object) -> list[Pa
         **extra,
     }
     network, config = state.average, preset.network
-    if preset.architecture == "published":
+    if preset.architecture == "published" and config.uncertainty_layers:
         head = path.with_name(f"{path.stem}-uncertainty{path.suffix}")
         parts = nn.ModuleDict({name: getattr(network, name) for name in HEAD})
         save_weights(head, parts, "published", config, config.max_dim, header)

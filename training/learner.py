@@ -9,9 +9,12 @@ from torch import Tensor, nn
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedNetwork
 from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
-from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
+from fim_dynsys.models.fim_ode.published import LinearAttention, PublishedConfig, PublishedNetwork
 from training.objective import Queries, field_loss, relative_error
 from training.systems.corruption import Context
+
+_SIZES = {"dt": 0.01, "dx": 0.05, "dx2": 0.0025}  # of a transition in the network's units; a state has size 1
+_SHARPNESS = 8.0  # of first keys and queries: with torch's, each channel of a softmax weighs nearly the same
 
 
 class LossWeights(NamedTuple):
@@ -30,8 +33,10 @@ class Learner:
 
     Attributes
     ----------
-    config, network : type
-        Configuration and network; the same name is the architecture's in weights files.
+    config : type
+        Configuration; the same name is the architecture's in weights files.
+    network : callable
+        Returns a fresh network of a configuration.
     loss : callable
         (network, context, queries, weights) to the loss and the relative errors (B, 3) of the answer.
     dense : bool
@@ -39,7 +44,7 @@ class Learner:
     """
 
     config: type
-    network: type
+    network: Callable[..., nn.Module]
     loss: Loss
     dense: bool
 
@@ -63,10 +68,27 @@ def regression_loss(
     return losses[-1] + weights.early * losses[:-1].mean(), errors[-1]
 
 
-def uncertainty_loss(
+def published_network(config: PublishedConfig) -> PublishedNetwork:
+    """A published network whose first weights tell transitions apart.
+
+    With torch's, a token hardly depends on the change of state in it, a twentieth of the state's size, and
+    attention is close to a mean over tokens: training stays at a field of zeros.
+    """
+    network = PublishedNetwork(config)
+    with torch.no_grad():
+        for name, size in _SIZES.items():
+            getattr(network.embedding, name).weight.div_(size)
+        for module in network.modules():
+            if isinstance(module, LinearAttention):
+                module.query.weight.mul_(_SHARPNESS)
+                module.key.weight.mul_(_SHARPNESS)
+    return network
+
+
+def point_loss(
     network: PublishedNetwork, context: Context, queries: Queries, weights: LossWeights
 ) -> tuple[Tensor, Tensor]:
-    """Mean of e^-u |error| + u, the published objective.
+    """Mean of e^-u |error| + u, the published objective; without uncertainty head, the relative error.
 
     The error is the L1 distance averaged over coordinates in the network's normalised units, u the output
     of the uncertainty head (FIM-ODE paper, training objective).
@@ -77,6 +99,9 @@ def uncertainty_loss(
     unit = (normalisation.std * normalisation.rate[:, None])[:, None, None, : points.shape[-1]]
     prediction = network.decode(encoding, points).view(queries.points.shape) / unit
     truth = queries.field / unit
+    if not network.config.uncertainty_layers:
+        error = relative_error(prediction.double(), truth)
+        return field_loss(error, weights.places), error.detach()
     u = network.log_scale(encoding, points).view(queries.points.shape[:-1])
     objective = torch.exp(-u) * (prediction - truth).abs().mean(-1) + u
     loss = (objective.mean(-1) * weights.places).sum(-1).mean() / weights.places.sum()
@@ -86,7 +111,7 @@ def uncertainty_loss(
 # Architecture name, as in the header of weights files -> how it is trained.
 LEARNERS = {
     "amortised": Learner(AmortisedConfig, AmortisedNetwork, regression_loss, dense=False),
-    "published": Learner(PublishedConfig, PublishedNetwork, uncertainty_loss, dense=True),
+    "published": Learner(PublishedConfig, published_network, point_loss, dense=True),
 }
 
 

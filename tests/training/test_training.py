@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from fim_dynsys.models.fim_ode.networks import build_network, read_tensors
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
 from training import pretrain as pretraining
 from training.checkpoint import export, exported, load_checkpoint, new_state, save_checkpoint
-from training.learner import LEARNERS, LossWeights, Trainee
+from training.learner import LEARNERS, LossWeights, Trainee, published_network
 from training.objective import TRIVIAL_LOSS, draw_queries, field_loss, relative_error
 from training.preset import Preset, learning_rate, read_preset
 from training.pretrain import TIMED_STEPS, UNTIMED_STEPS, loss_weights, pretrain, train_step
@@ -80,6 +81,43 @@ def test_published_loss_is_the_paper_s(tmp_path: Path) -> None:
             error = ((f - truth) / (std * rate)).abs().mean(-1)
             total.append((torch.exp(-u) * error + u).mean())
     assert loss.item() == pytest.approx(torch.stack(total).mean().item(), rel=1e-4)  # float32 network
+
+
+def test_first_weights_tell_the_direction_of_motion(tmp_path: Path) -> None:
+    """Run through backwards the same states have the opposite field; torch's weights hardly see it."""
+    systems = cached(tmp_path, "paper", 1, 40, seed=0)[torch.arange(20)]
+    context = Observation().observe(systems.states, 0.05, seeded(1))
+    points = systems.states[:, 0, :20].double()
+
+    def seen(build: Callable[[PublishedConfig], PublishedNetwork]) -> float:
+        torch.manual_seed(0)
+        network = build(PublishedConfig(**{**QUIET, "uncertainty_layers": 0}))
+        with torch.no_grad():
+            ways = [network.encode(context.t, x, context.mask) for x in (context.x, context.x.flip(2))]
+            unit = ways[0].normalisation.std * ways[0].normalisation.rate[:, None]
+            there, back = (network.decode(way, points) / unit[:, None, :1] for way in ways)
+        return float((there - back).abs().mean() / there.abs().mean())
+
+    assert seen(published_network) > 0.03 > 0.015 > seen(PublishedNetwork)
+
+
+def test_a_field_predictor_alone_minimises_the_relative_error(tmp_path: Path) -> None:
+    preset = published(network={**QUIET, "uncertainty_layers": 0})
+    systems = cached(tmp_path, "paper", 1, 20, seed=1)[torch.arange(6)]
+    context = Observation().observe(systems.states, 0.05, seeded(1))
+    queries = draw_queries(systems, context, 10, seeded(2))
+    state, weights = new_state(preset), LossWeights(torch.tensor([1.0, 0.0, 1.0]).double(), 0.0)
+    loss, error = LEARNERS["published"].loss(state.network, context, queries, weights)
+    points = queries.points.flatten(1, 2)
+    f = state.network.decode(state.network.encode(context.t, context.x, context.mask), points)
+    truth = queries.field
+    expected = (f.view(truth.shape) - truth).abs().sum((-2, -1)) / truth.abs().sum((-2, -1))
+    torch.testing.assert_close(error, expected.detach(), rtol=1e-3, atol=1e-6)
+    assert loss.item() == pytest.approx(torch.log1p(10 * expected[:, [0, 2]]).mean().item(), rel=1e-4)
+    state.total = 10
+    (only,) = export(tmp_path / "w.safetensors", state, preset)
+    network, header = build_network(only)
+    assert network.config == preset.network and "head" not in header["extra"]
 
 
 # --- schedule and presets ---
