@@ -14,7 +14,7 @@ from training.objective import Queries, field_loss, relative_error
 from training.systems.corruption import Context
 
 _SIZES = {"dt": 0.01, "dx": 0.05, "dx2": 0.0025}  # of a transition in the network's units; a state has size 1
-_SHARPNESS = 8.0  # of first keys and queries: with torch's, each channel of a softmax weighs nearly the same
+_SHARPNESS = 16.0  # of first keys and queries: with torch's, each channel of a softmax weighs nearly the same
 
 
 class LossWeights(NamedTuple):

@@ -1,12 +1,13 @@
 """Units in which the published network sees a context, and the transitions it reads in those units."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 MINIMUM_STD = 1e-6
 TYPICAL_STEP = 0.01
+CLOCKS = ("step", "speed")
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Normalisation:
     mean, std : Tensor (B, D), float64
         Mean and population standard deviation over all observed points of all trajectories.
     rate : Tensor (B,), float64
-        Normalised time per unit of time: the geometric mean of the observed steps becomes 0.01.
+        Normalised time per unit of time, see `normalise`.
     """
 
     mean: Tensor
@@ -56,7 +57,7 @@ class Transitions:
     mask: Tensor
 
 
-def normalise(t: Tensor, x: Tensor, mask: Tensor) -> tuple[Normalisation, Transitions]:
+def normalise(t: Tensor, x: Tensor, mask: Tensor, clock: str = "step") -> tuple[Normalisation, Transitions]:
     """Bring contexts to normalised units and list their transitions.
 
     A step runs from an observed point to the *next observed* one of the same trajectory, with the time that
@@ -71,6 +72,10 @@ def normalise(t: Tensor, x: Tensor, mask: Tensor) -> tuple[Normalisation, Transi
         States.
     mask : Tensor (B, K, L), bool
         True where a point was observed.
+    clock : {"step", "speed"}
+        What normalised time is measured by: the geometric mean of the observed steps becomes 0.01, or the
+        mean observed speed becomes 1 (one standard deviation of each state a unit of time; by steps where
+        nothing moves).
 
     Returns
     -------
@@ -80,15 +85,17 @@ def normalise(t: Tensor, x: Tensor, mask: Tensor) -> tuple[Normalisation, Transi
     following, has_next = _next_observed(mask)
     dt = torch.where(has_next, t.gather(-1, following) - t[..., :-1], 0.0)
     normalisation = Normalisation(*moments(x, mask), rate=_rate(dt, has_next))
-
     z = normalisation.states(torch.where(mask[..., None], x, 0.0))
     start = z[..., :-1, :]
     stop = z.gather(-2, following[..., None].expand_as(start))
     observed = has_next[..., None]
+    dx = torch.where(observed, stop - start, 0.0)
+    if clock == "speed":
+        normalisation = replace(normalisation, rate=_pace(dx, dt, has_next, normalisation.rate))
     transitions = Transitions(
         dt=(dt * normalisation.rate[:, None, None]).flatten(1)[..., None],
         x=torch.where(observed, start, 0.0).flatten(1, 2),
-        dx=torch.where(observed, stop - start, 0.0).flatten(1, 2),
+        dx=dx.flatten(1, 2),
         mask=has_next.flatten(1),
     )
     return normalisation, transitions
@@ -117,6 +124,14 @@ def _rate(dt: Tensor, valid: Tensor) -> Tensor:
     valid = valid & (dt > 0)
     logs = torch.where(valid, dt, 1.0).log().sum((1, 2))
     return TYPICAL_STEP * torch.exp(-logs / valid.sum((1, 2)).clamp(min=1))
+
+
+def _pace(dx: Tensor, dt: Tensor, valid: Tensor, otherwise: Tensor) -> Tensor:
+    """Mean normalised speed (B,), a mean over moving states."""
+    moves = (dx != 0).any((1, 2)).sum(-1).clamp(min=1)
+    time = torch.where(valid & (dt > 0), dt, 0.0).sum((1, 2))
+    pace = dx.abs().sum((1, 2, 3)) / (moves * time.clamp(min=torch.finfo(time.dtype).tiny))
+    return torch.where((pace > 0) & pace.isfinite(), pace, otherwise)
 
 
 def _align(statistic: Tensor, x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fim_dynsys.models.fim_ode.normalisation import Normalisation, Transitions, normalise
+from fim_dynsys.models.fim_ode.normalisation import CLOCKS, Normalisation, Transitions, normalise
 from fim_dynsys.models.fim_ode.ranges import check_sizes, is_number
 
 ATTENTION_MAPS = ("softmax-gnot", "softmax")
@@ -46,6 +46,9 @@ class PublishedConfig:
         Feature map of the linear attention. ``"softmax-gnot"`` takes the softmax of queries and of keys over
         the channels of a head and divides by the sum of keys. ``"softmax"`` (legacy) takes that of keys over
         the *tokens* and divides by the square root of the head's width. Both fit the same weights.
+    clock : {"step", "speed"}
+        What normalised time is measured by, see `normalise`; ``"step"`` as published. With ``"speed"`` fields
+        are of size one whatever the sampling.
     dropout : float
     """
 
@@ -57,6 +60,7 @@ class PublishedConfig:
     uncertainty_layers: int = 6
     max_dim: int = 3
     attention: str = "softmax-gnot"
+    clock: str = "step"
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
@@ -65,6 +69,8 @@ class PublishedConfig:
                 f"PublishedConfig: expected attention to be one of {ATTENTION_MAPS}, got {self.attention!r}; "
                 "name the map the weights were trained with."
             )
+        if self.clock not in CLOCKS:
+            raise ValueError(f"PublishedConfig: expected clock to be one of {CLOCKS}, got {self.clock!r}.")
         check_sizes(self, _RANGES)
         if not is_number(self.dropout) or not 0.0 <= self.dropout < 1.0:
             raise ValueError(
@@ -233,7 +239,7 @@ class PublishedNetwork(nn.Module):
         -------
         Encoding
         """
-        normalisation, transitions = normalise(t, self._padded(x), mask)
+        normalisation, transitions = normalise(t, self._padded(x), mask, self.config.clock)
         h = self.embedding(transitions)
         for block in self.encoder:
             assert isinstance(block, Block)

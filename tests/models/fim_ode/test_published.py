@@ -143,6 +143,20 @@ def test_constant_state_has_a_standard_deviation_of_one_millionth():
     assert not transitions.dx.any()
 
 
+@pytest.mark.parametrize("every", [1, 5])
+def test_time_by_speed_makes_fields_of_size_one_whatever_the_sampling(every):
+    t = torch.arange(0.0, 20.0, 0.02).double()[None, None, ::every]
+    x = torch.stack([5 + 3 * torch.sin(40 * t), 1e3 * torch.cos(40 * t), 0 * t], -1)  # the last is at rest
+    units, transitions = normalise(t / 1e3, x, torch.ones_like(t, dtype=torch.bool), clock="speed")
+    moving = transitions.dx[0, :, :2].abs().sum() / transitions.dt.sum() / 2
+    assert moving.item() == pytest.approx(1.0)
+    slopes = x[..., :2].diff(dim=2).abs().mean((0, 1, 2)) / (t / 1e3).diff().mean()
+    in_units = slopes / (units.std[0, :2] * units.rate[0])
+    np.testing.assert_allclose(in_units, 1.0, rtol=0.02)
+    still, _ = normalise(t, torch.ones_like(x), torch.ones_like(t, dtype=torch.bool), clock="speed")
+    assert still.rate.item() == pytest.approx(0.01 / (0.02 * every))
+
+
 # --- what must not matter ----------------------------------------------------------------------------------
 
 
@@ -266,6 +280,8 @@ def test_output_layers_start_kaiming_normal():
 def test_bad_configurations_and_dimensions():
     with pytest.raises(ValueError, match=r"PublishedConfig: expected attention .* got 'elu'"):
         PublishedConfig(attention="elu")
+    with pytest.raises(ValueError, match=r"PublishedConfig: expected clock .* got 'sundial'"):
+        PublishedConfig(clock="sundial")
     with pytest.raises(ValueError, match=r"PublishedConfig: expected a width divisible .* 250 with 8 heads"):
         PublishedConfig(width=250)
     t, x, mask, _ = context(d=3)
