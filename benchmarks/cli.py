@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -60,24 +60,12 @@ class Benchmark:
 
 def parser(benchmark: Benchmark) -> argparse.ArgumentParser:
     """Return the parser; see the help texts."""
-    known = ", ".join(["constant", *benchmark.truth_rows])
     out = Path("benchmarks") / benchmark.name / "out"
     result = argparse.ArgumentParser(
         prog=f"python -m benchmarks.{benchmark.name}", description=benchmark.title
     )
+    add_row_options(result, benchmark.default_models, out, tuple(benchmark.truth_rows), benchmark.full_models)
     add = result.add_argument
-    add(
-        "--models",
-        nargs="+",
-        metavar="NAME",
-        help=f"registry names, NAME:key=value,... for parameters, or reference rows ({known}); "
-        f"default: {' '.join(benchmark.default_models)}",
-    )
-    add(
-        "--weights",
-        metavar="PATH",
-        help="weights file that the row fim-ode loads in place of the shipped one",
-    )
     add(
         "--settings",
         nargs="+",
@@ -92,17 +80,7 @@ def parser(benchmark: Benchmark) -> argparse.ArgumentParser:
         help="200 points as in the paper, or all; default: paper",
     )
     add("--seeds", nargs="+", type=int, metavar="N", help="noise seeds; default: 0 (--full: 0 1 2)")
-    add("--workers", type=int, default=2, metavar="N", help="processes, one thread each; default: 2")
     add("--limit", type=int, metavar="N", help="N systems only, evenly spread over the list")
-    add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
-    add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
-    add(
-        "--render",
-        nargs="*",
-        type=Path,
-        metavar="DIR",
-        help="run nothing: report on the trials of these output folders together (default: of --out)",
-    )
     add("--full", action="store_true", help="all settings, both protocols, three seeds, all reference rows")
     return result
 
@@ -121,19 +99,48 @@ def _setting(text: str) -> tuple[float, float]:
     return sigma, rho
 
 
-def add_row_options(commands: argparse.ArgumentParser, models: Sequence[str], out: Path) -> None:
-    """Add what benchmarks of any kind ask of the rows they run: models, weights, workers, folder, fresh."""
+def add_row_options(
+    commands: argparse.ArgumentParser,
+    models: Sequence[str],
+    out: Path,
+    own_rows: Sequence[str] = (),
+    full_models: Sequence[str] = (),
+) -> None:
+    """Add what all ask of the rows they run: models, weights, workers, output folder, fresh, render.
+
+    ``models`` is None where none are named.
+    """
     add = commands.add_argument
-    add("--models", nargs="+", metavar="NAME", default=list(models), help=f"default: {' '.join(models)}")
+    full = f" (--full: {' '.join(full_models)})" if full_models else ""
+    add(
+        "--models",
+        nargs="+",
+        metavar="NAME",
+        help="registry names, NAME:key=value,... for parameters, or reference rows "
+        f"({', '.join(['constant', *own_rows])}); default: {' '.join(models)}{full}",
+    )
     add("--weights", metavar="PATH", help="weights file that fim-ode (or fim-ode-published) loads")
     add("--workers", type=int, default=2, metavar="N", help="processes, one thread each; default: 2")
     add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
     add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
+    add(
+        "--render",
+        nargs="*",
+        type=Path,
+        metavar="DIR",
+        help="run nothing: report on the trials of these output folders together, later ones in place of "
+        "earlier (default: of --out)",
+    )
+
+
+def interrupted(out: Path) -> str:
+    """Return what a command says that was interrupted."""
+    return f"\nInterrupted. Finished trials are kept in {out}; the same command goes on from there."
 
 
 def rows_or_exit(
     commands: argparse.ArgumentParser,
-    truth_rows: dict[str, Callable[[], Row]],
+    truth_rows: Mapping[str, Callable[[], Row]],
     names: Sequence[str],
     weights: str | None,
 ) -> list[Row]:
@@ -145,7 +152,7 @@ def rows_or_exit(
 
 
 def build_rows(
-    truth_rows: dict[str, Callable[[], Row]], names: Sequence[str], weights: str | None
+    truth_rows: Mapping[str, Callable[[], Row]], names: Sequence[str], weights: str | None
 ) -> list[Row]:
     """Return a row for each name; `weights` goes to the rows of pretrained models."""
     rows: list[Row] = []
@@ -199,9 +206,7 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
             tasks=benchmark.tasks,
         )
     except KeyboardInterrupt:
-        print(
-            f"\nInterrupted. Finished trials are kept in {options.out}; the same command goes on from there."
-        )
+        print(interrupted(options.out))
         return 130
     if benchmark.true_terms:
         records = [report.compare_terms(record, benchmark.true_terms(record["system"])) for record in records]

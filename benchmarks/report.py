@@ -22,6 +22,14 @@ CONTRASTS = (("auto", "fim-ode"), ("auto", "sindy-strong"))
 REFERENCES = ("truth", "truth-fit", "oracle", "constant")
 """Rows that are no models."""
 _CELL = ["protocol", "sigma", "rho"]
+_LABELS = (
+    "system",
+    "level",
+    "model",
+    "version",
+    "message",
+    "chosen",
+)  # though some look like numbers
 
 
 def tasks_of(columns: Iterable[str]) -> tuple[str, ...]:
@@ -50,39 +58,59 @@ def merge_trials(folders: Sequence[Path], out: Path) -> pd.DataFrame:
     ValueError
         If a model has trials of two versions then.
     """
-    frame = pd.concat(
-        [pd.read_csv(folder / "trials.csv", dtype=str, keep_default_na=False) for folder in folders]
-    )
-    trial = [*_CELL, "seed", "system", "ic", "model"]
-    frame = frame.drop_duplicates(trial, keep="last")
-    frame = frame.reindex(columns=trial_columns(tasks_of(frame)))
-    versions = frame.groupby("model")["version"].unique()
-    mixed = {name: list(own) for name, own in versions.items() if len(own) > 1}
-    if mixed:
-        raise ValueError(
-            f"merge_trials: expected one version of each model, got {mixed}; run the older again."
-        )
+    frames = [pd.read_csv(folder / "trials.csv", dtype=str, keep_default_na=False) for folder in folders]
+    frame = joined(frames, (*_CELL, "seed", "system", "ic", "model"))
     out.mkdir(parents=True, exist_ok=True)
-    frame.to_csv(out / "trials.csv", index=False, lineterminator="\n")
+    frame.reindex(columns=trial_columns(tasks_of(frame))).to_csv(
+        out / "trials.csv", index=False, lineterminator="\n"
+    )
     return read_trials(out / "trials.csv")
 
 
-def added(path: Path, found: pd.DataFrame, by: Sequence[str] = ("model",)) -> pd.DataFrame:
-    """Return what a table on disk holds and what was found now, in place of rows that agree in `by`."""
-    if not path.exists():
-        return found
-    known = pd.read_csv(path, dtype={"version": str})
-    new = pd.MultiIndex.from_frame(found[[*by]].drop_duplicates())
-    kept = known[~pd.MultiIndex.from_frame(known[[*by]]).isin(new)]
-    return pd.concat([kept, found], ignore_index=True)
+def read_tables(folders: Sequence[Path], name: str) -> list[pd.DataFrame]:
+    """Return the tables of this name that folders hold; empty labels are the empty text."""
+    paths = [path for folder in folders if (path := folder / f"{name}.csv").exists()]
+    frames = [pd.read_csv(path, dtype=dict.fromkeys(_LABELS, str)) for path in paths]
+    return [frame.fillna({label: "" for label in _LABELS if label in frame}) for frame in frames]
 
 
-def write_tables(folder: Path, trials: pd.DataFrame, summary: pd.DataFrame, text: str) -> None:
-    """Write both tables and the report to a folder, and print the report."""
-    for name, table in (("trials", trials), ("summary", summary)):
-        table.to_csv(folder / f"{name}.csv", index=False, float_format="%.6g", lineterminator="\n")
-    (folder / "report.txt").write_text(text + "\n")
-    print(text)
+def joined(
+    frames: Sequence[pd.DataFrame], by: Sequence[str] = ("model",), order: Sequence[str] = ("model",)
+) -> pd.DataFrame:
+    """Return the rows of all tables as one.
+
+    Parameters
+    ----------
+    frames : sequence of DataFrame
+        Later ones take the place of earlier ones.
+    by : sequence of str
+        Columns: rows go where a later table has any that agree in them.
+    order : sequence of str
+        Columns by whose values, in the order in which the tables name them, the rows of several are sorted.
+
+    Raises
+    ------
+    ValueError
+        If a model has rows of two versions then.
+    """
+    if len(frames) == 1:
+        return frames[0]
+    whole = pd.concat(frames, ignore_index=True)
+    number = pd.Series(np.repeat(np.arange(len(frames)), [len(frame) for frame in frames]))
+    last = number.groupby(whole.groupby([*by], sort=False, dropna=False).ngroup()).transform("max")
+    places = [pd.factorize(whole[name])[0] for name in order]
+    kept = [k for k in np.lexsort(places[::-1]) if number[k] == last[k]]
+    result = whole.loc[kept].reset_index(drop=True)
+    versions = result.groupby("model")["version"].unique() if "version" in result else {}
+    mixed = {name: list(own) for name, own in versions.items() if len(own) > 1}
+    if mixed:
+        raise ValueError(f"joined: expected one version of each model, got {mixed}; run the older again.")
+    return result
+
+
+def save(table: pd.DataFrame, path: Path, digits: int = 6) -> None:
+    """Write a table as CSV with so many digits of each number."""
+    table.to_csv(path, index=False, float_format=f"%.{digits}g", lineterminator="\n")
 
 
 def to_frame(records: Sequence[dict[str, Any]]) -> pd.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks import cli, report
+from benchmarks import cli, report, study
 from benchmarks.calibration import cycles, forecasts, points
 from benchmarks.calibration.bands import CAP, PERCENTS, evaluate
 from benchmarks.development import problems as development
@@ -150,79 +150,58 @@ def format_tables(summary: pd.DataFrame) -> str:
     return "\n\n".join(parts)
 
 
-def _bands_part(options: argparse.Namespace, rows: Sequence[Row], commit: str) -> str:
-    trials = run(
-        rows, options.seeds or [0], options.limit, options.out, options.workers, options.fresh, progress=True
+def run_bands(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
+    """Run both splits and recalibrate what was found on one of them."""
+    seeds, folder, workers = options.seeds or [0], options.out, options.workers
+    return [score(run(rows, seeds, options.limit, folder, workers, options.fresh, progress=True))]
+
+
+def run_counted(
+    part: Any, seeds: Sequence[int], rows: Sequence[Row], options: study.Options
+) -> list[pd.DataFrame]:
+    """Run a part that counts what single intervals hold."""
+    seeds, limit, folder, workers = options.seeds or seeds, options.limit, options.out, options.workers
+    return [part.run(rows, seeds, limit, folder, workers, options.fresh, progress=True)]
+
+
+def run_forecasts(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
+    """Run the forecasts of both splits."""
+    known, seeds = sources(options.limit), options.seeds or [0]
+    return [forecasts.run(rows, known, seeds, options.out, options.workers, options.fresh, progress=True)]
+
+
+def _counted(name: str, part: Any, run: Callable[..., Sequence[pd.DataFrame]]) -> study.Part:
+    return study.Part(
+        run,
+        lambda summary, _: part.format_table(summary),
+        part.summarise,
+        tables=(name,),
+        summary=f"{name}_summary",
+        report=name,
+        digits=(4, 5),
     )
-    scored = score(trials)
-    summary = summarise(scored, commit)
-    scored.to_csv(options.out / "trials.csv", index=False, float_format="%.4g", lineterminator="\n")
-    summary.to_csv(options.out / "summary.csv", index=False, float_format="%.5g", lineterminator="\n")
-    return format_tables(summary)
 
 
-def _counted_part(
-    name: str, part: Any, seeds: Sequence[int], options: argparse.Namespace, rows: Sequence[Row], commit: str
-) -> str:
-    """Run a part that counts what single intervals hold, and write its records and its summary."""
-    trials = part.run(
-        rows,
-        options.seeds or seeds,
-        options.limit,
-        options.out,
-        options.workers,
-        options.fresh,
-        progress=True,
-    )
-    summary = part.summarise(trials, commit)
-    trials.to_csv(options.out / f"{name}.csv", index=False, float_format="%.4g", lineterminator="\n")
-    summary.to_csv(options.out / f"{name}_summary.csv", index=False, float_format="%.5g", lineterminator="\n")
-    return part.format_table(summary)
+def add_options(commands: argparse.ArgumentParser) -> None:
+    """Add what this benchmark alone asks."""
+    text = f"noise seeds; default: 0, for points 0 and 1, for cycles 0 to {cycles.SEEDS[-1]}"
+    commands.add_argument("--seeds", nargs="+", type=int, metavar="N", help=text)
 
 
-def _forecasts_part(options: argparse.Namespace, rows: Sequence[Row], commit: str) -> str:
-    known = sources(options.limit)
-    about = (options.seeds or [0], options.out, options.workers, options.fresh)
-    trials = forecasts.run(rows, known, *about, progress=True)
-    summary = forecasts.summarise(trials, commit)
-    for table, name in ((trials, "forecasts"), (summary, "forecasts_summary")):
-        table.to_csv(options.out / f"{name}.csv", index=False, float_format="%.4g", lineterminator="\n")
-    return forecasts.format_table(summary)
-
-
-PARTS: dict[str, tuple[str, Callable[..., str]]] = {
-    "bands": ("report.txt", _bands_part),
-    "points": ("points.txt", partial(_counted_part, "points", points, (0, 1))),
-    "cycles": ("cycles.txt", partial(_counted_part, "cycles", cycles, cycles.SEEDS)),
-    "forecasts": ("forecasts.txt", _forecasts_part),
-}
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark from the command line and return the exit status."""
-    out = Path("benchmarks/calibration/out")
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration", description=__doc__)
-    cli.add_row_options(parser, MODELS, out)
-    add = parser.add_argument
-    add("--only", nargs="+", choices=list(PARTS), default=list(PARTS), help="parts to run; default: all")
-    add(
-        "--seeds",
-        nargs="+",
-        type=int,
-        metavar="N",
-        help="noise seeds; default: 0, for points 0 and 1, for cycles 0 to 5",
-    )
-    add("--limit", type=int, metavar="N", help="N systems of each split only")
-    options = parser.parse_args(arguments)
-    rows = cli.rows_or_exit(parser, {}, options.models, options.weights)
-    commit = report.source_commit(Path(__file__).parent)
-    for name in options.only:
-        file, part = PARTS[name]
-        text = part(options, rows, commit)
-        (options.out / file).write_text(text + "\n")
-        print(text)
-    return 0
-
+STUDY = study.Study(
+    "calibration",
+    __doc__,
+    MODELS,
+    {
+        "bands": study.Part(run_bands, lambda summary, _: format_tables(summary), summarise, digits=(4, 5)),
+        "points": _counted("points", points, partial(run_counted, points, (0, 1))),
+        "cycles": _counted("cycles", cycles, partial(run_counted, cycles, cycles.SEEDS)),
+        "forecasts": _counted("forecasts", forecasts, run_forecasts),
+    },
+    limit="N systems of each split only",
+    options=add_options,
+)
+main = partial(study.main, STUDY)
 
 if __name__ == "__main__":
     sys.exit(main())

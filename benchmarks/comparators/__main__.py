@@ -62,25 +62,11 @@ def on_odebench(rows: Sequence[Row], options: argparse.Namespace) -> pd.DataFram
 RUN = {"oscillators": on_oscillators, "odebench": on_odebench}
 
 
-def merged(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Return the rows of all tables; of a model that several have, those of the last."""
-    kept: dict[str, pd.DataFrame] = {}
-    for frame in frames:
-        kept |= dict(iter(frame.groupby("model", sort=False)))
-    return pd.concat(kept.values(), ignore_index=True)
-
-
-def read(folder: Path, part: str) -> list[pd.DataFrame]:
-    """Return the table of one part that a folder holds, in a list that is empty where it holds none."""
-    path = folder / f"{part}.csv"
-    return [pd.read_csv(path, dtype={"version": str, "system": str})] if path.exists() else []
-
-
 def write(out: Path) -> None:
     """Write the tables and the figure of the trials in a folder and print the report."""
-    trials = {part: frame for part in PARTS for frame in read(out, part)}
+    trials = {part: frame for part in PARTS for frame in report.read_tables([out], part)}
     summary = tables.summarise(trials)
-    summary.to_csv(out / "summary.csv", index=False, float_format="%.6g", lineterminator="\n")
+    report.save(summary, out / "summary.csv")
     text = tables.format_tables(summary, trials)
     (out / "report.txt").write_text(text + "\n")
     tables.draw(summary, out / "comparators.png")
@@ -90,36 +76,24 @@ def write(out: Path) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark from the command line and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.comparators", description=__doc__)
+    cli.add_row_options(parser, ("every installed model", "constant"), OUT)
     add = parser.add_argument
-    add("--models", nargs="+", metavar="NAME", help="default: every installed model, and constant")
     add("--only", nargs="+", choices=PARTS, default=list(PARTS), help="default: both parts")
     add("--draws", type=int, default=DRAWS, metavar="N", help=f"fresh noise draws; default: {DRAWS}")
     add("--full", action="store_true", help="all of ODEBench's systems instead of every third")
-    add("--workers", type=int, default=2, metavar="N", help="processes, one thread each; default: 2")
-    add("--out", type=Path, default=OUT, metavar="DIR", help=f"output folder; default: {OUT}")
-    add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
-    add(
-        "--render",
-        nargs="*",
-        type=Path,
-        metavar="DIR",
-        help="run nothing: report on the trials of these folders together (default: of --out)",
-    )
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[pd.DataFrame]] = {part: [] for part in PARTS}
     if options.render is None:
         rows = (
-            cli.rows_or_exit(parser, {}, options.models, None)
+            cli.rows_or_exit(parser, {}, options.models, options.weights)
             if options.models is not None
             else installed_rows()
         )
-        found = {part: [*read(options.out, part), RUN[part](rows, options)] for part in options.only}
-    else:
-        found = {part: [f for folder in options.render for f in read(folder, part)] for part in PARTS}
+        found |= {part: [RUN[part](rows, options)] for part in options.only}
     for part, frames in found.items():
-        if frames:
-            table = merged(frames)
-            table.to_csv(options.out / f"{part}.csv", index=False, float_format="%.9g", lineterminator="\n")
+        if tables_of_part := [*report.read_tables(options.render or [options.out], part), *frames]:
+            report.save(report.joined(tables_of_part), options.out / f"{part}.csv", digits=9)
     write(options.out)
     return 0
 

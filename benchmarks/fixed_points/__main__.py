@@ -1,19 +1,17 @@
 """``python -m benchmarks.fixed_points``: fixed points of inferred fields against the true ones."""
 
-import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 import pandas as pd
 
-from benchmarks import cli, report
+from benchmarks import report, study
 from benchmarks.fixed_points import learned, paper
 from benchmarks.harness.rows import Row
 
 MODELS = ("fim-ode", "sindy-strong")
-SETTINGS = ("learned", "paper")
 PRINTED = (
     "sigma",
     "model",
@@ -28,56 +26,38 @@ PRINTED = (
     "error_q90",
     "search_seconds_max",
 )
-OUT = Path("benchmarks/fixed_points/out")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the settings, print their tables and write them to DIR."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fixed_points", description=__doc__)
-    cli.add_row_options(parser, MODELS, OUT)
-    add = parser.add_argument
-    add("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS), help="default: both")
-    add("--seeds", nargs="+", type=int, default=[0, 1, 2], metavar="S", help="noise draws; default: 0 1 2")
-    add("--limit", type=int, metavar="N", help="first N systems of the setting learned")
-    options = parser.parse_args(arguments)
-    rows = cli.rows_or_exit(parser, {}, options.models, options.weights)
-    options.out.mkdir(parents=True, exist_ok=True)
-    if "learned" in options.settings:
-        write_learned(rows, options)
-    if "paper" in options.settings:
-        write_paper(rows, options.out)
-    return 0
-
-
-def write_learned(rows: Sequence[Row], options: argparse.Namespace) -> None:
-    """Run the setting ``learned``; write ``trials.csv``, ``points.csv`` and ``summary.csv``."""
+def run_learned(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
+    """Return trials and points of fields that are inferred from one trajectory."""
     chosen = learned.known_regions()[: None if options.limit is None else 2 * options.limit]
     records = learned.run(
         rows, chosen, options.seeds, options.out, options.workers, options.fresh, progress=True
     )
-    trials, points = learned.trial_table(records), learned.point_table(records)
-    summary = learned.summarise(trials, points, report.source_commit(Path(__file__).parent))
-    for name, table in (("trials", trials), ("points", points), ("summary", summary)):
-        _save(table, options.out / f"{name}.csv")
-    systems = ", ".join(dict.fromkeys(known.problem.system for known in chosen))
-    print(f"Fields inferred from one trajectory; ODEBench systems {systems}, both contexts\n")
-    print(_text(summary, PRINTED), end="\n\n")
+    return [learned.trial_table(records), learned.point_table(records)]
 
 
-def write_paper(rows: Sequence[Row], out: Path) -> None:
-    """Run the setting ``paper``; write ``paper.csv`` and ``paper.png``."""
+def format_learned(summary: pd.DataFrame, trials: pd.DataFrame, _: pd.DataFrame) -> str:
+    """Return the printed report."""
+    systems = ", ".join(dict.fromkeys(trials["system"]))
+    title = f"Fields inferred from one trajectory; ODEBench systems {systems}, both contexts"
+    return f"{title}\n\n{_text(summary, PRINTED)}"
+
+
+def run_paper(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
+    """Return the zeros of the paper's three examples and draw their portraits."""
     fields = paper.fields(rows)
     found = paper.search(fields)
-    table = paper.table(found, fields)
-    _save(table, out / "paper.csv")
-    paper.draw(fields, found, out / "paper.png")
-    print(f"Zeros in {paper.BOX}, context of {paper.POINTS} points with noise {paper.SIGMA}\n")
-    print(_text(table, paper.COLUMNS))
-    print(f"\nPrinted rows: {paper.published()['citation']}")
+    paper.draw(fields, found, options.out / "paper.png")
+    return [paper.table(found, fields)]
 
 
-def _save(table: pd.DataFrame, path: Path) -> None:
-    table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
+def format_paper(table: pd.DataFrame) -> str:
+    """Return the printed report."""
+    return (
+        f"Zeros in {paper.BOX}, context of {paper.POINTS} points with noise {paper.SIGMA}\n\n"
+        f"{_text(table, paper.COLUMNS)}\n\nPrinted rows: {paper.published()['citation']}"
+    )
 
 
 def _text(table: pd.DataFrame, columns: Sequence[str]) -> str:
@@ -90,6 +70,32 @@ def _cell(value: Any) -> str:
         return "" if value != value else f"{value:.3g}"
     return str(value)
 
+
+STUDY = study.Study(
+    "fixed_points",
+    __doc__,
+    MODELS,
+    {
+        "learned": study.Part(
+            run_learned,
+            format_learned,
+            learned.summarise,
+            tables=("trials", "points"),
+            order=("sigma", "model"),
+        ),
+        "paper": study.Part(
+            run_paper,
+            format_paper,
+            tables=("paper",),
+            report="paper",
+            by=("system", "model"),
+            order=("system", "model"),
+        ),
+    },
+    seeds=(0, 1, 2),
+    limit="first N systems of the part learned",
+)
+main = partial(study.main, STUDY)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,10 +5,10 @@ the score is the R2 of the path over fifteen from a third state under a third in
 the best of twelve settings for each context, by that score itself.
 """
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 import fim_dynsys
-from benchmarks import cli, report
+from benchmarks import report, study
 from benchmarks.harness.rows import Inferred, Row, View
 from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
 from benchmarks.inputs import figures
@@ -31,7 +31,6 @@ MODELS = ("fim-ode", "sindy-strong", "auto", BEST)
 SIGMAS = (0.0, 0.02, 0.05)
 GOALS = (90.0, 80.0, 65.0)
 SUCCESS = 0.9
-OUT = Path("benchmarks/inputs/out")
 _STEP = 0.06  # of the pace: steps in which paths are followed
 _SETTINGS = tuple(product((2, 3), (0.02, 0.1, 0.3), ("FiniteDifference", "SmoothedFiniteDifference")))
 
@@ -168,22 +167,33 @@ def format_tables(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark from the command line and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.inputs", description=__doc__)
-    cli.add_row_options(parser, MODELS, OUT)
-    parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1], metavar="N", help="default: 0 1")
-    parser.add_argument("--limit", type=int, metavar="N", help="first N systems")
-    options = parser.parse_args(arguments)
-    rows = cli.rows_or_exit(parser, {BEST: BestRow}, options.models, options.weights)
-    systems = SYSTEMS[: options.limit]
-    found = run(rows, options.out, options.seeds, systems, options.workers, options.fresh, progress=True)
-    trials = report.added(options.out / "trials.csv", found)
-    summary = summarise(trials, report.source_commit(Path(__file__).parent))
-    report.write_tables(options.out, trials, summary, format_tables(summary, trials))
-    figures.draw(summary, options.out / "inputs.png")
-    return 0
-
+STUDY = study.Study(
+    "inputs",
+    __doc__,
+    MODELS,
+    {
+        "trials": study.Part(
+            run=lambda rows, options: [
+                run(
+                    rows,
+                    options.out,
+                    options.seeds,
+                    SYSTEMS[: options.limit],
+                    options.workers,
+                    options.fresh,
+                    progress=True,
+                )
+            ],
+            text=format_tables,
+            summarise=summarise,
+            draw=figures.draw,
+        )
+    },
+    {BEST: BestRow},
+    seeds=(0, 1),
+    limit="first N systems",
+)
+main = partial(study.main, STUDY)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,13 +3,14 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks import cli, report
+from benchmarks import cli, report, study
 from benchmarks.harness.rows import Row, TruthRow, View
 from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
 from benchmarks.mdbench import figures
@@ -21,7 +22,6 @@ from benchmarks.odebench.reference_rows import true_field
 from fim_dynsys.fields.base import VectorField
 
 MODELS = ("fim-ode", "auto", "sindy-strong", "pysindy-grid", "truth")
-OUT = Path("benchmarks/mdbench/out")
 STATES = ("observed", "clean")
 
 
@@ -116,30 +116,41 @@ def format_tables(summary: pd.DataFrame) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark from the command line and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.mdbench", description=__doc__)
-    cli.add_row_options(parser, MODELS, OUT)
-    add = parser.add_argument
-    add("--levels", nargs="+", choices=LEVELS, default=list(LEVELS), help="noise in decibels; default: all")
-    add("--limit", type=int, metavar="N", help="N systems only, evenly spread over the list")
-    options = parser.parse_args(arguments)
-    rows = cli.rows_or_exit(parser, ROWS, options.models, options.weights)
-    found = run(
-        rows,
-        options.levels,
-        options.out,
-        options.workers,
-        options.fresh,
-        progress=True,
-        limit=options.limit,
+def add_options(commands: argparse.ArgumentParser) -> None:
+    """Add what this benchmark alone asks."""
+    commands.add_argument(
+        "--levels", nargs="+", choices=LEVELS, default=list(LEVELS), help="noise in decibels; default: all"
     )
-    trials = report.added(options.out / "trials.csv", found, ("model", "level"))
-    summary = summarise(trials, report.source_commit(Path(__file__).parent))
-    report.write_tables(options.out, trials, summary, format_tables(summary))
-    figures.draw(summary, options.out / "mdbench.png")
-    return 0
 
+
+STUDY = study.Study(
+    "mdbench",
+    __doc__,
+    MODELS,
+    {
+        "trials": study.Part(
+            run=lambda rows, options: [
+                run(
+                    rows,
+                    options.levels,
+                    options.out,
+                    options.workers,
+                    options.fresh,
+                    progress=True,
+                    limit=options.limit,
+                )
+            ],
+            text=lambda summary, _: format_tables(summary),
+            summarise=summarise,
+            draw=figures.draw,
+            by=("model", "level"),
+        )
+    },
+    ROWS,
+    limit="N systems only, evenly spread over the list",
+    options=add_options,
+)
+main = partial(study.main, STUDY)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -229,15 +229,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the benchmark from the command line and return the exit status."""
     out = Path("benchmarks/mocap/out")
     parser = argparse.ArgumentParser(prog="python -m benchmarks.mocap", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of mocap*.npz")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of mocap*.npz")
     parser.add_argument("--split", choices=SPLITS, default=SPLITS[0], help="sequences to predict")
     parser.add_argument("--tasks", nargs="+", metavar="NAME", help="such as '35 short'; default: all six")
-    parser.add_argument("--full", action="store_true", help=f"default models: {' '.join(FULL_MODELS)}")
-    cli.add_row_options(parser, MODELS, out)
-    parser.set_defaults(models=None)
+    parser.add_argument("--full", action="store_true", help="fine-tuned and 3-component rows too")
+    cli.add_row_options(parser, MODELS, out, full_models=FULL_MODELS)
     options = parser.parse_args(arguments)
+    folder = options.out if options.split == SPLITS[0] else options.out / options.split
+    folder.mkdir(parents=True, exist_ok=True)
+    found = [] if options.render is not None else [measured(parser, options, folder)]
+    frames = [*report.read_tables(options.render or [folder], "trials"), *found]
+    if not frames:
+        parser.error(
+            f"expected tables of trials in {', '.join(map(str, options.render or [folder]))}, got none"
+        )
+    trials = report.joined(frames, ("row", "task"), ("task", "target", "row"))
+    report.save(trials, folder / "trials.csv")
+    text = format_tables(trials, options.split)
+    (folder / "report.txt").write_text(text + "\n", encoding="utf-8")
+    print(text)
+    return 0
+
+
+def measured(parser: argparse.ArgumentParser, options: argparse.Namespace, folder: Path) -> pd.DataFrame:
+    """Run the rows on the tasks that were asked for and draw what they predict."""
     names = options.models or (FULL_MODELS if options.full else MODELS)
     rows = rows_or_exit(parser, names, options.weights)
+    if options.data is None:
+        parser.error("expected --data, the folder of mocap*.npz, got none")
     try:
         tasks = captures(options.data, options.split)
     except (OSError, ValueError) as error:
@@ -246,15 +265,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := sorted(set(options.tasks or known) - known.keys()):
         parser.error(f"expected tasks among {', '.join(known)}, got {', '.join(unknown)}")
     tasks = [known[name] for name in options.tasks or known]
-    folder = options.out if options.split == SPLITS[0] else options.out / options.split
     trials, outcomes = run(tasks, rows, folder, options.split, options.workers, options.fresh, progress=True)
-    trials["commit"] = report.source_commit(Path(__file__).parent)
-    trials.to_csv(folder / "trials.csv", index=False, float_format="%.6g", lineterminator="\n")
-    text = format_tables(trials, options.split)
-    (folder / "report.txt").write_text(text + "\n", encoding="utf-8")
     figures.draw(known, outcomes, folder)
-    print(text)
-    return 0
+    return trials.assign(commit=report.source_commit(Path(__file__).parent))
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ import argparse
 import sys
 import tomllib
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from benchmarks import cli, report
+from benchmarks import report, study
 from benchmarks.harness.rows import FineTunedRow, Inferred, Row, TruthRow, View
 from benchmarks.harness.run import Integrator, Job, attempt, cached_outcomes
 from benchmarks.harness.trials import Trial
@@ -24,7 +25,6 @@ from fim_dynsys.fields.base import VectorField
 FRESH_DRAWS, FULL_DRAWS = 20, 100
 MODELS = ("fim-ode", "auto", "sindy-strong", "spline", "truth-fit", "truth", "constant")
 FULL_MODELS = (*MODELS[:2], "fim-ode+finetune", *MODELS[2:])
-PARTS = ("draws", "contexts")
 PUBLISHED = Path(__file__).with_name("published.toml")
 
 
@@ -230,63 +230,50 @@ def _published(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark from the command line and return the exit status."""
-    out = Path("benchmarks/oscillators/out")
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.oscillators", description=__doc__)
-    add = parser.add_argument
-    add("--models", nargs="+", metavar="NAME", help=f"default: {' '.join(MODELS)}")
-    add("--weights", metavar="PATH", help="weights file that the row fim-ode loads in place of the shipped")
-    add(
-        "--only",
-        nargs="+",
-        choices=PARTS,
-        default=list(PARTS),
-        help="default: both; contexts: the first model",
-    )
-    add("--limit", type=int, metavar="N", help=f"fresh noise draws; default: {FRESH_DRAWS}")
-    add("--repeats", type=int, metavar="N", help=f"of each context size; default: {contexts.REPEATS}")
-    add("--workers", type=int, default=2, metavar="N", help="processes, one thread each; default: 2")
-    add("--out", type=Path, default=out, metavar="DIR", help=f"output folder; default: {out}")
-    add("--fresh", action="store_true", help="discard these rows' stored outcomes instead of resuming")
-    add("--full", action="store_true", help="100 draws and repeats; the fine-tuned operator too")
-    options = parser.parse_args(arguments)
-    names = options.models or (FULL_MODELS if options.full else MODELS)
-    rows = cli.rows_or_exit(parser, OWN_ROWS, names, options.weights)
-    commit = report.source_commit(Path(__file__).parent)
-    for part in options.only:
-        {"draws": _draws, "contexts": _contexts}[part](rows, options, commit)
-    return 0
-
-
-def _draws(rows: Sequence[Row], options: argparse.Namespace, commit: str) -> None:
+def run_draws(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
+    """Run the shared draw and fresh ones, and draw what the first row infers."""
     draws = options.limit if options.limit is not None else FULL_DRAWS if options.full else FRESH_DRAWS
     seeds = [FIXED_SEED, *range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + draws)]
     trials = run(rows, seeds, options.out, options.workers, options.fresh, progress=True, starts=START_NAMES)
-    trials = report.added(options.out / "trials.csv", trials)
-    summary = summarise(trials, commit)
-    _write(trials, options.out / "trials.csv")
-    _write(summary, options.out / "summary.csv")
-    text = format_tables(summary, trials)
-    (options.out / "report.txt").write_text(text + "\n")
     figures.draw(rows[0], trials, options.out / "oscillators.png")
-    print(text)
+    return [trials]
 
 
-def _contexts(rows: Sequence[Row], options: argparse.Namespace, commit: str) -> None:
+def run_contexts(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
+    """Run the first row on larger contexts."""
     repeats = options.repeats or (contexts.FULL_REPEATS if options.full else contexts.REPEATS)
-    trials = contexts.run(rows[:1], repeats, options.out, options.workers, options.fresh, progress=True)
-    summary = contexts.summarise(trials, commit)
-    _write(trials, options.out / "contexts_trials.csv")
-    _write(summary, options.out / "contexts.csv")
-    text = contexts.format_table(summary)
-    (options.out / "contexts.txt").write_text(text + "\n")
-    print(text)
+    return [contexts.run(rows[:1], repeats, options.out, options.workers, options.fresh, progress=True)]
 
 
-def _write(table: pd.DataFrame, path: Path) -> None:
-    table.to_csv(path, index=False, float_format="%.6g", lineterminator="\n")
+def add_options(commands: argparse.ArgumentParser) -> None:
+    """Add what this benchmark alone asks."""
+    commands.add_argument(
+        "--repeats", type=int, metavar="N", help=f"of each context size; default: {contexts.REPEATS}"
+    )
 
+
+STUDY = study.Study(
+    "oscillators",
+    __doc__,
+    MODELS,
+    {
+        "draws": study.Part(run_draws, format_tables, summarise),
+        "contexts": study.Part(
+            run_contexts,
+            lambda summary, _: contexts.format_table(summary),
+            contexts.summarise,
+            tables=("contexts_trials",),
+            summary="contexts",
+            report="contexts",
+        ),
+    },
+    OWN_ROWS,
+    full_models=FULL_MODELS,
+    limit=f"fresh noise draws; default: {FRESH_DRAWS}",
+    full=f"{FULL_DRAWS} draws and repeats; the fine-tuned operator too",
+    options=add_options,
+)
+main = partial(study.main, STUDY)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -5,6 +5,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks import cli, report
+from benchmarks import report, study
 from benchmarks.harness.rows import Inferred, Row, TruthRow, View
 from benchmarks.harness.run import Integrator, Job, attempt, cached_outcomes
 from benchmarks.harness.trials import TASKS
@@ -29,7 +30,6 @@ GRID_SYSTEMS, GRID_FULL = 20, 400
 THRESHOLDS = (0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
 PARTS = ("study", "grid")
 PUBLISHED = Path(__file__).with_name("published.toml")
-OUT = Path("benchmarks/polynomials/out")
 
 
 def true_field(system: Polynomial) -> VectorField:
@@ -195,22 +195,8 @@ def format_tables(summary: pd.DataFrame) -> str:
     return "\n\n".join(parts)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark from the command line and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.polynomials", description=__doc__)
-    cli.add_row_options(parser, MODELS, OUT)
-    add = parser.add_argument
-    add("--only", nargs="+", choices=PARTS, default=list(PARTS), help="default: both; grid: the first model")
-    add(
-        "--systems",
-        type=int,
-        metavar="N",
-        help=f"of each degree; default: {SYSTEMS}, in the grid {GRID_SYSTEMS}",
-    )
-    add("--full", action="store_true", help=f"{FULL} systems of each degree, in the grid {GRID_FULL}")
-    options = parser.parse_args(arguments)
-    truth = {"truth": lambda: TruthRow(true_field)}
-    rows = cli.rows_or_exit(parser, truth, options.models, options.weights)
+def run_parts(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
+    """Run the parts that were asked for."""
     sizes = dict(zip(PARTS, (FULL, GRID_FULL) if options.full else (SYSTEMS, GRID_SYSTEMS), strict=True))
     frames = [
         run(
@@ -224,13 +210,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         for part in options.only
     ]
-    found = pd.concat(frames, ignore_index=True)
-    trials = report.added(options.out / "trials.csv", found, ("part", "model"))
-    summary = summarise(trials, report.source_commit(Path(__file__).parent))
-    report.write_tables(options.out, trials, summary, format_tables(summary))
-    figures.draw(summary, options.out / "polynomials.png")
-    return 0
+    return [pd.concat(frames, ignore_index=True)]
 
+
+def add_options(commands: argparse.ArgumentParser) -> None:
+    """Add what this benchmark alone asks."""
+    add = commands.add_argument
+    add("--only", nargs="+", choices=PARTS, default=list(PARTS), help="default: both; grid: the first model")
+    add(
+        "--systems",
+        type=int,
+        metavar="N",
+        help=f"of each degree; default: {SYSTEMS}, in the grid {GRID_SYSTEMS}",
+    )
+
+
+STUDY = study.Study(
+    "polynomials",
+    __doc__,
+    MODELS,
+    {
+        "trials": study.Part(
+            run=run_parts,
+            text=lambda summary, _: format_tables(summary),
+            summarise=summarise,
+            draw=figures.draw,
+            by=("part", "model"),
+            order=("part", "model"),
+        )
+    },
+    {"truth": lambda: TruthRow(true_field)},
+    full=f"{FULL} systems of each degree, in the grid {GRID_FULL}",
+    options=add_options,
+)
+main = partial(study.main, STUDY)
 
 if __name__ == "__main__":
     sys.exit(main())

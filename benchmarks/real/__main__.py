@@ -1,28 +1,26 @@
 """``python -m benchmarks.real``: held-out ends of real records, against persistence and the textbook law."""
 
-import argparse
+import hashlib
 import sys
 import tomllib
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 
-from benchmarks import cli, report
+from benchmarks import report, study
 from benchmarks.harness.rows import Row, View
-from benchmarks.harness.run import attempt
+from benchmarks.harness.run import Job, attempt, cached_outcomes
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.models.symbolic import SymbolicModel
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.trajectories.container import Trajectories
 
 MODELS = ("fim-ode", "auto", "sindy-strong", "sindy", "symbolic", "truth-fit", "constant")
-OUT = Path("benchmarks/real/out")
 AHEAD = 4  # samples that a record is followed beyond its end
 TASKS = {"one step": slice(0, 1), "four steps": slice(0, AHEAD)}
 
@@ -51,6 +49,13 @@ class Table:
     first: int
     scored: tuple[str, ...]
     law: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What an outcome belongs to."""
+
+    data: str
 
 
 @cache
@@ -135,7 +140,7 @@ def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def format_tables(summary: pd.DataFrame, written: dict[str, dict[str, list[str]]]) -> str:
+def format_tables(summary: pd.DataFrame, _: pd.DataFrame, written: pd.DataFrame) -> str:
     """Return the printed report."""
     parts = ["Median error in standard deviations, over beginnings of each record (failures of how many)"]
     for name, own in summary.groupby("data", sort=False):
@@ -145,28 +150,56 @@ def format_tables(summary: pd.DataFrame, written: dict[str, dict[str, list[str]]
             cells = [f"{mine.error[k]:.2f} ({mine.failures[k]} of {mine.n[k]})" for k in TASKS]
             lines.append([model, *cells])
         parts.append(report.align(lines))
-    for name, by_model in written.items():
-        lines = [f"{model}: {'; '.join(found)}" for model, found in by_model.items()]
+    for name, own in written.groupby("data", sort=False):
+        lines = [f"{model}: {found}" for model, found in zip(own["model"], own["equations"], strict=True)]
         parts.append("\n".join([f"Equations of {name}", *lines]))
     return "\n\n".join(parts)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark from the command line and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.real", description=__doc__)
-    parser.add_argument("--models", nargs="+", metavar="NAME", default=list(MODELS))
-    parser.add_argument("--out", type=Path, default=OUT, metavar="DIR", help=f"output folder; default: {OUT}")
-    options = parser.parse_args(arguments)
-    rows = cli.rows_or_exit(parser, {"truth-fit": LawRow}, options.models, None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what a fit warns of shows in its errors
-        trials = pd.DataFrame([one for table in tables() for row in rows for one in evaluate(row, table)])
-        written = {table.name: {row.name: equations(row, table) for row in rows} for table in tables()}
-    options.out.mkdir(parents=True, exist_ok=True)
-    summary = summarise(trials, report.source_commit(Path(__file__).parent))
-    report.write_tables(options.out, trials, summary, format_tables(summary, written))
-    return 0
+def measure(row: Row, table: Table) -> dict[str, Any]:
+    """Return what there is to know of a row and a record."""
+    return {"trials": evaluate(row, table), "equations": "; ".join(equations(row, table))}
 
+
+def run(
+    rows: Sequence[Row], folder: Path, workers: int = 1, fresh: bool = False, progress: bool = False
+) -> list[pd.DataFrame]:
+    """Return one record per row, data and beginning, and what equations come out of each row and data.
+
+    Outcomes that `folder` holds are not computed again.
+    """
+    jobs = [Job(Record(table.name), _digest(table), (table,)) for table in tables()]
+    outcomes = cached_outcomes(measure, rows, jobs, folder, "real", workers, fresh, progress)
+    trials, written = [], []
+    for job, of_rows in zip(jobs, outcomes, strict=True):
+        for row, outcome in zip(rows, of_rows, strict=True):
+            trials += outcome["trials"]
+            about = {"data": job.key.data, "model": row.name, "version": row.version}
+            written.append(about | {"equations": outcome["equations"]})
+    return [pd.DataFrame(trials), pd.DataFrame(written)]
+
+
+def _digest(table: Table) -> str:
+    known = (table.data.t.tobytes(), table.data.x.tobytes(), repr((table.first, table.scored)).encode())
+    return hashlib.sha256(b"".join(known)).hexdigest()[:16]
+
+
+STUDY = study.Study(
+    "real",
+    __doc__,
+    MODELS,
+    {
+        "trials": study.Part(
+            run=lambda rows, options: run(rows, options.out, options.workers, options.fresh, progress=True),
+            text=format_tables,
+            summarise=lambda trials, _, commit: summarise(trials, commit),
+            tables=("trials", "equations"),
+            order=("data", "model"),
+        )
+    },
+    {"truth-fit": LawRow},
+)
+main = partial(study.main, STUDY)
 
 if __name__ == "__main__":
     sys.exit(main())

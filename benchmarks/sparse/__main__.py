@@ -1,14 +1,14 @@
 """``python -m benchmarks.sparse``: what is inferred from little, on the development systems."""
 
-import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from benchmarks import cli, report
+from benchmarks import cli, report, study
 from benchmarks.development.problems import problems, true_field
 from benchmarks.harness.rows import Row, TruthRow, View
 from benchmarks.harness.run import Integrator, Job, attempt, cached_outcomes, joined, score
@@ -20,7 +20,6 @@ from benchmarks.sparse.contexts import AMOUNTS, Sparse, observe
 MODELS = ("fim-ode", "sindy-strong", "sindy", "spline")
 FULL_MODELS = ("fim-ode", "auto", "symbolic", *MODELS[1:])
 SIGMAS, FULL_SIGMAS = (0.03,), (0.0, 0.03, 0.05)
-OUT = Path("benchmarks/sparse/out")
 THRESHOLD = report.THRESHOLDS[0]
 
 
@@ -109,35 +108,37 @@ def format_tables(summary: pd.DataFrame) -> str:
     )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark from the command line and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.sparse", description=__doc__)
-    cli.add_row_options(parser, (), OUT)
-    add = parser.add_argument
-    add("--seeds", nargs="+", type=int, metavar="N", help="default: 0 (--full: 0 1 2)")
-    add("--limit", type=int, metavar="N", help="N systems only, evenly spread over the list")
-    add("--full", action="store_true", help="three noise levels and seeds, all models")
-    options = parser.parse_args(arguments)
-    full = options.full
-    own = {"truth": lambda: TruthRow(true_field), "spline": SplineRow}
-    names = options.models or (FULL_MODELS if full else MODELS)
-    rows = cli.rows_or_exit(parser, own, names, options.weights)
-    trials = run(
-        rows,
-        FULL_SIGMAS if full else SIGMAS,
-        options.seeds or ([0, 1, 2] if full else [0]),
-        options.out,
-        options.workers,
-        options.fresh,
-        progress=True,
-        limit=options.limit,
-    )
-    trials = report.added(options.out / "trials.csv", trials)
-    summary = summarise(trials, report.source_commit(Path(__file__).parent))
-    report.write_tables(options.out, trials, summary, format_tables(summary))
-    figures.draw(summary, options.out / "sparse.png")
-    return 0
-
+STUDY = study.Study(
+    "sparse",
+    __doc__,
+    MODELS,
+    {
+        "trials": study.Part(
+            run=lambda rows, options: [
+                run(
+                    rows,
+                    FULL_SIGMAS if options.full else SIGMAS,
+                    options.seeds,
+                    options.out,
+                    options.workers,
+                    options.fresh,
+                    progress=True,
+                    limit=options.limit,
+                )
+            ],
+            text=lambda summary, _: format_tables(summary),
+            summarise=summarise,
+            draw=figures.draw,
+        )
+    },
+    {"truth": lambda: TruthRow(true_field), "spline": SplineRow},
+    full_models=FULL_MODELS,
+    seeds=(0,),
+    full_seeds=(0, 1, 2),
+    limit="N systems only, evenly spread over the list",
+    full="three noise levels and seeds, all models",
+)
+main = partial(study.main, STUDY)
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -1,14 +1,14 @@
 """``python -m benchmarks.structure``: exact structures of polynomial systems, and where they are lost."""
 
-import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from benchmarks import cli, report
+from benchmarks import cli, report, study
 from benchmarks.harness.rows import Inferred, Row, View
 from benchmarks.harness.run import Job, attempt, cached_outcomes, joined
 from benchmarks.structure import figures
@@ -25,7 +25,6 @@ from benchmarks.structure.contexts import (
 from fim_dynsys.fields.base import VectorField
 
 MODELS = ("fim-ode", "auto", "sindy-strong", "sindy")
-OUT = Path("benchmarks/structure/out")
 SPLITS = ("all", "development", "oracle")
 
 
@@ -136,24 +135,34 @@ def format_tables(summary: pd.DataFrame) -> str:
     return "\n\n".join(parts)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the benchmark from the command line and return the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.structure", description=__doc__)
-    cli.add_row_options(parser, MODELS, OUT)
-    add = parser.add_argument
-    add("--seeds", nargs="+", type=int, metavar="N", help="default: 0 (--full: 0 1 2)")
-    add("--limit", type=int, metavar="N", help="N systems only, evenly spread over the list")
-    add("--full", action="store_true", help="three noise seeds")
-    options = parser.parse_args(arguments)
-    rows = cli.rows_or_exit(parser, {}, options.models, options.weights)
-    seeds = options.seeds or ([0, 1, 2] if options.full else [0])
-    found = run(rows, seeds, options.out, options.workers, options.fresh, progress=True, limit=options.limit)
-    trials = report.added(options.out / "trials.csv", found)
-    summary = summarise(trials, report.source_commit(Path(__file__).parent))
-    report.write_tables(options.out, trials, summary, format_tables(summary))
-    figures.draw(summary, options.out / "structure.png")
-    return 0
-
+STUDY = study.Study(
+    "structure",
+    __doc__,
+    MODELS,
+    {
+        "trials": study.Part(
+            run=lambda rows, options: [
+                run(
+                    rows,
+                    options.seeds,
+                    options.out,
+                    options.workers,
+                    options.fresh,
+                    progress=True,
+                    limit=options.limit,
+                )
+            ],
+            text=lambda summary, _: format_tables(summary),
+            summarise=summarise,
+            draw=figures.draw,
+        )
+    },
+    seeds=(0,),
+    full_seeds=(0, 1, 2),
+    limit="N systems only, evenly spread over the list",
+    full="three noise seeds",
+)
+main = partial(study.main, STUDY)
 
 if __name__ == "__main__":
     sys.exit(main())

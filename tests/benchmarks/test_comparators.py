@@ -46,12 +46,6 @@ def test_folders_are_reported_on_together(out, tmp_path):
     )
 
 
-def test_the_last_table_of_a_model_counts():
-    old = pd.DataFrame({"model": ["a", "a", "b"], "value": [1, 2, 3]})
-    new = pd.DataFrame({"model": ["a"], "value": [4]})
-    assert command.merged([old, new]).to_dict("list") == {"model": ["a", "b"], "value": [4, 3]}
-
-
 def test_successes_on_odebench_count_failures():
     cell = {"model": "m", "version": "1", "sigma": 0.05, "rho": 0.5, "infer_seconds": 1.0}
     rows = [cell | {"r2_reconstruction": r2, "status_reconstruction": "SUCCESS"} for r2 in (0.95, 0.5)]

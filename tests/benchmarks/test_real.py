@@ -39,6 +39,9 @@ def test_failures_are_counted():
 
 def test_a_run_leaves_its_files(tmp_path, capsys):
     assert real.main(["--models", "sindy", "constant", "--out", str(tmp_path)]) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"trials.csv", "summary.csv", "report.txt"}
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("trials.csv", "equations.csv", "summary.csv", "report.txt"),
+        "cache",
+    }
     text = capsys.readouterr().out
     assert "Equations of influenza" in text and "(hare)' = " in text
