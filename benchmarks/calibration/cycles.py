@@ -55,7 +55,7 @@ def evaluate(row: FittedRow, problem: Problem, trial: Trial) -> dict[str, Any]:
     -------
     dict
         ``status``, ``message``, CPU ``seconds``, and ``cycles``: for each true one its ``truth``, and
-        where it was found ``estimate``, ``half`` width, ``existence`` and ``support``.
+        where it was found ``estimate``, ``half`` width, ``existence``, ``support`` and ``misfit``.
     """
     tried = attempt(_cycles, row, problem, trial)
     found = [] if tried.value is None else tried.value
@@ -91,6 +91,7 @@ def _cycles(row: FittedRow, problem: Problem, trial: Trial) -> list[dict[str, An
                 "half": float(half[pairs[i]]),
                 "existence": float(bands.existence[pairs[i]]),
                 "support": float(bands.cycles.support[pairs[i]]),
+                "misfit": bands.misfit,
             }
             if i in pairs
             else {}
