@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+_KEPT_POINTS = 4096  # at most, of sequences that are kept for the next search
 
 
 @dataclass(init=False, frozen=True, eq=False, repr=False)
@@ -151,7 +154,9 @@ class Region:
 
     def sobol(self, n: int, seed: int | np.random.Generator = 0) -> np.ndarray:
         """``n`` points of a scrambled Sobol sequence, shape (n, d)."""
-        return self._from_unit(_unit_sobol(_count(n, "sobol"), self.dim, seed))
+        n = _count(n, "sobol")
+        known = isinstance(seed, int) and n <= _KEPT_POINTS
+        return self._from_unit((_known_sobol if known else _unit_sobol)(n, self.dim, seed))
 
     def uniform(self, n: int, rng: int | np.random.Generator) -> np.ndarray:
         """``n`` independent uniform points, shape (n, d)."""
@@ -247,6 +252,9 @@ def _unit_sobol(n: int, dim: int, seed: int | np.random.Generator) -> np.ndarray
 
     sampler = qmc.Sobol(dim, scramble=True, seed=np.random.default_rng(seed))
     return sampler.random_base2((n - 1).bit_length())[:n]
+
+
+_known_sobol = lru_cache(maxsize=32)(_unit_sobol)  # scrambling takes longer than many a search
 
 
 def _unit_square_perimeter(n: int) -> np.ndarray:

@@ -11,16 +11,16 @@ import pandas as pd
 from benchmarks import report
 from benchmarks.calibration.bands import FittedRow
 from benchmarks.calibration.points import LEVEL, MEMBERS, SETTINGS
+from benchmarks.calibration.records import about, records
 from benchmarks.development import problems as development
 from benchmarks.harness.rows import Row
-from benchmarks.harness.run import Job, attempt, cached_outcomes
-from benchmarks.harness.trials import Problem, Trial, data_digest, list_trials, observe
+from benchmarks.harness.run import Outcome, attempt
+from benchmarks.harness.trials import Problem, Trial, observe
 from fim_dynsys import systems
 from fim_dynsys.analyze import LimitCycles, limit_cycles
 from fim_dynsys.analyze.bands.cycles import cycle_bands
-from fim_dynsys.analyze.matching import assigned
+from fim_dynsys.analyze.matching import assigned, extents
 from fim_dynsys.analyze.results import SUPPORTED, WIDENED
-from fim_dynsys.regions import Region
 
 SEEDS = tuple(range(8))
 _BUDGET = 1_000_000
@@ -55,7 +55,7 @@ def evaluate(row: FittedRow, problem: Problem, trial: Trial) -> dict[str, Any]:
     -------
     dict
         ``status``, ``message``, CPU ``seconds``, and ``cycles``: for each true one its ``truth``, and
-        where it was found ``estimate``, ``half`` width, ``existence`` and ``support``.
+        where it was found ``estimate``, ``half`` width, ``existence``, ``support`` and ``misfit``.
     """
     tried = attempt(_cycles, row, problem, trial)
     found = [] if tried.value is None else tried.value
@@ -78,7 +78,9 @@ def _cycles(row: FittedRow, problem: Problem, trial: Trial) -> list[dict[str, An
     half = np.ptp(bands.period_interval(), axis=1) / 2.0
     pairs = dict(
         assigned(
-            _extents(true, region)[shown], _extents(bands.cycles, region), _FARTHEST * np.sqrt(problem.dim)
+            extents([true.orbits[k] for k in shown], region),
+            extents(bands.cycles.orbits, region),
+            _FARTHEST * np.sqrt(problem.dim),
         )
     )
     return [
@@ -89,6 +91,7 @@ def _cycles(row: FittedRow, problem: Problem, trial: Trial) -> list[dict[str, An
                 "half": float(half[pairs[i]]),
                 "existence": float(bands.existence[pairs[i]]),
                 "support": float(bands.cycles.support[pairs[i]]),
+                "misfit": bands.misfit,
             }
             if i in pairs
             else {}
@@ -102,14 +105,6 @@ def _reached(orbit: np.ndarray, x: np.ndarray) -> bool:
     return bool((np.abs(orbit - x) / np.ptp(orbit, axis=0)).max(axis=1).min() < _REACHED)
 
 
-def _extents(cycles: LimitCycles, region: Region) -> np.ndarray:
-    """Lowest and highest corner of each orbit, in units of the region, (n, 2 d)."""
-    ends = [(np.min(orbit, axis=0), np.max(orbit, axis=0)) for orbit in cycles.orbits]
-    return ((np.array(ends).reshape(-1, 2, region.dim) - region.low) / region.size).reshape(
-        -1, 2 * region.dim
-    )
-
-
 def run(
     rows: Sequence[Row],
     seeds: Sequence[int],
@@ -120,24 +115,13 @@ def run(
     progress: bool = False,
 ) -> pd.DataFrame:
     """Return one record per trial, row and true cycle; outcomes that `folder` holds are known."""
-    chosen = problems(limit)
-    by_name = {problem.system: problem for problem in chosen}
-    jobs = [
-        Job(t, data_digest(by_name[t.system]), (by_name[t.system], t))
-        for t in list_trials(chosen, SETTINGS, ("paper",), seeds)
-    ]
-    outcomes = cached_outcomes(
-        evaluate, rows, jobs, folder, "cycles, conditioned draws", workers, fresh, progress
-    )
-    records = []
-    for job, of_rows in zip(jobs, outcomes, strict=True):
-        trial, dim = job.key, by_name[job.key.system].dim
-        about = {"system": trial.system, "ic": trial.ic, "seed": trial.seed, "dim": dim}
-        about |= {"expressible": development.is_cubic(systems.get(trial.system))}
-        for row, outcome in zip(rows, of_rows, strict=True):
-            own = about | {"model": row.name, "version": row.version, "status": outcome["status"]}
-            records += [own | {"found": "estimate" in cycle} | cycle for cycle in outcome["cycles"]]
-    return pd.DataFrame(records)
+    how = (folder, workers, fresh, progress)
+    label = "cycles, conditioned draws"
+    return pd.DataFrame(records(evaluate, problems(limit), SETTINGS, seeds, rows, label, about, _lines, *how))
+
+
+def _lines(outcome: Outcome) -> list[dict[str, Any]]:
+    return [{"found": "estimate" in cycle} | cycle for cycle in outcome["cycles"]]
 
 
 def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:

@@ -9,9 +9,10 @@ import pandas as pd
 
 from benchmarks import report
 from benchmarks.calibration.bands import CAP, PERCENTS, FittedRow
+from benchmarks.calibration.records import records
 from benchmarks.harness.rows import Row
-from benchmarks.harness.run import Job, attempt, cached_outcomes
-from benchmarks.harness.trials import Problem, Trial, clean_context, data_digest, list_trials, observe
+from benchmarks.harness.run import Outcome, attempt
+from benchmarks.harness.trials import Problem, Trial, clean_context, observe
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.metrics import coverage, interval_score
 
@@ -74,22 +75,21 @@ def run(
     progress: bool = False,
 ) -> pd.DataFrame:
     """Return one record per source, trial and row; outcomes that `folder` holds are known."""
-    records = []
-    for source, (problems, _) in sources.items():
-        by_name = {problem.system: problem for problem in problems}
-        jobs = [
-            Job(t, data_digest(by_name[t.system]), (by_name[t.system], t))
-            for t in list_trials(problems, SETTINGS, ("paper",), seeds)
-        ]
-        outcomes = cached_outcomes(evaluate, rows, jobs, folder, "forecasts", workers, fresh, progress)
-        for job, of_rows in zip(jobs, outcomes, strict=True):
-            trial = job.key
-            about = {"source": source, "system": trial.system, "ic": trial.ic, "sigma": trial.sigma}
-            about |= {"seed": trial.seed, "dim": by_name[trial.system].dim}
-            for row, outcome in zip(rows, of_rows, strict=True):
-                own = {"model": row.name, "version": row.version, "status": outcome["status"]}
-                records.append(about | own | {"seconds": outcome["seconds"]} | _scored(outcome))
-    return pd.DataFrame(records)
+    how = (folder, workers, fresh, progress)
+    return pd.DataFrame(
+        {"source": source} | record
+        for source, (problems, _) in sources.items()
+        for record in records(evaluate, problems, SETTINGS, seeds, rows, "forecasts", _about, _lines, *how)
+    )
+
+
+def _about(problem: Problem, trial: Trial) -> dict[str, Any]:
+    about = {"system": trial.system, "ic": trial.ic, "sigma": trial.sigma}
+    return about | {"seed": trial.seed, "dim": problem.dim}
+
+
+def _lines(outcome: Outcome) -> list[dict[str, Any]]:
+    return [{"seconds": outcome["seconds"]} | _scored(outcome)]
 
 
 def _scored(outcome: dict[str, Any]) -> dict[str, float]:

@@ -10,11 +10,11 @@ from scipy.optimize import linear_sum_assignment
 
 from benchmarks import report
 from benchmarks.calibration.bands import FittedRow
+from benchmarks.calibration.records import about, records
 from benchmarks.development import problems as development
 from benchmarks.harness.rows import Row
-from benchmarks.harness.run import Job, attempt, cached_outcomes
-from benchmarks.harness.trials import Problem, Trial, data_digest, list_trials, observe
-from fim_dynsys import systems
+from benchmarks.harness.run import Outcome, attempt
+from benchmarks.harness.trials import Problem, Trial, observe
 from fim_dynsys.analyze import FixedPoints, Kind, PointStatus, fixed_points
 from fim_dynsys.analyze.matching import assigned
 from fim_dynsys.analyze.results import SUPPORTED, WIDENED
@@ -96,22 +96,15 @@ def run(
     progress: bool = False,
 ) -> pd.DataFrame:
     """Return one record per trial, row and true fixed point; outcomes that `folder` holds are known."""
-    problems = development.problems()[:limit]
-    by_name = {problem.system: problem for problem in problems}
-    jobs = [
-        Job(t, data_digest(by_name[t.system]), (by_name[t.system], t, development.true_field))
-        for t in list_trials(problems, SETTINGS, ("paper",), seeds)
-    ]
-    outcomes = cached_outcomes(evaluate, rows, jobs, folder, "points", workers, fresh, progress)
-    records = []
-    for job, of_rows in zip(jobs, outcomes, strict=True):
-        trial, problem = job.key, by_name[job.key.system]
-        about = {"system": trial.system, "ic": trial.ic, "seed": trial.seed, "dim": problem.dim}
-        about |= {"expressible": development.is_cubic(systems.get(trial.system))}
-        for row, outcome in zip(rows, of_rows, strict=True):
-            own = about | {"model": row.name, "version": row.version, "status": outcome["status"]}
-            records += [own | _scored(point) for point in outcome["points"]]
-    return pd.DataFrame(records)
+    how = (folder, workers, fresh, progress)
+    problems, truth = development.problems()[:limit], development.true_field
+    return pd.DataFrame(
+        records(evaluate, problems, SETTINGS, seeds, rows, "points", about, _lines, *how, truth)
+    )
+
+
+def _lines(outcome: Outcome) -> list[dict[str, Any]]:
+    return [_scored(point) for point in outcome["points"]]
 
 
 def _scored(point: dict[str, Any]) -> dict[str, Any]:

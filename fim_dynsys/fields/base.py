@@ -315,7 +315,7 @@ class VectorField(abc.ABC):
             steps[k, np.arange(d), :, np.arange(d)] = multiple * h.T
         f = np.asarray(self._rhs((x + steps).reshape(-1, d)), dtype=float).reshape(4, d, n, d)
         columns = (8.0 * (f[0] - f[1]) - (f[2] - f[3])) / (12.0 * h.T[:, :, None])
-        return np.moveaxis(columns, 0, 2)
+        return columns.transpose(1, 2, 0)
 
     def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
         """D^k f at rows for real directions, here by nested central differences.

@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -95,8 +96,17 @@ def _of_points(name: str, x: np.ndarray, shape: tuple[int, ...], got: str) -> st
     )
 
 
+def _takes(fn: FunctionType, n: int) -> bool:
+    """Whether a plain function can be called with n arguments by position."""
+    code = fn.__code__
+    needed = code.co_argcount - len(fn.__defaults__ or ())
+    return needed <= n <= code.co_argcount or (needed <= n and bool(code.co_flags & inspect.CO_VARARGS))
+
+
 def check_arguments(who: str, fn: Callable[..., object], names: tuple[str, ...]) -> None:
     """Raise a TypeError where a function needs other arguments than these, by number."""
+    if isinstance(fn, FunctionType) and not vars(fn) and _takes(fn, len(names)):
+        return  # as signatures say, at a tenth of their time: families make a field for each value
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):  # compiled functions need not have a signature

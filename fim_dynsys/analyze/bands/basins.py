@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from fim_dynsys.analyze.bands.draws import drawn_fields
-from fim_dynsys.analyze.matching import assigned
+from fim_dynsys.analyze.matching import assigned, extents
 from fim_dynsys.analyze.phase_space.basin import Basins, basins
-from fim_dynsys.analyze.phase_space.capture import Attractor
 from fim_dynsys.analyze.results import (
     Effort,
     FieldLike,
@@ -24,7 +23,6 @@ from fim_dynsys.analyze.results import (
 )
 from fim_dynsys.errors import check_number, check_whole
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.regions import Region
 
 _FARTHEST = 0.25  # of the region's size by which an attractor's extent may be off
 
@@ -163,7 +161,7 @@ def basin_probabilities(
             found = basins(member, region, budget=budget - points, **common)
             points += found.effort.points
             shares = np.zeros(k)
-            corners = (_extents(own.attractors, region), _extents(found.attractors, region))
+            corners = [extents([a.points for a in image.attractors], region) for image in (own, found)]
             for i, j in assigned(*corners, _FARTHEST * np.sqrt(region.dim)):
                 total[i] += weight * (found.labels == j)
                 existence[i] += weight
@@ -189,10 +187,3 @@ def basin_probabilities(
         ),
         **labels(field),
     )
-
-
-def _extents(attractors: tuple[Attractor, ...], region: Region) -> np.ndarray:
-    """Lowest and highest corner of each attractor in units of the region, (k, 2 d)."""
-    ends = [(np.min(a.points, axis=0), np.max(a.points, axis=0)) for a in attractors]
-    corners = (np.array(ends).reshape(-1, 2, region.dim) - region.low) / region.size
-    return corners.reshape(-1, 2 * region.dim)

@@ -9,6 +9,7 @@ from fim_dynsys.analyze.bands.conditioned import conditioned_draws
 from fim_dynsys.analyze.bands.draws import drawn_fields, half_width
 from fim_dynsys.analyze.cycles.periodic import LimitCycles, limit_cycles
 from fim_dynsys.analyze.cycles.shooting import Orbit, Shot, floquet, shooting_matrix
+from fim_dynsys.analyze.misfit import FITS, residuals
 from fim_dynsys.analyze.results import (
     Effort,
     FieldLike,
@@ -38,6 +39,7 @@ _FARTHEST = 0.5  # of the region's size
 _SMALLEST = 0.2  # of the orbit's own size: a smaller one has shrunk to a fixed point
 _STRETCH = 2.0  # of the period
 _MOST_STEPS = 2000
+_WRONG = "the field does not fit its data, and intervals may be too narrow"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -60,6 +62,9 @@ class CycleBands(Result):
         Of the draws, with sum 1.
     level : float
         Probability that the intervals are meant to have.
+    misfit : float
+        Residual over noise of short predictions of the data: about one where the field fits them, above two
+        where it does not, and intervals may be too narrow; NaN without data.
     """
 
     drawn_by = "fim_dynsys.plot.bands:cycle_bands"
@@ -71,9 +76,15 @@ class CycleBands(Result):
     orbits: np.ndarray
     weights: np.ndarray
     level: float
+    misfit: float = np.nan
 
     def __len__(self) -> int:
         return len(self.cycles)
+
+    @property
+    def fits(self) -> bool:
+        """Whether residuals are no larger than twice the noise, as far as they are known."""
+        return not self.misfit > FITS
 
     @property
     def existence(self) -> np.ndarray:
@@ -120,6 +131,11 @@ class CycleBands(Result):
         columns = ["period", f"its {percent}", "kind", "exists", "stable", "|multipliers|"]
         return [*columns, f"{percent} from", f"{percent} to", "support"], [list(row) for row in rows]
 
+    def _notes(self) -> list[str]:
+        text = f"residual over noise {self.misfit:.2g}"
+        known = [] if np.isnan(self.misfit) else [text if self.fits else f"{_WRONG}: {text}"]
+        return [*known, *super()._notes()]
+
     def _variables(self) -> Variables:
         by_draw = ("cycle", "draw")
         return {
@@ -131,6 +147,7 @@ class CycleBands(Result):
             "orbits": ((*by_draw, "phase", "state"), self.orbits),
             "weight": (("draw",), self.weights),
             "level": ((), np.array(self.level)),
+            "misfit": ((), np.array(self.misfit)),
         }
 
 
@@ -211,6 +228,7 @@ def cycle_bands(
         orbits=orbits,
         weights=np.array(drawn.weights),
         level=level,
+        misfit=np.nan if field.context is None else residuals(field, field.context)[0],
         effort=Effort(
             spent.seeds, spent.iterations, spent.points + points, spent.budget + points, spent.exhausted
         ),

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
 from math import comb
 from typing import Any, Self
 
 import numpy as np
 
 from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind
+from fim_dynsys.analyze.bifurcation.condensation import Condensed, Flow, composed, fewest_segments
 from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.analyze.bifurcation.polynomials import DEGREE, gauss, lagrange, midway
 from fim_dynsys.analyze.bifurcation.return_map import ReturnMap, doubling_coefficient, torus_coefficient
 from fim_dynsys.analyze.bifurcation.tracing import (
     BranchEnd,
@@ -20,25 +21,17 @@ from fim_dynsys.analyze.bifurcation.tracing import (
     passed,
 )
 
-_DEGREE = 4  # of the piecewise polynomials; errors at the mesh points fall as h^8
 _INTERVALS = 30  # to begin with; doubled where the trivial multiplier asks for it
-_SEGMENTS = 15  # what the condensed matrix keeps at least; divides the number of intervals
-_GROWTH = 1e4  # of a perturbation over a segment at most: rounding then stays below convergence
-_MOST_INTERVALS = 120  # two doublings: errors at the mesh points are then 1 / 65,536 of the first
+MOST_INTERVALS = 120  # two doublings: errors at the mesh points are then 1 / 65,536 of the first
 _FINE = 1e-7  # |mu_trivial - 1| above which the mesh is refined
 _WORST_DEFECT = 1e-2  # at which a branch is given up
 _WORST_MULTIPLIER = 1e-3  # |mu_trivial - 1| at which a branch of three or more states is given up
 _LONGEST = 50.0  # multiple of the first period at which a cycle is taken to approach a homoclinic one
-_UNEVEN = 2.0  # largest ratio of an interval's error measure to the mean before the mesh is adapted
+UNEVEN = 2.0  # largest ratio of an interval's error measure to the mean before the mesh is adapted
 _EVEN_PART = 0.2  # of the mesh density
 _SMALLEST = 1e-4  # scaled amplitude at which a branch has come back to an equilibrium
 _UPRIGHT = 1e-10  # slope of the branch in p that is taken for none, as in families of a centre
 _NEUTRAL = 1e-9  # |log mu| in the plane that is taken for none, likewise
-_CORRECTIONS = 25  # Newton steps from a guess on one mesh
-_ADAPTIONS = 12  # of the mesh to one orbit
-_FINEST = 960  # intervals that one stiff orbit may take
-_SETTLED = 1e-9  # relative change of the period from mesh to mesh at which an orbit is as good as it gets
-_SETTLED_COARSELY = 1e-6  # for a cycle that a branch begins with
 _LOCATED = 1e-7  # of the test function at a branch point, which does not vanish on a jump between branches
 _CRITICAL = 1e-2  # distance from +1 or -1, or of a product from 1, of the multipliers of a bifurcation
 
@@ -52,21 +45,6 @@ class Crossing:
     u: np.ndarray
     direction: np.ndarray
     info: "CycleInfo"
-
-
-@dataclass(frozen=True)
-class Flow:
-    """Transfer matrices (N, d, d) over the intervals, and the integral of the divergence over a period."""
-
-    transfers: np.ndarray
-    divergence: float
-
-    def monodromy(self) -> np.ndarray:
-        """Their product (d, d)."""
-        product = np.eye(self.transfers.shape[1])
-        for step in self.transfers:
-            product = step @ product
-        return product
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,55 +68,13 @@ class CycleInfo:
     log_multiplier: float | None = None
 
 
-@dataclass
-class _Condensed:
-    """Linearised equations without what was eliminated: over the ends of segments, and the tail.
-
-    ``matrix (n + 1, n + tail)`` times what remains is to be ``load (n + 1,)``; ``inner (N, m d, .)`` gives
-    the nodes inside intervals by their left ends, ``left (segments, g, d, .)`` these by those of segments.
-    """
-
-    matrix: np.ndarray
-    load: np.ndarray
-    inner: np.ndarray
-    left: np.ndarray
-    tail: int
-    flow: Flow
-
-    def row(self, border: np.ndarray) -> tuple[np.ndarray, float]:
-        """A row over all unknowns as one over what remains, and what the residual adds."""
-        d = self.left.shape[2]
-        by_node = border[: -self.tail].reshape(-1, _DEGREE, d)
-        # Inner nodes of an interval: its nodes 1..m-1; node m is the next interval's left end.
-        by_inner = by_node[:, 1:].reshape(len(by_node), -1)
-        by_left = np.einsum("ji,jia->ja", by_inner, self.inner[:, : (_DEGREE - 1) * d])
-        rest = by_left[:, d:].sum(axis=0) + np.append(border[-self.tail :], 0.0)
-        at_left = (by_node[:, 0] + by_left[:, :d]).reshape(len(self.left), -1, d)
-        by_segment = np.einsum("sgi,sgia->sa", at_left, self.left)
-        whole = np.concatenate([by_segment[:, :d].ravel(), by_segment[:, d:].sum(axis=0) + rest])
-        return whole[:-1], float(whole[-1])
-
-    def expanded(self, reduced: np.ndarray, load: float) -> np.ndarray:
-        """All unknowns from what remains; `load` is 1 with the residual and 0 without."""
-        d = self.left.shape[2]
-        rest = np.append(reduced[-self.tail :], load)
-        ends = reduced[: -self.tail].reshape(len(self.left), d)
-        lefts = (np.einsum("sgia,sa->sgi", self.left[..., :d], ends) + self.left[..., d:] @ rest).reshape(
-            -1, d
-        )
-        inside = self.inner[:, : (_DEGREE - 1) * d]
-        inners = np.einsum("jia,ja->ji", inside[:, :, :d], lefts) + inside[:, :, d:] @ rest
-        states = np.concatenate([lefts[:, None], inners.reshape(-1, _DEGREE - 1, d)], axis=1)
-        return np.concatenate([states.ravel(), reduced[-self.tail :]])
-
-
 class Cycles(Problem):
     """Cycles x(tau), period T and parameter, tau in [0, 1], as piecewise polynomials.
 
     Unknowns are the scaled states at N m nodes, log T and the scaled parameter.
     """
 
-    degree = _DEGREE
+    degree = DEGREE
     tail = 2  # unknowns that are no states
     rest: np.ndarray  # unknowns where a branch is born, and its direction there
     direction: np.ndarray
@@ -171,7 +107,7 @@ class Cycles(Problem):
         assert hopf.period is not None  # Hopf points have that of the cycles born
         self = cls(equations, np.linspace(0.0, 1.0, _INTERVALS + 1))
         start = equations.scaled(hopf.x, hopf.p)
-        angle = 2.0 * np.pi * self._nodes()
+        angle = 2.0 * np.pi * self.nodes()
         q = self._critical(equations.jacobian(start), 2.0 * np.pi * equations.time / hopf.period)
         circle = np.real(q * np.exp(1j * angle)[:, None])
         log_period = np.log(hopf.period / equations.time)
@@ -187,7 +123,7 @@ class Cycles(Problem):
         self.longest = log_first + np.log(_LONGEST)
 
     def _weigh(self) -> None:
-        n = _DEGREE * (len(self.mesh) - 1)
+        n = DEGREE * (len(self.mesh) - 1)
         self.metric = np.append(np.full(n * self.d, 1.0 / n), np.ones(self.tail))
 
     def start(self, hopf: Bifurcation) -> Point:
@@ -196,7 +132,7 @@ class Cycles(Problem):
         multipliers = np.exp(hopf.eigenvalues * hopf.period)
         on_circle = np.argsort(np.abs(np.abs(multipliers) - 1.0))[:2]
         others = np.delete(multipliers, on_circle)
-        phases = np.append(self._nodes(), 1.0)
+        phases = np.append(self.nodes(), 1.0)
         orbit = np.tile(hopf.x, (len(phases), 1))
         n_unstable = int(np.count_nonzero(np.abs(others) > 1.0))
         info = CycleInfo(multipliers, n_unstable, 0.0, 0.0, phases, orbit, hopf.period, hopf.p)
@@ -209,20 +145,20 @@ class Cycles(Problem):
 
     # ---------------------------------------------------------------- representation
 
-    def _nodes(self) -> np.ndarray:
+    def nodes(self) -> np.ndarray:
         """Times of the N m independent nodes."""
-        inner = np.arange(_DEGREE) / _DEGREE
+        inner = np.arange(DEGREE) / DEGREE
         return (self.mesh[:-1, None] + np.diff(self.mesh)[:, None] * inner).ravel()
 
-    def _pieces(self, u: np.ndarray) -> np.ndarray:
+    def pieces(self, u: np.ndarray) -> np.ndarray:
         """States at all nodes of each interval, both ends included, (N, m + 1, d)."""
-        x = u[: -self.tail].reshape(-1, _DEGREE, self.d)
+        x = u[: -self.tail].reshape(-1, DEGREE, self.d)
         return np.concatenate([x, np.roll(x[:, :1], -1, axis=0)], axis=1)
 
     def refer_to(self, u: np.ndarray) -> None:
         """Fix the phase by the cycle u: the integral of <x, u'> is to stay what it is for x = u."""
-        values, slopes, weights = _gauss()
-        rates = np.einsum("ck,jkd->jcd", slopes, self._pieces(u))
+        values, slopes, weights = gauss()
+        rates = np.einsum("ck,jkd->jcd", slopes, self.pieces(u))
         # The interval's length cancels: slopes are by its own time, weights by the whole.
         by_node = np.einsum("c,ck,jcd->jkd", weights, values, rates)
         row = by_node[:, :-1].copy()
@@ -275,7 +211,7 @@ class Cycles(Problem):
 
         return Linear(newton, null, lambda: np.linalg.slogdet(bordered)[0], reduced.flow)
 
-    def _condense(self, u: np.ndarray) -> "_Condensed":
+    def _condense(self, u: np.ndarray) -> Condensed:
         """Condensed equations: interior nodes, then some left ends of intervals, are eliminated.
 
         What remains are the left ends of the segments and the tail, as in multiple shooting. Segments are
@@ -285,8 +221,8 @@ class Cycles(Problem):
         residual, by_left, by_inner, by_tail, divergence = self._collocated(u)
         right = np.concatenate([by_left, by_tail, residual[:, :, None]], axis=2)
         inner = -np.linalg.solve(by_inner, right)  # inner nodes = inner @ (left end, tail, 1)
-        n_segments = _fewest_segments(inner[:, -d:, :d])
-        left, across = _composed(inner[:, -d:].reshape(n_segments, -1, d, d + tail + 1))
+        n_segments = fewest_segments(inner[:, -d:, :d])
+        left, across = composed(inner[:, -d:].reshape(n_segments, -1, d, d + tail + 1))
         n = n_segments * d
         matrix = np.zeros((n + 1, n + tail))
         blocks = matrix[:n, :n].reshape(n_segments, d, n_segments, d)
@@ -295,7 +231,7 @@ class Cycles(Problem):
         blocks[index, :, index] -= across[:, :, :d]
         matrix[:n, n:] = -across[:, :, d : d + tail].reshape(n, tail)
         flow = Flow(inner[:, -d:, :d], divergence)
-        reduced = _Condensed(matrix, np.append(across[:, :, -1].ravel(), 0.0), inner, left, tail, flow)
+        reduced = Condensed(matrix, np.append(across[:, :, -1].ravel(), 0.0), inner, left, tail, flow)
         matrix[n], offset = reduced.row(np.append(self.phase, np.zeros(tail)))
         phase_defect = float(self.phase @ u[:-tail]) - self.phase_value
         reduced.load[n] = -phase_defect - offset
@@ -304,39 +240,39 @@ class Cycles(Problem):
     def _collocated(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, float]:
         """Residual (N, m d) at the Gauss points, derivatives by nodes and tail, divergence once round."""
         d = self.d
-        values, slopes, _ = _gauss()
-        pieces = self._pieces(u)
+        values, slopes, _ = gauss()
+        pieces = self.pieces(u)
         n = len(pieces)
         period = np.exp(u[-self.tail])
         states = np.einsum("ck,jkd->jcd", values, pieces)
         f, jac, by_p = self._batch(u, states.reshape(-1, d))
-        f, by_p = f.reshape(n, _DEGREE, d), by_p.reshape(n, _DEGREE * d, -1)
+        f, by_p = f.reshape(n, DEGREE, d), by_p.reshape(n, DEGREE * d, -1)
         h = np.diff(self.mesh)[:, None, None]
         residual = np.einsum("ck,jkd->jcd", slopes, pieces) - h * period * f
         by_left, by_inner, divergence = self._by_nodes(jac, float(period))
-        flat = (n, _DEGREE * d)
+        flat = (n, DEGREE * d)
         by_tail = np.concatenate([(-h * period * f).reshape(flat)[:, :, None], -h * period * by_p], axis=2)
         return residual.reshape(flat), by_left, by_inner, by_tail, divergence
 
     def _by_nodes(self, jac: np.ndarray, period: float) -> tuple[np.ndarray, np.ndarray, float]:
         """Derivatives (N, m d, d), (N, m d, m d) by left ends and nodes behind, divergence once round."""
-        values, slopes, weights = _gauss()
+        values, slopes, weights = gauss()
         d, n = self.d, len(self.mesh) - 1
-        jac = jac.reshape(n, _DEGREE, d, d)
+        jac = jac.reshape(n, DEGREE, d, d)
         h = np.diff(self.mesh)[:, None, None]
         derivative = -(h[..., None, None] * period) * np.einsum("ck,jcab->jcakb", values, jac)
         derivative += np.einsum("ck,ab->cakb", slopes, np.eye(d))
-        blocks = derivative.reshape(n, _DEGREE * d, _DEGREE + 1, d)
+        blocks = derivative.reshape(n, DEGREE * d, DEGREE + 1, d)
         traces = np.trace(jac, axis1=2, axis2=3)
         return (
             blocks[:, :, 0],
-            blocks[:, :, 1:].reshape(n, _DEGREE * d, _DEGREE * d),
+            blocks[:, :, 1:].reshape(n, DEGREE * d, DEGREE * d),
             float(period * np.sum(np.diff(self.mesh) * (traces @ weights))),
         )
 
     def _flow(self, u: np.ndarray, jacobians: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Flow:
         """Transfers at unknowns that need solve nothing; scaled Jacobians by unknowns and states."""
-        states = np.einsum("ck,jkd->jcd", _gauss()[0], self._pieces(u)).reshape(-1, self.d)
+        states = np.einsum("ck,jkd->jcd", gauss()[0], self.pieces(u)).reshape(-1, self.d)
         by_left, by_inner, divergence = self._by_nodes(jacobians(u, states), float(np.exp(u[-self.tail])))
         return Flow(-np.linalg.solve(by_inner, by_left)[:, -self.d :], divergence)
 
@@ -366,9 +302,9 @@ class Cycles(Problem):
         return CycleInfo(
             multipliers,
             int(np.count_nonzero(np.abs(multipliers[1:]) > 1.0)),
-            self._defect(u),
+            self.defect(u),
             closeness,
-            np.append(self._nodes(), 1.0),
+            np.append(self.nodes(), 1.0),
             orbit,
             float(np.exp(u[-self.tail]) * self.equations.time),
             p,
@@ -392,17 +328,17 @@ class Cycles(Problem):
 
     def _mismatch(self, transfers: np.ndarray, u: np.ndarray) -> float:
         """|log mu_trivial| from how each interval carries the flow's direction to the next."""
-        flow = self._rates(u, self._pieces(u)[:, 0])
+        flow = self._rates(u, self.pieces(u)[:, 0])
         after = np.roll(flow, -1, axis=0)
         carried = np.einsum("ja,jab,jb->j", after, transfers, flow) / np.sum(after**2, axis=1)
         with np.errstate(all="ignore"):
             error = float(np.abs(np.sum(np.log(np.abs(carried)))))
         return error if np.isfinite(error) else np.inf
 
-    def _defect(self, u: np.ndarray) -> float:
+    def defect(self, u: np.ndarray) -> float:
         """Largest defect of the differential equation midway between nodes, relative to the largest rate."""
-        pieces, period = self._pieces(u), np.exp(u[-self.tail])
-        values, slopes = _midway()
+        pieces, period = self.pieces(u), np.exp(u[-self.tail])
+        values, slopes = midway()
         states = np.einsum("ck,jkd->jcd", values, pieces)
         rates = np.einsum("ck,jkd->jcd", slopes, pieces) / np.diff(self.mesh)[:, None, None]
         f = period * self._rates(u, states.reshape(-1, self.d)).reshape(states.shape)
@@ -467,7 +403,7 @@ class Cycles(Problem):
             lefts.append(step @ lefts[-1])
         # Once round the direction has changed its sign, but for rounding.
         ends = np.array([*lefts[:-1], -lefts[0]])
-        share = (np.arange(_DEGREE) / _DEGREE)[:, None]
+        share = (np.arange(DEGREE) / DEGREE)[:, None]
         across = (ends[:-1, None] * (1.0 - share) + ends[1:, None] * share).ravel()
         return Crossing(
             BifurcationKind.PERIOD_DOUBLING,
@@ -523,250 +459,46 @@ class Cycles(Problem):
     # ---------------------------------------------------------------- mesh
 
     def refreshed(self, point: Point) -> Point:
-        density = self._density(point.u)
+        density = self.density(point.u)
         share = density * np.diff(self.mesh)
-        finer = point.info.closeness > _FINE and len(share) < _MOST_INTERVALS
-        if finer or share.max() > _UNEVEN * share.mean():
-            point = self._moved(point, share, len(share) * (2 if finer else 1))
+        finer = point.info.closeness > _FINE and len(share) < MOST_INTERVALS
+        if finer or share.max() > UNEVEN * share.mean():
+            point = self.moved(point, share, len(share) * (2 if finer else 1))
         self.refer_to(point.u)
         return point
 
-    def _density(self, u: np.ndarray) -> np.ndarray:
+    def density(self, u: np.ndarray) -> np.ndarray:
         """Root of the (m + 1)-th derivative per interval, which mesh widths are to be inverse to."""
         h = np.diff(self.mesh)
-        signs = [(-1.0) ** (_DEGREE - k) * comb(_DEGREE, k) for k in range(_DEGREE + 1)]
-        highest = np.einsum("k,jkd->jd", signs, self._pieces(u)) * (_DEGREE / h[:, None]) ** _DEGREE
+        signs = [(-1.0) ** (DEGREE - k) * comb(DEGREE, k) for k in range(DEGREE + 1)]
+        highest = np.einsum("k,jkd->jd", signs, self.pieces(u)) * (DEGREE / h[:, None]) ** DEGREE
         distance = (h + np.roll(h, -1)) / 2.0
         jumps = np.linalg.norm(np.roll(highest, -1, axis=0) - highest, axis=1) / distance
-        density = ((jumps + np.roll(jumps, 1)) / 2.0) ** (1.0 / (_DEGREE + 1))
+        density = ((jumps + np.roll(jumps, 1)) / 2.0) ** (1.0 / (DEGREE + 1))
         # No interval grows beyond a few times the mean one, however straight the orbit is there.
         return density + _EVEN_PART * np.sum(density * h)
 
-    def _moved(self, point: Point, share: np.ndarray, n: int) -> Point:
+    def moved(self, point: Point, share: np.ndarray, n: int) -> Point:
         """The same cycle on a mesh of n intervals that spreads the error measure evenly."""
         heights = np.concatenate([[0.0], np.cumsum(share)])
         old = self.mesh
-        pieces, tangents = self._pieces(point.u), self._pieces(point.tangent)
+        pieces, tangents = self.pieces(point.u), self.pieces(point.tangent)
         self.mesh = np.interp(np.linspace(0.0, heights[-1], n + 1), heights, old)
         self.mesh[0], self.mesh[-1] = 0.0, 1.0
         self._weigh()
-        times = self._nodes()
-        states, directions = (self._at(times, old, part).ravel() for part in (pieces, tangents))
+        times = self.nodes()
+        states, directions = (self.at(times, old, part).ravel() for part in (pieces, tangents))
         u = np.concatenate([states, point.u[-self.tail :]])
         tangent = np.concatenate([directions, point.tangent[-self.tail :]])
         return replace(point, u=u, tangent=tangent / np.sqrt(self.product(tangent, tangent)))
 
     @staticmethod
-    def _at(times: np.ndarray, mesh: np.ndarray, pieces: np.ndarray) -> np.ndarray:
+    def at(times: np.ndarray, mesh: np.ndarray, pieces: np.ndarray) -> np.ndarray:
         """States (n, d) at shares of the period of what is given by its nodes on each interval."""
         h = np.diff(mesh)
         interval = np.clip(np.searchsorted(mesh, times, side="right") - 1, 0, len(h) - 1)
-        basis = _lagrange((times - mesh[interval]) / h[interval])
+        basis = lagrange((times - mesh[interval]) / h[interval])
         return np.einsum("nk,nkd->nd", basis, pieces[interval])
-
-
-@dataclass(frozen=True)
-class ClosedOrbit:
-    """A periodic orbit by collocation.
-
-    Attributes
-    ----------
-    period : float
-        Period.
-    mesh : ndarray (N + 1,)
-        Ends of the intervals as shares of the period.
-    nodes : ndarray (N, d)
-        States at their left ends.
-    transfers : ndarray (N, d, d)
-        Derivatives of the states at right ends by those at left ends, both in units of the length scale.
-    divergence : float
-        Integral of the field's divergence over a period.
-    residual : float
-        Largest defect of the differential equation between collocation points, by the largest rate.
-    samples : ndarray (n + 1, d)
-        States at equal times once round.
-    """
-
-    period: float
-    mesh: np.ndarray
-    nodes: np.ndarray
-    transfers: np.ndarray
-    divergence: float
-    residual: float
-    samples: np.ndarray
-
-
-def closed_orbit(
-    equations: Equations, times: np.ndarray, states: np.ndarray, p: float, n_samples: int = 512
-) -> ClosedOrbit | None:
-    """Correct a guess of a cycle at one parameter value on meshes adapted to it, however stiff it is.
-
-    Parameters
-    ----------
-    equations : Equations
-        The family and its units.
-    times : ndarray (k,)
-        Rising, over one period; the steps of an implicit integrator show where the orbit is steep.
-    states : ndarray (k, d)
-        States there, the last close to the first.
-    p : float
-        Parameter value.
-    n_samples : int
-        Number of equal intervals of time at whose ends states are given back.
-
-    Returns
-    -------
-    ClosedOrbit or None
-        None where Newton's method does not converge.
-    """
-    outcome = settled(equations, times, states, p, _SETTLED, _FINEST)
-    if outcome is None:
-        return None
-    problem, u, linear = outcome
-    where = float(u[-1])
-    pieces = problem._pieces(u)
-    samples = problem._at(np.linspace(0.0, 1.0, n_samples + 1), problem.mesh, pieces)
-    return ClosedOrbit(
-        period=float(np.exp(u[-2]) * equations.time),
-        mesh=problem.mesh,
-        nodes=equations.unscaled(pieces[:, 0], where)[0],
-        transfers=linear.info.transfers,
-        divergence=linear.info.divergence,
-        residual=problem._defect(u),
-        samples=equations.unscaled(samples, where)[0],
-    )
-
-
-def settled(
-    equations: Equations,
-    times: np.ndarray,
-    states: np.ndarray,
-    p: float,
-    closely: float = _SETTLED_COARSELY,
-    finest: int = _MOST_INTERVALS,
-) -> tuple[Cycles, np.ndarray, Linear] | None:
-    """A corrected cycle at one parameter value on a mesh adapted to it.
-
-    Parameters
-    ----------
-    equations, times, states, p
-        As for `closed_orbit`.
-    closely : float
-        Relative change of the period from mesh to mesh at which the orbit is known well enough.
-    finest : int
-        Intervals that it may take.
-
-    Returns
-    -------
-    (Cycles, ndarray, Linear) or None
-        The problem on its mesh, the unknowns, and the equations linearised there; None where Newton's method
-        does not converge.
-    """
-    period = times[-1] - times[0]
-    phase = (times - times[0]) / period
-    index = np.linspace(0.0, len(phase) - 1.0, min(finest, 4 * _MOST_INTERVALS) + 1)
-    problem = Cycles(equations, np.interp(index, np.arange(len(phase)), phase))
-    nodes = problem._nodes()
-    scaled = (states - equations.centre) / equations.length
-    guess = np.column_stack([np.interp(nodes, phase, column) for column in scaled.T])
-    where = equations.scaled(states[0], p)[-1]
-    u = np.concatenate([guess.ravel(), [np.log(period / equations.time), where]])
-    row = np.append(np.zeros(len(u) - 1), 1.0)
-    before = np.inf
-    for _ in range(_ADAPTIONS):
-        problem.refer_to(u)
-        for _ in range(_CORRECTIONS):
-            delta = problem.linearise(u, row).newton(0.0)
-            size = np.sqrt(problem.product(delta, delta))
-            if not np.isfinite(size):
-                return None
-            u = u + delta * min(1.0, 0.5 / size)
-            if size < 1e-10 * max(1.0, np.sqrt(problem.product(u, u))):
-                break
-        else:
-            return None
-        stands = abs(u[-2] - before) < closely
-        before = u[-2]
-        linear = problem.linearise(u, row)
-        if stands:
-            break
-        share = problem._density(u) * np.diff(problem.mesh)
-        finer = len(share) < finest and share.max() < _UNEVEN * share.mean()
-        point = problem._moved(Point(u, row, {}, None), share, len(share) * (2 if finer else 1))
-        u, row = point.u, np.append(np.zeros(len(point.u) - 1), 1.0)
-    else:
-        linear = problem.linearise(u, row)
-    return problem, u, linear
-
-
-def _fewest_segments(transfers: np.ndarray) -> int:
-    """Into how many segments intervals with these transfers (N, d, d) may be joined, see `_GROWTH`."""
-    growth = np.maximum(0.0, np.log(np.linalg.norm(transfers, axis=(1, 2))))
-    n = _SEGMENTS
-    while n < len(growth) and growth.reshape(n, -1).sum(axis=1).max() > np.log(_GROWTH):
-        n *= 2
-    return n
-
-
-def _composed(steps: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Affine maps along segments, from those over single intervals.
-
-    Parameters
-    ----------
-    steps : ndarray (segments, g, d, d + tail + 1)
-        ``next = step @ (x, tail, 1)`` over each of a segment's g intervals.
-
-    Returns
-    -------
-    left : ndarray (segments, g, d, d + tail + 1)
-        Maps from the segment's first point to the left end of each interval.
-    across : ndarray (segments, d, d + tail + 1)
-        Maps over whole segments.
-    """
-    d = steps.shape[2]
-    here = np.zeros_like(steps[:, 0])
-    here[:, :, :d] = np.eye(d)
-    left = np.empty_like(steps)
-    for k in range(steps.shape[1]):
-        left[:, k] = here
-        here = steps[:, k, :, :d] @ here
-        here[:, :, d:] += steps[:, k, :, d:]
-    return left, here
-
-
-# ---------------------------------------------------------------------- polynomials on one interval
-
-
-def _lagrange(s: np.ndarray) -> np.ndarray:
-    """Values (n, m + 1) at s in [0, 1] of the Lagrange polynomials of the nodes k / m."""
-    return np.vander(np.atleast_1d(s), _DEGREE + 1, increasing=True) @ _lagrange_coefficients()
-
-
-@cache
-def _lagrange_coefficients() -> np.ndarray:
-    """Monomial coefficients (power, node)."""
-    nodes = np.arange(_DEGREE + 1) / _DEGREE
-    return np.linalg.inv(np.vander(nodes, increasing=True))
-
-
-@cache
-def _gauss() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values and slopes of the Lagrange polynomials at the Gauss points of [0, 1], and the weights there."""
-    points, weights = np.polynomial.legendre.leggauss(_DEGREE)
-    points = (points + 1.0) / 2.0
-    return _lagrange(points), _lagrange_slopes(points), weights / 2.0
-
-
-@cache
-def _midway() -> tuple[np.ndarray, np.ndarray]:
-    """Values and slopes of the Lagrange polynomials midway between the nodes."""
-    points = (np.arange(_DEGREE) + 0.5) / _DEGREE
-    return _lagrange(points), _lagrange_slopes(points)
-
-
-def _lagrange_slopes(s: np.ndarray) -> np.ndarray:
-    powers = np.arange(1, _DEGREE + 1)
-    return (s[:, None] ** (powers - 1) * powers) @ _lagrange_coefficients()[1:]
 
 
 def turning(multipliers: np.ndarray) -> float:

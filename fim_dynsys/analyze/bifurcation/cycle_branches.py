@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind, Branch, BranchKind
-from fim_dynsys.analyze.bifurcation.collocation import Crossing, Cycles, settled
+from fim_dynsys.analyze.bifurcation.closed import settled
+from fim_dynsys.analyze.bifurcation.collocation import Crossing, Cycles
 from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.homoclinic import long_period
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd, Point, Spend, Trace, trace

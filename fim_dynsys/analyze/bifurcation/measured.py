@@ -19,9 +19,9 @@ from fim_dynsys.analyze.bifurcation.branches import (
     Continuation,
 )
 from fim_dynsys.analyze.bifurcation.equations import ROOT, Equations
-from fim_dynsys.analyze.bifurcation.misfit import FITS, SMALL, residuals
 from fim_dynsys.analyze.bifurcation.normal_forms import solve_branch_point, solve_fold, solve_hopf
 from fim_dynsys.analyze.bifurcation.tracks import Track, follow_objects
+from fim_dynsys.analyze.misfit import FITS, SMALL, residuals
 from fim_dynsys.analyze.results import (
     WIDENED,
     RegionLike,

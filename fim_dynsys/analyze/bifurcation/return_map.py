@@ -69,6 +69,22 @@ class ReturnMap:
         squares = self.along(directions)[1].reshape(len(pairs), 2, -1)
         return (squares[:, 0] - squares[:, 1]) / 4.0 * sizes.prod(axis=1)[:, None]
 
+    def critical(self, multiplier: complex) -> tuple[np.ndarray, complex, np.ndarray, np.ndarray] | None:
+        """Jacobian, its eigenvalue nearest a multiplier, and the vectors of that.
+
+        These are q with |q| = 1 and the adjoint one with <adjoint, q> = 1. None where neighbours cannot be
+        followed.
+        """
+        jac = self.along(np.eye(len(self.basis)))[0].T
+        if not np.isfinite(jac).all():
+            return None
+        values, vectors = np.linalg.eig(jac)
+        k = int(np.argmin(np.abs(values - multiplier)))
+        left_values, left = np.linalg.eig(jac.T)
+        adjoint = left[:, np.argmin(np.abs(left_values - np.conj(values[k])))]
+        q = vectors[:, k]
+        return jac, complex(values[k]), q, adjoint / np.conj(adjoint.conj() @ q)
+
 
 def doubling_coefficient(mapping: ReturnMap) -> float:
     """Coefficient c of a period doubling, w -> -w + c w^3: positive where the doubled cycles are stable.
@@ -87,14 +103,13 @@ def doubling_coefficient(mapping: ReturnMap) -> float:
     ----------
     Yu. A. Kuznetsov, Elements of Applied Bifurcation Theory, 3rd ed., Springer 2004, eq. 5.41.
     """
-    eye = np.eye(len(mapping.basis))
-    jac = mapping.along(eye)[0].T
-    if not np.isfinite(jac).all():
+    critical = mapping.critical(-1.0)
+    if critical is None:
         return np.nan
-    _, q, adjoint = _critical(jac, -1.0)
+    jac, _, q, adjoint = critical
     q, adjoint = q.real, adjoint.real
     _, (square,), (cube,) = mapping.along([q])
-    (mixed,) = mapping.second([(q, np.linalg.solve(eye - jac, square))])
+    (mixed,) = mapping.second([(q, np.linalg.solve(np.eye(len(jac)) - jac, square))])
     return float(adjoint @ (cube / 6.0 + mixed / 2.0))
 
 
@@ -118,11 +133,11 @@ def torus_coefficient(mapping: ReturnMap, multiplier: complex) -> float:
     ----------
     Yu. A. Kuznetsov, Elements of Applied Bifurcation Theory, 3rd ed., Springer 2004, eq. 5.74.
     """
-    eye = np.eye(len(mapping.basis))
-    jac = mapping.along(eye)[0].T
-    if not np.isfinite(jac).all():
+    critical = mapping.critical(multiplier)
+    if critical is None:
         return np.nan
-    value, q, adjoint = _critical(jac, multiplier)
+    jac, value, q, adjoint = critical
+    eye = np.eye(len(jac))
     a, b = q.real, q.imag
     _, squares, cubes = mapping.along([a, b, a + b, a - b])
     square = squares[0] - squares[1] + 0.5j * (squares[2] - squares[3])
@@ -135,16 +150,6 @@ def torus_coefficient(mapping: ReturnMap, multiplier: complex) -> float:
     )
     total = cube_a + 1j * cube_b + 2.0 * (am + 1j * bm) + ar + bi + 1j * (ai - br)
     return float(np.real((adjoint.conj() @ total) / value) / 2.0)
-
-
-def _critical(jac: np.ndarray, multiplier: complex) -> tuple[complex, np.ndarray, np.ndarray]:
-    """Eigenvalue nearest a multiplier, its vector q with |q| = 1, the adjoint one with <adjoint, q> = 1."""
-    values, vectors = np.linalg.eig(jac)
-    k = int(np.argmin(np.abs(values - multiplier)))
-    left_values, left = np.linalg.eig(jac.T)
-    adjoint = left[:, np.argmin(np.abs(left_values - np.conj(values[k])))]
-    q = vectors[:, k]
-    return complex(values[k]), q, adjoint / np.conj(adjoint.conj() @ q)
 
 
 def _runge_kutta(field: VectorField, x: np.ndarray, t: np.ndarray) -> np.ndarray:

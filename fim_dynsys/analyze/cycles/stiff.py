@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.collocation import closed_orbit
+from fim_dynsys.analyze.bifurcation.closed import closed_orbit
 from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.cycles.returns import hermite
 from fim_dynsys.analyze.cycles.shooting import Floquet, Orbit, Shot, floquet

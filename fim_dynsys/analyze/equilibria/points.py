@@ -3,6 +3,7 @@
 A little above five hundred lines: the result with its errors and the search that makes it are read together.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -427,17 +428,24 @@ class _Search:
     def _distinct(self, roots: Refined) -> Refined:
         """One of each group of zeros that lie within their own errors, that of least residual."""
         z = roots.x / self.scales.length
-        kept = np.empty(0, dtype=int)
-        for i in np.argsort(roots.residual, kind="stable"):
-            gap = np.linalg.norm(z[kept] - z[i], axis=1)
-            same = gap <= _MERGED + _STEPS_LEFT * np.minimum(_LONGEST_STEP, roots.step[kept] + roots.step[i])
-            flat = kept[(gap <= _PROBE / 2) & (roots.slope[kept] <= _SINGULAR)]
-            if same.any() or (
-                roots.slope[i] <= _SINGULAR and self._vanishes_between(roots.x[i], roots.x[flat])
-            ):
-                continue
-            kept = np.append(kept, i)
-        return roots[kept]
+        kept: list[int] = []
+        left = np.argsort(roots.residual, kind="stable")
+        while len(left):
+            i, left = int(left[0]), left[1:]
+            if not self._continues(roots, z, i, kept):
+                kept.append(i)
+                gap = np.linalg.norm(z[left] - z[i], axis=1)
+                steps = np.minimum(_LONGEST_STEP, roots.step[left] + roots.step[i])
+                left = left[~(gap <= _MERGED + _STEPS_LEFT * steps)]
+        return roots[np.array(kept, dtype=int)]
+
+    def _continues(self, roots: Refined, z: np.ndarray, i: int, kept: Sequence[int]) -> bool:
+        """Whether a zero of higher order is one with another such one, from which rounding has parted it."""
+        if roots.slope[i] > _SINGULAR or not kept:
+            return False
+        gap = np.linalg.norm(z[kept] - z[i], axis=1)
+        flat = (gap <= _PROBE / 2) & (roots.slope[kept] <= _SINGULAR)
+        return self._vanishes_between(roots.x[i], roots.x[kept][flat])
 
     def _vanishes_between(self, x: np.ndarray, others: np.ndarray) -> bool:
         """Whether f is as good as zero halfway to another zero of higher order: then the two are one."""

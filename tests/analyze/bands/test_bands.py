@@ -103,6 +103,17 @@ def test_draws_without_the_cycle_count_as_such():
     assert analyze.cycle_bands(van_der_pol(0.55), BOX, draws=gone).existence[0] == 0.5
 
 
+def test_cycles_of_a_field_that_does_not_fit_its_data_say_so():
+    data = add_noise(simulate(van_der_pol(1.0), [[2.0, 0.0]], np.linspace(0, 20, 200)), 0.03, rng=0)
+    draws, cycles = EnsembleField([van_der_pol(1.0)] * 2), analyze.limit_cycles(van_der_pol(1.0), BOX)
+    for mu, fits in ((1.0, True), (2.0, False)):
+        field = CallableField(van_der_pol(mu), 2, context=data)
+        result = analyze.cycle_bands(field, BOX, cycles=cycles, draws=draws)
+        assert result.fits is fits and (result.misfit < 1.5) is fits
+        assert ("the field does not fit its data" in str(result)) is not fits
+        assert result.to_xarray()["misfit"] == result.misfit
+
+
 def test_fields_without_a_posterior_need_an_ensemble():
     for function in (analyze.cycle_bands, analyze.manifold_bands, analyze.basin_probabilities):
         with pytest.raises(ValueError, match=r"pass draws=model.ensemble\(64\)"):

@@ -74,6 +74,18 @@ def test_correlation_dimension_of_lorenz_attractor(attractor):
     assert found.error < 0.2
 
 
+@pytest.mark.slow
+def test_correlation_dimension_of_lorenz_attractor_from_many_samples(attractor):
+    """At radii that 16,000 samples leave nearly empty the slope is that of Grassberger and Procaccia."""
+    starts = np.random.default_rng(1).normal(size=(400, 3)) * 8 + [0, 0, 25]
+    t = np.concatenate([[0.0], 20 + STEP * np.arange(750)])
+    runs = Trajectories.from_arrays(list(simulate(LORENZ, starts, t).x[:, 1:]), STEP * np.arange(750))
+    found = correlation_dimension(runs, max_points=300_000, radii=(0.004, 0.02))
+    assert abs(found.dimension - 2.05) < 0.01
+    assert found.error < 0.05
+    assert abs(correlation_dimension(attractor, radii=(0.03, 0.2)).dimension - 2.07) < 0.01
+
+
 def test_correlation_dimension_of_henon_map():
     """1.21 +- 0.01 by Grassberger and Procaccia (1983), 1.220 +- 0.036 by Sprott (2003)."""
     found = correlation_dimension(henon(15_000), theiler=1)
