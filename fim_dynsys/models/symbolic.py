@@ -17,7 +17,7 @@ from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField, read_ex
 from fim_dynsys.fields.terms import union
 from fim_dynsys.models.agreement import compared_in_part
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.given_equations import Expressions, Given, Observed, fitted_in_part, in_order
+from fim_dynsys.models.given_equations import Observed, fitted_in_part
 from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
@@ -25,6 +25,7 @@ from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import with_errors
 from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.expression_fits import fit_expressions
+from fim_dynsys.regression.given import Expressions, Given, in_order
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples, observe
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
