@@ -17,8 +17,8 @@ from fim_dynsys.regression.rollout import substeps
 Likelihood = Callable[[np.ndarray], float]
 """``theta (q,) -> float``, a logarithm."""
 
-_ARRAY, _TABLE = types.float64[::1], types.float64[:, ::1]
-_RIGHT_HAND_SIDE = types.void(_ARRAY, _ARRAY, _ARRAY)
+_ARRAY, _TABLE, _CURVES = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1]
+_EXPRESSIONS = types.void(_ARRAY, _ARRAY, _ARRAY)
 _FLOOR = -1e10  # of a solve that fails: finite, as nested sampling needs, and below all that succeed
 _BOUND = 1e3  # in units of the states' root mean squares
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)
@@ -73,28 +73,39 @@ class TrajectoryLikelihood:
 
     Called with ``theta (q + P d,)``, parameters and then the first states of all P pieces, in the units of
     the data; returns a finite float. Right-hand sides are integrated by the classical Runge-Kutta method in
-    steps of at most `STEP_LIMIT`. A solution that is not finite, or leaves a thousand times the data's size,
+    steps of at most `STEP_LIMIT`. A solution that is not finite, or leaves a thousand times the states' size,
     gets -1e10 to -2e10, the lower the earlier it fails.
 
     Parameters
     ----------
     expressions : sequence of str
-        Right-hand sides in x0, x1, ... and the parameters.
+        Right-hand sides in x0, x1, ... (inputs behind the d states) and the parameters.
     names : sequence of str
         Parameters, the first arguments; initial states of all pieces follow.
     observations : Observations
         Data.
     noise : NoiseLevel
-        In the units of the data.
+        Of the observations, in the units of the data.
+    seen : sequence of str, optional
+        What was observed, in the same symbols; default the states.
+    size : float, optional
+        Of the states; default that of the observations.
     """
 
     def __init__(
-        self, expressions: Sequence[str], names: Sequence[str], observations: Observations, noise: NoiseLevel
+        self,
+        expressions: Sequence[str],
+        names: Sequence[str],
+        observations: Observations,
+        noise: NoiseLevel,
+        seen: Sequence[str] | None = None,
+        size: float | None = None,
     ):
         self.expressions, self.names, self.noise = tuple(expressions), tuple(names), noise
+        self.dim, self.n = len(expressions), observations.n
+        self.seen = tuple(f"x{i}" for i in range(self.dim)) if seen is None else tuple(seen)
         scale, unit = observations.scale, observations.time_unit
-        self._bound = float(_BOUND * scale.max())
-        self.dim, self.n = len(scale), observations.n
+        self._bound = float(_BOUND * (scale.max() if size is None else size))
         self._ends = np.cumsum([0, *(len(t) for t, _ in observations.samples)])
         counts = [substeps(t, STEP_LIMIT) for t, _ in observations.samples]
         steps = [
@@ -106,13 +117,16 @@ class TrajectoryLikelihood:
         self._values = np.concatenate([z for _, z in observations.samples]) * scale
         self._weights = np.concatenate(observations.weights_over(1.0))
         self._log_weights = 0.5 * float(np.sum(np.log(self._weights)))
+        self._inputs = np.concatenate(observations.inputs) * observations.input_scale
+        self._curves = np.ascontiguousarray(observations.interval_curves * observations.input_scale)
 
     def __call__(self, theta: ArrayLike) -> float:
         theta = np.asarray(theta, dtype=np.float64)
-        q = len(self.names)
-        squares = np.zeros(self.dim)
+        q, total = len(self.names), self.dim + self._inputs.shape[1]
+        squares = np.zeros(len(self.seen))
         reached = _solve(
-            _right_hand_side(self.expressions, self.names, self.dim),
+            _compiled(self.expressions, self.names, total),
+            _compiled(self.seen, self.names, total),
             theta[:q].copy(),
             theta[q:].reshape(-1, self.dim).copy(),
             self._ends,
@@ -120,6 +134,8 @@ class TrajectoryLikelihood:
             self._counts,
             self._values,
             self._weights,
+            self._inputs,
+            self._curves,
             self._bound,
             squares,
         )
@@ -130,8 +146,8 @@ class TrajectoryLikelihood:
 
 
 @lru_cache(maxsize=64)
-def _right_hand_side(expressions: tuple[str, ...], names: tuple[str, ...], dim: int) -> Callable:
-    """The right-hand sides compiled, with an address: ``(x (d,), p (q,), out (d,))``."""
+def _compiled(expressions: tuple[str, ...], names: tuple[str, ...], dim: int) -> Callable:
+    """Expressions in x0, x1, ... and names compiled, with an address: ``(x (dim,), p (q,), out (k,))``."""
     import sympy
 
     # arguments that print as elements of the arrays x and p
@@ -144,18 +160,19 @@ def _right_hand_side(expressions: tuple[str, ...], names: tuple[str, ...], dim: 
     )
     values = numba.njit(function, error_model="numpy")
 
-    @numba.cfunc(_RIGHT_HAND_SIDE, error_model="numpy")
-    def right_hand_side(x: np.ndarray, p: np.ndarray, out: np.ndarray) -> None:
-        slopes = values(x, p)
+    @numba.cfunc(_EXPRESSIONS, error_model="numpy")
+    def evaluated(x: np.ndarray, p: np.ndarray, out: np.ndarray) -> None:
+        found = values(x, p)
         for i in range(len(out)):
-            out[i] = slopes[i]
+            out[i] = found[i]
 
-    return right_hand_side
+    return evaluated
 
 
 @compiled_as(
     types.int64(
-        types.FunctionType(_RIGHT_HAND_SIDE),
+        types.FunctionType(_EXPRESSIONS),
+        types.FunctionType(_EXPRESSIONS),
         _ARRAY,
         _TABLE,
         types.int64[::1],
@@ -163,12 +180,15 @@ def _right_hand_side(expressions: tuple[str, ...], names: tuple[str, ...], dim: 
         types.int64[::1],
         _TABLE,
         _TABLE,
+        _TABLE,
+        _CURVES,
         types.float64,
         _ARRAY,
     )
 )
 def _solve(
     rhs: Callable,
+    see: Callable,
     p: np.ndarray,
     starts: np.ndarray,
     ends: np.ndarray,
@@ -176,24 +196,32 @@ def _solve(
     counts: np.ndarray,
     values: np.ndarray,
     weights: np.ndarray,
+    inputs: np.ndarray,
+    curves: np.ndarray,
     bound: float,
     squares: np.ndarray,
 ) -> int:
-    """Classical Runge-Kutta paths of all pieces from their starts (P, d).
+    """Classical Runge-Kutta paths of all pieces from their starts (P, d), along inputs (N, m).
 
-    Adds the weighted squares of the residuals to ``squares`` (d,) and returns the number of samples reached.
+    Adds the weighted squares of the residuals of what is seen of them to ``squares`` (k,) and returns the
+    number of samples reached.
     """
-    d = starts.shape[1]
-    x, z, k, total = np.empty(d), np.empty(d), np.empty(d), np.empty(d)
+    d, m = starts.shape[1], inputs.shape[1]
+    x, z, k, total = np.empty(d + m), np.empty(d + m), np.empty(d), np.empty(d)
+    seen = np.empty(len(squares))
     reached = 0
     for piece in range(len(starts)):
-        x[:] = starts[piece]
+        x[:d] = starts[piece]
         for j in range(ends[piece], ends[piece + 1]):
             h = steps[j]
-            for _ in range(counts[j]):
+            for part in range(counts[j]):
                 for i in range(d):
                     z[i], total[i] = x[i], 0.0
                 for stage in range(4):
+                    gone = (part + 0.5 * ((stage + 1) // 2)) / counts[j]
+                    for i in range(m):
+                        c = curves[j - 1, :, i]
+                        z[d + i] = c[0] + gone * (c[1] + gone * (c[2] + gone * c[3]))
                     rhs(z, p, k)
                     weight = 1.0 if stage == 0 or stage == 3 else 2.0
                     reach = h if stage == 2 else 0.5 * h
@@ -202,10 +230,15 @@ def _solve(
                         z[i] = x[i] + reach * k[i]
                 for i in range(d):
                     x[i] += h / 6.0 * total[i]
+            for i in range(m):
+                x[d + i] = inputs[j, i]
+            see(x, p, seen)
             inside = True
             for i in range(d):
                 inside = inside and abs(x[i]) <= bound
-                squares[i] += weights[j, i] * (values[j, i] - x[i]) ** 2
+            for i in range(len(seen)):
+                inside = inside and np.isfinite(seen[i])
+                squares[i] += weights[j, i] * (values[j, i] - seen[i]) ** 2
             if not inside:
                 break
             reached += 1

@@ -1,6 +1,6 @@
 """Evidence of given models: which of several equations the data support."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,13 +17,17 @@ from fim_dynsys.comparison.quadrature import Peak, laplace, quadrature
 from fim_dynsys.comparison.results import ModelComparison, ModelEvidence
 from fim_dynsys.errors import SamplingWarning, check_whole, warn
 from fim_dynsys.fields.dictionary import DictionaryField
-from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
+from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.expression_fits import ExpressionFit, ExpressionProblem, fit_expressions
-from fim_dynsys.regression.observed import Observations, observe
+from fim_dynsys.regression.given import Expressions, Given
+from fim_dynsys.regression.hidden import HiddenFit
+from fim_dynsys.regression.observed import Observations, complete_inputs, observe
 from fim_dynsys.trajectories.container import Trajectories
 
 if TYPE_CHECKING:
-    from sympy import Expr, Symbol
+    from sympy import Expr
 
 METHODS = ("nested", "laplace", "linear")
 _NOISE_FACTOR = 10.0  # the noise level may be so many times larger or smaller than its estimate
@@ -43,24 +47,28 @@ def evidence(
     seed: int = 0,
     resume: bool = False,
     progress: bool | None = None,
+    observed: Sequence[str] | None = None,
 ) -> ModelComparison:
     """Compare parametric models by their evidence on observed trajectories.
 
     The likelihood integrates each model from free initial states; the noise is normal, its level known or
     integrated out. Models are given as right-hand sides with free parameters, or as fields or fitted models
-    whose coefficients become free.
+    whose coefficients become free. With `observed` they may have states that nobody observed, each its own:
+    where these start is integrated out like the parameters. Inputs that the trajectories carry act on all.
 
     Parameters
     ----------
     models : dict of str to model, or list of models
-        Each a list of expressions, a `SymbolicField`, a field that is a finite sum of terms, or a fitted
-        model with such a field.
+        Each a list of expressions or a dict of them by state, a `SymbolicField`, a field that is a finite
+        sum of terms, or a fitted model with such a field.
     trajectories : Trajectories
         Observations; incomplete points are left out.
     priors : dict of str to prior, optional
         Of parameters by name, for all models that have them: ``("normal", mean, sd)``, ``("uniform", low,
-        high)`` or ``("loguniform", low, high)``. Default: `default_priors` in
-        `fim_dynsys.comparison.priors`, which the scales of the data suggest.
+        high)`` or ``("loguniform", low, high)``; ``"s(0)"`` is where state s starts in each trajectory.
+        Default: `default_priors` in `fim_dynsys.comparison.priors`, which the scales of the data suggest;
+        a hidden state starts normally about its fitted first value, its spread the root mean square of its
+        fitted path.
     noise : float or array (d,), optional
         Known standard deviation of the noise; default: integrated over a factor of ten to either side of an
         estimate.
@@ -76,6 +84,9 @@ def evidence(
         Whether an interrupted run goes on where it was, see `fim_dynsys.comparison.nested.sample_nested`.
     progress : bool, optional
         Whether a progress bar is shown; default on a terminal.
+    observed : list of str, optional
+        What the columns of the trajectories are, each a state or an expression in states, inputs and
+        parameters of every model. Default: all states.
 
     Returns
     -------
@@ -102,15 +113,15 @@ def evidence(
         raise ValueError(f"evidence: expected method among {METHODS}, got {method!r}.")
     check_whole("evidence", 0, seed=seed)
     check_whole("evidence", 2, live_points=live_points)
-    observations, priors, level = _prepared(trajectories, priors, noise)
-    candidates = _candidates(models, trajectories.state_names)
-    known = {name for candidate in candidates for name in candidate.problem.names}
+    complete, observations, priors, level = _prepared(trajectories, priors, noise)
+    candidates = _candidates(models, trajectories, observed)
+    known = {name for candidate in candidates for name in candidate.numbers}
     unknown = sorted(set(priors) - known)
     if unknown:
         raise ValueError(f"evidence: expected priors of parameters among {sorted(known)}, got {unknown}.")
     found = []
     for k, candidate in enumerate(candidates):
-        question = _Question(candidate, observations, priors, level)
+        question = _Question(candidate, complete, observations, priors, level)
         if method == "linear":
             posterior = question.linear(seed + k)
         elif method == "laplace":
@@ -125,22 +136,25 @@ def evidence(
 
 
 def quadrature_check(
-    expressions: Sequence[str],
+    expressions: Expressions,
     trajectories: Trajectories,
     priors: GivenPriors | None = None,
     noise: ArrayLike | None = None,
     nodes: int = 5,
+    observed: Sequence[str] | None = None,
 ) -> tuple[float, float]:
     """Log evidence of one model by Laplace's approximation and by quadrature, to hold `evidence` against.
 
     Parameters
     ----------
-    expressions : list of str
+    expressions : list of str, or dict by state
         Right-hand sides.
     trajectories, priors, noise
         As for `evidence`.
     nodes : int
         Of the quadrature in each direction; its cost is a power of the number of parameters and starts.
+    observed : list of str, optional
+        As for `evidence`.
 
     Returns
     -------
@@ -155,25 +169,34 @@ def quadrature_check(
     ----------
     As for `laplace` and `quadrature` in `fim_dynsys.comparison.quadrature`.
     """
-    observations, priors, level = _prepared(trajectories, priors, noise)
-    (candidate,) = _candidates({"model": expressions}, trajectories.state_names)
-    question = _Question(candidate, observations, priors, level)
+    complete, observations, priors, level = _prepared(trajectories, priors, noise)
+    (candidate,) = _candidates({"model": expressions}, trajectories, observed)
+    question = _Question(candidate, complete, observations, priors, level)
     peak = Peak.near(question.likelihood, question.prior, question.best)
     return float(peak.log_evidence), quadrature(question.likelihood, question.prior, peak, nodes)
 
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A model as read: its states' symbols, right-hand sides, and where the fit of its parameters starts."""
+    """A model as read, and where the fit of its parameters starts."""
 
     name: str
-    symbols: tuple["Symbol", ...]
-    expressions: tuple["Expr", ...]
+    given: Given
     start: dict[str, float] | None
 
-    @cached_property
+    @property
     def problem(self) -> ExpressionProblem:
-        return ExpressionProblem(self.expressions, self.symbols)
+        return self.given.rates
+
+    @property
+    def numbers(self) -> list[str]:
+        """Names that priors may have."""
+        return [*self.given.names, *(f"{state}(0)" for state in self.given.states)]
+
+    @property
+    def plain(self) -> bool:
+        """Whether all states were observed and there are no inputs."""
+        return self.given.full and not self.given.inputs
 
 
 @dataclass(frozen=True)
@@ -181,21 +204,41 @@ class _Question:
     """A candidate, the data, priors as given and the noise level: what is asked for evidence."""
 
     candidate: _Candidate
+    complete: Trajectories
     observations: Observations
     given: dict[str, Prior]
     level: NoiseLevel
 
     @cached_property
     def fit(self) -> ExpressionFit:
-        """Best fit of the trajectories."""
+        """Best fit of the trajectories where all states were observed."""
         c = self.candidate
-        return fit_expressions(c.expressions, c.symbols, self.observations, c.start)
+        return fit_expressions(c.given.expressions, c.given.state_symbols, self.observations, c.start)
 
-    @property
+    @cached_property
+    def hidden_fit(self) -> HiddenFit:
+        """Best fit of the trajectories where there are hidden states or inputs."""
+        c = self.candidate
+        return c.given.fit("evidence", self.complete, self.observations, Noise.ESTIMATED, c.start)
+
+    @cached_property
     def best(self) -> np.ndarray:
         """Parameters and starts (q + P d,) of the best fit."""
-        values = [self.fit.parameters[name] for name in self.candidate.problem.names]
-        return np.concatenate([values, (self.fit.starts * self.observations.scale).ravel()])
+        if self.candidate.plain:
+            parameters, starts = self.fit.parameters, self.fit.starts * self.observations.scale
+        else:
+            parameters = self.hidden_fit.parameters
+            starts = np.stack([path[0] for path in self.hidden_fit.paths])
+        values = [parameters[name] for name in self.candidate.problem.names]
+        return np.concatenate([values, starts.ravel()])
+
+    @property
+    def points(self) -> np.ndarray | None:
+        """Fitted states, and inputs, at the samples (N, d + m); None where no fit is needed for them."""
+        if self.candidate.plain:
+            return None
+        inputs = np.concatenate(self.observations.inputs) * self.observations.input_scale
+        return np.concatenate([np.concatenate(self.hidden_fit.paths), inputs], axis=1)
 
     @cached_property
     def priors(self) -> dict[str, Prior]:
@@ -205,29 +248,53 @@ class _Question:
         if not missing:
             return {name: self.given[name] for name in problem.names}
         # defaults of what enters linearly do not depend on the fit, which takes most of the time
-        values = np.zeros(len(problem.names)) if problem.linear.all() else self.best[: len(problem.names)]
-        own = self.given | default_priors(problem, values, self.observations, missing)
+        alone = self.candidate.plain and problem.linear.all()
+        values = np.zeros(len(problem.names)) if alone else self.best[: len(problem.names)]
+        own = self.given | default_priors(problem, values, self.observations, missing, self.points)
         return {name: own[name] for name in problem.names}
 
     @cached_property
     def starts(self) -> tuple[Prior, ...]:
         """Priors of the initial states of all pieces."""
-        observations = self.observations
+        return tuple(prior for piece in range(len(self.observations.samples)) for prior in self._begun(piece))
+
+    def _begun(self, piece: int) -> Iterator[Prior]:
+        observations, given = self.observations, self.candidate.given
         spread = np.maximum(_START_SPREAD * observations.law.level, 10.0 * _LEAST_NOISE) * observations.scale
-        return tuple(
-            Prior(PriorKind.NORMAL, float(value), float(width))
-            for start in observations.start * observations.scale
-            for value, width in zip(start, spread, strict=True)
-        )
+        seen = observations.start[piece] * observations.scale
+        for i, state in enumerate(given.states):
+            (columns,) = np.nonzero(given.direct == i)
+            if f"{state}(0)" in self.given:
+                yield self.given[f"{state}(0)"]
+            elif len(columns):
+                yield Prior(PriorKind.NORMAL, float(seen[columns[0]]), float(spread[columns[0]]))
+            else:
+                paths = self.hidden_fit.paths
+                size = float(np.sqrt(np.mean(np.concatenate(paths)[:, i] ** 2)))
+                yield Prior(PriorKind.NORMAL, float(paths[piece][0, i]), size or 1.0)
 
     @property
     def prior(self) -> JointPrior:
         return JointPrior((*self.priors.values(), *self.starts))
 
+    def widened(self, factor: float) -> JointPrior:
+        """The prior with other spreads of all that is not read off the observations."""
+        given = self.candidate.given
+        seen = np.isin(np.arange(len(given.states)), given.direct)
+        starts = (
+            prior if seen[k % len(seen)] else prior.widened(factor) for k, prior in enumerate(self.starts)
+        )
+        return JointPrior((*(p.widened(factor) for p in self.priors.values()), *starts))
+
     @cached_property
     def likelihood(self) -> TrajectoryLikelihood:
-        texts = [str(expression) for expression in self.candidate.expressions]
-        return TrajectoryLikelihood(texts, self.candidate.problem.names, self.observations, self.level)
+        given = self.candidate.given
+        texts = [str(expression) for expression in given.expressions]
+        names, seen, size = given.names, None, None
+        if not self.candidate.plain:
+            seen = [str(expression) for expression in given.seen]
+            size = float(np.abs(np.concatenate(self.hidden_fit.paths)).max())
+        return TrajectoryLikelihood(texts, names, self.observations, self.level, seen, size)
 
     def warn_of_a_missed_peak(self, posterior: Posterior) -> None:
         """Hold the highest point that was sampled against the best fit."""
@@ -252,6 +319,11 @@ class _Question:
 
     def linear(self, seed: int) -> Posterior:
         """Posterior by the closed form."""
+        if not self.candidate.plain:
+            raise ValueError(
+                "evidence: expected all states observed and no inputs for method 'linear', got hidden states "
+                f"or inputs in {self.candidate.name}; use method='laplace'."
+            )
         problem, priors = self.candidate.problem, self.prior.priors
         curved = [name for name, linear in zip(problem.names, problem.linear, strict=True) if not linear]
         if curved:
@@ -272,43 +344,42 @@ class _Question:
 
     def answered(self, posterior: Posterior, context: Trajectories) -> ModelEvidence:
         """The model's evidence, with priors of other spreads too."""
-        narrow, wide = (
-            posterior.log_evidence_under(
-                self.prior, JointPrior((*(p.widened(factor) for p in self.priors.values()), *self.starts))
-            )
-            for factor in _SPREADS
-        )
+        narrow, wide = (posterior.log_evidence_under(self.prior, self.widened(factor)) for factor in _SPREADS)
+        given, own = self.candidate.given, context
+        if not given.full:
+            own = given.states_of(self.hidden_fit.paths, self.complete, self.observations)
         return ModelEvidence(
             self.candidate.name,
-            tuple(str(expression) for expression in self.candidate.expressions),
+            tuple(str(expression) for expression in given.expressions),
             tuple(self.candidate.problem.names),
             posterior,
             self.priors,
             self.starts,
             narrow,
             wide,
+            own,
             context,
         )
 
 
 def _prepared(
     trajectories: Trajectories, priors: GivenPriors | None, noise: ArrayLike | None
-) -> tuple[Observations, dict[str, Prior], NoiseLevel]:
-    """Observations, priors as given, and the noise level."""
+) -> tuple[Trajectories, Observations, dict[str, Prior], NoiseLevel]:
+    """Complete trajectories, the same scaled, priors as given, and the noise level."""
     if not isinstance(trajectories, Trajectories):
         raise TypeError(f"evidence: expected Trajectories, got {type(trajectories).__name__}.")
     if not isinstance(priors, Mapping | None):
         raise ValueError(f"evidence: expected priors as a dict by names of parameters, got {priors!r}.")
     complete = trajectories.drop_incomplete("evidence")
-    samples = [(t, x) for t, x in complete.arrays() if len(t) >= 2]
-    if not samples:
+    complete = complete[np.flatnonzero(complete.n_obs >= 2)]
+    if not len(complete):
         raise ValueError(
             "evidence: expected trajectories with two or more complete samples, got none; interpolate or "
             "add samples in which every state is observed."
         )
-    observations = observe(samples)
+    observations = observe(complete.arrays(), inputs=complete_inputs(complete, "evidence"))
     given = {name: Prior.of(value) for name, value in (priors or {}).items()}
-    return observations, given, _noise_level(observations, noise)
+    return complete, observations, given, _noise_level(observations, noise)
 
 
 def _noise_level(observations: Observations, noise: ArrayLike | None) -> NoiseLevel:
@@ -327,22 +398,26 @@ def _noise_level(observations: Observations, noise: ArrayLike | None) -> NoiseLe
     return NoiseLevel(guess / _NOISE_FACTOR, guess * _NOISE_FACTOR)
 
 
-def _candidates(models: Mapping[str, Any] | Iterable[Any], state_names: Sequence[str]) -> list[_Candidate]:
+def _candidates(
+    models: Mapping[str, Any] | Iterable[Any], trajectories: Trajectories, observed: Sequence[str] | None
+) -> list[_Candidate]:
     """The models as read, each of a name of its own."""
     if isinstance(models, str) or not isinstance(models, Iterable):
         raise ValueError(f"evidence: expected models as a dict or a list, got {models!r}.")
     pairs = list(models.items()) if isinstance(models, Mapping) else [(None, model) for model in models]
     if not pairs:
         raise ValueError("evidence: expected at least one model, got none.")
+    columns = trajectories.state_names if observed is None else observed
+    if isinstance(columns, str) or len(set(columns)) != trajectories.dim:
+        raise ValueError(
+            f"evidence: expected observed as a list of {trajectories.dim} different states or expressions, "
+            f"one for each column of the data, got {observed!r}."
+        )
     found = []
     for k, (name, model) in enumerate(pairs):
-        (symbols, expressions), start, own = _read(model, state_names)
-        if len(expressions) != len(state_names):
-            raise ValueError(
-                f"evidence: expected {len(state_names)} right-hand sides, one per state, got "
-                f"{len(expressions)} in model {name or k}."
-            )
-        found.append(_Candidate(str(name or own or f"model {k}"), symbols, tuple(expressions), start))
+        states = trajectories.state_names if observed is None else None
+        given, start, own = _read(model, states, trajectories.input_names, columns, name, k)
+        found.append(_Candidate(str(name or own or f"model {k}"), given, start))
     names = [candidate.name for candidate in found]
     if len(set(names)) < len(names):
         raise ValueError(f"evidence: expected different names, got {names}; give models as a dict.")
@@ -350,39 +425,58 @@ def _candidates(models: Mapping[str, Any] | Iterable[Any], state_names: Sequence
 
 
 def _read(
-    model: Any, state_names: Sequence[str]
-) -> tuple[tuple[tuple["Symbol", ...], tuple["Expr", ...]], dict[str, float] | None, str | None]:
-    """Symbols and expressions of a model, starts of its parameters, and a name of its own."""
+    model: Any,
+    states: Sequence[str] | None,
+    inputs: Sequence[str],
+    observed: Sequence[str],
+    name: str | None,
+    k: int,
+) -> tuple[Given, dict[str, float] | None, str | None]:
+    """A model with states of given names (None: its own), starts of its parameters, a name of its own."""
     field = getattr(model, "field_", model)
     own = getattr(model, "name", None) if field is not model else None
-    if isinstance(field, SymbolicField):
-        return (field.symbols, field.expressions), field.parameters, own
-    if isinstance(field, DictionaryField):
-        return *_freed(field), own
-    if isinstance(field, str):
-        field = [field]
-    try:
-        expressions = list(field)
-    except TypeError:
+    start: dict[str, float] | None = None
+    texts: Any = None
+    if isinstance(field, SymbolicField | DrivenExpressions):
+        found, names, start = field.expressions, field.state_names, field.parameters
+    elif isinstance(field, DictionaryField | DrivenField):
+        found, start = _freed(field)
+        names = field.state_names
+    else:
+        texts = [field] if isinstance(field, str) else field
+        if not isinstance(texts, Iterable):
+            raise ValueError(
+                "evidence: expected expressions, a SymbolicField, or a field or fitted model that is a "
+                f"finite sum of terms, got {type(model).__name__}; distill it first (fim_dynsys.distill)."
+            )
+        texts = texts if isinstance(texts, Mapping) else list(texts)
+        names = tuple(texts) if isinstance(texts, Mapping) else tuple(f"x{i}" for i in range(len(texts)))
+    states = names if states is None else states
+    if len(names) != len(states):
         raise ValueError(
-            "evidence: expected expressions, a SymbolicField, or a field or fitted model that is a finite "
-            f"sum of terms, got {type(model).__name__}; distill it first (fim_dynsys.distill)."
-        ) from None
-    return read_expressions(expressions, state_names), None, own
+            f"evidence: expected {len(states)} right-hand sides, one per state, got {len(names)} in model "
+            f"{name or k}."
+        )
+    who = f"evidence of model {name or k}"
+    if texts is not None:
+        return Given.of(who, texts, states, inputs, observed), start, own
+    return Given(tuple(states), tuple(inputs), found, tuple(observed)).checked(who), start, own
 
 
-def _freed(field: DictionaryField) -> "tuple[tuple[tuple[Symbol, ...], tuple[Expr, ...]], dict[str, float]]":
-    """The field with a free parameter for each coefficient."""
+def _freed(field: DictionaryField | DrivenField) -> "tuple[tuple[Expr, ...], dict[str, float]]":
+    """The field in x0, x1, ... with a free parameter for each coefficient, and their values."""
     import sympy
 
-    symbols = tuple(sympy.Symbol(f"x{i}", real=True) for i in range(field.dim))
-    terms = field.dictionary.sympy(symbols)
+    whole = field.extended if isinstance(field, DrivenField) else field
+    assert isinstance(whole, DictionaryField)  # expressions are read before
+    symbols = tuple(sympy.Symbol(f"x{i}", real=True) for i in range(whole.dim))
+    terms = whole.dictionary.sympy(symbols)
     start, expressions = {}, []
-    for i, column in enumerate(field.coefficients.T):
+    for i, column in enumerate(whole.coefficients.T[: field.dim]):
         parts = []
         for m in np.flatnonzero(column):
             name = f"c{i}_{m}"
             start[name] = float(column[m])
             parts.append(sympy.Symbol(name, real=True) * terms[m])
         expressions.append(sympy.Add(*parts))
-    return (symbols, tuple(expressions)), start
+    return tuple(expressions), start

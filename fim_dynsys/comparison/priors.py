@@ -127,7 +127,11 @@ class JointPrior:
 
 
 def default_priors(
-    problem: ExpressionProblem, parameters: np.ndarray, observations: Observations, names: Sequence[str]
+    problem: ExpressionProblem,
+    parameters: np.ndarray,
+    observations: Observations,
+    names: Sequence[str],
+    points: np.ndarray | None = None,
 ) -> "dict[str, Prior]":
     """Priors that the data's scales suggest.
 
@@ -144,6 +148,9 @@ def default_priors(
         Data.
     names : list of str
         The parameters whose priors are wanted.
+    points : array (N, d + m), optional
+        Fitted states, and inputs, at the samples, where not all states were observed: typical speeds are
+        then those of the right-hand sides there.
 
     Returns
     -------
@@ -155,11 +162,16 @@ def default_priors(
         For a parameter that enters otherwise than linearly and whose fitted value is 0.
     """
     scale, unit = observations.scale, observations.time_unit
-    x = np.concatenate(observations.path) * scale
-    slopes = np.concatenate([s for _, s in observations.splines]) * scale / unit
+    if points is None:
+        points = np.concatenate(observations.path) * scale
+        slopes = np.concatenate([s for _, s in observations.splines]) * scale / unit
+    else:
+        slopes = problem.rhs(points, parameters)
+        scale = np.sqrt(np.mean(points[:, : problem.dim] ** 2, axis=0))
+        scale = np.where(scale > 0, scale, 1.0)
     speed = np.sqrt(np.mean(slopes**2, axis=0))
     speed = np.where(speed > 0, speed, scale / unit)
-    columns = np.sqrt(np.mean(problem.jac_p(x, parameters) ** 2, axis=0)) / speed[:, None]
+    columns = np.sqrt(np.mean(problem.jac_p(points, parameters) ** 2, axis=0)) / speed[:, None]
     priors = {}
     for name in names:
         k = problem.names.index(name)

@@ -3,6 +3,7 @@
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from fim_dynsys.comparison.posteriors import Posterior
 from fim_dynsys.comparison.priors import Prior
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.fields.symbolic import SymbolicField
+from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
 from fim_dynsys.trajectories.container import Trajectories
 
 
@@ -37,6 +38,8 @@ class ModelEvidence:
     narrow, wide : float
         Log evidence with priors of half and of twice the spread.
     context : Trajectories
+        The observations, or the best fit's states at their times where some were hidden.
+    data : Trajectories
         The observations.
     """
 
@@ -49,6 +52,7 @@ class ModelEvidence:
     narrow: float
     wide: float
     context: Trajectories
+    data: Trajectories
 
     @property
     def log_evidence(self) -> float:
@@ -65,7 +69,7 @@ class ModelEvidence:
         """Posterior means of the parameters by name."""
         return dict(zip(self.parameters, map(float, self.posterior.draws.mean(axis=0)), strict=False))
 
-    def fields(self, n: int, seed: int | Sequence[int] = 0) -> list[SymbolicField]:
+    def fields(self, n: int, seed: int | Sequence[int] = 0) -> list[SymbolicField | DrivenExpressions]:
         """Fields with parameters drawn from the posterior.
 
         Parameters
@@ -77,11 +81,13 @@ class ModelEvidence:
 
         Returns
         -------
-        list of SymbolicField
+        list of SymbolicField, or of DrivenExpressions where there are inputs
         """
         chosen = np.random.default_rng(seed).integers(len(self.posterior.draws), size=n)
+        inputs = self.context.input_names
+        kind = partial(DrivenExpressions, input_names=inputs) if inputs else SymbolicField
         return [
-            SymbolicField(
+            kind(
                 self.expressions,
                 dict(zip(self.parameters, draw, strict=False)),
                 context=self.context,
@@ -141,7 +147,7 @@ class ModelEvidence:
             "weighted": xr.Dataset(
                 self._variables(found.points, ("sample",)) | weighted, {"state": list(names)}
             ),
-            "observed_data": self.context.dataset[["x"]],
+            "observed_data": self.data.dataset[["x"]],
         }
         return xr.DataTree.from_dict(groups)
 

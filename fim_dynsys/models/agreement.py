@@ -12,7 +12,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.driving import driven_stretches
-from fim_dynsys.regression.criteria import noise_law
+from fim_dynsys.regression.criteria import Known, noise_law, precise
 from fim_dynsys.regression.observed import STEP_LIMIT, STEPS_PER_GAP
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import smoothing_bank
@@ -41,9 +41,10 @@ class _Stretch(NamedTuple):
     x: np.ndarray  # (n, d) in standard deviations
     start: np.ndarray  # (d,) likewise
     u: np.ndarray  # (n, m) inputs
+    root: np.ndarray  # (n, d) roots of the weights of the samples
 
 
-def compared(field: VectorField, context: Trajectories) -> FitInfo:
+def compared(field: VectorField, context: Trajectories, sigma: Known | None = None) -> FitInfo:
     """The field's `fit_info` with how well the field fits the data; see `FitInfo`.
 
     The field is integrated from the fitted starts (else the smoothed first samples) over the whole record,
@@ -56,6 +57,8 @@ def compared(field: VectorField, context: Trajectories) -> FitInfo:
         Inferred.
     context : Trajectories
         The observations; samples with a missing coordinate are left out.
+    sigma : list of arrays (n, d), or Noise, optional
+        Known errors of the observations, by which they count; ones that are far worse than most are left out.
 
     Returns
     -------
@@ -64,6 +67,11 @@ def compared(field: VectorField, context: Trajectories) -> FitInfo:
     """
     info, pairs = field.fit_info, context.arrays()
     rows = [np.isfinite(x).all(axis=1) for _, x in pairs]
+    errors = sigma if isinstance(sigma, Sequence) else None
+    if errors is not None:
+        known = precise([own[complete] for own, complete in zip(errors, rows, strict=True)])
+        for complete, well in zip(rows, known, strict=True):
+            complete[complete] = well.all(axis=1)
     kept = [k for k, complete in enumerate(rows) if complete.sum() >= 2]
     if not kept:
         return info
@@ -88,8 +96,12 @@ def compared(field: VectorField, context: Trajectories) -> FitInfo:
             starts[i] = np.asarray(info.initial_states[k]) / unit if rows[k][0] else starts[i]
     slopes = np.concatenate([v for _, v in smooth])
     pace = 1.0 / max(float(np.sqrt(np.mean(slopes**2))), 1.0 / max(float(t[-1]) for t, _ in samples))
-    records = [_Stretch(t, z, start, u) for (t, z), start, u in zip(samples, starts, inputs, strict=True)]
-    windows = _windows(samples, smooth, inputs, pace)
+    roots = [np.ones(z.shape) for _, z in samples]
+    if errors is not None:
+        roots = [level * unit / errors[k][rows[k]] for k in kept]
+    each = zip(samples, starts, inputs, roots, strict=True)
+    records = [_Stretch(t, z, start, u, root) for (t, z), start, u, root in each]
+    windows = _windows(samples, smooth, inputs, roots, pace)
     apart = _apart(field, [*records, *windows], unit, pace)
     return replace(info, **_judged(records, windows, apart, level))
 
@@ -128,8 +140,10 @@ def compared_in_part(
         inputs.append(u[rows])
     slopes = np.concatenate([np.gradient(y, t, axis=0) / of_values for t, y in samples])
     pace = 1.0 / max(float(np.sqrt(np.mean(slopes**2))), 1.0 / max(float(t[-1]) for t, _ in samples))
-    records = [_Stretch(t, y, x[0], u) for (t, y), (x, _), u in zip(samples, smooth, inputs, strict=True)]
-    windows = _windows(samples, smooth, inputs, pace)
+    roots = [np.ones(y.shape) for _, y in samples]
+    each = zip(samples, smooth, inputs, roots, strict=True)
+    records = [_Stretch(t, y, x[0], u, root) for (t, y), (x, _), u, root in each]
+    windows = _windows(samples, smooth, inputs, roots, pace)
     stretches = [*records, *windows]
     in_units = [s._replace(start=s.start / of_states) for s in stretches]
     apart, own = [], []
@@ -149,8 +163,12 @@ def _judged(
     """The entries of `FitInfo`, from distances (n, d) of the path to the samples of each stretch."""
     whole, ahead = apart[: len(records)], np.concatenate(apart[len(records) :])
     seen = np.concatenate([r.x[: len(a)] for r, a in zip(records, whole, strict=True)])
+    roots = np.concatenate([r.root[: len(a)] for r, a in zip(records, whole, strict=True)])
     still = np.concatenate(
-        [w.x[: len(a)] - w.start for w, a in zip(windows, apart[len(records) :], strict=True)]
+        [
+            (w.x - w.start)[: len(a)] * w.root[: len(a)]
+            for w, a in zip(windows, apart[len(records) :], strict=True)
+        ]
     )
     off = [np.sqrt(np.mean(a**2, axis=1)) for a in whole]
     limit = _APART + 2.0 * float(np.sqrt(np.mean(level**2)))
@@ -160,7 +178,7 @@ def _judged(
         for r, o, end in zip(records, off, ends, strict=True)
     ]
     residual = np.sqrt(np.mean(ahead**2, axis=0))
-    path_r2 = _explained(np.concatenate(whole), seen - seen.mean(axis=0))
+    path_r2 = _explained(np.concatenate(whole), (seen - seen.mean(axis=0)) * roots)
     window_r2 = _explained(ahead, still)
     over = float(np.max(residual / np.maximum(level, _ACCURACY)))
     follows = sum(times) / sum(ends) if sum(ends) > 0 else 0.0
@@ -210,15 +228,17 @@ def _windows(
     samples: Sequence[tuple[np.ndarray, np.ndarray]],
     smooth: Sequence[tuple[np.ndarray, np.ndarray]],
     inputs: Sequence[np.ndarray],
+    roots: Sequence[np.ndarray],
     pace: float,
 ) -> list[_Stretch]:
     """Stretches of about one unit of time, of three samples at least where there are as many."""
     found = []
-    for (t, z), (states, _), u in zip(samples, smooth, inputs, strict=True):
+    for (t, z), (states, _), u, root in zip(samples, smooth, inputs, roots, strict=True):
         count = max(min(round(t[-1] / pace), (len(t) - 1) // 2), 1)
         bounds = np.round(np.linspace(0, len(t) - 1, count + 1)).astype(int)
         found += [
-            _Stretch(t[a : b + 1] - t[a], z[a : b + 1], states[a], u[a : b + 1]) for a, b in pairwise(bounds)
+            _Stretch(t[a : b + 1] - t[a], z[a : b + 1], states[a], u[a : b + 1], root[a : b + 1])
+            for a, b in pairwise(bounds)
         ]
     chosen = np.round(np.linspace(0, len(found) - 1, min(len(found), _WINDOWS))).astype(int)
     return [found[k] for k in chosen]
@@ -231,7 +251,7 @@ def _apart(
     apart = []
     for stretch, path in zip(stretches, _paths(field, stretches, unit, pace), strict=True):
         with np.errstate(over="ignore", invalid="ignore"):
-            gap = np.abs(path / unit - stretch.x[: len(path)])
+            gap = np.abs(path / unit - stretch.x[: len(path)]) * stretch.root[: len(path)]
         apart.append(_bounded(gap))
     return apart
 

@@ -26,12 +26,13 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
+from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.law_notes import law_notes
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import with_errors
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, even, precise
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.saved import SavedModel
@@ -128,8 +129,7 @@ class Auto(VectorFieldModel):
 
     name = "auto"
     min_observations = 5
-    uses_inputs = True
-    uses_order = True
+    uses_inputs = uses_order = uses_sigma = True
     portfolio_: Portfolio | None
 
     def __init__(
@@ -150,7 +150,12 @@ class Auto(VectorFieldModel):
         return f"5-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
-    def infer(self, trajectories: Trajectories, positions: Sequence[str] | None = None) -> VectorField:
+    def infer(
+        self,
+        trajectories: Trajectories,
+        positions: Sequence[str] | None = None,
+        sigma: Known | None = None,
+    ) -> VectorField:
         """Search on all trajectories together; those with a single complete sample say nothing.
 
         Parameters
@@ -159,6 +164,10 @@ class Auto(VectorFieldModel):
             The context.
         positions : sequence of str, optional
             States that were observed, the others being their velocities; see `fit` with ``order=2``.
+        sigma : list of arrays (n, d), or Noise.POISSON, optional
+            Known standard deviations of the observations; or these are counts. Fits, and the choice among
+            them, weigh the samples; the operator sees those that are not far worse than most, and laws are
+            only read off samples of one precision.
 
         Raises
         ------
@@ -166,15 +175,20 @@ class Auto(VectorFieldModel):
             If there are fewer than five complete samples, or the budget is unknown.
         """
         order = self._ordered(trajectories)
-        return self._fields(self.portfolio(order.trajectories, positions), order, trajectories, 1)[0]
+        found = self.portfolio(order.trajectories, positions, order.errors(sigma, trajectories))
+        return self._fields(found, order, trajectories, 1, sigma)[0]
 
     @np.errstate(all="ignore")
     def _infer_to_keep(
-        self, trajectories: Trajectories, positions: Sequence[str] | None = None, **given: Any
+        self,
+        trajectories: Trajectories,
+        positions: Sequence[str] | None = None,
+        sigma: Known | None = None,
+        **given: Any,
     ) -> VectorField:
         order = self._ordered(trajectories)
-        found = self.portfolio(order.trajectories, positions)
-        field = self._fields(found, order, trajectories, 1)[0]
+        found = self.portfolio(order.trajectories, positions, order.errors(sigma, trajectories))
+        field = self._fields(found, order, trajectories, 1, sigma)[0]
         self.portfolio_ = found
         return field
 
@@ -194,10 +208,16 @@ class Auto(VectorFieldModel):
         return self._fields(self.portfolio(order.trajectories), order, trajectories, None)
 
     @np.errstate(all="ignore")
-    def portfolio(self, trajectories: Trajectories, positions: Sequence[str] | None = None) -> Portfolio:
+    def portfolio(
+        self,
+        trajectories: Trajectories,
+        positions: Sequence[str] | None = None,
+        sigma: Known | None = None,
+    ) -> Portfolio:
         """The candidates before the choice, with what is known of each.
 
-        `fit` keeps those of the `Ordered` trajectories as `portfolio_`. ``positions`` as for `infer`.
+        `fit` keeps those of the `Ordered` trajectories as `portfolio_`. ``positions`` as for `infer`,
+        ``sigma`` of the complete samples of trajectories of two and more.
 
         Raises
         ------
@@ -212,16 +232,17 @@ class Auto(VectorFieldModel):
         search = search.knowing(
             told_of_positions(Knowledge.of(self.knowledge), positions), names, trajectories.input_names
         )
-        search = search.observing(positions, names)
+        search = search.observing(positions, names).measured(sigma)
         stages = 3 + effort.subsets + effort.grown + bool(effort.shaken)
         with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
             clean = Identification(search, samples)
-            if inputs is None and search.restriction is None:  # laws are read off without either
+            if inputs is None and search.restriction is None and even(sigma):  # laws are read off without
                 clean.run(effort.laws)
             bar.update()
             if clean.settled:
                 return Portfolio.of_laws(search, clean.laws)
-            polynomials, opinion = _polynomials(search, effort, np.random.default_rng(self.seed), bar.update)
+            rng = np.random.default_rng(self.seed)
+            polynomials, opinion = _polynomials(search, effort, rng, bar.update, sigma)
             grown = []
             if search.dictionary.dim <= _FUNCTIONS_UP_TO:
                 grown = grow_functions(search, polynomials[0], effort.functions)
@@ -277,7 +298,8 @@ class Auto(VectorFieldModel):
             weights = np.concatenate([weights, np.zeros(len(more))])
         rows = front(found, preferred)
         fields = [
-            self._field(found, order, row.place, self.context_, {}, float(weights[row.place])) for row in rows
+            self._field(found, order, row.place, self.context_, {}, float(weights[row.place]), self._sigma)
+            for row in rows
         ]
         own = next(terms_by_state(f) for f, row in zip(fields, rows, strict=True) if row.place == preferred)
         signal = np.maximum(found.search.observations.signal_variance, 1e-300)
@@ -350,11 +372,17 @@ class Auto(VectorFieldModel):
         order = self._ordered(self.context_)
         if self.portfolio_ is None:
             positions = self.field_.fit_info.report.get("positions")
-            self.portfolio_ = self.portfolio(order.trajectories, positions)
+            errors = order.errors(self._sigma, self.context_)
+            self.portfolio_ = self.portfolio(order.trajectories, positions, errors)
         return self.portfolio_, order
 
     def _fields(
-        self, found: Portfolio, order: Ordered, trajectories: Trajectories, count: int | None
+        self,
+        found: Portfolio,
+        order: Ordered,
+        trajectories: Trajectories,
+        count: int | None,
+        sigma: Known | None = None,
     ) -> list[VectorField]:
         """Fields of the ``count`` members preferred."""
         weights = normalised(found.log_weights(_selector()))
@@ -382,7 +410,8 @@ class Auto(VectorFieldModel):
             said |= {"held_out": float(found.local.errors.mean())}
             fields.append(order.field(found.local.field(order.trajectories, said), trajectories))
         for k in preferred[: None if count is None else count - len(fields)]:
-            fields.append(self._field(found, order, int(k), trajectories, report, float(weights[k])))
+            weight = float(weights[k])
+            fields.append(self._field(found, order, int(k), trajectories, report, weight, sigma))
         return fields
 
     def _field(
@@ -393,6 +422,7 @@ class Auto(VectorFieldModel):
         trajectories: Trajectories,
         report: dict,
         weight: float,
+        sigma: Known | None = None,
     ) -> DictionaryField | DrivenField:
         member = found.members[k]
         plain = found.laws or found.search.restriction is not None
@@ -403,6 +433,8 @@ class Auto(VectorFieldModel):
             said["positions"] = list(np.asarray(order.trajectories.state_names)[seen])
         if found.laws:
             said |= law_notes(found.laws[k], found.search.observations, order)
+        if sigma is not None:
+            said["noise"] = assumed(sigma).value
         terms = member.on(found.search.observations)
         field = order.field(own.field(terms, order.trajectories, said), trajectories)
         free = order.free(terms.dictionary, member.free)
@@ -419,6 +451,7 @@ class Auto(VectorFieldModel):
             knowledge=told_of_positions(Knowledge.of(self.knowledge), positions),
             degree=found.search.dictionary.degree,
             positions=positions,
+            sigma=sigma,
         )
 
     @property
@@ -430,13 +463,17 @@ class Auto(VectorFieldModel):
 
 
 def _polynomials(
-    search: Search, effort: Effort, rng: np.random.Generator, done: Callable[[], object]
+    search: Search,
+    effort: Effort,
+    rng: np.random.Generator,
+    done: Callable[[], object],
+    sigma: Known | None,
 ) -> tuple[list[Candidate], Opinion | None]:
     """Polynomial candidates, best BIC first, and the operator's opinion (None beyond its dimensions).
 
     ``done()`` is called after each stage.
     """
-    opinions = _opinions(search, effort.subsets, rng)
+    opinions = _opinions(search, effort.subsets, rng, sigma)
     opinion = opinions[0] if opinions else None
     found = gather(search, opinion, effort.structures, windowed=effort.windowed)
     done()
@@ -478,7 +515,7 @@ def _without_traces(observations: Observations, member: FunctionCandidate) -> Ca
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
 
 
-def _opinions(search: Search, subsets: int, rng: np.random.Generator) -> list[Opinion]:
+def _opinions(search: Search, subsets: int, rng: np.random.Generator, sigma: Known | None) -> list[Opinion]:
     """The operator's opinions of all samples and of random subsets of them; none beyond its dimensions."""
     observations = search.observations
     model = _operator()
@@ -490,6 +527,12 @@ def _opinions(search: Search, subsets: int, rng: np.random.Generator) -> list[Op
     if observations.n_inputs:  # the operator knows states alone
         pairs = zip(samples, observations.inputs, strict=True)
         samples = [(t, np.concatenate([z, u], axis=1)) for (t, z), u in pairs]
+    if sigma is not None and not isinstance(sigma, Noise):
+        known = [own.all(axis=1) for own in precise(sigma)]
+        places = zip(observations.origin, samples, strict=True)
+        rows = [known[k][first : first + len(t)] for (k, first), (t, _) in places]
+        better = [(t[own], z[own]) for own, (t, z) in zip(rows, samples, strict=True) if own.sum() >= 2]
+        samples = better if sum(len(t) for t, _ in better) >= model.min_observations else samples
     contexts = [samples]
     for _ in range(subsets):
         sizes = [max(int(_SHARE * len(t)), min(len(t), 10)) for t, _ in samples]

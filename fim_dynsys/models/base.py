@@ -41,10 +41,14 @@ from fim_dynsys.models.inputs import (
     check_step,
     derivative_list,
     error_list,
+    kept_errors,
+    read_errors,
     with_error_columns,
+    without_unknown,
 )
-from fim_dynsys.models.members import bootstrap_context, check_members
+from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, check_members
 from fim_dynsys.models.second_order import with_velocities
+from fim_dynsys.regression.criteria import Known
 from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -130,6 +134,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     field_classes: tuple[type[KeptField], ...] = ()
     kind = ModelKind.FIELD
     history_: pd.DataFrame
+    _sigma: Known | None = None  # of the context, as given to `fit`
 
     @property
     def max_dim(self) -> int | None:
@@ -153,6 +158,11 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     def _refit_member(self, field: VectorField, context: Trajectories) -> VectorField:
         """Infer one bootstrap member; `field` is the fit on all the data, whose choices may be kept."""
         return self.infer(context)
+
+    def _refit_weighed(self, field: VectorField, context: Trajectories, sigma: Known | None) -> VectorField:
+        """`_refit_member` where the errors of the observations are known."""
+        given: dict[str, Any] = {"sigma": sigma}
+        return self.infer(context, **given)
 
     def _refit_members(self, field: VectorField, contexts: Iterable[Trajectories]) -> list[VectorField]:
         """Infer all bootstrap members; one that infers in batches returns ``infer_many(list(contexts))``."""
@@ -244,9 +254,11 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         if sigma is not None:
             if not self.uses_sigma:
                 raise ValueError(
-                    f"{self._who}.fit: expected no sigma, got one; 'sindy-strong' and 'symbolic' take it."
+                    f"{self._who}.fit: expected no sigma, got one; 'fim-ode', 'sindy-strong', 'auto' and "
+                    "'symbolic' take it."
                 )
-            given["sigma"] = error_list(f"{self._who}.fit", sigma, trajectories)
+            errors = error_list(f"{self._who}.fit", sigma, trajectories)
+            trajectories, given["sigma"] = without_unknown(trajectories, errors)
         if order != 1:
             trajectories = self._second_order(trajectories, order, given)
         self.check_context(trajectories)
@@ -257,7 +269,9 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 IgnoredInputWarning,
             )
         with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
-            self._adopt(self._infer_to_keep(trajectories, **given), trajectories)
+            field = self._infer_to_keep(trajectories, **given)
+            self._sigma = given.get("sigma")
+            self._adopt(field, trajectories)
         self._warn_of_problems("fit")
         return self
 
@@ -378,6 +392,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             "order=2": fitted is not None and "positions" in fitted.fit_info.report,
             "knowledge": self.get_params(deep=False).get("knowledge") is not None,
             "observed=": fitted is not None and fitted.dim != trajectories.dim,
+            "sigma=": self._sigma is not None,
         }
         given = [name for name, is_given in beside.items() if is_given]
         if given:
@@ -459,7 +474,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
 
     def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
         """The field's `fit_info` with how well it fits what was observed."""
-        return compared(field, trajectories)
+        return compared(field, trajectories, self._sigma)
 
     # ------------------------------------------------------------------ members and keeping
 
@@ -491,12 +506,26 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         field = self._fitted_field()
         check_members(self._who, n, seed)
         rng = np.random.default_rng(seed)
+        if self._sigma is not None:
+            return self._weighed_ensemble(field, n, rng, progress)
         contexts = [bootstrap_context(self.context_, rng, self.min_observations) for _ in range(n)]
         with np.errstate(all="ignore"), progress_bar(progress, n, "ensemble", "members", PATIENCE) as bar:
             if not isinstance(field, ResidualField):
                 return EnsembleField(self._refit_members(field, _followed(contexts, bar)))
             bases = self._refit_members(field.base, _followed(contexts, bar))
             return EnsembleField([refitted(field, base, c) for base, c in zip(bases, contexts, strict=True)])
+
+    def _weighed_ensemble(
+        self, field: VectorField, n: int, rng: np.random.Generator, progress: bool | None
+    ) -> EnsembleField:
+        """Bootstrap members where the errors of the samples are known: each sample keeps its own."""
+        members = []
+        with np.errstate(all="ignore"), progress_bar(progress, n, "ensemble", "members", PATIENCE) as bar:
+            for _ in range(n):
+                context, sigma = bootstrap_weighed(self.context_, self._sigma, rng, self.min_observations)
+                members.append(self._refit_weighed(field, context, sigma))
+                bar.update()
+        return EnsembleField(members)
 
     def save(self, folder: str | os.PathLike) -> Path:
         """Write the fitted model to `folder`, to be restored by `fim_dynsys.load_fitted(folder)`.
@@ -536,7 +565,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             content=type(field).__name__ if kept else None,
             arrays=field_arrays(field) if kept else {},
             field_context=None if field.context in (None, self.context_) else field.context,
-            report=field.fit_info.report,
+            report=field.fit_info.report | kept_errors(self._sigma),
         )
 
     def restore(self, saved: SavedModel) -> Self:
@@ -557,8 +586,9 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             Where the folder holds a field of a class that is not among `field_classes`.
         """
         context = saved.context if saved.field_context is None else saved.field_context
+        sigma = read_errors(self._who, saved.report.pop("sigma", None), saved.context)
         if saved.content is None:
-            field = self.infer(saved.context)
+            field = self.infer(saved.context, **({} if sigma is None else {"sigma": sigma}))
         else:
             kinds = {kind.__name__: kind for kind in self._kept_classes()}
             if saved.content not in kinds:
@@ -567,6 +597,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                     f"{saved.content!r}; name the class in the model's field_classes."
                 )
             field = field_from_arrays(kinds[saved.content], saved.arrays, context, saved.report)
+        self._sigma = sigma
         self._adopt(field, saved.context)
         return self
 

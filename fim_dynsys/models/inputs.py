@@ -2,7 +2,7 @@
 
 import numbers
 from collections.abc import Callable, Mapping, Sequence, Set
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,7 @@ import xarray as xr
 from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import IgnoredInputWarning, real_array, warn
-from fim_dynsys.regression.criteria import Noise
+from fim_dynsys.regression.criteria import Known, Noise
 from fim_dynsys.trajectories.container import Trajectories
 
 Observations: TypeAlias = (
@@ -22,6 +22,7 @@ Errors: TypeAlias = ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike] | 
 
 _LARGEST, _SMALLEST = 1e150, 1e-250
 _CLOSE = 0.5  # of given slopes: coarse samples give too small ones, not half
+_UNKNOWN = 100.0  # typical errors: what is known worse counts as not observed
 
 
 def as_trajectories(
@@ -208,6 +209,26 @@ def assumed(sigma: Sequence[np.ndarray] | Noise | None) -> Noise:
     return Noise.ESTIMATED if sigma is None else Noise.GIVEN
 
 
+@overload
+def complete_errors(sigma: Sequence[np.ndarray], trajectories: Trajectories) -> list[np.ndarray]: ...
+
+
+@overload
+def complete_errors(
+    sigma: Sequence[np.ndarray] | Noise | None, trajectories: Trajectories
+) -> list[np.ndarray] | Noise | None: ...
+
+
+def complete_errors(
+    sigma: Sequence[np.ndarray] | Noise | None, trajectories: Trajectories
+) -> list[np.ndarray] | Noise | None:
+    """The errors (n, d) of the complete samples of trajectories with two or more."""
+    if sigma is None or isinstance(sigma, Noise):
+        return sigma
+    rows = [np.isfinite(x).all(axis=1) for _, x in trajectories.arrays()]
+    return [own[seen] for own, seen in zip(sigma, rows, strict=True) if seen.sum() >= 2]
+
+
 def error_list(who: str, sigma: Errors, trajectories: Trajectories) -> list[np.ndarray] | Noise:
     """Known standard deviations as one float array for each trajectory, of the shape of its observations.
 
@@ -266,12 +287,65 @@ def error_list(who: str, sigma: Errors, trajectories: Trajectories) -> list[np.n
             f"{wanted}, got {[own.shape for own in errors]}."
         )
     observed = [np.isfinite(x) for _, x in trajectories.arrays()]
-    if not all(
-        (own[seen] > 0).all() and np.isfinite(own[seen]).all()
-        for own, seen in zip(errors, observed, strict=True)
-    ):
+    if not all((own[seen] > 0).all() for own, seen in zip(errors, observed, strict=True)):
         raise ValueError(f"{who}: expected positive sigma where there are observations, got others.")
     return errors
+
+
+def without_unknown(trajectories: Trajectories, sigma: Known) -> tuple[Trajectories, Known]:
+    """The same with NaN where an error is infinite, or more than a hundred times its state's typical one.
+
+    Such samples tell nothing, and would spoil scales and smoothers. The errors of what was not observed are
+    the typical ones.
+
+    Raises
+    ------
+    ValueError
+        Where a state has no finite error.
+    """
+    if isinstance(sigma, Noise):
+        return trajectories, sigma
+    pairs = trajectories.arrays()
+    observed = [np.where(np.isfinite(x), own, np.nan) for (_, x), own in zip(pairs, sigma, strict=True)]
+    typical = np.nanmedian(np.concatenate(observed), axis=0)
+    if not np.isfinite(typical).all():
+        raise ValueError("fit: expected finite sigma of most samples of each state, got infinite ones.")
+    unknown = [own > _UNKNOWN * typical for own in observed]
+    filled = [np.where(np.isnan(own) | far, typical, own) for own, far in zip(observed, unknown, strict=True)]
+    if not any(own.any() for own in unknown):
+        return trajectories, filled
+    left = Trajectories.from_arrays(
+        [np.where(own, np.nan, x) for (_, x), own in zip(pairs, unknown, strict=True)],
+        [t for t, _ in pairs],
+        state_names=trajectories.state_names,
+        coords=trajectories.coords,
+        units=trajectories.units,
+        u=trajectories.input_arrays() if trajectories.input_names else None,
+        input_names=trajectories.input_names or None,
+    )
+    return left, filled
+
+
+def kept_errors(sigma: Known | None) -> dict[str, Any]:
+    """What a saved model holds of the errors that it was given."""
+    if sigma is None:
+        return {}
+    return {"sigma": sigma.value if isinstance(sigma, Noise) else [own.tolist() for own in sigma]}
+
+
+def read_errors(who: str, kept: Any, trajectories: Trajectories) -> Known | None:
+    """The errors that `kept_errors` wrote, of the samples of trajectories.
+
+    Raises
+    ------
+    ValueError
+        Where they are no such errors.
+    """
+    if kept is None or kept == Noise.POISSON.value:
+        return None if kept is None else Noise.POISSON
+    return error_list(
+        who, [np.asarray(own) for own in kept] if isinstance(kept, list) else kept, trajectories
+    )
 
 
 def with_error_columns(x: Observations, sigma: Errors | None) -> tuple[Observations, Errors | None]:

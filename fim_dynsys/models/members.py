@@ -1,8 +1,11 @@
 """Members of an ensemble: contexts resampled from one."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fim_dynsys.errors import check_whole
+from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.trajectories.container import Trajectories
 
 
@@ -48,3 +51,48 @@ def bootstrap_context(
         u=[inputs[block] for block in blocks] if trajectories.input_names else None,
         input_names=trajectories.input_names or None,
     )
+
+
+def bootstrap_weighed(
+    trajectories: Trajectories,
+    sigma: Sequence[np.ndarray] | Noise | None,
+    rng: np.random.Generator,
+    min_observations: int,
+) -> tuple[Trajectories, list[np.ndarray] | Noise | None]:
+    """One bootstrap resample of a context, and the errors (n, d) of its samples, drawn together.
+
+    Parameters
+    ----------
+    trajectories : Trajectories
+        The context.
+    sigma : list of arrays (n, d), Noise or None
+        Its errors.
+    rng, min_observations
+        As for `bootstrap_context`.
+    """
+    if sigma is None or isinstance(sigma, Noise):
+        return bootstrap_context(trajectories, rng, min_observations), sigma
+    pairs, inputs = trajectories.arrays(), trajectories.input_names
+    known = zip(trajectories.input_arrays(), sigma, strict=True)
+    errors = [f"error of {name}" for name in trajectories.state_names]
+    carried = Trajectories.from_arrays(
+        [x for _, x in pairs],
+        [t for t, _ in pairs],
+        state_names=trajectories.state_names,
+        coords=trajectories.coords,
+        units=trajectories.units,
+        u=[np.concatenate([u, own], axis=1) for u, own in known] if inputs else list(sigma),
+        input_names=[*inputs, *errors],
+    )
+    drawn = bootstrap_context(carried, rng, min_observations)
+    own, m = drawn.arrays(), len(inputs)
+    context = Trajectories.from_arrays(
+        [x for _, x in own],
+        [t for t, _ in own],
+        state_names=drawn.state_names,
+        coords=drawn.coords,
+        units=drawn.units,
+        u=[u[:, :m] for u in drawn.input_arrays()] if m else None,
+        input_names=inputs or None,
+    )
+    return context, [u[:, m:] for u in drawn.input_arrays()]

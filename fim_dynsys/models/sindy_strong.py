@@ -9,11 +9,11 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.inputs import assumed
+from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import honoured, with_errors
-from fim_dynsys.regression.criteria import Noise
+from fim_dynsys.regression.criteria import Known, Noise
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import judge, propose, refit
@@ -125,6 +125,11 @@ class StrongSINDy(VectorFieldModel):
         )
 
     def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField | DrivenField:
+        return self._refit_weighed(field, context, None)
+
+    def _refit_weighed(
+        self, field: VectorField, context: Trajectories, sigma: Known | None
+    ) -> DictionaryField | DrivenField:
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
         terms = field.extended if isinstance(field, DrivenField) else field
         assert isinstance(terms, DictionaryField)
@@ -134,6 +139,7 @@ class StrongSINDy(VectorFieldModel):
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         search = Search(observe(self._samples(context), inputs=inputs), terms.dictionary)
         search = search.knowing(knowledge, names, context.input_names).observing(positions, names)
+        search = search.measured(complete_errors(sigma, context))
         support = terms.coefficients[:, : context.dim] != 0
         candidate = refit(search, support, report["smoother"])
         if report["refined"] and support.any():

@@ -17,14 +17,15 @@ from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField, read_ex
 from fim_dynsys.fields.terms import union
 from fim_dynsys.models.agreement import compared_in_part
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.given_equations import Expressions, Given, Observed, fitted_in_part, in_order
-from fim_dynsys.models.inputs import assumed
+from fim_dynsys.models.given_equations import Observed, fitted_in_part
+from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import with_errors
 from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.expression_fits import fit_expressions
+from fim_dynsys.regression.given import Expressions, Given, in_order
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples, observe
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
@@ -124,7 +125,7 @@ class SymbolicModel(VectorFieldModel):
             return self._fitted_in_part(trajectories, sigma, observed)
         observations = observe(self._samples(trajectories))
         if isinstance(sigma, Sequence):
-            observations = observations.measured(_complete(sigma, trajectories))
+            observations = observations.measured(complete_errors(sigma, trajectories))
         return self._fitted_expressions(self.expressions, trajectories, observations, assumed(sigma))
 
     def _fitted_in_part(
@@ -143,7 +144,7 @@ class SymbolicModel(VectorFieldModel):
         if sigma is Noise.POISSON:
             observations = observations.counted()
         elif isinstance(sigma, Sequence):
-            observations = observations.measured(_complete(sigma, trajectories))
+            observations = observations.measured(complete_errors(sigma, trajectories))
         return fitted_in_part(given, complete, observations, assumed(sigma), self.start)
 
     def _observed(self, observed: Sequence[str], names: Sequence[str] | None) -> tuple[Observed, list[str]]:
@@ -305,6 +306,7 @@ class SymbolicModel(VectorFieldModel):
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         search = Search.polynomial(self._samples(context)).knowing(knowledge, context.state_names)
         search = search.observing(positions, context.state_names)
+        search = search.measured(complete_errors(self._sigma, context))
         observations, known = search.observations, search.restriction
         scale, unit = observations.scale, observations.time_unit
         terms, coefficients = field.dictionary.rescaled(field.coefficients, 1.0 / scale, 1.0 / unit)
@@ -329,12 +331,6 @@ class SymbolicModel(VectorFieldModel):
 
     def _symbolic_field(self) -> Any:
         return self._fitted_field()
-
-
-def _complete(sigma: Sequence[np.ndarray], trajectories: Trajectories) -> list[np.ndarray]:
-    """The errors of `complete_samples`."""
-    rows = [np.isfinite(x).all(axis=1) for _, x in trajectories.arrays()]
-    return [own[seen] for own, seen in zip(sigma, rows, strict=True) if seen.sum() >= 2]
 
 
 def _expression_draws(

@@ -38,6 +38,26 @@ class Noise(Enum):
     POISSON = "Poisson"
 
 
+Known = Sequence[np.ndarray] | Noise
+"""Errors (n, d) of the samples of each trajectory as they are known, or that these are counts."""
+
+_PRECISE = 5.0  # typical errors
+
+
+def precise(errors: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Which samples (n, d) have errors (n, d) of at most five times the typical one of their state."""
+    most = _PRECISE * np.median(np.concatenate(errors), axis=0)
+    return [own <= most for own in errors]
+
+
+def even(known: Known | None) -> bool:
+    """Whether samples are not known to be of different precision."""
+    if known is None or isinstance(known, Noise):
+        return known is None
+    errors = np.concatenate(known)
+    return bool((errors == errors[0]).all())
+
+
 @dataclass(frozen=True)
 class NoiseLaw:
     """Noise variance ``level^2 * (share + (1 - share) * (x / rms)^2)`` per coordinate.

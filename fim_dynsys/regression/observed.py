@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, noise_law
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, noise_law, precise
 from fim_dynsys.regression.dimensionless import dimensionless
 from fim_dynsys.regression.inputs import Curves
 from fim_dynsys.regression.inputs import curves as interpolated
@@ -32,6 +32,7 @@ the steps of one integration by 64 times the number of samples.
 LEAST_COUNT = 0.5
 """Least count that is expected: below, a count of 0 and one of 1 were too different."""
 
+_FEW = 5  # samples: fewer are not interpolated between
 _MAX_MONOMIALS = 66  # of degree 3 in up to five states, of degree 2 in up to ten
 
 
@@ -73,6 +74,9 @@ class Observations:
     seen : bool array (d,) or None
         States that were observed; the others are estimates that only starts and regressions see, and their
         weights are zero. None where all were.
+    smoothable : list of (t (n,), z (n, d)) or None
+        The samples with those of known, far larger errors interpolated, as smoothers see them; None where all
+        are seen as they are.
     """
 
     samples: list
@@ -92,6 +96,7 @@ class Observations:
     input_scale: np.ndarray
     input_error: float
     seen: np.ndarray | None = None
+    smoothable: list | None = None
 
     def unseen(self, states: np.ndarray) -> "Observations":
         """The same where some states (d,) were not observed but estimated."""
@@ -101,6 +106,9 @@ class Observations:
 
     def measured(self, errors: Sequence[np.ndarray]) -> "Observations":
         """The same with known errors in place of what was estimated.
+
+        Smoothers, which weigh samples alike, see interpolations in place of those whose errors are more than
+        five times the typical one.
 
         Parameters
         ----------
@@ -114,12 +122,15 @@ class Observations:
         """
         if sum(map(len, errors)) > MANY:
             raise ValueError(f"observe: expected at most {MANY} samples with known errors, got more.")
-        return self._weighed(
-            [
-                errors[trajectory][sample : sample + len(t)]
-                for (trajectory, sample), (t, _) in zip(self.origin, self.samples, strict=True)
-            ]
-        )
+        own = [
+            errors[trajectory][sample : sample + len(t)]
+            for (trajectory, sample), (t, _) in zip(self.origin, self.samples, strict=True)
+        ]
+        known, well = self._weighed(own), precise(own)
+        if all(rows.all() for rows in well):
+            return known
+        samples = [(t, _interpolated(t, z, rows)) for (t, z), rows in zip(self.samples, well, strict=True)]
+        return replace(known, smoothable=samples, splines=[SPLINE(t, z) for t, z in samples])
 
     def counted(self) -> "Observations":
         """The same where the observations are Poisson counts: the variance of each is what is expected of it.
@@ -210,7 +221,8 @@ class Observations:
         """Pairs of states and slopes (n, d), one per piece."""
         if smoother is SPLINE:
             return self.splines
-        return [smoother(t, z, span=self.span) for t, z in self.samples]
+        samples = self.samples if self.smoothable is None else self.smoothable
+        return [smoother(t, z, span=self.span) for t, z in samples]
 
     def row_weights(self, smoother: Smoother) -> np.ndarray:
         """Weights (N,) of the smoothed slopes of all samples in a regression.
@@ -274,6 +286,22 @@ class Observations:
             return variance
         fails = ~np.isfinite(variance[..., self.seen]).all(axis=-1, keepdims=True)
         return np.where(self.seen, variance, np.where(fails, np.inf, self.noise_variance))
+
+
+def _interpolated(t: np.ndarray, z: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """States (n, d) with those that are not known (n, d) on a smoothing spline through the others."""
+    from scipy.interpolate import CubicHermiteSpline  # deferred: few fits know the errors of their samples
+
+    filled = z.copy()
+    for j in np.flatnonzero(~known.all(axis=0)):
+        rows = np.flatnonzero(known[:, j])
+        if len(rows) < _FEW:
+            continue
+        first, others = t[rows[0]], np.flatnonzero(~known[:, j])
+        states, slopes = SPLINE(t[rows] - first, np.ascontiguousarray(z[rows, j : j + 1]))
+        curve = CubicHermiteSpline(t[rows], states[:, 0], slopes[:, 0])
+        filled[others, j] = curve(np.clip(t[others], first, t[rows[-1]]))
+    return filled
 
 
 def complete_inputs(trajectories: Trajectories, who: str) -> list[np.ndarray] | None:

@@ -7,6 +7,7 @@ import pytest
 import fim_dynsys
 from fim_dynsys import simulate
 from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.models.sindy_strong import StrongSINDy
 from fim_dynsys.regression.observed import observe
 
 pytestmark = pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")
@@ -126,9 +127,106 @@ def test_errors_that_do_not_fit_are_refused(sigma):
         linear(spiral()[0], sigma)
 
 
+class Unweighed(StrongSINDy):
+    uses_sigma = False
+
+
+OPTIONS = {"fim-ode": {}, "auto": {"budget": "fast"}}
+
+
+def searched(name, x, sigma=None):
+    return fim_dynsys.load(name, **OPTIONS[name]).fit(x, [T] * len(x), sigma=sigma)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_searches_from_the_operator_weigh_samples(name):
+    x, sigma = spiral(1)
+    points = np.concatenate(simulate(CallableField(lambda x: x @ RATES.T, 2), [[1.0, 0.0]], T).x)
+    off = []
+    for given in (None, sigma):
+        model = searched(name, x, given)
+        off.append(np.sqrt(np.mean((model.field_(points) - points @ RATES.T) ** 2)))
+    assert off[1] < 0.5 * off[0], off
+    assert model.field_.fit_info.report["noise"] == "given"
+    assert "errors as given" in model.field_.fit_info.summary()
+    assert not model.field_.fit_info.problems  # bad samples are no misfit
+    assert model.field_.fit_info.path_r2 > 0.99
+    assert "±" in "".join(model.equations(errors=True))
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_errors_as_large_as_estimated_change_little(name):
+    x = list(simulate(CallableField(lambda x: x @ RATES.T, 2), [[1.0, 0.0], [-0.4, 0.9]], T).x)
+    x = [own + 0.03 * np.random.default_rng(k).normal(size=own.shape) for k, own in enumerate(x)]
+    plain, told = searched(name, x), searched(name, x, 0.03)
+    np.testing.assert_allclose(told.field_(x[0]), plain.field_(x[0]), atol=0.02)
+    np.testing.assert_allclose(told.field_.fit_info.noise_level, 0.03)
+
+
+def test_clean_samples_of_one_precision_are_still_fitted_to_their_digits():
+    x = list(simulate(CallableField(lambda x: x @ RATES.T, 2), [[1.0, 0.0]], T, rtol=1e-10).x)
+    found = fim_dynsys.load("fim-ode").fit(x, [T], sigma=1e-6)
+    np.testing.assert_allclose(found.field_(np.eye(2)), RATES.T, atol=1e-6)
+
+
+@pytest.mark.parametrize("error", [np.inf, 50.0, 0.5])
+def test_samples_with_huge_errors_lose_their_weight(error):
+    x, _ = spiral()
+    sigma = [np.full(own.shape, 0.05) for own in x]
+    truth = linear(x, sigma).field_(np.eye(2))
+    wrong = [own.copy() for own in x]
+    for own, errors in zip(wrong, sigma, strict=True):
+        own[::9, 0] += 0.8
+        errors[::9, 0] = error
+    told, untold = (linear(wrong, given).field_(np.eye(2)) for given in (sigma, None))
+    assert np.abs(told - truth).max() < 0.5 * np.abs(untold - truth).max()
+    if error > 5.0:  # more than a hundred times the others': as if they were not there
+        missing = [own.copy() for own in wrong]
+        for own in missing:
+            own[::9, 0] = np.nan
+        np.testing.assert_array_equal(linear(missing, 0.05).field_(np.eye(2)), told)
+
+
+def test_members_and_saved_models_keep_the_errors(tmp_path):
+    x, sigma = spiral()
+    sigma[0][3, 0] = np.inf
+    for name in ("sindy-strong", "fim-ode"):
+        model = fim_dynsys.load(name).fit(x[:1], T, sigma=sigma[:1])
+        assert np.isnan(model.context_.x[0, 3, 0])
+        members = model.ensemble(2)
+        again = fim_dynsys.load_fitted(model.save(tmp_path / name))
+        assert again.field_.fit_info.summary() == model.field_.fit_info.summary()
+        for one, other in zip(members, again.ensemble(2), strict=True):
+            np.testing.assert_array_equal(one(x[1]), other(x[1]))
+
+
+def test_counts_in_searches_from_the_operator():
+    t = np.linspace(0.0, 10.0, 60)
+    y = np.random.default_rng(2).poisson(80.0 * np.exp(-0.5 * t))[:, None].astype(float)
+    for name, options in OPTIONS.items():
+        model = fim_dynsys.load(name, **options).fit(y, t, sigma="poisson")
+        assert model.field_.fit_info.report["noise"] == "Poisson"
+        assert model.field_([[40.0]])[0, 0] == pytest.approx(-20.0, rel=0.15)
+
+
+def test_errors_and_inputs():
+    x, sigma = spiral()
+    u = [np.sin(T), np.cos(T)]
+    for name, options in OPTIONS.items():
+        model = fim_dynsys.load(name, **options).fit(x, [T] * 2, u=u, sigma=sigma)
+        assert model.field_.fit_info.report["noise"] == "given"
+        np.testing.assert_allclose(model.predict([[0.5, 0.2]], u=[[0.0]]), [[0.15, -0.52]], atol=0.15)
+
+
 def test_a_model_without_use_for_errors_says_so():
     x, sigma = spiral()
     with pytest.raises(ValueError, match="take it"):
-        fim_dynsys.load("fim-ode").fit(x, [T] * 2, sigma=sigma)
+        Unweighed().fit(x, [T] * 2, sigma=sigma)
+    with pytest.raises(ValueError, match="expected a search with sigma"):
+        fim_dynsys.load("fim-ode", refine=False).fit(x, [T] * 2, sigma=sigma)
+    with pytest.raises(ValueError, match="finite sigma"):
+        linear(x, np.inf)
+    with pytest.raises(ValueError, match="sigma="):
+        linear(x, sigma).finetune(x, [T] * 2)
     with pytest.raises(ValueError, match="sigma"):
         fim_dynsys.load("sindy-strong").fit(x, [T] * 2, sigma=sigma, order=2)

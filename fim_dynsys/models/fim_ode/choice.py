@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.regression.criteria import looks_clean
+from fim_dynsys.regression.criteria import Known, even, looks_clean
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate, price_of_choice
@@ -115,6 +115,7 @@ def consider(
     variances: np.ndarray,
     knowledge: Knowledge | None = None,
     laws: bool = True,
+    known: Known | None = None,
 ) -> Shortlist | None:
     """Candidates for one context, and laws where its samples are clean.
 
@@ -130,6 +131,9 @@ def consider(
         What every candidate satisfies.
     laws : bool
         Whether laws are sought where samples are clean; a selector is trained on shortlists alone.
+    known : list of arrays (n, d) or Noise, optional
+        Errors of the samples of trajectories of two and more, as they were given; laws are only read off
+        samples of one precision.
 
     Returns
     -------
@@ -145,9 +149,10 @@ def consider(
         kept = told_apart(dictionary, observations)
         dictionary, solves, variances = dictionary.subset(kept), solves[:, kept], variances[kept]
     search = Search(observations, dictionary).knowing(knowledge, context.state_names, context.input_names)
+    search = search.measured(known)
     opinion = Opinion.scaled(search, solves, variances)
     clean = None
-    free = inputs is None and search.restriction is None  # laws are read off without
+    free = inputs is None and search.restriction is None and even(known)  # laws are read off without
     if laws and free and looks_clean(samples):
         clean = Identification(search, samples)
         clean.run(_FUNCTIONS, simpler=False)

@@ -22,11 +22,13 @@ from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.models.forecasting import Levels
+from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.law_notes import law_notes
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.outliers import inferred_robustly
-from fim_dynsys.models.telling import honoured
+from fim_dynsys.models.telling import honoured, with_errors
+from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.search.candidates import Candidate
@@ -80,7 +82,7 @@ class FIMODE(PretrainedModel):
     """
 
     name = "fim-ode"
-    uses_inputs = True
+    uses_inputs = uses_sigma = True
 
     def __init__(
         self,
@@ -115,6 +117,39 @@ class FIMODE(PretrainedModel):
         """Largest total degree of the operator's monomials."""
         return self.operator.network.config.degree
 
+    @np.errstate(all="ignore")  # what overflows is judged by what comes of it
+    def infer(self, trajectories: Trajectories, sigma: Known | None = None) -> VectorField:
+        """Infer the field behind trajectories; see `infer_many`.
+
+        Parameters
+        ----------
+        trajectories : Trajectories
+            The context.
+        sigma : list of arrays (n, d), or Noise.POISSON, optional
+            Known standard deviations of the observations; or these are counts. The operator, which cannot
+            weigh samples, then sees those whose errors are at most five times the typical one; the fits to
+            the trajectories, and the choice among them, weigh all. Standard errors are those of the fit.
+
+        Raises
+        ------
+        ValueError
+            As `infer_many`; with ``sigma`` where there is no search, or there are too few samples for one.
+        """
+        if sigma is None:
+            return self.infer_many([trajectories])[0]
+        check_flags(self._who, refine=self.refine)
+        (complete,) = self._complete([trajectories])
+        complete = complete[np.flatnonzero(complete.n_obs >= 2)]
+        if not self.refine or int(complete.n_obs.sum()) < MIN_OBSERVATIONS:
+            raise ValueError(
+                f"{self._who}: expected a search with sigma, which the operator alone does not weigh samples "
+                f"by, got refine={self.refine} and {int(complete.n_obs.sum())} samples; give refine=True and "
+                f"at least {MIN_OBSERVATIONS}."
+            )
+        if trajectories.input_names:
+            return self._driven(complete, trajectories, sigma)
+        return self._with_evidence([complete], [trajectories], sigma)[0][0]
+
     def infer_batch(
         self, complete: Sequence[Trajectories], contexts: Sequence[Trajectories]
     ) -> Sequence[DictionaryField | DrivenField]:
@@ -147,22 +182,28 @@ class FIMODE(PretrainedModel):
             f if e is None else PosteriorField.of(f, partial(calibration.roots, evidence=e)) for f, e in known
         ]
 
-    def _driven(self, complete: Trajectories, context: Trajectories) -> DictionaryField | DrivenField:
+    def _driven(
+        self, complete: Trajectories, context: Trajectories, sigma: Known | None = None
+    ) -> DictionaryField | DrivenField:
         """The field of one context with inputs."""
         known = Knowledge.of(self.knowledge)
         order = Ordered.of(complete)
+        errors = order.errors(complete_errors(sigma, context), complete)
         seen, states = order.trajectories, slice(complete.dim)
-        pairs = zip(seen.arrays(), seen.input_arrays(), strict=True)
+        shown = _precise(seen, errors)
+        pairs = zip(shown.arrays(), shown.input_arrays(), strict=True)
         joined = [(t, np.concatenate([x, u], axis=1)) for (t, x), u in pairs]
         whole = Trajectories.from_arrays([x for _, x in joined], [t for t, _ in joined])
         (answer,) = _answers(self.operator, [whole])
         report: dict[str, Any] = {"operator": self.name, "weights": self.operator.version}
         solves, variances = answer.solves[..., states], answer.variances[:, states]
-        found = consider(seen, answer.dictionary, solves, variances, known) if self.refine else None
+        found = None
+        if self.refine:
+            found = consider(seen, answer.dictionary, solves, variances, known, known=errors)
         if found is not None:
             best, choice = found.choose(None)
             assert isinstance(best, Candidate)  # there are no laws with inputs
-            field = best.field(found.search, seen, report | choice)
+            field = best.field(found.search, seen, report | choice | _assumed(sigma))
             assert isinstance(field, DrivenField)
             return honoured(order.field(field, context), known, answer.dictionary.degree)
         if self.refine:
@@ -200,12 +241,17 @@ class FIMODE(PretrainedModel):
         return self._in_batches(self._with_evidence, contexts)
 
     def _with_evidence(
-        self, complete: Sequence[Trajectories], contexts: Sequence[Trajectories]
+        self,
+        complete: Sequence[Trajectories],
+        contexts: Sequence[Trajectories],
+        sigma: Known | None = None,
     ) -> list[tuple[DictionaryField, Evidence | None]]:
+        """As `infer_with_evidence`; ``sigma`` are the known errors of a single context."""
         operator = self.operator
         pairs: list[tuple[DictionaryField, Evidence | None]] = []
         orders = [Ordered.of(samples) for samples in complete]
-        said = _answers(operator, [order.trajectories for order in orders])
+        errors = orders[0].errors(complete_errors(sigma, contexts[0]), complete[0])
+        said = _answers(operator, [_precise(order.trajectories, errors) for order in orders])
         knowledge = Knowledge.of(self.knowledge)
         for answer, order, context in zip(said, orders, contexts, strict=True):
             answer = answer.told(knowledge, order.trajectories.state_names)
@@ -213,7 +259,12 @@ class FIMODE(PretrainedModel):
             found = None
             if self.refine:
                 found = consider(
-                    order.trajectories, answer.dictionary, answer.solves, answer.variances, knowledge
+                    order.trajectories,
+                    answer.dictionary,
+                    answer.solves,
+                    answer.variances,
+                    knowledge,
+                    known=errors,
                 )
             if found is None:
                 if self.refine:
@@ -226,6 +277,7 @@ class FIMODE(PretrainedModel):
                 others = answer.solves
             else:
                 best, choice = found.choose(operator.selector)
+                choice |= _assumed(sigma)
                 if isinstance(best, FunctionCandidate):
                     observations = found.search.observations
                     report |= choice | law_notes(found.laws[0], observations, order)
@@ -236,6 +288,12 @@ class FIMODE(PretrainedModel):
                     continue
                 inferred = best.field(found.search, order.trajectories, report | choice)
                 assert isinstance(inferred, DictionaryField)
+                if sigma is not None:
+                    own, degree = order.field(inferred, context), answer.dictionary.degree
+                    told = with_errors(own, best.refined, knowledge=knowledge, degree=degree, sigma=sigma)
+                    assert isinstance(told, DictionaryField)
+                    pairs.append((told, None))
+                    continue
                 field = inferred
                 others = found.coefficients if found.candidates else answer.solves
             assert isinstance(field, DictionaryField)  # of contexts without inputs
@@ -357,6 +415,22 @@ class _Answer(NamedTuple):
         terms = np.arange(len(self.dictionary))
         precision[:, terms, terms] += 1.0 / np.maximum(self.variances.T, 1e-300)
         return self._replace(solves=np.stack([known.nearest(solve, precision) for solve in self.solves]))
+
+
+def _assumed(sigma: Known | None) -> dict[str, str]:
+    """What a report says of known errors."""
+    return {} if sigma is None else {"noise": assumed(sigma).value}
+
+
+def _precise(trajectories: Trajectories, errors: Known | None) -> Trajectories:
+    """The samples that are known well, where their errors are known and some are."""
+    if errors is None or isinstance(errors, Noise):
+        return trajectories
+    rows = [np.flatnonzero(own.all(axis=1)) for own in precise(errors)]
+    kept = [k for k, own in enumerate(rows) if len(own) >= 2]
+    if sum(len(rows[k]) for k in kept) < MIN_OBSERVATIONS:
+        return trajectories
+    return trajectories[kept].select_samples([rows[k] for k in kept])
 
 
 def _answers(operator: OwnOperator, complete: Sequence[Trajectories]) -> list[_Answer]:
