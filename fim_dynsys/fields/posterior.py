@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,16 @@ from numpy.typing import ArrayLike
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.terms import Dictionary
+
+Checked = TypeVar("Checked")
+
+
+def _known(field: DictionaryField, given: Any, checked: Callable[[Any], Checked]) -> Checked:
+    """What was given and checked, or what a callable says when it is first asked."""
+    if not callable(given):
+        return given
+    with np.errstate(all="ignore"):  # as while it was fitted; what overflows is refused
+        return checked(given(field))
 
 
 class FittedField(DictionaryField):
@@ -62,8 +72,7 @@ class FittedField(DictionaryField):
 
     @cached_property
     def _errors(self) -> np.ndarray | None:
-        given = self._given_errors
-        return self._checked_errors(given(self)) if callable(given) else given
+        return _known(self, self._given_errors, self._checked_errors)
 
     def _checked_errors(self, given: ArrayLike | None) -> np.ndarray | None:
         if given is None:
@@ -143,8 +152,7 @@ class PosteriorField(DictionaryField):
     @cached_property
     def roots(self) -> np.ndarray:
         """R (d, m, m) of the coefficients' covariances ``R^T R``."""
-        given = self._given_roots
-        return self._checked_roots(given(self)) if callable(given) else given
+        return _known(self, self._given_roots, self._checked_roots)
 
     def _checked_roots(self, given: ArrayLike) -> np.ndarray:
         roots = np.array(given, dtype=np.float64)
@@ -160,7 +168,8 @@ class PosteriorField(DictionaryField):
     @property
     def standard_errors(self) -> np.ndarray:
         """Standard errors (m, d) of the coefficients."""
-        return np.linalg.norm(self.roots, axis=1).T
+        with np.errstate(over="ignore"):
+            return np.linalg.norm(self.roots, axis=1).T
 
     def scale(self, x: ArrayLike) -> np.ndarray:
         """One calibrated standard deviation of f at points ``(..., d)``, in the units of f."""
@@ -231,8 +240,7 @@ class LawField(FittedField):
     @cached_property
     def roots(self) -> np.ndarray | None:
         """Independent deviations (q, m, d + 2) of all numbers; None where they are not known."""
-        given = self._given_roots
-        return self._checked_roots(given(self)) if callable(given) else given
+        return _known(self, self._given_roots, self._checked_roots)
 
     def _checked_roots(self, given: ArrayLike | None) -> np.ndarray | None:
         if given is None:

@@ -12,7 +12,7 @@ import pysindy
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
-from fim_dynsys.errors import DataWarning, warn
+from fim_dynsys.errors import DataWarning, check_positive, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
@@ -25,6 +25,7 @@ from fim_dynsys.models.inputs import Observations, Times
 from fim_dynsys.models.pysindy_objects import described, made
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.observations import is_list_of_trajectories
 
 _SAID = (UserWarning, RuntimeWarning)  # what pysindy and scikit-learn say of the data
 
@@ -94,14 +95,13 @@ class SINDy(VectorFieldModel):
                 vars(self).pop(name, None)
             self.feature_names = self.stock_.feature_names
             return self
-        if isinstance(t, list | tuple):
+        if isinstance(t, list | tuple) and (is_list_of_trajectories(x) or not isinstance(x, list | tuple)):
             if not isinstance(x, list | tuple) or len(t) != len(x):
                 raise ValueError(
                     f"SINDy.fit: expected a list t with an entry for each trajectory in a list x, got "
                     f"{len(t)} with x of type {type(x).__name__}; pass the times of one array as an array."
                 )
-            pairs = zip(t, x, strict=True)
-            t = cast(Any, [e * np.arange(len(z)) if isinstance(e, numbers.Real) else e for e, z in pairs])
+            t = cast(Any, [_times(e, z) for e, z in zip(t, x, strict=True)])
         if isinstance(x, np.ndarray) and x.ndim > 2 and x.size:
             if isinstance(x_dot, np.ndarray) and x_dot.shape == x.shape:
                 x_dot = list(x_dot.reshape(-1, *x.shape[-2:]))
@@ -304,6 +304,14 @@ class LibraryField(VectorField):
             refuse_errors(type(self).__name__)
         names = self.get_feature_names()
         return [equation_text(column, names, precision) for column in self.coefficients.T]
+
+
+def _times(t: Any, x: Any) -> Any:
+    """Times of one trajectory, where they may be given as a step."""
+    if not isinstance(t, numbers.Real):
+        return t
+    check_positive("SINDy.fit", t=t)
+    return float(t) * np.arange(len(x))
 
 
 def _complete(

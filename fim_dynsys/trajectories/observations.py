@@ -63,7 +63,7 @@ def _depth(value: Any) -> int:
 
 def as_input_arrays(u: Any, lengths: Sequence[int]) -> list[np.ndarray]:
     """One (n, m) array of inputs per trajectory, without gaps in it."""
-    entries = list(u) if _is_list_of_trajectories(u) else [u]
+    entries = list(u) if is_list_of_trajectories(u) else [u]
     if len(entries) != len(lengths):
         raise ValueError(
             f"Trajectories: expected inputs u of {len(lengths)} trajectories, got {len(entries)}; pass a "
@@ -99,7 +99,8 @@ def checked_input_names(names: Any, count: int, state_names: Sequence[str]) -> t
     return names
 
 
-def _is_list_of_trajectories(x: Any) -> bool:
+def is_list_of_trajectories(x: Any) -> bool:
+    """Whether it lists arrays of trajectories, and is no nested list of one trajectory's samples."""
     if not isinstance(x, list | tuple):
         return False
     entries_are_arrays = any(not isinstance(entry, list | tuple) and _depth(entry) > 0 for entry in x)
@@ -108,7 +109,7 @@ def _is_list_of_trajectories(x: Any) -> bool:
 
 def as_trajectory_arrays(x: Any) -> list[np.ndarray]:
     """One (n, d) array per trajectory."""
-    entries = list(x) if _is_list_of_trajectories(x) else [x]
+    entries = list(x) if is_list_of_trajectories(x) else [x]
     arrays = [_as_states(entry, f"x of trajectory {k}") for k, entry in enumerate(entries)]
     for k, array in enumerate(arrays):
         if array.shape[1] != arrays[0].shape[1]:

@@ -5,7 +5,7 @@ import pytest
 
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.functions import Kind
-from fim_dynsys.fields.posterior import LawField
+from fim_dynsys.fields.posterior import FittedField, LawField, PosteriorField
 from fim_dynsys.fields.terms import Dictionary
 
 X = np.linspace(-2.0, 2.0, 7)[:, None]
@@ -29,6 +29,23 @@ def test_errors_and_bands_are_those_of_the_roots():
     np.testing.assert_allclose(field.inner_errors, [[0.0, 0.0], [4e-4, 0.0]])
     by_rate = 2.0 * X * np.cos(0.7 * X)
     np.testing.assert_allclose(field.scale(X), np.hypot(3e-3 * X, 4e-4 * by_rate), rtol=1e-5, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("error")
+def test_errors_that_are_found_when_asked_for_warn_of_nothing():
+    """Whoever prints a field is told nothing of numbers that overflowed on the way."""
+
+    def infinite(shape):
+        return lambda field: np.full(shape, 1e308) * np.float64(10) / np.zeros(1)
+
+    with pytest.raises(ValueError, match="LawField: expected finite roots"):
+        law(infinite((2, 2, 3))).standard_errors  # noqa: B018
+    with pytest.raises(ValueError, match="FittedField: expected finite errors"):
+        FittedField.of(saturating(), infinite((2, 3))).standard_errors  # noqa: B018
+    large = PosteriorField.of(
+        DictionaryField(Dictionary.polynomial(1, 1), np.ones((2, 1))), np.full((1, 2, 2), 1e200)
+    )
+    assert np.isinf(large.standard_errors).all()
 
 
 def test_draws_spread_as_the_band_says():

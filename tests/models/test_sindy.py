@@ -254,6 +254,14 @@ def test_steps_and_spaces_of_trajectories_as_pysindy_takes_them():
         SINDy().fit(X, list(T))
 
 
+def test_nested_lists_are_one_trajectory_and_steps_are_positive():
+    nested = SINDy().fit(X.tolist(), T.tolist())
+    np.testing.assert_array_equal(nested.coefficients(), SINDy().fit(X, T).coefficients())
+    for step in (-0.1, np.inf, np.nan, 2**70 * 10**300):
+        with pytest.raises(ValueError, match=r"SINDy\.fit: expected t as a positive finite number"):
+            SINDy().fit([X, X2], [step, 0.1])
+
+
 def test_other_libraries_give_a_field_with_derivatives():
     library = pysindy.CustomLibrary(
         [lambda x: np.tanh(x), lambda x, y: x * y], [lambda x: f"tanh({x})", None]

@@ -30,7 +30,9 @@ def relations(path: np.ndarray, state_names: Sequence[str]) -> list[str]:
     list of str
         Such as ``"1.00 x0^2 + 1.00 x1^2 = 4"``.
     """
-    size = np.sqrt(np.mean(path**2, axis=0))
+    largest = np.abs(path).max(axis=0)
+    largest = np.where(largest > 0.0, largest, 1.0)
+    size = largest * np.sqrt(np.mean((path / largest) ** 2, axis=0))  # squares may underflow
     size = np.where(size > 0.0, size, 1.0)
     for degree in range(1, _HIGHEST + 1):
         dictionary = Dictionary.polynomial(path.shape[1], degree)
@@ -38,11 +40,15 @@ def relations(path: np.ndarray, state_names: Sequence[str]) -> list[str]:
         if len(columns) < 2 * len(dictionary):
             return []
         norms = np.sqrt(np.mean(columns**2, axis=0))
+        if not (np.isfinite(norms) & (norms > 0.0)).all():
+            return []
         _, values, axes = np.linalg.svd(columns / norms, full_matrices=False)
         found = _reduced(axes[values <= _NONE * values[0]])
         if len(found):
             shows = np.abs(found) >= _TRACE * np.abs(found).max(axis=1, keepdims=True)
             units = norms * np.prod(size**dictionary.exponents, axis=1)
+            if not (np.isfinite(units) & (units > 0.0)).all():
+                return []
             return [_text(own, dictionary, state_names) for own in np.where(shows, found, 0.0) / units]
     return []
 

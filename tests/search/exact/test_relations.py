@@ -1,6 +1,7 @@
 """Equations between the states that hold along a path."""
 
 import numpy as np
+import pytest
 
 from fim_dynsys.search.exact.relations import relations
 
@@ -20,6 +21,17 @@ def test_none_where_the_path_fills_the_plane_or_is_short():
     spiral = np.stack([np.exp(-0.2 * T) * np.cos(3.0 * T), np.exp(-0.3 * T) * np.sin(2.0 * T)], axis=1)
     assert relations(spiral, ["x", "y"]) == []
     assert relations(spiral[:5], ["x", "y"]) == []
+
+
+@pytest.mark.parametrize("size", [1e-100, 1e-182, 1e182])
+def test_sizes_whose_squares_are_no_numbers(size):
+    circle = size * np.stack([np.cos(T), 3.0 * np.sin(T)], axis=1)
+    with np.errstate(all="ignore"):
+        found = relations(circle, ["x", "y"])
+    assert found == [] or found[0].startswith("9.00 x^2 + 1.00 y^2 = ")
+    plane = np.column_stack([circle, size - circle.sum(axis=1)])
+    with np.errstate(all="ignore"):
+        assert relations(plane, ["x", "y", "z"])[0].startswith("1.00 x + 1.00 y + 1.00 z = ")
 
 
 def test_two_at_once_each_without_the_other_s_last_term():
