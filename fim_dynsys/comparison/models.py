@@ -115,10 +115,14 @@ def evidence(
     check_whole("evidence", 2, live_points=live_points)
     complete, observations, priors, level = _prepared(trajectories, priors, noise)
     candidates = _candidates(models, trajectories, observed)
-    known = {name for candidate in candidates for name in candidate.numbers}
-    unknown = sorted(set(priors) - known)
+    known = sorted({name for candidate in candidates for name in candidate.given.names})
+    starts = {f"{state}(0)" for candidate in candidates for state in candidate.given.states}
+    unknown = sorted(set(priors) - set(known) - starts)
     if unknown:
-        raise ValueError(f"evidence: expected priors of parameters among {sorted(known)}, got {unknown}.")
+        raise ValueError(
+            f"evidence: expected priors of parameters among {known}, got {unknown}; those of starts are named "
+            f"{', '.join(sorted(starts))}."
+        )
     found = []
     for k, candidate in enumerate(candidates):
         question = _Question(candidate, complete, observations, priors, level)
@@ -187,11 +191,6 @@ class _Candidate:
     @property
     def problem(self) -> ExpressionProblem:
         return self.given.rates
-
-    @property
-    def numbers(self) -> list[str]:
-        """Names that priors may have."""
-        return [*self.given.names, *(f"{state}(0)" for state in self.given.states)]
 
     @property
     def plain(self) -> bool:
