@@ -120,8 +120,8 @@ def evidence(
     unknown = sorted(set(priors) - set(known) - starts)
     if unknown:
         raise ValueError(
-            f"evidence: expected priors of parameters among {known}, got {unknown}; those of starts are named "
-            f"{', '.join(sorted(starts))}."
+            f"evidence: expected priors of parameters among {known}, got {unknown}; those of starts are "
+            f"named {', '.join(sorted(starts))}."
         )
     found = []
     for k, candidate in enumerate(candidates):

@@ -130,7 +130,7 @@ def infection(seed=0):
 )
 def test_functions_conserve_what_is_conserved(facts, seed):
     truth, data = infection(seed)
-    field = load("symbolic", Knowledge(**facts)).fit(data).field_
+    field = fim_dynsys.load("symbolic", knowledge=Knowledge(**facts)).fit(data).field_
     x = np.abs(X) * 2.0
     rates = field(x)
     assert np.abs(rates.sum(axis=1)).max() < 1e-12 * np.abs(rates).max()
