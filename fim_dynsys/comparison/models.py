@@ -218,7 +218,8 @@ class _Question:
     def hidden_fit(self) -> HiddenFit:
         """Best fit of the trajectories where there are hidden states or inputs."""
         c = self.candidate
-        return c.given.fit("evidence", self.complete, self.observations, Noise.ESTIMATED, c.start)
+        with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
+            return c.given.fit("evidence", self.complete, self.observations, Noise.ESTIMATED, c.start)
 
     @cached_property
     def best(self) -> np.ndarray:

@@ -69,7 +69,7 @@ def test_a_hidden_source_agrees_with_sums_over_a_grid():
     assert laplaced == pytest.approx(exact, abs=0.5)
 
 
-def epidemic(expressions, parameters, start, n=26):
+def epidemic(expressions, parameters, start, n=60):
     t = np.linspace(0.0, 60.0, n)
     x = simulate(SymbolicField(expressions, parameters), start, t).x[0]
     infected = x[:, -1:]
