@@ -98,7 +98,7 @@ def push(t):
 
 
 def test_inputs_act_on_the_models():
-    t = np.linspace(0.0, 20.0, 50)
+    t = np.linspace(0.0, 20.0, 80)
     x = solve_ivp(lambda s, x: [x[1], -x[0] - 0.3 * x[1] + push(s)], (0, 20), [1.0, 0.0], t_eval=t, rtol=1e-9)
     y = x.y[0] + 0.05 * np.random.default_rng(0).normal(size=len(t))
     data = Trajectories.from_arrays(y, t, state_names=["x"], u=push(t), input_names=["F"])
