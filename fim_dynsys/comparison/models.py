@@ -115,10 +115,14 @@ def evidence(
     check_whole("evidence", 2, live_points=live_points)
     complete, observations, priors, level = _prepared(trajectories, priors, noise)
     candidates = _candidates(models, trajectories, observed)
-    known = {name for candidate in candidates for name in candidate.numbers}
-    unknown = sorted(set(priors) - known)
+    known = sorted({name for candidate in candidates for name in candidate.given.names})
+    starts = {f"{state}(0)" for candidate in candidates for state in candidate.given.states}
+    unknown = sorted(set(priors) - set(known) - starts)
     if unknown:
-        raise ValueError(f"evidence: expected priors of parameters among {sorted(known)}, got {unknown}.")
+        raise ValueError(
+            f"evidence: expected priors of parameters among {known}, got {unknown}; those of starts are "
+            f"named {', '.join(sorted(starts))}."
+        )
     found = []
     for k, candidate in enumerate(candidates):
         question = _Question(candidate, complete, observations, priors, level)
@@ -189,11 +193,6 @@ class _Candidate:
         return self.given.rates
 
     @property
-    def numbers(self) -> list[str]:
-        """Names that priors may have."""
-        return [*self.given.names, *(f"{state}(0)" for state in self.given.states)]
-
-    @property
     def plain(self) -> bool:
         """Whether all states were observed and there are no inputs."""
         return self.given.full and not self.given.inputs
@@ -219,7 +218,8 @@ class _Question:
     def hidden_fit(self) -> HiddenFit:
         """Best fit of the trajectories where there are hidden states or inputs."""
         c = self.candidate
-        return c.given.fit("evidence", self.complete, self.observations, Noise.ESTIMATED, c.start)
+        with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
+            return c.given.fit("evidence", self.complete, self.observations, Noise.ESTIMATED, c.start)
 
     @cached_property
     def best(self) -> np.ndarray:

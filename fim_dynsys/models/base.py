@@ -218,6 +218,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         sigma : float, array (d,), dict by state, array or list of arrays of the shapes of `x`, or "poisson"
             Standard deviations of the observations where they are known: of all, of each state or of each
             sample; for a DataFrame also its columns by state, for a Dataset the name of a variable.
+            Samples with infinite ones, or more than a hundred times the typical one, count as not observed.
             ``"poisson"``: the observations are counts, whose variance is what is expected of them. Default:
             estimated from the data. ``field_.fit_info.report["noise"]`` says which.
         observed : list of str, optional

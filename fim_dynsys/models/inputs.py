@@ -214,14 +214,10 @@ def complete_errors(sigma: Sequence[np.ndarray], trajectories: Trajectories) -> 
 
 
 @overload
-def complete_errors(
-    sigma: Sequence[np.ndarray] | Noise | None, trajectories: Trajectories
-) -> list[np.ndarray] | Noise | None: ...
+def complete_errors(sigma: Known | None, trajectories: Trajectories) -> Known | None: ...
 
 
-def complete_errors(
-    sigma: Sequence[np.ndarray] | Noise | None, trajectories: Trajectories
-) -> list[np.ndarray] | Noise | None:
+def complete_errors(sigma: Known | None, trajectories: Trajectories) -> Known | None:
     """The errors (n, d) of the complete samples of trajectories with two or more."""
     if sigma is None or isinstance(sigma, Noise):
         return sigma

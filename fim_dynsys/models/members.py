@@ -1,11 +1,9 @@
 """Members of an ensemble: contexts resampled from one."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from fim_dynsys.errors import check_whole
-from fim_dynsys.regression.criteria import Noise
+from fim_dynsys.regression.criteria import Known, Noise
 from fim_dynsys.trajectories.container import Trajectories
 
 
@@ -55,10 +53,10 @@ def bootstrap_context(
 
 def bootstrap_weighed(
     trajectories: Trajectories,
-    sigma: Sequence[np.ndarray] | Noise | None,
+    sigma: Known | None,
     rng: np.random.Generator,
     min_observations: int,
-) -> tuple[Trajectories, list[np.ndarray] | Noise | None]:
+) -> tuple[Trajectories, Known | None]:
     """One bootstrap resample of a context, and the errors (n, d) of its samples, drawn together.
 
     Parameters

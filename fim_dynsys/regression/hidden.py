@@ -376,6 +376,8 @@ class _Annealing:
                 check_finite=False,
             )
             rest = corner - border.reshape(-1, len(corner)).T @ solved[:, :-1]
+            if not (np.isfinite(rest).all() and np.isfinite(solved).all() and np.isfinite(right).all()):
+                return None  # LAPACK would say so on its own
             size = np.sqrt(np.maximum(np.diagonal(rest), 1e-300))
             change = (
                 np.linalg.lstsq(

@@ -110,7 +110,7 @@ def grow_functions(
         if len(fits) == effort.fitted:
             break
         model = exploration.model(selection)
-        if model.structure not in seen:
+        if len(model.dictionary) and model.structure not in seen:  # facts may leave no term
             seen.add(model.structure)
             fitted, _ = model.fitted(observations, observations.path)
             fits.append((fitted, selection.bundle))
@@ -230,7 +230,7 @@ def _repeated(
         for selection in exploration.select(bundle.at(numbers), tolerances[:2]):
             selection = exploration.settle(selection, 1)
             model = exploration.model(selection)
-            if model.structure not in seen:
+            if len(model.dictionary) and model.structure not in seen:
                 seen.add(model.structure)
                 observations = search.observations
                 fits.append((model.fitted(observations, observations.path)[0], selection.bundle))
