@@ -210,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         nargs="+",
         type=int,
         metavar="N",
-        help="noise seeds; default: 0, for points 0 and 1, for cycles 0 to 5",
+        help="noise seeds; default: 0, for points 0 and 1, for cycles 0 to 3",
     )
     add("--limit", type=int, metavar="N", help="N systems of each split only")
     options = parser.parse_args(arguments)
