@@ -161,8 +161,8 @@ def basin_probabilities(
             found = basins(member, region, budget=budget - points, **common)
             points += found.effort.points
             shares = np.zeros(k)
-            corners = [extents([a.points for a in image.attractors], region) for image in (own, found)]
-            for i, j in assigned(*corners, _FARTHEST * np.sqrt(region.dim)):
+            first, second = (extents([a.points for a in image.attractors], region) for image in (own, found))
+            for i, j in assigned(first, second, _FARTHEST * np.sqrt(region.dim)):
                 total[i] += weight * (found.labels == j)
                 existence[i] += weight
                 shares[i] = found.fractions[j]
