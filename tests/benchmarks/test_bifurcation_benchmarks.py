@@ -120,7 +120,7 @@ def test_reference_value_of_lorenz_homoclinic_orbit():
     assert abs(low - value) < 1e-8
 
 
-@pytest.mark.parametrize("name", ["brusselator", "cusp", "van-der-pol-1"])
+@pytest.mark.parametrize("name", ["brusselator", "cusp", "van-der-pol-1", "lorenz-homoclinic"])
 def test_published_quantities_are_within_their_errors(name):
     row = reference.measure(name)
     assert row["within"] == row["quantities"] > 0 and row["share"] < 1
