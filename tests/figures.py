@@ -296,6 +296,21 @@ def benchmarks() -> Iterator[str]:
     assert max(beyond) < min(min(held(q, *both, group="expressible")) for q in ("position", "eigenvalue"))
     yield f"(eigenvalues: {beyond[0]:.1f} and {beyond[1]:.1f} %)"
 
+    cycles = {
+        group: rows(results("calibration", "cycles_summary"), group=group)
+        for group in ("all", "not expressible")
+    }
+    every, others = (float(100 * part["period"].iloc[0]) for part in cycles.values())
+    yield f"hold {every:.1f} % of the true periods for"
+    yield f"over {cycles['all']['contexts'].iloc[0]} contexts"
+    yield f"and {others:.1f} % where no cubic is the system"
+    yield f"their median width is {100 * cycles['all']['width'].iloc[0]:.1f} % of the period"
+    found = rows(results("calibration", "cycles"), found=True)
+    missed = found[(found["estimate"] - found["truth"]).abs() > found["half"]]
+    assert set(missed["system"]) == {"wilson_cowan"} and len(missed) == 2
+    low, high = sorted(missed["misfit"])
+    yield f"with residuals of {low:.1f} and {high:.1f} times the noise"
+
     ahead = table(results("calibration", "forecasts"))
     assert set(ahead.model) == {"fim-ode"} and (ahead.status == "SUCCESS").all()
     means = 100 * ahead.groupby("source")[["cover50", "cover90"]].mean()

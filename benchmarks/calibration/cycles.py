@@ -22,7 +22,7 @@ from fim_dynsys.analyze.bands.cycles import cycle_bands
 from fim_dynsys.analyze.matching import assigned, extents
 from fim_dynsys.analyze.results import SUPPORTED, WIDENED
 
-SEEDS = tuple(range(8))
+SEEDS = tuple(range(4))
 _BUDGET = 1_000_000
 _APART = 0.01  # of the period
 _FARTHEST = 0.25  # share of the region's size by which an orbit's extent may be off

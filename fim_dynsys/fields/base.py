@@ -333,18 +333,23 @@ class VectorField(abc.ABC):
         units = [v / np.where(s > 0, s, 1.0) for v, s in zip(others, sizes, strict=True)]
         m = len(others)
         h = (480.0 * _EPS) ** (1.0 / (m + 4))
-        coarse, fine = (self._mixed_difference(x, first, units, step) for step in (h, h / 2))
+        coarse, fine = self._mixed_differences(x, first, units, (h, h / 2))
         return (4.0 * fine - coarse) / 3.0 * np.prod(sizes, axis=0)
 
-    def _mixed_difference(
-        self, x: np.ndarray, first: np.ndarray, units: list[np.ndarray], h: float
-    ) -> np.ndarray:
-        """Central difference over all units of Df(x)[first]; second order in h."""
+    def _mixed_differences(
+        self, x: np.ndarray, first: np.ndarray, units: list[np.ndarray], steps: tuple[float, ...]
+    ) -> list[np.ndarray]:
+        """Central differences over all units of Df(x)[first], for each step h; second order in h."""
         signs = np.array(list(product((1.0, -1.0), repeat=len(units))))
-        points = x + h * np.einsum("sk,knd->snd", signs, np.array(units))
+        ways = np.einsum("sk,knd->snd", signs, np.array(units))
+        points = np.concatenate([x + h * ways for h in steps])
         jac = np.asarray(self._jac(points.reshape(-1, self.dim)), dtype=float)
-        along = np.einsum("snij,nj->sni", jac.reshape(len(signs), *x.shape, self.dim), first)
-        return np.einsum("s,sni->ni", signs.prod(axis=1), along) / (2.0 * h) ** len(units)
+        jac = jac.reshape(len(steps), len(signs), *x.shape, self.dim)
+        out = []
+        for h, own in zip(steps, jac, strict=True):
+            along = np.einsum("snij,nj->sni", own, first)
+            out.append(np.einsum("s,sni->ni", signs.prod(axis=1), along) / (2.0 * h) ** len(units))
+        return out
 
     def _step_scale(self, x: np.ndarray) -> np.ndarray:
         """Length per row and state that finite-difference steps are relative to, ``(n, d)``."""

@@ -4,8 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
-from benchmarks.analysis import continuation, diagrams, families, reference
+from benchmarks.analysis import continuation, defining, diagrams, families, reference
 from fim_dynsys import analyze
 
 
@@ -78,7 +79,48 @@ def test_families_count_what_is_found():
     assert values["fim-ode: truth in the interval, if it fits"] == 1.0
 
 
-@pytest.mark.parametrize("name", ["brusselator", "cusp", "van-der-pol-1"])
+def test_reference_values_of_equilibria_solve_their_defining_equations():
+    for entry in reference.systems().values():
+        for kind, *guess in entry.get("solved", []):
+            found = defining.solved(entry, kind, guess)
+            two = kind in ("CP", "BT", "ZH")
+            places = {f"{kind} p": found[-2], f"{kind} q": found[-1]} if two else {kind: found[-1]}
+            for what, value in places.items():
+                known = [number for name, number, _ in entry["quantities"] if name == what]
+                assert min(abs(float(value - number)) for number in known) < 1e-13 * max(1.0, abs(value))
+
+
+@pytest.mark.slow
+def test_reference_values_of_cycles_are_those_of_shooting():
+    for entry in reference.systems().values():
+        for kind, *guess in entry.get("shot", []):
+            p = defining.solved_cycle(entry, kind, guess)[-1]
+            known = [number for name, number, _ in entry["quantities"] if name == kind]
+            assert min(abs(p - number) for number in known) < 1e-8 * max(1.0, abs(p))
+
+
+@pytest.mark.slow
+def test_reference_value_of_lorenz_homoclinic_orbit():
+    """Below it the origin's unstable manifold stays on its side, above it crosses."""
+
+    def crosses(r):
+        fastest = (np.sqrt(81.0 + 40.0 * r) - 11.0) / 2.0
+        start = 1e-9 * np.array([10.0, 10.0 + fastest, 0.0])
+
+        def rates(t, s):
+            return [10 * (s[1] - s[0]), s[0] * (r - s[2]) - s[1], s[0] * s[1] - 8 * s[2] / 3]
+
+        return solve_ivp(rates, (0.0, 20.0), start, "DOP853", rtol=1e-12, atol=1e-15).y[0].min() < -1.0
+
+    low, high = 13.9, 13.95
+    for _ in range(28):
+        middle = (low + high) / 2.0
+        low, high = (low, middle) if crosses(middle) else (middle, high)
+    (value,) = (v for name, v, _ in reference.systems()["lorenz-homoclinic"]["quantities"] if name == "HOM")
+    assert abs(low - value) < 1e-8
+
+
+@pytest.mark.parametrize("name", ["brusselator", "cusp", "van-der-pol-1", "lorenz-homoclinic"])
 def test_published_quantities_are_within_their_errors(name):
     row = reference.measure(name)
     assert row["within"] == row["quantities"] > 0 and row["share"] < 1

@@ -33,6 +33,7 @@ _SMALLEST = 1e-4  # scaled amplitude at which a branch has come back to an equil
 _UPRIGHT = 1e-10  # slope of the branch in p that is taken for none, as in families of a centre
 _NEUTRAL = 1e-9  # |log mu| in the plane that is taken for none, likewise
 _LOCATED = 1e-7  # of the test function at a branch point, which does not vanish on a jump between branches
+_FAR = 0.5  # distance from +1 of multipliers at both ends of a step in which none passes it
 _CRITICAL = 1e-2  # distance from +1 or -1, or of a product from 1, of the multipliers of a bifurcation
 
 
@@ -372,6 +373,15 @@ class Cycles(Problem):
     def _reliability(self, info: CycleInfo) -> float:
         multiplier = 1.0 if self.d == 2 else 1.0 - info.closeness / _WORST_MULTIPLIER
         return min(1.0 - info.residual / _WORST_DEFECT, multiplier)
+
+    def possible(self, changed: set[str], before: Point, after: Point) -> set[str]:
+        # Towards a homoclinic orbit p stands still, and the sign of its change is rounding.
+        if self.d == 2 or not changed & {"fold", "branch"}:
+            return changed
+        multipliers = [point.info.multipliers for point in (before, after)]
+        far = min(np.abs(values[1:] - 1.0).min() for values in multipliers) > _FAR
+        first, last = map(turning, multipliers)
+        return changed - {"fold", "branch"} if far and first * last > 0 else changed
 
     def identify(
         self, changed: set[str], before: Point, located: Point, fine: bool

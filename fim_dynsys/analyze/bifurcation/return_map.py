@@ -45,10 +45,11 @@ class ReturnMap:
         """Returns (n, d - 1) of points (n, d - 1) of the section."""
         x = integrate([self.field], self.x + (y @ self.basis) * self.unit, [0.0, self.period], rtol=_RTOL).x
         x = x[:, -1]
-        for _ in range(_LANDINGS):
-            gap = (self.x - x) / self.unit @ self.normal
-            x = _runge_kutta(self.field, x, gap / (self.field(x) / self.unit @ self.normal))
-        return (x - self.x) / self.unit @ self.basis.T
+        with np.errstate(all="ignore"):  # what cannot be followed is NaN
+            for _ in range(_LANDINGS):
+                gap = (self.x - x) / self.unit @ self.normal
+                x = _runge_kutta(self.field, x, gap / (self.field(x) / self.unit @ self.normal))
+            return (x - self.x) / self.unit @ self.basis.T
 
     def along(self, directions: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
         """First, second and third derivatives (3, n, d - 1) along directions."""

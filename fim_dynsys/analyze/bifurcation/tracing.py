@@ -194,6 +194,10 @@ class Problem(abc.ABC):
         """Whether more happened between two points than sign changes of test functions tell."""
         return False
 
+    def possible(self, changed: set[str], before: Point, after: Point) -> set[str]:
+        """Those sign changes of test functions between two points that can be more than rounding."""
+        return changed
+
     def passes(self, start: Point, here: Point, there: Point) -> bool:
         """Whether the step from here to there passes the start in its direction of travel."""
         onward = self.product(there.tangent, start.tangent) > 0.9
@@ -417,6 +421,7 @@ class _Tracer:
             # Reached with short steps only: longer ones are not accepted in the first place.
             suspicious = self.problem.suspicious(here, there)
             return self.problem.identify(set(), here, there, fine=True) if suspicious else []
+        changed = self.problem.possible(changed, here, there)
         reach = self.problem.product(here.tangent, there.u - here.u)
         fine = step < _SHORT_STEP
         located = [(self._zero(here, there, reach, name, fine), name) for name in sorted(changed)]

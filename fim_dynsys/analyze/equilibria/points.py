@@ -396,6 +396,8 @@ class _Search:
 
     def _until_met(self, seed: int) -> None:
         """Start from as many points again until few zeros seem to be missed."""
+        # Deflation finds one zero at a time, and among many known ones iterations are pushed away from all:
+        # of 243 zeros in five dimensions it finds fewer with twice as many points.
         while True:
             self.missed = self._estimate()
             if self.missed < _MISSED or not self.meter.affords(self.seeds):
