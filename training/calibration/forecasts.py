@@ -1,10 +1,11 @@
 """Levels of forecast bands, learned from known systems: python -m training.calibration.forecasts.
 
-Contexts are drawn as for the posterior (seeds of their own); a model, `fim-ode` or another, sees the first two
-thirds of each and says how it goes on. The level of the truth among its paths, in each state at ten times ahead, tells which
-share of the paths holds a given share of what happens. Each context counts alike. Printed are the levels by
-number of states, for `fim-ode` as `fim_dynsys.models.fim_ode.own` has them, and how often bands at these levels hold other
-contexts. The command stores what is done in runs/NAME and goes on from there.
+Contexts are drawn as for the posterior (seeds of their own); a model, `fim-ode` or another, sees the first
+two thirds of each and says how it goes on. The level of the truth among its paths, in each state at ten times
+ahead, tells which share of the paths holds a given share of what happens. Each context counts alike. Printed
+are the levels by number of states (those of `fim-ode` stand in `fim_dynsys.models.fim_ode.own`), and how
+often bands at these levels hold other contexts. The command stores what is done in runs/NAME and goes on
+from there.
 """
 
 import argparse
