@@ -22,14 +22,8 @@ CONTRASTS = (("auto", "fim-ode"), ("auto", "sindy-strong"))
 REFERENCES = ("truth", "truth-fit", "oracle", "constant")
 """Rows that are no models."""
 _CELL = ["protocol", "sigma", "rho"]
-_LABELS = (
-    "system",
-    "level",
-    "model",
-    "version",
-    "message",
-    "chosen",
-)  # though some look like numbers
+_LABELS = ("system", "level", "model", "version", "message", "chosen")
+"""Columns of text, though some of it looks like numbers."""
 
 
 def tasks_of(columns: Iterable[str]) -> tuple[str, ...]:
@@ -59,7 +53,7 @@ def merge_trials(folders: Sequence[Path], out: Path) -> pd.DataFrame:
         If a model has trials of two versions then.
     """
     frames = [pd.read_csv(folder / "trials.csv", dtype=str, keep_default_na=False) for folder in folders]
-    frame = joined(frames, (*_CELL, "seed", "system", "ic", "model"))
+    frame = joined(frames, (*_CELL, "seed", "system", "ic", "model"), order=())
     out.mkdir(parents=True, exist_ok=True)
     frame.reindex(columns=trial_columns(tasks_of(frame))).to_csv(
         out / "trials.csv", index=False, lineterminator="\n"
@@ -86,21 +80,22 @@ def joined(
     by : sequence of str
         Columns: rows go where a later table has any that agree in them.
     order : sequence of str
-        Columns by whose values, in the order in which the tables name them, the rows of several are sorted.
+        Columns by whose values, in the order in which the tables name them, the rows of several are sorted;
+        without any, rows follow one another as the tables do.
 
     Raises
     ------
     ValueError
         If a model has rows of two versions then.
     """
-    if len(frames) == 1:
-        return frames[0]
-    whole = pd.concat(frames, ignore_index=True)
-    number = pd.Series(np.repeat(np.arange(len(frames)), [len(frame) for frame in frames]))
-    last = number.groupby(whole.groupby([*by], sort=False, dropna=False).ngroup()).transform("max")
-    places = [pd.factorize(whole[name])[0] for name in order]
-    kept = [k for k in np.lexsort(places[::-1]) if number[k] == last[k]]
-    result = whole.loc[kept].reset_index(drop=True)
+    result = frames[0]
+    if len(frames) > 1:
+        whole = pd.concat(frames, ignore_index=True)
+        number = pd.Series(np.repeat(np.arange(len(frames)), [len(frame) for frame in frames]))
+        last = number.groupby(whole.groupby([*by], sort=False, dropna=False).ngroup()).transform("max")
+        places = [np.arange(len(whole)), *(pd.factorize(whole[name])[0] for name in order[::-1])]
+        kept = [k for k in np.lexsort(places) if number[k] == last[k]]
+        result = whole.loc[kept].reset_index(drop=True)
     versions = result.groupby("model")["version"].unique() if "version" in result else {}
     mixed = {name: list(own) for name, own in versions.items() if len(own) > 1}
     if mixed:

@@ -6,12 +6,11 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import numpy as np
@@ -30,6 +29,7 @@ _SUFFIXES = (".csv", ".nc")
 _LONGEST = 500  # characters of a message
 
 Row = dict[str, Any]
+T = TypeVar("T")
 Datasets = Iterable | Mapping[str, Any] | Trajectories | str | os.PathLike
 """What `fit_many` takes."""
 
@@ -114,15 +114,12 @@ def fit_many(
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or not n_jobs:
         raise ValueError(f"fit_many: expected n_jobs as a number of processes or -1, got {n_jobs!r}.")
     home = None if folder is None else Path(folder)
-    known = {} if home is None else _known(home)
     found: dict[str, Row] = {}
     order: list[str] = []
     total, named = _named(datasets, group)
+    known = {} if home is None else _kept(home)
     own = _digest(f"{model.name} {model.version} {sorted(model.get_params(deep=False).items())!r}".encode())
-    with (
-        _Journal(home, known) as write,
-        progress_bar(progress, total, f"fit {model.name}", "data sets") as bar,
-    ):
+    with progress_bar(progress, total, f"fit {model.name}", "data sets") as bar:
 
         def waiting() -> Iterator[_Job]:
             """What must be fitted; rows that are known are taken as they are."""
@@ -141,10 +138,14 @@ def fit_many(
 
         seen: set[str] = set()
         models = home / _MODELS if home is not None and save_models else None
-        for rows in _outcomes(model, waiting(), models, backend, n_jobs, batch):
+        jobs = waiting()
+        batches = iter(lambda: tuple(islice(jobs, batch)), ())
+        tasks = ((model, own_jobs, models) for own_jobs in batches)
+        for rows in calls(_fit_batch, tasks, n_jobs, backend):
             for row in rows:
                 found[row["name"]] = row
-                write(row)
+                if home is not None:
+                    append_line(home / _ROWS, json.dumps(row))
             bar.update(len(rows))
     table = pd.DataFrame([found[name] for name in order], columns=list(_row(_Job("", None, ""))))
     return table.drop(columns="digest")
@@ -206,28 +207,6 @@ def _digest(content: bytes) -> str:
 
 
 # ---------------------------------------------------------------------- fitting
-
-
-def _outcomes(
-    model: VectorFieldModel,
-    jobs: Iterator[_Job],
-    models: Path | None,
-    backend: str | None,
-    n_jobs: int,
-    batch: int,
-) -> Iterator[list[Row]]:
-    """Rows of one batch after the other, as they come."""
-    parts = iter(lambda: tuple(islice(jobs, batch)), ())
-    if n_jobs == 1 and backend is None:
-        yield from (_fit_batch(model, part, models) for part in parts)
-        return
-    import joblib  # deferred: nothing else of the package needs it
-
-    name = backend or "loky"
-    threads = {"inner_max_num_threads": 1} if name == "loky" else {}  # the processes share the cores
-    with joblib.parallel_config(backend=name, n_jobs=n_jobs, **threads):
-        parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
-        yield from parallel(joblib.delayed(_fit_batch)(model, part, models) for part in parts)
 
 
 def _fit_batch(model: VectorFieldModel, jobs: Sequence[_Job], models: Path | None) -> list[Row]:
@@ -324,55 +303,83 @@ def _told(job: _Job, model: VectorFieldModel, texts: Sequence[str], seconds: flo
     }
 
 
-# ---------------------------------------------------------------------- rows on the disk
+# ---------------------------------------------------------------------- processes and lines on the disk
 
 
-def _known(folder: Path) -> dict[str, Row]:
-    """Rows of an earlier call by name; what a call that was killed left half written is no row."""
+def calls(
+    function: Callable[..., T], tasks: Iterable[tuple[Any, ...]], n_jobs: int, backend: str | None = None
+) -> Iterator[T]:
+    """Yield what ``function(*task)`` returns for each of the tasks, as they are done.
+
+    Tasks are drawn as they are needed: few of them are in memory at a time.
+
+    Parameters
+    ----------
+    function : callable
+        Importable by other processes.
+    tasks : iterable of tuple
+        Arguments.
+    n_jobs : int
+        Processes; -1 for one on each core. With one and no backend all is done here, in order.
+    backend : str, optional
+        Of joblib; "loky" by default, whose processes compute on one thread each.
+    """
+    if n_jobs == 1 and backend is None:
+        yield from (function(*task) for task in tasks)
+        return
+    import joblib  # deferred: nothing else of the package needs it
+
+    name = backend or "loky"
+    threads = {"inner_max_num_threads": 1} if name == "loky" else {}  # the processes share the cores
+    with joblib.parallel_config(backend=name, n_jobs=n_jobs, **threads):
+        parallel = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+        yield from parallel(joblib.delayed(function)(*task) for task in tasks)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a line to a file at once, so that those of other processes do not come between."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        content = f"{line}\n".encode()
+        while content:  # once, but where the disk is full
+            content = content[os.write(handle, content) :]
+    finally:
+        os.close(handle)
+
+
+def read_lines(path: Path, take: Callable[[Any], None], first: int = 0) -> int:
+    """Give the values of JSON lines, from the `first` on, to a function; return how many are damaged.
+
+    Damaged is what a killed process left half written, what is no JSON, and what the function refuses by a
+    ValueError or a TypeError.
+    """
+    damaged = 0
+    for line in filter(None, path.read_bytes().split(b"\n")[first:]):
+        try:
+            take(json.loads(line.decode()))
+        except (ValueError, TypeError, RecursionError):  # not UTF-8, not JSON, refused, nested too deep
+            damaged += 1
+    return damaged
+
+
+def _kept(folder: Path) -> dict[str, Row]:
+    """Rows of an earlier call by name, in a file that holds them alone from now on."""
     path = folder / _ROWS
     rows: dict[str, Row] = {}
-    damaged = 0
-    if path.exists():
-        columns = set(_row(_Job("", None, "")))
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            if isinstance(row, dict) and set(row) == columns and isinstance(row["name"], str):
-                rows[row["name"]] = row
-            else:
-                damaged += 1
+    columns = set(_row(_Job("", None, "")))
+
+    def take(row: Any) -> None:
+        if not isinstance(row, dict) or set(row) != columns or not isinstance(row["name"], str):
+            raise ValueError("expected a row")
+        rows[row["name"]] = row
+
+    damaged = read_lines(path, take) if path.exists() else 0
     if damaged:
         warn(
             f"fit_many: {path} has {damaged} damaged line{'s' * (damaged > 1)}, whose data sets are fitted "
             "again.",
             DataWarning,
         )
+    folder.mkdir(parents=True, exist_ok=True)
+    replace_file(path, "".join(f"{json.dumps(row)}\n" for row in rows.values()))
     return rows
-
-
-class _Journal(AbstractContextManager):
-    """Appends rows to the file of a folder, one line each; to nothing without a folder."""
-
-    def __init__(self, folder: Path | None, known: Mapping[str, Row]) -> None:
-        self._folder, self._known = folder, known
-        self._stream: TextIO | None = None
-
-    def __enter__(self) -> Callable[[Row], None]:
-        if self._folder is None:
-            return lambda row: None
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / _ROWS
-        replace_file(path, "".join(f"{json.dumps(row)}\n" for row in self._known.values()))
-        stream = self._stream = path.open("a", encoding="utf-8")
-
-        def write(row: Row) -> None:
-            stream.write(f"{json.dumps(row)}\n")
-            stream.flush()
-
-        return write
-
-    def __exit__(self, *error: object) -> None:
-        if self._stream is not None:
-            self._stream.close()

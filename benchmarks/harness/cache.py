@@ -2,12 +2,13 @@
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Collection
 from dataclasses import asdict, dataclass, field, is_dataclass
 from pathlib import Path
 from typing import Any
+
+from fim_dynsys.many import append_line, read_lines
 
 
 @dataclass
@@ -47,7 +48,7 @@ class RowCache:
         if path.exists():
             cache._read()
         else:
-            cache._write(text)
+            append_line(path, text)
         return cache
 
     def __contains__(self, entry: tuple[Any, str]) -> bool:
@@ -62,21 +63,14 @@ class RowCache:
     def add(self, key: Any, data: str, outcome: dict[str, Any]) -> None:
         """Keep the outcome of a key on data with this digest, on disk first."""
         name, _ = identity = _identity(key)
-        self._write(json.dumps({name: asdict(key), "data": data, "outcome": outcome}))
+        append_line(self.path, json.dumps({name: asdict(key), "data": data, "outcome": outcome}))
         self.outcomes[*identity, data] = outcome
 
     def _read(self) -> None:
-        content = self.path.read_bytes()
-        if not content.endswith(b"\n"):
+        if not self.path.read_bytes().endswith(b"\n"):
             with self.path.open("ab") as file:
                 file.write(b"\n")
-        for line in content.split(b"\n")[1:]:
-            if not line:
-                continue
-            try:
-                self._take(json.loads(line.decode()))
-            except (ValueError, TypeError, RecursionError):  # not UTF-8, not JSON, no key, nested too deep
-                self.skipped += 1
+        self.skipped = read_lines(self.path, self._take, first=1)  # the first names the row
 
     def _take(self, entry: Any) -> None:
         match entry:
@@ -86,13 +80,6 @@ class RowCache:
                     self.outcomes[name, _hashable(fields), data] = outcome
                     return
         raise ValueError(f"Cache: expected a key, data and an outcome in each line of {self.path}.")
-
-    def _write(self, text: str) -> None:
-        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(handle, (text + "\n").encode())
-        finally:
-            os.close(handle)
 
 
 def _identity(key: Any) -> tuple[str, Any]:

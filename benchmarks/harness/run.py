@@ -15,7 +15,9 @@ from benchmarks.harness.cache import RowCache
 from benchmarks.harness.rows import Inferred, Row, View
 from benchmarks.harness.trials import TASKS, Problem, Target, Trial, data_digest, grid, observe, target
 from fim_dynsys import metrics
+from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.many import calls
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import simulate
 
@@ -259,19 +261,14 @@ def _outcomes(
     function: Callable[..., Outcome], tasks: Sequence[tuple[Any, ...]], workers: int
 ) -> Iterator[tuple[int, Outcome]]:
     """Yield outcomes as they are ready; each worker computes on one thread."""
-    import joblib
     from threadpoolctl import threadpool_limits
 
+    numbered = ((number, function, task) for number, task in enumerate(tasks))
     if workers == 1 or len(tasks) <= 1:
         with threadpool_limits(1):
-            for number, task in enumerate(tasks):
-                yield _work(number, function, task)
-        return
-    with joblib.parallel_config(backend="loky", inner_max_num_threads=1):
-        parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", batch_size=1)
-        yield from parallel(
-            joblib.delayed(_work)(number, function, task) for number, task in enumerate(tasks)
-        )
+            yield from calls(_work, numbered, 1)
+    else:
+        yield from calls(_work, numbered, workers)
 
 
 def cached_outcomes(
@@ -309,8 +306,6 @@ def cached_outcomes(
     list of list of dict
         ``[job][row]``, in the order given.
     """
-    from tqdm import tqdm
-
     caches = [RowCache.open(Path(folder) / "cache", _about(row, settings), fresh, needed) for row in rows]
     for cache in caches:
         if cache.skipped:
@@ -334,8 +329,8 @@ def cached_outcomes(
             f"{total - len(tasks)} of {total} outcomes are known from {caches[0].path.parent}",
             file=sys.stderr,
         )
-    interval = 0.2 if sys.stderr.isatty() else 20.0
-    with tqdm(total=len(tasks), disable=not progress, unit="trial", mininterval=interval) as bar:
+    with progress_bar(progress, len(tasks), "trials", "trials") as bar:
+        bar.mininterval = 0.2 if sys.stderr.isatty() else 20.0
         for position, outcome in _outcomes(function, tasks, workers):
             number, job = missing[position]
             caches[number].add(job.key, job.data, outcome)

@@ -1,10 +1,11 @@
 """Levels of forecast bands, learned from known systems: python -m training.calibration.forecasts.
 
-Contexts are drawn as for the posterior (seeds of their own); `fim-ode` sees the first two thirds of each and
-says how it goes on. The level of the truth among its paths, in each state at ten times ahead, tells which
-share of the paths holds a given share of what happens. Each context counts alike. Printed are the levels by
-number of states, as `fim_dynsys.models.fim_ode.own` has them, and how often bands at these levels hold other
-contexts. The command stores what is done in runs/NAME and goes on from there.
+Contexts are drawn as for the posterior (seeds of their own); a model, `fim-ode` or another, sees the first
+two thirds of each and says how it goes on. The level of the truth among its paths, in each state at ten times
+ahead, tells which share of the paths holds a given share of what happens. Each context counts alike. Printed
+are the levels by number of states (those of `fim-ode` stand in `fim_dynsys.models.fim_ode.own`), and how
+often bands at these levels hold other contexts. The command stores what is done in runs/NAME and goes on
+from there.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from tqdm.auto import tqdm
 
 import fim_dynsys
 from fim_dynsys.errors import FimDynsysWarning
-from fim_dynsys.models.fim_ode.own import FIMODE
+from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.forecasting import Levels, forecast_bands
 from fim_dynsys.trajectories.container import Trajectories
 from training.calibration.shards import HELD_OUT_EVERY, SHARES
@@ -30,7 +31,7 @@ SEEN, TIMES, MEMBERS = 2 / 3, 10, 20
 _FINE = np.linspace(0.01, 0.99, 99)
 
 
-def truth_levels(model: FIMODE, number: int) -> np.ndarray:
+def truth_levels(model: VectorFieldModel, number: int) -> np.ndarray:
     """Smallest share of the paths (times, d) that holds the truth in context `number`, 1 where none does."""
     rng = np.random.default_rng([SEED, number])
     dim = DIMS[number % len(DIMS)]
@@ -71,11 +72,12 @@ def held(contexts: list[np.ndarray], levels: Levels, share: float) -> float:
 def main() -> None:
     """Command line."""
     parser = argparse.ArgumentParser(prog="python -m training.calibration.forecasts", description=__doc__)
+    parser.add_argument("--model", default="fim-ode", metavar="NAME", help="default: fim-ode")
     parser.add_argument("--run", default="forecasts", help="folder in runs/ for what is done")
     parser.add_argument("--contexts", type=int, default=150, help="of each dimension")
     options = parser.parse_args()
-    model = fim_dynsys.load("fim-ode")
-    store = Path("runs") / options.run / f"{model.version}.jsonl"
+    model = fim_dynsys.load(options.model)
+    store = Path("runs") / options.run / f"{model.name}-{model.version}.jsonl"
     store.parent.mkdir(parents=True, exist_ok=True)
     known = [] if not store.exists() else [json.loads(line) for line in store.read_text().splitlines()]
     with store.open("a") as stream:

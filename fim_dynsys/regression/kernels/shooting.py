@@ -2,7 +2,69 @@
 
 import numpy as np
 
-from fim_dynsys.regression.kernels.compiler import compiled
+from fim_dynsys.regression.kernels.compiler import compiled, inlined
+
+
+@inlined
+def _chain(tangents: np.ndarray, gaps: np.ndarray, node: int, z: np.ndarray) -> None:
+    """Sensitivities of a node from those of the node before it.
+
+    The terms of a sum are added in turn, three to a loop.
+    """
+    d, size = tangents.shape[1:]
+    for i in range(d):
+        for c in range(d, size):
+            z[node, i, c] = tangents[node - 1, i, c]
+        z[node, i, size] = gaps[node - 1, i]
+        for j in range(0, d, 3):
+            first = tangents[node - 1, i, j]
+            if j + 2 < d:
+                second, third = tangents[node - 1, i, j + 1], tangents[node - 1, i, j + 2]
+                for c in range(size + 1):
+                    z[node, i, c] = (
+                        z[node, i, c]
+                        + first * z[node - 1, j, c]
+                        + second * z[node - 1, j + 1, c]
+                        + third * z[node - 1, j + 2, c]
+                    )
+            elif j + 1 < d:
+                second = tangents[node - 1, i, j + 1]
+                for c in range(size + 1):
+                    z[node, i, c] = z[node, i, c] + first * z[node - 1, j, c] + second * z[node - 1, j + 1, c]
+            else:
+                for c in range(size + 1):
+                    z[node, i, c] += first * z[node - 1, j, c]
+
+
+@inlined
+def _add_squares(rows: np.ndarray, own: np.ndarray, weights: np.ndarray, out: np.ndarray) -> None:
+    """Add the weighted squares of rows, one after the other, to the lower triangle of ``out``.
+
+    Four rows to a loop, which makes two lines of the sum: loops so short cost more than what is in them.
+    """
+    size, whole = len(out), len(own) - len(own) % 4
+    for k in range(0, whole, 4):
+        r0, r1, r2, r3 = own[k], own[k + 1], own[k + 2], own[k + 3]
+        for a in range(0, size, 2):
+            w0, w1 = weights[k] * rows[r0, a], weights[k + 1] * rows[r1, a]
+            w2, w3 = weights[k + 2] * rows[r2, a], weights[k + 3] * rows[r3, a]
+            if a + 1 < size:
+                v0, v1 = weights[k] * rows[r0, a + 1], weights[k + 1] * rows[r1, a + 1]
+                v2, v3 = weights[k + 2] * rows[r2, a + 1], weights[k + 3] * rows[r3, a + 1]
+                for b in range(a + 2):
+                    x0, x1, x2, x3 = rows[r0, b], rows[r1, b], rows[r2, b], rows[r3, b]
+                    out[a, b] = out[a, b] + w0 * x0 + w1 * x1 + w2 * x2 + w3 * x3
+                    out[a + 1, b] = out[a + 1, b] + v0 * x0 + v1 * x1 + v2 * x2 + v3 * x3
+            else:
+                for b in range(a + 1):
+                    out[a, b] = (
+                        out[a, b] + w0 * rows[r0, b] + w1 * rows[r1, b] + w2 * rows[r2, b] + w3 * rows[r3, b]
+                    )
+    for k in range(whole, len(own)):
+        for a in range(size):
+            weighted = weights[k] * rows[own[k], a]
+            for b in range(a + 1):
+                out[a, b] += weighted * rows[own[k], b]
 
 
 @compiled
@@ -33,30 +95,27 @@ def condense(
     size = tangents.shape[2]
     z = np.zeros((n, d, size + 1))
     normal, moment = np.zeros((len(bounds) - 1, size, size)), np.zeros((len(bounds) - 1, size))
+    rows, own = z.reshape(n * d, size + 1), np.empty(n * d, np.intp)
+    inverse = np.empty(n * d)
     for segment in range(len(bounds) - 1):
+        seen = 0
         for node in range(bounds[segment], bounds[segment + 1]):
             if node == bounds[segment]:
                 for i in range(d):
                     z[node, i, i] = 1.0
             else:
-                for i in range(d):
-                    for c in range(d, size):
-                        z[node, i, c] = tangents[node - 1, i, c]
-                    z[node, i, size] = gaps[node - 1, i]
-                    for j in range(d):
-                        factor = tangents[node - 1, i, j]
-                        for c in range(size + 1):
-                            z[node, i, c] += factor * z[node - 1, j, c]
+                _chain(tangents, gaps, node, z)
             for i in range(d):
                 weight = weights[node, i]
                 if weight > 0.0:
+                    own[seen], inverse[seen] = node * d + i, weight
+                    seen += 1
                     target = residuals[node, i] - z[node, i, size]
                     for a in range(size):
                         weighted = weight * z[node, i, a]
                         if weighted != 0.0:
                             moment[segment, a] += weighted * target
-                            for b in range(a + 1):
-                                normal[segment, a, b] += weighted * z[node, i, b]
+        _add_squares(rows, own[:seen], inverse, normal[segment])
         for a in range(size):
             for b in range(a):
                 normal[segment, b, a] = normal[segment, a, b]

@@ -4,7 +4,7 @@ import numpy as np
 
 from fim_dynsys.regression.kernels.compiler import compiled, inlined
 
-LANES = 64  # points taken together: the compiler makes vectors of loops over them
+LANES = 104  # points taken together: the compiler makes vectors of loops over them
 
 
 @compiled
