@@ -301,7 +301,7 @@ def benchmarks() -> Iterator[str]:
         for group in ("all", "not expressible")
     }
     every, others = (float(100 * part["period"].iloc[0]) for part in cycles.values())
-    yield f"hold {every:.1f} % of the true periods for"
+    yield f"The 90 % intervals of `cycle_bands` hold {every:.1f} % of the true periods for"
     yield f"over {cycles['all']['contexts'].iloc[0]} contexts"
     yield f"and {others:.1f} % where no cubic is the system"
     yield f"their median width is {100 * cycles['all']['width'].iloc[0]:.1f} % of the period"
