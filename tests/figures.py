@@ -406,8 +406,7 @@ def models() -> Iterator[str]:
     own, other = (bands[bands.quantity == f"field, {where}, stated"] for where in ("own", "other"))
     low, high = 100 * own.cover90_raw.min(), 100 * own.cover90_raw.max()
     yield f"On ODEBench that band holds {low:.0f} to {high:.0f} % of the field along the observed path"
-    (along,) = {f"{100 * cover:.0f} % along another" for cover in other.cover90_raw}
-    yield along
+    yield f"{100 * other.cover90_raw.min():.0f} to {100 * other.cover90_raw.max():.0f} % along another"
     low, high = 100 * own.cover50_raw.min(), 100 * own.cover50_raw.max()
     yield f"the 50 % band holds {low:.0f} to {high:.0f} % along the observed path"
 
