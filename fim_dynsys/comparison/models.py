@@ -23,7 +23,7 @@ from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.expression_fits import ExpressionFit, ExpressionProblem, fit_expressions
 from fim_dynsys.regression.given import Expressions, Given
 from fim_dynsys.regression.hidden import HiddenFit
-from fim_dynsys.regression.observed import Observations, complete_inputs, observe
+from fim_dynsys.regression.observed import Observations, complete_inputs, complete_records, observe
 from fim_dynsys.trajectories.container import Trajectories
 
 if TYPE_CHECKING:
@@ -370,8 +370,7 @@ def _prepared(
         raise TypeError(f"evidence: expected Trajectories, got {type(trajectories).__name__}.")
     if not isinstance(priors, Mapping | None):
         raise ValueError(f"evidence: expected priors as a dict by names of parameters, got {priors!r}.")
-    complete = trajectories.drop_incomplete("evidence")
-    complete = complete[np.flatnonzero(complete.n_obs >= 2)]
+    complete = complete_records(trajectories, "evidence")
     if not len(complete):
         raise ValueError(
             "evidence: expected trajectories with two or more complete samples, got none; interpolate or "

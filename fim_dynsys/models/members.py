@@ -32,23 +32,7 @@ def bootstrap_context(
     Trajectories
         As many trajectories, or as many observations in all, as `trajectories` has.
     """
-    if trajectories.n_trajectories > 1:
-        return trajectories[rng.integers(trajectories.n_trajectories, size=trajectories.n_trajectories)]
-    ((t, x),) = trajectories.arrays()
-    (inputs,) = trajectories.input_arrays()
-    # a quarter of the series: long enough for smoothing, and four independent positions
-    length = min(len(t), max(min_observations, 5, -(-len(t) // 4)))
-    starts = rng.integers(len(t) - length + 1, size=-(-len(t) // length))
-    blocks = [slice(start, start + length) for start in starts]
-    return Trajectories.from_arrays(
-        [x[block] for block in blocks],
-        [t[block] for block in blocks],
-        state_names=trajectories.state_names,
-        coords={name: np.repeat(value, len(blocks)) for name, value in trajectories.coords.items()},
-        units=trajectories.units,
-        u=[inputs[block] for block in blocks] if trajectories.input_names else None,
-        input_names=trajectories.input_names or None,
-    )
+    return bootstrap_weighed(trajectories, None, rng, min_observations)[0]
 
 
 def bootstrap_weighed(
@@ -68,29 +52,23 @@ def bootstrap_weighed(
     rng, min_observations
         As for `bootstrap_context`.
     """
-    if sigma is None or isinstance(sigma, Noise):
-        return bootstrap_context(trajectories, rng, min_observations), sigma
-    pairs, inputs = trajectories.arrays(), trajectories.input_names
-    known = zip(trajectories.input_arrays(), sigma, strict=True)
-    errors = [f"error of {name}" for name in trajectories.state_names]
-    carried = Trajectories.from_arrays(
-        [x for _, x in pairs],
-        [t for t, _ in pairs],
-        state_names=trajectories.state_names,
-        coords=trajectories.coords,
-        units=trajectories.units,
-        u=[np.concatenate([u, own], axis=1) for u, own in known] if inputs else list(sigma),
-        input_names=[*inputs, *errors],
-    )
-    drawn = bootstrap_context(carried, rng, min_observations)
-    own, m = drawn.arrays(), len(inputs)
+    n, errors = trajectories.n_trajectories, None if isinstance(sigma, Noise) else sigma
+    if n > 1:
+        drawn = rng.integers(n, size=n)
+        return trajectories[drawn], sigma if errors is None else [errors[k] for k in drawn]
+    ((t, x),) = trajectories.arrays()
+    (inputs,) = trajectories.input_arrays()
+    # a quarter of the series: long enough for smoothing, and four independent positions
+    length = min(len(t), max(min_observations, 5, -(-len(t) // 4)))
+    starts = rng.integers(len(t) - length + 1, size=-(-len(t) // length))
+    blocks = [slice(start, start + length) for start in starts]
     context = Trajectories.from_arrays(
-        [x for _, x in own],
-        [t for t, _ in own],
-        state_names=drawn.state_names,
-        coords=drawn.coords,
-        units=drawn.units,
-        u=[u[:, :m] for u in drawn.input_arrays()] if m else None,
-        input_names=inputs or None,
+        [x[block] for block in blocks],
+        [t[block] for block in blocks],
+        state_names=trajectories.state_names,
+        coords={name: np.repeat(value, len(blocks)) for name, value in trajectories.coords.items()},
+        units=trajectories.units,
+        u=[inputs[block] for block in blocks] if trajectories.input_names else None,
+        input_names=trajectories.input_names or None,
     )
-    return context, [u[:, m:] for u in drawn.input_arrays()]
+    return context, sigma if errors is None else [errors[0][block] for block in blocks]

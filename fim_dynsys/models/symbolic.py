@@ -26,7 +26,13 @@ from fim_dynsys.models.telling import with_errors
 from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.expression_fits import fit_expressions
 from fim_dynsys.regression.given import Expressions, Given, in_order
-from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples, observe
+from fim_dynsys.regression.observed import (
+    Observations,
+    complete_inputs,
+    complete_records,
+    complete_samples,
+    observe,
+)
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
@@ -140,7 +146,7 @@ class SymbolicModel(VectorFieldModel):
         given = Given.of(self._who, self.expressions, told.states, trajectories.input_names, told.columns)
         samples = self._samples(trajectories)
         observations = observe(samples, inputs=complete_inputs(trajectories, self._who))
-        complete = self._complete_records(trajectories)
+        complete = complete_records(trajectories, self._who)
         if sigma is Noise.POISSON:
             observations = observations.counted()
         elif isinstance(sigma, Sequence):
@@ -182,13 +188,9 @@ class SymbolicModel(VectorFieldModel):
             return super()._compared(field, trajectories)
         inputs = trajectories.input_names
         given = Given(field.state_names, inputs, field.expressions, tuple(report["observed"]))
-        complete = self._complete_records(trajectories)
+        complete = complete_records(trajectories, self._who)
         seen = given.expected({**field.parameters, **report["observation_parameters"]})
         return compared_in_part(field, complete, np.array(report["observation_noise"]), seen)
-
-    def _complete_records(self, trajectories: Trajectories) -> Trajectories:
-        complete = trajectories.drop_incomplete(self._who)
-        return complete[np.flatnonzero(complete.n_obs >= 2)]
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if not isinstance(self.effort, str) or self.effort not in EFFORTS:

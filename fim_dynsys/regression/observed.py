@@ -311,6 +311,12 @@ def complete_inputs(trajectories: Trajectories, who: str) -> list[np.ndarray] | 
     return [u for u in trajectories.drop_incomplete(who).input_arrays() if len(u) >= 2]
 
 
+def complete_records(trajectories: Trajectories, who: str) -> Trajectories:
+    """The trajectories with two or more complete samples, and these alone."""
+    complete = trajectories.drop_incomplete(who)
+    return complete[np.flatnonzero(complete.n_obs >= 2)]
+
+
 def complete_samples(
     trajectories: Trajectories, who: str, least: float
 ) -> list[tuple[np.ndarray, np.ndarray]]:
