@@ -112,7 +112,13 @@ def _draws(name: str) -> dict[str, Any]:
         for drawn in fields[1:]:
             _loop(drawn, known)
 
-    row = {"version": model.version, "found": len(known), "seeds": len(starts), "fields": len(fields)}
+    row = {
+        "model": _MODEL,
+        "version": model.version,
+        "found": len(known),
+        "seeds": len(starts),
+        "fields": len(fields),
+    }
     row["seconds"] = best_seconds(lambda: fixed_points(field, region, draws=_DRAWS), _REPEATS)
     row["seconds_searched"] = best_seconds(lambda: [_loop(each, starts) for each in fields], 1)
     return row | {"seconds_followed": best_seconds(followed, _REPEATS)}
