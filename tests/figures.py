@@ -311,6 +311,17 @@ def benchmarks() -> Iterator[str]:
     yield f"with residuals of {one['misfit'].min():.1f} to {one['misfit'].max():.1f} times the noise"
     assert (one["estimate"] < one["truth"]).all()
 
+    drawn = table(results("analysis", "families"))
+    bifurcations = drawn[drawn["p"].notna()]
+    assert set(drawn.model) == {"fim-ode"}
+    yield f"of {len(drawn)} bifurcations {len(bifurcations)} are found"
+    yield f"Of these the 90 % intervals hold {100 * bifurcations.covered.mean():.0f} %"
+    cubic = bifurcations[bifurcations.expressible == 1]
+    assert cubic.covered.all()
+    yield f"all {len(cubic)} where cubics are the system"
+    yield f"{100 * bifurcations[bifurcations.expressible == 0].covered.mean():.0f} % where none is"
+    yield f"{100 * bifurcations[bifurcations.fits == 1].covered.mean():.0f} % are held then"
+
     ahead = table(results("calibration", "forecasts"))
     assert set(ahead.model) == {"fim-ode"} and (ahead.status == "SUCCESS").all()
     means = 100 * ahead.groupby("source")[["cover50", "cover90"]].mean()
