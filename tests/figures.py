@@ -305,11 +305,22 @@ def benchmarks() -> Iterator[str]:
     yield f"over {cycles['all']['contexts'].iloc[0]} contexts"
     yield f"and {others:.1f} % where no cubic is the system"
     yield f"their median width is {100 * cycles['all']['width'].iloc[0]:.1f} % of the period"
-    found = rows(results("calibration", "cycles"), found=True)
-    missed = found[(found["estimate"] - found["truth"]).abs() > found["half"]]
-    assert set(missed["system"]) == {"wilson_cowan"} and len(missed) == 2
-    low, high = sorted(missed["misfit"])
-    yield f"with residuals of {low:.1f} and {high:.1f} times the noise"
+    missed = rows(results("calibration", "cycles"), held=False)
+    one = missed[missed["system"] == "wilson_cowan"]
+    yield f"Of the {len(missed)} that are missed {len(one)} are of one system"
+    yield f"with residuals of {one['misfit'].min():.1f} to {one['misfit'].max():.1f} times the noise"
+    assert (one["estimate"] < one["truth"]).all()
+
+    drawn = table(results("analysis", "families"))
+    bifurcations = drawn[drawn["p"].notna()]
+    assert set(drawn.model) == {"fim-ode"}
+    yield f"of {len(drawn)} bifurcations {len(bifurcations)} are found"
+    yield f"Of these the 90 % intervals hold {100 * bifurcations.covered.mean():.0f} %"
+    cubic = bifurcations[bifurcations.expressible == 1]
+    assert cubic.covered.all()
+    yield f"all {len(cubic)} where cubics are the system"
+    yield f"{100 * bifurcations[bifurcations.expressible == 0].covered.mean():.0f} % where none is"
+    yield f"{100 * bifurcations[bifurcations.fits == 1].covered.mean():.0f} % are held then"
 
     ahead = table(results("calibration", "forecasts"))
     assert set(ahead.model) == {"fim-ode"} and (ahead.status == "SUCCESS").all()

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from benchmarks.analysis.diagrams import LEVEL, NOISE, VALUES, answer
+from benchmarks.development.problems import is_cubic
 from benchmarks.parts import Figure, Part
 from fim_dynsys import SymbolicField, Trajectories, add_noise, concatenate, simulate, systems
 from fim_dynsys.analyze import continuation, fixed_points
 
-MODELS = ("fim-ode", "sindy-strong")
-SETS = 4
+MODELS = ("fim-ode", "auto")
+SETS = 16
 SAMPLES = 100
 FAMILIES = {
     "bautin": ("b1", -0.3, 0.2),
@@ -81,11 +82,12 @@ def measure(name: str, model: str, seed: int) -> dict[str, Any]:
     parameter, low, high = FAMILIES[name]
     kind, p = truth(name)
     about = {"family": name, "parameter": parameter, "kind": kind}
+    about |= {"expressible": int(is_cubic(systems.get(name)))}
     return about | answer(observed(name, seed), model, seed, kind, p, high - low)
 
 
 def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
-    """How many are found, and of these how many are held; by model, all data and those said to fit."""
+    """How many are found, and of these how many are held: all, cubics and others, those said to fit."""
     out = []
     for model in MODELS:
         some = [row for row in rows if row["model"] == model]
@@ -93,10 +95,14 @@ def figures(rows: Sequence[dict[str, Any]]) -> list[Figure]:
         if not found:
             continue
         fit = [row for row in found if row["fits"]]
+        cubic = [row for row in found if row["expressible"]]
+        other = [row for row in found if not row["expressible"]]
         note = f"{len({row['family'] for row in some})} families, stated as {100 * LEVEL:g} %"
         out += [
             Figure(f"{model}: found", len(found) / len(some), "", "", len(some), note),
             Figure(f"{model}: truth in the interval, if found", _held(found), "", ">= 0.85", len(found)),
+            Figure(f"{model}: truth in the interval, cubics", _held(cubic), "", "", len(cubic)),
+            Figure(f"{model}: truth in the interval, others", _held(other), "", "", len(other)),
             Figure(f"{model}: truth in the interval, if it fits", _held(fit), "", "", len(fit)),
             Figure(f"{model}: median width by range", _median(found, "width"), "", "", len(found)),
             Figure(f"{model}: median seconds", _median(some, "seconds"), "s", "", len(some)),

@@ -22,7 +22,7 @@ from fim_dynsys.analyze.bands.cycles import cycle_bands
 from fim_dynsys.analyze.matching import assigned, extents
 from fim_dynsys.analyze.results import SUPPORTED, WIDENED
 
-SEEDS = tuple(range(4))
+SEEDS = tuple(range(10))
 _BUDGET = 1_000_000
 _APART = 0.01  # of the period
 _FARTHEST = 0.25  # share of the region's size by which an orbit's extent may be off
@@ -121,7 +121,13 @@ def run(
 
 
 def _lines(outcome: Outcome) -> list[dict[str, Any]]:
-    return [{"found": "estimate" in cycle} | cycle for cycle in outcome["cycles"]]
+    return [{"found": "estimate" in cycle} | cycle | _held(cycle) for cycle in outcome["cycles"]]
+
+
+def _held(cycle: dict[str, Any]) -> dict[str, bool]:
+    """Whether the interval holds the true period, of a cycle that was found."""
+    known = "estimate" in cycle
+    return {"held": abs(cycle["estimate"] - cycle["truth"]) <= cycle["half"]} if known else {}
 
 
 def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:

@@ -22,6 +22,7 @@ from fim_dynsys.fields.expressions import (
     slope,
 )
 from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.fields.plane import FieldPlane
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
@@ -161,6 +162,41 @@ class SymbolicField(VectorField):
         array([-7.])
         """
         return _SymbolicFamily(self, parameter)
+
+    def plane(self, parameters: Sequence[str]) -> FieldPlane:
+        """The fields at all values of two parameters, for `bifurcation_curves`.
+
+        Their expressions are compiled once for all values.
+
+        Parameters
+        ----------
+        parameters : pair of str
+            Names of the two; the others keep their values.
+
+        Returns
+        -------
+        FieldPlane
+
+        Raises
+        ------
+        ValueError
+            If the names are not two different ones, or the field has no parameter of such a name.
+
+        Examples
+        --------
+        >>> cusp = SymbolicField(["h + r * x0 - x0**3"], {"h": 0.0, "r": 0.0}).plane(["h", "r"])
+        >>> cusp.at(0.0, 1.0)([0.5])
+        array([0.375])
+        """
+        names = tuple(parameters)
+        field = _without_context(self, names, "plane")
+        return FieldPlane(lambda p, q: field._varied(dict(zip(names, (p, q), strict=True))), names)
+
+    def _varied(self, values: Mapping[str, float]) -> "SymbolicField":
+        """The field at other values of some parameters; what is compiled for it serves for all of them."""
+        member = self.with_parameters(**values)
+        member._varying = tuple(values)
+        return member
 
     @cached_property
     def _numeric(self) -> "tuple[Expr, ...]":
@@ -426,29 +462,38 @@ def _derivatives_along(
     return expressions
 
 
+def _about(field: SymbolicField) -> dict[str, Any]:
+    """What fields of other parameters share with a field."""
+    return {
+        "state_names": field.state_names,
+        "region": field.region,
+        "scales": None if field.length_scale is None else field.scales,
+    }
+
+
+def _without_context(field: SymbolicField, names: Iterable[str], method: str) -> SymbolicField:
+    """The field of which some parameters are to be varied; its scales are those of data, if there are any."""
+    for name in names:
+        if name not in field.parameters:
+            raise ValueError(
+                f"SymbolicField.{method}: expected one of the parameters {sorted(field.parameters)}, got "
+                f"{name!r}; write a number as a parameter to vary it."
+            )
+    if field.context is not None:
+        return field
+    return SymbolicField(field.expressions, field.parameters, fit_info=field.fit_info, **_about(field))
+
+
 class _SymbolicFamily(FieldFamily):
     """The fields of expressions at all values of one parameter."""
 
     def __init__(self, field: SymbolicField, parameter: str):
-        if parameter not in field.parameters:
-            raise ValueError(
-                f"SymbolicField.family: expected one of the parameters {sorted(field.parameters)}, got "
-                f"{parameter!r}; write a number as a parameter to vary it."
-            )
-        about: dict[str, Any] = {
-            "state_names": field.state_names,
-            "region": field.region,
-            "scales": None if field.length_scale is None else field.scales,
-        }
+        self._field = _without_context(field, (parameter,), "family")
+        about = _about(field)
         super().__init__(field.dim, parameter, **about)
-        if field.context is None:  # else the scales are those of the data
-            field = SymbolicField(field.expressions, field.parameters, fit_info=field.fit_info, **about)
-        self._field = field
 
     def _at(self, p: float) -> SymbolicField:
-        member = self._field.with_parameters(**{self.parameter: p})
-        member._varying = (self.parameter,)
-        return member
+        return self._field._varied({self.parameter: p})
 
     def _dp(self, x: np.ndarray, p: float) -> np.ndarray:
         import sympy

@@ -67,7 +67,7 @@ def test_families_of_the_catalogue_have_one_bifurcation_each():
 
 
 def test_families_count_what_is_found():
-    row = {"family": "rf_squid", "model": "fim-ode", "seconds": 1.0}
+    row = {"family": "rf_squid", "model": "fim-ode", "seconds": 1.0, "expressible": 0}
     rows = [
         {**row, "covered": 1, "width": 0.1, "p": 0.4, "fits": 1},
         {**row, "covered": 0, "width": 0.3, "p": 0.5, "fits": 0},
@@ -77,6 +77,7 @@ def test_families_count_what_is_found():
     assert values["fim-ode: found"] == pytest.approx(2 / 3)
     assert values["fim-ode: truth in the interval, if found"] == 0.5
     assert values["fim-ode: truth in the interval, if it fits"] == 1.0
+    assert values["fim-ode: truth in the interval, others"] == 0.5
 
 
 def test_reference_values_of_equilibria_solve_their_defining_equations():

@@ -208,6 +208,17 @@ def test_expressions_are_a_family_over_each_parameter(points):
         )
     with pytest.raises(ValueError, match=r"family: expected one of the parameters \['k', 'p'\]"):
         field.family("x0")
+    plane = field.plane(["k", "p"])
+    assert plane.parameters == ("k", "p")
+    for k, p in ((0.0, 1.0), (0.7, -0.2)):
+        member, alone = plane.at(k, p), field.with_parameters(k=k, p=p)
+        np.testing.assert_allclose(member(points), alone(points), rtol=1e-13)
+        np.testing.assert_allclose(member.jacobian(points), alone.jacobian(points), rtol=1e-13)
+        assert member.equations() == alone.equations()
+    with pytest.raises(ValueError, match=r"plane: expected one of the parameters \['k', 'p'\]"):
+        field.plane(["k", "x0"])
+    with pytest.raises(ValueError, match="two different names"):
+        field.plane(["k"])
     with pytest.raises(ValueError, match=r"finite values of the parameters \['k', 'p'\], got .*'q'"):
         field.with_parameters(q=1.0)
 

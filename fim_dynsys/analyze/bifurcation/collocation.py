@@ -39,7 +39,7 @@ _CRITICAL = 1e-2  # distance from +1 or -1, or of a product from 1, of the multi
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """Where another branch of cycles begins: unknowns on a mesh, the direction of that branch, a cycle."""
+    """Where another branch of cycles begins: unknowns on a mesh, that branch's direction and first cycle."""
 
     kind: BifurcationKind
     mesh: np.ndarray
@@ -67,6 +67,19 @@ class CycleInfo:
     p: float
     q: float = np.nan
     log_multiplier: float | None = None
+
+    def twice(self) -> "CycleInfo":
+        """The same cycle gone round twice, at its period doubling: the critical multiplier is at +1."""
+        multipliers = self.multipliers**2
+        critical = 1 + int(np.argmin(np.abs(self.multipliers[1:] + 1.0)))
+        return replace(
+            self,
+            multipliers=multipliers,
+            n_unstable=int(np.count_nonzero(np.abs(np.delete(multipliers, critical)[1:]) > 1.0)),
+            phases=np.concatenate([self.phases, 1.0 + self.phases[1:]]) / 2.0,
+            orbit=np.concatenate([self.orbit, self.orbit[1:]]),
+            period=2.0 * self.period,
+        )
 
 
 class Cycles(Problem):
@@ -420,7 +433,7 @@ class Cycles(Problem):
             np.concatenate([self.mesh, 1.0 + self.mesh[1:]]) / 2.0,
             np.concatenate([u[:-2], u[:-2], [u[-2] + np.log(2.0), u[-1]]]),
             np.concatenate([across, -across, [0.0, 0.0]]),
-            located.info,
+            located.info.twice(),
         )
 
     def _branch_point(self, located: Point) -> Crossing:

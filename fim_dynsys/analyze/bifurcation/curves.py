@@ -123,8 +123,7 @@ def bifurcation_curves(
     if not isinstance(plane, FieldPlane):
         raise TypeError(
             f"bifurcation_curves: expected a FieldPlane, got {type(plane).__name__}; make one with "
-            "FieldPlane.from_callable, or FieldPlane(lambda p, q: field.with_parameters(a=p, b=q)) of a "
-            "SymbolicField."
+            "FieldPlane.from_callable, or field.plane(['a', 'b']) of a SymbolicField."
         )
     for name, ends in (("p_range", p_range), ("q_range", q_range)):
         values = real_array(ends, "bifurcation_curves", name)

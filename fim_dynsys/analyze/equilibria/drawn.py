@@ -9,13 +9,14 @@ from scipy.optimize import linear_sum_assignment
 
 from fim_dynsys.analyze.equilibria.kinds import Kind, classify, eigen
 from fim_dynsys.analyze.equilibria.newton import ROOT_RESIDUAL
-from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.base import StackedRates, VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
 _ROUNDS = 24  # Newton's method takes five to ten; some draws are far from the mean
 _LONGEST_STEP = 0.5  # lengths
+_SHORTEST_STEP = 1e-4  # share of Newton's: where less does not lower |f| either, a minimum of it is near
 _SETTLED = 1e-6  # lengths: the next step would be its square
 # Further from where it lies in the field itself, as a share of the region's size, a zero is another one.
 _FARTHEST = 0.5
@@ -169,7 +170,10 @@ def follow_into(
     DrawnPoints
     """
     n, m, d = len(x), len(draws), x.shape[1]
-    rows = _Rows(draws, np.tile(np.arange(m), n), scales)
+    fields: Sequence[VectorField] = tuple(draws)
+    kinds = {type(field) for field in fields}
+    rates = (kinds.pop() if len(kinds) == 1 else VectorField).stack(fields)
+    rows = _Rows(rates, np.tile(np.arange(m), n), scales)
     with np.errstate(all="ignore"):  # a step may lead where a draw overflows; it is not taken then
         ended, settled = _newton(rows, np.repeat(x, m, axis=0), scales)
         jac = rows.jacobian(ended)
@@ -195,13 +199,14 @@ def follow_into(
 class _Rows(VectorField):
     """Row i of a fixed number of points is evaluated by the draw ``which[i]``."""
 
-    def __init__(self, draws: EnsembleField, which: np.ndarray, scales: Scales) -> None:
-        super().__init__(draws.dim, scales=scales)
-        fields: Sequence[VectorField] = tuple(draws)
-        kinds = {type(field) for field in fields}
-        self._rates = (kinds.pop() if len(kinds) == 1 else VectorField).stack(fields)
-        self._which = which
+    def __init__(self, rates: StackedRates, which: np.ndarray, scales: Scales) -> None:
+        super().__init__(len(scales.length), scales=scales)
+        self._rates, self._which, self._scales = rates, which, scales
         self.points = 0
+
+    def subset(self, rows: np.ndarray) -> "_Rows":
+        """Some of the rows."""
+        return _Rows(self._rates, self._which[rows], self._scales)
 
     def _rhs(self, x: np.ndarray) -> np.ndarray:
         self.points += len(x)
@@ -210,28 +215,31 @@ class _Rows(VectorField):
 
 def _newton(field: _Rows, x: np.ndarray, scales: Scales) -> tuple[np.ndarray, np.ndarray]:
     """Where each row ends, and whether in a zero of its field."""
+    x = x.copy()
     f = field(x) / scales.speed
     size, damping = np.linalg.norm(f, axis=1), np.ones(len(x))
     last = np.full(len(x), np.inf)
     for _ in range(_ROUNDS):
-        going = np.isfinite(size) & ~((size <= ROOT_RESIDUAL) & (last <= _SETTLED))
-        if not going.any():
+        done = (size <= ROOT_RESIDUAL) & (last <= _SETTLED)
+        rows = np.flatnonzero(np.isfinite(size) & ~done & (damping > _SHORTEST_STEP))
+        if not len(rows):
             break
-        jac = field.jacobian(x) * (scales.length / scales.speed[:, None])
-        usable = np.isfinite(jac).all(axis=(1, 2)) & np.isfinite(size)
+        own = field.subset(rows)
+        jac = own.jacobian(x[rows]) * (scales.length / scales.speed[:, None])
+        usable = np.isfinite(jac).all(axis=(1, 2))
         inverse = np.linalg.pinv(np.where(usable[:, None, None], jac, np.eye(x.shape[1])))
-        step = -np.einsum("nij,nj->ni", inverse, np.where(usable[:, None], f, 0.0))
+        step = -np.einsum("nij,nj->ni", inverse, np.where(usable[:, None], f[rows], 0.0))
         length = np.linalg.norm(step, axis=1)
-        step *= (damping * np.minimum(1.0, _LONGEST_STEP / np.maximum(length, _LONGEST_STEP)))[:, None]
-        trial = x + np.where(going[:, None], step, 0.0) * scales.length
-        f_trial = field(trial) / scales.speed
+        shortened = damping[rows] * np.minimum(1.0, _LONGEST_STEP / np.maximum(length, _LONGEST_STEP))
+        trial = x[rows] + shortened[:, None] * step * scales.length
+        f_trial = own(trial) / scales.speed
+        field.points += own.points
         size_trial = np.linalg.norm(f_trial, axis=1)
-        better = (size_trial < size) | (size_trial <= ROOT_RESIDUAL)
-        last = np.where(better, length, last)
-        damping = np.where(better, np.minimum(1.0, 4.0 * damping), damping / 4.0)
-        x = np.where(better[:, None], trial, x)
-        f = np.where(better[:, None], f_trial, f)
-        size = np.where(better, size_trial, size)
+        better = (size_trial < size[rows]) | (size_trial <= ROOT_RESIDUAL)
+        damping[rows] = np.where(better, np.minimum(1.0, 4.0 * damping[rows]), damping[rows] / 4.0)
+        rows = rows[better]
+        x[rows], f[rows], size[rows] = trial[better], f_trial[better], size_trial[better]
+        last[rows] = length[better]
     return x, (size <= ROOT_RESIDUAL) & (last <= _SETTLED)
 
 

@@ -80,21 +80,21 @@ def classify(values: np.ndarray, singular: np.ndarray, rate: float) -> np.ndarra
     -------
     ndarray (n,) of Kind
     """
-    out = np.empty(len(values), dtype=object)
-    for i in range(len(values)):
-        out[i] = _kind(values[i], singular[i], rate)
-    return out
-
-
-def _kind(values: np.ndarray, singular: bool, rate: float) -> Kind:
     real, modulus = values.real, np.abs(values)
-    if singular and (modulus <= AXIS * rate).any():
-        return Kind.DEGENERATE
-    if ((values.imag != 0) & (np.abs(real) <= AXIS * modulus)).any():
-        return Kind.CENTRE_LIKE
-    turns = np.abs(values.imag) > AXIS * modulus  # a double eigenvalue splits by rounding
-    if (real < 0).all():
-        return Kind.STABLE_FOCUS if turns.any() else Kind.STABLE_NODE
-    if (real > 0).all():
-        return Kind.UNSTABLE_FOCUS if turns.any() else Kind.UNSTABLE_NODE
-    return Kind.SADDLE_FOCUS if turns.any() else Kind.SADDLE
+    zero = singular & (modulus <= AXIS * rate).any(axis=1)
+    neutral = ((values.imag != 0) & (np.abs(real) <= AXIS * modulus)).any(axis=1)
+    turns = (np.abs(values.imag) > AXIS * modulus).any(axis=1)  # a double eigenvalue splits by rounding
+    stable, unstable = (real < 0).all(axis=1), (real > 0).all(axis=1)
+    signs = np.select([stable, unstable], [0, 1], 2)
+    kinds = np.array(_BY_SIGNS, dtype=object)[signs, turns.astype(int)]
+    kinds[neutral] = Kind.CENTRE_LIKE
+    kinds[zero] = Kind.DEGENERATE
+    return kinds
+
+
+_BY_SIGNS = (
+    (Kind.STABLE_NODE, Kind.STABLE_FOCUS),
+    (Kind.UNSTABLE_NODE, Kind.UNSTABLE_FOCUS),
+    (Kind.SADDLE, Kind.SADDLE_FOCUS),
+)
+"""All real parts below, above, on both sides of zero; without and with a complex pair."""

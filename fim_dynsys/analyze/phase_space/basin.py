@@ -338,9 +338,13 @@ class _Run:
 
     def label(self, x: np.ndarray, explore: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Labels and smallest supports (n,) of states ``(n, d)``; with `explore`, new sets are sought."""
-        parts = [self._label_block(x[i : i + _BLOCK], explore) for i in range(0, len(x), _BLOCK)]
-        found, support = zip(*parts, strict=True)
-        return np.concatenate(found), np.concatenate(support)
+        found, support = np.empty(len(x), dtype=np.int64), np.empty(len(x))
+        # Scattered, so that what the budget or the clock leaves known is the whole image, not its first rows.
+        scattered = np.random.default_rng(0).permutation(len(x)) if len(x) > _BLOCK else np.arange(len(x))
+        for i in range(0, len(x), _BLOCK):
+            rows = scattered[i : i + _BLOCK]
+            found[rows], support[rows] = self._label_block(x[rows], explore)
+        return found, support
 
     def _label_block(self, x: np.ndarray, explore: bool) -> tuple[np.ndarray, np.ndarray]:
         found = np.full(len(x), BasinLabel.UNDECIDED, dtype=np.int64)

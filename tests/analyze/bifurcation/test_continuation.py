@@ -363,7 +363,6 @@ def test_a_branch_through_a_cycle_that_was_found():
         continuation(FieldFamily.from_callable(lambda x, p: p - x, 2), found_, (0.5, 2.0), p0=1.0)
 
 
-@pytest.mark.slow
 def test_doublings_are_followed():
     """Roessler with a = b = 0.2: doublings at c = 2.832 and 3.837."""
 
@@ -377,7 +376,10 @@ def test_doublings_are_followed():
     doublings = found(result, BifurcationKind.PERIOD_DOUBLING)
     assert [b.p for b in doublings] == pytest.approx([2.8324, 3.8374], abs=2e-4)
     assert [b.ends[0] for b in result.cycles[1:]] == [BranchEnd.DOUBLING] * 2
-    assert result.cycles[2].period[0] == pytest.approx(2 * doublings[1].period, rel=0.01)
+    for branch, doubling in zip(result.cycles[1:], doublings, strict=True):
+        assert branch.period[0] == pytest.approx(2 * doubling.period, rel=1e-9)
+        assert branch.eigenvalues[0] == pytest.approx(doubling.eigenvalues**2, abs=1e-6)
+        assert branch.period[1] == pytest.approx(branch.period[0], rel=1e-3)
 
 
 # ---------------------------------------------------------------------- canards, degenerate points

@@ -28,8 +28,7 @@ def test_the_cusp_and_its_folds():
 
 def test_bogdanov_takens_ends_the_hopf_points():
     """x' = y, y' = p + q y + x^2 + x y: folds at p = 0, Hopf points at p = -q^2, q > 0."""
-    field = SymbolicField(["x1", "p + q*x1 + x0**2 + x0*x1"], {"p": 0.0, "q": 0.0})
-    plane = FieldPlane(lambda p, q: field.with_parameters(p=p, q=q))
+    plane = SymbolicField(["x1", "p + q*x1 + x0**2 + x0*x1"], {"p": 0.0, "q": 0.0}).plane(["p", "q"])
     found = bifurcation_curves(plane, [-1.0, 0.0], (-1, 1), (-1.5, 1.5), q0=0.5)
     hopf = next(c for c in found.curves if c.kind is BifurcationKind.HOPF)
     folds = next(c for c in found.curves if c.kind is BifurcationKind.FOLD)

@@ -145,6 +145,15 @@ def test_budget_and_fields_that_end():
     cut = basins(systems.get("double_well").field(), resolution=10, n_sample=32, budget=5_000)
     assert cut.effort.exhausted and (cut.labels == BasinLabel.UNDECIDED).any()
 
+    whole = basins(systems.get("double_well").field(), resolution=80, n_sample=32)
+    cut = basins(
+        systems.get("double_well").field(), resolution=80, n_sample=32, budget=int(0.8 * whole.effort.points)
+    )
+    known = cut.labels != BasinLabel.UNDECIDED
+    assert (cut.labels[known] == whole.labels[known]).all()
+    shares = known.reshape(4, 20, 4, 20).mean(axis=(1, 3))  # of each sixteenth of the image
+    assert shares.min() > 0.3 and shares.max() < 1
+
     late = basins(systems.get("double_well").field(), resolution=10, n_sample=32, max_seconds=1e-9)
     assert late.effort.exhausted and "exhausted" in str(late) and len(late.attractors) == 2
     assert (late.labels == BasinLabel.UNDECIDED).all()
