@@ -13,7 +13,7 @@ from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
 from fim_dynsys.regression.observed import Observations
-from fim_dynsys.regression.refinement import TrajectoryFit, parameter_covariance
+from fim_dynsys.regression.refinement import TrajectoryFit, parameter_roots
 from fim_dynsys.search.candidates import Candidate, score
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import affine, combined, fit_samples
@@ -236,8 +236,8 @@ class FunctionCandidate:
         -------
         list of FunctionCandidate
         """
-        covariance = parameter_covariance(fit, observations.n * observations.dim)
-        draws = rng.multivariate_normal(self.parameters, covariance, size=n, method="eigh")
+        roots = parameter_roots(fit, observations.n * observations.dim)
+        draws = self.parameters + rng.standard_normal((n, len(roots))) @ roots
         return [self.with_parameters(parameters)._within_bounds() for parameters in draws]
 
 
