@@ -12,7 +12,7 @@ from fim_dynsys.regression.observed import Observations, complete_inputs, observ
 from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.regression.refinement import parameter_roots
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.exact.laws import fitted, worth
+from fim_dynsys.search.exact.laws import fitted
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import window_count
 from fim_dynsys.search.knowledge import Knowledge
@@ -69,8 +69,7 @@ def standard_errors(
 def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
     """Deviations of the numbers of a law of clean data, its terms being given.
 
-    By the fit to the digits, linearised about the numbers. What a law misses is of one piece where it is not
-    noise, so that fewer samples are worth what as many independent ones would be.
+    By the fit to the digits, linearised about the numbers, see `Law.calibrated_fit`.
 
     Parameters
     ----------
@@ -92,7 +91,6 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
         return None
     root = parameter_roots(law.calibrated_fit, observations.n * observations.dim)
     with np.errstate(all="ignore"):
-        root = root * np.sqrt(np.max(observations.n / worth(law.residuals)))
         roots = np.einsum("qr,rmk->qmk", root, _slopes(own, observations, used))
     return roots if np.isfinite(roots).all() else None
 
