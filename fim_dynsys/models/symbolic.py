@@ -328,7 +328,8 @@ class SymbolicModel(VectorFieldModel):
                 f"{self._who}.ensemble: expected a trajectory fit that converges, got one that diverges; the "
                 "field has no posterior to draw from."
             )
-        return [drawn.field(observations, context, {}) for drawn in model.drawn(observations, fit, n, rng)]
+        drawn = model.drawn(observations, fit, rng.standard_normal((n, len(model.parameters))))
+        return [member.field(observations, context, {}) for member in drawn]
 
     # ------------------------------------------------------------------ equations
 

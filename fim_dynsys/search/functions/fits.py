@@ -217,9 +217,9 @@ class FunctionCandidate:
         return replace(self, candidate=replace(self.candidate, coefficients=clipped))
 
     def drawn(
-        self, observations: Observations, fit: TrajectoryFit, n: int, rng: np.random.Generator
+        self, observations: Observations, fit: TrajectoryFit, deviates: np.ndarray
     ) -> list["FunctionCandidate"]:
-        """Candidates with parameters drawn from the normal approximation of their posterior.
+        """Candidates with parameters drawn about these by the linearised fit.
 
         Parameters
         ----------
@@ -227,17 +227,15 @@ class FunctionCandidate:
             Data.
         fit : TrajectoryFit
             From `fitted`, about these parameters.
-        n : int
-            Number of draws.
-        rng : numpy.random.Generator
-            Source of randomness.
+        deviates : array (n, q)
+            In independent standard errors of the parameters; normal ones give the normal approximation of
+            the posterior.
 
         Returns
         -------
         list of FunctionCandidate
         """
-        roots = parameter_roots(fit, observations.n * observations.dim)
-        draws = self.parameters + rng.standard_normal((n, len(roots))) @ roots
+        draws = self.parameters + deviates @ parameter_roots(fit, observations.n * observations.dim)
         return [self.with_parameters(parameters)._within_bounds() for parameters in draws]
 
 
