@@ -13,6 +13,24 @@ from fim_dynsys.fields.terms import Dictionary
 
 Checked = TypeVar("Checked")
 
+_WIDTH, _FREEDOM = 0.79, 1.0  # python -m training.calibration.laws --model fim-ode
+_WIDEST = 30.0  # times the width: beyond all bands that are asked for
+STATED = _WIDTH * 6.314 / 1.645
+"""How wide the 90 % band of a law's draws is, beside the normal one of its fit."""
+
+
+def law_deviates(rng: np.random.Generator, n: int, q: int, width: float, freedom: float) -> np.ndarray:
+    """Deviates (n, q) of the numbers of laws of clean data, in independent standard errors of their fits.
+
+    A law that is the right one is as wrong as its fit says, one that mimics the truth by more: the numbers of
+    a draw are together those of Student's distribution, as heavy-tailed as errors on known systems are.
+    """
+    out = np.empty((n, q))
+    for row in out:  # one after the other: fewer draws are the first of more
+        stretch = min(np.sqrt(freedom / rng.chisquare(freedom)), _WIDEST)
+        row[:] = width * stretch * rng.standard_normal(q)
+    return out
+
 
 def _known(field: DictionaryField, given: Any, checked: Callable[[Any], Checked]) -> Checked:
     """What was given and checked, or what a callable says when it is first asked."""
@@ -198,7 +216,10 @@ class PosteriorField(DictionaryField):
 
 
 class LawField(FittedField):
-    """A field that was fitted to the digits of clean data, all numbers of which are jointly Gaussian.
+    """A field that was fitted to the digits of clean data, with one posterior of all its numbers.
+
+    Draws have the tails of Student's distribution, learned on known systems: the law may be a mimic of the
+    true one. Standard errors are those of the numbers, the terms being given.
 
     Parameters
     ----------
@@ -266,7 +287,10 @@ class LawField(FittedField):
         return DictionaryField(moved, self.coefficients + by[:, : self.dim], frame=self.frame)
 
     def scale(self, x: ArrayLike) -> np.ndarray | None:
-        """One standard deviation of f at points ``(..., d)``, in the units of f; None as for `roots`."""
+        """One standard deviation of f at points ``(..., d)``, in the units of f; None as for `roots`.
+
+        Of the normal distribution whose 90 % band is as wide as that of `draws`.
+        """
         points, rows = self._rows(x)
         if self.roots is None:
             return None
@@ -274,7 +298,7 @@ class LawField(FittedField):
             squares = np.zeros_like(rows)
             for root in self.roots:
                 squares += (0.5 * (self._moved(root)._rhs(rows) - self._moved(-root)._rhs(rows))) ** 2
-            return np.sqrt(squares).reshape(points.shape)
+            return STATED * np.sqrt(squares).reshape(points.shape)
 
     def draws(self, n: int, seed: int = 0) -> EnsembleField | None:
         """Whole fields drawn from the posterior.
@@ -293,5 +317,5 @@ class LawField(FittedField):
         """
         if self.roots is None:
             return None
-        noise = np.random.default_rng(seed).standard_normal((n, len(self.roots)))
-        return EnsembleField([self._moved(by) for by in np.einsum("nq,qmk->nmk", noise, self.roots)])
+        off = law_deviates(np.random.default_rng(seed), n, len(self.roots), _WIDTH, _FREEDOM)
+        return EnsembleField([self._moved(by) for by in np.einsum("nq,qmk->nmk", off, self.roots)])

@@ -30,6 +30,7 @@ from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.law_notes import law_notes
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.outliers import inferred_robustly, samples_of, told_as
 from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import with_errors
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, even, precise
@@ -114,6 +115,9 @@ class Auto(VectorFieldModel):
     happens from each sample to the next, and the simplest law that leaves no more than rounding, the errors
     of integration or noise is the answer. `alternatives_` lists what else the samples allow.
 
+    Samples that neither their neighbours nor the fitted path explain are left out, which the report and
+    `print` say; not with inputs, known errors or positions alone.
+
     Parameters
     ----------
     budget : {"full", "fast"}
@@ -147,7 +151,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"5-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"6-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -174,9 +178,7 @@ class Auto(VectorFieldModel):
         ValueError
             If there are fewer than five complete samples, or the budget is unknown.
         """
-        order = self._ordered(trajectories)
-        found = self.portfolio(order.trajectories, positions, order.errors(sigma, trajectories))
-        return self._fields(found, order, trajectories, 1, sigma)[0]
+        return self._inferred(trajectories, positions, sigma)[0]
 
     @np.errstate(all="ignore")
     def _infer_to_keep(
@@ -186,14 +188,32 @@ class Auto(VectorFieldModel):
         sigma: Known | None = None,
         **given: Any,
     ) -> VectorField:
-        order = self._ordered(trajectories)
-        found = self.portfolio(order.trajectories, positions, order.errors(sigma, trajectories))
-        field = self._fields(found, order, trajectories, 1, sigma)[0]
-        self.portfolio_ = found
+        field, self.portfolio_, _ = self._inferred(trajectories, positions, sigma)
         return field
 
-    def _ordered(self, trajectories: Trajectories) -> Ordered:
-        return Ordered.of(trajectories.drop_incomplete(self._who))
+    def _inferred(
+        self,
+        trajectories: Trajectories,
+        positions: Sequence[str] | None = None,
+        sigma: Known | None = None,
+    ) -> tuple[VectorField, Portfolio, Ordered]:
+        """The preferred field, the portfolio it is of, and the samples of that."""
+        met: list[tuple[Trajectories, Portfolio, Ordered]] = []
+
+        def search(complete: Trajectories, context: Trajectories) -> VectorField:
+            order = Ordered.of(complete)
+            found = self.portfolio(order.trajectories, positions, order.errors(sigma, context))
+            met.append((context, found, order))
+            return self._fields(found, order, context, 1, sigma)[0]
+
+        complete = trajectories.drop_incomplete(self._who)
+        field = None
+        if positions is None and sigma is None and not trajectories.input_names:
+            field = inferred_robustly(search, complete, trajectories)
+        if field is None:
+            field = search(complete, trajectories)
+        seen = samples_of(field, trajectories)
+        return next((field, found, order) for context, found, order in met if context is seen)
 
     @np.errstate(all="ignore")
     def candidates(self, trajectories: Trajectories) -> list[VectorField]:
@@ -204,8 +224,9 @@ class Auto(VectorFieldModel):
         ValueError
             As `infer`.
         """
-        order = self._ordered(trajectories)
-        return self._fields(self.portfolio(order.trajectories), order, trajectories, None)
+        field, found, order = self._inferred(trajectories)
+        fields = self._fields(found, order, samples_of(field, trajectories), None)
+        return [told_as(own, field) for own in fields]
 
     @np.errstate(all="ignore")
     def portfolio(
@@ -277,10 +298,10 @@ class Auto(VectorFieldModel):
         found, order = self._found()
         if isinstance(self.field_, LocalField) and found.local is not None:
             local = found.local.draws(n, order.trajectories, np.random.default_rng(seed))
-            return EnsembleField([order.field(field, self.context_) for field in local])
+            return EnsembleField([order.field(field, self._seen) for field in local])
         drawn = found.draws(found.log_weights(_selector()), n, np.random.default_rng(seed))
         fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
-        return EnsembleField([order.field(field, self.context_) for field in fields])
+        return EnsembleField([order.field(field, self._seen) for field in fields])
 
     @property
     def alternatives_(self) -> Alternatives:
@@ -298,9 +319,10 @@ class Auto(VectorFieldModel):
             weights = np.concatenate([weights, np.zeros(len(more))])
         rows = front(found, preferred)
         fields = [
-            self._field(found, order, row.place, self.context_, {}, float(weights[row.place]), self._sigma)
+            self._field(found, order, row.place, self._seen, {}, float(weights[row.place]), self._sigma)
             for row in rows
         ]
+        fields = [told_as(field, self.field_) for field in fields]
         own = next(terms_by_state(f) for f, row in zip(fields, rows, strict=True) if row.place == preferred)
         signal = np.maximum(found.search.observations.signal_variance, 1e-300)
         out = []
@@ -318,7 +340,7 @@ class Auto(VectorFieldModel):
                     row.place == preferred,
                     tuple(sorted(terms - own)),
                     tuple(sorted(own - terms)),
-                    "; ".join([NOT_DETERMINED] * row.tied + cautions(field, self.context_)),
+                    "; ".join([NOT_DETERMINED] * row.tied + cautions(field, self._seen)),
                 )
             )
         return Alternatives(out, found.judge)
@@ -367,12 +389,16 @@ class Auto(VectorFieldModel):
         self.portfolio_ = None
         return self
 
+    @property
+    def _seen(self) -> Trajectories:
+        return samples_of(self.field_, self.context_)
+
     def _found(self) -> tuple[Portfolio, Ordered]:
         self._fitted_field()
-        order = self._ordered(self.context_)
+        order = Ordered.of(self._seen.drop_incomplete(self._who))
         if self.portfolio_ is None:
             positions = self.field_.fit_info.report.get("positions")
-            errors = order.errors(self._sigma, self.context_)
+            errors = order.errors(self._sigma, self._seen)
             self.portfolio_ = self.portfolio(order.trajectories, positions, errors)
         return self.portfolio_, order
 

@@ -47,6 +47,7 @@ from fim_dynsys.models.inputs import (
     without_unknown,
 )
 from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, check_members
+from fim_dynsys.models.outliers import samples_of
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.regression.criteria import Known
 from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
@@ -474,8 +475,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         self._distilled: Distillation | None = None
 
     def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
-        """The field's `fit_info` with how well it fits what was observed."""
-        return compared(field, trajectories, self._sigma)
+        """The field's `fit_info` with how well it fits what was observed, but for outliers."""
+        return compared(field, samples_of(field, trajectories), self._sigma)
 
     # ------------------------------------------------------------------ members and keeping
 
@@ -509,7 +510,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         rng = np.random.default_rng(seed)
         if self._sigma is not None:
             return self._weighed_ensemble(field, n, rng, progress)
-        contexts = [bootstrap_context(self.context_, rng, self.min_observations) for _ in range(n)]
+        seen = samples_of(field, self.context_)
+        contexts = [bootstrap_context(seen, rng, self.min_observations) for _ in range(n)]
         with np.errstate(all="ignore"), progress_bar(progress, n, "ensemble", "members", PATIENCE) as bar:
             if not isinstance(field, ResidualField):
                 return EnsembleField(self._refit_members(field, _followed(contexts, bar)))

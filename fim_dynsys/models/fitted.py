@@ -34,6 +34,7 @@ from fim_dynsys.models.inputs import (
     integration_options,
     is_point,
 )
+from fim_dynsys.models.outliers import samples_of
 from fim_dynsys.models.parameters import Estimator
 from fim_dynsys.models.paths import path_score
 from fim_dynsys.regions import Region
@@ -530,7 +531,8 @@ class FittedModel(Estimator):
         own = super().__repr__()
         if not self.__sklearn_is_fitted__():
             return own
-        context, field = self.context_, self.field_
+        field = self.field_
+        context = samples_of(field, self.context_)
         told = f"fitted to {int(np.sum(context.n_obs))} samples of {', '.join(context.state_names)}"
         return "\n  ".join([f"{own}, {told}", *field.shown_equations(errors=False), field.fit_info.summary()])
 

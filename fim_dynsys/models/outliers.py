@@ -56,12 +56,27 @@ def inferred_robustly(
         kept = complete.select_samples([np.flatnonzero(~own) for own in outside])
         if not kept.equals(seen):
             seen, field = kept, infer(kept, kept)
-    count = int((complete.n_obs - seen.n_obs).sum())
+    return _noted(field, int((complete.n_obs - seen.n_obs).sum()))
+
+
+def samples_of(field: VectorField, context: Trajectories) -> Trajectories:
+    """The observations without those that were left out of them as outliers."""
+    if "outliers" not in field.fit_info.report or field.context is None:
+        return context
+    return field.context
+
+
+def told_as(field: _F, other: VectorField) -> _F:
+    """A field of the same samples as another, with what the other's report says of outliers."""
+    count = other.fit_info.report.get("outliers", 0)
+    return _noted(field, count) if count else field
+
+
+def _noted(field: _F, count: int) -> _F:
     said = f"{count} outlier{'s' if count > 1 else ''} left out"
     report = field.fit_info.report
     note = f"{report['note']}; {said}" if "note" in report else said
-    info = replace(field.fit_info, report=report | {"outliers": count, "note": note})
-    return field.with_fit_info(info)
+    return field.with_fit_info(replace(field.fit_info, report=report | {"outliers": count, "note": note}))
 
 
 def _beyond(field: VectorField, complete: Trajectories) -> list[np.ndarray] | None:

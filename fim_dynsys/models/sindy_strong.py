@@ -11,6 +11,7 @@ from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.outliers import inferred_robustly
 from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import honoured, with_errors
 from fim_dynsys.regression.criteria import Known, Noise
@@ -41,6 +42,8 @@ class StrongSINDy(VectorFieldModel):
     At most 500 monomials are searched.
     Gaps of more than ten times the time in which the state travels one standard deviation (an oscillator
     turns one and a half times) are not bridged: what follows counts as another trajectory.
+    Samples that neither their neighbours nor the fitted path explain are left out; not with inputs, known
+    errors or positions alone.
 
     Parameters
     ----------
@@ -59,7 +62,7 @@ class StrongSINDy(VectorFieldModel):
     """
 
     name = "sindy-strong"
-    version = "4"
+    version = "5"
     min_observations = 5
     uses_inputs = uses_order = uses_sigma = True
     scale_equivariance = 1e-6
@@ -87,8 +90,22 @@ class StrongSINDy(VectorFieldModel):
         sigma : list of arrays (n, d), or Noise.POISSON, optional
             Known standard deviations of the observations; or these are counts.
         """
+        complete = trajectories.drop_incomplete(self._who)
+        field = None
+        if positions is None and sigma is None and not trajectories.input_names:
+            field = inferred_robustly(self._searched, complete, trajectories)
+        return self._searched(complete, trajectories, positions, sigma) if field is None else field
+
+    def _searched(
+        self,
+        complete: Trajectories,
+        trajectories: Trajectories,
+        positions: Sequence[str] | None = None,
+        sigma: Sequence[np.ndarray] | Noise | None = None,
+    ) -> DictionaryField | DrivenField:
+        """The field of complete samples, and of the context as given."""
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
-        order = Ordered.of(trajectories.drop_incomplete(self._who))
+        order = Ordered.of(complete)
         inputs = complete_inputs(order.trajectories, self._who)
         search = Search.polynomial(self._samples(order.trajectories), self.degree, inputs=inputs)
         names = order.trajectories.state_names

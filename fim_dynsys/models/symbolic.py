@@ -33,6 +33,7 @@ from fim_dynsys.regression.observed import (
     complete_samples,
     observe,
 )
+from fim_dynsys.regression.roots import covariance_root
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
@@ -327,7 +328,8 @@ class SymbolicModel(VectorFieldModel):
                 f"{self._who}.ensemble: expected a trajectory fit that converges, got one that diverges; the "
                 "field has no posterior to draw from."
             )
-        return [drawn.field(observations, context, {}) for drawn in model.drawn(observations, fit, n, rng)]
+        drawn = model.drawn(observations, fit, rng.standard_normal((n, len(model.parameters))))
+        return [member.field(observations, context, {}) for member in drawn]
 
     # ------------------------------------------------------------------ equations
 
@@ -341,5 +343,5 @@ def _expression_draws(
     names = sorted(field.parameters)
     mean = np.array([field.parameters[name] for name in names])
     covariance = np.array(field.fit_info.report["covariance"], dtype=float).reshape(len(names), len(names))
-    draws = rng.multivariate_normal(mean, covariance, size=n, method="eigh") if names else np.zeros((n, 0))
+    draws = mean + rng.standard_normal((n, len(names))) @ covariance_root(covariance)
     return [field.with_parameters(**dict(zip(names, draw, strict=True))) for draw in draws]

@@ -22,7 +22,7 @@ _FINEST = 64
 _ITERATIONS = 15
 _DECREASE = 1e-3
 _DAMPING = (1e-6, 1e2)
-_START = 0.1  # of a coordinate's standard deviation, about the first sample
+_HELD = 1e-8  # of what a sample weighs: by so much starts are held near the first ones
 _SINGLE = 2.0**-24
 _DECIMALS = 10
 
@@ -173,7 +173,7 @@ class Precise:
 
         data, q = self.data, len(p)
         starts = data.values[data.first[:-1]]
-        pull = np.broadcast_to(1.0 / (_START**2 * self.signal), starts.shape)
+        pull = np.broadcast_to(_HELD / self.signal, starts.shape)
         prior = np.zeros((q, q)), p
         with np.errstate(all="ignore"):
             problem = Shooting(None, maps, data, prior, (pull, starts), steps)
@@ -227,7 +227,7 @@ class Precise:
         residuals = self.data.values - np.concatenate(fit.paths)
         on_nodes = np.mean(self.data.weights * residuals**2, axis=0)
         gaps = max(fit.misfit / len(residuals) - float(on_nodes.sum()), 0.0)
-        return (on_nodes * self.signal + gaps) * self.signal
+        return (on_nodes + gaps) * self.signal
 
 
 def _positive(observations: Observations) -> np.ndarray:

@@ -8,6 +8,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fim_dynsys.regression.roots import inverse_root
 from fim_dynsys.regression.shooting import DAMPING, PACE_LIMIT, Data, Linearisation, Shooting, tangent_maps
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -198,10 +199,11 @@ def expected_gains(information: np.ndarray, score: np.ndarray, active: np.ndarra
     return gains
 
 
-def parameter_covariance(fit: TrajectoryFit, n: int) -> np.ndarray:
-    """Covariance of fitted parameters by the linearised fit.
+def parameter_roots(fit: TrajectoryFit, n: int) -> np.ndarray:
+    """Root R of the covariance ``R^T R`` of fitted parameters by the linearised fit.
 
-    A prior as wide as ten times each parameter holds those that the data do not determine.
+    A prior as wide as ten times each parameter holds those that the data do not determine. No direction is
+    known less well than by the prior, though rounding may leave an information that is not positive.
 
     Parameters
     ----------
@@ -218,8 +220,15 @@ def parameter_covariance(fit: TrajectoryFit, n: int) -> np.ndarray:
     alone = np.where(diagonal > 0, 1.0 / np.where(diagonal > 0, diagonal, 1.0), 0.0)
     prior = 0.01 / np.maximum(fit.parameters**2 + alone, 1e-300)
     scale = 1.0 / np.sqrt(diagonal + prior)
-    matrix = (fit.information + np.diag(prior)) * scale[:, None] * scale
-    return np.linalg.inv(matrix) * scale[:, None] * scale * max(fit.misfit / n, 1.0)
+    least = prior * scale**2
+    root = inverse_root(fit.information * scale[:, None] * scale + np.diag(least), least)
+    return root * scale * np.sqrt(max(fit.misfit / n, 1.0))
+
+
+def parameter_covariance(fit: TrajectoryFit, n: int) -> np.ndarray:
+    """Covariance (q, q) of fitted parameters, see `parameter_roots`."""
+    root = parameter_roots(fit, n)
+    return root.T @ root
 
 
 def path_response(

@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fim_dynsys.fields.posterior import law_deviates
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.observed import STEP_LIMIT
 from fim_dynsys.regression.rollout import rollout
@@ -26,6 +27,7 @@ _MARGIN = 8.0
 """BIC by which functions must beat all polynomials where nothing is learned: more of them can be lucky."""
 _WITH_FUNCTIONS = 12
 _LAWS = 24
+_TAILS = 0.9, 2.0  # width and degrees of freedom of draws from laws, which are of several laws besides
 _PER_STRUCTURE = 2
 _MOST = 30.0  # features are cut here
 _STARTS = 64
@@ -215,8 +217,8 @@ class Portfolio:
     def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
         """Members drawn by their weights, with parameters drawn from their posterior.
 
-        Each posterior is the normal approximation about the member's own trajectory fit; a member that is
-        no such fit, or whose fit diverges, stands for itself.
+        Each posterior is the normal approximation about the member's own trajectory fit, of laws with the
+        tails of `law_deviates`; a member that is no such fit, or whose fit diverges, stands for itself.
 
         Parameters
         ----------
@@ -240,12 +242,14 @@ class Portfolio:
     def _drawn(self, k: int, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
         member = self.members[k]
         if self.laws:
-            return member.drawn(self.search.observations, self.laws[k].calibrated_fit, n, rng)
+            deviates = law_deviates(rng, n, len(member.parameters), *_TAILS)
+            return member.drawn(self.search.observations, self.laws[k].calibrated_fit, deviates)
         if member.candidate.refined and member.candidate.support.any():
             own = FunctionCandidate.of(member.candidate, member.dictionary, member.labelled)
             fitted, fit = own.fitted(self.search.observations, self.search.observations.path, (1,))
             if np.isfinite(fit.misfit) and np.isfinite(fitted.parameters).all():
-                return own.drawn(self.search.observations, fit, n, rng)
+                deviates = rng.standard_normal((n, len(own.parameters)))
+                return own.drawn(self.search.observations, fit, deviates)
         return [member] * n
 
 

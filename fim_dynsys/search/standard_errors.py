@@ -10,9 +10,9 @@ from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.observed import Observations, complete_inputs, observe
 from fim_dynsys.regression.precise import Precise, resolution
-from fim_dynsys.regression.refinement import parameter_covariance
+from fim_dynsys.regression.refinement import parameter_roots
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.exact.laws import fitted, worth
+from fim_dynsys.search.exact.laws import fitted
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import window_count
 from fim_dynsys.search.knowledge import Knowledge
@@ -58,20 +58,18 @@ def standard_errors(
         As `FittedField` takes them; None where no fit confirms the numbers.
     """
     observations, own, used = _in_units_of_the_search(field, free, knowledge, degree, positions, sigma)
-    covariance = _covariance(own, observations)
-    if covariance is None:
+    root = _root(own, observations)
+    if root is None:
         return None
     with np.errstate(all="ignore"):  # units may be such that squares are no numbers
-        slopes = _slopes(own, observations, used)
-        errors = np.sqrt(np.maximum(np.einsum("qmk,qr,rmk->mk", slopes, covariance, slopes), 0.0))
+        errors = np.linalg.norm(np.einsum("qr,rmk->qmk", root, _slopes(own, observations, used)), axis=0)
     return errors if np.isfinite(errors).all() else None
 
 
 def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
     """Deviations of the numbers of a law of clean data, its terms being given.
 
-    By the fit to the digits, linearised about the numbers. What a law misses is of one piece where it is not
-    noise, so that fewer samples are worth what as many independent ones would be.
+    By the fit to the digits, linearised about the numbers, see `Law.calibrated_fit`.
 
     Parameters
     ----------
@@ -91,11 +89,8 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
     law = fitted(Precise.of(observations, resolution(samples)), own)
     if law is None:
         return None
-    covariance = parameter_covariance(law.calibrated_fit, observations.n * observations.dim)
-    covariance = covariance * float(np.max(observations.n / worth(law.residuals)))
-    values, axes = np.linalg.eigh(covariance)
+    root = parameter_roots(law.calibrated_fit, observations.n * observations.dim)
     with np.errstate(all="ignore"):
-        root = np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T
         roots = np.einsum("qr,rmk->qmk", root, _slopes(own, observations, used))
     return roots if np.isfinite(roots).all() else None
 
@@ -103,7 +98,7 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
 def law_errors(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.ndarray | None:
     """Standard errors of the numbers of a law of clean data, as `FittedField` takes them; see `law_roots`."""
     roots = law_roots(field, free)
-    return None if roots is None else np.sqrt(np.sum(roots**2, axis=0))
+    return None if roots is None else np.linalg.norm(roots, axis=0)
 
 
 def _complete(context: Trajectories) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -167,14 +162,15 @@ def _slopes(own: FunctionCandidate, observations: Observations, used: np.ndarray
     return slopes
 
 
-def _covariance(own: FunctionCandidate, observations: Observations) -> np.ndarray | None:
+def _root(own: FunctionCandidate, observations: Observations) -> np.ndarray | None:
+    """Root (q, q) of the covariance of the numbers of a search, see `parameter_roots`."""
     if not len(own.parameters):
         return None
     for segments in ((5, 1), (window_count(observations),)):
         found, fit = own.fitted(observations, observations.path, segments)
         if np.isfinite(fit.misfit) and np.isfinite(found.parameters).all():
-            covariance = parameter_covariance(fit, observations.n * observations.dim)
+            root = parameter_roots(fit, observations.n * observations.dim)
             moved = found.parameters - own.parameters
-            if (moved**2 <= _CONFIRMED**2 * np.diagonal(covariance)).all():
-                return covariance
+            if (np.abs(moved) <= _CONFIRMED * np.linalg.norm(root, axis=0)).all():
+                return root
     return None

@@ -19,10 +19,20 @@ def noisy():
     return add_noise(clean, 0.02, 0)
 
 
-def test_outliers_are_left_out_said_and_cost_little(noisy):
-    spoilt = add_outliers(noisy, 0.03, 0.16, 1)
-    model = fim_dynsys.load("fim-ode")
-    field = model.fit(spoilt).field_
+@pytest.fixture(scope="module")
+def spoilt(noisy):
+    return add_outliers(noisy, 0.03, 0.16, 1)
+
+
+@pytest.fixture(scope="module")
+def auto(spoilt):
+    return fim_dynsys.load("auto", budget="fast").fit(spoilt)
+
+
+@pytest.mark.parametrize("name", ["fim-ode", "sindy-strong", "auto"])
+def test_outliers_are_left_out_said_and_cost_little(name, noisy, spoilt, request):
+    model = request.getfixturevalue("auto") if name == "auto" else fim_dynsys.load(name).fit(spoilt)
+    field = model.field_
     count = field.fit_info.report["outliers"]
     assert 3 <= count <= 30
     assert f"{count} outliers left out" in field.fit_info.report["note"]
@@ -34,9 +44,48 @@ def test_outliers_are_left_out_said_and_cost_little(noisy):
     assert error < 2.0 * without + 0.01
 
 
+def test_members_and_alternatives_are_of_the_samples_that_stay(auto):
+    kept, count = auto.field_.context, auto.field_.fit_info.report["outliers"]
+    assert all(member.context is kept for member in auto.ensemble(3))
+    rows = auto.alternatives_
+    assert {row.field.fit_info.report["outliers"] for row in rows} == {count}
+    assert all(row.field.context is kept for row in rows)
+    assert auto.candidates(auto.context_)[0].coefficients == pytest.approx(auto.field_.coefficients)
+
+
+def test_a_saved_model_and_one_whose_answer_was_selected_keep_what_was_left_out(auto, tmp_path):
+    again = fim_dynsys.load_fitted(auto.save(tmp_path / "model"))
+    assert again.field_.context.equals(auto.field_.context)
+    rows = again.alternatives_
+    other = next(k for k, row in enumerate(rows) if not row.is_preferred)
+    again.select(other)
+    assert again.field_.context.equals(auto.field_.context)
+    assert [row.equations for row in again.alternatives_] == [row.equations for row in rows]
+
+
+def test_resamples_hold_no_outliers(spoilt):
+    model = fim_dynsys.load("sindy-strong").fit(spoilt)
+    kept = {tuple(row) for row in model.field_.context.x[0]}
+    for member in model.ensemble(3):
+        seen = np.concatenate([x for _, x in member.context.arrays()])
+        assert {tuple(row) for row in seen} <= kept
+
+
+def test_how_well_a_field_fits_is_of_the_samples_that_stay(noisy, spoilt):
+    with_outliers = fim_dynsys.load("sindy-strong").fit(spoilt).field_.fit_info
+    without = fim_dynsys.load("sindy-strong").fit(noisy).field_.fit_info
+    assert with_outliers.path_r2 == pytest.approx(without.path_r2, abs=0.01)
+
+
+def test_known_errors_leave_no_sample_out(spoilt):
+    field = fim_dynsys.load("sindy-strong").fit(spoilt, sigma=0.02).field_
+    assert "outliers" not in field.fit_info.report
+
+
 def test_without_outliers_nothing_changes(noisy):
     assert outliers.inferred_robustly(lambda *_: pytest.fail("inferred"), noisy, noisy) is None
-    assert "outliers" not in fim_dynsys.load("fim-ode").infer(noisy).fit_info.report
+    for name in ("fim-ode", "sindy-strong"):
+        assert "outliers" not in fim_dynsys.load(name).infer(noisy).fit_info.report
 
 
 def test_what_the_path_explains_is_no_outlier(noisy, monkeypatch):

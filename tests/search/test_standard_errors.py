@@ -40,6 +40,26 @@ def test_errors_are_those_over_noise():
     assert 0.6 < np.sqrt(np.mean(np.square(off))) < 1.5
 
 
+def test_errors_of_laws_are_those_over_noise():
+    """Nothing holds a start nearer to the first sample than noise does, wherever the zero of the units is."""
+    terms = Dictionary([[0, 0], [0, 1], [1, 0]])
+    true = np.array([[-5.0, 5.5], [1.0, -0.1], [0.0, -1.0]])  # a damped oscillator about (5, 5)
+    clean = simulate(DictionaryField(terms, true), [7.0, 5.5], T).x[0]
+    off = []
+    for seed in range(8):
+        noise = 1e-3 * np.random.default_rng(seed).standard_normal(clean.shape)
+        field = fim_dynsys.load("auto", budget="fast").fit(clean + noise, T).field_
+        assert field.fit_info.report["chosen by"] == "fit to the digits"
+        own = field.to_dataframe()
+        assert len(own) == 5
+        values = [
+            true[["1", "x1", "x0"].index(term), int(state[1])]
+            for term, state in zip(own["term"], own["state"], strict=True)
+        ]
+        off.append((own["coefficient"] - values) / own["standard_error"])
+    assert 0.6 < np.sqrt(np.mean(np.square(off))) < 1.5
+
+
 def test_numbers_inside_functions_have_errors_in_the_units_of_the_data():
     one, scaled = (
         standard_errors(

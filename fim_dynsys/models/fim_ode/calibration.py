@@ -7,6 +7,7 @@ import numpy as np
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import noise_law
+from fim_dynsys.regression.roots import inverse_root
 
 N_CONTEXT, N_TOKEN = 11, 8
 """Numbers that describe a coordinate's fit, and each of its terms."""
@@ -210,8 +211,7 @@ class Calibration:
         try:
             root = np.linalg.solve(np.linalg.cholesky(inner), np.eye(w.shape[1]) * w[:, None])
         except np.linalg.LinAlgError:  # rounding made an eigenvalue negative; none is below 1
-            values, axes = np.linalg.eigh(inner)
-            root = axes.swapaxes(1, 2) * w[:, None] / np.sqrt(np.maximum(values, 1.0))[:, :, None]
+            root = inverse_root(inner, np.ones(w.shape[1])) * w[:, None]
         return factor * root * about.rate[:, None, None] / about.power
 
     def _layers(self, x: np.ndarray, name: str, count: int) -> np.ndarray:

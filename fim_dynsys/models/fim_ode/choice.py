@@ -14,7 +14,6 @@ from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate, price_of_choice
 from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.exact.laws import Law
-from fim_dynsys.search.exact.structures import over
 from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -37,7 +36,6 @@ _SMOOTHERS = [
 _FUNCTIONS = 16
 """Structures with functions that are tried where no polynomial explains clean samples."""
 
-_DIGITS = 1e-6  # of the signal: laws that miss less have the posterior of their own fit
 _MET = 12  # candidates of the search that are fitted to the digits, too
 
 
@@ -77,8 +75,7 @@ class Shortlist:
     def choose(self, selector: Selector | None) -> tuple[Candidate | FunctionCandidate, dict]:
         """The candidate that a `Selector` ranks first, without one the best BIC, and a report on it.
 
-        With inputs BIC is the extended one: there are more terms to choose from. Of laws the preferred one: a
-        `Candidate` where its terms are the search's and noise, or something else, is left.
+        With inputs BIC is the extended one: there are more terms to choose from. Of laws the preferred one.
         """
         if self.laws:
             law = self.laws[0]
@@ -88,10 +85,7 @@ class Shortlist:
                 "candidates": len(self.laws),
                 "misses": law.misses,
             }
-            own = law.item.dictionary
-            if law.misses < _DIGITS or not own.is_polynomial or own.degree > self.search.dictionary.degree:
-                return law.item, report
-            return over(self.search.dictionary, law.item).candidate, report
+            return law.item, report
         logits, by = -np.array([c.score for c in self.candidates]), "BIC"
         if self.search.observations.n_inputs:
             terms, by = len(self.search.dictionary), "extended BIC"

@@ -38,7 +38,7 @@ from fim_dynsys.search.standard_errors import law_roots
 from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
-_SEARCH = 2  # raised when the search changes
+_SEARCH = 3  # raised when the search changes
 
 _FORECAST_LEVELS = Levels(  # python -m training.calibration.forecasts
     (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),

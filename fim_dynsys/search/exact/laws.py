@@ -82,8 +82,12 @@ class Law:
 
     @property
     def calibrated_fit(self) -> TrajectoryFit:
-        """The fit, weighted by the inverse variance of what is left."""
-        own = self.misses**2
+        """The fit, weighted by the inverse variance of what is left.
+
+        What a law misses is of one piece where it is not noise, so that fewer samples are worth what as many
+        independent ones would be.
+        """
+        own = self.misses**2 * float(np.max(len(self.residuals) / worth(self.residuals)))
         return replace(self.fit, misfit=self.fit.misfit / own, information=self.fit.information / own)
 
     @property

@@ -13,7 +13,7 @@ from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
 from fim_dynsys.regression.observed import Observations
-from fim_dynsys.regression.refinement import TrajectoryFit, parameter_covariance
+from fim_dynsys.regression.refinement import TrajectoryFit, parameter_roots
 from fim_dynsys.search.candidates import Candidate, score
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import affine, combined, fit_samples
@@ -217,9 +217,9 @@ class FunctionCandidate:
         return replace(self, candidate=replace(self.candidate, coefficients=clipped))
 
     def drawn(
-        self, observations: Observations, fit: TrajectoryFit, n: int, rng: np.random.Generator
+        self, observations: Observations, fit: TrajectoryFit, deviates: np.ndarray
     ) -> list["FunctionCandidate"]:
-        """Candidates with parameters drawn from the normal approximation of their posterior.
+        """Candidates with parameters drawn about these by the linearised fit.
 
         Parameters
         ----------
@@ -227,17 +227,15 @@ class FunctionCandidate:
             Data.
         fit : TrajectoryFit
             From `fitted`, about these parameters.
-        n : int
-            Number of draws.
-        rng : numpy.random.Generator
-            Source of randomness.
+        deviates : array (n, q)
+            In independent standard errors of the parameters; normal ones give the normal approximation of
+            the posterior.
 
         Returns
         -------
         list of FunctionCandidate
         """
-        covariance = parameter_covariance(fit, observations.n * observations.dim)
-        draws = rng.multivariate_normal(self.parameters, covariance, size=n, method="eigh")
+        draws = self.parameters + deviates @ parameter_roots(fit, observations.n * observations.dim)
         return [self.with_parameters(parameters)._within_bounds() for parameters in draws]
 
 
