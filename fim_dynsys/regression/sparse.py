@@ -1,12 +1,16 @@
 """Sparse regression from normal matrices, many problems at once."""
 
+import itertools
 import math
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.regression.kernels.elimination import eliminate
 
+_RIDGE = 1e-13  # of unit columns
+_FEW, _MOST_SUBSETS = 4, 2000  # terms, all subsets of which are tried
 _JITTER = 1e-14  # of the scaled diagonal: as small as the rounding errors of the normal matrix itself
 
 
@@ -198,3 +202,53 @@ def backward_path(gram: np.ndarray, moment: np.ndarray, tolerances: ArrayLike) -
         np.broadcast_to(moment[..., None, :], (*shape, m)),
         support,
     )
+
+
+def smallest_subset(equations: np.ndarray, most: float, largest: int) -> tuple[np.ndarray, float] | None:
+    """Fewest regressors that leave no more than ``most``, of all subsets of up to four.
+
+    Exchanges of a term or two do not find the way from one form of a right-hand side to another where many
+    regressors do alike; all subsets do.
+
+    Parameters
+    ----------
+    equations : array (m + 1, m + 1)
+        Normal equations of columns of about unit norm, the target last.
+    most : float
+        Largest residual sum of squares.
+    largest : int
+        Largest number of regressors. Sizes of which there are more than 2000 subsets are not tried.
+
+    Returns
+    -------
+    subset : bool array (m,)
+    left : float
+        Residual sum of squares. None in place of both where no subset leaves so little.
+    """
+    m = len(equations) - 1
+    for size in range(1, min(largest, _FEW, m) + 1):
+        if math.comb(m, size) > _MOST_SUBSETS:
+            return None
+        every = subsets_of(m, size)
+        left = subset_residuals(equations, every)
+        best = int(np.argmin(left))
+        if left[best] <= most:
+            subset = np.zeros(m, dtype=bool)
+            subset[every[best]] = True
+            return subset, max(float(left[best]), 0.0)
+    return None
+
+
+def subset_residuals(equations: np.ndarray, subsets: np.ndarray) -> np.ndarray:
+    """Residual sums of squares (k,) of subsets (k, size) of the regressors of some normal equations."""
+    gram = equations[subsets[:, :, None], subsets[:, None, :]] + _RIDGE * np.eye(subsets.shape[1])
+    moment = equations[subsets, -1]
+    values = np.linalg.solve(gram, moment[..., None])[..., 0]
+    fitted = np.einsum("ci,cij,cj->c", values, gram, values)
+    return equations[-1, -1] - 2.0 * np.einsum("ci,ci->c", values, moment) + fitted
+
+
+@cache
+def subsets_of(m: int, size: int) -> np.ndarray:
+    """All subsets (k, size) of so many of m."""
+    return np.array(list(itertools.combinations(range(m), size)))

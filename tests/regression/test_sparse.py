@@ -11,8 +11,11 @@ from fim_dynsys.regression.sparse import (
     backward_elimination,
     backward_path,
     normal_equations,
+    smallest_subset,
     solve_supports,
     stlsq,
+    subset_residuals,
+    subsets_of,
 )
 
 RNG = np.random.default_rng(3)
@@ -86,3 +89,20 @@ def test_a_column_of_zeros_gets_no_coefficient():
     c = solve_supports(gram, moment, np.ones((2, 4), dtype=bool))
     np.testing.assert_allclose(c[:, :3], np.linalg.lstsq(columns[:, :3], SLOPES, rcond=None)[0].T, rtol=1e-9)
     np.testing.assert_array_equal(c[:, 3], 0.0)
+
+
+def test_the_smallest_subset_that_explains_is_found_among_all():
+    """Where an exchange of one column for another never helps: each of two differences needs both."""
+    rng = np.random.default_rng(0)
+    a, b, c = rng.standard_normal((3, 100))
+    columns = np.column_stack([a + 1e-2 * b, a, c, a + b + c, a + b - c])
+    columns /= np.linalg.norm(columns, axis=0)
+    both = np.column_stack([columns, b])
+    equations = both.T @ both
+    subset, left = smallest_subset(equations, 1e-6, 4)
+    assert subset.tolist() == [True, True, False, False, False] and left < 1e-6
+    assert smallest_subset(equations, 1e-6, 1) is None
+    every = subsets_of(5, 2)
+    assert len(every) == 10
+    expected = [np.linalg.lstsq(columns[:, s], b, rcond=None)[1][0] for s in every]
+    np.testing.assert_allclose(subset_residuals(equations, every), expected, atol=1e-5)

@@ -1,5 +1,6 @@
 """From clean samples to their laws."""
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -7,7 +8,16 @@ import numpy as np
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.precise import RESOLVED, Precise, resolution
 from fim_dynsys.search.exact.laws import CLEAN, Law, fitted, ranked, smaller, systematic
-from fim_dynsys.search.exact.structures import newton, over, starts, subsets, tuned, widened, with_functions
+from fim_dynsys.search.exact.structures import (
+    newton,
+    of_few_terms,
+    over,
+    starts,
+    subsets,
+    tuned,
+    widened,
+    with_functions,
+)
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS
@@ -22,8 +32,10 @@ _UNEXPLAINED = 0.1  # of the signal, by polynomials from one clean sample to the
 _FUNCTIONS_UP_TO = 4  # states
 _NOISES = 3.0  # that a law misses, which is no noise then
 _SIMPLER = 2  # parameters less, for functions where a polynomial leaves noise
+_FEW = 4  # parameters of a state
 _LONGER, _FEW_FITS = 2, 4  # of functions where a law is exact: so much longer ones are stripped, so many fits
 _TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
+_NEARER = 0.1  # than a polynomial: functions are sought again, along the law
 _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
 _RESOLVED = 10.0  # times what counts as rounding: a function is found
 
@@ -89,10 +101,13 @@ class Identification:
             if best.is_exact and not simpler:
                 return
             highest = best.item.dictionary.degree >= dictionary.degree
-            most, left = (best.parameters - _SIMPLER if highest else 0), min(left, best.misses)
+            most = best.parameters - _SIMPLER if highest else 0
+            if best.misses < left:
+                dense, left = best.item, best.misses
         if dictionary.dim <= min(_FUNCTIONS_UP_TO, most):
             self._seek_functions(dense, left, functions, most)
             self._strip()
+            self._seek_again(dense, left, functions, most)
 
     def meet(self, items: Iterable[FunctionCandidate]) -> None:
         """Fit structures that were not met."""
@@ -142,6 +157,26 @@ class Identification:
         for item, left in sorted(wide, key=lambda pair: pair[1])[:_RESELECTED]:
             if left < CLEAN:
                 self.meet(subsets(self._precise, item))
+
+    def _seek_again(self, dense: FunctionCandidate, left: float, functions: int, most: int) -> None:
+        """Functions along the path of the best law, where it is the better one, and few terms."""
+        best = next(iter(self.laws), None)
+        if best is None or self._found(best):
+            return
+        if best.misses < _NEARER * left:
+            dense, left = best.item, best.misses
+            if best.misses < _RESOLVED * RESOLVED or most < MAX_TERMS:
+                most = best.parameters - _SIMPLER
+            if most > self._search.dictionary.dim:
+                self._seek_functions(dense, left, functions, most)
+        few = of_few_terms(self._precise, self._search, dense, left, most - 1)
+        self.meet(itertools.islice(few, _FEW_FITS))
+        self._strip()
+
+    def _found(self, law: Law) -> bool:
+        """Whether a law misses hardly more than rounding, by few terms."""
+        few = law.parameters <= _FEW * self._search.dictionary.dim
+        return law.is_exact or (few and law.misses < _RESOLVED * RESOLVED)
 
     def _strip(self) -> None:
         for law in self.laws[:_STRIPPED]:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, Precise
 from fim_dynsys.regression.refinement import TrajectoryFit
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -191,22 +192,30 @@ def criterion(laws: list[Law]) -> np.ndarray:
 
     Noise is white, and each sample of its own worth. Integration errors of whoever simulated the samples, and
     what is missing where no law is the right one, are smooth; with enough terms any law follows them. So the
-    residuals are those of a law beyond which one term more does not lower them by a third.
+    residuals are those of a law beyond which one term more does not lower them by a third. Where they are
+    less than a millionth of the signal, what is lower still counts as equal.
     """
     plain = [law for law in laws if law.is_plain] or laws
     n, d = laws[0].residuals.shape
     knee = min(plain, key=lambda law: 0.5 * np.mean(np.log(law.left)) + math.log(_KNEE) * law.parameters)
     independent = worth(knee.residuals)
+    least = knee.left if knee.misses < _TINY else np.zeros(d)
     price = math.log(max(n * d, 2))
     return np.array(
         [
-            np.sum(independent * np.log(law.left))
+            np.sum(independent * np.log(np.maximum(law.left, least)))
             + law.parameters * price
             + law.item.n_functions * _OF_A_FUNCTION
-            + np.count_nonzero(law.item.dictionary.kind) * _OF_ITS_TERMS
+            + _reading(law.item.dictionary) * _OF_ITS_TERMS
             for law in laws
         ]
     )
+
+
+def _reading(terms: Dictionary) -> int:
+    """How many terms have functions, those times their own state counted twice."""
+    rows = np.flatnonzero(terms.kind)
+    return len(rows) + int(np.count_nonzero(terms.exponents[rows, terms.coordinate[rows]]))
 
 
 def worth(residuals: np.ndarray) -> np.ndarray:

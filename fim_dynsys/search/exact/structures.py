@@ -10,11 +10,12 @@ import numpy as np
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.kernels.subsets import search_subset
 from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Precise
+from fim_dynsys.regression.sparse import smallest_subset
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.laws import packed_field
 from fim_dynsys.search.functions.combination import monomials
 from fim_dynsys.search.functions.exploration import Exploration
-from fim_dynsys.search.functions.families import families
+from fim_dynsys.search.functions.families import Bundle, families, powers
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.functions.regressions import Integrals, Piece
 from fim_dynsys.search.problem import Search
@@ -28,7 +29,6 @@ _RANK = 1e-9  # of unit columns: directions that the samples determine less are 
 _REGRESSED = (1e-6, 1e-3)  # likewise, of slopes
 _LEVELS = (1.0, 1e2, 1e4, 1e6)  # factors of the least variance at which subsets are chosen
 _TOLERANCES = (1e2, 1e4)  # likewise, of functions
-_FEW, _MOST_SUBSETS = 4, 2000  # terms of a coordinate, all subsets of which are tried
 _QUADRATURE = 0.1  # longest step, in units of time
 _FINEST = 8  # steps from one sample to the next
 _UNIT, _LEAST = 0.01, 1e-8  # of what a path misses: its own error; of the signal, likewise
@@ -126,28 +126,10 @@ def _of_few(equations: np.ndarray, active: np.ndarray, dim: int, most: float) ->
         crossed = equations[np.ix_(others, index)]
         known = equations[np.ix_(others, others)]
         left = equations[np.ix_(index, index)] - crossed.T @ np.linalg.lstsq(known, crossed, rcond=1e-12)[0]
-        for size in range(1, min(int(active[own].sum()), _FEW) + 1):
-            subset = _best_of(left, size, most)
-            if subset is not None:
-                active[own] = False
-                active[own[subset]] = True
-                break
+        subset = smallest_subset(left, most, int(active[own].sum()))
+        if subset is not None:
+            active[own] = subset[0]
     return active
-
-
-def _best_of(equations: np.ndarray, size: int, most: float) -> np.ndarray | None:
-    """The subset of so many regressors that misses least, if that is no more than ``most``."""
-    m = len(equations) - 1
-    if math.comb(m, size) > _MOST_SUBSETS:
-        return None
-    all_of_them = np.array(list(itertools.combinations(range(m), size)))
-    gram = equations[all_of_them[:, :, None], all_of_them[:, None, :]] + 1e-13 * np.eye(size)
-    moment = equations[all_of_them, -1]
-    values = np.linalg.solve(gram, moment[..., None])[..., 0]
-    fitted = np.einsum("ci,cij,cj->c", values, gram, values)
-    missed = equations[-1, -1] - 2.0 * np.einsum("ci,ci->c", values, moment) + fitted
-    best = int(np.argmin(missed))
-    return all_of_them[best] if missed[best] <= most else None
 
 
 def _about(
@@ -241,12 +223,7 @@ def with_functions(
     most : int
         Number of structures whose numbers are fitted.
     """
-    observations = search.observations
-    pieces = _between(precise, dense, observations.samples)
-    unit = max(_UNIT * left, _LEAST) ** 2 * precise.signal + precise.resolution**2
-    integrals = Integrals(observations, pieces, unit, observations.n)
-    tried = families(observations.angle)
-    exploration = Exploration(integrals, monomials(search), dense.candidate, len(tried))
+    exploration, tried = _explored(precise, search, dense, left)
     chosen = [s for family in tried for start in family for s in exploration.select(start, _TOLERANCES)]
     by_tolerance = [
         sorted((s for s in chosen if s.tolerance == tolerance), key=lambda s: s.criterion)
@@ -261,11 +238,40 @@ def with_functions(
                 yield exploration.model(finer)
 
 
+def of_few_terms(
+    precise: Precise, search: Search, dense: FunctionCandidate, left: float, most: int
+) -> Iterator[FunctionCandidate]:
+    """Structures of one state with few terms and one number, sought wherever it may be.
+
+    On a short orbit of one state many terms do alike, and no start tells which: all subsets are tried.
+    Arguments as for `with_functions`, ``most`` the number of terms; best first.
+    """
+    if dense.dictionary.dim > 1 or most < 1:
+        return
+    exploration, tried = _explored(precise, search, dense, left)
+    ones = [family for family in tried if len(family[0].numbers) == 1]
+    found = [selection for family in ones for selection in exploration.scan(family, _TOLERANCES[0], most)]
+    for selection in sorted(found, key=lambda s: s.criterion):
+        yield exploration.model(selection)
+
+
+def _explored(
+    precise: Precise, search: Search, dense: FunctionCandidate, left: float
+) -> tuple[Exploration, list[list[Bundle]]]:
+    observations = search.observations
+    pieces = _between(precise, dense, observations.samples)
+    unit = max(_UNIT * left, _LEAST) ** 2 * precise.signal + precise.resolution**2
+    integrals = Integrals(observations, pieces, unit, observations.n)
+    tried = families(observations.angle) + powers(observations.dim)
+    return Exploration(integrals, monomials(search), dense.candidate, len(tried), few=True), tried
+
+
 def _between(
     precise: Precise, dense: FunctionCandidate, samples: Sequence[tuple[np.ndarray, np.ndarray]]
 ) -> list[Piece]:
     longest = max(float(np.diff(t).max()) for t, _ in samples)
     steps = min(max(math.ceil(longest / _QUADRATURE), 2), _FINEST)
+    steps = _FINEST if dense.dictionary.dim == 1 else steps  # a state alone tells terms apart by little
     coefficients = dense.candidate.coefficients
     field = packed_field(dense, np.ones(coefficients.shape, dtype=bool))
     with np.errstate(all="ignore"):

@@ -8,7 +8,7 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.subsets import search_subset
-from fim_dynsys.regression.sparse import solve_supports
+from fim_dynsys.regression.sparse import smallest_subset, solve_supports, subset_residuals, subsets_of
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.families import Bundle
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -19,6 +19,9 @@ _MOST_TERMS = 7  # of a coordinate, 14 of all where they are selected together
 _DIFFERENCE = 1e-4  # of a number: forward differences err by as much, which Gauss-Newton forgives
 _LONGEST = 0.7  # of a number, by one step
 _HALVINGS = 3
+_GRID = (0.65, 0.75, 0.87, 1.0, 1.15, 1.32, 1.52)  # of a number's starts
+_FEW, _FOLLOWED = 4, 4  # terms, and subsets of each size whose numbers are fitted
+_MUCH_LESS, _DEEPEST = 1e-2, 1e-3
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,9 @@ class Exploration:
     restriction : Restriction, optional
         What is known of the coefficients of the monomials. Regressions leave out what is known to be absent;
         that coefficients share numbers holds in what `model` makes of them.
+    few : bool
+        Whether all subsets of few terms are tried, too: of clean data, where the fewest that explain them are
+        the law.
     """
 
     def __init__(
@@ -69,6 +75,7 @@ class Exploration:
         candidate: Candidate,
         families: int,
         restriction: Restriction | None = None,
+        few: bool = False,
     ) -> None:
         self.regressions, self.monomials, self.candidate = regressions, monomials, candidate
         self.dim = monomials.dim
@@ -89,7 +96,7 @@ class Exploration:
         pairs = list(zip(self._fixed, self.targets, strict=True))
         self._grams = [fixed.columns.T @ fixed.columns for fixed, _ in pairs]
         self._moments = [fixed.columns.T @ target for fixed, target in pairs]
-        self._multiples = [Dictionary.polynomial(self.dim, degree) for degree in range(3)]
+        self._few = few
 
     def select(self, bundle: Bundle, tolerances: Sequence[float] = (1.0,)) -> list[Selection]:
         """Best terms at the bundle's numbers, one selection for each tolerance.
@@ -101,14 +108,53 @@ class Exploration:
         extra = len(bundle.numbers) * self.price + self.choice
         chosen = []
         for tolerance in tolerances:
-            active, criterion = [], extra
+            active: list[np.ndarray] = []
+            criterion = extra
             for equations, target in zip(problems, self.targets, strict=True):
                 penalty = np.full(len(equations) - 1, self.price)
                 subset, value = search_subset(equations / tolerance, penalty, len(target), most)
+                few = smallest_subset(equations, len(target) * tolerance, subset.sum()) if self._few else None
+                p = len(self._moments[len(active)])
+                if few is not None and few[0][p:].any() == subset[p:].any():
+                    subset, value = few[0], few[1] / tolerance + few[0].sum() * self.price
                 active.append(subset)
                 criterion += value
             if any(subset[len(moment) :].any() for subset, moment in zip(active, self._moments, strict=True)):
                 chosen.append(Selection(bundle, tuple(active), criterion, tolerance))
+        return chosen
+
+    def scan(self, starts: Sequence[Bundle], tolerance: float, most: int) -> list[Selection]:
+        """The fewest terms that explain a single coordinate, a bundle's one number sought on a grid.
+
+        All subsets of up to four terms are tried at numbers about those of the starts; those that miss least
+        are followed to the number at which they do. The fewest that leave no more than the tolerance, and
+        more where those leave hardly anything beside them.
+        """
+        (target,) = self.targets
+        values = sorted({float(b.numbers[0]) * factor for b in starts for factor in _GRID})
+        bundles = [starts[0].at([value]) for value in values]
+        p = len(self._moments[0])
+        equations = [self._equations(0, _Scaled.of(self._blocks(bundle)[0])) for bundle in bundles]
+        chosen, least = [], float(len(target))
+        for size in range(1, min(most, _FEW) + 1):
+            every = subsets_of(len(equations[0]) - 1, size)
+            every = every[every[:, -1] >= p]
+            left = np.array([subset_residuals(own, every) for own in equations])
+            expected = _expected_minima(left)
+            order = np.argsort(expected, axis=None)[:_FOLLOWED]
+            order = order[expected.flat[order] <= least * tolerance]
+            found = []
+            for place, row in zip(*np.unravel_index(order, left.shape), strict=True):
+                active = np.zeros(len(equations[0]) - 1, dtype=bool)
+                active[every[row]] = True
+                bundle = self.fit_numbers(Selection(bundles[place], (active,), math.inf, tolerance))
+                misfit = self._profiled(bundle, (active,))[0].misfit
+                found.append(Selection(bundle, (active,), misfit / tolerance, tolerance))
+            best = min(found, key=lambda s: s.criterion, default=None)
+            if best is not None and best.criterion <= least:
+                least = _MUCH_LESS * best.criterion
+                price = (size + 1) * self.price + self.choice
+                chosen.append(replace(best, criterion=best.criterion + price))
         return chosen
 
     def fit_numbers(self, selection: Selection, rounds: int = 4) -> Bundle:
@@ -191,7 +237,7 @@ class Exploration:
     def model(self, selection: Selection) -> FunctionCandidate:
         """The selection as a candidate, its coefficients those of the regressions."""
         functions = selection.bundle.dictionary(self.dim)
-        multiples = self._multiples[selection.bundle.degree]
+        multiples = selection.bundle.multiples(self.dim)
         fixed, special = [], []
         for k, block in enumerate(self._blocks(selection.bundle)):
             scaled = _Scaled.of(block)
@@ -215,7 +261,7 @@ class Exploration:
         return FunctionCandidate.of(candidate, terms, free)
 
     def _blocks(self, bundle: Bundle) -> list[np.ndarray]:
-        functions, multiples = bundle.dictionary(self.dim), self._multiples[bundle.degree]
+        functions, multiples = bundle.dictionary(self.dim), bundle.multiples(self.dim)
         blocks = self.regressions.columns(functions, multiples)
         if self.restriction is None:
             return blocks
@@ -288,6 +334,17 @@ class _Profile:
 
     def perpendicular(self, vector: np.ndarray) -> np.ndarray:
         return vector - self.orthonormal @ (self.orthonormal.T @ vector)
+
+
+def _expected_minima(left: np.ndarray) -> np.ndarray:
+    """What each minimum along the first axis (g, k) may fall to, by a parabola; infinite beside minima."""
+    expected = np.full_like(left, np.inf)
+    before, here, after = left[:-2], left[1:-1], left[2:]
+    bend = before - 2.0 * here + after
+    falls = (before - after) ** 2 / np.where(bend > 0.0, 8.0 * bend, np.inf)
+    lowest = (here <= before) & (here <= after)
+    expected[1:-1][lowest] = np.maximum(here - falls, _DEEPEST * here)[lowest]
+    return expected
 
 
 def _times(monomials: Dictionary, functions: Dictionary) -> Dictionary:

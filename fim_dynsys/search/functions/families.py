@@ -11,6 +11,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.trajectories.container import Trajectories
 
 INNER, SECOND = 0, 1
+_INVERSE, _HALF = (-1.0, -2.0, -3.0, -4.0, -5.0), (-2.5, -2.0, -1.5, -1.0, -0.5, 0.5, 1.5)
 
 
 class Group(Enum):
@@ -44,12 +45,15 @@ class Bundle:
         functions may share.
     degree : int
         Largest total degree of the monomials.
+    apart : bool
+        Whether the monomials are of other coordinates than the functions', whose multiples are among them.
     """
 
     name: str
     functions: tuple
     free: tuple = ()
     degree: int = 1
+    apart: bool = False
 
     @property
     def group(self) -> Group:
@@ -75,6 +79,12 @@ class Bundle:
         """The functions as terms without monomials."""
         return Dictionary(np.zeros((len(self.functions), dim), int), *zip(*self.functions, strict=True))
 
+    def multiples(self, dim: int) -> Dictionary:
+        """The monomials that the functions may have as factors."""
+        every = Dictionary.polynomial(dim, self.degree)
+        own = sorted({coordinate for _, coordinate, *_ in self.functions})
+        return every.subset(np.flatnonzero(~every.exponents[:, own].any(axis=1))) if self.apart else every
+
     def __add__(self, other: "Bundle") -> "Bundle":
         """Both together, their numbers apart."""
         functions, numbers = len(self.functions), len(self.numbers)
@@ -84,6 +94,7 @@ class Bundle:
             self.functions + other.functions,
             self.free + free,
             max(self.degree, other.degree),
+            self.apart and other.apart,
         )
 
 
@@ -145,6 +156,19 @@ def _single(
 ) -> Bundle:
     free = tuple((0, slot, k) for k, slot in enumerate(slots))
     return Bundle(f"{name} x{c}", ((kind, c, inner, second, -1),), free, degree)
+
+
+def powers(dim: int) -> list[list[Bundle]]:
+    """Inverse and half powers of each coordinate, as `families`: attraction at a distance, outflow, bubbles.
+
+    Any of them together times monomials of the other coordinates: many terms, for clean data.
+    """
+    out = []
+    for c in range(dim):
+        for name, exponents in (("inverse", _INVERSE), ("half", _HALF)):
+            functions = tuple((Kind.POWER, c, 1.0, p, -1) for p in exponents)
+            out.append([Bundle(f"{name} powers x{c}", functions, degree=2, apart=True)])
+    return out
 
 
 def _of_one_coordinate(c: int, angle: float) -> list[list[Bundle]]:

@@ -76,9 +76,11 @@ class FunctionCandidate:
 
     @property
     def n_functions(self) -> int:
-        """Number of different functions, complements and multiples counted once."""
+        """Number of different functions; complements, multiples and given powers of a state counted once."""
         d = self.dictionary
-        rows = zip(d.kind, d.coordinate, d.inner, d.second, d.partner, strict=True)
+        fitted = np.isin(np.arange(len(d)), self.free[:, 0])
+        second = np.where((d.kind == Kind.POWER) & ~fitted, 0.0, d.second)
+        rows = zip(d.kind, d.coordinate, d.inner, second, d.partner, strict=True)
         return len({(_FIRST.get(int(kind), int(kind)), *rest) for kind, *rest in rows if kind})
 
     @property

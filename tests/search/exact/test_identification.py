@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fim_dynsys import CallableField, simulate
+from fim_dynsys import CallableField, Trajectories, simulate
 from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.exact.laws import fitted, ranked
@@ -87,3 +87,49 @@ def test_several_trajectories_are_one_regression():
     found.run(0)
     assert found.laws[0].parameters == 4 and found.laws[0].is_exact
     assert found.laws[0].item.candidate.start.shape == (2, 2)
+
+
+LAWS = {  # field, start, span, terms of the last equation as (power, coefficient) of the first state
+    "attraction at a distance": (
+        lambda x: np.stack([x[:, 1], x[:, 0] ** -3 - x[:, 0] ** -2], 1),
+        [1.0, 0.6],
+        20.0,
+        {-3.0: 1.0, -2.0: -1.0},
+    ),
+    "outflow of a cone": (
+        lambda x: (1.2 - np.sqrt(x)) / (1.4 * x**2),
+        [2.3],
+        15.0,
+        {-2.0: 1.2 / 1.4, -1.5: -1.0 / 1.4},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_inverse_and_half_powers(name):
+    rhs, start, span, terms = LAWS[name]
+    t = np.linspace(0.0, span, 200)
+    field = CallableField(rhs, len(start))
+    x = simulate(field, start, t, rtol=1e-10, atol=1e-12).x[0]
+    search, found = identified(t, x, functions=16)
+    best = found.laws[0].item
+    law = best.field(search.observations, Trajectories.from_arrays(x, t), {})
+    last = law.coefficients[:, -1]
+    power = law.dictionary.second + law.dictionary.exponents[:, 0]
+    size = np.abs(law.dictionary.inner) ** law.dictionary.second
+    seen = {float(p): c for p, c in zip(power, last * size, strict=True) if c}
+    assert seen == pytest.approx(terms, rel=1e-4)
+    assert not law.dictionary.exponents[law.dictionary.kind > 0].any()  # x^-2, not x times x^-3
+
+
+def test_a_number_is_found_where_many_terms_do_alike():
+    """On a short orbit of one state, from no start near it: all subsets of few terms are tried."""
+    field = CallableField(lambda x: x * (1.0 - x / 4.0) - (1.0 - np.exp(-1.4 * x)), 1)
+    t = np.linspace(0.0, 14.0, 200)
+    x = simulate(field, [4.2], t, rtol=1e-10, atol=1e-12).x[0]
+    search, found = identified(t, x, functions=16)
+    best = found.laws[0].item
+    law = best.field(search.observations, Trajectories.from_arrays(x, t), {})
+    away = np.linspace(0.0, 4.5, 10)[:, None]
+    np.testing.assert_allclose(law(away), field(away), atol=1e-4)
+    assert found.laws[0].parameters == 5
