@@ -13,6 +13,8 @@ from fim_dynsys.models.fim_ode.normalisation import CLOCKS, Normalisation, Trans
 from fim_dynsys.models.fim_ode.ranges import check_sizes, is_number
 
 ATTENTION_MAPS = ("softmax-gnot", "softmax")
+STEP_FEATURES = ("changes", "rates")
+LARGEST_RATE = 30.0  # in mean speeds; larger ones, of noise in short steps, are limited smoothly
 STABILISER = 1e-8
 NORM_EPS = 1e-5
 _RANGES = {
@@ -49,6 +51,10 @@ class PublishedConfig:
     clock : {"step", "speed"}
         What normalised time is measured by, see `normalise`; ``"step"`` as published. With ``"speed"`` fields
         are of size one whatever the sampling.
+    steps : {"changes", "rates"}
+        What a token holds of a transition beside its duration: its first state, the change and its square
+        (published); or the state half-way, the rate of change and the logarithm of one plus its square,
+        durations in mean ones. Rates need ``clock="speed"``, which makes them of size one.
     dropout : float
     """
 
@@ -61,6 +67,7 @@ class PublishedConfig:
     max_dim: int = 3
     attention: str = "softmax-gnot"
     clock: str = "step"
+    steps: str = "changes"
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
@@ -71,6 +78,15 @@ class PublishedConfig:
             )
         if self.clock not in CLOCKS:
             raise ValueError(f"PublishedConfig: expected clock to be one of {CLOCKS}, got {self.clock!r}.")
+        if self.steps not in STEP_FEATURES:
+            raise ValueError(
+                f"PublishedConfig: expected steps to be one of {STEP_FEATURES}, got {self.steps!r}."
+            )
+        if self.steps == "rates" and self.clock != "speed":
+            raise ValueError(
+                f"PublishedConfig: expected clock 'speed' with steps 'rates', got {self.clock!r}; by steps, "
+                "rates have no common size."
+            )
         check_sizes(self, _RANGES)
         if not is_number(self.dropout) or not 0.0 <= self.dropout < 1.0:
             raise ValueError(
@@ -169,10 +185,14 @@ class Block(nn.Module):
 
 
 class TransitionEmbedding(nn.Module):
-    """One token per transition: step, state, change and squared change, a quarter of the width each."""
+    """One token per transition: step, state, change and squared change, a quarter of the width each.
+
+    With rates, what they become is said at `PublishedConfig.steps`.
+    """
 
     def __init__(self, config: PublishedConfig):
         super().__init__()
+        self.features = _rates if config.steps == "rates" else _changes
         self.dt = nn.Linear(1, config.width // 4)
         self.x = nn.Linear(config.max_dim, config.width // 4)
         self.dx = nn.Linear(config.max_dim, config.width // 4)
@@ -180,14 +200,25 @@ class TransitionEmbedding(nn.Module):
 
     def forward(self, transitions: Transitions) -> Tensor:
         dtype = self.dt.weight.dtype
-        dx = transitions.dx
-        parts = (
-            self.dt(transitions.dt.to(dtype)),
-            self.x(transitions.x.to(dtype)),
-            self.dx(dx.to(dtype)),
-            self.dx2(dx.square().to(dtype)),
-        )
+        layers = (self.dt, self.x, self.dx, self.dx2)
+        features = self.features(transitions)
+        parts = [layer(part.to(dtype)) for layer, part in zip(layers, features, strict=True)]
         return torch.cat(parts, -1) * transitions.mask[..., None]
+
+
+def _changes(transitions: Transitions) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Duration, first state, change and squared change, as published."""
+    return transitions.dt, transitions.x, transitions.dx, transitions.dx.square()
+
+
+def _rates(transitions: Transitions) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Duration in mean ones, state half-way, rate of change and the logarithm of one plus its square."""
+    dt, tiny = transitions.dt, torch.finfo(transitions.dt.dtype).tiny
+    count = transitions.mask.sum(-1).clamp(min=1)
+    mean = (dt.sum((-2, -1)) / count).clamp(min=tiny)
+    rate = torch.where(dt > 0, transitions.dx / dt.clamp(min=tiny), 0.0)
+    rate = LARGEST_RATE * torch.tanh(rate / LARGEST_RATE)
+    return dt / mean[:, None, None], transitions.x + transitions.dx / 2, rate, rate.square().log1p()
 
 
 class PublishedNetwork(nn.Module):
