@@ -14,6 +14,8 @@ from fim_dynsys.models.fim_ode.ranges import check_sizes, is_number
 
 ATTENTION_MAPS = ("softmax-gnot", "softmax")
 STEP_FEATURES = ("changes", "rates")
+FAR = ("level", "growing")
+REACH = 3.0  # standard deviations of the samples beyond which growing predictions grow
 LARGEST_RATE = 30.0  # in mean speeds; larger ones, of noise in short steps, are limited smoothly
 STABILISER = 1e-8
 NORM_EPS = 1e-5
@@ -55,6 +57,9 @@ class PublishedConfig:
         What a token holds of a transition beside its duration: its first state, the change and its square
         (published); or the state half-way, the rate of change and the logarithm of one plus its square,
         durations in mean ones. Rates need ``clock="speed"``, which makes them of size one.
+    far : {"level", "growing"}
+        How large predictions are far from the samples: what the last layer gives (published), or that times
+        sqrt(1 + (r / 3)^2) at a distance of r standard deviations from their mean.
     dropout : float
     """
 
@@ -68,6 +73,7 @@ class PublishedConfig:
     attention: str = "softmax-gnot"
     clock: str = "step"
     steps: str = "changes"
+    far: str = "level"
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
@@ -87,6 +93,8 @@ class PublishedConfig:
                 f"PublishedConfig: expected clock 'speed' with steps 'rates', got {self.clock!r}; by steps, "
                 "rates have no common size."
             )
+        if self.far not in FAR:
+            raise ValueError(f"PublishedConfig: expected far to be one of {FAR}, got {self.far!r}.")
         check_sizes(self, _RANGES)
         if not is_number(self.dropout) or not 0.0 <= self.dropout < 1.0:
             raise ValueError(
@@ -286,7 +294,8 @@ class PublishedNetwork(nn.Module):
     def decode(self, encoding: Encoding, queries: Tensor) -> Tensor:
         """Field (B, Q, D) at `queries` (B, Q, D), in the units of the data."""
         h = self._attend(self.decoder, encoding, self.embed_queries(encoding, queries))
-        f = encoding.normalisation.field(self.field_head(h))
+        z = encoding.normalisation.states(self._padded(queries).double())
+        f = encoding.normalisation.field(at_distance(self.field_head(h), z, self.config))
         return f[..., : queries.shape[-1]]
 
     def log_scale(self, encoding: Encoding, queries: Tensor) -> Tensor:
@@ -323,6 +332,11 @@ class PublishedNetwork(nn.Module):
                 f"{x.shape[-1]}; reduce them first, for example with PCAReduction."
             )
         return F.pad(x, (0, missing))
+
+
+def at_distance(f: Tensor, z: Tensor, config: PublishedConfig) -> Tensor:
+    """What the last layer gives at normalised states `z`, as `PublishedConfig.far` says."""
+    return f if config.far == "level" else f * torch.sqrt(1 + (z / REACH).square().sum(-1, keepdim=True))
 
 
 def _blocks(config: PublishedConfig, count: int) -> nn.ModuleList:

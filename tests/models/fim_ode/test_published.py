@@ -12,6 +12,7 @@ from fim_dynsys.models.fim_ode.published import (
     PublishedConfig,
     PublishedNetwork,
     TransitionEmbedding,
+    at_distance,
 )
 
 MAPS = ("softmax-gnot", "softmax")
@@ -185,6 +186,15 @@ def test_no_step_and_padding_leave_rates_finite():
         assert TransitionEmbedding(SMALL_RATES)(transitions).isfinite().all()
 
 
+def test_growing_predictions_grow_with_the_distance_and_leave_the_data_s_as_they_are():
+    f, z = torch.ones(3, 2), torch.tensor([[0.0, 0.0], [3.0, 0.0], [-40.0, 30.0]])
+    assert at_distance(f, z, PublishedConfig()) is f
+    grown = at_distance(f, z, PublishedConfig(far="growing"))
+    torch.testing.assert_close(
+        grown, torch.tensor([1.0, 2**0.5, (1 + 50**2 / 9) ** 0.5])[:, None].expand(3, 2)
+    )
+
+
 # --- what must not matter ----------------------------------------------------------------------------------
 
 
@@ -310,6 +320,8 @@ def test_bad_configurations_and_dimensions():
         PublishedConfig(attention="elu")
     with pytest.raises(ValueError, match=r"PublishedConfig: expected clock .* got 'sundial'"):
         PublishedConfig(clock="sundial")
+    with pytest.raises(ValueError, match=r"PublishedConfig: expected far .* got 'away'"):
+        PublishedConfig(far="away")
     with pytest.raises(ValueError, match=r"PublishedConfig: expected steps .* got 'leaps'"):
         PublishedConfig(steps="leaps")
     with pytest.raises(ValueError, match=r"PublishedConfig: expected clock 'speed' with steps 'rates'"):
