@@ -13,8 +13,14 @@ from fim_dynsys.models.fim_ode.published import LinearAttention, PublishedConfig
 from training.objective import Queries, field_loss, relative_error
 from training.systems.corruption import Context
 
-_SIZES = {"dt": 0.01, "dx": 0.05, "dx2": 0.0025}  # of a transition in the network's units; a state has size 1
-_SHARPNESS = 16.0  # of first keys and queries: with torch's, each channel of a softmax weighs nearly the same
+# Sizes of a transition in the network's units, by what its tokens hold; a state has size 1.
+_SIZES = {
+    "changes": {"dt": 0.01, "dx": 0.05, "dx2": 0.0025},
+    "rates": {"dt": 1.0, "dx": 1.0, "dx2": 1.0},
+}
+_CELLS = (0.5, 0.15)  # sizes of first cells, in standard deviations of the states; heads take turns
+_SPREAD = 1.2  # of their centres
+_REST = 0.1  # of torch's weights for what keys and queries read beside the state
 
 
 class LossWeights(NamedTuple):
@@ -69,20 +75,59 @@ def regression_loss(
 
 
 def published_network(config: PublishedConfig) -> PublishedNetwork:
-    """A published network whose first weights tell transitions apart.
+    """A published network whose first weights compare places and tell transitions apart.
 
-    With torch's, a token hardly depends on the change of state in it, a twentieth of the state's size, and
-    attention is close to a mean over tokens: training stays at a field of zeros.
+    With torch's, a token hardly depends on the change of state in it, and a query weighs all tokens alike:
+    training stays at a field of zeros. Here every attention begins as one between cells of the state space:
+    a channel of keys and of queries is the same quadratic bump about a random centre, so that the softmax
+    over channels is the share of a place in each cell, and what a query meets is what tokens of its cells
+    hold. States enter tokens and queries by the same linear map. Sizes of all features are one.
     """
     network = PublishedNetwork(config)
+    quarter = config.width // 4
+    states = slice(quarter, 2 * quarter)
     with torch.no_grad():
-        for name, size in _SIZES.items():
+        for name, size in _SIZES[config.steps].items():
             getattr(network.embedding, name).weight.div_(size)
+        linear = network.embedding.x.weight.normal_()
+        network.embedding.x.bias.zero_()
+        _embed_alike(network.query_embedding, linear, states)
+        back = torch.linalg.pinv(linear)
         for module in network.modules():
             if isinstance(module, LinearAttention):
-                module.query.weight.mul_(_SHARPNESS)
-                module.key.weight.mul_(_SHARPNESS)
+                _compare_places(module, back, states)
     return network
+
+
+def _embed_alike(layers: nn.Sequential, linear: Tensor, states: slice) -> None:
+    """Let two layers with a ReLU between map queries as `linear` (width / 4, D) maps states of tokens."""
+    first, second = layers[0], layers[2]
+    assert isinstance(first, nn.Linear) and isinstance(second, nn.Linear)
+    n = len(linear)
+    first.weight[: 2 * n] = torch.cat([linear, -linear])
+    first.bias[: 2 * n] = 0.0
+    second.weight[states] = 0.0
+    second.bias[states] = 0.0
+    second.weight[states, :n] = torch.eye(n)
+    second.weight[states, n : 2 * n] = -torch.eye(n)
+
+
+def _compare_places(attention: LinearAttention, back: Tensor, states: slice) -> None:
+    """Make keys and queries the same Gaussian cells of the states that `back` (D, width / 4) recovers."""
+    key, query = attention.key, attention.query
+    channels = len(key.weight) // attention.heads
+    key.weight.mul_(_REST)
+    for head in range(attention.heads):
+        sharpness = _CELLS[head % len(_CELLS)] ** -2
+        own = slice(head * channels, (head + 1) * channels)
+        centres = _SPREAD * torch.randn(channels, len(back))
+        centres *= torch.arange(len(back)) <= torch.arange(channels)[:, None] % len(
+            back
+        )  # some in each subspace
+        key.weight[own, states] = sharpness * centres @ back
+        key.bias[own] = -0.5 * sharpness * centres.square().sum(-1)
+    query.weight.copy_(key.weight)
+    query.bias.copy_(key.bias)
 
 
 def point_loss(

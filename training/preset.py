@@ -23,6 +23,14 @@ CHOICES = {
 
 
 @dataclass(frozen=True)
+class Stage:
+    """What is seen of systems after that share of the steps."""
+
+    after: float
+    observation: Observer
+
+
+@dataclass(frozen=True)
 class Preset:
     """One run; read from training/presets/NAME.toml, unknown keys and values raise.
 
@@ -33,6 +41,9 @@ class Preset:
     observation
         What is seen of a system: a table of `training.systems.corruption`, "paper" unless its key `like` says
         "wide".
+    stages : tuple of Stage
+        A curriculum: what is seen later on instead, each a table with `after`, a share of the steps, beside
+        an observation's keys. Validation is under each of them.
     pools : tuple of (prior, dimension, number)
         Systems to train on. Kept in files and used throughout, unless `refresh` is set.
     refresh : int
@@ -62,6 +73,7 @@ class Preset:
     architecture: str = "amortised"
     network: AmortisedConfig | PublishedConfig = field(default_factory=AmortisedConfig)
     observation: Observer = field(default_factory=Observation)
+    stages: tuple[Stage, ...] = ()
     pools: tuple[tuple[str, int, int], ...] = (("paper", 1, 64), ("paper", 2, 64), ("paper", 3, 64))
     refresh: int = 0
     samples: int = N_SAMPLES
@@ -97,11 +109,22 @@ class Preset:
                     f"pretrain: expected {key} to be one of {known}, got {getattr(self, key)!r}; correct the "
                     "preset."
                 )
+        shares = [stage.after for stage in self.stages]
+        if shares != sorted(set(shares)) or not all(0 < share < 1 for share in shares):
+            raise ValueError(
+                f"pretrain: expected stages after growing shares of the steps between 0 and 1, got {shares}."
+            )
         if not LEARNERS[self.architecture].dense and (self.compile or self.precision != "float32"):
             raise ValueError(
                 f"pretrain: expected float32 without compilation for {self.architecture!r}, whose solves "
                 f"need it, got precision {self.precision!r} and compile {self.compile!r}; leave both out."
             )
+
+
+def observer(preset: Preset, step: int, total: int) -> Observer:
+    """Who observes at a step of so many."""
+    begun = [stage.observation for stage in preset.stages if step >= stage.after * total]
+    return [preset.observation, *begun][-1]
 
 
 def read_preset(name: str, changes: dict | None = None) -> Preset:
@@ -114,10 +137,21 @@ def read_preset(name: str, changes: dict | None = None) -> Preset:
     _check_keys(f"preset {path}", values, Preset)
     architecture = values.get("architecture", Preset.architecture)
     tables = {"observation": _observer(values, path)}
+    if "stages" in values:
+        values["stages"] = tuple(_stage(dict(stage), path) for stage in values["stages"])
     if architecture in LEARNERS:
         tables["network"] = LEARNERS[architecture].config
         values.setdefault("network", {})
     return Preset(**{key: _built(key, value, tables, path) for key, value in values.items()})
+
+
+def _stage(values: dict, path: Path) -> Stage:
+    if "after" not in values:
+        raise ValueError(f"pretrain: expected after in every table of stages of {path}, got {sorted(values)}")
+    after = values.pop("after")
+    table = {"observation": values}
+    kind = _observer(table, path)
+    return Stage(after, _built("observation", table["observation"], {"observation": kind}, path))
 
 
 def _built(key: str, value: Any, tables: dict[str, type], path: Path) -> Any:

@@ -7,6 +7,7 @@ was killed and resumed equals an uninterrupted one. Under torchrun all processes
 
 import argparse
 import csv
+import itertools
 import json
 import math
 import time
@@ -21,10 +22,10 @@ from torch import Tensor, nn
 from training.checkpoint import State, export, exported, load_checkpoint, new_state, save_checkpoint
 from training.learner import LEARNERS, LossWeights, Trainee
 from training.objective import PLACES, TRIVIAL_LOSS, Queries, draw_queries, field_loss
-from training.preset import Preset, learning_rate, read_preset
+from training.preset import Preset, learning_rate, observer, read_preset
 from training.processes import Processes, join, leave
 from training.source import Pools, Source, held_out, open_source
-from training.systems.corruption import Context, on_host
+from training.systems.corruption import Context, Observer, on_host
 from training.systems.generation import Systems
 
 RUNS = Path("runs")
@@ -37,7 +38,12 @@ CLOCKS: dict[str, Callable[[], float]] = {"wall": time.monotonic, "cpu": time.pr
 
 
 def draw_batch(
-    preset: Preset, pools: Pools, seed: int, device: torch.device, share: slice = slice(None)
+    preset: Preset,
+    observation: Observer,
+    pools: Pools,
+    seed: int,
+    device: torch.device,
+    share: slice = slice(None),
 ) -> tuple[Context, Queries]:
     """The seeded batch of a step, or a share of its rows: what is observed, and queries with the truth."""
     generator = torch.Generator(device).manual_seed(seed)
@@ -45,14 +51,14 @@ def draw_batch(
     shares = torch.tensor([preset.dim_shares[d - 1] for d in dims])
     systems = pools[dims[int(torch.multinomial(shares, 1, generator=on_host(generator)))]]
     index = torch.randint(len(systems), (preset.batch,), generator=generator, device=device)
-    return _observed(preset, systems[index], generator, share)
+    return _observed(observation, systems[index], preset.queries, generator, share)
 
 
 def _observed(
-    preset: Preset, systems: Systems, generator: torch.Generator, share: slice = slice(None)
+    observation: Observer, systems: Systems, n: int, generator: torch.Generator, share: slice = slice(None)
 ) -> tuple[Context, Queries]:
-    context = preset.observation.observe(systems.states, systems.step, generator)
-    queries = draw_queries(systems, context, preset.queries, generator)
+    context = observation.observe(systems.states, systems.step, generator)
+    queries = draw_queries(systems, context, n, generator)
     return Context(*(part[share] for part in context)), Queries(*(part[share] for part in queries))
 
 
@@ -68,7 +74,8 @@ def train_step(
     """One optimiser step; loss, gradient norm and mean log error at the three places of the answer."""
     seed = preset.seed * 1_000_003 + state.step
     torch.manual_seed(seed + 7 * processes.rank)  # of dropout
-    batch = draw_batch(preset, pools, seed, processes.device, processes.share(preset.batch))
+    seen = observer(preset, state.step, state.total)
+    batch = draw_batch(preset, seen, pools, seed, processes.device, processes.share(preset.batch))
     with torch.autocast(
         processes.device.type, torch.bfloat16, enabled=preset.precision == "bfloat16", cache_enabled=False
     ):
@@ -91,25 +98,31 @@ def train_step(
 
 @torch.no_grad()
 def validate(network: nn.Module, preset: Preset, pools: Pools, device: torch.device) -> dict[str, float]:
-    """Loss and median relative errors on held-out systems, always the same contexts."""
+    """Loss and median relative errors on held-out systems, always the same contexts.
+
+    Those of a later stage are marked by its number.
+    """
     learner, weights = LEARNERS[preset.architecture], loss_weights(preset, device)
-    result, plain = {}, []
-    for dim, systems in sorted(pools.items()):
+    result, losses, plain = {}, [], []
+    observers = [preset.observation, *(stage.observation for stage in preset.stages)]
+    for (number, observation), (dim, systems) in itertools.product(
+        enumerate(observers), sorted(pools.items())
+    ):
         generator = torch.Generator().manual_seed(77 + dim)  # on the CPU: the same contexts on every device
         parts = []
         for chunk in torch.arange(len(systems)).split(preset.batch):
-            context, queries = _observed(preset, systems[chunk], generator)
+            context, queries = _observed(observation, systems[chunk], preset.queries, generator)
             context = Context(*(part.to(device) for part in context))
             queries = Queries(*(part.to(device) for part in queries))
             parts.append(learner.loss(network, context, queries, weights)[1])
         error = torch.cat(parts)
-        result[f"loss {dim}-D"] = float(field_loss(error, weights.places))
-        for place, median in zip(PLACES, error.median(0).values.tolist(), strict=True):
-            result[f"{place} {dim}-D"] = median
+        where = f"{dim}-D" + (f" stage {number}" if number else "")
+        losses.append(float(field_loss(error, weights.places)))
         plain.append(float(torch.log1p(10 * error).mean()))
-    result["loss"] = sum(v for k, v in result.items() if k.startswith("loss")) / len(pools)
-    result["plain"] = sum(plain) / len(plain)
-    return result
+        result[f"loss {where}"] = losses[-1]
+        for place, median in zip(PLACES, error.median(0).values.tolist(), strict=True):
+            result[f"{place} {where}"] = median
+    return result | {"loss": sum(losses) / len(losses), "plain": sum(plain) / len(plain)}
 
 
 # --- the loop ---

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from benchmarks.interruption.__main__ import interrupted, same
 from fim_dynsys.models.fim_ode.networks import build_network, read_tensors
@@ -19,10 +20,10 @@ from training import pretrain as pretraining
 from training.checkpoint import export, exported, load_checkpoint, new_state, save_checkpoint
 from training.learner import LEARNERS, LossWeights, Trainee, published_network
 from training.objective import TRIVIAL_LOSS, draw_queries, field_loss, relative_error
-from training.preset import Preset, learning_rate, read_preset
+from training.preset import Preset, Stage, learning_rate, observer, read_preset
 from training.pretrain import TIMED_STEPS, UNTIMED_STEPS, loss_weights, pretrain, train_step
 from training.processes import Processes
-from training.systems.corruption import Observation
+from training.systems.corruption import Observation, WideObservation
 from training.systems.generation import cached
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,6 +102,32 @@ def test_first_weights_tell_the_direction_of_motion(tmp_path: Path) -> None:
     assert seen(published_network) > 0.03 > 0.015 > seen(PublishedNetwork)
 
 
+@pytest.mark.parametrize("dim", [1, 2])
+def test_first_weights_weigh_places_by_their_nearness(dim: int) -> None:
+    """What a query meets depends on the motion of states beside it more than on that of states far off."""
+    config = PublishedConfig(**{**QUIET, "width": 64, "heads": 2, "encoder_layers": 0})
+    x = torch.zeros(1, 80, 3)
+    x[..., :dim] = torch.linspace(-2, 2, 80)[None, :, None]
+    beside, moves = x[..., :1] < 0, torch.randn(1, 80, 64, generator=seeded(3))
+    moves[..., 16:32] = 0.0  # of the width's quarters the state's
+
+    def ratio(build: Callable[[PublishedConfig], PublishedNetwork]) -> float:
+        torch.manual_seed(0)
+        network = build(config)
+        attention = network.decoder[0].attention
+        tokens = torch.nn.functional.pad(network.embedding.x(x), (16, 32))
+        query, whole = network.query_embedding(x[:, :20]), torch.ones(1, 80, dtype=torch.bool)
+
+        def met(moved: Tensor) -> Tensor:
+            return attention(query, attention.summarise(tokens + 0.01 * moved, whole))
+
+        still = met(0 * moves)
+        return float((met(moves * beside) - still).norm() / (met(moves * ~beside) - still).norm())
+
+    with torch.no_grad():
+        assert ratio(published_network) > 3 > 1.5 > ratio(PublishedNetwork)
+
+
 def test_a_field_predictor_alone_minimises_the_relative_error(tmp_path: Path) -> None:
     preset = published(network={**QUIET, "uncertainty_layers": 0})
     systems = cached(tmp_path, "paper", 1, 20, seed=1)[torch.arange(6)]
@@ -145,6 +172,24 @@ def test_unknown_keys_presets_and_values_are_refused() -> None:
         read_preset("ci", {"architecture": "transformer"})
     with pytest.raises(ValueError, match="float32 without compilation for 'amortised'"):
         read_preset("ci", {"precision": "bfloat16"})
+
+
+def test_stages_change_what_is_seen() -> None:
+    stages = [{"after": 0.25, "noise_high": 0.01}, {"after": 0.5, "like": "wide", "fewest": 7}]
+    preset = ours(stages=stages)
+    assert preset.stages == (
+        Stage(0.25, Observation(noise_high=0.01)),
+        Stage(0.5, WideObservation(fewest=7)),
+    )
+    first, second, third = preset.observation, *(stage.observation for stage in preset.stages)
+    assert [observer(preset, step, 8) for step in range(8)] == [first] * 2 + [second] * 2 + [third] * 4
+    for wrong in (stages[::-1], [{"after": 0.0}], [{"after": 1.0}]):
+        with pytest.raises(ValueError, match=r"expected stages after growing shares .* between 0 and 1"):
+            ours(stages=wrong)
+    with pytest.raises(ValueError, match=r"expected after in every table of stages .* got \['noise_high'\]"):
+        ours(stages=[{"noise_high": 0.01}])
+    with pytest.raises(ValueError, match=r"unknown keys \['noise'\]"):
+        ours(stages=[{"after": 0.5, "noise": 0.01}])
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "training" / "presets").glob("*.toml")), ids=lambda p: p.stem)
@@ -274,6 +319,19 @@ def test_bfloat16_and_dropout_resume_exactly(tmp_path: Path) -> None:
     state = new_state(preset)
     load_checkpoint(tmp_path / "parts" / "checkpoint.safetensors", state)
     assert {p.dtype for p in state.network.parameters()} == {torch.float32}
+
+
+def test_stages_resume_and_are_validated_apart(tmp_path: Path) -> None:
+    stages = [{"after": 0.5, "noise_high": 0.5, "clean_share": 0.0}]
+    preset = published(steps=4, log_every=2, stages=stages, observation={"noise_high": 0.0})
+    pretrain(preset, tmp_path / "parts", stop_after=3)
+    pretrain(preset, tmp_path / "parts")
+    pretrain(preset, tmp_path / "whole")
+    assert same(tmp_path / "parts", tmp_path / "whole") == {"same curve": True, "same weights": True}
+    last = np.genfromtxt(tmp_path / "whole" / "log.csv", delimiter=",", names=True)[-1]
+    first, second = last["validation_loss_1D"], last["validation_loss_1D_stage_1"]
+    assert last["validation_loss"] == pytest.approx((first + second) / 2, rel=1e-3)
+    assert first != second
 
 
 def test_gradients_are_clipped_and_the_average_trails(tmp_path: Path) -> None:

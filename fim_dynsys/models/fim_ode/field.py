@@ -17,6 +17,7 @@ from fim_dynsys.models.fim_ode.published import (
     Encoding,
     PublishedNetwork,
     Summary,
+    at_distance,
     summarise,
 )
 
@@ -134,7 +135,7 @@ class Decoder:
             h = _layer_norm(h + F.linear(hidden, *layer.contract), *layer.norm2)
         for part in self._head[:-1]:
             h = F.gelu(F.linear(h, *part))
-        return F.linear(h, *self._head[-1])
+        return at_distance(F.linear(h, *self._head[-1]), z, self.config)
 
 
 def _mix(queries: Tensor, summary: Summary) -> Tensor:

@@ -13,6 +13,10 @@ from fim_dynsys.models.fim_ode.normalisation import CLOCKS, Normalisation, Trans
 from fim_dynsys.models.fim_ode.ranges import check_sizes, is_number
 
 ATTENTION_MAPS = ("softmax-gnot", "softmax")
+STEP_FEATURES = ("changes", "rates")
+FAR = ("level", "growing")
+REACH = 3.0  # standard deviations of the samples beyond which growing predictions grow
+LARGEST_RATE = 30.0  # in mean speeds; larger ones, of noise in short steps, are limited smoothly
 STABILISER = 1e-8
 NORM_EPS = 1e-5
 _RANGES = {
@@ -49,6 +53,13 @@ class PublishedConfig:
     clock : {"step", "speed"}
         What normalised time is measured by, see `normalise`; ``"step"`` as published. With ``"speed"`` fields
         are of size one whatever the sampling.
+    steps : {"changes", "rates"}
+        What a token holds of a transition beside its duration: its first state, the change and its square
+        (published); or the state half-way, the rate of change and the logarithm of one plus its square,
+        durations in mean ones. Rates need ``clock="speed"``, which makes them of size one.
+    far : {"level", "growing"}
+        How large predictions are far from the samples: what the last layer gives (published), or that times
+        sqrt(1 + (r / 3)^2) at a distance of r standard deviations from their mean.
     dropout : float
     """
 
@@ -61,6 +72,8 @@ class PublishedConfig:
     max_dim: int = 3
     attention: str = "softmax-gnot"
     clock: str = "step"
+    steps: str = "changes"
+    far: str = "level"
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
@@ -71,6 +84,17 @@ class PublishedConfig:
             )
         if self.clock not in CLOCKS:
             raise ValueError(f"PublishedConfig: expected clock to be one of {CLOCKS}, got {self.clock!r}.")
+        if self.steps not in STEP_FEATURES:
+            raise ValueError(
+                f"PublishedConfig: expected steps to be one of {STEP_FEATURES}, got {self.steps!r}."
+            )
+        if self.steps == "rates" and self.clock != "speed":
+            raise ValueError(
+                f"PublishedConfig: expected clock 'speed' with steps 'rates', got {self.clock!r}; by steps, "
+                "rates have no common size."
+            )
+        if self.far not in FAR:
+            raise ValueError(f"PublishedConfig: expected far to be one of {FAR}, got {self.far!r}.")
         check_sizes(self, _RANGES)
         if not is_number(self.dropout) or not 0.0 <= self.dropout < 1.0:
             raise ValueError(
@@ -169,10 +193,14 @@ class Block(nn.Module):
 
 
 class TransitionEmbedding(nn.Module):
-    """One token per transition: step, state, change and squared change, a quarter of the width each."""
+    """One token per transition: step, state, change and squared change, a quarter of the width each.
+
+    With rates, what they become is said at `PublishedConfig.steps`.
+    """
 
     def __init__(self, config: PublishedConfig):
         super().__init__()
+        self.features = _rates if config.steps == "rates" else _changes
         self.dt = nn.Linear(1, config.width // 4)
         self.x = nn.Linear(config.max_dim, config.width // 4)
         self.dx = nn.Linear(config.max_dim, config.width // 4)
@@ -180,14 +208,25 @@ class TransitionEmbedding(nn.Module):
 
     def forward(self, transitions: Transitions) -> Tensor:
         dtype = self.dt.weight.dtype
-        dx = transitions.dx
-        parts = (
-            self.dt(transitions.dt.to(dtype)),
-            self.x(transitions.x.to(dtype)),
-            self.dx(dx.to(dtype)),
-            self.dx2(dx.square().to(dtype)),
-        )
+        layers = (self.dt, self.x, self.dx, self.dx2)
+        features = self.features(transitions)
+        parts = [layer(part.to(dtype)) for layer, part in zip(layers, features, strict=True)]
         return torch.cat(parts, -1) * transitions.mask[..., None]
+
+
+def _changes(transitions: Transitions) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Duration, first state, change and squared change, as published."""
+    return transitions.dt, transitions.x, transitions.dx, transitions.dx.square()
+
+
+def _rates(transitions: Transitions) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Duration in mean ones, state half-way, rate of change and the logarithm of one plus its square."""
+    dt, tiny = transitions.dt, torch.finfo(transitions.dt.dtype).tiny
+    count = transitions.mask.sum(-1).clamp(min=1)
+    mean = (dt.sum((-2, -1)) / count).clamp(min=tiny)
+    rate = torch.where(dt > 0, transitions.dx / dt.clamp(min=tiny), 0.0)
+    rate = LARGEST_RATE * torch.tanh(rate / LARGEST_RATE)
+    return dt / mean[:, None, None], transitions.x + transitions.dx / 2, rate, rate.square().log1p()
 
 
 class PublishedNetwork(nn.Module):
@@ -255,7 +294,8 @@ class PublishedNetwork(nn.Module):
     def decode(self, encoding: Encoding, queries: Tensor) -> Tensor:
         """Field (B, Q, D) at `queries` (B, Q, D), in the units of the data."""
         h = self._attend(self.decoder, encoding, self.embed_queries(encoding, queries))
-        f = encoding.normalisation.field(self.field_head(h))
+        z = encoding.normalisation.states(self._padded(queries).double())
+        f = encoding.normalisation.field(at_distance(self.field_head(h), z, self.config))
         return f[..., : queries.shape[-1]]
 
     def log_scale(self, encoding: Encoding, queries: Tensor) -> Tensor:
@@ -292,6 +332,11 @@ class PublishedNetwork(nn.Module):
                 f"{x.shape[-1]}; reduce them first, for example with PCAReduction."
             )
         return F.pad(x, (0, missing))
+
+
+def at_distance(f: Tensor, z: Tensor, config: PublishedConfig) -> Tensor:
+    """What the last layer gives at normalised states `z`, as `PublishedConfig.far` says."""
+    return f if config.far == "level" else f * torch.sqrt(1 + (z / REACH).square().sum(-1, keepdim=True))
 
 
 def _blocks(config: PublishedConfig, count: int) -> nn.ModuleList:

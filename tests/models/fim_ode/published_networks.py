@@ -17,6 +17,7 @@ SMALL = {
     "decoder_layers": 3,
     "uncertainty_layers": 2,
 }
+OURS = {"clock": "speed", "steps": "rates", "far": "growing"}
 DATA = Path(__file__).parents[2] / "data"
 
 

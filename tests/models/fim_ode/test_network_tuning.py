@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from published_networks import SMALL, random_network, saved
+from published_networks import OURS, SMALL, random_network, saved
 
 import fim_dynsys
 from fim_dynsys.errors import FimDynsysWarning, TuningWarning
@@ -44,10 +44,10 @@ def tuned(model):
 # --- the loss ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("attention", MAPS)
-def test_folded_decoder_is_the_network_s(attention, tmp_path):
+@pytest.mark.parametrize("kind", [*MAPS, "ours"])
+def test_folded_decoder_is_the_network_s(kind, tmp_path):
     """Values, and gradients to every weight of the decoder and to the tokens."""
-    network = random_network(attention).double()
+    network = (random_network(**SMALL, **OURS) if kind == "ours" else random_network(kind)).double()
     t, x, mask = (torch.as_tensor(a)[None] for a in circles().padded())
     z = torch.randn(5, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
 

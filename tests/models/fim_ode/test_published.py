@@ -7,9 +7,16 @@ from published_networks import DATA, SMALL, authors_names, random_network
 
 from fim_dynsys.models.fim_ode.checkpoint import translated
 from fim_dynsys.models.fim_ode.normalisation import normalise
-from fim_dynsys.models.fim_ode.published import LinearAttention, PublishedConfig, PublishedNetwork
+from fim_dynsys.models.fim_ode.published import (
+    LinearAttention,
+    PublishedConfig,
+    PublishedNetwork,
+    TransitionEmbedding,
+    at_distance,
+)
 
 MAPS = ("softmax-gnot", "softmax")
+SMALL_RATES = PublishedConfig(width=16, heads=2, clock="speed", steps="rates")
 
 
 def context(seed=0, b=2, k=3, length=12, d=2, dtype=torch.float64):
@@ -157,6 +164,37 @@ def test_time_by_speed_makes_fields_of_size_one_whatever_the_sampling(every):
     assert still.rate.item() == pytest.approx(0.01 / (0.02 * every))
 
 
+@pytest.mark.parametrize("every", [1, 7])
+def test_tokens_of_rates_hold_the_field_half_way_whatever_the_sampling(every):
+    t = torch.linspace(0.0, 9.0, 127, dtype=torch.float64)[None, None, ::every]
+    x = torch.stack([3 + 2 * t, 1e3 - 40 * t], -1)
+    units, transitions = normalise(t, x, torch.ones_like(t, dtype=torch.bool), clock="speed")
+    dt, state, rate, size = TransitionEmbedding(SMALL_RATES).features(transitions)
+    field = torch.tensor([2.0, -40.0], dtype=torch.float64) / (units.std * units.rate[:, None])
+    limited = 30 * torch.tanh(field / 30)
+    torch.testing.assert_close(rate, limited[:, None].expand_as(rate), rtol=1e-9, atol=0)
+    torch.testing.assert_close(size, torch.log(1 + rate**2))
+    torch.testing.assert_close(dt, torch.ones_like(dt))
+    half = ((x[..., 1:, :] + x[..., :-1, :]) / 2).flatten(1, 2)
+    torch.testing.assert_close(state, units.states(half))
+
+
+def test_no_step_and_padding_leave_rates_finite():
+    t, x = torch.zeros(1, 1, 5), torch.zeros(1, 1, 5, 3)
+    for mask in (torch.ones(1, 1, 5, dtype=torch.bool), torch.zeros(1, 1, 5, dtype=torch.bool)):
+        _, transitions = normalise(t, x, mask, clock="speed")
+        assert TransitionEmbedding(SMALL_RATES)(transitions).isfinite().all()
+
+
+def test_growing_predictions_grow_with_the_distance_and_leave_the_data_s_as_they_are():
+    f, z = torch.ones(3, 2), torch.tensor([[0.0, 0.0], [3.0, 0.0], [-40.0, 30.0]])
+    assert at_distance(f, z, PublishedConfig()) is f
+    grown = at_distance(f, z, PublishedConfig(far="growing"))
+    torch.testing.assert_close(
+        grown, torch.tensor([1.0, 2**0.5, (1 + 50**2 / 9) ** 0.5])[:, None].expand(3, 2)
+    )
+
+
 # --- what must not matter ----------------------------------------------------------------------------------
 
 
@@ -282,6 +320,12 @@ def test_bad_configurations_and_dimensions():
         PublishedConfig(attention="elu")
     with pytest.raises(ValueError, match=r"PublishedConfig: expected clock .* got 'sundial'"):
         PublishedConfig(clock="sundial")
+    with pytest.raises(ValueError, match=r"PublishedConfig: expected far .* got 'away'"):
+        PublishedConfig(far="away")
+    with pytest.raises(ValueError, match=r"PublishedConfig: expected steps .* got 'leaps'"):
+        PublishedConfig(steps="leaps")
+    with pytest.raises(ValueError, match=r"PublishedConfig: expected clock 'speed' with steps 'rates'"):
+        PublishedConfig(steps="rates")
     with pytest.raises(ValueError, match=r"PublishedConfig: expected a width divisible .* 250 with 8 heads"):
         PublishedConfig(width=250)
     t, x, mask, _ = context(d=3)

@@ -1,12 +1,13 @@
 """The published network as a model and a field: cached summaries, derivatives, invariances, keeping."""
 
+import copy
 import pickle
 import warnings
 
 import numpy as np
 import pytest
 import torch
-from published_networks import authors_folder, random_network, saved, without_kinks
+from published_networks import OURS, SMALL, authors_folder, random_network, saved, without_kinks
 from sklearn.base import clone
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -24,9 +25,9 @@ from fim_dynsys.trajectories.container import Trajectories
 MAPS = ("softmax-gnot", "softmax")
 
 
-@pytest.fixture(scope="module", params=MAPS)
+@pytest.fixture(scope="module", params=[*MAPS, "ours"])
 def network(request):
-    return random_network(request.param)
+    return random_network(**SMALL, **OURS) if request.param == "ours" else random_network(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_cached_equals_uncached(network, weights, dim):
     x = queries(c)
     field = PublishedFIMODE(weights=weights, precision="float64").infer(c)
     t, states, mask = (torch.tensor(a)[None] for a in c.padded())
-    double = random_network(network.config.attention).double()
+    double = copy.deepcopy(network).double()
     with torch.no_grad():
         encoding = double.encode(t, states, mask.all(-1))
         expected = double.decode(encoding, torch.tensor(x)[None])[0].numpy()
@@ -282,8 +283,9 @@ def test_no_network_at_any_time(gnot_weights, no_network):
     assert model.simulate(x[0][0], t[0][:3]).shape == (3, 2)
 
 
-def test_loading_by_name(network, tmp_path):
-    attention = network.config.attention
+@pytest.mark.parametrize("attention", MAPS)
+def test_loading_by_name(attention, tmp_path):
+    network = random_network(attention)
     folder = authors_folder(network, tmp_path / "checkpoint")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -8,7 +8,13 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fim_dynsys.models.fim_ode.finetuning.delta import DOWN, UP
-from fim_dynsys.models.fim_ode.published import NORM_EPS, STABILISER, PublishedNetwork, summarise
+from fim_dynsys.models.fim_ode.published import (
+    NORM_EPS,
+    STABILISER,
+    PublishedNetwork,
+    at_distance,
+    summarise,
+)
 
 MOVES = ("all", "decoder", "low-rank", "last")
 _RANK = 4
@@ -96,7 +102,7 @@ class FoldedDecoder:
             h = F.layer_norm(h + changed, shape, *layer.norm2, NORM_EPS)
         for part in self._head[:-1]:
             h = F.gelu(_affine(part, h))
-        return _affine(self._head[-1], h)[:, :dim]
+        return at_distance(_affine(self._head[-1], h)[:, :dim], z, self._config)
 
 
 def _affine(part: tuple[Tensor, Tensor], h: Tensor) -> Tensor:
