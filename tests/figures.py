@@ -396,6 +396,10 @@ def comparison() -> Iterator[str]:
     yield f"on the shared draw `gpode` is at {first}, {second} and {third} of its published errors"
     first, second, third = (f"{ratio:.2g}" for ratio in gpode.value / gpode.published)
     yield f"in the median of fresh ones at {first}, {second} and {third}"
+    near = summary[summary.published.notna()].assign(near=lambda rows: rows.value <= 2 * rows.published)
+    near = near.groupby("model").near.sum()
+    assert (near[["neural-ode", "npode"]] >= 2).all() and not near[["gpode", "latent-sde"]].any()
+    yield "are within twice their rows on two tasks or more, `gpode` and `latent-sde` on none"
 
 
 def evidence() -> Iterator[str]:
