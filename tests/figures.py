@@ -297,7 +297,7 @@ def benchmarks() -> Iterator[str]:
     yield f"(eigenvalues: {beyond[0]:.1f} and {beyond[1]:.1f} %)"
 
     cycles = {
-        group: rows(results("calibration", "cycles_summary"), group=group)
+        group: rows(results("calibration", "cycles_summary"), group=group, model="fim-ode")
         for group in ("all", "not expressible")
     }
     every, others = (float(100 * part["period"].iloc[0]) for part in cycles.values())
@@ -305,11 +305,17 @@ def benchmarks() -> Iterator[str]:
     yield f"over {cycles['all']['contexts'].iloc[0]} contexts"
     yield f"and {others:.1f} % where no cubic is the system"
     yield f"their median width is {100 * cycles['all']['width'].iloc[0]:.1f} % of the period"
-    missed = rows(results("calibration", "cycles"), held=False)
+    missed = rows(results("calibration", "cycles"), held=False, model="fim-ode")
     one = missed[missed["system"] == "wilson_cowan"]
     yield f"Of the {len(missed)} that are missed {len(one)} are of one system"
     yield f"with residuals of {one['misfit'].min():.1f} to {one['misfit'].max():.1f} times the noise"
     assert (one["estimate"] < one["truth"]).all()
+    (own,) = rows(results("calibration", "cycles_summary"), group="all", model="auto").itertuples()
+    yield f"`auto` hold {100 * own.period:.1f} % of the {own.found} that it finds"
+    yield f"with a median width of {100 * own.width:.1f} %"
+    lost = rows(results("calibration", "cycles"), found=False, model="auto").system
+    most = lost.isin(["chemostat_food_chain", "goodwin_oscillator"]).sum()
+    yield f"{most} of the {len(lost)} that it does not find are of the chemostat's food chain and of Goodwin's"
 
     drawn = table(results("analysis", "families"))
     bifurcations = drawn[drawn["p"].notna()]
