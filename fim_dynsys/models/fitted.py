@@ -25,7 +25,8 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField, with_waves
 from fim_dynsys.fields.presentation import facts, html_block
 from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
-from fim_dynsys.models.forecasting import Levels, forecast_bands, rolled
+from fim_dynsys.models.forecast_levels import FORECAST_LEVELS, Levels
+from fim_dynsys.models.forecasting import forecast_bands, rolled
 from fim_dynsys.models.inputs import (
     Observations,
     Times,
@@ -284,8 +285,8 @@ class FittedModel(Estimator):
         return ahead(x0) if origins is None else rolled(who, x0, origins, ahead)
 
     def _forecast_levels(self, field: VectorField) -> Levels | None:
-        """Calibrated levels of forecasts by members of `field`, where a model has them."""
-        return None
+        """Calibrated levels of forecasts by members of `field`, where they are known for what chose it."""
+        return FORECAST_LEVELS.get(self.name, {}).get(str(field.fit_info.report.get("chosen by")))
 
     def score(
         self,

@@ -1,7 +1,6 @@
 """Forecasts with bands: members of an ensemble, each from states that the last samples allow."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.analyze.results import PATIENCE, progress_bar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.models.forecast_levels import WIDEST, Levels
 from fim_dynsys.models.inputs import real_array
 from fim_dynsys.regression.criteria import noise_law
 from fim_dynsys.regression.smoothing import smoothing_bank
@@ -31,32 +31,6 @@ class _Tail(NamedTuple):
     t: np.ndarray  # (n,) from the first of them
     x: np.ndarray  # (n, d), complete
     last: float  # time of the last one
-
-
-@dataclass(frozen=True)
-class Levels:
-    """Which share of the paths a band must hold so that it holds a given share of what happens.
-
-    Attributes
-    ----------
-    nominal : tuple of float (P,)
-        Shares of what happens, increasing between 0 and 1.
-    paths : tuple of tuples of float (D, P)
-        Shares of the paths round their median, in 1, 2, ... D states; those of D states hold for more.
-
-    References
-    ----------
-    V. Kuleshov, N. Fenner, S. Ermon, Accurate uncertainties for deep learning using calibrated regression
-    (ICML 2018), section 3.
-    """
-
-    nominal: tuple[float, ...]
-    paths: tuple[tuple[float, ...], ...]
-
-    def of_paths(self, shares: np.ndarray, dim: int) -> np.ndarray:
-        """Shares of the paths for nominal `shares`, in ``dim`` states."""
-        known = self.paths[min(dim, len(self.paths)) - 1]
-        return np.interp(shares, [0.0, *self.nominal, 1.0], [0.0, *known, 1.0])
 
 
 def forecast_bands(
@@ -234,8 +208,11 @@ def _relevelled(paths: np.ndarray, weights: np.ndarray, levels: Levels) -> np.nd
     """States (K, N, times, d) of equal weight whose quantiles are those of the paths at calibrated levels."""
     n = paths.shape[1]
     nominal = (2.0 * np.arange(n) + 1.0) / n - 1.0  # of a band that ends there, negative below the median
-    of_paths = np.copysign(levels.of_paths(np.abs(nominal), paths.shape[-1]), nominal)
-    return _quantiles(paths, weights, (1.0 + of_paths) / 2.0).swapaxes(0, 1)
+    of_paths = levels.of_paths(np.abs(nominal), paths.shape[-1])
+    own = np.copysign(np.minimum(of_paths, WIDEST), nominal)
+    median, *ends = _quantiles(paths, weights, (1.0 + np.append(0.0, own)) / 2.0)
+    stretch = np.maximum(of_paths / WIDEST, 1.0)
+    return (median + stretch[:, None, None, None] * (np.array(ends) - median)).swapaxes(0, 1)
 
 
 def _dataset(

@@ -6,7 +6,8 @@ import pytest
 import fim_dynsys
 from fim_dynsys import CallableField, EnsembleField, Region, Trajectories
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.models.forecasting import Levels, forecast_bands
+from fim_dynsys.models.forecast_levels import FORECAST_LEVELS, NOMINAL, Levels
+from fim_dynsys.models.forecasting import forecast_bands
 
 NOISE = 0.03
 
@@ -70,6 +71,7 @@ def test_bands_are_taken_at_calibrated_levels(record):
     np.testing.assert_allclose(widths(None), [1.0, 1.4, 1.8], rtol=0.03)
     np.testing.assert_allclose(widths(levels), [0.4, 0.8, 1.2], rtol=0.05)
     np.testing.assert_allclose(widths(levels, observed=True), [0.4, 0.8, 1.2], rtol=0.05)
+    np.testing.assert_allclose(widths(Levels((0.5, 0.9), ((0.5, 2.97),))), [1.0, 3.465, 5.94], rtol=0.05)
 
 
 OFFSETS = np.linspace(-1.0, 1.0, 101)
@@ -127,3 +129,20 @@ def test_what_does_not_fit_is_refused(model, record, horizon, bands, message):
         model.forecast(record[2], horizon, bands, members=2)
     with pytest.raises(ValueError, match="of 2 states, got 1"):
         model.forecast(Trajectories.from_arrays(np.zeros((4, 1)), np.arange(4.0)), 1.0, members=2)
+
+
+@pytest.mark.parametrize("name", ["fim-ode", "auto"])
+def test_levels_are_those_of_what_chose_the_field(name):
+    t = np.linspace(0.0, 6.0, 120)
+    clean = np.stack([np.cos(t), -np.sin(t)], axis=1)
+    noisy = clean + NOISE * np.random.default_rng(0).standard_normal(clean.shape)
+    known = FORECAST_LEVELS[name]
+    for x, judge in ((clean, "fit to the digits"), (noisy, "selector")):
+        model = fim_dynsys.load(name).fit(x, t)
+        assert model._forecast_levels(model.field_) is known[judge]
+        told = model.forecast(Trajectories.from_arrays(x, t), [2.0], (0.5, 0.9, 0.99))
+        width = (told.high - told.low).values[:, 0, 0]
+        assert (np.diff(width, axis=0) > 0.0).all()
+    for levels in known.values():
+        assert levels.nominal == NOMINAL and len(levels.paths) == 3
+        assert (np.diff(levels.paths, axis=1) > 0.0).all()

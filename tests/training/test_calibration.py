@@ -8,7 +8,7 @@ import fim_dynsys
 from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.models.fim_ode.calibration import N_CONTEXT, N_TOKEN, Calibration, describe
 from fim_dynsys.models.fim_ode.weights import CALIBRATION, read_header, read_part, shipped
-from fim_dynsys.models.forecasting import Levels
+from fim_dynsys.models.forecast_levels import NOMINAL, Levels
 from tests.models.fim_ode.test_posterior import POINTS, observed
 from training.calibration import __main__ as command
 from training.calibration import forecasts, shards
@@ -93,11 +93,12 @@ def test_levels_of_forecasts_hold_what_they_say():
     """Truth at levels whose square root is uniform: half of it within a quarter of the paths."""
     contexts = [np.linspace(0.0005, 0.9995, 1000)[:, None] ** 2] * 3
     found = forecasts.learned(contexts)
-    np.testing.assert_allclose(found, np.square(forecasts.NOMINAL), atol=2e-3)
-    levels = Levels(forecasts.NOMINAL, (found,))
+    np.testing.assert_allclose(found, np.square(NOMINAL), atol=2e-3)
+    levels = Levels(NOMINAL, (found,))
     assert forecasts.held(contexts, levels, 0.5) == pytest.approx(50.0, abs=0.5)
 
 
 def test_a_context_says_where_the_truth_is_among_the_paths():
-    levels = forecasts.truth_levels(fim_dynsys.load("fim-ode"), 0)
+    judge, levels = forecasts.truth_levels(fim_dynsys.load("fim-ode"), 0)
+    assert judge == "selector"
     assert levels.shape == (forecasts.TIMES, 1) and ((levels > 0) & (levels <= 1)).all()

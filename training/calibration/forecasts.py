@@ -3,7 +3,7 @@
 Contexts are drawn as for the posterior (seeds of their own); a model, `fim-ode` or another, sees the first
 two thirds of each and says how it goes on. The level of the truth among its paths, in each state at ten times
 ahead, tells which share of the paths holds a given share of what happens. Each context counts alike. Printed
-are the levels by number of states (those of `fim-ode` stand in `fim_dynsys.models.fim_ode.own`), and how
+are the levels by what chose the field and number of states, as models have them (`forecast_levels`), and how
 often bands at these levels hold other contexts. The command stores what is done in runs/NAME and goes on
 from there.
 """
@@ -19,20 +19,23 @@ from tqdm.auto import tqdm
 import fim_dynsys
 from fim_dynsys.errors import FimDynsysWarning
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.forecasting import Levels, forecast_bands
+from fim_dynsys.models.forecast_levels import NOMINAL, WIDEST, Levels
+from fim_dynsys.models.forecasting import forecast_bands
 from fim_dynsys.trajectories.container import Trajectories
 from training.calibration.shards import HELD_OUT_EVERY, SHARES
 from training.choice.contexts import corrupted, draw, moves, one_of
 
 SEED = 850_000
 DIMS = (1, 2, 3)
-NOMINAL = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 SEEN, TIMES, MEMBERS = 2 / 3, 10, 20
-_FINE = np.linspace(0.01, 0.99, 99)
+_FINE = np.linspace(0.01, WIDEST, 99)
 
 
-def truth_levels(model: VectorFieldModel, number: int) -> np.ndarray:
-    """Smallest share of the paths (times, d) that holds the truth in context `number`, 1 where none does."""
+def truth_levels(model: VectorFieldModel, number: int) -> tuple[str, np.ndarray]:
+    """What chose the field of context `number`, and the smallest levels of its paths that hold the truth.
+
+    These are (times, d), see `Levels`.
+    """
     rng = np.random.default_rng([SEED, number])
     dim = DIMS[number % len(DIMS)]
     while True:
@@ -50,8 +53,14 @@ def truth_levels(model: VectorFieldModel, number: int) -> np.ndarray:
     ahead = t[at] - seen.t[0, -1]
     members = model.ensemble(MEMBERS)
     found = forecast_bands("truth_levels", field, members, seen, ahead, _FINE, observed=False, seed=0)
-    held = (found.low.values[:, 0] <= path[at]) & (path[at] <= found.high.values[:, 0])
-    return np.where(held.any(axis=0), _FINE[np.argmax(held, axis=0)], 1.0)
+    low, high, median = found.low.values[:, 0], found.high.values[:, 0], found["median"].values[0]
+    held = (low <= path[at]) & (path[at] <= high)
+    off = path[at] - median
+    with np.errstate(divide="ignore", invalid="ignore"):  # no path got there, or all are one
+        stretched = WIDEST * off / np.where(off > 0, high[-1] - median, low[-1] - median)
+    stretched = np.where(np.isfinite(stretched), stretched, np.inf)
+    levels = np.where(held.any(axis=0), _FINE[np.argmax(held, axis=0)], stretched)
+    return str(field.fit_info.report["chosen by"]), levels
 
 
 def learned(contexts: list[np.ndarray]) -> tuple[float, ...]:
@@ -74,7 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training.calibration.forecasts", description=__doc__)
     parser.add_argument("--model", default="fim-ode", metavar="NAME", help="default: fim-ode")
     parser.add_argument("--run", default="forecasts", help="folder in runs/ for what is done")
-    parser.add_argument("--contexts", type=int, default=150, help="of each dimension")
+    parser.add_argument("--contexts", type=int, default=300, help="of each dimension")
     options = parser.parse_args()
     model = fim_dynsys.load(options.model)
     store = Path("runs") / options.run / f"{model.name}-{model.version}.jsonl"
@@ -82,17 +91,26 @@ def main() -> None:
     known = [] if not store.exists() else [json.loads(line) for line in store.read_text().splitlines()]
     with store.open("a") as stream:
         for number in tqdm(range(len(known), len(DIMS) * options.contexts), disable=None):
-            known.append(truth_levels(model, number).tolist())
+            judge, levels = truth_levels(model, number)
+            known.append([judge, levels.tolist()])
             stream.write(json.dumps(known[-1]) + "\n")
             stream.flush()
-    found = [np.array(levels) for levels in known[: len(DIMS) * options.contexts]]
+    for judge in sorted({own for own, _ in known}):
+        report(judge, [np.array(levels) for own, levels in known if own == judge])
+
+
+def report(judge: str, found: list[np.ndarray]) -> None:
+    """Print the levels of contexts whose fields one rule chose, and what they hold of others."""
     by_dim = [[own for own in found if own.shape[1] == dim] for dim in DIMS]
+    print(f"{judge}: {[len(part) for part in by_dim]} contexts")
+    if not all(len(part) > HELD_OUT_EVERY for part in by_dim):
+        return
     fitted = Levels(NOMINAL, tuple(learned(own) for own in by_dim))
     print(json.dumps([fitted.nominal, *fitted.paths]))
     others = [[own for k, own in enumerate(part) if k % HELD_OUT_EVERY] for part in by_dim]
     apart = [own for part in by_dim for k, own in enumerate(part) if not k % HELD_OUT_EVERY]
     without = Levels(NOMINAL, tuple(learned(part) for part in others))
-    raw = Levels((0.5,), ((0.5,),))
+    raw = Levels(NOMINAL, (NOMINAL,))
     for share in (0.5, 0.9):
         print(f"{share:.0%}: {held(apart, raw, share):.1f} before, {held(apart, without, share):.1f} after")
 

@@ -21,7 +21,7 @@ from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, consider
 from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
-from fim_dynsys.models.forecasting import Levels
+from fim_dynsys.models.forecast_levels import Levels
 from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.law_notes import law_notes
 from fim_dynsys.models.members import check_members
@@ -39,15 +39,6 @@ from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
 _SEARCH = 3  # raised when the search changes
-
-_FORECAST_LEVELS = Levels(  # python -m training.calibration.forecasts
-    (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95),
-    (
-        (0.08, 0.17, 0.21, 0.3, 0.36, 0.52, 0.68, 0.81, 0.91, 1.0),
-        (0.05, 0.11, 0.17, 0.22, 0.3, 0.4, 0.51, 0.68, 0.86, 0.97),
-        (0.06, 0.11, 0.16, 0.22, 0.31, 0.41, 0.52, 0.7, 0.9, 1.0),
-    ),
-)
 
 
 class FIMODE(PretrainedModel):
@@ -355,7 +346,8 @@ class FIMODE(PretrainedModel):
         return super().ensemble(n, seed, progress) if drawn is None else EnsembleField(drawn)
 
     def _forecast_levels(self, field: VectorField) -> Levels | None:
-        return _FORECAST_LEVELS if isinstance(field, PosteriorField) else None
+        drawn = isinstance(field, PosteriorField | LawField)  # else members are fits to resamples
+        return super()._forecast_levels(field) if drawn else None
 
     def alternatives(self) -> "list[FIMODE]":
         """The operator's own fields beside those of the search, or the other way round."""
