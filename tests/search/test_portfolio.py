@@ -1,11 +1,14 @@
 """Candidates with and without functions side by side: features, weights and draws."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
 from fim_dynsys.search.features import features
+from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES, Portfolio, without_functions
 
 
@@ -81,6 +84,18 @@ def test_draws_scatter_about_the_member_they_are_of(found):
     spread = values.std(axis=0)
     assert (spread > 0).any() and spread.max() < 0.2 * np.abs(middle).max()
     assert np.abs(values.mean(axis=0) - middle).max() < 2.0 * spread.max()
+
+
+def test_a_member_whose_fit_says_nothing_of_its_errors_stands_for_itself(found):
+    member = found.members[int(np.argmax(found.log_weights(None)))]
+    own = FunctionCandidate.of(member.candidate, member.dictionary, member.labelled)
+    observations = found.search.observations
+    fitted, fit = own.fitted(observations, observations.path, (1,))
+    spoilt = replace(fit, information=np.full_like(fit.information, np.inf))
+    deviates = np.ones((3, len(fitted.parameters)))
+    with np.errstate(all="ignore"):  # as in every ensemble
+        assert all(drawn is fitted for drawn in fitted.drawn(observations, spoilt, deviates))
+    assert not any(drawn is fitted for drawn in fitted.drawn(observations, fit, deviates))
 
 
 def test_candidates_and_ensemble_of_the_model(observed, tmp_path):

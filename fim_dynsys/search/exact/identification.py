@@ -120,7 +120,7 @@ class Identification:
             if item.structure in self._met:
                 continue
             law = self._fitted(item)
-            if law is not None and law.is_exact:
+            if law is not None and self._found(law):
                 for less in smaller(self._precise, law):
                     self._met[less.item.structure] = less
             else:

@@ -236,8 +236,12 @@ class FunctionCandidate:
         Returns
         -------
         list of FunctionCandidate
+            This one, where the fit is nowhere near linear: its information is not finite.
         """
-        draws = self.parameters + deviates @ parameter_roots(fit, observations.n * observations.dim)
+        roots = parameter_roots(fit, observations.n * observations.dim)
+        if not np.isfinite(roots).all():
+            return [self] * len(deviates)
+        draws = self.parameters + deviates @ roots
         return [self.with_parameters(parameters)._within_bounds() for parameters in draws]
 
 
