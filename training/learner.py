@@ -115,15 +115,13 @@ def _embed_alike(layers: nn.Sequential, linear: Tensor, states: slice) -> None:
 def _compare_places(attention: LinearAttention, back: Tensor, states: slice) -> None:
     """Make keys and queries the same Gaussian cells of the states that `back` (D, width / 4) recovers."""
     key, query = attention.key, attention.query
-    channels = len(key.weight) // attention.heads
+    channels, dim = len(key.weight) // attention.heads, len(back)
+    used = torch.arange(dim) <= torch.arange(channels)[:, None] % dim  # some centres in each subspace
     key.weight.mul_(_REST)
     for head in range(attention.heads):
         sharpness = _CELLS[head % len(_CELLS)] ** -2
         own = slice(head * channels, (head + 1) * channels)
-        centres = _SPREAD * torch.randn(channels, len(back))
-        centres *= torch.arange(len(back)) <= torch.arange(channels)[:, None] % len(
-            back
-        )  # some in each subspace
+        centres = _SPREAD * torch.randn(channels, dim) * used
         key.weight[own, states] = sharpness * centres @ back
         key.bias[own] = -0.5 * sharpness * centres.square().sum(-1)
     query.weight.copy_(key.weight)

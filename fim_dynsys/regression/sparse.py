@@ -9,8 +9,11 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.regression.kernels.elimination import eliminate
 
+FEW = 4
+"""Regressors, all subsets of which are tried."""
+
 _RIDGE = 1e-13  # of unit columns
-_FEW, _MOST_SUBSETS = 4, 2000  # terms, all subsets of which are tried
+_MOST_SUBSETS = 2000
 _JITTER = 1e-14  # of the scaled diagonal: as small as the rounding errors of the normal matrix itself
 
 
@@ -226,7 +229,7 @@ def smallest_subset(equations: np.ndarray, most: float, largest: int) -> tuple[n
         Residual sum of squares. None in place of both where no subset leaves so little.
     """
     m = len(equations) - 1
-    for size in range(1, min(largest, _FEW, m) + 1):
+    for size in range(1, min(largest, FEW, m) + 1):
         if math.comb(m, size) > _MOST_SUBSETS:
             return None
         every = subsets_of(m, size)

@@ -8,7 +8,7 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.subsets import search_subset
-from fim_dynsys.regression.sparse import smallest_subset, solve_supports, subset_residuals, subsets_of
+from fim_dynsys.regression.sparse import FEW, smallest_subset, solve_supports, subset_residuals, subsets_of
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.families import Bundle
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -20,7 +20,7 @@ _DIFFERENCE = 1e-4  # of a number: forward differences err by as much, which Gau
 _LONGEST = 0.7  # of a number, by one step
 _HALVINGS = 3
 _GRID = (0.65, 0.75, 0.87, 1.0, 1.15, 1.32, 1.52)  # of a number's starts
-_FEW, _FOLLOWED = 4, 4  # terms, and subsets of each size whose numbers are fitted
+_FOLLOWED = 4  # subsets of each size whose numbers are fitted
 _MUCH_LESS, _DEEPEST = 1e-2, 1e-3
 
 
@@ -136,7 +136,7 @@ class Exploration:
         p = len(self._moments[0])
         equations = [self._equations(0, _Scaled.of(self._blocks(bundle)[0])) for bundle in bundles]
         chosen, least = [], float(len(target))
-        for size in range(1, min(most, _FEW) + 1):
+        for size in range(1, min(most, FEW) + 1):
             every = subsets_of(len(equations[0]) - 1, size)
             every = every[every[:, -1] >= p]
             left = np.array([subset_residuals(own, every) for own in equations])

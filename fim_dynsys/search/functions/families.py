@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 
 import numpy as np
 
@@ -81,9 +82,8 @@ class Bundle:
 
     def multiples(self, dim: int) -> Dictionary:
         """The monomials that the functions may have as factors."""
-        every = Dictionary.polynomial(dim, self.degree)
-        own = sorted({coordinate for _, coordinate, *_ in self.functions})
-        return every.subset(np.flatnonzero(~every.exponents[:, own].any(axis=1))) if self.apart else every
+        own = {coordinate for _, coordinate, *_ in self.functions} if self.apart else ()
+        return _monomials(dim, self.degree, frozenset(own))
 
     def __add__(self, other: "Bundle") -> "Bundle":
         """Both together, their numbers apart."""
@@ -96,6 +96,13 @@ class Bundle:
             max(self.degree, other.degree),
             self.apart and other.apart,
         )
+
+
+@cache
+def _monomials(dim: int, degree: int, without: frozenset[int]) -> Dictionary:
+    """All monomials up to a degree in which some coordinates do not occur."""
+    every = Dictionary.polynomial(dim, degree)
+    return every.subset(np.flatnonzero(~every.exponents[:, sorted(without)].any(axis=1)))
 
 
 _RADIANS = dict.fromkeys(("", "1", "rad", "radian", "radians"), 1.0)
