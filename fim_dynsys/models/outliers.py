@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.regression.outliers import beyond, without_outliers
+from fim_dynsys.regression.outliers import beside, beyond
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -37,21 +37,21 @@ def inferred_robustly(
     VectorField or None
         None where no sample is far from its neighbours; the field of all samples where those are no outliers.
     """
-    seen = without_outliers(complete)
-    if seen is complete:
+    suspected = beside(complete.arrays())
+    if not any(own.any() for own in suspected):
         return None
     whole = infer(complete, context)
-    about_whole = _beyond(whole, complete)
-    if about_whole is not None and not any(own.any() for own in about_whole):
+    about_whole = _beyond(whole, complete, suspected)
+    if about_whole is not None and not _share(about_whole, suspected):
         return whole
+    seen = complete.select_samples([np.flatnonzero(~own) for own in suspected])
     field = infer(seen, seen)
-    outside = _beyond(field, complete)
+    outside = _beyond(field, complete, suspected)
     if outside is None:  # as in chaos
         if about_whole is not None or seen.n_obs.sum() > (1.0 - _FREQUENT) * complete.n_obs.sum():
             return whole
     else:
-        known = outside if about_whole is None else about_whole
-        if not any((own & other).any() for own, other in zip(outside, known, strict=True)):
+        if not _share(outside, suspected if about_whole is None else about_whole):
             return whole
         kept = complete.select_samples([np.flatnonzero(~own) for own in outside])
         if not kept.equals(seen):
@@ -79,7 +79,14 @@ def _noted(field: _F, count: int) -> _F:
     return field.with_fit_info(replace(field.fit_info, report=report | {"outliers": count, "note": note}))
 
 
-def _beyond(field: VectorField, complete: Trajectories) -> list[np.ndarray] | None:
+def _share(some: list[np.ndarray], others: list[np.ndarray]) -> bool:
+    """Whether any sample is among both."""
+    return any((own & other).any() for own, other in zip(some, others, strict=True))
+
+
+def _beyond(
+    field: VectorField, complete: Trajectories, suspected: list[np.ndarray]
+) -> list[np.ndarray] | None:
     """Which samples are outliers about the field's paths; None where these do not explain the others."""
     starts = field.fit_info.initial_states
     if starts is None:
@@ -88,4 +95,4 @@ def _beyond(field: VectorField, complete: Trajectories) -> list[np.ndarray] | No
         integrate([field], start[None], t[None], rtol=_RTOL, escape=_ESCAPE).x[0]
         for start, (t, _) in zip(starts, complete.arrays(), strict=True)
     ]
-    return beyond([x for _, x in complete.arrays()], paths)
+    return beyond([x for _, x in complete.arrays()], paths, suspected)

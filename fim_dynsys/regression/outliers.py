@@ -1,6 +1,6 @@
 """Samples that noise does not explain: found beside their neighbours, and about a fitted path."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -16,6 +16,7 @@ _SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)  # of constant variance, as in a no
 _INTERPOLATION = (0.0, 0.3, 3.0, 30.0)  # what cubics miss, likewise, where gaps differ
 _ABOUT = 5.5  # deviations from a path
 _EXPLAINED = 0.3  # of the signal: paths that miss more in most samples tell nothing
+_ALIKE, _BOUND = 0.5, 3.0  # autocorrelation of residuals of one piece, each at most so many deviations
 _ROUNDS = 10
 
 
@@ -41,19 +42,41 @@ def without_outliers(trajectories: Trajectories) -> Trajectories:
         Where samples have a missing state.
     """
     trajectories = trajectories.drop_incomplete("without_outliers")
-    kept = [_kept(t, x) for t, x in trajectories.arrays()]
-    if all(own.all() for own in kept):
+    outliers = beside(trajectories.arrays())
+    if not any(own.any() for own in outliers):
         return trajectories
-    return trajectories.select_samples([np.flatnonzero(own) for own in kept])
+    return trajectories.select_samples([np.flatnonzero(~own) for own in outliers])
 
 
-def beyond(samples: Sequence[np.ndarray], paths: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+def beside(samples: Iterable[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
+    """Which samples are outliers beside their neighbours, see `without_outliers`.
+
+    Parameters
+    ----------
+    samples : iterable of (t (n,), x (n, d))
+        Of each trajectory.
+
+    Returns
+    -------
+    list of bool arrays (n,)
+    """
+    return [~_kept(t, x) for t, x in samples]
+
+
+def beyond(
+    samples: Sequence[np.ndarray], paths: Sequence[np.ndarray], suspected: Sequence[np.ndarray]
+) -> list[np.ndarray] | None:
     """Which samples are outliers about fitted paths, in robust standard deviations.
+
+    Where what the paths miss is of one piece, they miss fast motions rather than errors: then only samples
+    that are far from their neighbours, too, are outliers.
 
     Parameters
     ----------
     samples, paths : lists of arrays (n, d)
         Of each trajectory.
+    suspected : list of bool arrays (n,)
+        Of each trajectory, from `beside`.
 
     Returns
     -------
@@ -71,10 +94,21 @@ def beyond(samples: Sequence[np.ndarray], paths: Sequence[np.ndarray]) -> list[n
     far = (np.abs(z) > _ABOUT).any(axis=1)
     if np.mean(far) > _MOST:
         return None
-    parts = np.split(far, np.cumsum([len(own) for own in samples])[:-1])
+    ends = np.cumsum([len(own) for own in samples])[:-1]
+    if any(_of_one_piece(own) for own in np.split(z, ends)):
+        far &= np.concatenate(list(suspected))
+    parts = np.split(far, ends)
     for own in parts:
         own[0] = False
     return parts
+
+
+def _of_one_piece(z: np.ndarray) -> bool:
+    """Whether neighbours among residuals (n, d) in standard deviations are alike, in any state."""
+    bounded = np.clip(z, -_BOUND, _BOUND)
+    bounded = bounded - bounded.mean(axis=0)
+    alike = np.sum(bounded[1:] * bounded[:-1], axis=0) > _ALIKE * np.sum(bounded**2, axis=0)
+    return len(z) >= _FEWEST and bool(alike.any())
 
 
 def _kept(t: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -56,14 +56,25 @@ def test_about_a_path_all_are_found_but_the_first():
     (_, path), rng = SMOOTH.arrays()[0], np.random.default_rng(0)
     x = path + 0.02 * rng.standard_normal(path.shape)
     x[[0, 1, 61, 62, 199], 0] += 0.3
-    (far,) = beyond([x], [path])
+    (far,) = beyond([x], [path], [np.zeros(len(x), dtype=bool)])
     assert np.flatnonzero(far).tolist() == [1, 61, 62, 199]
+
+
+def test_a_path_that_misses_fast_motions_tells_of_suspects_alone():
+    (_, path), suspected = SMOOTH.arrays()[0], np.zeros(200, dtype=bool)
+    x = path.copy()
+    x[60:66, 0] += [0.3, 0.8, 1.5, 1.0, 0.5, 0.2]
+    x[:, 1] += 0.02 * np.sin(0.3 * np.arange(200))
+    x[120, 0] += 2.0
+    suspected[[40, 120]] = True
+    (far,) = beyond([x], [path], [suspected])
+    assert np.flatnonzero(far).tolist() == [120]
 
 
 def test_a_path_that_explains_little_tells_nothing():
     (_, path) = SMOOTH.arrays()[0]
-    assert beyond([path], [path[::-1]]) is None
-    assert beyond([path], [np.full_like(path, np.nan)]) is None
+    assert beyond([path], [path[::-1]], [np.zeros(len(path), dtype=bool)]) is None
+    assert beyond([path], [np.full_like(path, np.nan)], [np.zeros(len(path), dtype=bool)]) is None
 
 
 def test_several_trajectories_and_names_are_kept():

@@ -37,7 +37,7 @@ _LONGER, _FEW_FITS = 2, 4  # of functions where a law is exact: so much longer o
 _TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the law
 _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
-_RESOLVED = 10.0  # times what counts as rounding: a function is found
+_RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a law is found
 
 
 class Identification:
