@@ -34,11 +34,11 @@ FAMILIES = {
 
 
 def tasks() -> dict[str, tuple]:
-    """Return one task per family, model and data set."""
+    """Return one task per family, model and data set, of all models and families for each set."""
     return {
         f"{name}, {model}, set {seed}": (name, model, seed)
-        for model in MODELS
         for seed in range(SETS)
+        for model in MODELS
         for name in FAMILIES
     }
 
