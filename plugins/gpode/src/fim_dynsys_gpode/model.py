@@ -46,7 +46,7 @@ class GPODE(PosteriorModel):
     """
 
     name = "gpode"
-    version = "1"
+    version = "2"
     min_observations = 5
     field_classes = (GaussianProcessField,)
 
@@ -58,8 +58,8 @@ class GPODE(PosteriorModel):
         variance: float = 0.5,
         constraint: float = 1e-2,
         n_samples: int = 1,
-        iterations: int = 1500,
-        learning_rate: float = 0.01,
+        iterations: int = 5000,
+        learning_rate: float = 0.005,
         seed: int = 0,
         max_seconds: float | None = 600.0,
         progress: bool | None = None,
