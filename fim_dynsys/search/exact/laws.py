@@ -20,6 +20,7 @@ TRACE = 1e-4
 
 _TINY = 1e-6  # of the signal, and
 _EXACT = 3.0  # times the floor: nothing is left to explain
+_SIMULATED = 1e-3  # of the signal: simulations err by so much
 _COARSELY = 1e-4  # of the signal: fits that leave more need no better integration
 _OF_ONE_PIECE = 0.7  # autocorrelation at the first lag
 _KNEE = 1.5
@@ -193,13 +194,13 @@ def criterion(laws: list[Law]) -> np.ndarray:
     Noise is white, and each sample of its own worth. Integration errors of whoever simulated the samples, and
     what is missing where no law is the right one, are smooth; with enough terms any law follows them. So the
     residuals are those of a law beyond which one term more does not lower them by a third. Where they are
-    less than a millionth of the signal, what is lower still counts as equal.
+    less than a thousandth of the signal, as simulations err, what is lower still counts as equal.
     """
     plain = [law for law in laws if law.is_plain] or laws
     n, d = laws[0].residuals.shape
     knee = min(plain, key=lambda law: 0.5 * np.mean(np.log(law.left)) + math.log(_KNEE) * law.parameters)
     independent = worth(knee.residuals)
-    least = knee.left if knee.misses < _TINY else np.zeros(d)
+    least = knee.left if knee.misses < _SIMULATED else np.zeros(d)
     price = math.log(max(n * d, 2))
     return np.array(
         [
