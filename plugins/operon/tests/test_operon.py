@@ -156,12 +156,17 @@ def _grazing():
 
 @pytest.fixture
 def little(monkeypatch):
-    """A thorough budget of a tenth of the time: the amounts of the fast one, and one vocabulary."""
-    genetic = replace(GENETIC, vocabularies=("add,sub,mul,div",), population_size=600, generations=60)
-    monkeypatch.setitem(auto.EFFORTS, "thorough", replace(auto.EFFORTS["fast"], genetic=genetic))
+    """A thorough budget with the amounts of the fast one, and one vocabulary."""
+
+    def of(**amounts):
+        genetic = replace(GENETIC, vocabularies=("add,sub,mul,div",), **amounts)
+        monkeypatch.setitem(auto.EFFORTS, "thorough", replace(auto.EFFORTS["fast"], genetic=genetic))
+
+    return of
 
 
 def test_a_law_that_only_a_proposal_says(little):
+    little(population_size=600, generations=60)
     field, t, x = _grazing()
     beyond = np.random.default_rng(0).uniform(0.2, 4.0, (50, 2))
     missed = fim_dynsys.load("auto").fit(x, t)
@@ -174,6 +179,7 @@ def test_a_law_that_only_a_proposal_says(little):
 
 
 def test_proposals_for_noisy_samples_stand_beside_the_others(little):
+    little(population_size=100, generations=10, kept=2)
     _, t, x = _grazing()
     noisy = x * (1.0 + 0.03 * np.random.default_rng(0).standard_normal(x.shape))
     data = fim_dynsys.Trajectories.from_arrays(noisy, t)
