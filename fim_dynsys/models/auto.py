@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.genetic.engine import GENETIC, INSTALL, GeneticEffort, is_installed
 from fim_dynsys.search.growth import grow, shake
 from fim_dynsys.search.horizon import follows, gather_windowed
 from fim_dynsys.search.knowledge import Knowledge
@@ -53,10 +54,14 @@ from fim_dynsys.search.selector import Selector
 from fim_dynsys.search.standard_errors import law_errors
 from fim_dynsys.trajectories.container import Trajectories
 
+if TYPE_CHECKING:
+    from fim_dynsys.search.genetic.proposals import Proposals
+
 _SHARE = 0.6  # of the samples in each subset that the operator is asked about
 _REPORTED = 5
 _MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
+_GENETIC = "genetic programming"
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
 SELECTOR_FILE = "auto-selector"
 """Of the learned choice, among the shipped weights."""
@@ -82,6 +87,8 @@ class Effort:
         Of the search for functions.
     laws : int
         Structures with functions that are tried on clean data.
+    genetic : GeneticEffort, optional
+        Of genetic programming, which proposes right-hand sides besides; None for none.
     """
 
     structures: int
@@ -91,9 +98,14 @@ class Effort:
     shaken: int
     functions: FunctionEffort
     laws: int
+    genetic: GeneticEffort | None = None
 
 
-EFFORTS = {"fast": Effort(4, 8, 0, 1, 0, QUICK, 5), "full": Effort(6, 16, 4, 3, 20, FULL, 16)}
+EFFORTS = {
+    "fast": Effort(4, 8, 0, 1, 0, QUICK, 5),
+    "full": Effort(6, 16, 4, 3, 20, FULL, 16),
+    "thorough": Effort(12, 32, 8, 6, 60, FunctionEffort(48, 60, 12, 12), 64, GENETIC),
+}
 
 
 class Auto(VectorFieldModel):
@@ -120,8 +132,10 @@ class Auto(VectorFieldModel):
 
     Parameters
     ----------
-    budget : {"full", "fast"}
-        Amount of search; fast takes less than half of the time.
+    budget : {"full", "fast", "thorough"}
+        Amount of search; fast takes less than half of the time, thorough a minute or so. Where pyoperon is
+        installed (``pip install fim-dynsys[operon]``), a thorough search also asks genetic programming for
+        right-hand sides, in up to four states without inputs and knowledge; the report says what came of it.
     seed : int
         Of the random parts of the search.
     progress : bool, optional
@@ -254,25 +268,36 @@ class Auto(VectorFieldModel):
             told_of_positions(Knowledge.of(self.knowledge), positions), names, trajectories.input_names
         )
         search = search.observing(positions, names).measured(sigma)
-        stages = 3 + effort.subsets + effort.grown + bool(effort.shaken)
+        stages = 3 + effort.subsets + effort.grown + bool(effort.shaken) + effort.functions.stages
+        if effort.genetic is not None:
+            stages += effort.genetic.searches * search.dictionary.dim
+        plain = inputs is None and search.restriction is None
         with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
             clean = Identification(search, samples)
-            if inputs is None and search.restriction is None and even(sigma):  # laws are read off without
+            if plain and even(sigma):  # laws are read off without inputs, knowledge or errors of their own
                 clean.run(effort.laws)
             bar.update()
+            proposals: Proposals | None = None
+            notes: dict[str, str] = {}
+            if effort.genetic is not None:
+                proposals, notes = _proposals(search, clean, effort.genetic, self.seed, bar.update)
+            if proposals is not None and even(sigma) and clean.is_clean:
+                clean.meet_sides(proposals.sides)
             if clean.settled:
-                return Portfolio.of_laws(search, clean.laws)
+                return Portfolio.of_laws(search, clean.laws, notes)
             rng = np.random.default_rng(self.seed)
             polynomials, opinion = _polynomials(search, effort, rng, bar.update, sigma)
             grown = []
             if search.dictionary.dim <= _FUNCTIONS_UP_TO:
-                grown = grow_functions(search, polynomials[0], effort.functions)
+                grown = grow_functions(search, polynomials[0], effort.functions, bar.update)
             bar.update()
+            if proposals is not None and effort.genetic is not None and not clean.laws:
+                grown = _with_proposals(search, proposals, polynomials[0], grown, effort.genetic.kept)
             # the selector has learned from fields without inputs
-            found = Portfolio.of(search, opinion if inputs is None else None, polynomials, grown)
+            found = Portfolio.of(search, opinion if inputs is None else None, polynomials, grown, notes)
             if clean.laws:
                 clean.meet(found.members[:_MET])
-        return Portfolio.of_laws(search, clean.laws) if clean.laws else found
+        return Portfolio.of_laws(search, clean.laws, notes) if clean.laws else found
 
     @np.errstate(all="ignore")
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
@@ -419,6 +444,7 @@ class Auto(VectorFieldModel):
             "budget": self.budget,
             "candidates": len(found.members),
             "chosen by": found.judge,
+            **found.notes,
             "best BIC of a polynomial": min(polynomials, default=np.inf),
             "best BIC with functions": min(functions, default=np.inf),
             "preferred": [
@@ -517,6 +543,42 @@ def _polynomials(
             found = distinct(found + shake(search, candidate, effort.shaken, rng))
             done()
     return found, opinion
+
+
+def _proposals(
+    search: Search, clean: Identification, effort: GeneticEffort, seed: int, done: Callable[[], object]
+) -> "tuple[Proposals | None, dict[str, str]]":
+    """What genetic programming proposes, if it is asked, and what a report says of that."""
+    observations = search.observations
+    if not is_installed():
+        return None, {_GENETIC: f"not asked: pyoperon is not installed ({INSTALL})"}
+    if observations.n_inputs or search.restriction is not None or observations.dim > _FUNCTIONS_UP_TO:
+        reason = f"only without inputs and knowledge, in up to {_FUNCTIONS_UP_TO} states"
+        return None, {_GENETIC: f"not asked: {reason}"}
+    if clean.found:
+        return None, {_GENETIC: "not asked: a short law follows the samples to their digits"}
+    from fim_dynsys.search.genetic.proposals import interpolated, propose  # deferred: sympy
+
+    curves = interpolated(observations) if clean.is_free_of_noise else observations.splines
+    states, slopes = (np.concatenate(part) for part in zip(*curves, strict=True))
+    proposals = propose(states, slopes, effort, seed, done)
+    return proposals, {_GENETIC: proposals.note}
+
+
+def _with_proposals(
+    search: Search,
+    proposals: "Proposals",
+    polynomial: Candidate,
+    grown: list[FunctionCandidate],
+    kept: int,
+) -> list[FunctionCandidate]:
+    """Candidates with functions and proposals of genetic programming, best first."""
+    from fim_dynsys.search.genetic.proposals import fitted_proposals  # deferred: sympy
+
+    own = FunctionCandidate(polynomial, search.dictionary, np.zeros((0, 3), dtype=np.intp))
+    best = min([own, *grown[:1]], key=lambda m: m.score)
+    fits = fitted_proposals(search.observations, proposals, best, kept)
+    return sorted(grown + fits, key=lambda m: m.score)
 
 
 @cache

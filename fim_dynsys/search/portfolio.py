@@ -52,6 +52,8 @@ class Portfolio:
         explains them.
     laws : list of Law
         Of clean data, the preferred one first: where there are any, they are the members.
+    notes : dict
+        What a report says of the search.
     """
 
     search: Search
@@ -59,6 +61,7 @@ class Portfolio:
     members: list[FunctionCandidate]
     local: LocalFit | None = None
     laws: list[Law] = field(default_factory=list)
+    notes: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -67,6 +70,7 @@ class Portfolio:
         opinion: Opinion | None,
         polynomials: list[Candidate],
         grown: list[FunctionCandidate],
+        notes: dict[str, str] | None = None,
     ) -> "Portfolio":
         """The shortlist of polynomial candidates, and the best few structures with functions.
 
@@ -78,6 +82,8 @@ class Portfolio:
             Over the search's terms, scored.
         grown : list of FunctionCandidate
             Scored, best first.
+        notes : dict, optional
+            See `Portfolio`.
         """
         none = np.zeros((0, 3), dtype=np.intp)
         kept: list[FunctionCandidate] = []
@@ -92,13 +98,15 @@ class Portfolio:
         several = len(set(trajectories_of(observations))) >= FEWEST
         free = search.restriction is None and not observations.n_inputs
         unexplained = free and several and not any(explains(observations, m.candidate) for m in members)
-        return cls(search, opinion, members, fit_local(observations) if unexplained else None)
+        return cls(
+            search, opinion, members, fit_local(observations) if unexplained else None, notes=notes or {}
+        )
 
     @classmethod
-    def of_laws(cls, search: Search, laws: list[Law]) -> "Portfolio":
+    def of_laws(cls, search: Search, laws: list[Law], notes: dict[str, str] | None = None) -> "Portfolio":
         """Laws of clean data alone, the preferred one first; with terms that hardly show, it at most."""
         kept = [law for law in laws if law.is_plain][:_LAWS] or laws[:1]
-        return cls(search, None, [law.item for law in kept], laws=kept)
+        return cls(search, None, [law.item for law in kept], laws=kept, notes=notes or {})
 
     @cached_property
     def _common(self) -> tuple[Dictionary, np.ndarray, list[np.ndarray]]:

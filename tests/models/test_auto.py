@@ -1,5 +1,7 @@
 """The portfolio: what it searches, on which budget, and what it answers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -78,7 +80,8 @@ def test_contract():
 
 def test_bad_input_is_refused():
     t, _, noisy = van_der_pol(n=20)
-    with pytest.raises(ValueError, match=r"Auto: expected a budget among \['fast', 'full'\], got 'huge'"):
+    allowed = r"\['fast', 'full', 'thorough'\]"
+    with pytest.raises(ValueError, match=rf"Auto: expected a budget among {allowed}, got 'huge'"):
         fim_dynsys.load("auto", budget="huge").fit(noisy, t)
     with pytest.raises(ValueError, match="Auto: expected at least 5 complete samples"):
         fim_dynsys.load("auto").infer(Trajectories.from_arrays([x[None] for x in noisy[:6]], [[0.0]] * 6))
@@ -143,3 +146,31 @@ def test_lorenz_96_with_ten_states(noise):
     ahead, unseen = clean[750:], t[750:]
     assert r2(rates(ahead), model.predict(ahead)) > 0.99
     assert r2(ahead[:100], model.simulate(ahead[0], unseen[:100])) > 0.9
+
+
+def test_the_thorough_budget_says_what_was_not_asked(monkeypatch):
+    t = np.linspace(0.0, 8.0, 80)
+    x = (3.0 / (1.0 + 5.0 * np.exp(-0.9 * t)))[:, None]
+    monkeypatch.setattr(auto, "is_installed", lambda: False)
+    model = fim_dynsys.load("auto", budget="thorough").fit(x, t)
+    report = model.field_.fit_info.report
+    expected = "not asked: pyoperon is not installed (pip install fim-dynsys[operon])"
+    assert (report["budget"], report["genetic programming"]) == ("thorough", expected)
+    assert np.allclose(model.predict([[1.0], [4.0]]), [[0.6], [-1.2]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("reason", ["found", "inputs"])
+def test_genetic_programming_is_asked_only_where_it_may_help(monkeypatch, reason):
+    """Where it would be asked, an error: the package is not there."""
+    monkeypatch.setattr(auto, "is_installed", lambda: True)
+    few = replace(auto.EFFORTS["fast"], genetic=auto.EFFORTS["thorough"].genetic)
+    monkeypatch.setitem(auto.EFFORTS, "thorough", few)
+    t = np.linspace(0.0, 8.0, 80)
+    model = fim_dynsys.load("auto", budget="thorough")
+    if reason == "found":
+        model.fit((3.0 / (1.0 + 5.0 * np.exp(-0.9 * t)))[:, None], t)
+        expected = "not asked: a short law follows the samples to their digits"
+    else:
+        model.fit((np.exp(-t) * (1.0 + t))[:, None], t, u=np.exp(-t)[:, None])
+        expected = "not asked: only without inputs and knowledge, in up to 4 states"
+    assert model.field_.fit_info.report["genetic programming"] == expected

@@ -19,6 +19,7 @@ from fim_dynsys.search.exact.structures import (
     with_functions,
 )
 from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.genetic.sides import Side, combined, sides_of, together
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS
 from fim_dynsys.search.reselection import MOST_COEFFICIENTS
@@ -36,6 +37,7 @@ _FEW = 4  # parameters of a state
 _LONGER, _FEW_FITS = 2, 4  # of functions where a law is exact: so much longer ones are stripped, so many fits
 _TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the law
+_NOISELESS = 1e-4  # of the signal
 _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
 _RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a law is found
 
@@ -66,6 +68,23 @@ class Identification:
         """Whether the preferred law misses hardly anything, and nothing systematic."""
         best = next(iter(self.laws), None)
         return best is not None and best.misses < SURE and not self._systematic(best)
+
+    @property
+    def found(self) -> bool:
+        """Whether the preferred law misses hardly more than rounding, by few terms: no other is needed."""
+        best = next(iter(self.laws), None)
+        return best is not None and self._found(best)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether the samples have so little noise, and are so few, that their digits may be fitted."""
+        return self._noise < CLEAN and self._search.observations.n <= _MOST_SAMPLES
+
+    @property
+    def is_free_of_noise(self) -> bool:
+        """Whether what the preferred law misses is not noise; False where there is no law to tell."""
+        best = next(iter(self.laws), None)
+        return best is not None and (best.misses < _NOISELESS or self._systematic(best))
 
     def run(self, functions: int, simpler: bool = True) -> None:
         """Seek laws: polynomials, and functions where they miss something or might be simpler.
@@ -114,6 +133,33 @@ class Identification:
         for item in items:
             self._fitted(item)
 
+    def meet_sides(self, proposed: Sequence[Sequence[Side]]) -> None:
+        """Fit laws of right-hand sides proposed for each state, and what those that come nearest lead to.
+
+        Parameters
+        ----------
+        proposed : d lists of Side
+            In the units of the search, best first.
+        """
+        best = next(iter(self.laws), None)
+        fits: dict[bytes, Law | None] = {}
+
+        def fit(sides: Sequence[Side]) -> float:
+            item = together(sides, self._search.observations.start)
+            key = item.structure + item.dictionary.second.tobytes()
+            if key not in fits:
+                few = 0 < item.candidate.support.sum() <= MAX_TERMS
+                fits[key] = self._met[key] = fitted(self._precise, item) if few else None
+            law = fits[key]
+            return np.inf if law is None else law.score
+
+        if best is None:
+            combined(proposed, [], np.inf, fit)
+        else:
+            combined(proposed, sides_of(best.item), best.score, fit)
+        self._improve([law for law in fits.values() if law is not None])
+        self._strip()
+
     def _meet_exact(self, items: Iterable[FunctionCandidate]) -> None:
         """As `meet`, but what is not exact is forgotten: of high degrees, it follows anything."""
         for item in items:
@@ -144,6 +190,10 @@ class Identification:
                 fits.append(law)
                 if law.is_exact and law.parameters < most:
                     exact, most = True, law.parameters - 1
+        self._improve(fits)
+
+    def _improve(self, fits: Iterable[Law]) -> None:
+        """Structures suggested by the best laws with numbers tuned and all terms about them."""
         by_function: dict[str, Law] = {}
         for law in sorted(fits, key=lambda law: law.score):
             by_function.setdefault(law.item.candidate.origin, law)

@@ -1,6 +1,7 @@
 """Operon: contract, what it must recover, and the steps between an expression and a fitted field."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,10 +10,12 @@ import sympy
 import fim_dynsys
 from benchmarks.oscillators.tasks import tasks
 from fim_dynsys.errors import FitError
+from fim_dynsys.models import auto
 from fim_dynsys.regression.observed import observe
+from fim_dynsys.search.genetic.engine import GENETIC, front
+from fim_dynsys.search.genetic.sums import RightHandSide, matched, split, structure
 from fim_dynsys.testing import check_model
-from fim_dynsys_operon.search import front
-from fim_dynsys_operon.terms import RightHandSide, matched, split, structure, with_parameters
+from fim_dynsys_operon.terms import with_parameters
 
 SMALL = {"population_size": 100, "generations": 8, "functions": "", "candidates": 2}
 X, Y = sympy.symbols("x0 x1", real=True)
@@ -135,3 +138,52 @@ def test_parameters_stand_for_all_numbers():
     )
     assert float(value) == pytest.approx(2.0 * np.sin(3.0 * 0.5) * 10.0 / 4.0)
     assert structure(sides[0]) == structure(RightHandSide((9.0,), (sympy.sin(3.0 * Y),), 1.0))
+
+
+# ---------------------------------------------------------------------- as proposals to `auto`
+
+
+def _grazing():
+    """Beddington and DeAngelis: prey and predators that hinder each other."""
+
+    def rates(x):
+        eaten = 2.0 * x[:, 0] * x[:, 1] / (1.0 + x[:, 0] + 0.8 * x[:, 1])
+        return np.stack([x[:, 0] * (1.0 - 0.25 * x[:, 0]) - eaten, 0.7 * eaten - 0.4 * x[:, 1]], 1)
+
+    field, t = fim_dynsys.CallableField(rates, 2), np.linspace(0.0, 30.0, 200)
+    return field, t, fim_dynsys.simulate(field, [2.0, 0.5], t, rtol=1e-11, atol=1e-13).x[0]
+
+
+@pytest.fixture
+def little(monkeypatch):
+    """A thorough budget with the amounts of the fast one, and one vocabulary."""
+
+    def of(**amounts):
+        genetic = replace(GENETIC, vocabularies=("add,sub,mul,div",), **amounts)
+        monkeypatch.setitem(auto.EFFORTS, "thorough", replace(auto.EFFORTS["fast"], genetic=genetic))
+
+    return of
+
+
+def test_a_law_that_only_a_proposal_says(little):
+    little(population_size=600, generations=60)
+    field, t, x = _grazing()
+    beyond = np.random.default_rng(0).uniform(0.2, 4.0, (50, 2))
+    missed = fim_dynsys.load("auto").fit(x, t)
+    assert np.abs(missed.predict(beyond) - field(beyond)).max() > 0.1
+    model = fim_dynsys.load("auto", budget="thorough").fit(x, t)
+    np.testing.assert_allclose(model.predict(beyond), field(beyond), rtol=1e-6, atol=1e-8)
+    report = model.field_.fit_info.report
+    assert report["chosen"].startswith("genetic programming: reciprocal x1")
+    assert "right-hand sides found by Operon" in report["genetic programming"]
+
+
+def test_proposals_for_noisy_samples_stand_beside_the_others(little):
+    little(population_size=100, generations=10, kept=2)
+    _, t, x = _grazing()
+    noisy = x * (1.0 + 0.03 * np.random.default_rng(0).standard_normal(x.shape))
+    data = fim_dynsys.Trajectories.from_arrays(noisy, t)
+    found = [fim_dynsys.load("auto", budget="thorough").portfolio(data) for _ in range(2)]
+    origins = [[member.candidate.origin for member in portfolio.members] for portfolio in found]
+    assert origins[0] == origins[1]
+    assert any(origin.startswith("genetic programming") for origin in origins[0])

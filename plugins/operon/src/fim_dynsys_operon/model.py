@@ -16,9 +16,10 @@ from fim_dynsys.fields.symbolic import SymbolicField, parameter_names
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.regression.expression_fits import ExpressionFit, fit_expressions
 from fim_dynsys.regression.observed import Observations, complete_samples, observe
+from fim_dynsys.search.genetic.engine import front
+from fim_dynsys.search.genetic.sums import RightHandSide, matched, split, structure
 from fim_dynsys.trajectories.container import Trajectories
-from fim_dynsys_operon.search import front
-from fim_dynsys_operon.terms import RightHandSide, matched, split, structure, with_parameters
+from fim_dynsys_operon.terms import with_parameters
 
 _MOST_SAMPLES = 500  # that genetic programming sees, evenly spaced among all
 _SEARCH_SHARE = 0.6  # of the time, for genetic programming; the rest is for fits

@@ -1,0 +1,1 @@
+"""Proposals of genetic programming, an optional package, for the searches that fit trajectories."""
