@@ -69,6 +69,12 @@ _BUILT_IN = {
             max_dim=3,
         ),
         ModelSpec(
+            name="fim-ode-neural",
+            summary="a small network of the paper's design, weights in the package; a start for fine-tuning",
+            factory="fim_dynsys.models.fim_ode.neural:fim_ode_neural",
+            max_dim=3,
+        ),
+        ModelSpec(
             name="sindy",
             summary="stock pysindy.SINDy behind this interface",
             factory="fim_dynsys.models.sindy:SINDy",

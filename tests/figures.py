@@ -440,6 +440,8 @@ def models() -> Iterator[str]:
 
     held_by("tests/models/fim_ode/test_published.py::test_number_of_parameters")
     yield "about 13 million parameters"
+    held_by("tests/models/fim_ode/test_neural.py::test_number_of_parameters")
+    yield "at 0.85 million parameters"
     yield f"One call, {auto_seconds()} of CPU in one to three states"
     share = median_seconds("auto:budget=fast", "full") / median_seconds("auto", "full")
     yield f'`budget="fast"` takes {100 * share:.0f} % of the time'

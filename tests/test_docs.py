@@ -98,7 +98,7 @@ def test_commands_exist(module, options):
 )
 def test_model_tables_are_complete(page):
     rows = set(re.findall(r"^\| `([\w-]+)` \|", page.read_text(encoding="utf-8"), re.MULTILINE))
-    assert {"fim-ode", "fim-ode-published", "sindy", "sindy-strong"} <= rows
+    assert {"fim-ode", "fim-ode-published", "fim-ode-neural", "sindy", "sindy-strong"} <= rows
     assert rows <= {spec.name for spec in fim_dynsys.available()}
 
 

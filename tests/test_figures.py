@@ -10,7 +10,7 @@ from benchmarks.harness.rows import ModelRow
 from fim_dynsys.registry import KNOWN_PLUGINS
 from tests.figures import MEASURED, PLAIN, ROOT, table
 
-GENERATED = {"docs/model_card.md"}  # tests/training/test_card.py
+GENERATED = {"docs/model_card.md", "docs/model_card_neural.md"}  # tests/training/test_card.py
 PAGES = sorted({"README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))} - GENERATED)
 
 # Code, what it prints and addresses of links are not read; comments beside commands are.

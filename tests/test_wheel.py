@@ -129,5 +129,5 @@ def test_runs_outside_the_checkout(site, tmp_path):
 
 def test_command_line_outside_the_checkout(site, tmp_path):
     output = _outside(site, tmp_path, "-m", "fim_dynsys", "available")
-    for name in ("fim-ode", "fim-ode-published", "sindy", "sindy-strong"):
+    for name in ("fim-ode", "fim-ode-published", "fim-ode-neural", "sindy", "sindy-strong"):
         assert name in output

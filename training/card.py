@@ -1,8 +1,8 @@
-"""Write the model card of the shipped weights: python -m training.card.
+"""Write the model cards of the shipped weights: python -m training.card.
 
 Every figure is read: from the weights file and its header, from training/LOG.md, and from the committed
-results of the benchmarks, which must be of these weights; the prose is in training/card.md. The text goes
-beside the weights, where `model.card()` reads it, and to docs/model_card.md. Equal data give equal text.
+results of the benchmarks, which must be of these weights; the prose is in training/cards. The texts go
+beside the weights, where `model.card()` reads them, and to docs. Equal data give equal text.
 """
 
 import argparse
@@ -14,19 +14,25 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from math import prod
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
-from fim_dynsys.models.fim_ode.card import CARD, title
+from fim_dynsys.models.fim_ode.card import title
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS
 from fim_dynsys.models.fim_ode.configuration import LARGEST_DIM
-from fim_dynsys.models.fim_ode.own import DEFAULT_WEIGHTS, FIMODE
-from fim_dynsys.models.fim_ode.weights import CALIBRATION, SELECTOR, read_weights, shipped
+from fim_dynsys.models.fim_ode.neural import NeuralFIMODE
+from fim_dynsys.models.fim_ode.own import FIMODE
+from fim_dynsys.models.fim_ode.weights import CALIBRATION, SELECTOR, SHIPPED, read_weights, shipped
 from training.evaluate import THRESHOLD
 
 ROOT = Path(__file__).parents[1]
-BENCHMARKS, LOG, DOCS = ROOT / "benchmarks", ROOT / "training" / "LOG.md", ROOT / "docs" / "model_card.md"
-TEMPLATE = Path(__file__).with_name("card.md")
+BENCHMARKS, LOG = ROOT / "benchmarks", ROOT / "training" / "LOG.md"
+TEMPLATES = Path(__file__).with_name("cards")  # NAME.md
+DOCS = {
+    FIMODE.name: ROOT / "docs" / "model_card.md",
+    NeuralFIMODE.name: ROOT / "docs" / "model_card_neural.md",
+}
 TASKS = ("reconstruction", "generalisation")
 PROTOCOLS = {"paper": "200 points, as in the paper", "full": "512 points"}
 REFERENCES = {"truth-fit": "equations known, constants fitted"}
@@ -35,17 +41,26 @@ OPTIONS = {"odebench": " --full"}
 _NOT_MEASURED = "The benchmark has not been run for these weights."
 
 
+class Of(NamedTuple):
+    """Whose card: a model, and the version of its weights."""
+
+    name: str
+    version: str
+
+
 class OtherWeights(ValueError):
     """Results are of other weights than the card's."""
 
 
-def card(weights: Path, log: Path = LOG, benchmarks: Path = BENCHMARKS) -> str:
+def card(name: str, weights: Path, log: Path = LOG, benchmarks: Path = BENCHMARKS) -> str:
     """Text of the card.
 
     Parameters
     ----------
+    name : str
+        Of the model.
     weights : Path
-        A weights file of our own operator.
+        A weights file of it.
     log : Path
         The training log.
     benchmarks : Path
@@ -59,31 +74,35 @@ def card(weights: Path, log: Path = LOG, benchmarks: Path = BENCHMARKS) -> str:
     Raises
     ------
     OtherWeights
-        If a benchmark's results are not of these weights, or ODEBench has none; says what to run.
+        If a benchmark's results are not of these weights, or ODEBench has none of fim-ode; says what to run.
     ValueError
         If the log has no entry on these weights, or on a run that they go on from.
     """
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()
     header, tensors = read_weights(weights)
-    extra, version = header["extra"], digest[:8]
+    extra, of = header["extra"], Of(name, digest[:8])
     run = {key: value for key, value in extra.items() if key not in ("selector", "calibration")}
-    text = string.Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=title(version),
-        version=version,
-        max_dim=LARGEST_DIM,
-        trained_dim=header["max_dim"],
-        degree=header["config"]["degree"],
-        fewest=FIMODE.min_observations,
-        few_samples=MIN_OBSERVATIONS,
-        threshold=THRESHOLD,
-        weights=_weights(weights, digest, header, tensors),
-        header=_table([["", ""], *([key, f"`{json.dumps(value)}`"] for key, value in run.items())]),
-        selector=_selector(extra.get("selector")),
-        runs="\n\n".join(_runs(log, version)),
-        odebench=_odebench(benchmarks, version),
-        oscillators=_oscillators(benchmarks, version),
-        calibration=_held_out_bands(extra.get("calibration")) + _calibration(benchmarks, version),
-    )
+    parts = {
+        "title": title(*of),
+        "version": of.version,
+        "trained_dim": header["max_dim"],
+        "fewest": FIMODE.min_observations,
+        "threshold": THRESHOLD,
+        "weights": _weights(weights, digest, header, tensors),
+        "header": _table([["", ""], *([key, f"`{json.dumps(value)}`"] for key, value in run.items())]),
+        "runs": "\n\n".join(_runs(log, of)),
+        "odebench": _odebench(benchmarks, of),
+        "oscillators": _oscillators(benchmarks, of),
+    }
+    if name == FIMODE.name:
+        parts |= {
+            "max_dim": LARGEST_DIM,
+            "degree": header["config"]["degree"],
+            "few_samples": MIN_OBSERVATIONS,
+            "selector": _selector(extra.get("selector")),
+            "calibration": _held_out_bands(extra.get("calibration")) + _calibration(benchmarks, of),
+        }
+    text = string.Template((TEMPLATES / f"{name}.md").read_text(encoding="utf-8")).substitute(parts)
     return re.sub(r"\n{3,}", "\n\n", text)
 
 
@@ -147,7 +166,7 @@ def _held_out_bands(known: dict | None) -> str:
 # --- the log ---
 
 
-def _runs(log: Path, version: str) -> Iterator[str]:
+def _runs(log: Path, of: Of) -> Iterator[str]:
     """Heading and opening of the log's entry on these weights, and of each that it goes on from.
 
     The first paragraph names the start as ``runs/NAME/weights...`` or as the operator of `NAME`.
@@ -156,7 +175,7 @@ def _runs(log: Path, version: str) -> Iterator[str]:
     for entry in re.split(r"^## ", log.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
         heading, _, body = entry.partition("\n")
         entries[heading] = body.strip().split("\n\n")
-    wanted = f"(fim-ode {version})"
+    wanted = f"({of.name} {of.version})"
     while wanted:
         found = next((heading for heading in entries if wanted in heading), None)
         if found is None:
@@ -173,40 +192,44 @@ def _runs(log: Path, version: str) -> Iterator[str]:
 # --- benchmarks ---
 
 
-def _results(benchmarks: Path, name: str, file: str, version: str) -> pd.DataFrame | None:
-    """All rows of a benchmark's results if those of fim-ode are of these weights; None without a file."""
+def _results(benchmarks: Path, name: str, file: str, of: Of) -> pd.DataFrame | None:
+    """All rows of a benchmark's results if the model's are of these weights; None where it has none."""
     path = benchmarks / name / "results" / file
     if not path.exists():
         return None
     rows = pd.read_csv(path, dtype={"version": str, "system": str})
-    found = sorted({own.rpartition("-")[2] for own in _own(rows)["version"]})  # of the weights
-    if found != [version]:
-        raise _other_weights(path, name, version, " and ".join(found) or "none")
-    return rows
+    found = sorted({own.rpartition("-")[2] for own in _own(rows, of)["version"]})  # of the weights
+    if found not in ([], [of.version]):
+        raise _other_weights(path, name, of, " and ".join(found))
+    return rows if found else None
 
 
-def _other_weights(path: Path, name: str, version: str, found: str) -> OtherWeights:
-    command = f"python -m benchmarks.{name}{OPTIONS.get(name, '')} --out benchmarks/{name}/results"
+def _other_weights(path: Path, name: str, of: Of, found: str) -> OtherWeights:
+    models = "" if of.name == FIMODE.name else f" --models {of.name}"
+    command = f"python -m benchmarks.{name}{models}{OPTIONS.get(name, '')} --out benchmarks/{name}/results"
     return OtherWeights(
-        f"card: expected results of fim-ode {version} in {path}, got {found}; first run {command}"
+        f"card: expected results of {of.name} {of.version} in {path}, got {found}; first run {command}"
     )
 
 
-def _own(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows[rows["model"] == DEFAULT_WEIGHTS]
+def _own(rows: pd.DataFrame, of: Of) -> pd.DataFrame:
+    return rows[rows["model"] == of.name]
 
 
 def _facts(name: str) -> dict:
     return tomllib.loads((BENCHMARKS / name).read_text(encoding="utf-8"))
 
 
-def _odebench(benchmarks: Path, version: str) -> str:
-    trials = _results(benchmarks, "odebench", "trials.csv", version)
+def _odebench(benchmarks: Path, of: Of) -> str:
+    trials = _results(benchmarks, "odebench", "trials.csv", of)
     if trials is None:
-        raise _other_weights(benchmarks, "odebench", version, "no trials.csv")
+        if of.name == FIMODE.name:
+            raise _other_weights(benchmarks, "odebench", of, "none")
+        return _NOT_MEASURED
     trials = trials.assign(**{task: 100.0 * (trials[f"r2_{task}"] > THRESHOLD) for task in TASKS})
-    parts = [_protocol(part, protocol) for protocol, part in trials.groupby("protocol", sort=False)]
-    paper = _own(trials[trials["protocol"] == "paper"])
+    run = trials[trials["protocol"].isin(_own(trials, of)["protocol"])]
+    parts = [_protocol(part, protocol, of) for protocol, part in run.groupby("protocol", sort=False)]
+    paper = _own(trials[trials["protocol"] == "paper"], of)
     return "\n\n".join([_seeds(paper), *parts, _missed(paper), _failures(paper)])
 
 
@@ -234,9 +257,9 @@ def _ordered(cells: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return sorted(cells, key=lambda cell: cell[::-1])
 
 
-def _protocol(trials: pd.DataFrame, protocol: str) -> str:
-    """Table of fim-ode by group, with references and the published rows below."""
-    own = _own(trials)
+def _protocol(trials: pd.DataFrame, protocol: str, of: Of) -> str:
+    """Table of the model by group, with references and the published rows below."""
+    own = _own(trials, of)
     cells = _ordered(_success(own))
     lines = [["systems", "n", *(f"({sigma:g}, {rho:g})" for sigma, rho in cells)]]
     for name, part in _groups(own):
@@ -298,15 +321,15 @@ def _failures(own: pd.DataFrame) -> str:
     return f"Predictions that broke off, of {len(statuses):,}: {kinds}."
 
 
-def _oscillators(benchmarks: Path, version: str) -> str:
-    summary = _results(benchmarks, "oscillators", "summary.csv", version)
+def _oscillators(benchmarks: Path, of: Of) -> str:
+    summary = _results(benchmarks, "oscillators", "summary.csv", of)
     if summary is None:
         return _NOT_MEASURED
     facts = _facts("oscillators/published.toml")
     row = next(entry for entry in facts["row"] if entry["method"] == "FIM-ODE, zero-shot")
     published = dict(zip(facts["tasks"], row["mse"], strict=True))
     lines = [["task", "targets", "shared draw", "median", "quartiles", "failures", "FIM-ODE (paper)"]]
-    for line in _own(summary).itertuples():
+    for line in _own(summary, of).itertuples():
         quartiles = f"{line.lower_quartile:.3g} to {line.upper_quartile:.3g}"
         values = [f"{line.fixed:.3g}", f"{line.median:.3g}", quartiles, line.failures]
         # the paper scored FHN against noisy targets
@@ -315,15 +338,15 @@ def _oscillators(benchmarks: Path, version: str) -> str:
     return (
         "Mean squared error of the forecast (Van der Pol) or imputation (FitzHugh-Nagumo) from 50 noisy "
         "observations, zero-shot, on the noise that the literature shares and on "
-        f"{_own(summary)['draws'].max()} other draws:\n\n{_table(lines)}"
+        f"{_own(summary, of)['draws'].max()} other draws:\n\n{_table(lines)}"
     )
 
 
-def _calibration(benchmarks: Path, version: str) -> str:
-    summary = _results(benchmarks, "calibration", "summary.csv", version)
+def _calibration(benchmarks: Path, of: Of) -> str:
+    summary = _results(benchmarks, "calibration", "summary.csv", of)
     if summary is None:
         return _NOT_MEASURED
-    own = _own(summary)
+    own = _own(summary, of)
     kinds = ("raw", "recalibrated")
     heads = [f"{p} %: {kind}" for p in (50, 90) for kind in kinds]
     lines = [["systems", "noise", "band of", *heads, "score"]]
@@ -343,13 +366,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m training.card", description=__doc__)
     parser.add_argument("--benchmarks", type=Path, default=BENCHMARKS, help="folder with NAME/results/*.csv")
     arguments = parser.parse_args()
-    try:
-        text = card(shipped(DEFAULT_WEIGHTS), LOG, arguments.benchmarks)
-    except ValueError as error:
-        parser.error(str(error))
-    for path in (CARD, DOCS):
-        path.write_text(text, encoding="utf-8")
-        print(f"Written: {path}")
+    for name, page in DOCS.items():
+        try:
+            text = card(name, shipped(name), LOG, arguments.benchmarks)
+        except ValueError as error:
+            parser.error(str(error))
+        for path in (SHIPPED / f"{name}.md", page):
+            path.write_text(text, encoding="utf-8")
+            print(f"Written: {path}")
 
 
 if __name__ == "__main__":

@@ -11,10 +11,10 @@ import fim_dynsys
 from benchmarks.harness.run import TRIAL_COLUMNS
 from benchmarks.harness.trials import SETTINGS, TASKS
 from fim_dynsys.models.fim_ode.amortised import AmortisedNetwork
-from fim_dynsys.models.fim_ode.card import CARD, read_card, title
+from fim_dynsys.models.fim_ode.card import read_card, title
 from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
 from fim_dynsys.models.fim_ode.networks import save_weights
-from fim_dynsys.models.fim_ode.weights import CALIBRATION, shipped, write_part
+from fim_dynsys.models.fim_ode.weights import CALIBRATION, SHIPPED, shipped, write_part
 from training.card import BENCHMARKS, DOCS, LOG, OtherWeights, card
 
 LOG_TEXT = """# Training log
@@ -132,7 +132,7 @@ def test_percentages_by_cell_and_group(weights, log, benchmarks, protocol):
     rows = trials(version(weights))
     rows = rows[rows["protocol"] == protocol]
     own = rows[rows["model"] == "fim-ode"]
-    table = rows_of(card(weights, log, benchmarks), f"Protocol `{protocol}`")
+    table = rows_of(card("fim-ode", weights, log, benchmarks), f"Protocol `{protocol}`")
     assert table["systems"] == ["n", *(f"({sigma:g}, {rho:g})" for sigma, rho in SETTINGS)]
     assert table["all"] == ["4", *percents(own)]
     for dim, name in enumerate(("1 state", "2 states", "3 states"), 1):
@@ -144,7 +144,7 @@ def test_percentages_by_cell_and_group(weights, log, benchmarks, protocol):
 
 
 def test_published_row_and_times(weights, log, benchmarks):
-    text = card(weights, log, benchmarks)
+    text = card("fim-ode", weights, log, benchmarks)
     assert rows_of(text, "Protocol `paper`")["*FIM-ODE (paper)*"][1] == "84.4 / 29.5"
     assert "median by number of states: 10 ms, 20 ms, 30 ms" in text
     assert "Mean of 3 noise seeds" in text
@@ -158,7 +158,7 @@ def test_missed_systems_and_failures(weights, log, benchmarks):
     table["status_reconstruction"] = table["status_generalisation"] = "SUCCESS"
     table.loc[own, "status_generalisation"] = "MAX_STEPS"
     write_csv(table, benchmarks, "odebench", "trials.csv")
-    text = card(weights, log, benchmarks)
+    text = card("fim-ode", weights, log, benchmarks)
     missed = rows_of(text, "### What it misses")
     assert missed["56, Lorenz, classic chaotic parameters"][:2] == ["3", "yes"]
     assert not any(name.startswith("27,") for name in missed)
@@ -169,9 +169,9 @@ def test_missed_systems_and_failures(weights, log, benchmarks):
 
 
 def test_the_weights_file_s_own_figures(weights, log, benchmarks):
-    text = card(weights, log, benchmarks)
+    text = card("fim-ode", weights, log, benchmarks)
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()
-    assert text.startswith(title(digest[:8]) + "\n")
+    assert text.startswith(title("fim-ode", digest[:8]) + "\n")
     table = rows_of(text, "## The weights")
     numbers = sum(p.numel() for p in AmortisedNetwork(AmortisedConfig()).state_dict().values())
     assert table["sha256"] == [f"`{digest}`"]
@@ -185,7 +185,7 @@ def test_the_weights_file_s_own_figures(weights, log, benchmarks):
 
 
 def test_runs_are_followed_to_the_first(weights, log, benchmarks):
-    text = card(weights, log, benchmarks)
+    text = card("fim-ode", weights, log, benchmarks)
     told = text.split("tells them", 1)[1].split("## ODEBench")[0]
     places = [told.index(f"`{name}`: ") for name in ("chosen", "longer", "base")]
     assert places == sorted(places)
@@ -209,7 +209,7 @@ def test_oscillators_and_bands(weights, log, benchmarks):
     line |= {"group": "all", "score90_raw": 2.345}
     line |= {f"cover{p}_{kind}": p / 101 for p in (50, 90) for kind in ("raw", "recalibrated")}
     write_csv(pd.DataFrame([line, line | {"group": "dim=1"}]), benchmarks, "calibration", "summary.csv")
-    text = card(weights, log, benchmarks)
+    text = card("fim-ode", weights, log, benchmarks)
     assert "| FHN | noisy | 0.125 | 0.0233 | 0.01 to 0.5 | 1 | 0.4 |" in text
     assert "| FHN | clean | 0.125 | 0.0233 | 0.01 to 0.5 | 1 |  |" in text
     assert rows_of(text, "4,321 fits")["3-D"] == ["51.0", "90.9", "1.5", "2.5"]
@@ -224,14 +224,14 @@ def test_results_of_other_weights_are_refused(weights, log, benchmarks):
     write_csv(trials("0123abcd"), benchmarks, "odebench", "trials.csv")
     command = "first run python -m benchmarks.odebench --full --out benchmarks/odebench/results"
     with pytest.raises(OtherWeights, match=rf"fim-ode {version(weights)} in .*got 0123abcd; {command}"):
-        card(weights, log, benchmarks)
+        card("fim-ode", weights, log, benchmarks)
 
 
 def test_mixed_results_are_refused(weights, log, benchmarks):
     both = pd.concat([trials("0123abcd"), trials(version(weights))])
     write_csv(both, benchmarks, "odebench", "trials.csv")
     with pytest.raises(OtherWeights, match=r"0123abcd and|and 0123abcd"):
-        card(weights, log, benchmarks)
+        card("fim-ode", weights, log, benchmarks)
 
 
 @pytest.mark.parametrize("name", ["oscillators", "calibration"])
@@ -239,18 +239,37 @@ def test_other_benchmarks_are_refused_alike(weights, log, benchmarks, name):
     stale = pd.DataFrame([{"model": "fim-ode", "version": "0123abcd"}])
     write_csv(stale, benchmarks, name, "summary.csv")
     with pytest.raises(OtherWeights, match=rf"python -m benchmarks\.{name} --out"):
-        card(weights, log, benchmarks)
+        card("fim-ode", weights, log, benchmarks)
+
+
+def test_results_of_the_network_are_told_where_there_are_any(log, benchmarks):
+    path = shipped("fim-ode-neural")
+    own, text = version(path), log.read_text(encoding="utf-8")
+    log.write_text(text + f"\n## 2026-01-04 `n`: a network (fim-ode-neural {own})\n\n9 hours.\n")
+    assert "has not been run for these weights" in card("fim-ode-neural", path, log, benchmarks)
+    rows = pd.read_csv(
+        benchmarks / "odebench" / "results" / "trials.csv", dtype={"version": str, "system": str}
+    )
+    of = rows[(rows["model"] == "fim-ode") & (rows["protocol"] == "paper")]
+    of = of[(of["sigma"] == 0) & (of["rho"] == 0)].assign(model="fim-ode-neural", version=own)
+    write_csv(pd.concat([rows, of]), benchmarks, "odebench", "trials.csv")
+    text = card("fim-ode-neural", path, log, benchmarks)
+    assert rows_of(text, "Protocol `paper`")["systems"] == ["n", "(0, 0)"]
+    assert "Protocol `full`" not in text
+    write_csv(pd.concat([rows, of.assign(version="0123abcd")]), benchmarks, "odebench", "trials.csv")
+    with pytest.raises(OtherWeights, match=r"--models fim-ode-neural --full"):
+        card("fim-ode-neural", path, log, benchmarks)
 
 
 def test_odebench_is_needed(weights, log, tmp_path):
     with pytest.raises(OtherWeights, match=r"first run python -m benchmarks\.odebench"):
-        card(weights, log, tmp_path / "nothing")
+        card("fim-ode", weights, log, tmp_path / "nothing")
 
 
 def test_a_log_without_these_weights_is_refused(weights, log, benchmarks):
     log.write_text(LOG_TEXT.format(version="0123abcd"), encoding="utf-8")
     with pytest.raises(ValueError, match=rf"heading with \(fim-ode {version(weights)}\)"):
-        card(weights, log, benchmarks)
+        card("fim-ode", weights, log, benchmarks)
 
 
 # --- as shipped ---
@@ -263,22 +282,25 @@ def test_a_model_with_other_weights_has_no_card(weights):
 
 
 def test_a_card_is_read_back(tmp_path):
-    path = tmp_path / "card.md"
-    path.write_text(f"{title('0123abcd')}\n\ntext\n", encoding="utf-8")
-    assert read_card("0123abcd", path).endswith("text\n")
+    path = tmp_path / "fim-ode.md"
+    path.write_text(f"{title('fim-ode', '0123abcd')}\n\ntext\n", encoding="utf-8")
+    assert read_card("fim-ode", "0123abcd", tmp_path).endswith("text\n")
     with pytest.raises(ValueError, match=r"describes, fim-ode 0123abcd, got weights 9999abcd"):
-        read_card("9999abcd", path)
+        read_card("fim-ode", "9999abcd", tmp_path)
 
 
-def test_the_shipped_card_describes_the_shipped_weights():
+@pytest.mark.parametrize("name", list(DOCS))
+def test_the_shipped_cards_describe_the_shipped_weights(name):
     """Fails after new weights until `python -m training.card` has written their card."""
-    digest = hashlib.sha256(shipped("fim-ode").read_bytes()).hexdigest()
-    text = fim_dynsys.load("fim-ode").card()
+    digest = hashlib.sha256(shipped(name).read_bytes()).hexdigest()
+    text = fim_dynsys.load(name).card()
     assert rows_of(text, "## The weights")["sha256"] == [f"`{digest}`"]
-    assert text == CARD.read_text(encoding="utf-8") == DOCS.read_text(encoding="utf-8")
+    assert text == (SHIPPED / f"{name}.md").read_text(encoding="utf-8")
+    assert text == DOCS[name].read_text(encoding="utf-8")
 
 
-def test_the_shipped_card_is_what_the_data_give():
+@pytest.mark.parametrize("name", list(DOCS))
+def test_the_shipped_cards_are_what_the_data_give(name):
     """Where this fails, rerun the benchmarks of new weights, then `python -m training.card`."""
-    generated = card(shipped("fim-ode"), LOG, BENCHMARKS)
-    assert generated == CARD.read_text(encoding="utf-8")
+    generated = card(name, shipped(name), LOG, BENCHMARKS)
+    assert generated == (SHIPPED / f"{name}.md").read_text(encoding="utf-8")

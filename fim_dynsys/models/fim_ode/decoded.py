@@ -1,5 +1,6 @@
-"""The network of the FIM-ODE paper as a model: fields that are decoded point by point."""
+"""Networks of the FIM-ODE paper's design as models: fields that are decoded point by point."""
 
+import abc
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,50 +23,13 @@ from fim_dynsys.saved import SavedModel
 from fim_dynsys.trajectories.container import Trajectories
 
 
-class PublishedFIMODE(PretrainedModel):
-    """The pretrained network of the FIM-ODE paper, with its authors' weights.
+class DecodedFIMODE(PretrainedModel):
+    """A network of the paper's design, of which `finetune` moves weights.
 
-    What is inferred is a field that the network decodes point by point; its equations are a distillation.
-    Contexts may hold any number of trajectories, ragged and irregularly sampled. Results do not depend on the
-    order of trajectories, nor on units or the origin of time. Weights are read when first needed, and shared
-    by the models of a process; a saved or pickled model holds the path only, a pickled field the numbers it
-    needs.
-
-    Parameters
-    ----------
-    weights : path-like
-        A folder with ``config.json`` and ``model.safetensors`` as the authors publish it, their safetensors
-        file alone (then give `attention`), or a file in our format. The package does not hold them.
-    attention : {"softmax-gnot", "softmax"}, optional
-        The attention map, overriding what the configuration says.
-    precision : {"float32", "float64"}
-        Type in which contexts are encoded. Fields are decoded in float64.
-    device : str
-        Where to compute, as torch names it.
-    delta : path-like or Delta, optional
-        What `finetune` changed of these weights.
-
-    Examples
-    --------
-    >>> model = PublishedFIMODE(weights="path/to/published")  # doctest: +SKIP
-    >>> model.fit(x, t).predict(x)  # doctest: +SKIP
+    A subclass has a parameter ``delta`` and says which network is read (`_untuned`).
     """
 
-    name = "fim-ode-published"
-
-    def __init__(
-        self,
-        weights: str | os.PathLike | None = None,
-        attention: str | None = None,
-        precision: str = "float32",
-        device: str = "cpu",
-        delta: str | os.PathLike | Delta | None = None,
-    ) -> None:
-        self.weights = weights
-        self.attention = attention
-        self.precision = precision
-        self.device = device
-        self.delta = delta
+    delta: str | os.PathLike | Delta | None
 
     @property
     def operator(self) -> DecodedOperator:
@@ -74,8 +38,9 @@ class PublishedFIMODE(PretrainedModel):
         return own if delta is None else tuned_operator(own, delta)
 
     @property
+    @abc.abstractmethod
     def _untuned(self) -> DecodedOperator:
-        return decoded_operator(self.weights, self.attention, self.precision, str(self.device))
+        """The network without what `finetune` changed."""
 
     @property
     def _delta(self) -> Delta | None:
@@ -158,8 +123,8 @@ class PublishedFIMODE(PretrainedModel):
 
         Returns
         -------
-        PublishedFIMODE
-            Fitted, with what changed as its ``delta``, which `save` keeps.
+        DecodedFIMODE
+            Fitted, of the same class, with what changed as its ``delta``, which `save` keeps.
             ``field_.fit_info.report["fine-tuning"]`` and ``history_`` as of `VectorFieldModel.finetune`.
 
         Raises
@@ -222,6 +187,56 @@ class PublishedFIMODE(PretrainedModel):
         if saved.delta is not None:
             self.delta = Delta(saved.delta)
         return super().restore(saved)
+
+
+class PublishedFIMODE(DecodedFIMODE):
+    """The pretrained network of the FIM-ODE paper, with its authors' weights.
+
+    What is inferred is a field that the network decodes point by point; its equations are a distillation.
+    Contexts may hold any number of trajectories, ragged and irregularly sampled. Results do not depend on the
+    order of trajectories, nor on units or the origin of time. Weights are read when first needed, and shared
+    by the models of a process; a saved or pickled model holds the path only, a pickled field the numbers it
+    needs.
+
+    Parameters
+    ----------
+    weights : path-like
+        A folder with ``config.json`` and ``model.safetensors`` as the authors publish it, their safetensors
+        file alone (then give `attention`), or a file in our format. The package does not hold them.
+    attention : {"softmax-gnot", "softmax"}, optional
+        The attention map, overriding what the configuration says.
+    precision : {"float32", "float64"}
+        Type in which contexts are encoded. Fields are decoded in float64.
+    device : str
+        Where to compute, as torch names it.
+    delta : path-like or Delta, optional
+        What `finetune` changed of these weights.
+
+    Examples
+    --------
+    >>> model = PublishedFIMODE(weights="path/to/published")  # doctest: +SKIP
+    >>> model.fit(x, t).predict(x)  # doctest: +SKIP
+    """
+
+    name = "fim-ode-published"
+
+    def __init__(
+        self,
+        weights: str | os.PathLike | None = None,
+        attention: str | None = None,
+        precision: str = "float32",
+        device: str = "cpu",
+        delta: str | os.PathLike | Delta | None = None,
+    ) -> None:
+        self.weights = weights
+        self.attention = attention
+        self.precision = precision
+        self.device = device
+        self.delta = delta
+
+    @property
+    def _untuned(self) -> DecodedOperator:
+        return decoded_operator(self.name, self.weights, self.attention, self.precision, str(self.device))
 
 
 def fim_ode_published(

@@ -361,7 +361,7 @@ class FIMODE(PretrainedModel):
         ValueError
             For weights that the package's card does not describe.
         """
-        return read_card(self.operator.version)
+        return read_card(self.name, self.operator.version)
 
 
 def fim_ode(

@@ -35,7 +35,7 @@ class DecodedOperator(NamedTuple):
 
 
 def decoded_operator(
-    weights: str | os.PathLike | None, attention: str | None, precision: str, device: str
+    who: str, weights: str | os.PathLike | None, attention: str | None, precision: str, device: str
 ) -> DecodedOperator:
     """The published network from its files; read once for each content of the files and setting.
 
@@ -53,7 +53,7 @@ def decoded_operator(
     files = [file for file in locate(weights) if file is not None]
     checkpoint, version = _found(str(weights), attention, tuple(map(stamp, files)))
     key = ("decoded", version, checkpoint.attention, repr(checkpoint.settings), precision, device)
-    return kept(key, lambda: _read_decoded(checkpoint, version, precision, device))
+    return kept(key, lambda: _read_decoded(who, checkpoint, version, precision, device))
 
 
 @lru_cache(FILES_KEPT)
@@ -62,9 +62,10 @@ def _found(path: str, attention: str | None, stamps: tuple[Stamp | None, ...]) -
     return checkpoint, weights_version(checkpoint.tensors)
 
 
-def _read_decoded(checkpoint: Checkpoint, version: str, precision: str, device: str) -> DecodedOperator:
-    dtype = parse_precision("fim-ode-published", precision)
-    where = checked_device("fim-ode-published", device)
+def _read_decoded(
+    who: str, checkpoint: Checkpoint, version: str, precision: str, device: str
+) -> DecodedOperator:
+    dtype, where = parse_precision(who, precision), checked_device(who, device)
     network = read_checkpoint(checkpoint).to(where).requires_grad_(False)
     decoder = Decoder(network, torch.float64)
     return DecodedOperator(network.to(dtype), decoder, version, network.config.max_dim)

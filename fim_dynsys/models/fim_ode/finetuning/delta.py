@@ -125,8 +125,9 @@ def tuned_operator(operator: DecodedOperator, delta: Delta) -> DecodedOperator:
     """
     if delta.base != operator.version:
         raise ValueError(
-            f"fim-ode-published: expected weights of version {delta.base}, from which the fine-tuned ones "
-            f"{delta.version} were made, got {operator.version}; give the file of that version as weights=."
+            f"Delta: expected weights of version {delta.base}, from which the fine-tuned ones "
+            f'{delta.version} were made, got {operator.version}; load("fim-ode-published", weights=FILE, '
+            "delta=...) with the file of that version."
         )
     network = copy.deepcopy(operator.network)
     _apply(network, delta.tensors)
