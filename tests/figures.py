@@ -409,6 +409,15 @@ def comparison() -> Iterator[str]:
     yield f"on the shared draw `gpode` is at {first}, {second} and {third} of its published errors"
     first, second, third = (f"{ratio:.2g}" for ratio in gpode.value / gpode.published)
     yield f"in the median of fresh ones at {first}, {second} and {third}"
+    seen = summary[~summary.task.isin(tables.OSCILLATIONS)]
+    other = seen[seen.task.str.contains("generalisation")].pivot(index="model", columns="task", values="value")
+    low, high = (other.loc[["neural-ode", "npode", "gp-dnf"]].stack().agg(end) for end in ("min", "max"))
+    yield f"predict the other start in {low:.0f} to {high:.0f} % of the trials"
+    yield f"`auto` in {other.loc['auto'].min():.0f} to {other.loc['auto'].max():.0f} %"
+    assert (other.drop(["auto", "fim-ode"]).idxmax() == "operon").all()
+    cost = seen.groupby("model").infer_seconds.median()
+    assert cost["operon"] > 10 * cost["auto"]
+    yield "at more than ten times its cost"
     near = summary[summary.published.notna()].assign(near=lambda rows: rows.value <= 2 * rows.published)
     near = near.groupby("model").near.sum()
     assert (near[["neural-ode", "npode"]] >= 2).all() and not near[["gpode", "latent-sde"]].any()
