@@ -433,9 +433,9 @@ def evidence() -> Iterator[str]:
 
 def models() -> Iterator[str]:
     noisy = [cell("infer_seconds_median", "fim-ode", setting) for setting in SETTINGS if setting[0] > 0]
-    assert len(noisy) == 2 and all(0.05 < seconds < 0.15 for seconds in noisy)
-    yield "All this takes about a tenth of a second"
-    yield "under noise it takes about a tenth of a second"
+    assert len(noisy) == 2 and all(seconds < 0.1 for seconds in noisy)
+    yield "All this takes less than a tenth of a second under noise"
+    yield "under noise it takes less than a tenth of a second"
     opinion = [1000 * seconds(f"fim-ode, no search, infer, d={d}") for d in (1, 2, 3)]
     yield f"stops at the opinion, in {min(opinion):.0f} to {max(opinion):.0f} ms"
 
