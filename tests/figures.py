@@ -417,6 +417,9 @@ def comparison() -> Iterator[str]:
     yield f"predict the other start in {low:.0f} to {high:.0f} % of the trials"
     yield f"`auto` in {other.loc['auto'].min():.0f} to {other.loc['auto'].max():.0f} %"
     assert (other.drop(["auto", "fim-ode"]).idxmax() == "operon").all()
+    noisy = other.columns.str.contains("(0.05, 0)", regex=False)
+    assert (other.loc["operon", noisy] == other.loc["auto", noisy]).all()
+    yield "level with it at 5 % noise"
     cost = seen.groupby("model").infer_seconds.median()
     assert cost["operon"] > 10 * cost["auto"]
     yield "at more than ten times its cost"
