@@ -197,6 +197,12 @@ def _moving_mean_square(x: np.ndarray) -> np.ndarray:
     return np.mean([x[k : len(x) - 4 + k] ** 2 for k in range(5)], axis=0)
 
 
+def autocorrelation(residuals: np.ndarray) -> np.ndarray:
+    """Autocorrelation (d,) of residuals (n, d) at the first lag; 0 for those that are all equal."""
+    residuals = residuals - residuals.mean(axis=0)
+    return np.sum(residuals[1:] * residuals[:-1], axis=0) / np.maximum(np.sum(residuals**2, axis=0), 1e-300)
+
+
 def bic(
     residual_variance: ArrayLike,
     n: int | np.ndarray,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from fim_dynsys.regression.criteria import NORMAL, pseudo_residuals
+from fim_dynsys.regression.criteria import NORMAL, autocorrelation, pseudo_residuals
 from fim_dynsys.trajectories.container import Trajectories
 
 _FEWEST = 20  # samples of a trajectory, from which scales are known
@@ -105,10 +105,7 @@ def beyond(
 
 def _of_one_piece(z: np.ndarray) -> bool:
     """Whether neighbours among residuals (n, d) in standard deviations are alike, in any state."""
-    bounded = np.clip(z, -_BOUND, _BOUND)
-    bounded = bounded - bounded.mean(axis=0)
-    alike = np.sum(bounded[1:] * bounded[:-1], axis=0) > _ALIKE * np.sum(bounded**2, axis=0)
-    return len(z) >= _FEWEST and bool(alike.any())
+    return len(z) >= _FEWEST and bool((autocorrelation(np.clip(z, -_BOUND, _BOUND)) > _ALIKE).any())
 
 
 def _kept(t: np.ndarray, x: np.ndarray) -> np.ndarray:

@@ -64,15 +64,20 @@ class Identification:
         return ranked([law for law in self._met.values() if law is not None])
 
     @property
+    def _best(self) -> Law | None:
+        """The preferred law."""
+        return next(iter(self.laws), None)
+
+    @property
     def settled(self) -> bool:
         """Whether the preferred law misses hardly anything, and nothing systematic."""
-        best = next(iter(self.laws), None)
+        best = self._best
         return best is not None and best.misses < SURE and not self._systematic(best)
 
     @property
     def found(self) -> bool:
         """Whether the preferred law misses hardly more than rounding, by few terms: no other is needed."""
-        best = next(iter(self.laws), None)
+        best = self._best
         return best is not None and self._found(best)
 
     @property
@@ -83,7 +88,7 @@ class Identification:
     @property
     def is_free_of_noise(self) -> bool:
         """Whether what the preferred law misses is not noise; False where there is no law to tell."""
-        best = next(iter(self.laws), None)
+        best = self._best
         return best is not None and (best.misses < _NOISELESS or self._systematic(best))
 
     def run(self, functions: int, simpler: bool = True) -> None:
@@ -109,13 +114,13 @@ class Identification:
             return
         self.meet(subsets(self._precise, dense))
         self._strip()
-        best, most = next(iter(self.laws), None), MAX_TERMS
+        best, most = self._best, MAX_TERMS
         higher = _HIGHER.get(dictionary.dim, 0)
         if higher > dictionary.degree and not (best and best.is_exact):
             wide, missed = newton(self._precise, over(Dictionary.polynomial(dictionary.dim, higher), dense))
             if missed < left:
                 self._meet_exact(subsets(self._precise, wide))
-                best = next(iter(self.laws), None)
+                best = self._best
         if best is not None and not self._systematic(best):
             if best.is_exact and not simpler:
                 return
@@ -141,16 +146,13 @@ class Identification:
         proposed : d lists of Side
             In the units of the search, best first.
         """
-        best = next(iter(self.laws), None)
+        best = self._best
         fits: dict[bytes, Law | None] = {}
 
         def fit(sides: Sequence[Side]) -> float:
             item = together(sides, self._search.observations.start)
             key = item.structure + item.dictionary.second.tobytes()
-            if key not in fits:
-                few = 0 < item.candidate.support.sum() <= MAX_TERMS
-                fits[key] = self._met[key] = fitted(self._precise, item) if few else None
-            law = fits[key]
+            law = fits[key] = self._fitted(item, key)
             return np.inf if law is None else law.score
 
         if best is None:
@@ -172,8 +174,9 @@ class Identification:
             else:
                 self._met[item.structure] = None
 
-    def _fitted(self, item: FunctionCandidate) -> Law | None:
-        known = item.structure
+    def _fitted(self, item: FunctionCandidate, known: bytes | None = None) -> Law | None:
+        """A structure's law, fitted once; ``known`` is what it is known by, if not as `structure`."""
+        known = item.structure if known is None else known
         if known not in self._met:
             few = 0 < item.candidate.support.sum() <= MAX_TERMS
             self._met[known] = fitted(self._precise, item) if few else None
@@ -210,7 +213,7 @@ class Identification:
 
     def _seek_again(self, dense: FunctionCandidate, left: float, functions: int, most: int) -> None:
         """Functions along the path of the best law, where it is the better one, and few terms."""
-        best = next(iter(self.laws), None)
+        best = self._best
         if best is None or self._found(best):
             return
         if best.misses < _NEARER * left:

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.criteria import autocorrelation
 from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, Precise
 from fim_dynsys.regression.refinement import TrajectoryFit
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -168,7 +169,7 @@ def systematic(precise: Precise, law: Law) -> bool:
     field, p = packed_field(law.item), law.item.parameters
     missed = precise.gaps(field, p, precise.steps(field, p))[0].reshape(-1, precise.data.dim)
     above = np.sqrt(np.mean(missed**2, axis=0)) > _EXACT * np.sqrt(law.floor / precise.signal)
-    return bool((above & (_correlation(missed) > _OF_ONE_PIECE)).any())
+    return bool((above & (autocorrelation(missed) > _OF_ONE_PIECE)).any())
 
 
 def ranked(laws: list[Law]) -> list[Law]:
@@ -221,11 +222,5 @@ def _reading(terms: Dictionary) -> int:
 
 def worth(residuals: np.ndarray) -> np.ndarray:
     """How many independent samples (d,) residuals (n, d) are worth, by their correlation at the first lag."""
-    rho = np.clip(_correlation(residuals), 0.0, _SMOOTH)
+    rho = np.clip(autocorrelation(residuals), 0.0, _SMOOTH)
     return len(residuals) * (1.0 - rho) / (1.0 + rho)
-
-
-def _correlation(values: np.ndarray) -> np.ndarray:
-    """Autocorrelation (d,) at the first lag."""
-    values = values - values.mean(axis=0)
-    return np.sum(values[1:] * values[:-1], axis=0) / np.maximum(np.sum(values**2, axis=0), 1e-300)
