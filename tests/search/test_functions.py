@@ -211,6 +211,23 @@ def test_parameters_survive_a_round_trip():
     assert guess.fixed(0, 1.0).structure != guess.structure
 
 
+def test_structures_tell_given_and_shared_numbers():
+    def item(kind, inner, second, free=()):
+        terms = Dictionary([[0, 0]] * 2, [kind] * 2, [0, 1], [inner, inner], [second, second])
+        return FunctionCandidate.of(Candidate(np.eye(2), np.zeros((1, 2)), "guess", ""), terms, free)
+
+    two, four, inverse, square = (
+        item(kind, 1.0, shape).structure
+        for kind, shape in ((Kind.SATURATION, 2), (Kind.SATURATION, 4), (Kind.POWER, -1), (Kind.POWER, -2))
+    )
+    assert len({two, four, inverse, square}) == 4
+    assert item(Kind.SIN, 1.0, 0.0).structure != item(Kind.SIN, 2.0, 0.0).structure
+    frequencies = item(Kind.SIN, 1.0, 0.0, [(0, 0, 0), (1, 0, 1)])
+    assert frequencies.structure != item(Kind.SIN, 1.0, 0.0, [(0, 0, 0), (1, 0, 0)]).structure
+    assert frequencies.structure == item(Kind.SIN, 3.0, 0.0, [(0, 0, 7), (1, 0, 4)]).structure
+    assert two == item(Kind.SATURATION, 1.0, 2.0 + 1e-15).structure
+
+
 # ---------------------------------------------------------------------- families and the search
 
 

@@ -151,8 +151,7 @@ class Identification:
 
         def fit(sides: Sequence[Side]) -> float:
             item = together(sides, self._search.observations.start)
-            key = item.structure + item.dictionary.second.tobytes()
-            law = fits[key] = self._fitted(item, key)
+            law = fits[item.structure] = self._fitted(item)
             return np.inf if law is None else law.score
 
         if best is None:
@@ -174,9 +173,9 @@ class Identification:
             else:
                 self._met[item.structure] = None
 
-    def _fitted(self, item: FunctionCandidate, known: bytes | None = None) -> Law | None:
-        """A structure's law, fitted once; ``known`` is what it is known by, if not as `structure`."""
-        known = item.structure if known is None else known
+    def _fitted(self, item: FunctionCandidate) -> Law | None:
+        """A structure's law, fitted once."""
+        known = item.structure
         if known not in self._met:
             few = 0 < item.candidate.support.sum() <= MAX_TERMS
             self._met[known] = fitted(self._precise, item) if few else None

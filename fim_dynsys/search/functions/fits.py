@@ -90,14 +90,18 @@ class FunctionCandidate:
 
     @cached_property
     def structure(self) -> bytes:
-        """What two candidates of the same terms have in common, whatever their numbers."""
+        """What candidates of the same terms have in common, whatever is fitted: given and shared numbers too."""
         d = self.dictionary
         shapes = np.where(d.kind > 0, d.coordinate * 100 + d.kind, 0)
-        order = np.lexsort((*d.exponents.T, shapes))
-        free = np.zeros((len(d), 2), dtype=bool)
-        free[self.free[:, 0], self.free[:, 1]] = True
-        parts = (shapes, d.exponents, d.partner, self.candidate.support, free)
-        return b"|".join(np.ascontiguousarray(part[order]).tobytes() for part in parts)
+        number = np.full((len(d), 2), -1)
+        number[self.free[:, 0], self.free[:, 1]] = self.free[:, 2]
+        given = np.where((number >= 0) | (d.kind == 0)[:, None], 0.0, np.stack([d.inner, d.second], axis=1))
+        given = np.char.mod("%.9g", given + 0.0)  # whatever rounding did; no -0
+        order = np.lexsort((*given.T, *(number.T >= 0), d.partner, *d.exponents.T, shapes))
+        places = {-1: -1}
+        number = np.array([[places.setdefault(k, len(places)) for k in row] for row in number[order].tolist()])
+        parts = (shapes, d.exponents, d.partner, self.candidate.support, given)
+        return b"|".join([*(np.ascontiguousarray(part[order]).tobytes() for part in parts), number.tobytes()])
 
     @property
     def parameters(self) -> np.ndarray:
