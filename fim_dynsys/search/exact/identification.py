@@ -34,6 +34,7 @@ _FUNCTIONS_UP_TO = 4  # states
 _NOISES = 3.0  # that a law misses, which is no noise then
 _SIMPLER = 2  # parameters less, for functions where a polynomial leaves noise
 _FEW = 4  # parameters of a state
+_SPARSE, _AS_CLOSE, _CLOSER = 0.75, 2.0, 0.1  # of its terms, times what it misses or one of lower degree
 _LONGER, _FEW_FITS = 2, 4  # of functions where a law is exact: so much longer ones are stripped, so many fits
 _TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the law
@@ -119,7 +120,7 @@ class Identification:
         if higher > dictionary.degree and not (best and best.is_exact):
             wide, missed = newton(self._precise, over(Dictionary.polynomial(dictionary.dim, higher), dense))
             if missed < left:
-                self._meet_exact(subsets(self._precise, wide))
+                self._meet_high(wide, min(_AS_CLOSE * missed, _CLOSER * left))
                 best = self._best
         if best is not None and not self._systematic(best):
             if best.is_exact and not simpler:
@@ -161,13 +162,17 @@ class Identification:
         self._improve([law for law in fits.values() if law is not None])
         self._strip()
 
-    def _meet_exact(self, items: Iterable[FunctionCandidate]) -> None:
-        """As `meet`, but what is not exact is forgotten: of high degrees, it follows anything."""
-        for item in items:
+    def _meet_high(self, dense: FunctionCandidate, most: float) -> None:
+        """As `meet` of its subsets, but only exact laws are kept: of high degrees, a law follows anything.
+
+        Or laws of far fewer terms that miss no more than ``most``.
+        """
+        for item in subsets(self._precise, dense):
             if item.structure in self._met:
                 continue
             law = self._fitted(item)
-            if law is not None and self._found(law):
+            sparse = law is not None and law.parameters <= _SPARSE * dense.candidate.coefficients.size
+            if law is not None and (self._found(law) or (sparse and law.misses < most)):
                 for less in smaller(self._precise, law):
                     self._met[less.item.structure] = less
             else:

@@ -90,7 +90,7 @@ class FunctionCandidate:
 
     @cached_property
     def structure(self) -> bytes:
-        """What candidates of the same terms have in common, whatever is fitted: given and shared numbers too."""
+        """What candidates of the same terms have in common, whatever is fitted: numbers given or shared."""
         d = self.dictionary
         shapes = np.where(d.kind > 0, d.coordinate * 100 + d.kind, 0)
         number = np.full((len(d), 2), -1)
@@ -99,7 +99,7 @@ class FunctionCandidate:
         given = np.char.mod("%.9g", given + 0.0)  # whatever rounding did; no -0
         order = np.lexsort((*given.T, *(number.T >= 0), d.partner, *d.exponents.T, shapes))
         places = {-1: -1}
-        number = np.array([[places.setdefault(k, len(places)) for k in row] for row in number[order].tolist()])
+        number = np.array([places.setdefault(k, len(places)) for k in number[order].ravel().tolist()])
         parts = (shapes, d.exponents, d.partner, self.candidate.support, given)
         return b"|".join([*(np.ascontiguousarray(part[order]).tobytes() for part in parts), number.tobytes()])
 

@@ -65,6 +65,26 @@ def test_errors_of_a_simulation_are_not_taken_for_terms(rtol):
     assert found.laws[0].parameters == 4
 
 
+@pytest.mark.parametrize("rtol", [1e-7, 1e-9])
+def test_few_terms_of_a_high_degree_need_not_be_exact(rtol):
+    def bautin(x):
+        square = (x**2).sum(axis=1, keepdims=True)
+        return x * (-0.1 + square - square**2) + 1.5 * np.stack([-x[:, 1], x[:, 0]], 1)
+
+    t = np.linspace(0.0, 20.0, 200)
+    x = simulate(CallableField(bautin, 2), [0.3, 0.0], t, rtol=rtol, atol=1e-3 * rtol).x[0]
+    _, found = identified(t, x)
+    assert found.laws[0].parameters == 14 and found.laws[0].item.dictionary.degree == 5
+
+
+def test_of_a_high_degree_most_terms_follow_anything():
+    t = np.linspace(0.0, 6.0, 200)
+    field = CallableField(lambda x: 0.2 * np.exp(x / (1.0 + 0.2 * x)) - x, 1)
+    x = simulate(field, [0.0], t, rtol=1e-9).x[0]
+    _, found = identified(t, x)
+    assert found.laws and all(law.item.dictionary.degree <= 3 for law in found.laws)
+
+
 def test_rounded_samples_give_the_same_terms():
     t, x = lotka_volterra()
     _, found = identified(t, np.round(x, 4))
