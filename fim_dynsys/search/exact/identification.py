@@ -7,7 +7,7 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.precise import RESOLVED, Precise, resolution
-from fim_dynsys.search.exact.laws import CLEAN, Law, fitted, ranked, smaller, systematic
+from fim_dynsys.search.exact.laws import CLEAN, TRACE, Law, fitted, ranked, smaller, systematic, worth
 from fim_dynsys.search.exact.structures import (
     newton,
     of_few_terms,
@@ -37,8 +37,10 @@ _FEW = 4  # parameters of a state
 _SPARSE, _AS_CLOSE, _CLOSER = 0.75, 2.0, 0.1  # of its terms, times what it misses or one of lower degree
 _LONGER, _FEW_FITS = 2, 4  # of functions where a law is exact: so much longer ones are stripped, so many fits
 _TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
+_RECOMBINED = 6  # laws
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the law
 _NOISELESS = 1e-4  # of the signal
+_WHITE = 0.5  # of the samples, that residuals are worth which are noise
 _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
 _RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a law is found
 
@@ -73,7 +75,10 @@ class Identification:
     def settled(self) -> bool:
         """Whether the preferred law misses hardly anything, and nothing systematic."""
         best = self._best
-        return best is not None and best.misses < SURE and not self._systematic(best)
+        if best is None or not best.misses < SURE or self._systematic(best):
+            return False
+        white = worth(best.residuals) > _WHITE * len(best.residuals)
+        return best.misses < _NOISELESS or bool(white.all())
 
     @property
     def found(self) -> bool:
@@ -102,6 +107,10 @@ class Identification:
         simpler : bool
             Whether functions are sought where a polynomial is exact, too.
         """
+        self._seek(functions, simpler)
+        self._recombine()
+
+    def _seek(self, functions: int, simpler: bool) -> None:
         dictionary, n = self._search.dictionary, self._search.observations.n
         coefficients = len(dictionary) * dictionary.dim
         if not 2 * len(dictionary) <= n <= _MOST_SAMPLES or coefficients > MOST_COEFFICIENTS:
@@ -147,6 +156,30 @@ class Identification:
         proposed : d lists of Side
             In the units of the search, best first.
         """
+        self._improve(self._combine(proposed))
+        self._strip()
+
+    def _recombine(self) -> None:
+        """Fit laws of terms that show, shorter right-hand sides of other laws in place of the best one's."""
+        best = self._best
+        if best is None or self._found(best):
+            return
+        own = sides_of(best.item)
+        by_state: list[dict[bytes, Side]] = [{side.structure: side} for side in own]
+        for law in sorted(self.laws, key=lambda law: law.item.score)[:_RECOMBINED]:
+            for known, longest, side, shares in zip(
+                by_state, own, sides_of(law.item), law.shares.T, strict=True
+            ):
+                shown = np.flatnonzero(shares[shares > 0.0] > TRACE).tolist()
+                side = side.subset(shown, side.coefficients[shown].tolist(), side.score)
+                if 0 < side.parameters <= longest.parameters:
+                    known.setdefault(side.structure, side)
+        if max(map(len, by_state)) > 1:
+            self._combine([list(known.values()) for known in by_state])
+            self._strip()
+
+    def _combine(self, proposed: Sequence[Sequence[Side]]) -> list[Law]:
+        """Laws of right-hand sides proposed for each state, about the best law and about the best of them."""
         best = self._best
         fits: dict[bytes, Law | None] = {}
 
@@ -159,8 +192,7 @@ class Identification:
             combined(proposed, [], np.inf, fit)
         else:
             combined(proposed, sides_of(best.item), best.score, fit)
-        self._improve([law for law in fits.values() if law is not None])
-        self._strip()
+        return [law for law in fits.values() if law is not None]
 
     def _meet_high(self, dense: FunctionCandidate, most: float) -> None:
         """As `meet` of its subsets, but only exact laws are kept: of high degrees, a law follows anything.

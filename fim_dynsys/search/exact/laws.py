@@ -65,18 +65,22 @@ class Law:
 
     @property
     def score(self) -> float:
-        """BIC, every sample of its own worth."""
+        """Extended BIC, every sample of its own worth."""
         n, d = self.residuals.shape
-        return float(n * np.sum(np.log(self.left))) + self.parameters * math.log(max(n * d, 2))
+        return float(n * np.sum(np.log(self.left))) + self.parameters * _price(n, d)
 
     @cached_property
-    def least_share(self) -> float:
-        """Of the rate of a coordinate at the samples, the largest one of the term that shows least there."""
+    def shares(self) -> np.ndarray:
+        """Largest size (m, d) of each term at the samples, over that of the rate of the coordinate."""
         values = self.item.dictionary.evaluate(np.concatenate(self.fit.paths))
         coefficients = self.item.candidate.coefficients
         share = np.abs(values).max(axis=0)[:, None] * np.abs(coefficients)
-        share /= np.maximum(np.abs(values @ coefficients).max(axis=0), 1e-300)
-        return float(share[coefficients != 0.0].min(initial=np.inf))
+        return share / np.maximum(np.abs(values @ coefficients).max(axis=0), 1e-300)
+
+    @property
+    def least_share(self) -> float:
+        """The share of the term that shows least."""
+        return float(self.shares[self.item.candidate.coefficients != 0.0].min(initial=np.inf))
 
     @property
     def is_exact(self) -> bool:
@@ -97,6 +101,11 @@ class Law:
     def is_plain(self) -> bool:
         """Whether all terms show, or nothing is left."""
         return self.is_exact or self.least_share > TRACE
+
+
+def _price(n: int, d: int) -> float:
+    """Of a parameter in the extended BIC (Chen and Chen 2008): chosen among all monomials up to cubes."""
+    return math.log(max(n * d, 2)) + 2.0 * math.log(math.comb(d + 3, 3))
 
 
 def packed_field(item: FunctionCandidate, support: np.ndarray | None = None) -> Field:
@@ -190,7 +199,7 @@ def ranked(laws: list[Law]) -> list[Law]:
 
 
 def criterion(laws: list[Law]) -> np.ndarray:
-    """BIC (L,) of laws with as many samples as residuals are worth: those of the law at the knee.
+    """Extended BIC (L,) of laws with as many samples as residuals are worth: those of the law at the knee.
 
     Noise is white, and each sample of its own worth. Integration errors of whoever simulated the samples, and
     what is missing where no law is the right one, are smooth; with enough terms any law follows them. So the
@@ -202,11 +211,10 @@ def criterion(laws: list[Law]) -> np.ndarray:
     knee = min(plain, key=lambda law: 0.5 * np.mean(np.log(law.left)) + math.log(_KNEE) * law.parameters)
     independent = worth(knee.residuals)
     least = knee.left if knee.misses < _SIMULATED else np.zeros(d)
-    price = math.log(max(n * d, 2))
     return np.array(
         [
             np.sum(independent * np.log(np.maximum(law.left, least)))
-            + law.parameters * price
+            + law.parameters * _price(n, d)
             + law.item.n_functions * _OF_A_FUNCTION
             + _reading(law.item.dictionary) * _OF_ITS_TERMS
             for law in laws

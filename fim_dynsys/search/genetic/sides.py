@@ -83,6 +83,11 @@ class Side:
         )
 
     @property
+    def parameters(self) -> int:
+        """Number of coefficients and of numbers that are to be fitted."""
+        return len(self.terms) + len(self.free)
+
+    @property
     def structure(self) -> bytes:
         """What sides of the same terms have in common, whatever their numbers."""
         of_function = np.column_stack([self.terms.kind, self.terms.coordinate, self.terms.partner])

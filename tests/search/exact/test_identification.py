@@ -99,6 +99,18 @@ def test_noisy_samples_have_no_laws():
     assert ranked([]) == []
 
 
+@pytest.mark.parametrize(("noise", "seed"), [(1e-4, 1), (3e-4, 0)])
+def test_equations_of_several_laws_are_put_together(noise, seed):
+    rates = np.array([[1.0, 0.6, 1.3], [1.3, 1.0, 0.6], [0.6, 1.3, 1.0]])
+    field = CallableField(lambda x: x * (1.0 - x @ rates.T), 3)  # May and Leonard
+    t = np.linspace(0.0, 60.0, 200)
+    x = simulate(field, [0.2, 0.3, 0.8], t, rtol=1e-9).x[0]
+    x = x * (1.0 + noise * np.random.default_rng(seed).normal(size=x.shape))
+    _, found = identified(t, x, functions=16)
+    best = found.laws[0].item
+    assert best.parameters.shape == (12,) and best.dictionary.degree == 2 and not best.n_functions
+
+
 def test_several_trajectories_are_one_regression():
     t, x = lotka_volterra()
     pieces = [(t[:60], x[:60]), (t[100:180] - t[100], x[100:180])]
