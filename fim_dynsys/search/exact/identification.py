@@ -7,7 +7,17 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.precise import RESOLVED, Precise, resolution
-from fim_dynsys.search.exact.laws import CLEAN, TRACE, Law, fitted, ranked, smaller, systematic, worth
+from fim_dynsys.search.exact.laws import (
+    CLEAN,
+    TRACE,
+    Law,
+    fitted,
+    ranked,
+    smaller,
+    systematic,
+    with_constants,
+    worth,
+)
 from fim_dynsys.search.exact.structures import (
     newton,
     of_few_terms,
@@ -268,6 +278,8 @@ class Identification:
         return law.is_exact or (few and law.misses < _RESOLVED * RESOLVED)
 
     def _strip(self) -> None:
+        for law in self.laws[:_STRIPPED]:
+            self.meet(with_constants(law))
         for law in self.laws[:_STRIPPED]:
             for less in smaller(self._precise, law):
                 self._met[less.item.structure] = less

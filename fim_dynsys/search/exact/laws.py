@@ -28,6 +28,7 @@ _KNEE = 1.5
 _SMOOTH = 0.95  # largest autocorrelation that is believed
 _OF_A_FUNCTION = 8.0  # in BIC: many are tried
 _OF_ITS_TERMS = 2.0  # 1 - x and x may be equal to the data, not to a reader
+_HARDLY = 0.2  # of its mean, by which a function varies
 _ROUNDS, _TRIED = 12, 2
 
 
@@ -171,6 +172,33 @@ def _with_one_less(precise: Precise, law: Law) -> Iterator[Law]:
         trial = fitted(precise, FunctionCandidate.of(moved.candidate, moved.dictionary, item.labelled))
         if trial is not None:
             yield trial
+
+
+def with_constants(law: Law) -> Iterator[FunctionCandidate]:
+    """The law's structure with a constant in place of one function that hardly varies at the samples."""
+    item, d = law.item, law.item.dictionary
+    x = np.concatenate(law.fit.paths)
+    alone = Dictionary(np.zeros_like(d.exponents), d.kind, d.coordinate, d.inner, d.second, d.partner)
+    functions: dict[tuple, list[int]] = {}
+    for row in np.flatnonzero(d.kind).tolist():
+        key = d.kind[row], d.coordinate[row], d.inner[row], d.second[row], d.partner[row]
+        functions.setdefault(key, []).append(row)
+    for rows in functions.values():
+        values = alone.subset(np.array(rows[:1])).evaluate(x)
+        if not np.ptp(values) < _HARDLY * abs(values.mean()):
+            continue
+        coefficients, kind = item.candidate.coefficients.copy(), d.kind.copy()
+        coefficients[rows] *= values.mean()
+        for row in rows:
+            same = (kind == 0) & (d.exponents == d.exponents[row]).all(axis=1)
+            if same.any():
+                coefficients[np.flatnonzero(same)[0]] += coefficients[row]
+                coefficients[row] = 0.0
+            kind[row] = 0
+        numbers = (d.coordinate, 0), (d.inner, 1.0), (d.second, 0.0), (d.partner, -1)
+        terms = Dictionary(d.exponents, kind, *(np.where(kind == 0, own, given) for own, given in numbers))
+        free = [row for row in item.labelled if row[0] not in rows]
+        yield FunctionCandidate.of(replace(item.candidate, coefficients=coefficients), terms, free)
 
 
 def systematic(precise: Precise, law: Law) -> bool:

@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 from fim_dynsys import CallableField, Trajectories, simulate
+from fim_dynsys.fields.functions import Kind
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.search.exact.identification import Identification
-from fim_dynsys.search.exact.laws import fitted, ranked
+from fim_dynsys.search.exact.laws import fitted, ranked, with_constants
 from fim_dynsys.search.exact.structures import newton, starts, subsets
+from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.problem import Search
 
 
@@ -109,6 +112,23 @@ def test_equations_of_several_laws_are_put_together(noise, seed):
     _, found = identified(t, x, functions=16)
     best = found.laws[0].item
     assert best.parameters.shape == (12,) and best.dictionary.degree == 2 and not best.n_functions
+
+
+def test_functions_that_hardly_vary_are_constants():
+    t, x = lotka_volterra()
+    search, found = identified(t, x)
+    law = found.laws[0]
+    d, rows = law.item.dictionary, np.flatnonzero(law.item.candidate.coefficients[:, 0])
+    kind, inner = np.zeros(len(d), int), np.ones(len(d))
+    kind[rows[0]], inner[rows[0]] = Kind.TANH, 1e3
+    terms = Dictionary(d.exponents, kind, inner=inner)
+    item = FunctionCandidate.of(law.item.candidate, terms, [(int(rows[0]), 0, 0)])
+    odd = fitted(Precise.of(search.observations, resolution([(t, x)])), item)
+    (plain,) = with_constants(odd)
+    assert odd.item.n_functions == 1 and odd.is_exact
+    assert plain.structure == law.item.structure
+    np.testing.assert_allclose(plain.parameters, law.item.parameters, rtol=1e-6)
+    assert list(with_constants(law)) == []
 
 
 def test_several_trajectories_are_one_regression():
