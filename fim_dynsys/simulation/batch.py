@@ -1,5 +1,6 @@
 """Many trajectories under an explicit pair, each with its own step."""
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -37,8 +38,14 @@ class BatchedSolver:
         "seen",
     )
 
-    def __init__(self, problem: InitialValueProblem, pair: RungeKuttaPair, detector: EventDetector):
-        self.problem, self.pair, self.detector = problem, pair, detector
+    def __init__(
+        self,
+        problem: InitialValueProblem,
+        pair: RungeKuttaPair,
+        detector: EventDetector,
+        until: Callable[[np.ndarray], np.ndarray] | None = None,
+    ):
+        self.problem, self.pair, self.detector, self.until = problem, pair, detector, until
         self.outcome = Outcome(problem)
         n = len(problem.x0)
         self.rows = np.arange(n)
@@ -120,6 +127,9 @@ class BatchedSolver:
         accepted = error <= 1.0
         s_new = np.where(h < left, self.s + h, self.end)
         hit = self._cross(accepted, x_new, s_new, h) if self.detector.events else None
+        if self.until is not None:
+            done = accepted & self.until(x_new)
+            hit = done if hit is None else hit | done
         self._record(accepted, s_new, h)
         # count_nonzero takes a sixth of the time of any and all, which shows with one trajectory.
         n_rejected = len(h) - count_nonzero(accepted)

@@ -1,7 +1,7 @@
 """Batched adaptive integration of vector fields, with a step size and a status for each trajectory."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -195,6 +195,7 @@ def integrate(
     max_step: float = np.inf,
     escape: float = 1e6,
     progress: Progress | None = None,
+    until: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Solution:
     """As `simulate`, for callers that want plain arrays and no warning.
 
@@ -210,16 +211,26 @@ def integrate(
         Number of the field of each trajectory; default the only field, or one each.
     rtol, atol, events, method, max_steps, max_step, escape, progress
         As for `simulate`.
+    until : callable, optional
+        ``until(x (n, d)) -> (n,)`` of bool: a trajectory ends like at an event with the first step at the end
+        of which it is true; nothing is located. For explicit methods.
 
     Returns
     -------
     Solution
+
+    Raises
+    ------
+    ValueError
+        As `simulate`, and for `until` with an implicit method.
     """
+    if until is not None and method not in PAIRS:
+        raise ValueError(f"integrate: expected a method among {[*PAIRS]} with until, got {method!r}.")
     times = RequestedTimes.of(t, len(x0))
     problem = InitialValueProblem.of(fields, x0, times, which, rtol, atol, escape, max_steps, max_step)
     detector = EventDetector.of(events, len(x0))
     if method in PAIRS:
-        run = BatchedSolver(problem, pair(method), detector)
+        run = BatchedSolver(problem, pair(method), detector, until)
         run.finish(progress)
         outcome = run.outcome
     elif method in STIFF:

@@ -209,6 +209,21 @@ def test_largest_step():
     assert 100 <= n <= 102
 
 
+def test_until_ends_trajectories_at_the_end_of_a_step():
+    """Round the circle until the first coordinate is negative: a quarter, and no more than a step beyond."""
+    x0, t = np.array([[1.0, 0.0], [0.5, 0.0], [-1.0, 0.0]]), np.linspace(0.0, 6.0, 61)
+    free = integrate((CIRCLE,), x0, t, max_step=0.1)
+    ended = integrate((CIRCLE,), x0, t, max_step=0.1, until=lambda x: (x[:, 0] < 0) & (x[:, 1] > 0))
+    assert ended.status.tolist() == [Status.EVENT, Status.EVENT, Status.EVENT]
+    assert ((ended.t_stop[:2] > np.pi / 2) & (ended.t_stop[:2] < np.pi / 2 + 0.1)).all()
+    assert (ended.x_stop[:2, 0] < 0).all()
+    for x, other, t_stop in zip(ended.x, free.x, ended.t_stop, strict=True):
+        np.testing.assert_array_equal(x[t <= t_stop], other[t <= t_stop])
+        assert np.isnan(x[t > t_stop]).all()
+    with pytest.raises(ValueError, match="method among"):
+        integrate((CIRCLE,), x0, t, method="radau", until=lambda x: x[:, 0] < 0)
+
+
 # ---------------------------------------------------------------- failures stay alone
 
 

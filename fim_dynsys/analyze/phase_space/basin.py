@@ -14,6 +14,7 @@ from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.phase_space.capture import (
     Attractor,
     AttractorKind,
+    Cells,
     Sink,
     Trap,
     Tube,
@@ -42,7 +43,8 @@ from fim_dynsys.simulation.solution import integrate
 
 _RTOL = 1e-6  # labels change at the boundaries alone, by far less than a pixel
 _MARGIN = 1.0  # a trajectory may leave the region by this share of its size on each side, and come back
-# Time scales. Short at first, as most trajectories are soon in a trap; long later, as each start costs steps.
+# Time scales. Short at first where arrival shows at a window's end alone, as most trajectories are soon in a
+# trap; long later, as each start costs steps.
 _WINDOW, _GROWTH, _LONGEST_WINDOW = 4.0, 1.5, 50.0
 _LONGEST = 500.0  # time scales: what contracts at a hundredth of the field's rate has lost e^-5
 _LONGEST_DECAYS = 20.0  # of the slowest stable fixed point, if that is longer, up to thirty times as long
@@ -338,48 +340,74 @@ class _Run:
 
     def label(self, x: np.ndarray, explore: bool = False) -> tuple[np.ndarray, np.ndarray]:
         """Labels and smallest supports (n,) of states ``(n, d)``; with `explore`, new sets are sought."""
-        found, support = np.empty(len(x), dtype=np.int64), np.empty(len(x))
+        found, support = np.full(len(x), BasinLabel.UNDECIDED, dtype=np.int64), np.ones(len(x))
+        elapsed, window = 0.0, self._first_window()
         # Scattered, so that what the budget or the clock leaves known is the whole image, not its first rows.
-        scattered = np.random.default_rng(0).permutation(len(x)) if len(x) > _BLOCK else np.arange(len(x))
-        for i in range(0, len(x), _BLOCK):
-            rows = scattered[i : i + _BLOCK]
-            found[rows], support[rows] = self._label_block(x[rows], explore)
-        return found, support
-
-    def _label_block(self, x: np.ndarray, explore: bool) -> tuple[np.ndarray, np.ndarray]:
-        found = np.full(len(x), BasinLabel.UNDECIDED, dtype=np.int64)
-        support = np.ones(len(x))
-        rows = np.arange(len(x))
-        path, going = x[:, None], np.ones(len(x), dtype=bool)
-        elapsed, window = 0.0, _WINDOW * self.unit
-        while True:
-            going &= self._arrived(path, window, rows, found, support)
-            rows, x = rows[going], path[going, -1]
-            self.bar.update(np.count_nonzero(~going))
-            if not len(rows) or elapsed >= self.t_max or not self._affords():
-                break
+        rows = np.random.default_rng(0).permutation(len(x)) if len(x) > _BLOCK else np.arange(len(x))
+        rows = rows[self._arrived(x[rows, None], window, rows, found, support)]
+        x = x[rows]
+        self.bar.update(len(found) - len(rows))
+        while len(rows) and elapsed < self.t_max and self._affords():
             if explore and elapsed >= _RECURRENT_AFTER * self.unit:
                 self._explore(x)
                 explore = False
-            path, going = self._fly(x, window)
+            rows, x = self._follow(rows, x, window, found, support)
             elapsed += window
             window = min(_GROWTH * window, _LONGEST_WINDOW * self.unit)
         self.bar.update(len(rows))
         return found, support
+
+    def _follow(
+        self, rows: np.ndarray, x: np.ndarray, window: float, found: np.ndarray, support: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Follow rows from their states (n, d) for a window; returns those that go on, and their states."""
+        kept = []
+        for start in range(0, len(rows), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            if not self._affords():
+                kept.append((rows[start:], x[start:]))
+                break
+            path, going = self._fly(x[block], window)
+            going &= self._arrived(path, window, rows[block], found, support)
+            kept.append((rows[block][going], path[going, -1]))
+            self.bar.update(np.count_nonzero(~going))
+        rows, x = (np.concatenate(parts) for parts in zip(*kept, strict=True))
+        return rows, x
 
     def _affords(self) -> bool:
         self.exhausted |= self.field.points >= self.budget or perf_counter() >= self.deadline
         return not self.exhausted
 
     def _fly(self, x: np.ndarray, window: float) -> tuple[np.ndarray, np.ndarray]:
-        """Samples ``(n, s, d)`` of one window, and whether each trajectory can be followed further."""
+        """Samples ``(n, s, d)`` of one window, and which trajectories can be followed further."""
         steps = max(10, (self.budget - self.field.points) // (STAGES * len(x)))
-        t = np.linspace(0.0, window, _SAMPLES + 1)
-        solution = integrate([self.field], x, t, rtol=_RTOL, escape=ESCAPE, max_steps=steps)
-        self.exhausted |= bool((solution.status == Status.MAX_STEPS).any())
-        # Where one could not be followed, its last state stands for the rest.
+        t = np.linspace(0.0, window, (_SAMPLES if self._samples() else 1) + 1)
+        solution = integrate(
+            [self.field], x, t, rtol=_RTOL, escape=ESCAPE, max_steps=steps, until=self._ended
+        )
+        # What the budget allowed to all ends too early for those that go on when others have arrived.
+        short = (solution.status == Status.MAX_STEPS) & (solution.n_steps >= steps)
+        self.exhausted |= bool(((solution.status == Status.MAX_STEPS) & ~short).any())
+        # Where one was not followed to the end, its last state stands for the rest.
         path = np.where(np.isfinite(solution.x), solution.x, solution.x_stop[:, None])[:, 1:]
-        return path, solution.status == Status.SUCCESS
+        return path, short | np.isin(solution.status, (Status.SUCCESS, Status.EVENT))
+
+    def _ended(self, x: np.ndarray) -> np.ndarray:
+        """Which of the states (n, d) are in a sink's trap or have left, as far as a state alone can tell."""
+        ended = ~self.box.contains(x)
+        for sink in self.sinks:
+            ended |= sink.holds(x[:, None])
+        return ended
+
+    def _samples(self) -> bool:
+        """Whether states within a window matter, and not its last one alone."""
+        return self.has_data or any(isinstance(trap, Cells) for trap in self.traps)
+
+    def _first_window(self) -> float:
+        """Short, unless arrival ends the integration anyway."""
+        if self.has_data or len(self.sinks) < len(self.traps):
+            return _WINDOW * self.unit
+        return max(_WINDOW * self.unit, min(_LONGEST_WINDOW * self.unit, self.t_max))
 
     def _arrived(
         self, path: np.ndarray, window: float, rows: np.ndarray, found: np.ndarray, support: np.ndarray
@@ -432,5 +460,6 @@ class _Run:
         going = np.asarray(self.box.contains(paths).all(axis=1))
         for trap in self.traps:
             going[going] &= ~trap.holds(paths[going])
-        going[going] &= [not self._winds_in(path, window) for path in paths[going]]
+        winding = [self._winds_in(path, window) for path in paths[going]]
+        going[going] = ~np.array(winding, dtype=bool)
         return paths[going]

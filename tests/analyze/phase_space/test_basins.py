@@ -124,6 +124,12 @@ def test_closed_orbits_attract_nothing():
     assert found.fractions[BasinLabel.UNDECIDED] == 1 and found.errors.min() > 0
 
 
+def test_a_slow_way_out_is_no_recurrence():
+    """x' = x^2 + 1e-4 passes 0 in 314 time units: what was on its way for long leaves all the same."""
+    found = basins(CallableField(lambda x: x**2 + 1e-4, 1), [(-1, 1)], resolution=21, n_sample=64)
+    assert not found.attractors and (found.labels == BasinLabel.LEFT_REGION).all()
+
+
 def test_support_is_told_and_can_be_required():
     """Data along y = 0 to the right: only what starts there stays where they back the field."""
     t = np.linspace(0, 3, 80)
