@@ -224,13 +224,13 @@ class VectorField(abc.ABC):
                     f"got {direction.shape}."
                 ) from None
             parts.append([(1.0, v.real), (1j, v.imag)] if np.iscomplexobj(v) else [(1.0, v)])
-        total = np.zeros(())
-        for choice in product(*parts):
-            weight = np.prod([w for w, _ in choice])
-            real = [np.asarray(v, dtype=float) for _, v in choice]
-            with np.errstate(all="ignore"):
-                total = total + weight * self._directional(rows, real)
-        return total.reshape(x.shape)
+        choices = list(product(*parts))
+        real = [
+            np.concatenate([np.asarray(c[k][1], dtype=float) for c in choices]) for k in range(len(parts))
+        ]
+        with np.errstate(all="ignore"):
+            values = self._directional(np.tile(rows, (len(choices), 1)), real).reshape(-1, *x.shape)
+            return sum(np.prod([w for w, _ in c]) * value for c, value in zip(choices, values, strict=True))
 
     def scale(self, x: ArrayLike) -> np.ndarray | None:
         """One calibrated standard deviation of f at points, ``(..., d)``; None where a model has none."""

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.bases import Basis
 from fim_dynsys.fields.callable import CallableField, check_arguments
-from fim_dynsys.fields.family import FieldFamily, common_scales
+from fim_dynsys.fields.family import FieldFamily, common_scales, differenced
 from fim_dynsys.fields.pooling import PooledRegression
 from fim_dynsys.regions import Region
 
@@ -135,19 +135,31 @@ class FieldPlane:
 
     def family(self, q: float) -> FieldFamily:
         """The fields of one value of the second parameter, over the first."""
-        field = self.at(0.0, q)
-        return FieldFamily.from_callable(
-            lambda x, p: self.at(p, q)(x),
+        return _PlaneFamily(self, float(q))
+
+    def __repr__(self) -> str:
+        return f"FieldPlane(parameters={self.parameters})"
+
+
+class _PlaneFamily(FieldFamily):
+    """The fields of a plane at one value of its second parameter."""
+
+    def __init__(self, plane: FieldPlane, q: float):
+        field = plane.at(0.0, q)
+        super().__init__(
             field.dim,
-            self.parameters[0],
-            jac=lambda x, p: self.at(p, q).jacobian(x),
+            plane.parameters[0],
             state_names=field.state_names,
             region=field.region,
             scales=None if field.length_scale is None else field.scales,
         )
+        self._plane, self._q = plane, q
 
-    def __repr__(self) -> str:
-        return f"FieldPlane(parameters={self.parameters})"
+    def _at(self, p: float) -> VectorField:
+        return self._plane.at(p, self._q)
+
+    def _dp(self, x: np.ndarray, p: float) -> np.ndarray:
+        return differenced(lambda p: self._at(p)(x), p)
 
 
 class PooledPlane(FieldPlane):

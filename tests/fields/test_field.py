@@ -217,6 +217,21 @@ def test_directional_derivatives_are_multilinear_in_complex_directions(points, r
     assert np.array_equal(field.directional(points, 0 * u, w), np.zeros_like(u))
 
 
+def test_complex_directions_take_one_evaluation(points):
+    calls = []
+
+    def counted(x):
+        calls.append(len(x))
+        return cubic_jacobian(x)
+
+    q = np.array([1.0 + 2.0j, 0.5 - 1.0j])
+    found = CallableField(cubic, 2, counted).directional(points, q, q, q.conj())
+    a, b = np.broadcast_to(q.real, points.shape), np.broadcast_to(q.imag, points.shape)
+    expected = third(points, a, a, a) + third(points, a, b, b) + 1j * third(points, a, a, b)
+    assert found == pytest.approx(expected + 1j * third(points, b, b, b), abs=1e-7)
+    assert len(calls) == 1
+
+
 def test_one_direction_serves_all_points(points):
     field = CallableField(cubic, 2, cubic_jacobian)
     assert field.directional(points, [1.0, 0.0]) == pytest.approx(cubic_jacobian(points)[:, :, 0], abs=1e-14)

@@ -388,6 +388,10 @@ class Cycles(Problem):
         return min(1.0 - info.residual / _WORST_DEFECT, multiplier)
 
     def possible(self, changed: set[str], before: Point, after: Point) -> set[str]:
+        if before.info.n_unstable == after.info.n_unstable:
+            # A torus takes two multipliers through the unit circle; neutral saddles, and the rounding of
+            # products of large multipliers, none.
+            changed = changed - {"torus"}
         # Towards a homoclinic orbit p stands still, and the sign of its change is rounding.
         if self.d == 2 or not changed & {"fold", "branch"}:
             return changed

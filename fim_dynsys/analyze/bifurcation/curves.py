@@ -161,11 +161,12 @@ def bifurcation_curves(
 
 @dataclass(frozen=True)
 class _Info:
-    """An equilibrium's Jacobian (scaled) and how well the equations hold."""
+    """An equilibrium's Jacobian (scaled), how well the equations hold, of Hopf points their coefficient."""
 
     jac: np.ndarray
     by_states: np.ndarray
     residual: float
+    lyapunov: float = np.nan
 
 
 class _CurveProblem(Problem):
@@ -325,14 +326,16 @@ class _Hopfs(_CurveProblem):
 
     def observe(self, u: np.ndarray, tangent: np.ndarray, linear: Linear) -> Point:
         values = np.linalg.eigvals(linear.info.jac)
-        tests = {"GH": self.coefficient(u)}
         critical = np.argsort(np.abs(values**2 + u[self.d]))[:2]
         others = np.delete(values, critical)
+        lyapunov, product = self.coefficient(u), float(np.prod(others).real)
+        # The coefficient has a pole at zero-Hopf points, where the product vanishes.
+        tests = {"GH": lyapunov * product}
         if len(others):
-            tests["ZH"] = float(np.prod(others).real)
+            tests["ZH"] = product
         if len(others) > 1:
             tests["HH"] = _pair_sums(others, 0)
-        return Point(u, tangent, tests, linear.info)
+        return Point(u, tangent, tests, replace(linear.info, lyapunov=lyapunov))
 
     def coefficient(self, u: np.ndarray) -> float:
         """First Lyapunov coefficient; near a double zero, where it loses its digits, the latest one."""
@@ -346,7 +349,7 @@ class _Hopfs(_CurveProblem):
 
     def refreshed(self, point: Point) -> Point:
         u, v = point.u.copy(), point.u[: self.d]
-        self.lyapunov = point.tests["GH"]
+        self.lyapunov = point.info.lyapunov
         self._refer_to(v, point.info.jac @ v)
         u[: self.d] = self.reference
         return replace(point, u=u)
@@ -490,7 +493,7 @@ class _Explorer:
             q=np.array([q for _, _, q in values]),
             x=np.array([x for x, _, _ in values]),
             eigenvalues=np.array(spectra).astype(complex),
-            lyapunov_coefficient=np.array([point.tests["GH"] for point in points]) if hopf else None,
+            lyapunov_coefficient=np.array([point.info.lyapunov for point in points]) if hopf else None,
             residual=np.array([point.info.residual for point in points]),
             points=tuple(events),
             ends=ends,
@@ -519,7 +522,7 @@ def _beside(curve: BifurcationCurve, point: CodimensionTwo, size: np.ndarray) ->
 
 
 def _vanishes(before: Point, located: Point) -> bool:
-    """Whether the Lyapunov coefficient changes sign by a zero, not by its pole at a zero-Hopf point."""
+    """Whether the Lyapunov coefficient changes sign by a zero, not by a pole, as at a resonance."""
     return abs(located.tests["GH"]) < abs(before.tests["GH"])
 
 

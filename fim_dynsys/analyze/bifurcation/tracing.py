@@ -19,6 +19,8 @@ _LARGEST_STEP = 0.04  # a range, which is 1 wide, has then 25 points or more
 _FIRST_STEP = 0.01
 _SHORT_STEP = 1e-4  # below it, what cannot be told apart is reported as it is
 _LARGEST_TURN = 3.0  # times the turn that a step is meant to make
+_REACHED = 1e-12  # distance to which limits are located
+_VAGUE = 1e-2  # share of a step to which the end of what is resolved is located
 _STRADDLES = (1e-5, 1e-4, 1e-3)  # shares of a step on both sides of a branch point; errors are their squares
 
 
@@ -493,14 +495,18 @@ class _Tracer:
             return here, next(end for end in crossed if before[end] <= 0)
         reach = self.problem.product(here.tangent, there.u - here.u)
         known = {0.0: here, reach: there}
+        # Where accuracy is lost is no place: rounding decides it.
+        vague = crossed == [BranchEnd.ACCURACY]
 
         def smallest(sigma: float) -> float:
             return min(self.problem.margins(self._known(here, known, sigma))[end] for end in crossed)
 
         try:
-            sigma = brentq(smallest, 0.0, reach, xtol=1e-14, rtol=1e-14)
+            sigma = brentq(smallest, 0.0, reach, xtol=_VAGUE * reach if vague else _REACHED, rtol=1e-14)
         except Jumped:
             return here, crossed[0]
+        if vague:
+            sigma = max(s for s in known if smallest(s) >= 0)
         point = self._known(here, known, sigma)
         margins = self.problem.margins(point)
         return point, min(crossed, key=lambda end: abs(margins[end]))

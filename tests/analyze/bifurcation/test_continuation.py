@@ -275,6 +275,15 @@ def test_cycles_grow_into_a_homoclinic_orbit():
     assert np.linalg.norm(cycles.orbits[-1], axis=1).min() < 1e-6  # the saddle at the origin
 
 
+def test_rounding_beside_a_homoclinic_orbit_is_not_located():
+    """Lorenz: multipliers grow to 1e11, and the sign of a difference of their products is rounding."""
+    result = continuation(FieldFamily.from_callable(lorenz, 3, "rho"), [0, 0, 0], (0.5, 30))
+    ends = [branch.limits[1].p for branch in result.cycles]
+    assert ends == pytest.approx([13.926557] * 2, abs=1e-5)
+    assert not any(branch.bifurcations for branch in result.cycles)
+    assert result.effort.points < 600_000  # 350,000; 1,180,000 where it is
+
+
 def test_predator_prey_with_allee_effect_ends_near_a_heteroclinic_loop():
     """x' = x (x - a)(1 - x) - x y, y' = y (x - d): Hopf at d = (1 + a) / 2; cycles reach two saddles."""
 

@@ -68,6 +68,24 @@ def test_bazykin():
     assert {("BT", 0.4536, 0.1751), ("BT", 0.8607, 0.0061), ("CP", 0.9012, 0.0036)} <= places
 
 
+def test_a_pole_of_the_lyapunov_coefficient_is_passed():
+    """Lorenz-84 (a = 1/4, b = 4): at the zero-Hopf point the coefficient changes sign, by no zero."""
+
+    def lorenz_84(s, f, g):
+        x, y, z = s.T
+        return columns(-(y**2) - z**2 - x / 4 + f / 4, x * y - 4 * x * z - y + g, 4 * x * y + x * z - z)
+
+    plane = FieldPlane.from_callable(lorenz_84, 3, ("F", "G"))
+    start = [0.5647, 0.1316, 0.683]
+    found = bifurcation_curves(plane, start, (2.5, 0.5), (0.5, 3.0), q0=1.6, max_points=200)
+    (point,) = found.points
+    assert point.kind is BifurcationKind.ZERO_HOPF
+    assert [point.p, point.q] == pytest.approx([1.684, 1.683], abs=1e-3)
+    hopf = next(c for c in found.curves if c.kind is BifurcationKind.HOPF)
+    assert hopf.lyapunov_coefficient.min() < 0 < hopf.lyapunov_coefficient.max()
+    assert found.effort.iterations < 220  # 100 more where the pole is located like a zero
+
+
 def test_what_is_no_plane_is_refused():
     with pytest.raises(TypeError, match="expected a FieldPlane"):
         bifurcation_curves(FieldFamily.from_callable(lambda x, p: p - x**2, 1), [1.0], (0, 1), (0, 1))
