@@ -270,7 +270,8 @@ def bifurcations_from_data(
         Of the resampling.
     others : sequence of models, optional
         Infer the same fields under other assumptions; default the model's own ``alternatives()``, if it has
-        any. How far their bifurcations lie from the model's adds to the intervals.
+        any. How far their bifurcations lie from the model's adds to the intervals. With none, ``[]``, a model
+        that has some takes a fraction of the time.
     progress : bool, optional
         Whether to show how far the work is; by default on a terminal only.
 
@@ -285,10 +286,10 @@ def bifurcations_from_data(
     ValueError
         If the coordinate is missing or not numeric, or takes fewer than four values.
     """
-    others = _alternatives(model) if others is None else others
-    _check([model, *others], n_members, level, seed)
+    _check([model, *(others or ())], n_members, level, seed)
     check_flags("bifurcations_from_data", cycles=cycles)
     values, contexts = _by_value(trajectories, parameter)
+    others = _alternatives(model, contexts) if others is None else others
     with progress_bar(progress, 3 + len(others) + n_members, "bifurcations", "step") as bar:
         inferred = model.infer_many(contexts)
         bar.update()
@@ -331,8 +332,12 @@ def bifurcations_from_data(
     )
 
 
-def _alternatives(model: InfersFields) -> Sequence[InfersFields]:
-    return model.alternatives() if isinstance(model, HasAlternatives) else ()
+def _alternatives(model: InfersFields, contexts: Sequence[Trajectories]) -> Sequence[InfersFields]:
+    """Those of the model's own that can infer from as few points as there are."""
+    if not isinstance(model, HasAlternatives):
+        return ()
+    complete = [sum(np.isfinite(x).all(axis=1).sum() for _, x in data.arrays()) for data in contexts]
+    return [other for other in model.alternatives() if getattr(other, "min_observations", 0) <= min(complete)]
 
 
 def _families(

@@ -15,6 +15,7 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.posterior import LawField, PosteriorField
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.fim_ode.batching import PretrainedModel
 from fim_dynsys.models.fim_ode.calibration import Evidence
 from fim_dynsys.models.fim_ode.card import read_card
@@ -349,9 +350,18 @@ class FIMODE(PretrainedModel):
         drawn = isinstance(field, PosteriorField | LawField)  # else members are fits to resamples
         return super()._forecast_levels(field) if drawn else None
 
-    def alternatives(self) -> "list[FIMODE]":
-        """The operator's own fields beside those of the search, or the other way round."""
-        return [FIMODE(self.weights, self.device, not self.refine, self.knowledge)]
+    def alternatives(self) -> list[VectorFieldModel]:
+        """The operator's own fields beside those of the search, or the other way round, and other functions.
+
+        What no polynomial says biases both alike, at every value of a parameter; a search among textbook
+        functions has other biases.
+        """
+        from fim_dynsys.models.symbolic import SymbolicModel  # deferred: a fit starts faster without
+
+        return [
+            FIMODE(self.weights, self.device, not self.refine, self.knowledge),
+            SymbolicModel(knowledge=self.knowledge, progress=False),
+        ]
 
     def card(self) -> str:
         """Model card of the weights, in Markdown: what they are, how they were made, what was measured.

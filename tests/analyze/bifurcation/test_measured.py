@@ -171,6 +171,18 @@ def test_interval_reaches_as_far_as_other_models(switch_data):
     assert "other models" in str(result) and "other models" not in str(alone)
 
 
+def test_models_that_need_more_points_are_not_asked(switch_data):
+    class Demanding(Noisy):
+        min_observations = 10_000
+
+    class WithDemanding(Noisy):
+        def alternatives(self):
+            return [Demanding(*SWITCH, (0, 0)), Noisy(*SWITCH, (0, 0))]
+
+    result = bifurcations_from_data(WithDemanding(*SWITCH, (0, 0)), switch_data, n_members=4, cycles=False)
+    assert [len(b.others) for b in result.bifurcations] == [1]
+
+
 def test_fields_that_do_not_fit_are_named(switch_data):
     """The cubic term is 0.7 in place of 1: predictions are off by far more than the noise."""
     wrong = SWITCH[0], lambda mu: [[mu], [1.0], [-0.7]]
