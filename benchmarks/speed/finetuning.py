@@ -56,7 +56,7 @@ def network_steps(repeats: int, **sizes: int) -> list[Measurement]:
 
     def folded() -> float:
         problem.network.zero_grad()
-        return problem.backward()
+        return problem.backward(problem.rollouts)
 
     def folded_alone() -> float:
         whole, problem.rollouts = problem.rollouts, one

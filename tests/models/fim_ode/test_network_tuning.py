@@ -96,7 +96,7 @@ def test_rollouts_together_are_rollouts_alone(model, method):
     expected = [float(loss) for loss in rolls.losses(alone)]
     np.testing.assert_allclose([float(loss) for loss in problem.losses()], expected, rtol=1e-4)
     slow = torch.autograd.grad(problem.losses()[0], list(problem.moved.values()))
-    np.testing.assert_allclose(problem.backward(), expected[0], rtol=1e-4)
+    np.testing.assert_allclose(problem.backward(rolls), expected[0], rtol=1e-4)
     for tensor, gradient in zip(problem.moved.values(), slow, strict=True):
         assert (tensor.grad - gradient).norm() <= 1e-4 * gradient.norm() + 1e-7  # sums in float32
     # each start is a sample, each target the sample so many gaps later, and all are learnt from or held out
@@ -107,6 +107,30 @@ def test_rollouts_together_are_rollouts_alone(model, method):
         assert rolls.gaps.shape[1] == 31
     else:
         assert len(rolls.starts) == 2 * (2 * 32 // 25)
+
+
+def test_windows_grow_from_smoothed_states(model):
+    t = np.linspace(0.0, 6.0, 60)
+    clean = np.column_stack([np.cos(t), -np.sin(t)])
+    noisy = clean + 0.2 * np.random.default_rng(0).normal(size=clean.shape)
+    problem = Problem(model.operator, Trajectories.from_arrays(noisy, t), NetworkTuning())
+    widths = [problem.at(step).gaps.shape[1] for step in (0, 30, 60, 90, 300)]
+    assert widths == sorted(widths) and widths[0] < 10 and widths[-2:] == [25, 25]
+    units, rolls = problem._encoding.normalisation, problem.at(0)
+    starts = rolls.starts.numpy() * units.std[0, :2].numpy() + units.mean[0, :2].numpy()
+    away = np.linalg.norm(starts[:, None] - clean, axis=-1).min(axis=1)
+    off = np.linalg.norm(noisy[:, None] - clean, axis=-1).min(axis=1)
+    assert np.mean(away) < 0.7 * np.mean(off)
+
+
+def test_chosen_on_long_ways_too(model):
+    problem = Problem(model.operator, circles(1, 60), NetworkTuning())
+    near = float(problem.losses()[1])
+    problem.rollouts = problem._far
+    assert problem._far.gaps.shape[1] == 59
+    far = float(problem.losses()[1])
+    fresh = Problem(model.operator, circles(1, 60), NetworkTuning())
+    assert fresh.scores()[1] == pytest.approx(0.5 * (near + far), rel=1e-5)
 
 
 def test_long_gaps_take_more_steps(model):

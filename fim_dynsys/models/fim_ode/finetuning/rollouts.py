@@ -1,4 +1,4 @@
-"""Stretches of one context that are integrated together, each from an observed state."""
+"""Stretches of one context that are integrated together."""
 
 from collections.abc import Callable
 from typing import NamedTuple, Self
@@ -6,7 +6,6 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
-_WINDOW = 25  # samples that a start is followed for
 _BOUND = 1e2  # standard deviations: a path that leaves them stands still and gives no gradient
 _LONG_GAP = 2.0  # median gaps, beyond which a gap takes more Runge-Kutta steps
 
@@ -35,7 +34,14 @@ class Rollouts(NamedTuple):
     held_out: Tensor
 
     @classmethod
-    def of(cls, t: list[Tensor], z: list[Tensor], held_out: list[Tensor], single: bool) -> Self:
+    def of(
+        cls,
+        t: list[Tensor],
+        z: list[Tensor],
+        path: list[Tensor],
+        held_out: list[Tensor],
+        window: int | None,
+    ) -> Self:
         """Rollouts of trajectories.
 
         Parameters
@@ -43,24 +49,26 @@ class Rollouts(NamedTuple):
         t : list of Tensor (n,)
             Normalised times.
         z : list of Tensor (n, d)
-            Normalised states.
+            Normalised states, the targets.
+        path : list of Tensor (n, d)
+            States to start from; those held out are never read.
         held_out : list of bool Tensor (n,)
             Samples that are not learnt from, never the first; a start among them moves to the one before.
-        single : bool
-            One start for each trajectory, its first sample. Else as many, at equal distances, that
-            neighbouring stretches of 25 samples overlap by half.
+        window : int or None
+            Samples that a start is followed for: as many starts, at equal distances, that neighbouring
+            stretches overlap by half. None: one start for each trajectory, its first sample.
         """
         where = []
         for k, (times, kept) in enumerate(zip(t, held_out, strict=True)):
             n = len(times)
-            length = n - 1 if single else min(_WINDOW, n - 1)
-            count = 1 if single else max(1, 2 * n // _WINDOW)
+            length = n - 1 if window is None else min(window, n - 1)
+            count = 1 if window is None else max(1, 2 * n // window)
             firsts = torch.linspace(0, n - 1 - length, count).floor().long().unique().tolist()
             for first in firsts:
-                begin = max(i for i in range(first + 1) if not kept[i])
+                begin = next(i for i in range(first, -1, -1) if not kept[i])
                 where.append((k, begin, first + length - begin))
         width = max(length for _, _, length in where)
-        starts = torch.stack([z[k][first] for k, first, _ in where])
+        starts = torch.stack([path[k][first] for k, first, _ in where])
         gaps, fitted, out = (starts.new_zeros(len(where), width) for _ in range(3))
         targets = starts.new_zeros(len(where), width, starts.shape[1])
         for row, (k, first, length) in enumerate(where):

@@ -26,15 +26,20 @@ from fim_dynsys.models.fim_ode.weights import opened_safetensors
 from fim_dynsys.models.finetuning.blocks import FOLDS, held_out_blocks
 from fim_dynsys.models.finetuning.record import digest_of, foreign
 from fim_dynsys.models.finetuning.residual import HISTORY, METHODS, check_method
+from fim_dynsys.regression.observed import SPLINE
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.writing import replace_file
 
 _BLOCK = 5  # samples in a held-out block
+_WINDOWS = (4, 8, 16, 25)  # samples that starts are followed for: a wrong field is lost on longer ways
+_GROWS = 30  # steps with each but the last
+_FAR = 100  # samples: who follows windows alone may leave the data in the long run
 _CLIP = 1.0  # largest norm of a gradient
 _KEY = "fim_dynsys_finetuning"
 _SAVING = 0.1  # largest share of the time that writing checkpoints takes
+_VERSION = 2  # raised when results change: a checkpoint of an earlier way is then refused
 # What moves little by little, and what starts at zero or is small.
-_RATES = {"all": 2e-5, "decoder": 5e-5, "low-rank": 1e-3, "last": 1e-3}
+_RATES = {"all": 2e-5, "decoder": 5e-4, "low-rank": 1e-3, "last": 1e-3}
 
 
 @dataclass(frozen=True)
@@ -139,7 +144,11 @@ class Problem:
         s = t[0] * units.rate[0]
         times = [s[k, :n].to(dtype) for k, n in enumerate(counts)]
         states = [z[k, :n].to(dtype) for k, n in enumerate(counts)]
-        self.rollouts = Rollouts.of(times, states, held_out, single=how.method == METHODS[1])
+        paths = [_smoothed(*seen) for seen in zip(times, states, held_out, strict=True)]
+        windows = _WINDOWS if how.method == METHODS[0] else (None,)
+        self.windows = [Rollouts.of(times, states, paths, held_out, window) for window in windows]
+        self.rollouts = self.windows[-1]
+        self._far = Rollouts.of(times, states, paths, held_out, _FAR)
 
     def decoder(self) -> FoldedDecoder:
         """The decoder with the context in it, as the weights are."""
@@ -151,7 +160,19 @@ class Problem:
         """Loss of what is learnt from, and of what is held out."""
         return self.rollouts.losses(self.rollouts.paths(self.decoder(), self.rollouts.starts))
 
-    def backward(self, noise: Tensor | float = 0.0) -> float:
+    def scores(self) -> tuple[float, float]:
+        """Loss of what is learnt from, and the mean error of what is held out, on short and long ways."""
+        with torch.no_grad():
+            decoder = self.decoder()
+            fitted, near = self.rollouts.losses(self.rollouts.paths(decoder, self.rollouts.starts))
+            _, far = self._far.losses(self._far.paths(decoder, self._far.starts))
+        return float(fitted), 0.5 * float(near + far)
+
+    def at(self, step: int) -> Rollouts:
+        """What a step learns from: windows grow."""
+        return self.windows[min(step // _GROWS, len(self.windows) - 1)]
+
+    def backward(self, rolls: Rollouts, noise: Tensor | float = 0.0) -> float:
         """The loss of what is learnt from, its gradients left with what moves; NaN where they are not finite.
 
         Paths are integrated with the weights held fixed, which gives the loss' derivative by each value of
@@ -168,7 +189,7 @@ class Problem:
             shifts.append(torch.zeros_like(z, requires_grad=True))
             return fixed(z) + shifts[-1]
 
-        loss, _ = self.rollouts.losses(self.rollouts.paths(rate, self.rollouts.starts + noise))
+        loss, _ = rolls.losses(rolls.paths(rate, rolls.starts + noise))
         by_field = torch.cat(torch.autograd.grad(loss, shifts))
         if not by_field.isfinite().all():
             return math.nan
@@ -178,8 +199,16 @@ class Problem:
     def noise(self, step: int) -> Tensor:
         """What is added to the starts in a step; the same whenever it is asked for."""
         generator = torch.Generator().manual_seed(self.how.seed * 1_000_003 + step)
-        starts = self.rollouts.starts
+        starts = self.at(step).starts
         return self.how.start_noise * torch.randn(starts.shape, generator=generator).to(starts)
+
+
+def _smoothed(t: Tensor, z: Tensor, held_out: Tensor) -> Tensor:
+    """States (n, d) without most of their noise, by what is not held out; the rest stay as they are."""
+    path, kept = z.clone(), (~held_out).cpu().numpy()
+    states, _ = SPLINE(t.cpu().double().numpy()[kept], z.cpu().double().numpy()[kept])
+    path[~held_out] = torch.as_tensor(states).to(path)
+    return path
 
 
 class _Run:
@@ -204,20 +233,19 @@ class _Run:
     def best_loss(self) -> float:
         return min((row[2] for row in self.rows), default=math.inf)
 
-    def score(self, loss: float | None = None) -> float:
-        """Score the state as it is; its loss where the step before gave none."""
-        with torch.no_grad():
-            fitted, held_out = (float(value) for value in self.problem.losses())
+    def score(self) -> float:
+        """Score the state as it is."""
+        fitted, held_out = self.problem.scores()
         held_out = held_out if math.isfinite(held_out) else math.inf
         if not self.rows or held_out < self.best_loss:
             self.best, self.best_step = self._snapshot(), self.step
-        self.rows.append([self.step, fitted if loss is None else loss, held_out, self.seconds])
+        self.rows.append([self.step, fitted, held_out, self.seconds])
         return held_out
 
     def advance(self) -> float:
         """One step of the optimiser; the loss before it."""
         self.optimiser.zero_grad()
-        loss = self.problem.backward(self.problem.noise(self.step))
+        loss = self.problem.backward(self.problem.at(self.step), self.problem.noise(self.step))
         if math.isfinite(loss):
             torch.nn.utils.clip_grad_norm_(self.moved.values(), _CLIP)
             self.optimiser.step()
@@ -312,7 +340,7 @@ def tune_network(
     """
     with torch.inference_mode(False), torch.enable_grad():
         problem = Problem(operator, trajectories, how)
-        run = _Run(problem, digest_of(trajectories, operator.version, how), checkpoint)
+        run = _Run(problem, digest_of(trajectories, operator.version, how, _VERSION), checkpoint)
         ended = _trained(run, how, deadline, progress)
     if run.best_step == 0:
         warn(
@@ -352,7 +380,7 @@ def _trained(run: _Run, how: NetworkTuning, deadline: Deadline, progress: bool |
                 return "diverged"
             bar.update()
             if run.step % how.every == 0 or run.step == how.steps:
-                bar.set_postfix(loss=loss, held_out=run.score(loss))
+                bar.set_postfix(loss=loss, held_out=run.score())
             run.seconds += time.process_time() - start
             if run.step % how.every == 0:
                 run.write(last=run.step == how.steps)
