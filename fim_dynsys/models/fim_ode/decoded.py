@@ -98,8 +98,8 @@ class DecodedFIMODE(PretrainedModel):
         Weights move by Adam so that paths of the inferred field, integrated from smoothed states, follow the
         samples after them: four at first, 25 in the end, for paths of a wrong field are lost on long ways.
         The context is encoded once, or once a step where the encoder moves. The state that predicts held-out
-        blocks of the observations best is taken, on paths of 25 and of up to 100 samples, and with it the
-        field is inferred from all of them.
+        blocks of the observations best is taken, on paths of 25 and of up to 100 samples. These blocks are
+        kept from the loss; the network reads them as it reads the rest of the context.
 
         Parameters
         ----------

@@ -113,7 +113,7 @@ class Outcome(NamedTuple):
 
 
 class Problem:
-    """One context with some blocks held out, and the loss of a network on it.
+    """One context, some blocks of it held out from the loss, and the loss of a network on it.
 
     Parameters
     ----------
@@ -134,8 +134,6 @@ class Problem:
         held_out = [torch.as_tensor(mask, device=device) for mask in masks]
         samples = scaled_samples(trajectories, power_units(trajectories))
         t, x, mask = (torch.as_tensor(part, device=device) for part in padded_batch([samples], self.dim))
-        for k, kept in enumerate(held_out):
-            mask[0, k, : counts[k]] &= ~kept
         self.context = t, x, mask
         with torch.no_grad():
             self._encoding = self.network.encode(*self.context)
@@ -306,8 +304,10 @@ def tune_network(
 ) -> Outcome:
     """Move a network's weights until the field it infers of one context follows the samples.
 
-    The context is encoded without some blocks of samples, by which the best state is chosen and the training
-    ends. A run that is killed goes on from its file to the same bytes, on the CPU with as many threads.
+    Some blocks of samples are neither learnt from nor started at: by these the best state is chosen and the
+    training ends. The context that is encoded holds them, so that what is scored is what will be inferred: a
+    decoder is tuned to its context, and noise makes another of it where samples are added. A run that is
+    killed goes on from its file to the same bytes, on the CPU with as many threads.
 
     Parameters
     ----------
