@@ -177,13 +177,13 @@ class Identification:
         own = sides_of(best.item)
         by_state: list[dict[bytes, Side]] = [{side.structure: side} for side in own]
         for law in sorted(self.laws, key=lambda law: law.item.score)[:_RECOMBINED]:
-            for known, longest, side, shares in zip(
-                by_state, own, sides_of(law.item), law.shares.T, strict=True
-            ):
-                shown = np.flatnonzero(shares[shares > 0.0] > TRACE).tolist()
+            coefficients = law.item.candidate.coefficients
+            for state, side in enumerate(sides_of(law.item)):
+                shares = law.shares[coefficients[:, state] != 0.0, state]
+                shown = np.flatnonzero(shares > TRACE).tolist()
                 side = side.subset(shown, side.coefficients[shown].tolist(), side.score)
-                if 0 < side.parameters <= longest.parameters:
-                    known.setdefault(side.structure, side)
+                if 0 < side.parameters <= own[state].parameters:
+                    by_state[state].setdefault(side.structure, side)
         if max(map(len, by_state)) > 1:
             self._combine([list(known.values()) for known in by_state])
             self._strip()

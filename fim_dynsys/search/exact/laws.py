@@ -196,7 +196,7 @@ def with_constants(law: Law) -> Iterator[FunctionCandidate]:
                 coefficients[row] = 0.0
             kind[row] = 0
         numbers = (d.coordinate, 0), (d.inner, 1.0), (d.second, 0.0), (d.partner, -1)
-        terms = Dictionary(d.exponents, kind, *(np.where(kind == 0, own, given) for own, given in numbers))
+        terms = Dictionary(d.exponents, kind, *(np.where(kind > 0, own, none) for own, none in numbers))
         free = [row for row in item.labelled if row[0] not in rows]
         yield FunctionCandidate.of(replace(item.candidate, coefficients=coefficients), terms, free)
 

@@ -118,16 +118,21 @@ def test_functions_that_hardly_vary_are_constants():
     t, x = lotka_volterra()
     search, found = identified(t, x)
     law = found.laws[0]
-    d, rows = law.item.dictionary, np.flatnonzero(law.item.candidate.coefficients[:, 0])
-    kind, inner = np.zeros(len(d), int), np.ones(len(d))
-    kind[rows[0]], inner[rows[0]] = Kind.TANH, 1e3
-    terms = Dictionary(d.exponents, kind, inner=inner)
-    item = FunctionCandidate.of(law.item.candidate, terms, [(int(rows[0]), 0, 0)])
+    d, coefficients = law.item.dictionary, law.item.candidate.coefficients
+    kind, inner, coordinate = np.zeros(len(d), int), np.ones(len(d)), np.zeros(len(d), int)
+    first, second = np.flatnonzero(coefficients[:, 0])[0], np.flatnonzero(coefficients[:, 1])[0]
+    kind[first], inner[first] = Kind.TANH, 1e3
+    kind[second], inner[second], coordinate[second] = Kind.SIN, 2.5, 1
+    terms = Dictionary(d.exponents, kind, coordinate, inner)
+    item = FunctionCandidate.of(law.item.candidate, terms, [(int(first), 0, 0), (int(second), 0, 1)])
     odd = fitted(Precise.of(search.observations, resolution([(t, x)])), item)
-    (plain,) = with_constants(odd)
-    assert odd.item.n_functions == 1 and odd.is_exact
-    assert plain.structure == law.item.structure
-    np.testing.assert_allclose(plain.parameters, law.item.parameters, rtol=1e-6)
+    (plain,) = with_constants(odd)  # the sine varies, and stays as it is
+    assert odd.item.n_functions == 2 and plain.n_functions == 1 and len(plain.free) == 1
+    (sine,) = np.flatnonzero(plain.dictionary.kind)
+    before = odd.item.dictionary
+    (same,) = np.flatnonzero(before.kind == Kind.SIN)
+    for name in ("coordinate", "inner", "second", "partner"):
+        assert getattr(plain.dictionary, name)[sine] == getattr(before, name)[same]
     assert list(with_constants(law)) == []
 
 
