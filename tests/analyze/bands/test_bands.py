@@ -168,7 +168,7 @@ def test_probabilities_end_at_their_budget():
     options = {"draws": draws, "resolution": 4, "n_sample": 8}
     whole = analyze.basin_probabilities(well(0.0), [(-2, 2)] * 2, **options)
     spent = whole.basins.effort.points
-    partly = analyze.basin_probabilities(well(0.0), [(-2, 2)] * 2, budget=spent + 1, **options)
+    partly = analyze.basin_probabilities(well(0.0), [(-2, 2)] * 2, budget=int(1.01 * spent), **options)
     assert partly.n_draws == 1 and partly.effort.exhausted
     with pytest.raises(ValueError, match="a budget for at least one draw"):
         analyze.basin_probabilities(well(0.0), [(-2, 2)] * 2, budget=spent, **options)
