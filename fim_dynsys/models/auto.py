@@ -37,7 +37,7 @@ from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, even, p
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.saved import SavedModel
-from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.candidates import Candidate, judge, shares
 from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
@@ -598,8 +598,7 @@ def _without_traces(observations: Observations, member: FunctionCandidate) -> Ca
     if candidate.variance is None or not (candidate.variance <= least).all():
         return candidate
     values = member.dictionary.evaluate(observations.with_inputs(np.concatenate(observations.path)))
-    share = np.abs(values).max(axis=0)[:, None] * np.abs(candidate.coefficients)
-    shows = share >= _TRACE * np.abs(values @ candidate.coefficients).max(axis=0)
+    shows = shares(values, candidate.coefficients) >= _TRACE
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
 
 

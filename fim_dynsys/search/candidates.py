@@ -132,6 +132,20 @@ class Candidate:
         return DictionaryField(terms, coefficients, context=trajectories, fit_info=info)
 
 
+def shares(values: np.ndarray, coefficients: np.ndarray) -> np.ndarray:
+    """Largest size (m, d) of each term, over that of the rate of the coordinate.
+
+    Parameters
+    ----------
+    values : array (n, m)
+        Of the terms at the samples.
+    coefficients : array (m, d)
+        Of the terms.
+    """
+    largest = np.abs(values).max(axis=0)[:, None] * np.abs(coefficients)
+    return largest / np.maximum(np.abs(values @ coefficients).max(axis=0), 1e-300)
+
+
 def propose(
     search: Search, degrees: Sequence[int] = (1, 2, 3), smoothers: Sequence[Smoother] = TIME_AWARE
 ) -> list[Candidate]:

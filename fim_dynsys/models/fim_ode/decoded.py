@@ -29,7 +29,15 @@ class DecodedFIMODE(PretrainedModel):
     A subclass has a parameter ``delta`` and says which network is read (`_untuned`).
     """
 
-    delta: str | os.PathLike | Delta | None
+    def __init__(
+        self,
+        precision: str = "float32",
+        device: str = "cpu",
+        delta: str | os.PathLike | Delta | None = None,
+    ) -> None:
+        self.precision = precision
+        self.device = device
+        self.delta = delta
 
     @property
     def operator(self) -> DecodedOperator:
@@ -229,11 +237,9 @@ class PublishedFIMODE(DecodedFIMODE):
         device: str = "cpu",
         delta: str | os.PathLike | Delta | None = None,
     ) -> None:
+        super().__init__(precision, device, delta)
         self.weights = weights
         self.attention = attention
-        self.precision = precision
-        self.device = device
-        self.delta = delta
 
     @property
     def _untuned(self) -> DecodedOperator:

@@ -37,16 +37,6 @@ class NeuralFIMODE(DecodedFIMODE):
 
     name = "fim-ode-neural"
 
-    def __init__(
-        self,
-        precision: str = "float32",
-        device: str = "cpu",
-        delta: str | os.PathLike | Delta | None = None,
-    ) -> None:
-        self.precision = precision
-        self.device = device
-        self.delta = delta
-
     @property
     def _untuned(self) -> DecodedOperator:
         return decoded_operator(self.name, shipped(self.name), None, self.precision, str(self.device))

@@ -11,6 +11,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import autocorrelation
 from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, Precise
 from fim_dynsys.regression.refinement import TrajectoryFit
+from fim_dynsys.search.candidates import shares
 from fim_dynsys.search.functions.fits import FunctionCandidate
 
 CLEAN = 0.01
@@ -74,9 +75,7 @@ class Law:
     def shares(self) -> np.ndarray:
         """Largest size (m, d) of each term at the samples, over that of the rate of the coordinate."""
         values = self.item.dictionary.evaluate(np.concatenate(self.fit.paths))
-        coefficients = self.item.candidate.coefficients
-        share = np.abs(values).max(axis=0)[:, None] * np.abs(coefficients)
-        return share / np.maximum(np.abs(values @ coefficients).max(axis=0), 1e-300)
+        return shares(values, self.item.candidate.coefficients)
 
     @property
     def least_share(self) -> float:
