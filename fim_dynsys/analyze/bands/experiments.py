@@ -157,7 +157,10 @@ def _gradient(
                 changed = values.copy()
                 changed[place] += sign * _STEP * size[place]
                 equations = Equations(family.varied(changed), ends, family.region)
-                u = solved_bifurcation(equations, event, equations.scaled(event.x, event.p))
+                try:
+                    u = solved_bifurcation(equations, event, equations.scaled(event.x, event.p))
+                except FloatingPointError:
+                    u = None
                 points += equations.points
                 if u is None:
                     raise ValueError(

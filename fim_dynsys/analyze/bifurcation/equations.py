@@ -117,7 +117,10 @@ class Equations:
         return {BranchEnd.SUPPORT: self.support(states, p) - SUPPORTED}
 
     def find_root(self, x: np.ndarray, p: float) -> tuple[np.ndarray, float]:
-        """Scaled unknowns near x for one parameter value, by damped Newton steps, and |f| there."""
+        """Scaled unknowns near x for one parameter value, by damped Newton steps, and |f| there.
+
+        Infinite where the field has no finite derivatives: no branch can be followed from there.
+        """
         u = self.scaled(x, p)
         f = self.values(u)
         for _ in range(_NEWTON_STEPS):
@@ -133,7 +136,7 @@ class Equations:
             u = u + share * step
             if np.abs(share * step).max() < 1e-12 * max(1.0, np.abs(u).max()):
                 break
-        return u, float(np.abs(f).max())
+        return u, float(np.abs(f).max()) if np.isfinite(self.matrix(u)).all() else np.inf
 
     def root(self, x: np.ndarray, p: float) -> np.ndarray:
         """Scaled equilibrium near x for one parameter value.

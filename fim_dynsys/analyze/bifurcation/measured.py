@@ -19,7 +19,12 @@ from fim_dynsys.analyze.bifurcation.branches import (
     Continuation,
 )
 from fim_dynsys.analyze.bifurcation.equations import ROOT, Equations
-from fim_dynsys.analyze.bifurcation.normal_forms import solve_branch_point, solve_fold, solve_hopf
+from fim_dynsys.analyze.bifurcation.normal_forms import (
+    finite,
+    solve_branch_point,
+    solve_fold,
+    solve_hopf,
+)
 from fim_dynsys.analyze.bifurcation.tracks import Track, follow_objects
 from fim_dynsys.analyze.misfit import FITS, SMALL, residuals
 from fim_dynsys.analyze.results import (
@@ -457,7 +462,7 @@ def solved_bifurcation(equations: Equations, event: Bifurcation, u: np.ndarray) 
     if event.kind is BifurcationKind.BRANCH_POINT:
         solved, residual = solve_branch_point(equations, u)
         return solved if residual < EXACT else None
-    values = np.linalg.eigvals(equations.jacobian(u))
+    values = np.linalg.eigvals(finite(equations.jacobian(u)))
     above = values[values.imag > 0]
     if not len(above):
         return None

@@ -33,7 +33,7 @@ def solve_fold(equations: Equations, u: np.ndarray) -> tuple[np.ndarray, float]:
     Raises
     ------
     FloatingPointError
-        If Newton's method does not converge.
+        If Newton's method does not converge, or the guess has derivatives that are not finite.
 
     References
     ----------
@@ -41,7 +41,7 @@ def solve_fold(equations: Equations, u: np.ndarray) -> tuple[np.ndarray, float]:
     (1980) 567, eq. 2.1.
     """
     d = len(u) - 1
-    guess = np.linalg.svd(equations.jacobian(u))[2][-1]
+    guess = np.linalg.svd(finite(equations.jacobian(u)))[2][-1]
 
     def system(z: np.ndarray) -> np.ndarray:
         u, v = z[: d + 1], z[d + 1 :]
@@ -71,14 +71,14 @@ def solve_hopf(equations: Equations, u: np.ndarray, eigenvalue: complex) -> tupl
     Raises
     ------
     FloatingPointError
-        If Newton's method does not converge.
+        If Newton's method does not converge, or the guess has derivatives that are not finite.
 
     References
     ----------
     Yu. A. Kuznetsov, Elements of Applied Bifurcation Theory, 3rd ed., Springer 2004, eq. 10.86.
     """
     d = len(u) - 1
-    values, vectors = np.linalg.eig(equations.jacobian(u))
+    values, vectors = np.linalg.eig(finite(equations.jacobian(u)))
     q = vectors[:, np.argmin(abs(values - eigenvalue))]
     real, imaginary = q.real, q.imag
 
@@ -113,7 +113,7 @@ def solve_branch_point(equations: Equations, u: np.ndarray) -> tuple[np.ndarray,
     Raises
     ------
     FloatingPointError
-        If Newton's method does not converge.
+        If Newton's method does not converge, or the guess has derivatives that are not finite.
 
     References
     ----------
@@ -121,7 +121,7 @@ def solve_branch_point(equations: Equations, u: np.ndarray) -> tuple[np.ndarray,
     Numer. Anal. 21 (1984) 176, section 2.
     """
     d = len(u) - 1
-    guess = np.linalg.svd(equations.matrix(u).T)[2][-1]
+    guess = np.linalg.svd(finite(equations.matrix(u)).T)[2][-1]
 
     def system(z: np.ndarray) -> np.ndarray:
         u, beta, psi = z[: d + 1], z[d + 1], z[d + 2 :]
@@ -293,6 +293,13 @@ def _critical_pair(jac: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
     left_values, left = np.linalg.eig(jac.T)
     adjoint = left[:, np.argmin(abs(left_values + 1j * omega))]
     return omega, q, adjoint / np.conj(adjoint.conj() @ q)
+
+
+def finite(jac: np.ndarray) -> np.ndarray:
+    """The matrix as it is; raises FloatingPointError where the field is not smooth."""
+    if not np.isfinite(jac).all():
+        raise FloatingPointError("derivatives are not finite")
+    return jac
 
 
 def _newton(system: Callable[[np.ndarray], np.ndarray], z: np.ndarray) -> tuple[np.ndarray, float]:

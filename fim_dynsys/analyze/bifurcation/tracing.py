@@ -308,7 +308,10 @@ def corrected(
         following = size * min(1.0, size / previous) ** 2 if iteration > 1 else size
         previous = size
         if following < problem.converged * max(1.0, np.sqrt(problem.product(u, u))):
-            return _observed(problem, here, u, row), iteration
+            try:
+                return _observed(problem, here, u, row), iteration
+            except np.linalg.LinAlgError:  # derivatives are not finite: the field is not smooth there
+                return None
     return None
 
 

@@ -7,7 +7,13 @@ from scipy.integrate import solve_ivp
 from fim_dynsys import Trajectories, systems
 from fim_dynsys.analyze.bifurcation.arclength import continuation
 from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, BranchKind, LimitKind
-from fim_dynsys.analyze.bifurcation.normal_forms import first_lyapunov_coefficient
+from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.analyze.bifurcation.normal_forms import (
+    first_lyapunov_coefficient,
+    solve_branch_point,
+    solve_fold,
+    solve_hopf,
+)
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.cycles.periodic import limit_cycles
 from fim_dynsys.fields.callable import CallableField
@@ -435,6 +441,23 @@ def test_degenerate_points_are_named():
     assert kinds(bautin, 2, [0, 0]) == [("GH", 0.0)]
     assert kinds(lambda x, p: p - x**3, 1, [-1]) == [("CP", 0.0)]
     assert kinds(lambda x, p: x * (p**2 - x**2), 1, [0]) == [("DB", 0.0)]
+
+
+def test_a_branch_ends_where_the_field_has_no_finite_derivatives():
+    def jac(s, p):
+        return np.where(s > 0.5, np.inf, -1.0)[:, :, None]
+
+    family = FieldFamily.from_callable(lambda s, p: p - s, 1, "p", jac=jac)
+    result = continuation(family, [0.0], (-1, 1))
+    (branch,) = result.branches
+    assert branch.ends == (BranchEnd.P_RANGE, BranchEnd.STEP)
+    assert branch.p.max() == pytest.approx(0.5, abs=1e-3)
+    with pytest.raises(ValueError, match="expected x0 near an equilibrium"):
+        continuation(family, [0.8], (-1, 1), p0=0.8)
+    equations = Equations(family, (-1, 1), None)
+    for solve in (solve_fold, solve_branch_point, lambda *known: solve_hopf(*known, 1j)):
+        with pytest.raises(FloatingPointError, match="not finite"):
+            solve(equations, equations.scaled(np.array([0.8]), 0.8))
 
 
 def test_two_folds_within_a_step_are_told_from_a_near_miss():
