@@ -24,6 +24,7 @@ from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, Shortlist
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.inputs import assumed
@@ -48,7 +49,7 @@ from fim_dynsys.search.growth import grow, shake
 from fim_dynsys.search.horizon import follows, gather_windowed
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
-from fim_dynsys.search.portfolio import Portfolio, normalised
+from fim_dynsys.search.portfolio import OperatorChoice, Portfolio, normalised
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector
 from fim_dynsys.search.standard_errors import law_errors
@@ -165,7 +166,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"6-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"7-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -287,14 +288,16 @@ class Auto(VectorFieldModel):
                 return Portfolio.of_laws(search, clean.laws, notes)
             rng = np.random.default_rng(self.seed)
             polynomials, opinion = _polynomials(search, effort, rng, bar.update, sigma)
+            if inputs is not None:  # the selectors have learned from fields without inputs
+                opinion = None
             grown = []
             if search.dictionary.dim <= _FUNCTIONS_UP_TO:
                 grown = grow_functions(search, polynomials[0], effort.functions, bar.update)
             bar.update()
             if proposals is not None and effort.genetic is not None and not clean.laws:
                 grown = _with_proposals(search, proposals, polynomials[0], grown, effort.genetic.kept)
-            # the selector has learned from fields without inputs
-            found = Portfolio.of(search, opinion if inputs is None else None, polynomials, grown, notes)
+            choice = None if opinion is None else _operators_choice(search, opinion)
+            found = Portfolio.of(search, opinion, polynomials, grown, notes, choice)
             if clean.laws:
                 clean.meet(found.members[:_MET])
         return Portfolio.of_laws(search, clean.laws, notes) if clean.laws else found
@@ -635,6 +638,14 @@ def _opinions(search: Search, subsets: int, rng: np.random.Generator, sigma: Kno
         Opinion(solves[:, terms, states], spread[terms, states]).allowed(search.restriction)
         for solves, spread in said
     ]
+
+
+def _operators_choice(search: Search, opinion: Opinion) -> OperatorChoice | None:
+    """What `fim-ode` answers; None where it has too few samples for a search, or no selector."""
+    selector = _operator().operator.selector
+    if selector is None or search.observations.n < MIN_OBSERVATIONS:
+        return None
+    return OperatorChoice(Shortlist.searched(search, opinion).preferred(selector), selector)
 
 
 def _fitted(candidates: list[Candidate]) -> list[Candidate]:

@@ -156,11 +156,19 @@ def distinct(candidates: list[Candidate]) -> list[Candidate]:
     """Candidates with coefficients of their own, best first."""
     kept, seen = [], set()
     for candidate in sorted(candidates, key=lambda c: c.score):
-        key = candidate.coefficients.astype(np.float32).tobytes()
-        if key not in seen:
-            seen.add(key)
+        if _key(candidate) not in seen:
+            seen.add(_key(candidate))
             kept.append(candidate)
     return kept
+
+
+def including(candidates: list[Candidate], one: Candidate) -> list[Candidate]:
+    """The candidates with this one, in the place of any of its coefficients."""
+    return [c for c in candidates if _key(c) != _key(one)] + [one]
+
+
+def _key(candidate: Candidate) -> bytes:
+    return candidate.coefficients.astype(np.float32).tobytes()
 
 
 def shortlist(candidates: list[Candidate], size: int = SHORTLIST) -> list[Candidate]:

@@ -11,16 +11,16 @@ from fim_dynsys.regression.observed import STEP_LIMIT
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import Candidate, price_of_choice
 from fim_dynsys.search.exact.laws import Law
-from fim_dynsys.search.features import N_FEATURES, features
+from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
 from fim_dynsys.search.functions.combination import extended_score
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import explains
 from fim_dynsys.search.local import FEWEST, LocalFit, clearly_better, errors_of, fit_local, trajectories_of
-from fim_dynsys.search.pool import Opinion, shortlist
+from fim_dynsys.search.pool import Opinion, including, shortlist
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector
 
-N_PORTFOLIO_FEATURES = N_FEATURES + 7
+N_PORTFOLIO_FEATURES = N_FEATURES + N_START_FEATURES + 7 + 3
 """Columns of `Portfolio.features`."""
 
 _MARGIN = 8.0
@@ -33,6 +33,22 @@ _MOST = 30.0  # features are cut here
 _STARTS = 64
 _SPANS = 6.0  # of the longest record
 _ESCAPE = 1e3  # in root mean squares of the data
+
+
+@dataclass(frozen=True)
+class OperatorChoice:
+    """What the operator's own search answers, and the selector by which it chose.
+
+    Attributes
+    ----------
+    answer : Candidate
+        Over the search's terms.
+    selector : Selector
+        Sees `features` and `start_features` of polynomials.
+    """
+
+    answer: Candidate
+    selector: Selector
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,8 @@ class Portfolio:
         Of clean data, the preferred one first: where there are any, they are the members.
     notes : dict
         What a report says of the search.
+    operator : OperatorChoice or None
+        What the operator's own search chooses, and by what.
     """
 
     search: Search
@@ -62,6 +80,7 @@ class Portfolio:
     local: LocalFit | None = None
     laws: list[Law] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
+    operator: OperatorChoice | None = None
 
     @classmethod
     def of(
@@ -71,6 +90,7 @@ class Portfolio:
         polynomials: list[Candidate],
         grown: list[FunctionCandidate],
         notes: dict[str, str] | None = None,
+        operator: "OperatorChoice | None" = None,
     ) -> "Portfolio":
         """The shortlist of polynomial candidates, and the best few structures with functions.
 
@@ -84,6 +104,8 @@ class Portfolio:
             Scored, best first.
         notes : dict, optional
             See `Portfolio`.
+        operator : OperatorChoice, optional
+            See `Portfolio`; its answer is always a member.
         """
         none = np.zeros((0, 3), dtype=np.intp)
         kept: list[FunctionCandidate] = []
@@ -92,15 +114,17 @@ class Portfolio:
             seen = structures[item.structure] = structures.get(item.structure, 0) + 1
             if seen <= _PER_STRUCTURE and np.isfinite(item.score):
                 kept.append(item)
-        members = [FunctionCandidate(c, search.dictionary, none) for c in shortlist(polynomials)]
+        listed = shortlist(polynomials)
+        if operator is not None:
+            listed = including(listed, operator.answer)
+        members = [FunctionCandidate(c, search.dictionary, none) for c in listed]
         members = sorted(members + kept[:_WITH_FUNCTIONS], key=lambda m: m.score)
         observations = search.observations
         several = len(set(trajectories_of(observations))) >= FEWEST
         free = search.restriction is None and not observations.n_inputs
         unexplained = free and several and not any(explains(observations, m.candidate) for m in members)
-        return cls(
-            search, opinion, members, fit_local(observations) if unexplained else None, notes=notes or {}
-        )
+        local = fit_local(observations) if unexplained else None
+        return cls(search, opinion, members, local, notes=notes or {}, operator=operator)
 
     @classmethod
     def of_laws(cls, search: Search, laws: list[Law], notes: dict[str, str] | None = None) -> "Portfolio":
@@ -133,8 +157,27 @@ class Portfolio:
             replace(m.candidate, coefficients=c, restriction=None)
             for m, c in zip(self.members, self.coefficients, strict=True)
         ]
-        seen = features(Search(self.search.observations, self.terms), candidates, self._opinion_on_terms())
-        return np.column_stack([seen, self._functions()])
+        search = Search(self.search.observations, self.terms)
+        seen = features(search, candidates, self._opinion_on_terms())
+        starts = start_features(search, candidates)
+        return np.column_stack([seen, starts, self._functions(), self._of_operator()])
+
+    def _of_operator(self) -> np.ndarray:
+        """Which is the operator's own answer, and how far behind the best polynomial its selector has each.
+
+        Columns (C, 3): whether it is the answer, whether the selector judges it, and its distance.
+        """
+        values = np.zeros((len(self.members), 3))
+        places = [k for k, member in enumerate(self.members) if not member.n_functions]
+        if self.operator is None or not places:
+            return values
+        own = [self.members[k].candidate for k in places]
+        seen = [features(self.search, own, self.opinion), start_features(self.search, own)]
+        logits = self.operator.selector.logits(np.column_stack(seen))
+        values[places, 0] = [c is self.operator.answer for c in own]
+        values[places, 1] = 1.0
+        values[places, 2] = np.clip(logits - logits.max(), -_MOST, 0.0)
+        return values
 
     def _opinion_on_terms(self) -> Opinion | None:
         """The opinion with nothing said of terms beyond its own."""
@@ -267,18 +310,7 @@ def normalised(log_weights: np.ndarray) -> np.ndarray:
     return weights / weights.sum()
 
 
-def without_functions(seen: np.ndarray) -> np.ndarray:
-    """Features of a portfolio of polynomials (C, `N_PORTFOLIO_FEATURES`) from what `features` gives alone.
-
-    Further columns, such as the operator's selector sees, are left out.
-    """
-    seen = seen[:, :N_FEATURES]
-    behind = np.minimum(np.arcsinh(np.expm1(seen[:, :1])), _MOST)
-    none = np.zeros_like(behind)
-    return np.concatenate([seen, none, none, none, behind, behind, none + _MOST, none], axis=1)
-
-
 def priced(seen: np.ndarray) -> np.ndarray:
     """Minus half the BIC behind the best, functions at the price of the margin, from features (..., C, F)."""
-    behind, has_functions = np.expm1(seen[..., 0]), seen[..., N_FEATURES]
+    behind, has_functions = np.expm1(seen[..., 0]), seen[..., N_FEATURES + N_START_FEATURES]
     return -0.5 * (behind + _MARGIN * has_functions)

@@ -7,9 +7,8 @@ import pytest
 
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
-from fim_dynsys.search.features import features
 from fim_dynsys.search.functions.fits import FunctionCandidate
-from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES, Portfolio, without_functions
+from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES, Portfolio
 
 
 def pendulum(x):
@@ -42,15 +41,22 @@ def test_features_are_finite_and_tell_functions(found):
     seen = found.features()
     assert seen.shape == (len(found.members), N_PORTFOLIO_FEATURES)
     assert np.isfinite(seen).all() and np.abs(seen).max() <= 30.0
-    np.testing.assert_array_equal(seen[:, -7] > 0, [m.n_functions > 0 for m in found.members])
+    np.testing.assert_array_equal(seen[:, -10] > 0, [m.n_functions > 0 for m in found.members])
 
 
-def test_polynomials_alone_are_described_as_before(found):
-    polynomials = [m.candidate for m in found.members if not m.n_functions]
-    alone = Portfolio.of(found.search, found.opinion, polynomials, [])
-    candidates = [m.candidate for m in alone.members]
-    plain = features(found.search, candidates, found.opinion)
-    np.testing.assert_allclose(alone.features(), without_functions(plain), atol=1e-6)
+def test_the_operators_answer_is_a_member_and_its_selector_is_heard(observed, found):
+    answer = fim_dynsys.load("fim-ode").infer(observed)
+    (own,) = np.flatnonzero(found.features()[:, -3])
+    assert found.members[own].candidate is found.operator.answer
+    x = np.random.default_rng(2).uniform(-1.0, 1.0, (6, 2))
+    field = found.members[own].field(found.search.observations, observed, {})
+    np.testing.assert_allclose(field(x), answer(x), rtol=1e-4, atol=1e-6)
+    judged, behind = found.features()[:, -2:].T
+    np.testing.assert_array_equal(judged > 0, [m.n_functions == 0 for m in found.members])
+    assert behind.max() == 0.0 > behind.min()
+    alone = replace(found, operator=None).features()
+    np.testing.assert_array_equal(alone[:, :-3], found.features()[:, :-3])
+    assert not alone[:, -3:].any()
 
 
 class Prefers:

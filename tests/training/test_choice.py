@@ -16,7 +16,7 @@ from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES
 from fim_dynsys.search.selector import CLIP
 from training.choice import shards
 from training.choice.contexts import draw
-from training.choice.labels import label, operator_candidates, portfolio_candidates
+from training.choice.labels import N_LABELS, label, operator_candidates, portfolio_candidates
 from training.choice.ranker import Ranker, export, report, selector_tensors, train, utility
 from training.choice.shards import (
     SHARES,
@@ -53,9 +53,11 @@ def test_the_truth_is_labelled_right_and_no_motion_wrong():
     assert (context.field.dictionary.exponents == dictionary.exponents).all()
     factor = np.prod(observations.scale**dictionary.exponents, axis=1)[:, None]
     true = context.field.coefficients * factor * observations.time_unit / observations.scale
-    labels = label(context, observations, dictionary, np.stack([true, 0.0 * true]))
-    np.testing.assert_allclose(labels[0], [1.0, 1.0, 0.0, 0.0], atol=1e-9)
-    assert labels[1, 0] == 0.0 and labels[1, 2] == pytest.approx(1.0)
+    more = np.where(true == 0.0, 1e-9, true)
+    labels = label(context, observations, dictionary, np.stack([true, 0.0 * true, more]))
+    np.testing.assert_allclose(labels[0], [1.0, 1.0, 0.0, 0.0, 1.0], atol=1e-9)
+    assert labels[1, 0] == labels[1, 4] == 0.0 and labels[1, 2] == pytest.approx(1.0)
+    np.testing.assert_allclose(labels[2], [1.0, 1.0, 0.0, 0.0, 0.0], atol=1e-6)
 
 
 def random_data(n=300, seed=0):
@@ -63,10 +65,10 @@ def random_data(n=300, seed=0):
     generator = torch.Generator().manual_seed(seed)
     features = torch.randn(n, 6, N_CHOICE_FEATURES, generator=generator)
     mask = torch.arange(6) < torch.randint(3, 7, (n, 1), generator=generator)
-    labels = torch.zeros(n, 6, 4)
+    labels = torch.zeros(n, 6, N_LABELS)
     best = features[..., 0].masked_fill(~mask, -9.0).argmax(-1)
     labels[torch.arange(n), best, :2] = 1.0
-    labels[..., 2:] = 1.0
+    labels[..., 2:4] = 1.0
     return LabelledContexts(features, labels, mask, torch.zeros(n, 2))
 
 
@@ -127,7 +129,7 @@ def test_the_development_split_is_judged_by_setting(tmp_path, monkeypatch):
 
     def candidates(context, observed, rng):
         seen.append((context, observed))
-        return np.zeros((3, N_CHOICE_FEATURES)), np.tile([1.0, 0.5, 0.1, 0.2], (3, 1))
+        return np.zeros((3, N_CHOICE_FEATURES)), np.tile([1.0, 0.5, 0.1, 0.2, 0.0], (3, 1))
 
     make_development(tmp_path / "development.npz", candidates)
     data = read_contexts([tmp_path / "development.npz"])

@@ -93,7 +93,11 @@ def _judge(arguments: argparse.Namespace, folder: Path, candidates: MakeCandidat
     for k, setting in enumerate(SETTINGS):
         part = data.origin[:, 0] == k
         for name, line in report(data.subset(part), logits[part]).items():
-            print(f"{setting!s:12s} {name:10s} {line['reconstruction']:.1f} / {line['generalisation']:.1f}")
+            print(f"{setting!s:12s} {_line(name, line)}")
+
+
+def _line(name: str, scores: dict[str, float]) -> str:
+    return f"{name:10s} " + " / ".join(f"{value:.1f}" for value in scores.values())
 
 
 def _train_and_export(arguments: argparse.Namespace, folder: Path) -> None:
@@ -101,7 +105,7 @@ def _train_and_export(arguments: argparse.Namespace, folder: Path) -> None:
     held_out = torch.arange(len(data.mask)) % 10 == 0
     known, unknown = data.subset(~held_out), data.subset(held_out)
     if arguments.also:
-        more = read_shards([Path("runs") / name for name in arguments.also], data.features.shape[2])
+        more = read_shards([Path("runs") / name for name in arguments.also])
         known = joined(known, more)
     seen = known.features[known.mask]
     centre, spread = seen.mean(0), seen.std(0).clamp(min=1e-3)
@@ -117,7 +121,7 @@ def _train_and_export(arguments: argparse.Namespace, folder: Path) -> None:
         logits = torch.stack([m(unknown.features, unknown.mask) for m in members]).mean(0)
     result = report(unknown, logits)
     for name, line in result.items():
-        print(f"{name:10s} {line['reconstruction']:.1f} / {line['generalisation']:.1f}")
+        print(_line(name, line))
     header = {"contexts": len(known.mask), "steps": arguments.steps, "held out": result}
     selector = selector_tensors(members, centre, spread)
     if arguments.model == "auto":

@@ -75,9 +75,7 @@ def draw(prior: str, dim: int, rng: np.random.Generator) -> KnownContext:
         fine = np.linspace(0.0, span, N_LABELS)
         paths = _integrated(field, starts, fine, BOUND)
         if np.isfinite(paths).all() and moves(paths):
-            n = rng.choice(
-                [200, 512, round(np.exp(rng.uniform(np.log(50), np.log(512))))], p=[0.45, 0.25, 0.3]
-            )
+            n = rng.choice([200, 512, round(np.exp(rng.uniform(*np.log([20, 1000]))))], p=[0.45, 0.2, 0.35])
             t = np.linspace(0.0, span, int(n))
             (clean,) = _integrated(field, starts[:1], t, 2 * BOUND)
             if not np.isfinite(clean).all():  # near a pole, where the steps decide
@@ -152,11 +150,12 @@ def corrupted(clean: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, 
 
     With them which are kept (n,), 20 at least where there are as many.
     """
-    kind = rng.choice(["none", "small", "noisy"], p=[0.15, 0.1, 0.75])
+    kind = rng.choice(["none", "small", "noisy", "strong"], p=[0.12, 0.08, 0.6, 0.2])
     sigma = {
         "none": 0.0,
         "small": np.exp(rng.uniform(*np.log([1e-7, 1e-3]))),
         "noisy": rng.uniform(0.0, 0.08),
+        "strong": np.exp(rng.uniform(*np.log([0.08, 0.3]))),
     }[kind]
     size = np.sqrt(np.mean(clean**2, axis=0)) if rng.random() < 0.25 else np.abs(clean)
     x = clean + sigma * size * rng.normal(size=clean.shape)

@@ -1,15 +1,16 @@
 """Candidates for contexts with known answers, and what each is worth.
 
 A label says whether a candidate reconstructs the observed trajectory and follows two others of the system
-(R2 > 0.9), and how far its field is off along them.
+(R2 > 0.9), how far its field is off along them, and whether it has exactly the terms of a polynomial system.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
-from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.auto import Auto
 from fim_dynsys.models.fim_ode.choice import consider
@@ -30,14 +31,20 @@ POINTS = 100
 STEP = 0.1
 """Longest Runge-Kutta step of a label, in the data's unit of time."""
 
-# (context, what is observed of it, random numbers) to features (C, F) and labels (C, 4) of its candidates.
-MakeCandidates = Callable[[KnownContext, Trajectories, np.random.Generator], tuple[np.ndarray, np.ndarray]]
+N_LABELS = 5
+"""Columns of `label`."""
+
+# (context, what is observed of it, random numbers) to features (C, F) and labels (C, 5) of its candidates.
+# None where nothing learned chooses: laws are read off clean samples.
+MakeCandidates = Callable[
+    [KnownContext, Trajectories, np.random.Generator], tuple[np.ndarray, np.ndarray] | None
+]
 
 
 def label(
     context: KnownContext, observations: Observations, dictionary: Dictionary, coefficients: np.ndarray
 ) -> np.ndarray:
-    """Reconstruction, mean generalisation and errors of the field along both (C, 4).
+    """Reconstruction, mean generalisation, errors of the field along both, exact terms (C, `N_LABELS`).
 
     Parameters
     ----------
@@ -66,7 +73,22 @@ def label(
             said = np.stack([DictionaryField(dictionary, own)(scaled) for own in coefficients])
         gap = np.nan_to_num(np.abs(said - truth).mean(axis=(1, 2)), nan=WORST, posinf=WORST)
         errors.append(np.minimum(gap / (np.abs(truth).mean() + 1e-9), WORST))
-    return np.column_stack([success[:, 0], success[:, 1:].mean(axis=1), *errors])
+    exact = _exact(context.field, dictionary, coefficients)
+    return np.column_stack([success[:, 0], success[:, 1:].mean(axis=1), *errors, exact])
+
+
+def _exact(truth: VectorField, dictionary: Dictionary, coefficients: np.ndarray) -> np.ndarray:
+    """Whether each candidate (C, m, d) has the terms of a polynomial and no other (C,); of no other truth."""
+    if not isinstance(truth, DictionaryField) or not truth.dictionary.is_polynomial:
+        return np.zeros(len(coefficients))
+    terms, (own, true) = union([dictionary, truth.dictionary])
+    expected, found = np.zeros((2, len(terms), truth.dim), dtype=bool)
+    expected[true] = truth.coefficients != 0
+    exact = []
+    for values in coefficients:
+        found[own] = values != 0
+        exact.append((found == expected).all())
+    return np.array(exact)
 
 
 def operator_candidates(model: FIMODE) -> MakeCandidates:
@@ -86,8 +108,10 @@ def operator_candidates(model: FIMODE) -> MakeCandidates:
 
 def portfolio_candidates(
     context: KnownContext, observed: Trajectories, rng: np.random.Generator, fast_share: float = FAST_SHARE
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray] | None:
     """Features and labels of the portfolio's candidates for one context, on either budget."""
     budget = "fast" if rng.random() < fast_share else "full"
     found = Auto(budget, seed=int(rng.integers(2**31))).portfolio(observed)
+    if found.laws:
+        return None
     return found.features(), label(context, found.search.observations, found.terms, found.coefficients)

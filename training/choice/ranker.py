@@ -10,6 +10,9 @@ from fim_dynsys.models.fim_ode.networks import build_network, save_weights
 from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES, priced
 from training.choice.shards import LabelledContexts
 
+EXACT = 0.25
+"""Of a success, for exactly the terms of a polynomial system."""
+
 
 class Ranker(nn.Module):
     """The network of `fim_dynsys.search.selector.Selector`, in torch for training."""
@@ -51,9 +54,9 @@ def _pooled(hidden: Tensor, mask: Tensor) -> Tensor:
 
 
 def utility(labels: Tensor) -> Tensor:
-    """What a choice is worth: both successes, and a share for a field that is near the truth."""
+    """What a choice is worth: both successes, and shares for a field near the truth and its very terms."""
     near = 1.0 / (1.0 + 5.0 * labels[..., 2]) + 1.0 / (1.0 + 2.0 * labels[..., 3])
-    return labels[..., 0] + labels[..., 1] + 0.25 * near
+    return labels[..., 0] + labels[..., 1] + 0.25 * near + EXACT * labels[..., 4]
 
 
 def train(
@@ -88,11 +91,13 @@ def train(
 
 
 def scores(data: LabelledContexts, choice: Tensor) -> dict[str, float]:
-    """Mean reconstruction and generalisation of one choice (N,) per context, in percent."""
+    """Means of one choice (N,) per context, in percent; exact terms where some candidate has them."""
     chosen = data.labels[torch.arange(len(choice)), choice]
+    determined = data.labels[..., 4].amax(1) > 0
     return {
         "reconstruction": 100 * float(chosen[:, 0].mean()),
         "generalisation": 100 * float(chosen[:, 1].mean()),
+        "exact, where one is": 100 * float(chosen[determined, 4].mean()),
     }
 
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from fim_dynsys.search.portfolio import without_functions
 from fim_dynsys.trajectories.container import Trajectories
 from training.choice.contexts import FUNCTIONS, KnownContext, draw, one_of, smallest_dim
 from training.choice.labels import MakeCandidates
@@ -43,9 +42,12 @@ def make_shard(
     rng = np.random.default_rng(seed)
     arrays: dict[str, np.ndarray] = {}
     for number in tqdm(range(size), desc=path.stem, disable=None, leave=False):
-        prior, dim = one_of(shares, rng), one_of(DIMS, rng)
-        context = draw(prior, max(dim, smallest_dim(prior)), rng)
-        features, labels = candidates(context, Trajectories.from_arrays(context.x, context.t), rng)
+        known = None
+        while known is None:
+            prior, dim = one_of(shares, rng), one_of(DIMS, rng)
+            context = draw(prior, max(dim, smallest_dim(prior)), rng)
+            known = candidates(context, Trajectories.from_arrays(context.x, context.t), rng)
+        features, labels = known
         arrays[f"{number}/features"] = features.astype(np.float32)
         arrays[f"{number}/labels"] = labels.astype(np.float32)
         arrays[f"{number}/prior"] = np.array([list(shares).index(prior), context.field.dim])
@@ -62,8 +64,10 @@ def make_development(path: Path, candidates: MakeCandidates) -> None:
         seen = observed(known, own, sigma, rho, 0)
         ((t, x),) = seen.arrays()
         context = KnownContext(known.source, known.truth, t, x, known.t, known.states[[own, 1 - own]])
-        rng = np.random.default_rng([number])
-        arrays[f"{number}/features"], arrays[f"{number}/labels"] = candidates(context, seen, rng)
+        known_candidates = candidates(context, seen, np.random.default_rng([number]))
+        if known_candidates is None:
+            continue
+        arrays[f"{number}/features"], arrays[f"{number}/labels"] = known_candidates
         arrays[f"{number}/prior"] = np.array([SETTINGS.index((sigma, rho)), x.shape[1]])
     save_arrays(path, arrays)
 
@@ -77,7 +81,7 @@ def save_arrays(path: Path, arrays: dict[str, np.ndarray]) -> None:
 
 @dataclass(frozen=True)
 class LabelledContexts:
-    """Padded contexts: features (N, C, F), labels (N, C, 4), mask (N, C), prior and dimension (N, 2)."""
+    """Padded contexts: features (N, C, F), labels (N, C, 5), mask (N, C), prior and dimension (N, 2)."""
 
     features: Tensor
     labels: Tensor
@@ -108,29 +112,24 @@ def joined(first: LabelledContexts, second: LabelledContexts) -> LabelledContext
     return LabelledContexts(*parts, torch.cat(longer), torch.cat([first.origin, second.origin]))
 
 
-def read_shards(folders: Iterable[Path], width: int | None = None) -> LabelledContexts:
-    """All contexts in the shards of some runs, in the order of their names.
-
-    Where `width` is that of a portfolio, contexts of the operator's polynomial candidates are extended to it.
-    """
-    return read_contexts(sorted(p for folder in folders for p in folder.glob("shard-*.npz")), width)
+def read_shards(folders: Iterable[Path]) -> LabelledContexts:
+    """All contexts in the shards of some runs, in the order of their names."""
+    return read_contexts(sorted(p for folder in folders for p in folder.glob("shard-*.npz")))
 
 
-def read_contexts(paths: Iterable[Path], width: int | None = None) -> LabelledContexts:
+def read_contexts(paths: Iterable[Path]) -> LabelledContexts:
     """All contexts in some files, see `read_shards`."""
     contexts = []
     for path in paths:
         with np.load(path) as file:
             for key in file.files:
                 if key.endswith("/features"):
-                    number, seen = key.split("/")[0], file[key]
-                    if seen.shape[1] != (width or seen.shape[1]):
-                        seen = without_functions(seen)
-                    contexts.append([seen, file[f"{number}/labels"], file[f"{number}/prior"]])
+                    number = key.split("/")[0]
+                    contexts.append([file[key], file[f"{number}/labels"], file[f"{number}/prior"]])
     longest = max(len(f) for f, _, _ in contexts)
     values = torch.zeros(len(contexts), longest, contexts[0][0].shape[1])
     labels, mask = (
-        torch.zeros(len(contexts), longest, 4),
+        torch.zeros(len(contexts), longest, contexts[0][1].shape[1]),
         torch.zeros(len(contexts), longest, dtype=torch.bool),
     )
     for i, (f, lab, _) in enumerate(contexts):

@@ -3,7 +3,7 @@
 Clean samples are fitted to their digits, and the laws that this gives need no learned choice.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -60,6 +60,11 @@ class Shortlist:
     candidates: list[Candidate]
     laws: list[Law] = field(default_factory=list)
 
+    @classmethod
+    def searched(cls, search: Search, opinion: Opinion) -> "Shortlist":
+        """Of a search from an opinion, with a smoother of each kind."""
+        return cls(search, opinion, shortlist(gather(search, opinion, smoothers=_SMOOTHERS)))
+
     def features(self) -> np.ndarray:
         """What a selector sees (C, `N_CHOICE_FEATURES`)."""
         seen = features(self.search, self.candidates, self.opinion)
@@ -72,11 +77,16 @@ class Shortlist:
         observations = self.search.observations
         return self.search.dictionary.rescaled(scaled, observations.scale, observations.time_unit)[1]
 
-    def choose(self, selector: Selector | None) -> tuple[Candidate | FunctionCandidate, dict]:
-        """The candidate that a `Selector` ranks first, without one the best BIC, and a report on it.
+    def preferred(self, selector: Selector | None) -> Candidate:
+        """The candidate that a `Selector` ranks first; without one the best BIC, with inputs the extended."""
+        if selector is not None:
+            return self.candidates[int(np.argmax(selector.logits(self.features())))]
+        terms = len(self.search.dictionary) if self.search.observations.n_inputs else 0
+        prices = [price_of_choice(c, terms) if terms else 0.0 for c in self.candidates]
+        return min(zip(self.candidates, prices, strict=True), key=lambda pair: pair[0].score + pair[1])[0]
 
-        With inputs BIC is the extended one: there are more terms to choose from. Of laws the preferred one.
-        """
+    def choose(self, selector: Selector | None) -> tuple[Candidate | FunctionCandidate, dict]:
+        """The preferred candidate, of laws the preferred one, and a report on it."""
         if self.laws:
             law = self.laws[0]
             report = {
@@ -86,13 +96,8 @@ class Shortlist:
                 "misses": law.misses,
             }
             return law.item, report
-        logits, by = -np.array([c.score for c in self.candidates]), "BIC"
-        if self.search.observations.n_inputs:
-            terms, by = len(self.search.dictionary), "extended BIC"
-            logits -= np.array([price_of_choice(c, terms) for c in self.candidates])
-        if selector is not None:
-            logits = selector.logits(self.features())
-        best = self.candidates[int(np.argmax(logits))]
+        by = "extended BIC" if self.search.observations.n_inputs else "BIC"
+        best = self.preferred(selector)
         report = {
             "chosen": best.origin,
             "chosen by": by if selector is None else "selector",
@@ -152,10 +157,10 @@ def consider(
         clean.run(_FUNCTIONS, simpler=False)
         if clean.settled:
             return Shortlist(search, opinion, [], clean.laws)
-    candidates = shortlist(gather(search, opinion, smoothers=_SMOOTHERS))
+    found = Shortlist.searched(search, opinion)
     if clean is None:
-        return Shortlist(search, opinion, candidates)
+        return found
     if clean.laws:
         none = np.zeros((0, 3), dtype=np.intp)
-        clean.meet(FunctionCandidate.of(c, search.dictionary, none) for c in candidates[:_MET])
-    return Shortlist(search, opinion, candidates, clean.laws)
+        clean.meet(FunctionCandidate.of(c, search.dictionary, none) for c in found.candidates[:_MET])
+    return replace(found, laws=clean.laws)
