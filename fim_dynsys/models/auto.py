@@ -115,7 +115,8 @@ class Auto(VectorFieldModel):
     Polynomial candidates come from the pretrained operator's opinion of the samples and of random subsets of
     them, from sparse regression with nine smoothers, and from adding terms to the best, by what the residuals
     ask for and at random; all are fitted to the trajectories and pruned. Fields with functions
-    (trigonometric, saturating, exponential, powers) are grown from the best polynomial; a state counts as an
+    (trigonometric, saturating, exponential, powers) are grown from the best polynomial, and the answer of
+    `fim-ode` is always one of them; a state counts as an
     angle in radians where it has no unit, in degrees where that says so, and as none under other units. A
     selector trained on known systems chooses among all of them; beyond five states, where the operator has no
     opinion, the smallest BIC wins. Where none explains three or more trajectories, fields that leave all
