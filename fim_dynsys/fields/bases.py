@@ -65,7 +65,8 @@ class _Terms(Basis):
         return _DictionaryMember(self.dictionary, coefficients, support, **options)
 
     def regression(self, p: np.ndarray) -> PooledRegression:
-        columns = [self.dictionary.columns(_data_of(field).T) for field in self.fields]
+        with np.errstate(all="ignore"):
+            columns = [_defined(self.dictionary.columns(_data_of(field).T)) for field in self.fields]
         grams = np.array([values @ values.T for values in columns])
         # Least squares of each state on its own: only the choice of the degree weighs them by their speed.
         return PooledRegression(p, grams, self.coefficients, _speed(self.fields))
@@ -91,7 +92,8 @@ class _Weights(Basis):
         for here in self.fields:
             x = _data_of(here)
             x = x[:: -(-len(x) // _POINTS_PER_FIELD)]
-            values = np.stack([(field._rhs(x) / speed).ravel() for field in self.fields])
+            with np.errstate(all="ignore"):
+                values = _defined(np.stack([(field._rhs(x) / speed).ravel() for field in self.fields]))
             grams.append(values @ values.T)
         return PooledRegression(p, np.array(grams), self.coefficients, np.ones(1))
 
@@ -137,6 +139,11 @@ def _data_of(field: VectorField) -> np.ndarray:
         "from_fields: expected fields with data or a region, so that polynomials can be fitted where they "
         "hold, got one without; give it a region, or pass interpolate='spline'."
     )
+
+
+def _defined(values: np.ndarray) -> np.ndarray:
+    """The columns of values (M, n) at which all are finite: a logarithm may not be one at another's data."""
+    return values[:, np.isfinite(values).all(axis=0)]
 
 
 def _speed(fields: Sequence[VectorField]) -> np.ndarray:

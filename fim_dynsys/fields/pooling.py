@@ -86,9 +86,19 @@ class PooledRegression:
         Coefficients of each fit, c to a term; the c columns are fitted independently of each other.
     unit : ndarray (c,)
         Size of the columns' values, by which they count when the degree is chosen.
+
+    Raises
+    ------
+    ValueError
+        If all inner products are zero.
     """
 
     def __init__(self, p: np.ndarray, grams: np.ndarray, fits: np.ndarray, unit: np.ndarray):
+        if not grams.any():
+            raise ValueError(
+                "from_fields: expected fields that do not vanish and are defined at each other's data, got no "
+                "such place; pass interpolate='spline'."
+            )
         size = np.sqrt(np.einsum("kmm->m", grams) / len(p))
         self._size = np.where(size > 0, size, 1.0)
         self._grams = grams / np.outer(self._size, self._size)

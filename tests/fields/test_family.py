@@ -6,6 +6,7 @@ import pytest
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regions import Region
@@ -100,6 +101,24 @@ def observed(p, low, high):
     """A field of `cubic_field` with data between two states only."""
     t = np.linspace(0, 1, 40)
     return cubic_field(p, context=Trajectories.from_arrays(low + (high - low) * t, t))
+
+
+def test_terms_that_are_not_defined_at_all_data_are_pooled_where_they_are():
+    """A logarithm at some values of p, whose field saw positive states, and none at the others."""
+    log = Dictionary([[0], [1], [0]], kind=[0, 0, Kind.LOG], inner=[1.0, 1.0, 2.0])
+    values = np.arange(6.0)
+    fields = [
+        DictionaryField(log, [[p], [-1.0], [0.1]], region=Region([(-1.0, 1.0)]))
+        if p < 3
+        else DictionaryField(Dictionary.polynomial(1, 1), [[p], [-1.0]], region=Region([(-1.0, 1.0)]))
+        for p in values
+    ]
+    family = FieldFamily.from_fields(values, fields, "polynomial")
+    assert np.isfinite(family.curve.values).all()
+    assert family.at(4.5)([[0.5]])[0, 0] == pytest.approx(4.0, abs=0.2)
+    nowhere = [DictionaryField(log, [[p], [-1.0], [0.1]], region=Region([(-2.0, -1.0)])) for p in values]
+    with pytest.raises(ValueError, match="defined at each other's data"):
+        FieldFamily.from_fields(values, nowhere, "polynomial")
 
 
 @pytest.mark.parametrize("closed_form", [True, False])
