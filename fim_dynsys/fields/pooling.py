@@ -96,8 +96,8 @@ class PooledRegression:
     def __init__(self, p: np.ndarray, grams: np.ndarray, fits: np.ndarray, unit: np.ndarray):
         if not grams.any():
             raise ValueError(
-                "from_fields: expected fields that do not vanish and are defined at each other's data, got no "
-                "such place; pass interpolate='spline'."
+                "from_fields: expected fields that do not vanish and are defined at each other's data, got no"
+                " such place; pass interpolate='spline'."
             )
         size = np.sqrt(np.einsum("kmm->m", grams) / len(p))
         self._size = np.where(size > 0, size, 1.0)
