@@ -397,8 +397,12 @@ def benchmarks() -> Iterator[str]:
             yield f"| `{model}` | {' | '.join(f'{own[cell]:.1f}' for cell in curve)} |"
     noisy = known[known.sigma >= 0.01].set_index(["sigma", "points", "trajectories", "model"])
     by_model = noisy.percent_exact.unstack()
-    assert (by_model["auto"] < by_model["fim-ode"]).all()
-    yield "With noise of 0.01 and more, and with few points, `auto`, which also asks for functions, misses"
+    behind = by_model.index[by_model["auto"] < by_model["fim-ode"]]
+    assert [points for _, points, _ in behind] == [25]
+    yield "Only with 25 points has `fim-ode` more than `auto`"
+    mean = by_model.mean()
+    yield f"{mean['auto']:.1f} % in the mean of the {len(by_model)} cells with a noise of 0.01 and more"
+    yield f"`fim-ode` {mean['fim-ode']:.1f} and `sindy-strong` {mean['sindy-strong']:.1f} %"
     developed = rows(results("structure"), split="development", model="auto", sigma=1e-3)
     share = developed.percent_exact.item()
     yield f"On the development systems alone `auto` has {share:.1f} % at a noise of 0.001"
@@ -528,9 +532,9 @@ def paper() -> Iterator[str]:
     with oscillators.PUBLISHED.open("rb") as file:
         published = tomllib.load(file)["row"]
     honest = [row["mse"] for row in published if not row["method"].endswith("chosen on the test")]
-    assert all(
-        own < min(theirs) for own, theirs in zip(shared("auto"), zip(*honest, strict=True), strict=True)
-    )
+    pairs = zip(shared("auto"), zip(*honest, strict=True), strict=True)
+    ahead = [sum(other < own for other in others) for own, others in pairs]
+    assert ahead == [1, 0, 0]  # GP-DNF on T1
     yield f"`auto` has {three(shared('auto'))} on the shared draw"
     yield f"medians are {three(shared('auto', column='median'))}"
     yield f"`fim-ode` {three(shared('fim-ode', column='median'))}"
@@ -648,6 +652,7 @@ PLAIN = {
     "docs/models.md": [
         "90 % of the errors on the observed path, on other paths and in the box round them lie within 1.645",
         "relative noise of at most 6 %",
+        "with 20 to 1,000 samples and noise of up to 30 %",
         "a threshold of 0.1",
         "held out, five times over",
     ],
