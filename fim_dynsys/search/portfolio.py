@@ -168,7 +168,8 @@ class Portfolio:
         Columns (C, 3): whether it is the answer, whether the selector judges it, and its distance.
         """
         values = np.zeros((len(self.members), 3))
-        places = [k for k, member in enumerate(self.members) if not member.n_functions]
+        terms = self.search.dictionary  # knowledge may give polynomials of others
+        places = [k for k, member in enumerate(self.members) if member.dictionary is terms]
         if self.operator is None or not places:
             return values
         own = [self.members[k].candidate for k in places]

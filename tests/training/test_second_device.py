@@ -15,6 +15,7 @@ from training import pretrain as pretraining
 from training import source
 from training.checkpoint import load_checkpoint, new_state, save_checkpoint
 from training.choice import ranker
+from training.choice.labels import N_LABELS
 from training.choice.shards import LabelledContexts
 from training.preset import read_preset
 from training.pretrain import _trainee, pretrain, train_step, validate
@@ -210,7 +211,8 @@ def test_runs_are_interrupted_and_resumed_on_the_device(name, coarse, monkeypatc
 
 def test_rankers_are_trained_on_the_device():
     generator = torch.Generator().manual_seed(0)
-    features, labels = torch.randn(40, 5, 6, generator=generator), torch.rand(40, 5, 4, generator=generator)
+    features = torch.randn(40, 5, 6, generator=generator)
+    labels = torch.rand(40, 5, N_LABELS, generator=generator)
     data = LabelledContexts(
         features, labels, torch.rand(40, 5, generator=generator) < 0.9, torch.zeros(40, 2)
     )

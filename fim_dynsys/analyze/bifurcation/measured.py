@@ -233,6 +233,7 @@ class DataBifurcations(Result):
         }
 
 
+@np.errstate(all="ignore")  # fields that are not defined everywhere are judged by what comes of them
 def bifurcations_from_data(
     model: InfersFields,
     trajectories: Trajectories,
