@@ -157,10 +157,7 @@ def _gradient(
                 changed = values.copy()
                 changed[place] += sign * _STEP * size[place]
                 equations = Equations(family.varied(changed), ends, family.region)
-                try:
-                    u = solved_bifurcation(equations, event, equations.scaled(event.x, event.p))
-                except FloatingPointError:
-                    u = None
+                u = solved_bifurcation(equations, event, equations.scaled(event.x, event.p))
                 points += equations.points
                 if u is None:
                     raise ValueError(

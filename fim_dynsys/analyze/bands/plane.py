@@ -300,10 +300,7 @@ class _Follower:
         equations = Equations(family, self.ends[axis], self.region)
         event = Bifurcation(curve.kind, (p, q)[axis], curve.x[row], 0.0, curve.eigenvalues[row], 1.0)
         start = equations.scaled(event.x, event.p)
-        try:
-            u = solved_bifurcation(equations, event, start)
-        except FloatingPointError:
-            return np.nan
+        u = solved_bifurcation(equations, event, start)
         if u is None or not np.isfinite(u).all() or np.linalg.norm(u - start) > _FARTHEST:
             return np.nan
         return float(equations.unscaled(u[:-1], u[-1])[1])

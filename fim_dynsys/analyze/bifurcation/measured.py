@@ -435,10 +435,7 @@ class _Ensemble:
         """Parameter value in one member: by Newton's method from the whole, else among all of its events."""
         equations = self.members[i]
         start = self.whole.scaled(event.x, event.p)
-        try:
-            u = solved_bifurcation(equations, event, start)
-        except FloatingPointError:
-            u = None
+        u = solved_bifurcation(equations, event, start)
         if u is None or np.linalg.norm(u - start) > _FARTHEST:
             u = self._nearest(i, event, start)
         if u is None or equations.room_in_region(u[:-1]) < 0 or not 0 <= u[-1] <= 1:
@@ -457,17 +454,20 @@ class _Ensemble:
 
 
 def solved_bifurcation(equations: Equations, event: Bifurcation, u: np.ndarray) -> np.ndarray | None:
-    """The bifurcation of a family near u, (d + 1,); None if its branch point is not exact."""
-    if event.kind is BifurcationKind.FOLD:
-        return solve_fold(equations, u)[0]
-    if event.kind is BifurcationKind.BRANCH_POINT:
-        solved, residual = solve_branch_point(equations, u)
-        return solved if residual < EXACT else None
-    values = np.linalg.eigvals(finite(equations.jacobian(u)))
-    above = values[values.imag > 0]
-    if not len(above):
+    """The bifurcation of a family near u, (d + 1,); None if it has none, or no exact branch point."""
+    try:
+        if event.kind is BifurcationKind.FOLD:
+            return solve_fold(equations, u)[0]
+        if event.kind is BifurcationKind.BRANCH_POINT:
+            solved, residual = solve_branch_point(equations, u)
+            return solved if residual < EXACT else None
+        values = np.linalg.eigvals(finite(equations.jacobian(u)))
+        above = values[values.imag > 0]
+        if not len(above):
+            return None
+        return solve_hopf(equations, u, above[np.argmin(np.abs(above.real))])[0]
+    except FloatingPointError:
         return None
-    return solve_hopf(equations, u, above[np.argmin(np.abs(above.real))])[0]
 
 
 def _measured(
