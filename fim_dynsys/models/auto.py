@@ -44,7 +44,7 @@ from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
-from fim_dynsys.search.genetic.engine import GENETIC, INSTALL, GeneticEffort, is_installed
+from fim_dynsys.search.genetic.engine import GENETIC, INSTALL, ORIGIN, GeneticEffort, is_installed
 from fim_dynsys.search.growth import grow, shake
 from fim_dynsys.search.horizon import follows, gather_windowed
 from fim_dynsys.search.knowledge import Knowledge
@@ -62,7 +62,6 @@ _SHARE = 0.6  # of the samples in each subset that the operator is asked about
 _REPORTED = 5
 _MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
-_GENETIC = "genetic programming"
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
 SELECTOR_FILE = "auto-selector"
 """Of the learned choice, among the shipped weights."""
@@ -167,7 +166,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"7-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"8-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -284,7 +283,7 @@ class Auto(VectorFieldModel):
             if effort.genetic is not None:
                 proposals, notes = _proposals(search, clean, effort.genetic, self.seed, bar.update)
             if proposals is not None and even(sigma) and clean.is_clean:
-                clean.meet_sides(proposals.sides)
+                clean.meet_sides(proposals.sides, ORIGIN)
             if clean.settled:
                 return Portfolio.of_laws(search, clean.laws, notes)
             rng = np.random.default_rng(self.seed)
@@ -555,18 +554,18 @@ def _proposals(
     """What genetic programming proposes, if it is asked, and what a report says of that."""
     observations = search.observations
     if not is_installed():
-        return None, {_GENETIC: f"not asked: pyoperon is not installed ({INSTALL})"}
+        return None, {ORIGIN: f"not asked: pyoperon is not installed ({INSTALL})"}
     if observations.n_inputs or search.restriction is not None or observations.dim > _FUNCTIONS_UP_TO:
         reason = f"only without inputs and knowledge, in up to {_FUNCTIONS_UP_TO} states"
-        return None, {_GENETIC: f"not asked: {reason}"}
+        return None, {ORIGIN: f"not asked: {reason}"}
     if clean.found:
-        return None, {_GENETIC: "not asked: a short law follows the samples to their digits"}
+        return None, {ORIGIN: "not asked: a short law follows the samples to their digits"}
     from fim_dynsys.search.genetic.proposals import interpolated, propose  # deferred: sympy
 
     curves = interpolated(observations) if clean.is_free_of_noise else observations.splines
     states, slopes = (np.concatenate(part) for part in zip(*curves, strict=True))
     proposals = propose(states, slopes, effort, seed, done)
-    return proposals, {_GENETIC: proposals.note}
+    return proposals, {ORIGIN: proposals.note}
 
 
 def _with_proposals(

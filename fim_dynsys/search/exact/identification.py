@@ -26,13 +26,14 @@ from fim_dynsys.search.exact.structures import (
     subsets,
     tuned,
     widened,
+    with_denominators,
     with_functions,
 )
 from fim_dynsys.search.functions.fits import FunctionCandidate
-from fim_dynsys.search.genetic.sides import Side, combined, sides_of, together
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS
 from fim_dynsys.search.reselection import MOST_COEFFICIENTS
+from fim_dynsys.search.sides import Side, combined, sides_of, together
 
 SURE = 2e-3
 """Of the signal: laws that miss less, and nothing systematic, need no other search beside them."""
@@ -48,6 +49,7 @@ _SPARSE, _AS_CLOSE, _CLOSER = 0.75, 2.0, 0.1  # of its terms, times what it miss
 _LONGER, _FEW_FITS = 2, 4  # of functions where a law is exact: so much longer ones are stripped, so many fits
 _TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
 _RECOMBINED = 6  # laws
+_REGRESSED, _CROSSED = "implicit regression", "right-hand sides of several laws"  # origins
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the law
 _NOISELESS = 1e-4  # of the signal
 _WHITE = 0.5  # of the samples, that residuals are worth which are noise
@@ -148,7 +150,13 @@ class Identification:
             most = best.parameters - _SIMPLER if highest else 0
             if best.misses < left:
                 dense, left = best.item, best.misses
-        if dictionary.dim <= min(_FUNCTIONS_UP_TO, most):
+        if functions and dictionary.dim <= min(_FUNCTIONS_UP_TO, most):
+            self._read_quotients(dense, left)
+            read = self._best
+            if read is not None and read.is_exact and read is not best:
+                if read.parameters <= _FEW * dictionary.dim:
+                    return
+                most = read.parameters - _SIMPLER
             self._seek_functions(dense, left, functions, most)
             self._strip()
             self._seek_again(dense, left, functions, most)
@@ -158,15 +166,17 @@ class Identification:
         for item in items:
             self._fitted(item)
 
-    def meet_sides(self, proposed: Sequence[Sequence[Side]]) -> None:
+    def meet_sides(self, proposed: Sequence[Sequence[Side]], origin: str) -> None:
         """Fit laws of right-hand sides proposed for each state, and what those that come nearest lead to.
 
         Parameters
         ----------
         proposed : d lists of Side
             In the units of the search, best first.
+        origin : str
+            Who proposed them.
         """
-        self._improve(self._combine(proposed))
+        self._improve(self._combine(proposed, origin))
         self._strip()
 
     def _recombine(self) -> None:
@@ -185,16 +195,16 @@ class Identification:
                 if 0 < side.parameters <= own[state].parameters:
                     by_state[state].setdefault(side.structure, side)
         if max(map(len, by_state)) > 1:
-            self._combine([list(known.values()) for known in by_state])
+            self._combine([list(known.values()) for known in by_state], _CROSSED)
             self._strip()
 
-    def _combine(self, proposed: Sequence[Sequence[Side]]) -> list[Law]:
+    def _combine(self, proposed: Sequence[Sequence[Side]], origin: str) -> list[Law]:
         """Laws of right-hand sides proposed for each state, about the best law and about the best of them."""
         best = self._best
         fits: dict[bytes, Law | None] = {}
 
         def fit(sides: Sequence[Side]) -> float:
-            item = together(sides, self._search.observations.start)
+            item = together(sides, self._search.observations.start, origin)
             law = fits[item.structure] = self._fitted(item)
             return np.inf if law is None else law.score
 
@@ -227,6 +237,11 @@ class Identification:
             few = 0 < item.candidate.support.sum() <= MAX_TERMS
             self._met[known] = fitted(self._precise, item) if few else None
         return self._met[known]
+
+    def _read_quotients(self, dense: FunctionCandidate, left: float) -> None:
+        """Fit laws of right-hand sides that are quotients, or have powers."""
+        self._combine(with_denominators(self._precise, self._search, dense, left), _REGRESSED)
+        self._strip()
 
     def _seek_functions(self, dense: FunctionCandidate, left: float, functions: int, most: int) -> None:
         fits: list[Law] = []
@@ -264,6 +279,10 @@ class Identification:
             return
         if best.misses < _NEARER * left:
             dense, left = best.item, best.misses
+            self._read_quotients(dense, left)
+            best = self._best or best
+            if self._found(best):
+                return
             if best.misses < _RESOLVED * RESOLVED or most < MAX_TERMS:
                 most = best.parameters - _SIMPLER
             if most > self._search.dictionary.dim:

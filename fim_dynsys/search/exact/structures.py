@@ -13,6 +13,7 @@ from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Precise
 from fim_dynsys.regression.sparse import smallest_subset
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.laws import packed_field
+from fim_dynsys.search.exact.quotients import quotients
 from fim_dynsys.search.functions.combination import monomials
 from fim_dynsys.search.functions.exploration import Exploration
 from fim_dynsys.search.functions.families import Bundle, families, powers
@@ -20,6 +21,7 @@ from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.functions.regressions import Integrals, Piece
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS
+from fim_dynsys.search.sides import Side
 
 ORIGIN = "neighbouring samples"
 """Of candidates that they suggest."""
@@ -255,15 +257,26 @@ def of_few_terms(
         yield exploration.model(selection)
 
 
+def with_denominators(
+    precise: Precise, search: Search, dense: FunctionCandidate, left: float
+) -> list[list[Side]]:
+    """Right-hand sides (d,) that are `quotients`. Arguments as for `with_functions`."""
+    return quotients(_integrals(precise, search, dense, left))
+
+
 def _explored(
     precise: Precise, search: Search, dense: FunctionCandidate, left: float
 ) -> tuple[Exploration, list[list[Bundle]]]:
+    integrals = _integrals(precise, search, dense, left)
+    tried = families(search.observations.angle) + powers(search.observations.dim)
+    return Exploration(integrals, monomials(search), dense.candidate, len(tried), few=True), tried
+
+
+def _integrals(precise: Precise, search: Search, dense: FunctionCandidate, left: float) -> Integrals:
     observations = search.observations
     pieces = _between(precise, dense, observations.samples)
     unit = max(_UNIT * left, _LEAST) ** 2 * precise.signal + precise.resolution**2
-    integrals = Integrals(observations, pieces, unit, observations.n)
-    tried = families(observations.angle) + powers(observations.dim)
-    return Exploration(integrals, monomials(search), dense.candidate, len(tried), few=True), tried
+    return Integrals(observations, pieces, unit, observations.n)
 
 
 def _between(

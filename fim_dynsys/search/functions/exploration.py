@@ -254,7 +254,7 @@ class Exploration:
             for function, slot, number in selection.bundle.free
         ]
         candidate = replace(self.candidate, coefficients=coefficients, origin=selection.bundle.name)
-        terms = self.monomials + _times(multiples, functions)
+        terms = self.monomials + products(multiples, functions)
         if self.restriction is not None:
             known = self.restriction.extended(self.monomials, terms)
             candidate = replace(candidate, coefficients=known.clipped(coefficients), restriction=known)
@@ -265,7 +265,7 @@ class Exploration:
         blocks = self.regressions.columns(functions, multiples)
         if self.restriction is None:
             return blocks
-        allowed = self.restriction.admits(_times(multiples, functions))
+        allowed = self.restriction.admits(products(multiples, functions))
         return [block * self._of_regression(k, allowed) for k, block in enumerate(blocks)]
 
     def _of_regression(self, k: int, values: np.ndarray) -> np.ndarray:
@@ -347,7 +347,7 @@ def _expected_minima(left: np.ndarray) -> np.ndarray:
     return expected
 
 
-def _times(monomials: Dictionary, functions: Dictionary) -> Dictionary:
+def products(monomials: Dictionary, functions: Dictionary) -> Dictionary:
     """Products of monomials and functions as terms."""
     m, f = len(monomials), len(functions)
     exponents = np.repeat(monomials.exponents, f, axis=0)

@@ -178,9 +178,36 @@ class Integrals:
         parts = []
         for piece, v in zip(self._pieces, _forcings(functions, monomials, self._pieces), strict=True):
             steps = (v[:-1:2] + 4.0 * v[1::2] + v[2::2]) * (piece.steps[:, None] / 6.0)
-            whole = np.concatenate([np.zeros((1, v.shape[1])), np.cumsum(steps, axis=0)])
-            parts.append(whole[piece.observed])
+            parts.append(_from_start(steps)[piece.observed])
         return self._free(np.concatenate(parts)[:, None])
+
+    def against(self, monomials: Dictionary) -> list[np.ndarray]:
+        """Integrals of monomials over the coordinates themselves, likewise: ``int m(x) dx_i`` along the path.
+
+        Parameters
+        ----------
+        monomials : Dictionary
+            ``q`` terms.
+
+        Returns
+        -------
+        list of d arrays (n, q)
+        """
+        one = Dictionary(np.zeros((1, monomials.dim), dtype=np.int64))
+        parts = []
+        for piece, v in zip(self._pieces, _forcings(one, monomials, self._pieces), strict=True):
+            before, middle, after = (piece.path[k::2][: len(piece.steps), :, None] for k in range(3))
+            # slopes of the parabola of each step at its ends and middle, times the step
+            slopes = -3.0 * before + 4.0 * middle - after, after - before, before - 4.0 * middle + 3.0 * after
+            values = (v[k::2][: len(piece.steps), None] for k in range(3))
+            weighted = (w * m * s for w, m, s in zip((1.0, 4.0, 1.0), values, slopes, strict=True))
+            parts.append(_from_start(sum(weighted, np.zeros(())) / 6.0)[piece.observed])
+        return self._free(np.concatenate(parts))
+
+
+def _from_start(steps: np.ndarray) -> np.ndarray:
+    """Sums (F + 1, ...) of what each step adds (F, ...)."""
+    return np.concatenate([np.zeros((1, *steps.shape[1:])), np.cumsum(steps, axis=0)])
 
 
 class Surrogate:

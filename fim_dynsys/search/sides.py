@@ -11,9 +11,6 @@ from fim_dynsys.fields.terms import Dictionary, Term, union
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.fits import FunctionCandidate
 
-ORIGIN = "genetic programming"
-"""With which the origin of what it proposed begins."""
-
 _ROUNDS = 2
 _RANK = 1e-9  # of unit columns: what is left of one that others explain
 
@@ -114,8 +111,11 @@ def sides_of(item: FunctionCandidate) -> list[Side]:
     return sides
 
 
-def together(sides: Sequence[Side], start: np.ndarray) -> FunctionCandidate:
-    """Right-hand sides (d,) as one candidate from starts (P, d); equal numbers in them are one number."""
+def together(sides: Sequence[Side], start: np.ndarray, origin: str) -> FunctionCandidate:
+    """Right-hand sides (d,) as one candidate from starts (P, d); equal numbers in them are one number.
+
+    Who proposed the sides, ``origin``, is the beginning of the candidate's.
+    """
     terms, places = union([side.terms for side in sides])
     coefficients = np.zeros((len(terms), len(sides)))
     labels: dict[tuple, int] = {}
@@ -129,8 +129,8 @@ def together(sides: Sequence[Side], start: np.ndarray) -> FunctionCandidate:
             free.add((row, slot, labels.setdefault(key, len(labels))))
     functions = zip(terms.kind.tolist(), terms.coordinate.tolist(), strict=True)
     names = dict.fromkeys(f"{Kind(kind).name.lower()} x{place}" for kind, place in functions if kind)
-    origin = f"{ORIGIN}: {', '.join(names) or 'monomials'}"
-    return FunctionCandidate.of(Candidate(coefficients, start, origin, ORIGIN), terms, sorted(free))
+    named = f"{origin}: {', '.join(names) or 'monomials'}"
+    return FunctionCandidate.of(Candidate(coefficients, start, named, origin), terms, sorted(free))
 
 
 def combined(
