@@ -44,7 +44,7 @@ _UNEXPLAINED = 0.1  # of the signal, by polynomials from one clean sample to the
 _FUNCTIONS_UP_TO = 4  # states
 _NOISES = 3.0  # that a law misses, which is no noise then
 _SIMPLER = 2  # parameters less, for functions where a polynomial leaves noise
-_FEW = 4  # parameters of a state
+_FEW, _FEW_READ = 4, 3  # parameters of a state; more are read again along the law's own path
 _SPARSE, _AS_CLOSE, _CLOSER = 0.75, 2.0, 0.1  # of its terms, times what it misses or one of lower degree
 _LONGER, _FEW_FITS = 2, 4  # of functions where a law is exact: so much longer ones are stripped, so many fits
 _TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
@@ -72,6 +72,7 @@ class Identification:
         self._search = search
         self._precise = Precise.of(search.observations, resolution(samples))
         self._met: dict[bytes, Law | None] = {}
+        self._stripped: set[bytes] = set()
 
     @property
     def laws(self) -> list[Law]:
@@ -154,6 +155,9 @@ class Identification:
             self._read_quotients(dense, left)
             read = self._best
             if read is not None and read.is_exact and read is not best:
+                if read.parameters > _FEW_READ * dictionary.dim:
+                    self._read_quotients(read.item, read.misses)
+                    read = self._best or read
                 if read.parameters <= _FEW * dictionary.dim:
                     return
                 most = read.parameters - _SIMPLER
@@ -297,11 +301,16 @@ class Identification:
         return law.is_exact or (few and law.misses < _RESOLVED * RESOLVED)
 
     def _strip(self) -> None:
-        for law in self.laws[:_STRIPPED]:
+        for law in self._new():
             self.meet(with_constants(law))
-        for law in self.laws[:_STRIPPED]:
+        for law in self._new():
+            self._stripped.add(law.item.structure)
             for less in smaller(self._precise, law):
                 self._met[less.item.structure] = less
+
+    def _new(self) -> list[Law]:
+        """Of the best laws, those that were not stripped before."""
+        return [law for law in self.laws[:_STRIPPED] if law.item.structure not in self._stripped]
 
     def _systematic(self, law: Law) -> bool:
         if law.is_exact:

@@ -16,7 +16,7 @@ from fim_dynsys.search.functions.regressions import Integrals
 from fim_dynsys.search.sides import Side
 
 _ORDERS = (2, 3, 4, 6, 8)  # of Hill's functions
-_OF_PAIRS = (1, 2, 3, 4)  # likewise, of both factors of a denominator; 1 is Michaelis and Menten's
+_OF_PAIRS = ((1, 1), (2, 2), (3, 3), (4, 4), (1, 2), (2, 1))  # of factors; 1 is Michaelis and Menten's
 _RESOLVED = 4.0  # times the variance of what is no misfit: what is less counts as nothing
 _FOUND, _SHARED = 1e2, 1e4  # likewise: of a side that needs nothing else, and of one that others may share
 _PRODUCTS_UP_TO = 3  # states
@@ -108,14 +108,17 @@ def quotients(regressions: Integrals) -> list[list[Side]]:
         Scored by BIC.
     """
     dim = len(regressions.targets)
-    forms = list(_forms(dim))
-    sides = [_of_state(regressions, state, forms) for state in range(dim)]
+    plain = _Terms(Dictionary.polynomial(dim, _PLAIN.get(dim, 2)))
+    prepared = [_Prepared.of(regressions, form, plain) for form in _forms(dim)]
+    sides = [_of_state(regressions, state, prepared, plain) for state in range(dim)]
     for state, target in enumerate(regressions.targets):
         best = [own[0] for k, own in enumerate(sides) if k != state and own]
         shared = [side for side in best if side.score < len(target) * math.log(_SHARED)]
         resolved = any(side.score < len(target) * math.log(_FOUND) for side in sides[state])
         if shared and not resolved:
-            own = _of_state(regressions, state, forms, _Terms.of_functions(shared))
+            known = plain + _Terms.of_functions(shared)
+            anew = [_Prepared.of(regressions, own.form, known) for own in prepared]
+            own = _of_state(regressions, state, anew, known)
             sides[state] = sorted([*own, *sides[state]], key=lambda side: side.score)[:_KEPT]
     return _shared_numbers(sides)
 
@@ -146,17 +149,44 @@ def _with_known_numbers(side: Side, known: dict[tuple[int, int, int, int], list[
     return side
 
 
-def _of_state(
-    regressions: Integrals, state: int, forms: Sequence[_Form], known: _Terms | None = None
-) -> list[Side]:
-    """Sides of one state, best first, some of whose terms may be known; a polynomial where it is better."""
-    dim = len(regressions.targets)
-    plain = _Terms(Dictionary.polynomial(dim, _PLAIN.get(dim, 2)))
-    plain = plain if known is None else plain + known
+@dataclass(frozen=True)
+class _Prepared:
+    """The columns of a form's numerators, with their degrees, and of its denominator, for each state."""
+
+    form: _Form
+    degrees: np.ndarray
+    above: list[np.ndarray]
+    below: list[np.ndarray]
+
+    @classmethod
+    def of(cls, regressions: Integrals, form: _Form, plain: _Terms) -> "_Prepared":
+        """About some terms."""
+        multiplied = [plain.times(powers) for powers in form.monomials.exponents]
+        numerators = union([plain.terms, *multiplied])[0]
+        above, below = _columns(regressions, numerators), regressions.against(form.monomials)
+        return cls(form, numerators.exponents.sum(axis=1), above, below)
+
+    def regressed(self, state: int, target: np.ndarray) -> tuple[float, np.ndarray]:
+        """Least criterion with the whole denominator, and its coefficients; inf where there are poles."""
+        columns = np.column_stack([self.above[state], -self.below[state]])
+        count, size = self.below[state].shape[1], np.linalg.norm(columns, axis=0)
+        if not (np.isfinite(columns).all() and (size > 0.0).all()):
+            return math.inf, np.zeros(0)
+        held = np.arange(len(size) - count, len(size))
+        degrees = np.append(self.degrees, np.zeros(count, dtype=np.int64))
+        fits = _fewest(columns / size, target, held, degrees, _MOST_SUBSETS)
+        criterion, active = min(fits, key=lambda fit: fit[0])
+        values = np.linalg.lstsq(columns[:, active] / size[active], target, rcond=_RANK)[0]
+        return criterion, values[-count:] / size[held]
+
+
+def _of_state(regressions: Integrals, state: int, prepared: Sequence[_Prepared], plain: _Terms) -> list[Side]:
+    """Sides of one state, best first; a polynomial where it is better."""
+    dim, target = len(regressions.targets), regressions.targets[state]
     denominators = []
-    for form in forms:
-        criterion, values = _denominator(regressions, state, form, plain)
-        bundle = form.bundle(values) if math.isfinite(criterion) else None
+    for one in prepared:
+        criterion, values = one.regressed(state, target)
+        bundle = one.form.bundle(values) if math.isfinite(criterion) else None
         if bundle is not None:
             denominators.append((criterion, _Terms.of_bundle(bundle, dim)))
     sides: dict[bytes, Side] = {}
@@ -169,26 +199,8 @@ def _of_state(
     return sorted(sides.values(), key=lambda side: side.score)[:_KEPT]
 
 
-def _columns(regressions: Integrals, terms: Dictionary, state: int) -> np.ndarray:
-    return regressions.columns(terms, Dictionary.polynomial(terms.dim, 0))[state]
-
-
-def _denominator(regressions: Integrals, state: int, form: _Form, plain: _Terms) -> tuple[float, np.ndarray]:
-    """Least criterion with a denominator of some form, and its coefficients; inf where there is none."""
-    multiplied = [plain.times(powers) for powers in form.monomials.exponents]
-    numerators = union([plain.terms, *multiplied])[0]
-    above = _columns(regressions, numerators, state)
-    below, target = regressions.against(form.monomials)[state], regressions.targets[state]
-    columns, count = np.column_stack([above, -below]), len(form.monomials)
-    size = np.linalg.norm(columns, axis=0)
-    if not (np.isfinite(columns).all() and (size > 0.0).all()):
-        return math.inf, np.zeros(0)
-    held = np.arange(len(size) - count, len(size))
-    degrees = np.append(numerators.exponents.sum(axis=1), np.zeros(count, dtype=np.int64))
-    fits = _fewest(columns / size, target, held, degrees, _MOST_SUBSETS)
-    criterion, active = min(fits, key=lambda fit: fit[0])
-    values = np.linalg.lstsq(columns[:, active] / size[active], target, rcond=_RANK)[0]
-    return criterion, values[-count:] / size[held]
+def _columns(regressions: Integrals, terms: Dictionary) -> list[np.ndarray]:
+    return regressions.columns(terms, Dictionary.polynomial(terms.dim, 0))
 
 
 def _fewest(
@@ -229,7 +241,7 @@ def _selected(regressions: Integrals, state: int, every: _Terms) -> Side | None:
 
     Numbers inside functions are given, and fitted where fewer terms would do with nearly the same ones.
     """
-    columns, target = _columns(regressions, every.terms, state), regressions.targets[state]
+    columns, target = _columns(regressions, every.terms)[state], regressions.targets[state]
     size = np.linalg.norm(columns, axis=0)
     if not (np.isfinite(columns).all() and (size > 0.0).all()):
         return None
@@ -253,7 +265,7 @@ def _regressed(
     regressions: Integrals, state: int, terms: Dictionary
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Coefficients, what they leave, and the columns."""
-    columns, target = _columns(regressions, terms, state), regressions.targets[state]
+    columns, target = _columns(regressions, terms)[state], regressions.targets[state]
     size = np.linalg.norm(columns, axis=0)
     size[~(size > 0.0)] = 1.0
     values = np.linalg.lstsq(columns / size, target, rcond=_RANK)[0] / size
@@ -274,7 +286,7 @@ def _tuned(regressions: Integrals, state: int, side: Side) -> Side:
         slopes = []
         for number in numbers:
             step = _DIFFERENCE * abs(number)
-            moved = _columns(regressions, _with_number(side, number, number + step).terms, state)
+            moved = _columns(regressions, _with_number(side, number, number + step).terms)[state]
             change = (moved - columns) @ values / step
             slopes.append(change - basis @ (basis.T @ change))
         steps = np.linalg.lstsq(np.column_stack(slopes), left, rcond=_RANK)[0]
@@ -313,7 +325,7 @@ def _forms(dim: int) -> Iterator[_Form]:
         yield _Form(Dictionary(np.stack([unit[c], 2 * unit[c]])), _quadratic(c, degree))
     for c, e in itertools.combinations(range(dim), 2):
         yield _Form(Dictionary(unit[[c, e]]), _linear_in_two(c, e, degree))
-        for p, q in itertools.product(_OF_PAIRS if dim <= _PRODUCTS_UP_TO else (), repeat=2):
+        for p, q in _OF_PAIRS if dim <= _PRODUCTS_UP_TO else ():
             powers = np.stack([p * unit[c], q * unit[e], p * unit[c] + q * unit[e]])
             yield _Form(Dictionary(powers), _product(_single(c, p, degree), _single(e, q, degree)))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.kernels.subsets import search_subset
-from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Precise
+from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, Precise
 from fim_dynsys.regression.sparse import smallest_subset
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.laws import packed_field
@@ -138,11 +138,16 @@ def _about(
     precise: Precise, item: FunctionCandidate, coefficients: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gaps of all coefficients of an item's terms and their derivatives."""
-    none = replace(item, free=np.zeros((0, 3), dtype=np.intp))
-    field = packed_field(none, np.ones(coefficients.shape, dtype=bool))
+    field = _linear_field(item)
     with np.errstate(all="ignore"):
         steps = precise.steps(field, coefficients.ravel(), tolerance)
         return precise.gaps(field, coefficients.ravel(), steps)
+
+
+def _linear_field(item: FunctionCandidate) -> Field:
+    """The item's arrays by all of its coefficients, the numbers inside its functions given."""
+    given = replace(item, free=np.zeros((0, 3), dtype=np.intp))
+    return packed_field(given, np.ones(item.candidate.coefficients.shape, dtype=bool))
 
 
 def _sizes(columns: np.ndarray) -> np.ndarray:
@@ -286,7 +291,7 @@ def _between(
     steps = min(max(math.ceil(longest / _QUADRATURE), 2), _FINEST)
     steps = _FINEST if dense.dictionary.dim == 1 else steps  # a state alone tells terms apart by little
     coefficients = dense.candidate.coefficients
-    field = packed_field(dense, np.ones(coefficients.shape, dtype=bool))
+    field = _linear_field(dense)
     with np.errstate(all="ignore"):
         paths = precise.between(field, coefficients.ravel(), steps)
     return [
