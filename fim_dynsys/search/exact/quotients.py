@@ -326,8 +326,8 @@ def _forms(dim: int) -> Iterator[_Form]:
     for c, e in itertools.combinations(range(dim), 2):
         yield _Form(Dictionary(unit[[c, e]]), _linear_in_two(c, e, degree))
         for p, q in _OF_PAIRS if dim <= _PRODUCTS_UP_TO else ():
-            powers = np.stack([p * unit[c], q * unit[e], p * unit[c] + q * unit[e]])
-            yield _Form(Dictionary(powers), _product(_single(c, p, degree), _single(e, q, degree)))
+            exponents = np.stack([p * unit[c], q * unit[e], p * unit[c] + q * unit[e]])
+            yield _Form(Dictionary(exponents), _product(_single(c, p, degree), _single(e, q, degree)))
 
 
 def _single(c: int, order: int, degree: int) -> Callable[[np.ndarray], Bundle | None]:
