@@ -117,7 +117,7 @@ class Auto(VectorFieldModel):
     (trigonometric, saturating, exponential, powers) are grown from the best polynomial, and the answer of
     `fim-ode` is always one of them; a state counts as an
     angle in radians where it has no unit, in degrees where that says so, and as none under other units. A
-    selector trained on known systems chooses among all of them; beyond five states, where the operator has no
+    selector trained on known systems chooses among all of them; beyond six states, where the operator has no
     opinion, the smallest BIC wins. Where none explains three or more trajectories, fields that leave all
     bounds from their samples come last, and one without an equation (`fim_dynsys.fields.local.LocalField`) is
     preferred if it predicts trajectories that it has not seen clearly better than the best of the others

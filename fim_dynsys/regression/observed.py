@@ -33,7 +33,7 @@ LEAST_COUNT = 0.5
 """Least count that is expected: below, a count of 0 and one of 1 were too different."""
 
 _FEW = 5  # samples: fewer are not interpolated between
-_MAX_MONOMIALS = 66  # of degree 3 in up to five states, of degree 2 in up to ten
+_MAX_MONOMIALS = 84  # of degree 3 in up to six states, of degree 2 in up to eleven
 
 
 @dataclass(frozen=True)
