@@ -51,6 +51,7 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
 from fim_dynsys.search.portfolio import OperatorChoice, Portfolio, normalised
 from fim_dynsys.search.problem import Search, told_apart
+from fim_dynsys.search.screening import screened
 from fim_dynsys.search.selector import Selector
 from fim_dynsys.search.standard_errors import law_errors
 from fim_dynsys.trajectories.container import Trajectories
@@ -273,6 +274,7 @@ class Auto(VectorFieldModel):
         if effort.genetic is not None:
             stages += effort.genetic.searches * search.dictionary.dim
         plain = inputs is None and search.restriction is None
+        search, screened_laws = screened(search) if plain and positions is None else (search, [])
         with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
             clean = Identification(search, samples)
             if plain and even(sigma):  # laws are read off without inputs, knowledge or errors of their own
@@ -287,7 +289,7 @@ class Auto(VectorFieldModel):
             if clean.settled:
                 return Portfolio.of_laws(search, clean.laws, notes)
             rng = np.random.default_rng(self.seed)
-            polynomials, opinion = _polynomials(search, effort, rng, bar.update, sigma)
+            polynomials, opinion = _polynomials(search, effort, rng, bar.update, sigma, screened_laws)
             if inputs is not None:  # the selectors have learned from fields without inputs
                 opinion = None
             grown = []
@@ -523,17 +525,18 @@ def _polynomials(
     rng: np.random.Generator,
     done: Callable[[], object],
     sigma: Known | None,
+    known: list[Candidate],
 ) -> tuple[list[Candidate], Opinion | None]:
-    """Polynomial candidates, best BIC first, and the operator's opinion (None beyond its dimensions).
+    """Polynomial candidates, those known before among them, best BIC first, and the operator's opinion.
 
-    ``done()`` is called after each stage.
+    That is None beyond its dimensions. ``done()`` is called after each stage.
     """
     opinions = _opinions(search, effort.subsets, rng, sigma)
     opinion = opinions[0] if opinions else None
-    found = gather(search, opinion, effort.structures, windowed=effort.windowed)
+    found = distinct(gather(search, opinion, effort.structures, windowed=effort.windowed) + known)
     done()
     if opinion is None and not follows(search.observations, found[0]):
-        return gather_windowed(search, effort.structures, TIME_AWARE), None
+        return distinct(gather_windowed(search, effort.structures, TIME_AWARE) + known), None
     for other in opinions[1:]:
         fitted = fit_opinion(search, other, found)
         found = distinct(found + judge(search, fitted))
