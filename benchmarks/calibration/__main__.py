@@ -178,7 +178,7 @@ def _counted(name: str, part: Any, run: Callable[..., Sequence[pd.DataFrame]]) -
         tables=(name,),
         summary=f"{name}_summary",
         report=name,
-        digits=(4, 5),
+        digits=(6, 5),
     )
 
 

@@ -145,7 +145,7 @@ def summarise(trials: pd.DataFrame, commit: str = "") -> pd.DataFrame:
             error = (found["estimate"] - found["truth"]).abs()
             line = {"model": model, "version": version, "group": group}
             line |= {"contexts": len(own.drop_duplicates(["system", "ic", "seed"])), "cycles": len(own)}
-            line |= {"found": len(found), "period": float((error <= found["half"]).mean())}
+            line |= {"found": len(found), "period": float(found["held"].astype(bool).mean())}
             line |= {"width": float((2.0 * found["half"] / found["truth"]).median())}
             lines.append({**line, "error": float((error / found["truth"]).median()), "commit": commit})
     return pd.DataFrame(lines)

@@ -200,10 +200,27 @@ def test_intervals_of_points_are_counted_value_by_value():
 
 
 def test_periods_are_held_where_they_are_found():
+    """By what the run knew, not by the digits that the table has."""
     about = {"model": "m", "version": "1", "system": "s", "ic": 1, "expressible": True}
     cycles_of = [
-        {"seed": 0, "truth": 2.0, "found": True, "estimate": 2.1, "half": 0.2, "support": 1.0},
-        {"seed": 1, "truth": 2.0, "found": True, "estimate": 2.1, "half": 0.05, "support": 0.2},
+        {
+            "seed": 0,
+            "truth": 2.0,
+            "found": True,
+            "estimate": 2.0,
+            "half": 0.001,
+            "support": 1.0,
+            "held": True,
+        },
+        {
+            "seed": 1,
+            "truth": 2.0,
+            "found": True,
+            "estimate": 2.0,
+            "half": 0.001,
+            "support": 0.2,
+            "held": False,
+        },
         {"seed": 2, "truth": 2.0, "found": False},
     ]
     summary = cycles.summarise(pd.DataFrame([about | one for one in cycles_of])).set_index("group")
