@@ -20,6 +20,7 @@ FEWEST_STATES, FEWEST_SAMPLES = 7, 50
 """Where it is worth it: with fewer states dictionaries have degree 3, fewer samples tell nothing apart."""
 
 _DEGREE, _MOST_MONOMIALS = 2, 500
+_LARGEST = 2e7  # numbers in the regressions of all states
 _MOST_TERMS = 8  # of an equation
 _ROUNDS = 3
 _EXHAUSTIVE = 3  # terms: all subsets of so many are compared, of those that are linear or hold the state
@@ -50,13 +51,17 @@ def screened(search: Search) -> tuple[Search, list[Candidate]]:
     search : Search
         The same with more monomials where its own are of degree 1.
     laws : list of Candidate
-        Of it, fitted and judged, in the order met; none below `FEWEST_STATES` or `FEWEST_SAMPLES`.
+        Of it, fitted and judged, in the order met; none below `FEWEST_STATES` or `FEWEST_SAMPLES`, nor beyond
+        thirty states or some hundred MB (20 states of 4,300 samples).
     """
     seen = search.observations
-    if seen.dim < FEWEST_STATES or seen.n < FEWEST_SAMPLES or math.comb(seen.dim + 2, 2) > _MOST_MONOMIALS:
+    monomials = math.comb(seen.dim + _DEGREE, _DEGREE)
+    small = monomials <= _MOST_MONOMIALS and monomials * seen.dim * seen.n <= _LARGEST
+    if seen.dim < FEWEST_STATES or seen.n < FEWEST_SAMPLES or not small:
         return search, []
     terms = Dictionary.polynomial(seen.dim, _DEGREE)
-    laws = [law for floor in _FLOORS for law in _laws(seen, terms, floor)]
+    tried: set[bytes] = set()
+    laws = [law for floor in _FLOORS for law in _laws(seen, terms, floor, tried)]
     kept = terms.exponents.sum(axis=1) <= search.dictionary.degree
     for law in laws:
         kept |= law.support.any(axis=1)
@@ -64,11 +69,18 @@ def screened(search: Search) -> tuple[Search, list[Candidate]]:
     return wider, judge(wider, [replace(law, coefficients=law.coefficients[kept]) for law in laws])
 
 
-def _laws(seen: Observations, terms: Dictionary, floor: float) -> Iterator[Candidate]:
-    """Fitted laws of all terms, each chosen about the path of the one before for as long as they improve."""
+def _laws(seen: Observations, terms: Dictionary, floor: float, tried: set[bytes]) -> Iterator[Candidate]:
+    """Fitted laws of all terms, each chosen about the path of the one before for as long as they improve.
+
+    Structures that were tried are not fitted again.
+    """
     pieces, paths, start, best = smooth(seen), seen.path, seen.start, math.inf
     for _ in range(_ROUNDS):
         values = _chosen(Integrals(seen, pieces, seen.noise_variance, _SEGMENTS), terms, seen.n, floor)
+        structure = (values != 0.0).tobytes()
+        if structure in tried:
+            return
+        tried.add(structure)
         used = np.flatnonzero(values.any(axis=1))
         own = Search(seen, terms.subset(used))
         first = Candidate(values[used], start, SCREENED, SCREENED)
