@@ -270,12 +270,13 @@ class Auto(VectorFieldModel):
             told_of_positions(Knowledge.of(self.knowledge), positions), names, trajectories.input_names
         )
         search = search.observing(positions, names).measured(sigma)
-        stages = 3 + effort.subsets + effort.grown + bool(effort.shaken) + effort.functions.stages
+        stages = 4 + effort.subsets + effort.grown + bool(effort.shaken) + effort.functions.stages
         if effort.genetic is not None:
             stages += effort.genetic.searches * search.dictionary.dim
         plain = inputs is None and search.restriction is None
-        search, screened_laws = screened(search) if plain and positions is None else (search, [])
         with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
+            search, known = screened(search) if plain and positions is None else (search, [])
+            bar.update()
             clean = Identification(search, samples)
             if plain and even(sigma):  # laws are read off without inputs, knowledge or errors of their own
                 clean.run(effort.laws)
@@ -289,7 +290,7 @@ class Auto(VectorFieldModel):
             if clean.settled:
                 return Portfolio.of_laws(search, clean.laws, notes)
             rng = np.random.default_rng(self.seed)
-            polynomials, opinion = _polynomials(search, effort, rng, bar.update, sigma, screened_laws)
+            polynomials, opinion = _polynomials(search, effort, rng, bar.update, sigma, known)
             if inputs is not None:  # the selectors have learned from fields without inputs
                 opinion = None
             grown = []
