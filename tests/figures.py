@@ -427,6 +427,15 @@ def benchmarks() -> Iterator[str]:
     yield f"{100 * (more - 1):.0f} % more than one process for the same data sets"
     yield f"two idle cores gain {2 / more:.2f} times"
     yield f"can keep {math.floor(each('keeps busy').min())} cores busy at least"
+    chains = table(results("speed", "states")).set_index("quantity").value
+    fits, wrong = (chains[chains.index.str.endswith(what)] for what in (", fit", "missing terms"))
+    yield f"in {fits.min():.1f} to {fits.max():.1f} CPU-seconds"
+    yield f"at most {wrong.max():.0f} are wrong or missing"
+    followed = chains[chains.index.str.endswith("another start")].min()
+    yield f"R2 of {math.floor(1000 * followed) / 1000:.3f} at least"
+    assert all(f"chain of {dim} states" in " ".join(chains.index) for dim in (5, 30))
+    yield "linear chains of 5 to 30 states, 200 samples of one path with 2 % noise"
+    yield f"of up to {3 * 30 - 2} terms"
     yield f"In none of the {len(tried)} pairs of model and context does the structure change"
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import fim_dynsys
 from benchmarks.harness.trials import Problem, list_trials, observe
 from benchmarks.odebench import facts
-from benchmarks.speed import finetuning
+from benchmarks.speed import finetuning, states
 from benchmarks.speed.timing import Measurement, interleaved
 from fim_dynsys.corruption import add_noise
 from fim_dynsys.fields.callable import CallableField
@@ -419,6 +419,7 @@ SECTIONS: dict[str, Callable[[int], list[Measurement]]] = {
     "latency": latency,
     "samples": samples,
     "many": many,
+    "states": states.chains,
     "finetune": finetuning.network_steps,
     "finetune-residual": finetuning.residuals,
 }

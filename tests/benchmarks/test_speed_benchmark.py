@@ -5,10 +5,13 @@ import csv
 import numpy as np
 import pytest
 
+import fim_dynsys
 from benchmarks.odebench import facts
 from benchmarks.speed import __main__ as command
-from benchmarks.speed import finetuning, measurements
+from benchmarks.speed import finetuning, measurements, states
 from benchmarks.speed.timing import Measurement, interleaved
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.simulation.solution import simulate
 
 
 def test_functions_take_turns_after_a_warm_up_that_is_not_counted(monkeypatch):
@@ -102,3 +105,16 @@ def test_many_data_sets_cost_what_all_processes_take(monkeypatch):
     assert rows["two idle cores / one"] == pytest.approx(1.905, abs=1e-3)
     assert rows["10,000 data sets on two idle cores"] == pytest.approx(3.5)
     assert rows["cores that one parent keeps busy"] == pytest.approx(42.0)
+
+
+def test_a_chain_of_seven_states():
+    rows = {row.quantity.split(", ")[-1]: row.value for row in states.chains(1, dims=(7,))}
+    assert rows["another start"] > 0.9
+    assert rows["wrong and missing terms"] <= 4
+    matrix = np.array([[-0.1, 1.0], [-2.0, -0.3]])
+    t = np.linspace(0.0, 6.0, 60)
+    law = fim_dynsys.load("auto").fit(
+        simulate(CallableField(lambda x: x @ matrix.T, 2), [1.0, 2.0], t).x[0], t
+    )
+    assert states._wrong(law.field_, matrix) == 0
+    assert states._wrong(law.field_, np.diag([-0.1, -0.3])) == 2
