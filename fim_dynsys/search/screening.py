@@ -66,7 +66,7 @@ def screened(search: Search) -> tuple[Search, list[Candidate]]:
     for law in laws:
         kept |= law.support.any(axis=1)
     wider = replace(search, dictionary=terms.subset(np.flatnonzero(kept)))
-    return wider, judge(wider, [replace(law, coefficients=law.coefficients[kept]) for law in laws])
+    return wider, [replace(law, coefficients=law.coefficients[kept]) for law in laws]
 
 
 def _laws(seen: Observations, terms: Dictionary, floor: float, tried: set[bytes]) -> Iterator[Candidate]:
