@@ -90,6 +90,8 @@ def read_unit(text: str) -> "Expr | None":
     >>> read_unit("arbitrary (a.u.)") is None
     True
     """
+    if not text.strip():
+        return None
     import sympy
 
     if text.strip() in _NONE:
@@ -212,13 +214,14 @@ class Units:
     def of_numbers_inside(self, dictionary: Dictionary) -> list[str]:
         """What the factor of the state in each function (m) is measured in, as text.
 
-        Empty for monomials, powers and logarithms, whose state has no factor, and where the unit is not known
-        or a pure number.
+        Empty for monomials, powers and other functions of the state without a factor, and where the unit is
+        not known or a pure number.
         """
         out = []
-        for kind, coordinate in zip(dictionary.kind, dictionary.coordinate, strict=True):
-            unit = self.states[coordinate]
-            has = kind not in (Kind.MONOMIAL, Kind.POWER, Kind.LOG) and unit is not None
+        for row, coordinate in enumerate(dictionary.coordinate):
+            unit, kind = self.states[coordinate], dictionary.kind[row]
+            bare = kind == Kind.LOG and dictionary.inner[row] == 1.0
+            has = kind not in (Kind.MONOMIAL, Kind.POWER) and not bare and unit is not None
             out.append(unit_text(1 / unit) if has else "")
         return out
 
