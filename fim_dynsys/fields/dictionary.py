@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.fields.base import StackedRates, VectorField
 from fim_dynsys.fields.equation_text import coefficient_rows, equation_text, refuse_errors, shown
 from fim_dynsys.fields.terms import ARRAYS, Dictionary, union
+from fim_dynsys.fields.units import Units
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
@@ -207,12 +208,25 @@ class DictionaryField(VectorField):
         Returns
         -------
         DataFrame
-            Columns ``state``, ``term``, ``coefficient`` and ``standard_error``, which is NaN where errors are
-            not known.
+            Columns ``state``, ``term``, ``coefficient``, ``standard_error``, which is NaN where errors are
+            not known, ``unit`` of the coefficient and ``inner_unit`` of the factor of the state in the
+            term's function, which are empty for pure numbers and where the context has no such units.
         """
+        return self.table_in({} if self.context is None else self.context.units)
+
+    def table_in(self, units: Mapping[str, str]) -> pd.DataFrame:
+        """As `to_dataframe`, in given units of states and time; see `Trajectories.units`."""
         given = self.standard_errors
         errors = np.full(self.coefficients.shape, np.nan) if given is None else given
-        return coefficient_table(self.state_names, self.get_feature_names(), self.coefficients, errors)
+        terms = self.get_feature_names()
+        table = coefficient_table(self.state_names, terms, self.coefficients, errors)
+        if units:
+            state, term = np.nonzero(self.coefficients.T)
+            read = Units.of(units, self.state_names)
+            of_each, inside = read.of_coefficients(self.dictionary), read.of_numbers_inside(self.dictionary)
+            table["unit"] = [of_each[m][i] for i, m in zip(state, term, strict=True)]
+            table["inner_unit"] = [inside[m] for m in term]
+        return table
 
     def sympy(self, symbols: "Sequence[Symbol] | None" = None) -> "list[Expr]":
         """Right-hand sides as sympy expressions.
@@ -264,7 +278,7 @@ class DictionaryField(VectorField):
 def coefficient_table(
     state_names: Sequence[str], terms: Sequence[str], coefficients: np.ndarray, errors: np.ndarray
 ) -> pd.DataFrame:
-    """Coefficients (m, d) that are not zero, and their errors, a row for each."""
+    """Coefficients (m, d) that are not zero, and their errors, a row for each, without units."""
     state, term = np.nonzero(coefficients.T)
     return pd.DataFrame(
         {
@@ -272,6 +286,8 @@ def coefficient_table(
             "term": np.array(terms, dtype=object)[term],
             "coefficient": coefficients[term, state],
             "standard_error": errors[term, state],
+            "unit": "",
+            "inner_unit": "",
         }
     )
 

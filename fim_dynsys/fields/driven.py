@@ -158,7 +158,10 @@ class DrivenField(VectorField):
 
     def to_dataframe(self) -> pd.DataFrame:
         """The coefficients as a table; see `DictionaryField.to_dataframe`."""
-        table = self.extended.to_dataframe()
+        if isinstance(self.extended, DictionaryField) and self.context is not None:
+            table = self.extended.table_in(self.context.units)
+        else:
+            table = self.extended.to_dataframe()
         return table[table["state"].isin(self.state_names)].reset_index(drop=True)
 
     @property

@@ -46,6 +46,7 @@ from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.genetic.engine import GENETIC, INSTALL, ORIGIN, GeneticEffort, is_installed
 from fim_dynsys.search.growth import grow, shake
+from fim_dynsys.search.homogeneity import RETOLD, by_units, homogeneous, is_told, rates_by_units, with_told
 from fim_dynsys.search.horizon import follows, gather_windowed
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
@@ -64,6 +65,7 @@ _REPORTED = 5
 _MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
+_TOLD_UP_TO = 6  # states: beyond, terms are screened, without knowledge
 SELECTOR_FILE = "auto-selector"
 """Of the learned choice, among the shipped weights."""
 
@@ -117,7 +119,9 @@ class Auto(VectorFieldModel):
     ask for and at random; all are fitted to the trajectories and pruned. Fields with functions
     (trigonometric, saturating, exponential, powers) are grown from the best polynomial, and the answer of
     `fim-ode` is always one of them; a state counts as an
-    angle in radians where it has no unit, in degrees where that says so, and as none under other units. A
+    angle in radians where it has no unit, in degrees where that says so, and as none under other units. Where
+    units say that one state may be the rate of change of another, noisy samples are searched with that
+    equation too, and it is believed unless the samples are against it; the report says so. A
     selector trained on known systems chooses among all of them; beyond six states, where the operator has no
     opinion, the smallest BIC wins. Where none explains three or more trajectories, fields that leave all
     bounds from their samples come last, and one without an equation (`fim_dynsys.fields.local.LocalField`) is
@@ -144,7 +148,7 @@ class Auto(VectorFieldModel):
         Whether a search of more than two seconds shows a bar; default on a terminal.
     knowledge : Knowledge, optional
         What is known of the field beforehand; every candidate satisfies it. Clean samples are then fitted
-        like others, and a field without an equation is no candidate.
+        like others, a field without an equation is no candidate, and units suggest no equations.
     """
 
     name = "auto"
@@ -254,21 +258,36 @@ class Auto(VectorFieldModel):
         """The candidates before the choice, with what is known of each.
 
         `fit` keeps those of the `Ordered` trajectories as `portfolio_`. ``positions`` as for `infer`,
-        ``sigma`` of the complete samples of trajectories of two and more.
+        ``sigma`` of the complete samples of trajectories of two and more. Where nothing is known but that
+        units suggest equations, it is the portfolio with or without them.
 
         Raises
         ------
         ValueError
             As `infer`.
         """
+        told = told_of_positions(Knowledge.of(self.knowledge), positions)
+        found = self._portfolio(trajectories, positions, sigma, told)
+        if told is not None or found.laws or found.local is not None or trajectories.dim > _TOLD_UP_TO:
+            return found
+        suggested = rates_by_units(trajectories)
+        if suggested is None:
+            return found
+        return _by_units(found, self._portfolio(trajectories, None, sigma, suggested), suggested)
+
+    def _portfolio(
+        self,
+        trajectories: Trajectories,
+        positions: Sequence[str] | None,
+        sigma: Known | None,
+        told: Knowledge | None,
+    ) -> Portfolio:
         effort = self._effort
         samples = complete_samples(trajectories, self._who, self.min_observations)
         inputs = complete_inputs(trajectories, self._who)
         search = Search.polynomial(samples, radians=radians_per_unit(trajectories), inputs=inputs)
         names = trajectories.state_names
-        search = search.knowing(
-            told_of_positions(Knowledge.of(self.knowledge), positions), names, trajectories.input_names
-        )
+        search = search.knowing(told, names, trajectories.input_names)
         search = search.observing(positions, names).measured(sigma)
         stages = 4 + effort.subsets + effort.grown + bool(effort.shaken) + effort.functions.stages
         if effort.genetic is not None:
@@ -296,6 +315,7 @@ class Auto(VectorFieldModel):
             grown = []
             if search.dictionary.dim <= _FUNCTIONS_UP_TO:
                 grown = grow_functions(search, polynomials[0], effort.functions, bar.update)
+                grown = homogeneous(search.observations, grown, trajectories)
             bar.update()
             if proposals is not None and effort.genetic is not None and not clean.laws:
                 grown = _with_proposals(search, proposals, polynomials[0], grown, effort.genetic.kept)
@@ -303,7 +323,7 @@ class Auto(VectorFieldModel):
             found = Portfolio.of(search, opinion, polynomials, grown, notes, choice)
             if clean.laws:
                 clean.meet(found.members[:_MET])
-        return Portfolio.of_laws(search, clean.laws, notes) if clean.laws else found
+        return Portfolio.of_laws(search, clean.laws, notes) if clean.laws else replace(found, told=told)
 
     @np.errstate(all="ignore")
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
@@ -506,7 +526,7 @@ class Auto(VectorFieldModel):
             field,
             own.refined,
             free=free,
-            knowledge=told_of_positions(Knowledge.of(self.knowledge), positions),
+            knowledge=found.told,
             degree=found.search.dictionary.degree,
             positions=positions,
             sigma=sigma,
@@ -550,6 +570,17 @@ def _polynomials(
             found = distinct(found + shake(search, candidate, effort.shaken, rng))
             done()
     return found, opinion
+
+
+def _by_units(free: Portfolio, told: Portfolio, suggested: Knowledge) -> Portfolio:
+    """A portfolio without or with equations that units suggest, by the smallest BIC of each."""
+    chosen = [free.members[k] for k in free.preferred(free.log_weights(_selector()))[:RETOLD]]
+    met = {member.structure for member in told.members}
+    more = [item for item in with_told(told.search, chosen) if item.structure not in met]
+    told = replace(told, members=sorted(told.members + more, key=lambda m: m.score))
+    scores = told.members[0].score, free.members[0].score
+    better = told if is_told(suggested, *scores) else free
+    return replace(better, notes=better.notes | by_units(suggested, *scores))
 
 
 def _proposals(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.homogeneity import RETOLD, by_units, homogeneous, is_told, rates_by_units, with_told
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
@@ -47,6 +48,15 @@ EFFORTS = {"full": FULL, "quick": QUICK}
 _STRUCTURES = 4
 
 
+class _Candidates(NamedTuple):
+    """What a search found, best first."""
+
+    search: Search
+    items: list[FunctionCandidate]
+    scores: list[float]
+    met: int
+
+
 class SymbolicModel(VectorFieldModel):
     """Equations with textbook functions, found by search or given.
 
@@ -54,6 +64,8 @@ class SymbolicModel(VectorFieldModel):
     exponential, logarithmic and power functions are fitted to the trajectories and compared by an extended
     Bayesian information criterion, which charges for the choice among so many functions. A state counts as
     an angle in radians where it has no unit, in degrees where that says so, and as none under other units.
+    Where units say that one state may be the rate of change of another, the search is made with that equation
+    too, unless there is knowledge, and it is believed unless the samples are against it.
 
     With `expressions`, their free parameters are fitted to the trajectories: linear ones by regression,
     the others from many starts.
@@ -210,36 +222,34 @@ class SymbolicModel(VectorFieldModel):
     ) -> DictionaryField | DrivenField:
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
-        samples = self._samples(order.trajectories)
-        inputs = complete_inputs(order.trajectories, self._who)
-        search = Search.polynomial(samples, radians=radians_per_unit(order.trajectories), inputs=inputs)
-        names = order.trajectories.state_names
-        search = search.knowing(knowledge, names, trajectories.input_names).observing(positions, names)
-        search = search.measured(order.errors(sigma, trajectories))
-        observations = search.observations
-        effort = EFFORTS[self.effort]
-        with progress_bar(self.progress, 1 + effort.stages, "symbolic", "stages", PATIENCE) as bar:
-            known = gather(search, structures=_STRUCTURES)
-            bar.update()
-            found = grow_functions(search, known[0], effort, bar.update)
-        everything = [FunctionCandidate.of(known[0], search.dictionary), *found]
-        everything.sort(key=lambda item: extended_score(observations, item))
-        best = everything[0]
+        errors = order.errors(sigma, trajectories)
+        found = self._candidates(order.trajectories, knowledge, positions, errors)
+        notes: dict[str, Any] = {}
+        suggested = rates_by_units(order.trajectories) if knowledge is None else None
+        if suggested is not None:
+            told = self._candidates(order.trajectories, suggested, positions, errors, found.items[:RETOLD])
+            scores = told.scores[0], found.scores[0]
+            notes |= by_units(suggested, *scores)
+            if is_told(suggested, *scores):
+                found, knowledge = told, suggested
+                notes["told"] = suggested.plain()
+        best, search = found.items[0], found.search
         free = order.free(best.dictionary, best.free)
         report = {
             "chosen": order.text(best.candidate.origin),
-            "score": extended_score(observations, best),
-            "candidates": len(known) + len(found),
+            "score": found.scores[0],
+            "candidates": found.met,
             "runners_up": [
-                [order.text(item.candidate.origin), extended_score(observations, item)]
-                for item in everything[1:4]
+                [order.text(item.candidate.origin), own]
+                for item, own in zip(found.items[1:4], found.scores[1:4], strict=True)
             ],
             "free_numbers": free,
+            **notes,
         }
         report["noise"] = assumed(sigma).value
         if positions is not None:
             report["positions"] = list(positions)
-        field = order.field(best.field(observations, order.trajectories, report), trajectories)
+        field = order.field(best.field(search.observations, order.trajectories, report), trajectories)
         return with_errors(
             field,
             best.candidate.refined,
@@ -249,6 +259,35 @@ class SymbolicModel(VectorFieldModel):
             positions=positions,
             sigma=sigma,
         )
+
+    def _candidates(
+        self,
+        trajectories: Trajectories,
+        knowledge: Knowledge | None,
+        positions: Sequence[str] | None,
+        errors: Sequence[np.ndarray] | Noise | None,
+        others: Sequence[FunctionCandidate] = (),
+    ) -> _Candidates:
+        """All that is met, and what was found without the knowledge, fitted with it."""
+        samples = self._samples(trajectories)
+        inputs = complete_inputs(trajectories, self._who)
+        search = Search.polynomial(samples, radians=radians_per_unit(trajectories), inputs=inputs)
+        names = trajectories.state_names
+        search = search.knowing(knowledge, names, trajectories.input_names).observing(positions, names)
+        search = search.measured(errors)
+        observations = search.observations
+        effort = EFFORTS[self.effort]
+        with progress_bar(self.progress, 1 + effort.stages, "symbolic", "stages", PATIENCE) as bar:
+            known = gather(search, structures=_STRUCTURES)
+            bar.update()
+            grown = grow_functions(search, known[0], effort, bar.update)
+        items = [FunctionCandidate.of(known[0], search.dictionary)]
+        items += homogeneous(observations, grown, trajectories)
+        items += with_told(search, others) if others else []
+        scores = [extended_score(observations, item) for item in items]
+        order = sorted(range(len(items)), key=scores.__getitem__)
+        best = [items[k] for k in order]
+        return _Candidates(search, best, [scores[k] for k in order], len(known) + len(grown))
 
     # ------------------------------------------------------------------ given expressions
 
@@ -305,8 +344,9 @@ class SymbolicModel(VectorFieldModel):
         return EnsembleField(self._search_draws(field, n, rng))
 
     def _search_draws(self, field: DictionaryField, n: int, rng: np.random.Generator) -> list[VectorField]:
-        context, positions = self.context_, field.fit_info.report.get("positions")
-        knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
+        context, report = self.context_, field.fit_info.report
+        positions = report.get("positions")
+        knowledge = told_of_positions(Knowledge.of(report.get("told", self.knowledge)), positions)
         search = Search.polynomial(self._samples(context)).knowing(knowledge, context.state_names)
         search = search.observing(positions, context.state_names)
         search = search.measured(complete_errors(self._sigma, context))

@@ -15,6 +15,7 @@ from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, s
 from fim_dynsys.search.functions.combination import extended_score
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import explains
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.local import FEWEST, LocalFit, clearly_better, errors_of, fit_local, trajectories_of
 from fim_dynsys.search.pool import Opinion, including, shortlist
 from fim_dynsys.search.problem import Search
@@ -72,6 +73,8 @@ class Portfolio:
         What a report says of the search.
     operator : OperatorChoice or None
         What the operator's own search chooses, and by what.
+    told : Knowledge or None
+        What the search was told.
     """
 
     search: Search
@@ -81,6 +84,7 @@ class Portfolio:
     laws: list[Law] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     operator: OperatorChoice | None = None
+    told: Knowledge | None = None
 
     @classmethod
     def of(

@@ -130,8 +130,13 @@ def test_coefficients_with_their_standard_errors():
         "(-2.00e-05 ± 0.03e-05) u + (4.30 ± 0.10) v",
     ]
     table = field.to_dataframe()
-    assert table.columns.tolist() == ["state", "term", "coefficient", "standard_error"]
-    assert table.values.tolist() == [["u", "u", 1.0, 0.02], ["v", "u", -2e-5, 3e-7], ["v", "v", 4.3, 0.1]]
+    columns = ["state", "term", "coefficient", "standard_error"]
+    assert table.columns.tolist() == [*columns, "unit", "inner_unit"]
+    assert table[columns].values.tolist() == [
+        ["u", "u", 1.0, 0.02],
+        ["v", "u", -2e-5, 3e-7],
+        ["v", "v", 4.3, 0.1],
+    ]
     draws = field.draws(4000)
     spread = np.std([member.coefficients for member in draws], axis=0)
     np.testing.assert_allclose(spread, field.standard_errors, rtol=0.05)
