@@ -45,6 +45,10 @@ class Kind(IntEnum):
     """``1 / (1 + u)`` (pole at ``u = -1``)."""
     SQUARED_RECIPROCAL = 13
     """``1 / (1 + u)^2``."""
+    ABSOLUTE = 14
+    """``|u|``; its slope at 0 counts as 0."""
+    INVERSE = 15
+    """``1 / u``."""
 
 
 SHAPED = frozenset({Kind.POWER, Kind.SATURATION, Kind.INHIBITION, Kind.QUADRATIC_RECIPROCAL})
@@ -105,6 +109,8 @@ def sympy_form(kind: Kind, u: "Expr", shape: "Expr | None" = None) -> "Expr":
         Kind.QUADRATIC_RECIPROCAL: lambda: 1 / (1 + u + shape * u**2),
         Kind.RECIPROCAL: lambda: 1 / (1 + u),
         Kind.SQUARED_RECIPROCAL: lambda: (1 + u) ** -2,
+        Kind.ABSOLUTE: lambda: sympy.Abs(u),
+        Kind.INVERSE: lambda: 1 / u,
     }
     return forms[kind]()
 
@@ -129,10 +135,18 @@ def function_name(kind: Kind, u: str, shape: str = "") -> str:
         return f"{u}^{shape}" if " " not in u else f"({u})^{shape}"
     if kind in SHAPED:
         return f"{kind.name.lower()}({u}, {shape})"
+    if kind == Kind.ABSOLUTE:
+        return f"|{u}|"
     return f"{kind.name.lower()}({u})"
 
 
 # ---------------------------------------------------------------------- derivatives
+
+
+def _absolute(u: np.ndarray, order: int) -> np.ndarray:
+    if order == 0:
+        return np.abs(u)
+    return np.sign(u) if order == 1 else np.zeros_like(u)
 
 
 def _tanh(u: np.ndarray, order: int) -> np.ndarray:
@@ -206,6 +220,8 @@ _DERIVATIVES = {
     Kind.SQUARED_RECIPROCAL: lambda u, order: (
         (-1.0) ** order * math.factorial(order + 1) / (1.0 + u) ** (order + 2)
     ),
+    Kind.ABSOLUTE: _absolute,
+    Kind.INVERSE: lambda u, order: (-1.0) ** order * math.factorial(order) / u ** (order + 1),
 }
 _SHAPED_DERIVATIVES = {
     Kind.POWER: _power,

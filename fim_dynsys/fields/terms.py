@@ -411,10 +411,17 @@ class Dictionary:
                 return self, np.where(coefficients == 0.0, 0.0, rescaled)
             inner = np.where(self.kind == 0, self.inner, self.inner / scale[self.coordinate])
             second = np.where(self.partner < 0, self.second, self.second / scale[self.partner])
-            # a factor inside a power is one outside
-            outside = np.where(self.kind == Kind.POWER, inner, 1.0)
-            rescaled = rescaled * (outside**self.second)[:, None]
-            inner = inner / outside
+            # a factor inside a power, an inverse or an absolute value is one outside
+            unit = np.abs(inner)
+            outside = np.select(
+                [self.kind == Kind.POWER, self.kind == Kind.INVERSE, self.kind == Kind.ABSOLUTE],
+                [inner**self.second, 1.0 / unit, unit],
+                1.0,
+            )
+            rescaled = rescaled * outside[:, None]
+            inner = np.where(self.kind == Kind.POWER, 1.0, inner)
+            homogeneous = np.isin(self.kind, [int(Kind.INVERSE), int(Kind.ABSOLUTE)])
+            inner, second = (np.where(homogeneous, value / unit, value) for value in (inner, second))
         dictionary = Dictionary(self.exponents, self.kind, self.coordinate, inner, second, self.partner)
         return dictionary, np.where(coefficients == 0.0, 0.0, rescaled)
 

@@ -65,6 +65,7 @@ _REPORTED = 5
 _MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
+_TEMPERATURE = 2.0  # of the selector's weights where members are drawn: chosen by coverage on development
 _TOLD_UP_TO = 6  # states: beyond, terms are screened, without knowledge
 SELECTOR_FILE = "auto-selector"
 """Of the learned choice, among the shipped weights."""
@@ -171,7 +172,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"8-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"9-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -350,7 +351,9 @@ class Auto(VectorFieldModel):
         if isinstance(self.field_, LocalField) and found.local is not None:
             local = found.local.draws(n, order.trajectories, np.random.default_rng(seed))
             return EnsembleField([order.field(field, self._seen) for field in local])
-        drawn = found.draws(found.log_weights(_selector()), n, np.random.default_rng(seed))
+        by_selector = found.opinion is not None and not found.laws
+        weights = found.log_weights(_selector()) / (_TEMPERATURE if by_selector else 1.0)
+        drawn = found.draws(weights, n, np.random.default_rng(seed))
         fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
         return EnsembleField([order.field(field, self._seen) for field in fields])
 

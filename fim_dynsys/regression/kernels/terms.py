@@ -51,6 +51,11 @@ def evaluate_function(kind: int, u: float, shape: float) -> tuple[float, float, 
     if kind == 13:
         below = 1.0 / (1.0 + u)
         return below * below, -2.0 * below * below * below, 0.0
+    if kind == 14:
+        return abs(u), (1.0 if u > 0.0 else (-1.0 if u < 0.0 else 0.0)), 0.0
+    if kind == 15:
+        below = 1.0 / u if u != 0.0 else np.nan
+        return below, -below * below, 0.0
     return 1.0, 0.0, 0.0
 
 

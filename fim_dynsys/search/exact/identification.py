@@ -22,11 +22,11 @@ from fim_dynsys.search.exact.structures import (
     newton,
     of_few_terms,
     over,
+    right_hand_sides,
     starts,
     subsets,
     tuned,
     widened,
-    with_denominators,
     with_functions,
 )
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -152,11 +152,11 @@ class Identification:
             if best.misses < left:
                 dense, left = best.item, best.misses
         if functions and dictionary.dim <= min(_FUNCTIONS_UP_TO, most):
-            self._read_quotients(dense, left)
+            self._read_sides(dense, left)
             read = self._best
             if read is not None and read.is_exact and read is not best:
                 if read.parameters > _FEW_READ * dictionary.dim:
-                    self._read_quotients(read.item, read.misses)
+                    self._read_sides(read.item, read.misses)
                     read = self._best or read
                 if read.parameters <= _FEW * dictionary.dim:
                     return
@@ -242,9 +242,9 @@ class Identification:
             self._met[known] = fitted(self._precise, item) if few else None
         return self._met[known]
 
-    def _read_quotients(self, dense: FunctionCandidate, left: float) -> None:
-        """Fit laws of right-hand sides that are quotients, or have powers."""
-        self._combine(with_denominators(self._precise, self._search, dense, left), _REGRESSED)
+    def _read_sides(self, dense: FunctionCandidate, left: float) -> None:
+        """Fit laws of right-hand sides read off the samples, those of each state alone."""
+        self._combine(right_hand_sides(self._precise, self._search, dense, left), _REGRESSED)
         self._strip()
 
     def _seek_functions(self, dense: FunctionCandidate, left: float, functions: int, most: int) -> None:
@@ -283,7 +283,7 @@ class Identification:
             return
         if best.misses < _NEARER * left:
             dense, left = best.item, best.misses
-            self._read_quotients(dense, left)
+            self._read_sides(dense, left)
             best = self._best or best
             if self._found(best):
                 return

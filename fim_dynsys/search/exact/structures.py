@@ -13,7 +13,7 @@ from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, Precise
 from fim_dynsys.regression.sparse import smallest_subset
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.laws import packed_field
-from fim_dynsys.search.exact.quotients import quotients
+from fim_dynsys.search.exact.regressed import regressed
 from fim_dynsys.search.functions.combination import monomials
 from fim_dynsys.search.functions.exploration import Exploration
 from fim_dynsys.search.functions.families import Bundle, families, powers
@@ -262,11 +262,11 @@ def of_few_terms(
         yield exploration.model(selection)
 
 
-def with_denominators(
+def right_hand_sides(
     precise: Precise, search: Search, dense: FunctionCandidate, left: float
 ) -> list[list[Side]]:
-    """Right-hand sides (d,) that are `quotients`. Arguments as for `with_functions`."""
-    return quotients(_integrals(precise, search, dense, left))
+    """Right-hand sides (d,) of single states, see `regressed`. Arguments as for `with_functions`."""
+    return regressed(_integrals(precise, search, dense, left))
 
 
 def _explored(

@@ -165,6 +165,14 @@ def _single(
     return Bundle(f"{name} x{c}", ((kind, c, inner, second, -1),), free, degree)
 
 
+def hill(c: int, order: int, inner: float, degree: int = 1) -> Bundle:
+    """Hill's function of coordinate ``c``, and its complement; of order 1, Michaelis and Menten's."""
+    kinds = (Kind.HILL, Kind.RECIPROCAL) if order == 1 else (Kind.SATURATION, Kind.INHIBITION)
+    name = "saturation" if order == 1 else f"Hill {order}"
+    complements = _complements(name, kinds, c, inner, 0.0 if order == 1 else float(order))
+    return replace(complements, degree=degree)
+
+
 def powers(dim: int) -> list[list[Bundle]]:
     """Inverse and half powers of each coordinate, as `families`: attraction at a distance, outflow, bubbles.
 
@@ -180,12 +188,11 @@ def powers(dim: int) -> list[list[Bundle]]:
 
 def _of_one_coordinate(c: int, angle: float) -> list[list[Bundle]]:
     waves = (Kind.SIN, Kind.COS)
-    hill = (Kind.SATURATION, Kind.INHIBITION)
     out = [
         [_complements("angle", waves, c, angle, fixed=True)],
         [_complements("double angle", waves, c, 2.0 * angle, fixed=True)],
         [_complements("wave", waves, c, k) for k in (0.7, 1.5, 3.0)],
-        [_complements("saturation", (Kind.HILL, Kind.RECIPROCAL), c, k) for k in (0.1, 0.3, 1.0, 3.0, 10.0)],
+        [hill(c, 1, k) for k in (0.1, 0.3, 1.0, 3.0, 10.0)],
         [_single("growth", Kind.EXP, c, k) for k in (0.3, 1.0, 3.0)],
         [_single("decay", Kind.EXP, c, -k) for k in (0.3, 1.0, 3.0)],
         [_single("logarithm", Kind.LOG, c, 1.0, slots=())],
@@ -199,7 +206,7 @@ def _of_one_coordinate(c: int, angle: float) -> list[list[Bundle]]:
         [_single("inverse square", Kind.SQUARED_RECIPROCAL, c, k) for k in (-0.5, 0.5, 2.0)],
     ]
     for order in (2, 3, 4, 8):
-        out.append([_complements(f"Hill {order}", hill, c, k, float(order)) for k in (0.5, 1.0, 2.0)])
+        out.append([hill(c, order, k) for k in (0.5, 1.0, 2.0)])
     return out
 
 

@@ -160,6 +160,12 @@ class Integrals:
             out.append(weighted - root[:, None] * np.repeat(mean, self._lengths, axis=0))
         return out
 
+    @property
+    def crosses_zero(self) -> np.ndarray:
+        """Whether each state takes both signs along the paths (d,)."""
+        path = np.concatenate([piece.path for piece in self._pieces])
+        return (path.min(axis=0) < 0.0) & (path.max(axis=0) > 0.0)
+
     def columns(self, functions: Dictionary, monomials: Dictionary) -> list[np.ndarray]:
         """Integrals of products of functions and monomials, as the observations of each coordinate see them.
 

@@ -1,0 +1,117 @@
+"""Right-hand sides read off clean samples, those of each state alone."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from fim_dynsys.fields.functions import Kind
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.search.exact.quotients import PLAIN, Denominators
+from fim_dynsys.search.exact.selection import Terms, number_in, selected, with_number
+from fim_dynsys.search.exact.sums import sums
+from fim_dynsys.search.functions.families import Bundle, powers
+from fim_dynsys.search.functions.regressions import Integrals
+from fim_dynsys.search.sides import Side
+
+_FOUND, _SHARED = (
+    1e2,
+    1e4,
+)  # times the variance of no misfit: a side that needs nothing else, one that others may share
+_EQUAL = 1e-3  # of a number: what another differs by that is the same one
+_STEEP = (-6.0, -7.0, -9.0, -10.0, -12.0, -13.0)  # powers, of forces between molecules
+_TRIED, _KEPT = 6, 3  # denominators and right-hand sides of each state
+
+
+def regressed(regressions: Integrals) -> list[list[Side]]:
+    """Right-hand sides (d,), best first, of regressions along paths between clean samples.
+
+    Of all subsets of few terms, since on a short orbit many do alike: monomials; powers, square roots,
+    logarithms and absolute values, which have no numbers; quotients, see `Denominators`; and where none of
+    them does, functions of sums of two states, see `sums`. What is found for one state may be a term of
+    another: what leaves one enters another.
+
+    Parameters
+    ----------
+    regressions : Integrals
+        Of clean samples, in units of what is no misfit.
+
+    Returns
+    -------
+    d lists of Side
+        Scored by BIC.
+    """
+    dim = len(regressions.targets)
+    plain = Terms(Dictionary.polynomial(dim, PLAIN.get(dim, 2)))
+    prepared = Denominators.all(regressions, plain)
+    sides = [_of_state(regressions, state, prepared, plain) for state in range(dim)]
+    open_states = [state for state, own in enumerate(sides) if not _is_found(regressions, state, own)]
+    for state, found in sums(regressions, open_states, plain).items():
+        sides[state] = sorted([*found, *sides[state]], key=lambda side: side.score)[:_KEPT]
+    for state in open_states:
+        best = [own[0] for k, own in enumerate(sides) if k != state and own]
+        shared = [side for side in best if side.score < len(regressions.targets[state]) * math.log(_SHARED)]
+        if shared and not _is_found(regressions, state, sides[state]):
+            known = plain + Terms.of_functions(shared)
+            anew = [own.about(regressions, known) for own in prepared]
+            own = _of_state(regressions, state, anew, known)
+            sides[state] = sorted([*own, *sides[state]], key=lambda side: side.score)[:_KEPT]
+    return _shared_numbers(sides)
+
+
+def _is_found(regressions: Integrals, state: int, sides: Sequence[Side]) -> bool:
+    return any(side.score < len(regressions.targets[state]) * math.log(_FOUND) for side in sides)
+
+
+def _shared_numbers(sides: list[list[Side]]) -> list[list[Side]]:
+    """The sides with equal numbers in place of nearly equal ones inside the same function of a state."""
+    known: dict[tuple[int, int, int, int], list[float]] = {}
+    out = []
+    for own in sides:
+        out.append([_with_known_numbers(side, known) for side in own])
+        for term, slot in out[-1][0].free if own else ():
+            key, number = number_in(out[-1][0], term, slot)
+            known.setdefault(key, []).append(number)
+    return out
+
+
+def _with_known_numbers(side: Side, known: dict[tuple[int, int, int, int], list[float]]) -> Side:
+    for key, number in [number_in(side, term, slot) for term, slot in side.free]:
+        close = [other for other in known.get(key, ()) if abs(other - number) < _EQUAL * abs(number)]
+        side = with_number(side, number, close[0]) if close else side
+    return side
+
+
+def _of_state(
+    regressions: Integrals, state: int, prepared: Sequence[Denominators], plain: Terms
+) -> list[Side]:
+    """Sides of one state, best first; a polynomial where it is better."""
+    dim = len(regressions.targets)
+    best = sorted((own.best(state) for own in prepared), key=lambda pair: pair[0])
+    read = [terms for _, terms in best if terms is not None][:_TRIED]
+    given = [Terms.of_bundle(bundle, dim) for bundle in _given(regressions)]
+    sides: dict[bytes, Side] = {}
+    for every in [plain, *(plain + terms for terms in given), *(plain + terms for terms in read)]:
+        side = selected(regressions, state, every)
+        if side is not None and (_is_found(regressions, state, [side]) or not _is_steep(side)):
+            sides.setdefault(side.structure, side)
+    return sorted(sides.values(), key=lambda side: side.score)[:_KEPT]
+
+
+def _is_steep(side: Side) -> bool:
+    """Whether it has powers that follow anything, as saturation does, and are right where nothing is left."""
+    terms = side.terms
+    return bool(np.isin(terms.second[terms.kind == Kind.POWER], _STEEP).any())
+
+
+def _given(regressions: Integrals) -> Iterator[Bundle]:
+    """Functions without free numbers: powers, absolute values, logarithms, square roots of all states."""
+    dim = len(regressions.targets)
+    yield from (starts[0] for starts in powers(dim))
+    for c in range(dim):
+        steep = tuple((Kind.POWER, c, 1.0, p, -1) for p in _STEEP)
+        yield Bundle(f"steep powers x{c}", steep, degree=0)
+        yield Bundle(f"logarithm x{c}", ((Kind.LOG, c, 1.0, 0.0, -1),))
+        if regressions.crosses_zero[c]:
+            yield Bundle(f"absolute value x{c}", ((Kind.ABSOLUTE, c, 1.0, 0.0, -1),))
+    yield Bundle("square roots", tuple((Kind.POWER, c, 1.0, 0.5, -1) for c in range(dim)))

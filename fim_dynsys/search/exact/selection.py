@@ -1,0 +1,181 @@
+"""Right-hand sides of few terms, chosen by regressions along paths between clean samples."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.sparse import subset_residuals, subsets_of
+from fim_dynsys.search.functions.exploration import products
+from fim_dynsys.search.functions.families import Bundle
+from fim_dynsys.search.functions.regressions import Integrals
+from fim_dynsys.search.sides import Side
+
+_RESOLVED = 4.0  # times the variance of what is no misfit: what is less counts as nothing
+_MOST_TERMS = 5
+_MOST_SELECTED = 6000  # subsets that are tried of one size
+_FITTED = 8  # of them
+_ROUNDS, _DIFFERENCE = 3, 1e-5  # of a fit of numbers; steps of differences
+_PARTS = (1.0, 0.2)  # of a step that are tried
+_NEAR = 1e8  # times what is left of squares: numbers may be off
+_ROUNDING = 1e-12  # of squares, by normal equations
+RANK = 1e-13
+"""Of unit columns: directions that the samples determine less."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Terms and the numbers inside them that are free: (term, slot)."""
+
+    terms: Dictionary
+    free: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of_functions(cls, sides: Sequence[Side]) -> "Terms":
+        """Terms of sides that have functions."""
+        out = cls(sides[0].terms.subset(slice(0)))
+        for side in sides:
+            out += cls(side.terms, side.free).subset(np.flatnonzero(side.terms.kind))
+        return out
+
+    @classmethod
+    def of_bundle(cls, bundle: Bundle, dim: int) -> "Terms":
+        """Products of a bundle's functions and its monomials."""
+        functions, multiples = bundle.dictionary(dim), bundle.multiples(dim)
+        free = [(m * len(functions) + k, slot) for m in range(len(multiples)) for k, slot, _ in bundle.free]
+        return cls(products(multiples, functions), tuple(free))
+
+    def subset(self, kept: np.ndarray) -> "Terms":
+        """Some of them."""
+        place = {int(term): k for k, term in enumerate(kept)}
+        return Terms(self.terms.subset(kept), tuple((place[t], slot) for t, slot in self.free if t in place))
+
+    def __add__(self, other: "Terms") -> "Terms":
+        moved = tuple((term + len(self.terms), slot) for term, slot in other.free)
+        return Terms(self.terms + other.terms, self.free + moved)
+
+    def times(self, exponents: np.ndarray) -> Dictionary:
+        """The terms times a monomial."""
+        return replace(self.terms, exponents=self.terms.exponents + exponents)
+
+
+def columns_of(regressions: Integrals, terms: Dictionary) -> list[np.ndarray]:
+    """Integrals (n, m) of terms for each state."""
+    return regressions.columns(terms, Dictionary.polynomial(terms.dim, 0))
+
+
+def fewest(
+    columns: np.ndarray, target: np.ndarray, held: np.ndarray, degrees: np.ndarray, most: int
+) -> list[tuple[float, np.ndarray]]:
+    """The subset of columns of each small size that leaves least, with its BIC; those held last in all.
+
+    Subsets are compared by normal equations, whose rounding is that of squares; the best are fitted. Of those
+    that leave nothing, on an orbit that conserves something, the one of the lowest degrees.
+    """
+    n, rest = len(target), np.setdiff1d(np.arange(columns.shape[1]), held)
+    ordered = np.column_stack([columns[:, held], columns[:, rest], target])
+    triangle = np.linalg.qr(ordered)[1][len(held) :, len(held) :]
+    equations = triangle.T @ triangle
+    rounding = max(n * _RESOLVED, _ROUNDING * equations[-1, -1])
+    found = []
+    for terms in range(1, min(_MOST_TERMS, len(rest)) + 1):
+        if math.comb(len(rest), terms) > most:
+            break
+        every = subsets_of(len(rest), terms)
+        missed = np.maximum(subset_residuals(equations, every), rounding)
+        fits = []
+        for row in np.lexsort((degrees[rest][every].sum(axis=1), missed))[:_FITTED]:
+            own = triangle[:, every[row]]
+            left = triangle[:, -1] - own @ np.linalg.lstsq(own, triangle[:, -1], rcond=RANK)[0]
+            fits.append((_criterion(left, n, terms + len(held)), np.append(rest[every[row]], held)))
+        found.append(min(fits, key=lambda fit: (round(fit[0], 6), degrees[fit[1]].sum())))
+    return found
+
+
+def _criterion(left: np.ndarray, n: int, parameters: int) -> float:
+    """BIC of ``n`` samples."""
+    return n * math.log(max(left @ left / n, _RESOLVED)) + parameters * math.log(n)
+
+
+def selected(regressions: Integrals, state: int, every: Terms) -> Side | None:
+    """The side of few terms with the smallest BIC; None where there are poles.
+
+    Numbers inside functions are given, and fitted where fewer terms would do with nearly the same ones.
+    """
+    columns, target = columns_of(regressions, every.terms)[state], regressions.targets[state]
+    size = np.linalg.norm(columns, axis=0)
+    if not (np.isfinite(columns).all() and (size > 0.0).all()):
+        return None
+    degrees = every.terms.exponents.sum(axis=1) + (every.terms.kind > 0)
+    fits = fewest(columns / size, target, np.zeros(0, dtype=np.intp), degrees, _MOST_SELECTED)
+    sides = [side_of(regressions, state, every.subset(active)) for _, active in fits]
+    best = min(sides, key=lambda side: side.score)
+    near = [side for side in sides if len(side.terms) < len(best.terms) and side.free]
+    near = [side for side in near if side.score < best.score + len(target) * math.log(_NEAR)]
+    return min([best, *(tuned(regressions, state, side) for side in near)], key=lambda side: side.score)
+
+
+def side_of(regressions: Integrals, state: int, terms: Terms) -> Side:
+    """Terms with coefficients by least squares."""
+    values, left, _ = _regressed(regressions, state, terms.terms)
+    side = Side(terms.terms, values, terms.free)
+    return replace(side, score=_criterion(left, len(left), len(values) + len(_numbers(side))))
+
+
+def _regressed(
+    regressions: Integrals, state: int, terms: Dictionary
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Coefficients, what they leave, and the columns."""
+    columns, target = columns_of(regressions, terms)[state], regressions.targets[state]
+    size = np.linalg.norm(columns, axis=0)
+    size[~(size > 0.0)] = 1.0
+    values = np.linalg.lstsq(columns / size, target, rcond=RANK)[0] / size
+    return values, target - columns @ values, columns
+
+
+def _numbers(side: Side) -> list[float]:
+    """The different free numbers inside functions."""
+    return list(dict.fromkeys(number_in(side, term, slot)[1] for term, slot in side.free))
+
+
+def tuned(regressions: Integrals, state: int, side: Side, rounds: int = _ROUNDS) -> Side:
+    """The side with its numbers fitted (Golub and Pereyra's variable projection, in Kaufman's form)."""
+    for _ in range(rounds):
+        values, left, columns = _regressed(regressions, state, side.terms)
+        basis = np.linalg.qr(columns)[0]
+        numbers = _numbers(side)
+        slopes = []
+        for number in numbers:
+            step = _DIFFERENCE * abs(number)
+            moved = columns_of(regressions, with_number(side, number, number + step).terms)[state]
+            change = (moved - columns) @ values / step
+            slopes.append(change - basis @ (basis.T @ change))
+        steps = np.linalg.lstsq(np.column_stack(slopes), left, rcond=RANK)[0]
+        for part in _PARTS:
+            trial = side
+            for number, step in zip(numbers, steps.tolist(), strict=True):
+                trial = with_number(trial, number, number + part * step)
+            new = side_of(regressions, state, Terms(trial.terms, trial.free))
+            if new.score < side.score:
+                break
+        else:
+            break
+        side = new
+    return side
+
+
+def with_number(side: Side, number: float, value: float) -> Side:
+    inner, second = side.terms.inner.copy(), side.terms.second.copy()
+    for term, slot in side.free:
+        if number_in(side, term, slot)[1] == number:
+            (inner, second)[slot][term] = value
+    return replace(side, terms=replace(side.terms, inner=inner, second=second))
+
+
+def number_in(side: Side, term: int, slot: int) -> tuple[tuple[int, int, int, int], float]:
+    """What a number is inside of, and its value."""
+    terms = side.terms
+    key = int(terms.kind[term]), int(terms.coordinate[term]), int(terms.partner[term]), slot
+    return key, float((terms.inner, terms.second)[slot][term])

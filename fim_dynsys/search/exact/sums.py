@@ -1,0 +1,138 @@
+"""Functions of sums of two states, and sums of two functions, sought on grids of their numbers."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fim_dynsys.fields.functions import Kind
+from fim_dynsys.search.exact.selection import Terms, columns_of, selected, side_of, tuned
+from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, hill
+from fim_dynsys.search.functions.regressions import Integrals
+from fim_dynsys.search.sides import Side
+
+_STATES = 3  # at most
+_DIRECTIONS, _OFF = 8, 0.37  # in half a turn; none along an axis, none with equal factors
+_SIZES = (0.35, 0.7, 1.4, 2.8, 5.6)  # of what is inside, in units of the states
+_OF_PAIRS = ((1, 1), (2, 2), (3, 3), (4, 4), (1, 2), (2, 1))  # orders of Hill's functions
+_OTHER = 1.1  # times these, of a second function: different numbers
+_RATES = (-4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0)
+_TUNED, _APART, _ROUNDS = 2, 0.5, 10  # starts of each kind, as far from each other; steps of each
+_RIDGE = 1e-12  # of unit columns
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Bundles that differ by their numbers."""
+
+    starts: list[Bundle]
+
+    def columns(self, regressions: Integrals, dim: int) -> list[np.ndarray]:
+        """Integrals (n, starts, m) of each start's functions times its monomials, for each state."""
+        multiples, functions = self.starts[0].multiples(dim), len(self.starts[0].functions)
+        every = self.starts[0].dictionary(dim)
+        for start in self.starts[1:]:
+            every += start.dictionary(dim)
+        by_state = regressions.columns(every, multiples)
+        shape = len(multiples), len(self.starts), functions
+        return [
+            np.moveaxis(own.reshape(len(own), *shape), 2, 1).reshape(len(own), len(self.starts), -1)
+            for own in by_state
+        ]
+
+    def apart(self, left: np.ndarray) -> list[Bundle]:
+        """The best few that are no neighbours, by what each leaves (starts,)."""
+        kept: list[Bundle] = []
+        for place in np.argsort(left)[: np.count_nonzero(np.isfinite(left))].tolist():
+            start = self.starts[place]
+            far = [np.linalg.norm(start.numbers - own.numbers) for own in kept]
+            if all(distance > _APART * np.linalg.norm(start.numbers) for distance in far):
+                kept.append(start)
+            if len(kept) == _TUNED:
+                break
+        return kept
+
+
+def sums(regressions: Integrals, states: Sequence[int], plain: Terms) -> dict[int, list[Side]]:
+    """Right-hand sides with waves, exponentials and sigmoids of sums of two states.
+
+    And with Hill's functions of two states, and with two exponentials of one. Starts on a grid are judged
+    together with all plain terms and the function times 1 and each state; the numbers of the best are fitted
+    in the same way (variable projection), then terms are selected.
+
+    Parameters
+    ----------
+    regressions : Integrals
+        Of clean samples, in units of what is no misfit.
+    states : sequence of int
+        Whose right-hand sides are sought.
+    plain : Terms
+        That may stand beside the functions.
+
+    Returns
+    -------
+    dict of lists of Side
+        By state, best first; nothing beyond three states.
+    """
+    dim = len(regressions.targets)
+    found: dict[int, list[Side]] = {state: [] for state in states}
+    if not states or dim > _STATES:
+        return found
+    beside = columns_of(regressions, plain.terms)
+    for family in _families(dim):
+        columns = family.columns(regressions, dim)
+        for state in states:
+            left = _left(columns[state], beside[state], regressions.targets[state])
+            for start in family.apart(left):
+                whole = plain + Terms.of_bundle(start, dim)
+                side = tuned(regressions, state, side_of(regressions, state, whole), _ROUNDS)
+                few = selected(regressions, state, Terms(side.terms, side.free))
+                found[state] += [] if few is None else [few]
+    for state in states:
+        found[state].sort(key=lambda side: side.score)
+    return found
+
+
+def _left(columns: np.ndarray, beside: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Squares (starts,) left by columns (n, starts, m) beside others (n, p); inf where there are poles."""
+    usable = np.isfinite(columns).all(axis=(0, 2)) & (np.abs(columns).max(axis=0) > 0.0).all(axis=1)
+    basis = np.linalg.qr(beside)[0]
+    rest = target - basis @ (basis.T @ target)
+    own = np.moveaxis(np.where(usable[None, :, None], columns, 0.0), 1, 0)
+    own = own / np.maximum(np.linalg.norm(own, axis=1, keepdims=True), np.finfo(float).tiny)
+    own = own - basis @ (basis.T @ own)
+    matrix = np.swapaxes(own, 1, 2) @ own + _RIDGE * np.eye(own.shape[2])
+    moment = np.einsum("snm,n->sm", own, rest)
+    gained = np.einsum("sm,sm->s", moment, np.linalg.solve(matrix, moment[..., None])[..., 0])
+    return np.where(usable, np.maximum(rest @ rest - gained, 0.0), np.inf)
+
+
+def _families(dim: int) -> Iterator[_Family]:
+    free = ((0, INNER, 0), (0, SECOND, 1))
+    half = (np.arange(_DIRECTIONS) + _OFF) * (np.pi / _DIRECTIONS)
+    for c, e in itertools.combinations(range(dim), 2):
+
+        def of_sums(kind: Kind, angles: np.ndarray, c: int = c, e: int = e) -> list[Bundle]:
+            inside = [(k * math.cos(a), k * math.sin(a)) for k in _SIZES for a in angles.tolist()]
+            name = f"{kind.name.lower()} x{c}, x{e}"
+            return [Bundle(name, ((kind, c, p, q, e),), free) for p, q in inside]
+
+        waves = [
+            Bundle(
+                one.name,
+                (*one.functions, (Kind.COS, *one.functions[0][1:])),
+                (*free, (1, INNER, 0), (1, SECOND, 1)),
+            )
+            for one in of_sums(Kind.SIN, half)
+        ]
+        yield _Family(waves)
+        yield _Family(of_sums(Kind.EXP, np.concatenate([half, half + np.pi])))
+        yield _Family(of_sums(Kind.TANH, half))
+        numbers = list(itertools.product(_SIZES, _SIZES))
+        yield _Family([hill(c, p, k) + hill(e, q, _OTHER * r) for p, q in _OF_PAIRS for k, r in numbers])
+    for c in range(dim):
+        rates = itertools.combinations(_RATES, 2)
+        both = [((Kind.EXP, c, p, 0.0, -1), (Kind.EXP, c, q, 0.0, -1)) for p, q in rates]
+        yield _Family([Bundle(f"exponentials x{c}", two, ((0, INNER, 0), (1, INNER, 1)), 0) for two in both])
