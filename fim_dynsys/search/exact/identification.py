@@ -16,6 +16,7 @@ from fim_dynsys.search.exact.laws import (
     smaller,
     systematic,
     with_constants,
+    with_one_state,
     worth,
 )
 from fim_dynsys.search.exact.structures import (
@@ -302,7 +303,7 @@ class Identification:
 
     def _strip(self) -> None:
         for law in self._new():
-            self.meet(with_constants(law))
+            self.meet(itertools.chain(with_constants(law), with_one_state(law)))
         for law in self._new():
             self._stripped.add(law.item.structure)
             for less in smaller(self._precise, law):

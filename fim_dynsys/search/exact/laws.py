@@ -29,7 +29,7 @@ _KNEE = 1.5
 _SMOOTH = 0.95  # largest autocorrelation that is believed
 _OF_A_FUNCTION = 8.0  # in BIC: many are tried
 _OF_ITS_TERMS = 2.0  # 1 - x and x may be equal to the data, not to a reader
-_HARDLY = 0.2  # of its mean, by which a function varies
+_HARDLY = 0.2  # of its mean, by which a function varies; of one part of a sum, the other
 _ROUNDS, _TRIED = 12, 2
 
 
@@ -198,6 +198,33 @@ def with_constants(law: Law) -> Iterator[FunctionCandidate]:
         terms = Dictionary(d.exponents, kind, *(np.where(kind > 0, own, none) for own, none in numbers))
         free = [row for row in item.labelled if row[0] not in rows]
         yield FunctionCandidate.of(replace(item.candidate, coefficients=coefficients), terms, free)
+
+
+def with_one_state(law: Law) -> Iterator[FunctionCandidate]:
+    """The law's structure with functions of one state for sums to which another hardly adds."""
+    item, d = law.item, law.item.dictionary
+    width = np.ptp(np.concatenate(law.fit.paths), axis=0)
+    of_sums = d.partner >= 0
+    own, other = np.abs(d.inner) * width[d.coordinate], np.abs(d.second) * width[d.partner]
+    first, second = of_sums & (other < _HARDLY * own), of_sums & (own < _HARDLY * other)
+    alone = first | second
+    if not alone.any():
+        return
+    terms = Dictionary(
+        d.exponents,
+        d.kind,
+        np.where(second, d.partner, d.coordinate),
+        np.where(second, d.second, d.inner),
+        np.where(alone, 0.0, d.second),
+        np.where(alone, -1, d.partner),
+    )
+    dropped = np.where(first, 1, 0)  # the slot of the number that is no longer there
+    free = [
+        (term, 0 if alone[term] else slot, label)
+        for term, slot, label in item.labelled
+        if not (alone[term] and slot == dropped[term])
+    ]
+    yield FunctionCandidate.of(item.candidate, terms, free)
 
 
 def systematic(precise: Precise, law: Law) -> bool:
