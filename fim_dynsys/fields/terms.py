@@ -4,7 +4,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -23,6 +23,14 @@ ARRAYS = ("exponents", "kind", "coordinate", "inner", "second", "partner")
 
 Term = tuple[list[int], Kind, int, float, float, int]
 """The entries of one term in these arrays."""
+
+_IS_SHAPED = np.array([kind in SHAPED for kind in sorted(Kind)])
+
+
+@lru_cache(maxsize=1024)
+def _table_of(shape: tuple[int, ...], exponents: bytes) -> MonomialTable:
+    """The table of some exponents, which most dictionaries of a search share with others."""
+    return MonomialTable(np.frombuffer(exponents, dtype=np.int64).reshape(shape))
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -83,12 +91,23 @@ class Dictionary:
         for name, least in (("coordinate", 0), ("partner", -1)):
             if not set(values[name].tolist()) <= set(range(least, powers.shape[1])):
                 raise ValueError(f"Dictionary: expected {name}s below {powers.shape[1]}.")
-        values["exponents"] = powers
-        for name, value in values.items():
-            value.setflags(write=False)
-            object.__setattr__(self, name, value)
+        self._hold(powers, *values.values())
+
+    def _hold(self, *arrays: np.ndarray) -> None:
+        """Keep arrays of this object's own, in the order of `ARRAYS`."""
+        for name, array in zip(ARRAYS, arrays, strict=True):
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
 
     @classmethod
+    def _known(cls, *arrays: np.ndarray) -> Self:
+        """As the constructor, of arrays made from those of dictionaries."""
+        made = object.__new__(cls)
+        made._hold(*arrays)
+        return made
+
+    @classmethod
+    @cache
     def polynomial(cls, dim: int, degree: int, include_bias: bool = True) -> Self:
         """All monomials of total degree at most ``degree``, in the order of pysindy's ``PolynomialLibrary``.
 
@@ -147,11 +166,16 @@ class Dictionary:
         """Terms of both, in order (duplicates stay)."""
         if other.dim != self.dim:
             raise ValueError(f"Dictionary: expected another one of dimension {self.dim}, got {other.dim}.")
-        return Dictionary(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in ARRAYS))
+        return Dictionary._known(*(np.concatenate([getattr(self, n), getattr(other, n)]) for n in ARRAYS))
 
     def subset(self, index: np.ndarray | slice) -> "Dictionary":
         """Terms chosen by an index array, a slice or a boolean mask."""
-        return Dictionary(*(getattr(self, name)[index] for name in ARRAYS))
+        return Dictionary._known(*(getattr(self, name)[index].copy() for name in ARRAYS))
+
+    def with_numbers(self, inner: np.ndarray, second: np.ndarray) -> "Dictionary":
+        """The same terms with other numbers (m,) inside their functions."""
+        numbers = (np.array(part, dtype=np.float64) for part in (inner, second))
+        return Dictionary._known(self.exponents, self.kind, self.coordinate, *numbers, self.partner)
 
     @cached_property
     def is_polynomial(self) -> bool:
@@ -166,7 +190,7 @@ class Dictionary:
     @cached_property
     def table(self) -> MonomialTable:
         """`MonomialTable` of the monomial parts."""
-        return MonomialTable(self.exponents)
+        return _table_of(self.exponents.shape, self.exponents.tobytes())
 
     @cached_property
     def packed(self) -> tuple[np.ndarray, ...]:
@@ -194,7 +218,7 @@ class Dictionary:
 
     @cached_property
     def _shaped(self) -> np.ndarray:
-        return np.isin(self.kind, [int(kind) for kind in SHAPED])
+        return _IS_SHAPED[self.kind]
 
     @cached_property
     def _inside(self) -> tuple[np.ndarray, np.ndarray]:

@@ -2,7 +2,8 @@
 
 Every design of designs.toml is trained for each number of CPU-minutes and scored on held-out systems of the
 priors and on the development split; `--study priors` trains one design on the mixtures of priors.toml
-instead, and writes into a folder of its own. Trainings resume, rows that exist are not made again, and each
+instead, `--study sizes` for equal steps on sets of 10,000 to 200,000 systems; these write into folders of
+their own. Trainings resume, rows that exist are not made again, and each
 row is written as soon as it is there: accuracy.csv per source, dimension and setting; curves.csv the losses
 on the way; extrapolation.csv the power law through the end points, where a design has at least two.
 """
@@ -30,10 +31,11 @@ from training.scaling.tables import end_points, extrapolation, read_rows, short,
 from training.systems.priors import exists
 
 FOLDER = Path(__file__).parent
-STUDIES = ("designs", "priors")
+STUDIES = ("designs", "priors", "sizes")
 HELD_OUT_PRIORS = ("paper", "sparse")
 N_HELD_OUT = 60  # systems per prior and dimension
 POOL = {1: 3000, 2: 6000, 3: 6000}  # systems of each dimension where a design names its priors
+PAPER_SHARES = {1: 80 / 600, 2: 210 / 600, 3: 310 / 600}  # dimensions in the paper's pretraining set
 SCORES = (
     "source",
     "dim",
@@ -53,7 +55,8 @@ class Run:
     """One training: a design, its preset, minutes of one core, and the ways its weights are used.
 
     Where `priors` names shares of the systems to learn from, they replace the preset's; `observation`, a
-    name in `training.systems.corruption.OBSERVERS`, what is seen of them.
+    name in `training.systems.corruption.OBSERVERS`, what is seen of them; `systems`, how many there are of
+    the paper's prior in the paper's shares of dimensions. `steps` above 0 count instead of minutes.
     """
 
     design: str
@@ -63,11 +66,17 @@ class Run:
     uses: dict[str, dict]
     priors: dict[str, float] = field(default_factory=dict)
     observation: str = ""
+    systems: int = 0
+    steps: int = 0
 
     @property
     def changes(self) -> dict:
         """What replaces values of the preset."""
-        changes = {"minutes": self.minutes, "steps": 0, "clock": "cpu", "seed": self.seed}
+        changes = {"minutes": self.minutes, "steps": self.steps, "clock": "cpu", "seed": self.seed}
+        if self.systems:
+            changes["pools"] = [
+                ["paper", dim, round(share * self.systems)] for dim, share in PAPER_SHARES.items()
+            ]
         if self.priors:
             changes["pools"] = [
                 [prior, dim, round(share * n)] for dim, n in POOL.items() for prior, share in self._of(dim)
@@ -83,13 +92,17 @@ class Run:
     @property
     def name(self) -> str:
         """Folder of the training, and how rows name it."""
-        return f"scaling-{self.design.replace(' ', '')}-{self.minutes:g}min-{self.seed}"
+        length = f"{self.steps}steps" if self.steps else f"{self.minutes:g}min"
+        return f"scaling-{self.design.replace(' ', '')}-{length}-{self.seed}"
 
 
 def planned(
     designs: Sequence[str], minutes: Sequence[float], seeds: Sequence[int], study: str = STUDIES[0]
 ) -> list[Run]:
-    """Runs of some designs of a study (none given: all), shortest first; `minutes` replace the designs'."""
+    """Runs of some designs of a study (none given: all), shortest first; `minutes` replace the designs'.
+
+    Designs that count steps stand in their order, with 0 minutes.
+    """
     listed = tomllib.loads((FOLDER / f"{study}.toml").read_text())
     unknown = set(designs) - set(listed)
     if unknown:
@@ -103,9 +116,11 @@ def planned(
             listed[name]["uses"],
             listed[name].get("priors", {}),
             listed[name].get("observation", ""),
+            listed[name].get("systems", 0),
+            listed[name].get("steps", 0),
         )
         for name in designs or listed
-        for length in minutes or listed[name]["minutes"]
+        for length in minutes or listed[name].get("minutes", [0.0])
         for seed in seeds
     ]
     return sorted(runs, key=lambda run: run.minutes)
@@ -169,7 +184,7 @@ def study(runs: list[Run], folder: Path, out: Path, n: int, dims: Sequence[int])
             print(f"{run.name}: there already", flush=True)
             continue
         weights = trained(run, folder)
-        known = known or list(_known_systems(n, dims, folder.parent / "pools"))
+        known = known or list(_known_systems(n, dims, folder / "pools"))
         write_rows(curves, [row for row in read_rows(curves) if _run_of(row) != own] + curve(run, weights))
         for use in missing:
             write_rows(accuracy, read_rows(accuracy) + score(run, weights, use, known))

@@ -4,7 +4,13 @@ import numpy as np
 
 from fim_dynsys.regression.kernels.compiler import compiled
 from fim_dynsys.regression.kernels.sensitivities import _add_product, _forcing, _slope_and_jacobian
-from fim_dynsys.regression.kernels.terms import LANES, term_tangents, terms_in_use
+from fim_dynsys.regression.kernels.terms import (
+    LANES,
+    right_hand_sides,
+    term_tangents,
+    term_values,
+    terms_in_use,
+)
 
 
 @compiled
@@ -38,7 +44,10 @@ def precise_maps(
     forcing = np.zeros((d, inner, LANES))
     carried, moved = np.empty((d, width, LANES)), np.empty((d, width, LANES))
     slopes = np.empty((stages if sensitive else 1, d, width, LANES))
-    h = np.empty(LANES)
+    h, spread = np.empty(LANES), np.empty((size, LANES))
+    for a in range(size):
+        for r in range(LANES):
+            spread[a, r] = parameters[a]
     for first in range(0, n, LANES):
         lanes, most = min(LANES, n - first), 1
         for r in range(lanes):
@@ -77,12 +86,14 @@ def precise_maps(
                                 moved[i, c, r] = carried[i, c, r] + h[r] * moved[i, c, r]
                 if stage == stages:
                     break
+                if not sensitive:
+                    term_values(z, lanes, terms, used, rows, table, values)
+                    right_hand_sides(values, lanes, row, column, spread, k[stage])
+                    continue
                 term_tangents(z, lanes, terms, used, rows, table, values, gradient)
                 _slope_and_jacobian(
                     lanes, terms, row, column, parameters, values, table, gradient, k[stage], jacobian
                 )
-                if not sensitive:
-                    continue
                 if inner:
                     _forcing(z, lanes, terms, row, column, parameters, free, table, forcing)
                 own = slopes[stage]

@@ -8,16 +8,13 @@ import numpy as np
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.search.exact.quotients import PLAIN, Denominators
-from fim_dynsys.search.exact.selection import Terms, number_in, selected, with_number
+from fim_dynsys.search.exact.selection import Terms, is_found, number_in, selected, with_numbers
 from fim_dynsys.search.exact.sums import sums
 from fim_dynsys.search.functions.families import Bundle, powers
 from fim_dynsys.search.functions.regressions import Integrals
 from fim_dynsys.search.sides import Side
 
-_FOUND, _SHARED = (
-    1e2,
-    1e4,
-)  # times the variance of no misfit: a side that needs nothing else, one that others may share
+_SHARED = 1e4  # times the variance of no misfit: a side that others may share
 _EQUAL = 1e-3  # of a number: what another differs by that is the same one
 _STEEP = (-6.0, -7.0, -9.0, -10.0, -12.0, -13.0)  # powers, of forces between molecules
 _TRIED, _KEPT = 6, 3  # denominators and right-hand sides of each state
@@ -45,22 +42,18 @@ def regressed(regressions: Integrals) -> list[list[Side]]:
     plain = Terms(Dictionary.polynomial(dim, PLAIN.get(dim, 2)))
     prepared = Denominators.all(regressions, plain)
     sides = [_of_state(regressions, state, prepared, plain) for state in range(dim)]
-    open_states = [state for state, own in enumerate(sides) if not _is_found(regressions, state, own)]
+    open_states = [state for state, own in enumerate(sides) if not is_found(regressions, state, *own)]
     for state, found in sums(regressions, open_states, plain).items():
         sides[state] = sorted([*found, *sides[state]], key=lambda side: side.score)[:_KEPT]
     for state in open_states:
         best = [own[0] for k, own in enumerate(sides) if k != state and own]
         shared = [side for side in best if side.score < len(regressions.targets[state]) * math.log(_SHARED)]
-        if shared and not _is_found(regressions, state, sides[state]):
+        if shared and not is_found(regressions, state, *sides[state]):
             known = plain + Terms.of_functions(shared)
             anew = [own.about(regressions, known) for own in prepared]
             own = _of_state(regressions, state, anew, known)
             sides[state] = sorted([*own, *sides[state]], key=lambda side: side.score)[:_KEPT]
     return _shared_numbers(sides)
-
-
-def _is_found(regressions: Integrals, state: int, sides: Sequence[Side]) -> bool:
-    return any(side.score < len(regressions.targets[state]) * math.log(_FOUND) for side in sides)
 
 
 def _shared_numbers(sides: list[list[Side]]) -> list[list[Side]]:
@@ -78,7 +71,7 @@ def _shared_numbers(sides: list[list[Side]]) -> list[list[Side]]:
 def _with_known_numbers(side: Side, known: dict[tuple[int, int, int, int], list[float]]) -> Side:
     for key, number in [number_in(side, term, slot) for term, slot in side.free]:
         close = [other for other in known.get(key, ()) if abs(other - number) < _EQUAL * abs(number)]
-        side = with_number(side, number, close[0]) if close else side
+        side = with_numbers(side, {number: close[0]}) if close else side
     return side
 
 
@@ -93,7 +86,7 @@ def _of_state(
     sides: dict[bytes, Side] = {}
     for every in [plain, *(plain + terms for terms in given), *(plain + terms for terms in read)]:
         side = selected(regressions, state, every)
-        if side is not None and (_is_found(regressions, state, [side]) or not _is_steep(side)):
+        if side is not None and (is_found(regressions, state, side) or not _is_steep(side)):
             sides.setdefault(side.structure, side)
     return sorted(sides.values(), key=lambda side: side.score)[:_KEPT]
 

@@ -1,7 +1,7 @@
 """Right-hand sides of few terms, chosen by regressions along paths between clean samples."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +17,9 @@ _RESOLVED = 4.0  # times the variance of what is no misfit: what is less counts 
 _MOST_TERMS = 5
 _MOST_SELECTED = 6000  # subsets that are tried of one size
 _FITTED = 8  # of them
+_FOUND = 1e2  # times the variance of what is no misfit: a side that needs nothing else
 _ROUNDS, _DIFFERENCE = 3, 1e-5  # of a fit of numbers; steps of differences
+_GAIN = 0.1  # of a round, in BIC: less ends a fit of numbers
 _PARTS = (1.0, 0.2)  # of a step that are tried
 _NEAR = 1e8  # times what is left of squares: numbers may be off
 _ROUNDING = 1e-12  # of squares, by normal equations
@@ -61,9 +63,11 @@ class Terms:
         return replace(self.terms, exponents=self.terms.exponents + exponents)
 
 
-def columns_of(regressions: Integrals, terms: Dictionary) -> list[np.ndarray]:
-    """Integrals (n, m) of terms for each state."""
-    return regressions.columns(terms, Dictionary.polynomial(terms.dim, 0))
+def columns_of(
+    regressions: Integrals, terms: Dictionary, states: Sequence[int] | None = None
+) -> list[np.ndarray]:
+    """Integrals (n, m) of terms for some states; default: each."""
+    return regressions.columns(terms, Dictionary.polynomial(terms.dim, 0), states)
 
 
 def fewest(
@@ -104,7 +108,7 @@ def selected(regressions: Integrals, state: int, every: Terms) -> Side | None:
 
     Numbers inside functions are given, and fitted where fewer terms would do with nearly the same ones.
     """
-    columns, target = columns_of(regressions, every.terms)[state], regressions.targets[state]
+    (columns,), target = columns_of(regressions, every.terms, [state]), regressions.targets[state]
     size = np.linalg.norm(columns, axis=0)
     if not (np.isfinite(columns).all() and (size > 0.0).all()):
         return None
@@ -119,20 +123,24 @@ def selected(regressions: Integrals, state: int, every: Terms) -> Side | None:
 
 def side_of(regressions: Integrals, state: int, terms: Terms) -> Side:
     """Terms with coefficients by least squares."""
-    values, left, _ = _regressed(regressions, state, terms.terms)
-    side = Side(terms.terms, values, terms.free)
-    return replace(side, score=_criterion(left, len(left), len(values) + len(_numbers(side))))
+    return _regressed(regressions, state, terms)[0]
 
 
-def _regressed(
-    regressions: Integrals, state: int, terms: Dictionary
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Coefficients, what they leave, and the columns."""
-    columns, target = columns_of(regressions, terms)[state], regressions.targets[state]
+def is_found(regressions: Integrals, state: int, *sides: Side) -> bool:
+    """Whether any of some sides leaves so little that no other is needed."""
+    enough = len(regressions.targets[state]) * math.log(_FOUND)
+    return any(side.score < enough for side in sides)
+
+
+def _regressed(regressions: Integrals, state: int, terms: Terms) -> tuple[Side, np.ndarray, np.ndarray]:
+    """Terms with coefficients by least squares, what they leave, and their columns."""
+    (columns,), target = columns_of(regressions, terms.terms, [state]), regressions.targets[state]
     size = np.linalg.norm(columns, axis=0)
     size[~(size > 0.0)] = 1.0
     values = np.linalg.lstsq(columns / size, target, rcond=RANK)[0] / size
-    return values, target - columns @ values, columns
+    left, side = target - columns @ values, Side(terms.terms, values, terms.free)
+    score = _criterion(left, len(left), len(values) + len(_numbers(side)))
+    return replace(side, score=score), left, columns
 
 
 def _numbers(side: Side) -> list[float]:
@@ -142,36 +150,40 @@ def _numbers(side: Side) -> list[float]:
 
 def tuned(regressions: Integrals, state: int, side: Side, rounds: int = _ROUNDS) -> Side:
     """The side with its numbers fitted (Golub and Pereyra's variable projection, in Kaufman's form)."""
+    _, left, columns = _regressed(regressions, state, Terms(side.terms, side.free))
     for _ in range(rounds):
-        values, left, columns = _regressed(regressions, state, side.terms)
         basis = np.linalg.qr(columns)[0]
         numbers = _numbers(side)
         slopes = []
         for number in numbers:
             step = _DIFFERENCE * abs(number)
-            moved = columns_of(regressions, with_number(side, number, number + step).terms)[state]
-            change = (moved - columns) @ values / step
-            slopes.append(change - basis @ (basis.T @ change))
-        steps = np.linalg.lstsq(np.column_stack(slopes), left, rcond=RANK)[0]
+            rows = sorted({t for t, slot in side.free if number_in(side, t, slot)[1] == number})
+            moved = with_numbers(side, {number: number + step}).terms.subset(np.array(rows))
+            change = columns_of(regressions, moved, [state])[0] - columns[:, rows]
+            slope = change @ side.coefficients[rows] / step
+            slopes.append(slope - basis @ (basis.T @ slope))
+        steps = np.linalg.lstsq(np.column_stack(slopes), left, rcond=RANK)[0].tolist()
         for part in _PARTS:
-            trial = side
-            for number, step in zip(numbers, steps.tolist(), strict=True):
-                trial = with_number(trial, number, number + part * step)
-            new = side_of(regressions, state, Terms(trial.terms, trial.free))
+            now = {number: number + part * step for number, step in zip(numbers, steps, strict=True)}
+            trial = with_numbers(side, now)
+            new, *rest = _regressed(regressions, state, Terms(trial.terms, trial.free))
             if new.score < side.score:
                 break
         else:
             break
-        side = new
+        gained = side.score - new.score
+        side, (left, columns) = new, rest
+        if gained < _GAIN:
+            break
     return side
 
 
-def with_number(side: Side, number: float, value: float) -> Side:
-    inner, second = side.terms.inner.copy(), side.terms.second.copy()
+def with_numbers(side: Side, numbers: Mapping[float, float]) -> Side:
+    """The side with other values in place of numbers inside its functions."""
+    inside = side.terms.inner.copy(), side.terms.second.copy()
     for term, slot in side.free:
-        if number_in(side, term, slot)[1] == number:
-            (inner, second)[slot][term] = value
-    return replace(side, terms=replace(side.terms, inner=inner, second=second))
+        inside[slot][term] = numbers.get(inside[slot][term], inside[slot][term])
+    return replace(side, terms=side.terms.with_numbers(*inside))
 
 
 def number_in(side: Side, term: int, slot: int) -> tuple[tuple[int, int, int, int], float]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fim_dynsys.fields.functions import Kind
-from fim_dynsys.search.exact.selection import Terms, columns_of, selected, side_of, tuned
+from fim_dynsys.search.exact.selection import Terms, columns_of, is_found, selected, side_of, tuned
 from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, hill
 from fim_dynsys.search.functions.regressions import Integrals
 from fim_dynsys.search.sides import Side
@@ -20,6 +20,7 @@ _OF_PAIRS = ((1, 1), (2, 2), (3, 3), (4, 4), (1, 2), (2, 1))  # orders of Hill's
 _OTHER = 1.1  # times these, of a second function: different numbers
 _RATES = (-4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0)
 _TUNED, _APART, _ROUNDS = 2, 0.5, 10  # starts of each kind, as far from each other; steps of each
+_SELECTED = 12  # starts with fitted numbers, for each state, whose terms are selected
 _RIDGE = 1e-12  # of unit columns
 
 
@@ -42,14 +43,14 @@ class _Family:
             for own in by_state
         ]
 
-    def apart(self, left: np.ndarray) -> list[Bundle]:
-        """The best few that are no neighbours, by what each leaves (starts,)."""
-        kept: list[Bundle] = []
+    def apart(self, left: np.ndarray) -> list[tuple[float, Bundle]]:
+        """The best few that are no neighbours, by what each leaves (starts,), with that."""
+        kept: list[tuple[float, Bundle]] = []
         for place in np.argsort(left)[: np.count_nonzero(np.isfinite(left))].tolist():
             start = self.starts[place]
-            far = [np.linalg.norm(start.numbers - own.numbers) for own in kept]
+            far = [np.linalg.norm(start.numbers - own.numbers) for _, own in kept]
             if all(distance > _APART * np.linalg.norm(start.numbers) for distance in far):
-                kept.append(start)
+                kept.append((float(left[place]), start))
             if len(kept) == _TUNED:
                 break
         return kept
@@ -60,7 +61,7 @@ def sums(regressions: Integrals, states: Sequence[int], plain: Terms) -> dict[in
 
     And with Hill's functions of two states, and with two exponentials of one. Starts on a grid are judged
     together with all plain terms and the function times 1 and each state; the numbers of the best are fitted
-    in the same way (variable projection), then terms are selected.
+    in the same way (variable projection), until one leaves nothing; then terms are selected.
 
     Parameters
     ----------
@@ -81,16 +82,28 @@ def sums(regressions: Integrals, states: Sequence[int], plain: Terms) -> dict[in
     if not states or dim > _STATES:
         return found
     beside = columns_of(regressions, plain.terms)
+    starts: dict[int, list[tuple[float, Bundle]]] = {state: [] for state in states}
     for family in _families(dim):
         columns = family.columns(regressions, dim)
         for state in states:
             left = _left(columns[state], beside[state], regressions.targets[state])
-            for start in family.apart(left):
-                whole = plain + Terms.of_bundle(start, dim)
-                side = tuned(regressions, state, side_of(regressions, state, whole), _ROUNDS)
-                few = selected(regressions, state, Terms(side.terms, side.free))
-                found[state] += [] if few is None else [few]
+            starts[state] += family.apart(left)
     for state in states:
+        wide: list[Side] = []
+        for _, start in sorted(starts[state], key=lambda pair: pair[0]):
+            whole = plain + Terms.of_bundle(start, dim)
+            side = tuned(regressions, state, side_of(regressions, state, whole), _ROUNDS)
+            if not is_found(regressions, state, side):
+                wide.append(side)
+                continue
+            few = selected(regressions, state, Terms(side.terms, side.free))
+            found[state] += [] if few is None else [few]
+            if few is not None and is_found(regressions, state, few):
+                wide = []
+                break
+        for side in sorted(wide, key=lambda side: side.score)[:_SELECTED]:
+            few = selected(regressions, state, Terms(side.terms, side.free))
+            found[state] += [] if few is None else [few]
         found[state].sort(key=lambda side: side.score)
     return found
 

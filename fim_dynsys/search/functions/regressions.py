@@ -1,6 +1,8 @@
 """Trajectories as linear regressions on forcings: integrated along a path, or linearised about one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,14 +28,14 @@ class Piece:
     observed: np.ndarray  # (n,) among the ends of steps
     curves: np.ndarray  # (2 F, 4, m) inputs over each half of a step
 
-    @property
+    @cached_property
     def extended(self) -> np.ndarray:
-        """The path with the inputs (2 F + 1, d + m)."""
-        if not self.curves.shape[2]:
-            return self.path
-        return np.concatenate(
-            [self.path, np.concatenate([self.curves[:, 0], at(self.curves[-1:], 1.0)])], axis=1
-        )
+        """The path with the inputs (d + m, 2 F + 1)."""
+        path = self.path
+        if self.curves.shape[2]:
+            inputs = np.concatenate([self.curves[:, 0], at(self.curves[-1:], 1.0)])
+            path = np.concatenate([path, inputs], axis=1)
+        return np.ascontiguousarray(path.T)
 
 
 def _grid(t: np.ndarray, curves: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -97,9 +99,11 @@ def _forcings(functions: Dictionary, monomials: Dictionary, pieces: list[Piece])
     with np.errstate(all="ignore"):
         values = []
         for piece in pieces:
-            x = np.ascontiguousarray(piece.extended.T)
-            products = monomials.columns(x)[:, None] * functions.columns(x)
-            values.append(np.ascontiguousarray(products.reshape(-1, x.shape[1]).T))
+            x = piece.extended
+            products = functions.columns(x)
+            if len(monomials) > 1 or monomials.exponents.any():
+                products = (monomials.columns(x)[:, None] * products).reshape(-1, x.shape[1])
+            values.append(np.ascontiguousarray(products.T))
         largest = np.max([np.abs(v).max(axis=0) for v in values], axis=0)
     poles = ~(largest < _LARGEST)
     if poles.any():
@@ -151,10 +155,11 @@ class Integrals:
         self.targets = self._free(np.concatenate([z for _, z in observations.samples])[:, :, None])
         self.targets = [target[:, 0] for target in self.targets]
 
-    def _free(self, values: np.ndarray) -> list[np.ndarray]:
-        """Weighted values (n, d or 1, m) for each coordinate, the starts of the segments projected out."""
+    def _free(self, values: np.ndarray, states: Sequence[int] | None = None) -> list[np.ndarray]:
+        """Weighted values (n, d or 1, m) for some coordinates or all, starts of segments projected out."""
         out = []
-        for i, root in enumerate(self._root.T):
+        for i in range(self._root.shape[1]) if states is None else states:
+            root = self._root[:, i]
             weighted = values[:, i % values.shape[1]] * root[:, None]
             mean = np.add.reduceat(weighted * root[:, None], self._heads) / self._squares[:, i, None]
             out.append(weighted - root[:, None] * np.repeat(mean, self._lengths, axis=0))
@@ -166,7 +171,9 @@ class Integrals:
         path = np.concatenate([piece.path for piece in self._pieces])
         return (path.min(axis=0) < 0.0) & (path.max(axis=0) > 0.0)
 
-    def columns(self, functions: Dictionary, monomials: Dictionary) -> list[np.ndarray]:
+    def columns(
+        self, functions: Dictionary, monomials: Dictionary, states: Sequence[int] | None = None
+    ) -> list[np.ndarray]:
         """Integrals of products of functions and monomials, as the observations of each coordinate see them.
 
         Parameters
@@ -175,17 +182,19 @@ class Integrals:
             ``p`` terms without monomials.
         monomials : Dictionary
             ``q`` terms.
+        states : sequence of int, optional
+            Coordinates that are asked for; default: all.
 
         Returns
         -------
-        list of d arrays (n, q p)
+        list of arrays (n, q p), one for each of these coordinates
             By monomial and function; 0 for products with a pole on the path.
         """
         parts = []
         for piece, v in zip(self._pieces, _forcings(functions, monomials, self._pieces), strict=True):
             steps = (v[:-1:2] + 4.0 * v[1::2] + v[2::2]) * (piece.steps[:, None] / 6.0)
             parts.append(_from_start(steps)[piece.observed])
-        return self._free(np.concatenate(parts)[:, None])
+        return self._free(np.concatenate(parts)[:, None], states)
 
     def against(self, monomials: Dictionary) -> list[np.ndarray]:
         """Integrals of monomials over the coordinates themselves, likewise: ``int m(x) dx_i`` along the path.
@@ -258,7 +267,7 @@ class Surrogate:
             _, tangents = interval_maps(values[values != 0], piece.path, halves, once)
             maps = np.ascontiguousarray(tangents[:, :, :d])
             own, by_start = responses(
-                maps, terms.columns(piece.extended.T).T @ values, piece.steps, piece.observed
+                maps, terms.columns(piece.extended).T @ values, piece.steps, piece.observed
             )
             root = np.sqrt(search.observations.weights[k][: len(t)] / variance)
             target = (z - piece.path[2 * piece.observed] + np.einsum("nicc->ni", own)) * root
