@@ -1,15 +1,16 @@
-"""Pictures of what was drawn and how training went: python -m training.describe prior|run|scaling ...
+"""Pictures of what was drawn and how training went: python -m training.describe prior|run|scaling|sizes ...
 
 `prior NAME` shows a prior's statistics: how large the field is inside the box of its trajectories and how
 fast it grows outside, with the system that stands out inside; how far its values scatter in the units that
 operators train in; examples. `run FOLDER` shows the losses, gradient norm and learning rate of a run;
-`scaling` the curves of the scaling study.
+`scaling` the curves of the scaling study, `sizes` what larger pretraining sets bring.
 """
 
 import argparse
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -187,6 +188,37 @@ def scaling_figure(folder: Path) -> Figure:
     return figure
 
 
+def sizes_figure(folder: Path) -> Figure:
+    """Successes and errors against the number of systems that were learnt from, and the last losses.
+
+    Means over the sources; of the losses, on systems that were learnt from and on held-out ones.
+    """
+    table = pd.read_csv(folder / "accuracy.csv")
+    curves = pd.read_csv(folder / "curves.csv")
+    for rows in (table, curves):
+        rows["systems"] = rows.design.str.split().str[0].str.replace(",", "").astype(int)
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    success, error, losses = figure.subplots(1, 3)
+    for (sigma, rho), own in table[table.dim == "all"].groupby(["sigma", "rho"]):
+        means = own.groupby("systems")
+        (line,) = success.plot(means.generalisation.mean(), "o-", label=f"noise {sigma:g}, dropped {rho:g}")
+        success.plot(means.reconstruction.mean(), "s--", color=line.get_color())
+        for column, style in (("error other", "o-"), ("error own", "s--")):
+            logs = np.log(own[column]).groupby(own.systems).mean()
+            error.plot(np.exp(logs), style, color=line.get_color())
+    last = curves[curves.step == curves.step.max()].groupby("systems")
+    for column, label in (("plain", "learnt from"), ("validation plain", "held out")):
+        losses.plot(last[column].mean(), "o-", label=label)
+    for axes in (success, error, losses):
+        axes.set(xscale="log", xlabel="systems in the pretraining set")
+    success.set(ylabel="%, generalisation (line), reconstruction (dashed)")
+    error.set(yscale="log", ylabel="relative error, other paths (line), own (dashed)")
+    losses.set(ylabel="loss, plain")
+    success.legend(fontsize=7)
+    losses.legend(fontsize=7)
+    return figure
+
+
 def _draw_way(axes: Axes, path: Path) -> None:
     rows = read_rows(path)
     runs: dict[tuple[str, ...], list[dict]] = {}
@@ -215,7 +247,9 @@ def main() -> None:
     run.add_argument("folder", type=Path)
     scaling = kinds.add_parser("scaling", help="curves of the scaling study")
     scaling.add_argument("--folder", type=Path, default=Path(__file__).parent / "scaling")
-    for kind in (prior, run, scaling):
+    sizes = kinds.add_parser("sizes", help="what larger pretraining sets bring")
+    sizes.add_argument("--folder", type=Path, default=Path(__file__).parent / "scaling" / "sizes")
+    for kind in (prior, run, scaling, sizes):
         kind.add_argument("--out", type=Path, help="image file")
     options = parser.parse_args()
     if options.kind == "prior":
@@ -227,8 +261,10 @@ def main() -> None:
         figure, default = prior_figure(options.name, pools), Path(f"prior-{options.name}.png")
     elif options.kind == "run":
         figure, default = run_figure(options.folder), options.folder / "log.png"
-    else:
+    elif options.kind == "scaling":
         figure, default = scaling_figure(options.folder), options.folder / "scaling.png"
+    else:
+        figure, default = sizes_figure(options.folder), options.folder / "sizes.png"
     figure.savefig(options.out or default, dpi=130)
     print(f"written: {options.out or default}")
 

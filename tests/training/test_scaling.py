@@ -90,6 +90,42 @@ def test_the_study_fills_its_tables_and_makes_nothing_twice(
     assert len(log.axes[0].lines) == 5
 
 
+def test_the_study_of_sizes_takes_equal_steps_on_sets_in_the_papers_shares(
+    tiny: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    preset = tiny / "preset.toml"
+    design = (
+        '["{} systems"]\npreset = "{}"\nsystems = {}\nsteps = 20\nuses = {{ pass = {{ refine = false }} }}\n'
+    )
+    text = "".join(design.format(f"{n:,}", preset, n) for n in (20, 1000))
+    (tiny / "sizes.toml").write_text(text)
+    monkeypatch.setattr(scaling, "PAPER_SHARES", {1: 1.0})
+    runs = scaling.planned([], [], [0], "sizes")
+    assert [run.name for run in runs] == ["scaling-20systems-20steps-0", "scaling-1,000systems-20steps-0"]
+    assert [run.changes["pools"] for run in runs] == [[["paper", 1, n]] for n in (20, 1000)]
+    out = tiny / "out"
+    scaling.study(runs, tiny / "runs", out, 1, [1])
+    assert {(row["design"], row["presentations"]) for row in rows(out / "accuracy.csv")} == {
+        ("20 systems", "80"),
+        ("1,000 systems", "80"),
+    }
+    success, error, losses = describe.sizes_figure(out).axes
+    for axes in (success, error, losses):
+        assert all(line.get_xdata().tolist() == [20, 1000] for line in axes.lines)
+    stated = {row["design"]: float(row["validation plain"]) for row in rows(out / "curves.csv")}
+    held_out = next(line for line in losses.lines if line.get_label() == "held out")
+    assert held_out.get_ydata() == pytest.approx([stated["20 systems"], stated["1,000 systems"]])
+
+
+def test_the_papers_sets_are_planned():
+    runs = scaling.planned([], [], [0], "sizes")
+    assert [run.systems for run in runs] == [10_000, 50_000, 100_000, 200_000]
+    assert len({run.steps for run in runs}) == 1
+    for run in runs:
+        sizes = [n for _, _, n in run.changes["pools"]]
+        assert abs(sum(sizes) - run.systems) <= 1 and sizes[2] / sizes[0] == pytest.approx(310 / 80, rel=1e-3)
+
+
 def test_unknown_designs_are_refused() -> None:
     assert {run.design for run in scaling.planned([], [], [0])} >= {"ours", "published-small"}
     assert [run.minutes for run in scaling.planned(["ours"], [3.0], [1, 2])] == [3.0, 3.0]
