@@ -211,8 +211,8 @@ def sizes_figure(folder: Path) -> Figure:
         losses.plot(last[column].mean(), "o-", label=label)
     for axes in (success, error, losses):
         axes.set(xscale="log", xlabel="systems in the pretraining set")
-    success.set(ylabel="%, generalisation (line), reconstruction (dashed)")
-    error.set(yscale="log", ylabel="relative error, other paths (line), own (dashed)")
+    success.set(ylabel="%, generalisation; dashed: reconstruction")
+    error.set(yscale="log", ylabel="relative error, other paths; dashed: own")
     losses.set(ylabel="loss, plain")
     success.legend(fontsize=7)
     losses.legend(fontsize=7)
