@@ -12,7 +12,6 @@ from fim_dynsys.analyze.results import aligned, cell
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.trajectories.container import Trajectories
 
 NOT_DETERMINED = "not told from the preferred one by these data"
@@ -196,6 +195,6 @@ def terms_by_state(field: VectorField) -> set[str]:
     own = field.extended if isinstance(field, DrivenField) else field
     assert isinstance(own, DictionaryField)
     d = own.dictionary
-    bare = Dictionary(d.exponents, d.kind, d.coordinate, np.ones(len(d)), d.second, d.partner)
+    bare = d.with_numbers(np.ones(len(d)), d.second)
     names = bare.names(own.state_names)
     return {f"{own.state_names[i]}: {names[k]}" for k, i in np.argwhere(own.coefficients != 0.0)}

@@ -283,7 +283,7 @@ class LawField(FittedField):
     def _moved(self, by: np.ndarray) -> DictionaryField:
         d = self.dictionary
         numbers = d.inner + by[:, self.dim], d.second + by[:, self.dim + 1]
-        moved = Dictionary(d.exponents, d.kind, d.coordinate, *numbers, d.partner)
+        moved = d.with_numbers(*numbers)
         return DictionaryField(moved, self.coefficients + by[:, : self.dim], frame=self.frame)
 
     def scale(self, x: ArrayLike) -> np.ndarray | None:

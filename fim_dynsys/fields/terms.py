@@ -94,7 +94,7 @@ class Dictionary:
         self._hold(powers, *values.values())
 
     def _hold(self, *arrays: np.ndarray) -> None:
-        """Keep arrays of this object's own, in the order of `ARRAYS`."""
+        """Keep arrays, in the order of `ARRAYS`; nobody writes to them from then on."""
         for name, array in zip(ARRAYS, arrays, strict=True):
             array.setflags(write=False)
             object.__setattr__(self, name, array)
@@ -446,7 +446,7 @@ class Dictionary:
             inner = np.where(self.kind == Kind.POWER, 1.0, inner)
             homogeneous = np.isin(self.kind, [int(Kind.INVERSE), int(Kind.ABSOLUTE)])
             inner, second = (np.where(homogeneous, value / unit, value) for value in (inner, second))
-        dictionary = Dictionary(self.exponents, self.kind, self.coordinate, inner, second, self.partner)
+        dictionary = self.with_numbers(inner, second)
         return dictionary, np.where(coefficients == 0.0, 0.0, rescaled)
 
 

@@ -124,6 +124,9 @@ def test_the_papers_sets_are_planned():
     for run in runs:
         sizes = [n for _, _, n in run.changes["pools"]]
         assert abs(sum(sizes) - run.systems) <= 1 and sizes[2] / sizes[0] == pytest.approx(310 / 80, rel=1e-3)
+    (shorter,) = scaling.planned(["10,000 systems"], [0.5], [0], "sizes")
+    assert (shorter.changes["minutes"], shorter.changes["steps"]) == (0.5, 0)
+    assert shorter.name == "scaling-10,000systems-0.5min-0"
 
 
 def test_unknown_designs_are_refused() -> None:

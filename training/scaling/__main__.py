@@ -117,7 +117,7 @@ def planned(
             listed[name].get("priors", {}),
             listed[name].get("observation", ""),
             listed[name].get("systems", 0),
-            listed[name].get("steps", 0),
+            0 if minutes else listed[name].get("steps", 0),
         )
         for name in designs or listed
         for length in minutes or listed[name].get("minutes", [0.0])

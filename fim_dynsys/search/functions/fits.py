@@ -142,8 +142,7 @@ class FunctionCandidate:
 
     def with_parameters(self, parameters: np.ndarray, **known: Any) -> "FunctionCandidate":
         """The candidate with other parameters (q,) and attributes."""
-        inner, second = self.with_numbers(parameters)
-        d, support, restriction = self.dictionary, self.candidate.support, self.candidate.restriction
+        support, restriction = self.candidate.support, self.candidate.restriction
         outer = parameters[: len(parameters) - self.candidate.inner]
         if restriction is None:
             coefficients = np.zeros(support.shape)
@@ -152,7 +151,7 @@ class FunctionCandidate:
             free = restriction.numbers(self.candidate.coefficients)
             free[restriction.active(self.candidate.coefficients)] = outer
             coefficients = restriction.coefficients(free)
-        dictionary = Dictionary(d.exponents, d.kind, d.coordinate, inner, second, d.partner)
+        dictionary = self.dictionary.with_numbers(*self.with_numbers(parameters))
         return replace(
             self, candidate=replace(self.candidate, coefficients=coefficients, **known), dictionary=dictionary
         )
