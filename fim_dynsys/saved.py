@@ -21,6 +21,7 @@ from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField, LawField, PosteriorField
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
+from fim_dynsys.fields.terms import NUMBERS
 from fim_dynsys.regions import Region
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories import files
@@ -28,7 +29,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.writing import replace_file
 
 FORMAT = "fim-dynsys-fitted"
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
 _HEADER = "model.json"  # makes a folder a fitted model: names the other files, and is written last
 
 _SUFFIXES = {"context": ".nc", "field": ".npz", "field_context": ".nc", "delta": ".safetensors"}
@@ -139,6 +140,8 @@ class SavedModel:
         arrays = _read_arrays(paths["field"]) if "field" in paths else {}
         if header["format_version"] == 1:
             header = _as_today(header, arrays)
+        if header["format_version"] < _FORMAT_OF_SHIFTS:
+            arrays = _with_shifts(header["content"], arrays)
         return cls(
             model=header["model"],
             version=header["version"],
@@ -219,6 +222,18 @@ def _as_today(header: dict, arrays: Mapping[str, np.ndarray]) -> dict:
     retired = _RETIRED.get(header["model"], ())
     params = {key: value for key, value in header["params"].items() if key not in retired}
     return header | {"content": kind, "params": params}
+
+
+_FORMAT_OF_SHIFTS = 5
+
+
+def _with_shifts(content: str | None, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays of earlier formats, whose errors were those of two numbers inside functions."""
+    name = {"FittedField": "errors", "LawField": "roots"}.get(content or "")
+    if name is None or name not in arrays:
+        return arrays
+    wider = [(0, 0)] * (arrays[name].ndim - 1) + [(0, 1)]
+    return {**arrays, name: np.pad(arrays[name], wider)}
 
 
 def _check_file(folder: Path, name: str, digest: str) -> None:
@@ -411,7 +426,7 @@ def _check_terms(arrays: Mapping[str, np.ndarray]) -> None:
         array = arrays.get(name, np.zeros(0, int)) if name == "partner" else arrays[name]
         if array.dtype.kind not in "iu" or (np.abs(array.astype(float)) > np.iinfo(np.int8).max).any():
             raise ValueError(f"{name} are not small whole numbers, but {array.dtype}")
-    for name in {"inner", "coefficients", *arrays} & {"inner", "second", "coefficients", "roots", "errors"}:
+    for name in {"inner", "coefficients", *arrays} & {*NUMBERS, "coefficients", "roots", "errors"}:
         _numbers(arrays, name, arrays[name].shape)
     divisors = np.prod(arrays["exponents"].astype(float) + 1.0, axis=-1)
     if float(np.sum(divisors)) > _MAX_MONOMIALS:

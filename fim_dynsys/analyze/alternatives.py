@@ -195,6 +195,6 @@ def terms_by_state(field: VectorField) -> set[str]:
     own = field.extended if isinstance(field, DrivenField) else field
     assert isinstance(own, DictionaryField)
     d = own.dictionary
-    bare = d.with_numbers(np.ones(len(d)), d.second)
+    bare = d.with_numbers(np.ones(len(d)), d.second, d.shift)
     names = bare.names(own.state_names)
     return {f"{own.state_names[i]}: {names[k]}" for k, i in np.argwhere(own.coefficients != 0.0)}

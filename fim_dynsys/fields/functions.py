@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 class Kind(IntEnum):
     """Function ``g`` that multiplies a term's monomial.
 
-    Its argument is ``u = inner * x[coordinate] + second * x[partner]``, or ``+ second`` where the term has no
-    partner. In kinds with a shape, ``u = inner * x[coordinate]`` and ``second`` is that shape ``s``.
+    Its argument is ``u = inner * x[coordinate] + second * x[partner] + shift``, where the term has no partner
+    ``inner * x[coordinate] + second``. In kinds with a shape, ``u = inner * x[coordinate]`` and ``second`` is
+    that shape ``s``.
     """
 
     MONOMIAL = 0
@@ -49,6 +50,8 @@ class Kind(IntEnum):
     """``|u|``; its slope at 0 counts as 0."""
     INVERSE = 15
     """``1 / u``."""
+    GAUSSIAN = 16
+    """``exp(-u^2)``."""
 
 
 SHAPED = frozenset({Kind.POWER, Kind.SATURATION, Kind.INHIBITION, Kind.QUADRATIC_RECIPROCAL})
@@ -111,6 +114,7 @@ def sympy_form(kind: Kind, u: "Expr", shape: "Expr | None" = None) -> "Expr":
         Kind.SQUARED_RECIPROCAL: lambda: (1 + u) ** -2,
         Kind.ABSOLUTE: lambda: sympy.Abs(u),
         Kind.INVERSE: lambda: 1 / u,
+        Kind.GAUSSIAN: lambda: sympy.exp(-(u**2)),
     }
     return forms[kind]()
 
@@ -155,6 +159,11 @@ def _tanh(u: np.ndarray, order: int) -> np.ndarray:
     for _ in range(order):
         polynomial = polynomial.deriv() * np.polynomial.Polynomial([1.0, 0.0, -1.0])
     return polynomial(np.tanh(u))
+
+
+def _gaussian(u: np.ndarray, order: int) -> np.ndarray:
+    """By Hermite's polynomials (DLMF 18.5.5)."""
+    return (-1.0) ** order * np.polynomial.hermite.Hermite.basis(order)(u) * np.exp(-u * u)
 
 
 def _hill2(u: np.ndarray, order: int) -> np.ndarray:
@@ -222,6 +231,7 @@ _DERIVATIVES = {
     ),
     Kind.ABSOLUTE: _absolute,
     Kind.INVERSE: lambda u, order: (-1.0) ** order * math.factorial(order) / u ** (order + 1),
+    Kind.GAUSSIAN: _gaussian,
 }
 _SHAPED_DERIVATIVES = {
     Kind.POWER: _power,

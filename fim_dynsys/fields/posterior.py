@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.fields.terms import NUMBERS, Dictionary
 
 Checked = TypeVar("Checked")
 
@@ -52,9 +52,9 @@ class FittedField(DictionaryField):
         The terms.
     coefficients : array (m, d)
         In units of the state per unit of time and per unit of the term.
-    errors : array (m, d + 2), callable or None
-        Standard errors of the coefficients, then of ``inner`` and ``second`` of the terms; 0 for what was not
-        fitted. A callable is given the field and returns them when they are first needed. None: not known.
+    errors : array (m, d + 3), callable or None
+        Standard errors of the coefficients, then of the terms' `numbers`; 0 for what was not fitted. A
+        callable is given the field and returns them when they are first needed. None: not known.
     **kwargs
         As for `DictionaryField`.
 
@@ -97,10 +97,10 @@ class FittedField(DictionaryField):
             return None
         errors = np.array(given, dtype=np.float64)
         m, d = self.coefficients.shape
-        if errors.shape != (m, d + 2) or not (np.isfinite(errors) & (errors >= 0)).all():
+        if errors.shape != (m, d + len(NUMBERS)) or not (np.isfinite(errors) & (errors >= 0)).all():
             raise ValueError(
-                f"FittedField: expected finite errors of shape {(m, d + 2)} (terms, states and two numbers), "
-                f"none negative, got shape {errors.shape}."
+                f"FittedField: expected finite errors of shape {(m, d + len(NUMBERS))} (terms, states and "
+                f"numbers inside functions), none negative, got shape {errors.shape}."
             )
         errors.setflags(write=False)
         return errors
@@ -112,7 +112,7 @@ class FittedField(DictionaryField):
 
     @property
     def inner_errors(self) -> np.ndarray | None:
-        """Standard errors (m, 2) of the numbers inside functions; None where they are not known."""
+        """Standard errors (m, 3) of the numbers inside functions; None where they are not known."""
         return None if self._errors is None else self._errors[:, self.dim :]
 
 
@@ -227,9 +227,9 @@ class LawField(FittedField):
         The terms.
     coefficients : array (m, d)
         Means.
-    roots : array (q, m, d + 2), callable or None
-        Independent deviations of the coefficients, then of ``inner`` and ``second`` of the terms; a callable
-        is given the field and returns them when they are first needed. None: not known.
+    roots : array (q, m, d + 3), callable or None
+        Independent deviations of the coefficients, then of the terms' `numbers`; a callable is given
+        the field and returns them when they are first needed. None: not known.
     **kwargs
         As for `DictionaryField`.
 
@@ -260,7 +260,7 @@ class LawField(FittedField):
 
     @cached_property
     def roots(self) -> np.ndarray | None:
-        """Independent deviations (q, m, d + 2) of all numbers; None where they are not known."""
+        """Independent deviations (q, m, d + 3) of all numbers; None where they are not known."""
         return _known(self, self._given_roots, self._checked_roots)
 
     def _checked_roots(self, given: ArrayLike | None) -> np.ndarray | None:
@@ -268,10 +268,10 @@ class LawField(FittedField):
             return None
         roots = np.array(given, dtype=np.float64)
         m, d = self.coefficients.shape
-        if roots.shape[1:] != (m, d + 2) or not np.isfinite(roots).all():
+        if roots.shape[1:] != (m, d + len(NUMBERS)) or not np.isfinite(roots).all():
             raise ValueError(
-                f"LawField: expected finite roots of shape {('q', m, d + 2)} (deviations, terms, states and "
-                f"two numbers), got shape {roots.shape}."
+                f"LawField: expected finite roots of shape {('q', m, d + len(NUMBERS))} (deviations, "
+                f"terms, states and numbers inside functions), got shape {roots.shape}."
             )
         roots.setflags(write=False)
         return roots
@@ -282,7 +282,7 @@ class LawField(FittedField):
 
     def _moved(self, by: np.ndarray) -> DictionaryField:
         d = self.dictionary
-        numbers = d.inner + by[:, self.dim], d.second + by[:, self.dim + 1]
+        numbers = (own + change for own, change in zip(d.numbers, by[:, self.dim :].T, strict=True))
         moved = d.with_numbers(*numbers)
         return DictionaryField(moved, self.coefficients + by[:, : self.dim], frame=self.frame)
 

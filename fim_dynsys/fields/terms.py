@@ -18,10 +18,13 @@ if TYPE_CHECKING:
     from sympy import Expr, Symbol
 
 
-ARRAYS = ("exponents", "kind", "coordinate", "inner", "second", "partner")
+ARRAYS = ("exponents", "kind", "coordinate", "inner", "second", "partner", "shift")
 """Names of the arrays that make a `Dictionary`, in the order of its arguments."""
 
-Term = tuple[list[int], Kind, int, float, float, int]
+NUMBERS = ("inner", "second", "shift")
+"""Names of those that hold numbers inside functions; their places here are called slots."""
+
+Term = tuple[list[int], Kind, int, float, float, int, float]
 """The entries of one term in these arrays."""
 
 _IS_SHAPED = np.array([kind in SHAPED for kind in sorted(Kind)])
@@ -35,7 +38,7 @@ def _table_of(shape: tuple[int, ...], exponents: bytes) -> MonomialTable:
 
 @dataclass(frozen=True, eq=False, init=False)
 class Dictionary:
-    """Terms ``x^exponents * g_kind(inner * x[coordinate])``, one column each.
+    """Terms ``x^exponents * g_kind(u)``, one column each; `Kind` says what ``u`` is.
 
     Attributes
     ----------
@@ -51,6 +54,8 @@ class Dictionary:
         Exponent, factor of a second coordinate, or shift; see `Kind`.
     partner : array (m,) of int
         Second coordinate inside ``g``, -1 where there is none.
+    shift : array (m,)
+        What is added inside ``g`` of two coordinates, 0 elsewhere.
     """
 
     exponents: np.ndarray
@@ -59,6 +64,7 @@ class Dictionary:
     inner: np.ndarray
     second: np.ndarray
     partner: np.ndarray
+    shift: np.ndarray
 
     def __init__(
         self,
@@ -68,6 +74,7 @@ class Dictionary:
         inner: ArrayLike | None = None,
         second: ArrayLike | None = None,
         partner: ArrayLike | None = None,
+        shift: ArrayLike | None = None,
     ):
         powers = np.array(exponents, dtype=np.int64)
         if powers.ndim != 2 or powers.shape[1] < 1 or (powers < 0).any():
@@ -82,6 +89,7 @@ class Dictionary:
             "inner": np.array(np.ones(m) if inner is None else inner, dtype=np.float64),
             "second": np.array(np.zeros(m) if second is None else second, dtype=np.float64),
             "partner": np.array(np.full(m, -1) if partner is None else partner, dtype=np.int64),
+            "shift": np.array(np.zeros(m) if shift is None else shift, dtype=np.float64),
         }
         for name, value in values.items():
             if value.shape != (m,):
@@ -91,6 +99,8 @@ class Dictionary:
         for name, least in (("coordinate", 0), ("partner", -1)):
             if not set(values[name].tolist()) <= set(range(least, powers.shape[1])):
                 raise ValueError(f"Dictionary: expected {name}s below {powers.shape[1]}.")
+        if values["shift"][values["partner"] < 0].any():
+            raise ValueError("Dictionary: expected shifts of 0 where there is no partner; pass it as second.")
         self._hold(powers, *values.values())
 
     def _hold(self, *arrays: np.ndarray) -> None:
@@ -172,10 +182,19 @@ class Dictionary:
         """Terms chosen by an index array, a slice or a boolean mask."""
         return Dictionary._known(*(getattr(self, name)[index].copy() for name in ARRAYS))
 
-    def with_numbers(self, inner: np.ndarray, second: np.ndarray) -> "Dictionary":
+    @property
+    def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The numbers (m,) inside functions, in the order of `NUMBERS`."""
+        return self.inner, self.second, self.shift
+
+    def with_numbers(self, inner: np.ndarray, second: np.ndarray, shift: np.ndarray) -> "Dictionary":
         """The same terms with other numbers (m,) inside their functions."""
-        numbers = (np.array(part, dtype=np.float64) for part in (inner, second))
-        return Dictionary._known(self.exponents, self.kind, self.coordinate, *numbers, self.partner)
+        a, b, c = (np.array(part, dtype=np.float64) for part in (inner, second, shift))
+        return Dictionary._known(self.exponents, self.kind, self.coordinate, a, b, self.partner, c)
+
+    def function(self, row: int) -> tuple[float, ...]:
+        """What is the same for terms with the same function, of one term."""
+        return tuple(getattr(self, name)[row].item() for name in ARRAYS[1:])
 
     @cached_property
     def is_polynomial(self) -> bool:
@@ -197,7 +216,7 @@ class Dictionary:
         """Plain arrays for `fim_dynsys.regression.kernels.terms`.
 
         Parent and factor of each row of the monomial table and where its quotients by each coordinate are;
-        then, for each term, its row of the table, exponents, kind, coordinate, inner, second and partner.
+        then, for each term, its row of the table, exponents, kind, coordinate, partner and `numbers`.
         """
         table = self.table
         parent, factor = np.zeros((2, len(table)), dtype=np.intp)
@@ -211,9 +230,8 @@ class Dictionary:
             self.exponents,
             self.kind,
             self.coordinate,
-            self.inner,
-            self.second,
             self.partner,
+            *self.numbers,
         )
 
     @cached_property
@@ -228,7 +246,7 @@ class Dictionary:
         weights[rows, self.coordinate] = self.inner
         paired = (self.partner >= 0) & ~self._shaped
         np.add.at(weights, (rows[paired], self.partner[paired]), self.second[paired])
-        return weights, np.where(paired | self._shaped, 0.0, self.second)
+        return weights, np.where(paired, self.shift, np.where(self._shaped, 0.0, self.second))
 
     def _argument(self, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
         weights, shift = self._inside
@@ -355,8 +373,8 @@ class Dictionary:
         ----------
         state_names : sequence of str, optional
             Default x0, x1, ...
-        errors : array (m, 2), optional
-            Standard errors of ``inner`` and ``second``, named too where they are not zero:
+        errors : array (m, 3), optional
+            Standard errors of `numbers`, named too where they are not zero:
             ``sin((2.00 ± 0.01) x1)``.
 
         Returns
@@ -366,13 +384,14 @@ class Dictionary:
         states = tuple(f"x{i}" for i in range(self.dim)) if state_names is None else tuple(state_names)
         if len(states) != self.dim:
             raise ValueError(f"Dictionary: expected {self.dim} state names, got {len(states)}.")
-        errors = np.zeros((len(self), 2)) if errors is None else errors
+        errors = np.zeros((len(self), len(NUMBERS))) if errors is None else errors
         names = []
-        for (powers, kind, coordinate, inner, second, partner), off in zip(self._rows(), errors, strict=True):
+        for row, off in zip(self._rows(), errors, strict=True):
+            powers, kind, coordinate, inner, second, partner, shift = row
             parts = [s if e == 1 else f"{s}^{e}" for s, e in zip(states, powers, strict=True) if e]
             if kind != Kind.MONOMIAL:
-                name = _function_name(kind, states, coordinate, (inner, second), partner, off.tolist())
-                parts.append(name)
+                numbers = [_number_name(*pair) for pair in zip((inner, second, shift), off, strict=True)]
+                parts.append(_function_name(kind, states, coordinate, partner, numbers))
             names.append(" ".join(parts) or "1")
         return names
 
@@ -381,12 +400,12 @@ class Dictionary:
         import sympy
 
         terms = []
-        for powers, kind, coordinate, inner, second, partner in self._rows():
+        for powers, kind, coordinate, inner, second, partner, shift in self._rows():
             term = math.prod((s**e for s, e in zip(symbols, powers, strict=True)), start=sympy.Integer(1))
             if kind != Kind.MONOMIAL:
                 u, shape = _number(inner) * symbols[coordinate], _number(second)
                 if kind not in SHAPED:
-                    u = u + shape * (symbols[partner] if partner >= 0 else 1)
+                    u = u + (shape * symbols[partner] + _number(shift) if partner >= 0 else shape)
                 term = term * sympy_form(kind, u, shape)
             terms.append(term)
         return terms
@@ -400,6 +419,7 @@ class Dictionary:
                 float(self.inner[i]),
                 float(self.second[i]),
                 int(self.partner[i]),
+                float(self.shift[i]),
             )
 
     def rescaled(
@@ -445,8 +465,8 @@ class Dictionary:
             rescaled = rescaled * outside[:, None]
             inner = np.where(self.kind == Kind.POWER, 1.0, inner)
             homogeneous = np.isin(self.kind, [int(Kind.INVERSE), int(Kind.ABSOLUTE)])
-            inner, second = (np.where(homogeneous, value / unit, value) for value in (inner, second))
-        dictionary = self.with_numbers(inner, second)
+            numbers = (np.where(homogeneous, value / unit, value) for value in (inner, second, self.shift))
+        dictionary = self.with_numbers(*numbers)
         return dictionary, np.where(coefficients == 0.0, 0.0, rescaled)
 
 
@@ -472,7 +492,8 @@ def reordered(dictionary: Dictionary, states: np.ndarray) -> tuple[Dictionary, n
     rows = np.lexsort((*-exponents.T[::-1], exponents.sum(axis=1), dictionary.kind > 0))
     coordinate = np.where(dictionary.kind > 0, states[dictionary.coordinate], 0)
     partner = np.where(dictionary.partner < 0, -1, states[dictionary.partner])
-    parts = (exponents, dictionary.kind, coordinate, dictionary.inner, dictionary.second, partner)
+    inner, second, shift = dictionary.numbers
+    parts = (exponents, dictionary.kind, coordinate, inner, second, partner, shift)
     return Dictionary(*(part[rows] for part in parts)), rows
 
 
@@ -499,7 +520,7 @@ def union(dictionaries: "Sequence[Dictionary]") -> "tuple[Dictionary, list[np.nd
         index.append(np.array(rows, dtype=np.intp))
     dim = dictionaries[0].dim
     exponents = np.array([t[0] for t in terms], dtype=np.int64).reshape(len(terms), dim)
-    return Dictionary(exponents, *([t[k] for t in terms] for k in range(1, 6))), index
+    return Dictionary(exponents, *([t[k] for t in terms] for k in range(1, len(ARRAYS)))), index
 
 
 def _number(value: float) -> "Expr":
@@ -512,21 +533,21 @@ def _function_name(
     kind: Kind,
     states: Sequence[str],
     coordinate: int,
-    numbers: tuple[float, float],
     partner: int,
-    errors: Sequence[float],
+    numbers: Sequence[str],
 ) -> str:
-    inner, second = (_number_name(*pair) for pair in zip(numbers, errors, strict=True))
+    inner, second, shift = numbers
     u = _product_name(inner, states[coordinate])
     if kind not in SHAPED and partner >= 0:
         u += f" + {_product_name(second, states[partner])}"
-    elif kind not in SHAPED and numbers[1]:
-        u += f" + {second}"
+    added = shift if partner >= 0 else second
+    if kind not in SHAPED and added != "0":
+        u += f" + {added}"
     return function_name(kind, u, second)
 
 
 def _number_name(value: float, error: float) -> str:
-    return f"({measured_text(value, error)})" if error else f"{value:.6g}"
+    return f"({measured_text(value, error)})" if error else f"{value + 0.0:.6g}"
 
 
 def _product_name(factor: str, name: str) -> str:

@@ -21,7 +21,7 @@ _Equality = tuple[dict[int, float], float, frozenset[str]]
 _Part = tuple[int, tuple[int, ...], float]
 """Of a gradient: the state, powers and coefficient of one term."""
 
-_POSITIVE = {Kind.MONOMIAL, Kind.EXP, Kind.HILL2, Kind.SATURATION, Kind.INHIBITION}
+_POSITIVE = {Kind.MONOMIAL, Kind.EXP, Kind.HILL2, Kind.SATURATION, Kind.INHIBITION, Kind.GAUSSIAN}
 _RISES = {Kind.HILL, Kind.POWER, Kind.RECIPROCAL, Kind.SQUARED_RECIPROCAL}
 """Kinds that are not negative; and those that are not where their argument is not."""
 

@@ -284,14 +284,7 @@ class Restriction:
         m, d = len(terms), self.dim
         groups: dict[tuple[float, ...], list[int]] = {}
         for row in others:
-            key = (
-                terms.kind[row],
-                terms.coordinate[row],
-                terms.inner[row],
-                terms.second[row],
-                terms.partner[row],
-            )
-            groups.setdefault(tuple(map(float, key)), []).append(row)
+            groups.setdefault(terms.function(row), []).append(row)
         parts = [(own, self)]
         for rows in groups.values():
             at = np.array(rows, dtype=np.intp)

@@ -9,6 +9,7 @@ import numpy as np
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary, Term, union
 from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.functions.families import SECOND, SHIFT
 from fim_dynsys.search.functions.fits import FunctionCandidate
 
 _ROUNDS = 2
@@ -26,7 +27,7 @@ class Side:
     coefficients : array (m,)
         Of the terms.
     free : tuple of (term, slot)
-        Numbers inside functions that are to be fitted: slot 0 is ``inner``, 1 is ``second``.
+        Numbers inside functions that are to be fitted; slots are places in `NUMBERS`.
     score : float
         BIC, of whatever proposed it; the less the better.
     """
@@ -88,8 +89,9 @@ class Side:
     def structure(self) -> bytes:
         """What sides of the same terms have in common, whatever their numbers."""
         of_function = np.column_stack([self.terms.kind, self.terms.coordinate, self.terms.partner])
-        given = self.terms.second.copy()
-        given[[term for term, slot in self.free if slot == 1]] = 0.0
+        given = np.column_stack([self.terms.second, self.terms.shift])
+        for column, slot in enumerate((SECOND, SHIFT)):
+            given[[term for term, of in self.free if of == slot], column] = 0.0
         whole = np.column_stack([self.terms.exponents, of_function, given])
         return whole[np.lexsort(whole.T)].tobytes()
 
@@ -124,7 +126,7 @@ def together(sides: Sequence[Side], start: np.ndarray, origin: str) -> FunctionC
         column[rows] = side.coefficients
         for term, slot in side.free:
             row = int(rows[term])
-            number = float((terms.inner, terms.second)[slot][row])
+            number = float(terms.numbers[slot][row])
             key = int(terms.coordinate[row]), int(terms.partner[row]), slot, number
             free.add((row, slot, labels.setdefault(key, len(labels))))
     functions = zip(terms.kind.tolist(), terms.coordinate.tolist(), strict=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.fields.terms import Dictionary, union
+from fim_dynsys.fields.terms import NUMBERS, Dictionary, union
 from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.observed import Observations, complete_inputs, observe
 from fim_dynsys.regression.precise import Precise, resolution
@@ -144,7 +144,7 @@ def _in_units_of_the_search(
 
 
 def _slopes(own: FunctionCandidate, observations: Observations, used: np.ndarray) -> np.ndarray:
-    """Derivatives (q, m, d + k + 2) of a field's numbers by the parameters of a search, with k inputs."""
+    """Derivatives (q, m, d + k + 3) of a field's numbers by the parameters of a search, with k inputs."""
     scale, unit = observations.extended_scale, observations.time_unit
 
     def in_units_of_the_data(parameters: np.ndarray) -> np.ndarray:
@@ -152,11 +152,11 @@ def _slopes(own: FunctionCandidate, observations: Observations, used: np.ndarray
         still = np.zeros((np.count_nonzero(used), observations.n_inputs))
         given = np.concatenate([moved.candidate.coefficients, still], axis=1)
         found, values = moved.dictionary.rescaled(given, scale, unit)
-        return np.column_stack([values, found.inner, found.second])
+        return np.column_stack([values, *found.numbers])
 
     at = own.parameters
     steps = np.diag(_STEP * np.maximum(1.0, np.abs(at)))
-    slopes = np.zeros((len(at), len(used), len(scale) + 2))
+    slopes = np.zeros((len(at), len(used), len(scale) + len(NUMBERS)))
     for own_slopes, h in zip(slopes, steps, strict=True):
         own_slopes[used] = (in_units_of_the_data(at + h) - in_units_of_the_data(at - h)) / (2.0 * h.max())
     return slopes

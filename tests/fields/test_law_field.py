@@ -23,11 +23,11 @@ def law(roots):
 
 
 def test_errors_and_bands_are_those_of_the_roots():
-    roots = np.zeros((2, 2, 3))
+    roots = np.zeros((2, 2, 4))
     roots[0, 0, 0], roots[1, 1, 1] = 3e-3, 4e-4  # of the first coefficient, and of the number inside
     field = law(roots)
     np.testing.assert_allclose(field.standard_errors, [[3e-3], [0.0]])
-    np.testing.assert_allclose(field.inner_errors, [[0.0, 0.0], [4e-4, 0.0]])
+    np.testing.assert_allclose(field.inner_errors, [[0.0, 0.0, 0.0], [4e-4, 0.0, 0.0]])
     by_rate = 2.0 * X * np.cos(0.7 * X)
     mimic = 0.79 * t.ppf(0.95, 1) / norm.ppf(0.95)  # a law may not be the true one
     expected = mimic * np.hypot(3e-3 * X, 4e-4 * by_rate)
@@ -42,9 +42,9 @@ def test_errors_that_are_found_when_asked_for_warn_of_nothing():
         return lambda field: np.full(shape, 1e308) * np.float64(10) / np.zeros(1)
 
     with pytest.raises(ValueError, match="LawField: expected finite roots"):
-        law(infinite((2, 2, 3))).standard_errors  # noqa: B018
+        law(infinite((2, 2, 4))).standard_errors  # noqa: B018
     with pytest.raises(ValueError, match="FittedField: expected finite errors"):
-        FittedField.of(saturating(), infinite((2, 3))).standard_errors  # noqa: B018
+        FittedField.of(saturating(), infinite((2, 4))).standard_errors  # noqa: B018
     large = PosteriorField.of(
         DictionaryField(Dictionary.polynomial(1, 1), np.ones((2, 1))), np.full((1, 2, 2), 1e200)
     )
@@ -60,7 +60,7 @@ def test_deviates_are_student_s():
 
 
 def test_draws_spread_as_the_band_says():
-    roots = np.zeros((2, 2, 3))
+    roots = np.zeros((2, 2, 4))
     roots[0, :, 0], roots[1, 1, 1] = (3e-4, -2e-4), 4e-5
     field = law(roots)
     draws = field.draws(3000, seed=3)
@@ -78,7 +78,7 @@ def test_unknown_errors_are_none_and_known_ones_are_found_once():
     assert field.scale(X) is None and field.draws(2) is None
     assert "roots" not in field.to_arrays()
     calls = []
-    lazy = law(lambda own: calls.append(own) or np.ones((1, 2, 3)))
+    lazy = law(lambda own: calls.append(own) or np.ones((1, 2, 4)))
     assert not calls
     assert (lazy.standard_errors == 1.0).all() and (lazy.roots == 1.0).all() and len(calls) == 1
     again = LawField.from_arrays(lazy.to_arrays())
@@ -86,5 +86,5 @@ def test_unknown_errors_are_none_and_known_ones_are_found_once():
 
 
 def test_roots_of_another_shape_are_refused():
-    with pytest.raises(ValueError, match=r"LawField: expected finite roots of shape \('q', 2, 3\)"):
-        law(np.zeros((2, 2, 2)))
+    with pytest.raises(ValueError, match=r"LawField: expected finite roots of shape \('q', 2, 4\)"):
+        law(np.zeros((2, 2, 3)))

@@ -27,7 +27,9 @@ MIXED = (
     + Dictionary.functions(2, Kind.ABSOLUTE, -0.7, [1, 0])
     + Dictionary.functions(2, Kind.INVERSE, 1.4, [0, 1])
     + Dictionary([[1, 0]], [Kind.INVERSE], [0], [1.0], [0.6], [1])
+    + Dictionary.functions(2, Kind.GAUSSIAN, 0.8, [1, 0], -0.3)
     + Dictionary([[0, 0], [1, 0]], [Kind.SIN, Kind.TANH], [0, 1], [1.0, 2.0], [-1.0, 0.3], [1, -1])
+    + Dictionary([[0, 1]] * 2, [Kind.TANH, Kind.INVERSE], [0, 0], [1.1, 0.9], [-0.8, 0.4], [1, 1], [0.2, 0.7])
 )
 POINTS = RNG.uniform(0.3, 1.8, size=(7, 2))
 
@@ -113,6 +115,11 @@ def test_names_of_functions():
     dictionary = Dictionary(np.zeros((5, 2)), kinds, [0, 0, 1, 0, 1], inner, second, [-1, -1, -1, 1, -1])
     expected = ["u^0.5", "(0.5 u)^-2", "saturation(2 v, 4)", "sin(-1 u + v)", "tanh(3 v + -0.2)"]
     assert dictionary.names(["u", "v"]) == expected
+    shifted = Dictionary([[0, 0]], [Kind.TANH], [0], [2.0], [-1.0], [1], [0.5])
+    assert shifted.names(["u", "v"]) == ["tanh(2 u + -1 v + 0.5)"]
+    assert shifted.names(["u", "v"], np.array([[0.1, 0.0, 0.02]])) == [
+        "tanh((2.00 ± 0.10) u + -1 v + (0.50 ± 0.02))"
+    ]
 
 
 def test_even_functions_of_negative_numbers():
@@ -150,6 +157,7 @@ def test_no_terms():
         (lambda: Dictionary([[1]], [99]), ["Dictionary", "kinds among"]),
         (lambda: Dictionary([[1]], [1], [3]), ["Dictionary", "coordinates below 1"]),
         (lambda: Dictionary([[1]], [1], [0], partner=[1]), ["Dictionary", "partners below 1"]),
+        (lambda: Dictionary([[1]], [1], [0], shift=[0.5]), ["Dictionary", "shifts of 0", "no partner"]),
         (lambda: Dictionary([[1]], [0, 0]), ["Dictionary", "kind of shape (1,)", "(2,)"]),
         (lambda: MIXED.evaluate(np.ones((3, 4))), ["Dictionary", "(n, 2)", "(3, 4)"]),
         (lambda: MIXED.names(["a"]), ["Dictionary", "2 state names", "got 1"]),

@@ -487,6 +487,25 @@ def test_folders_of_format_1_are_read(fitted, tmp_path):
     assert np.array_equal(again.coefficients(), fitted.coefficients())
 
 
+def test_errors_of_two_numbers_of_earlier_formats_are_read(tmp_path):
+    t = np.linspace(0, 8, 120)
+    model = fim_dynsys.load("auto").fit(2.0 / (1.0 + 3.0 * np.exp(-t))[:, None], t)
+    assert np.isfinite(model.field_.standard_errors).any()
+    model.save(tmp_path)
+    _as_format_2(tmp_path)
+    with np.load(tmp_path / "field.npz") as stored:
+        arrays = {name: stored[name] for name in stored.files if name != "shift"}
+    name = "roots" if "roots" in arrays else "errors"
+    assert not arrays[name][..., -1].any()
+    np.savez(tmp_path / "field.npz", **{**arrays, name: arrays[name][..., :-1]})
+    header = json.loads((tmp_path / "model.json").read_text())
+    digest = hashlib.sha256((tmp_path / "field.npz").read_bytes()).hexdigest()
+    _write_header(tmp_path, sha256=header["sha256"] | {"field.npz": digest})
+    again = fim_dynsys.load_fitted(tmp_path)
+    np.testing.assert_array_equal(again.field_.standard_errors, model.field_.standard_errors)
+    assert again.equations(errors=True) == model.equations(errors=True)
+
+
 def test_parameters_of_earlier_releases_without_effect_are_dropped(damped, tmp_path):
     model = fim_dynsys.load("fim-ode", refine=False).fit(*damped)
     model.save(tmp_path)
@@ -568,7 +587,7 @@ def _as_format_2(folder):
         (lambda f: (f / "model.json").unlink(), FileNotFoundError, "without model.json"),
         (lambda f: (f / "model.json").write_text("{"), ValueError, "damaged file"),
         (lambda f: (f / "model.json").write_text("[]"), ValueError, "foreign"),
-        (lambda f: _write_header(f, format_version=5), ValueError, "format_version 1 to 4.*got 5"),
+        (lambda f: _write_header(f, format_version=6), ValueError, "format_version 1 to 5.*got 6"),
         (lambda f: (f / "model.json").write_text("[" * 100_000), ValueError, "damaged file"),
         (lambda f: _write_header(f, content=None), ValueError, "well-formed content"),
         (lambda f: _write_header(f, params=[1]), ValueError, "well-formed params"),

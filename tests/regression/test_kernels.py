@@ -10,6 +10,7 @@ from fim_dynsys.regression.kernels.sensitivities import interval_maps
 from fim_dynsys.regression.kernels.shooting import condense, damped_step, eliminate_starts
 from fim_dynsys.regression.kernels.splines import solve_pentadiagonal
 from fim_dynsys.regression.rollout import rollout, runge_kutta
+from fim_dynsys.search.functions.families import SHIFT
 from fim_dynsys.search.pruning import compiled_maps
 
 RNG = np.random.default_rng(3)
@@ -18,7 +19,7 @@ for _kind in list(Kind)[1:]:
     EVERY_KIND = EVERY_KIND + Dictionary([[0, 1]], [_kind], [0], [0.7], [1.6])
 PAIRED = len(EVERY_KIND)
 NO_INPUTS = np.zeros((0, 4, 0))
-EVERY_KIND = EVERY_KIND + Dictionary([[1, 0]], [Kind.SIN], [0], [0.7], [-0.4], [1])
+EVERY_KIND = EVERY_KIND + Dictionary([[1, 0]], [Kind.SIN], [0], [0.7], [-0.4], [1], [0.3])
 
 
 def small_field(dictionary, rng=RNG):
@@ -47,6 +48,7 @@ def test_interval_maps_have_exact_derivatives(kinds):
     terms = [int(np.flatnonzero(EVERY_KIND.kind == kind)[0]) for kind in kinds]
     numbers = [(term, slot, 2 * k + slot) for k, term in enumerate(terms) for slot in (0, 1)]
     numbers += [(PAIRED, slot, slot) for slot in (0, 1) if kinds]
+    numbers += [(PAIRED, SHIFT, 2 * len(kinds))] if kinds else []
     free = np.array(numbers, dtype=np.intp).reshape(-1, 3)
     coefficients[free[:, 0]] = 0.2
     row, column = np.nonzero(coefficients)
@@ -56,12 +58,12 @@ def test_interval_maps_have_exact_derivatives(kinds):
 
     def ends(p, inner, nodes):
         terms = list(EVERY_KIND.packed)
-        terms[7], terms[8] = terms[7].copy(), terms[8].copy()
+        terms[-3:] = (numbers.copy() for numbers in EVERY_KIND.numbers)
         for term, slot, k in free:
-            terms[7 + slot][term] += inner[k]
+            terms[slot - 3][term] += inner[k]
         return interval_maps(tuple(terms), row, column, p, free, nodes, steps, counts, NO_INPUTS)
 
-    inner = np.zeros(2 * len(kinds))
+    inner = np.zeros(2 * len(kinds) + bool(kinds))
     _, tangents = ends(p, inner, nodes)
     h = 1e-6
     for i in range(2):

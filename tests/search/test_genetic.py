@@ -31,6 +31,10 @@ POSITIVE = np.array([True, True])
         (sympy.sin(X) * sympy.cos(Y), ["sin(x0 + -1 x1)", "sin(x0 + x1)"]),
         (sympy.log(2.0 * X + 1.0), ["1", "log(x0 + 0.5)"]),
         (sympy.sqrt(2.0 * X) + Y / X**2, ["x0^0.5", "x1 x0^-2"]),
+        (sympy.tanh(X + 2.0 * Y + 0.5), ["tanh(x0 + 2 x1 + 0.5)"]),
+        (Y / (1.0 + sympy.exp(1.0 - 4.0 * X + 2.0 * Y)), ["x1", "x1 tanh(-2 x0 + x1 + 0.5)"]),
+        (X * sympy.exp(-((Y - 0.3) ** 2) / 0.25), ["x0 gaussian(2 x1 + -0.6)"]),
+        (sympy.exp(-2.25 * X**2), ["gaussian(1.5 x0)"]),
     ],
 )
 def test_sums_of_known_terms_are_said_exactly(expression, names):
@@ -47,7 +51,8 @@ def test_sums_of_known_terms_are_said_exactly(expression, names):
         sympy.exp(X / (1.0 + 0.5 * X)),
         1.0 / (1.0 + X * Y),
         1.0 / (X * Y),
-        sympy.tanh(X + Y + 0.5),
+        sympy.exp(X - X * Y),
+        sympy.exp(X**2),
         sympy.exp(X) / (1.0 + Y),
         1.0 / (1.0 - X**2),
     ],

@@ -135,9 +135,9 @@ def test_regressions_of_slopes_have_no_errors():
     assert model.field_.standard_errors is None and model.field_.inner_errors is None
 
 
-@pytest.mark.parametrize("errors", [np.ones((3, 2)), np.full((3, 4), np.nan), np.full((3, 4), -1.0)])
+@pytest.mark.parametrize("errors", [np.ones((3, 2)), np.full((3, 5), np.nan), np.full((3, 5), -1.0)])
 def test_foreign_errors_are_refused(errors):
-    with pytest.raises(ValueError, match=r"FittedField: expected finite errors of shape \(3, 4\)"):
+    with pytest.raises(ValueError, match=r"FittedField: expected finite errors of shape \(3, 5\)"):
         FittedField.of(OSCILLATOR, errors)
 
 

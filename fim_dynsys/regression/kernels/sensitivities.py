@@ -29,8 +29,8 @@ def _forcing(
 ) -> None:
     """Derivatives (d, numbers, lanes) of the right-hand side by the numbers inside functions.
 
-    Each row of ``free`` names a term, 0 for its inner factor or 1 for its second number, and which of these
-    parameters it is; terms may share one.
+    Each row of ``free`` names a term, 0 for its inner factor, 1 for its second number or 2 for its shift, and
+    which of these parameters it is; terms may share one.
     """
     for i in range(out.shape[0]):
         for f in range(out.shape[1]):
@@ -38,12 +38,14 @@ def _forcing(
                 out[i, f, r] = 0.0
     for f in range(len(free)):
         i = free[f, 0]
-        kind, at, partner = terms[5][i], terms[6][i], terms[9][i]
+        kind, at, partner = terms[5][i], terms[6][i], terms[7][i]
         for r in range(lanes):
-            u = argument_of(x, r, kind, at, terms[7][i], terms[8][i], partner)
-            _, slope_g, by_shape = evaluate_function(kind, u, terms[8][i])
+            u = argument_of(x, r, kind, at, partner, terms[8][i], terms[9][i], terms[10][i])
+            _, slope_g, by_shape = evaluate_function(kind, u, terms[9][i])
             if free[f, 1] == 0:
                 by_number = slope_g * x[at, r]
+            elif free[f, 1] == 2:
+                by_number = slope_g
             elif has_shape(kind):
                 by_number = by_shape
             else:

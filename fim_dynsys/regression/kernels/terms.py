@@ -56,6 +56,9 @@ def evaluate_function(kind: int, u: float, shape: float) -> tuple[float, float, 
     if kind == 15:
         below = 1.0 / u if u != 0.0 else np.nan
         return below, -below * below, 0.0
+    if kind == 16:
+        value = np.exp(-u * u)
+        return value, -2.0 * u * value, 0.0
     return 1.0, 0.0, 0.0
 
 
@@ -66,12 +69,19 @@ def has_shape(kind: int) -> bool:
 
 @inlined
 def argument_of(
-    x: np.ndarray, lane: int, kind: int, coordinate: int, inner: float, second: float, partner: int
+    x: np.ndarray,
+    lane: int,
+    kind: int,
+    coordinate: int,
+    partner: int,
+    inner: float,
+    second: float,
+    shift: float,
 ) -> float:
     """``u`` of a term at one point."""
     u = inner * x[coordinate, lane]
     if not has_shape(kind):
-        u += second * (x[partner, lane] if partner >= 0 else 1.0)
+        u += second * (x[partner, lane] if partner >= 0 else 1.0) + shift
     return u
 
 
@@ -125,7 +135,7 @@ def term_values(
     out: np.ndarray,
 ) -> None:
     """Values (m, lanes) of the terms ``used`` at the points ``x`` (d, lanes)."""
-    parent, factor, _, index, _, kind, coordinate, inner, second, partner = terms
+    parent, factor, _, index, _, kind, coordinate, partner, inner, second, shift = terms
     fill_monomials(x, lanes, parent, factor, rows, table)
     for place in range(len(used)):
         i = used[place]
@@ -134,7 +144,7 @@ def term_values(
             out[i, r] = table[monomial, r]
         if kind[i]:
             for r in range(lanes):
-                u = argument_of(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
+                u = argument_of(x, r, kind[i], coordinate[i], partner[i], inner[i], second[i], shift[i])
                 out[i, r] *= evaluate_function(kind[i], u, second[i])[0]
 
 
@@ -153,7 +163,7 @@ def term_tangents(
 
     Gradients of monomials are read off the table.
     """
-    parent, factor, lowered, index, exponents, kind, coordinate, inner, second, partner = terms
+    parent, factor, lowered, index, exponents, kind, coordinate, partner, inner, second, shift = terms
     fill_monomials(x, lanes, parent, factor, rows, table)
     for place in range(len(used)):
         i = used[place]
@@ -166,7 +176,7 @@ def term_tangents(
                 for r in range(lanes):
                     gradient[i, j, r] = power * table[below, r]
             for r in range(lanes):
-                u = argument_of(x, r, kind[i], coordinate[i], inner[i], second[i], partner[i])
+                u = argument_of(x, r, kind[i], coordinate[i], partner[i], inner[i], second[i], shift[i])
                 g, slope, _ = evaluate_function(kind[i], u, second[i])
                 for j in range(len(x)):
                     gradient[i, j, r] *= g

@@ -12,6 +12,7 @@ from fim_dynsys.regression.criteria import autocorrelation
 from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, Precise
 from fim_dynsys.regression.refinement import TrajectoryFit
 from fim_dynsys.search.candidates import shares
+from fim_dynsys.search.functions.families import INNER, SECOND, SHIFT
 from fim_dynsys.search.functions.fits import FunctionCandidate
 
 CLEAN = 0.01
@@ -114,11 +115,7 @@ def packed_field(item: FunctionCandidate, support: np.ndarray | None = None) -> 
     row, column = map(np.ascontiguousarray, np.nonzero(support))
 
     def packed(p: np.ndarray) -> tuple:
-        terms, numbers = list(item.dictionary.packed), item.with_numbers(p)
-        for array in numbers:  # as those of a dictionary are, for which the kernels are compiled
-            array.flags.writeable = False
-        terms[7:9] = numbers
-        return tuple(terms), row, column, np.ascontiguousarray(p[: len(row)]), item.free
+        return item.packed(p), row, column, np.ascontiguousarray(p[: len(row)]), item.free
 
     return packed
 
@@ -177,11 +174,10 @@ def with_constants(law: Law) -> Iterator[FunctionCandidate]:
     """The law's structure with a constant in place of one function that hardly varies at the samples."""
     item, d = law.item, law.item.dictionary
     x = np.concatenate(law.fit.paths)
-    alone = Dictionary(np.zeros_like(d.exponents), d.kind, d.coordinate, d.inner, d.second, d.partner)
+    alone = replace(d, exponents=np.zeros_like(d.exponents))
     functions: dict[tuple, list[int]] = {}
     for row in np.flatnonzero(d.kind).tolist():
-        key = d.kind[row], d.coordinate[row], d.inner[row], d.second[row], d.partner[row]
-        functions.setdefault(key, []).append(row)
+        functions.setdefault(d.function(row), []).append(row)
     for rows in functions.values():
         values = alone.subset(np.array(rows[:1])).evaluate(x)
         if not np.ptp(values) < _HARDLY * abs(values.mean()):
@@ -194,7 +190,7 @@ def with_constants(law: Law) -> Iterator[FunctionCandidate]:
                 coefficients[np.flatnonzero(same)[0]] += coefficients[row]
                 coefficients[row] = 0.0
             kind[row] = 0
-        numbers = (d.coordinate, 0), (d.inner, 1.0), (d.second, 0.0), (d.partner, -1)
+        numbers = (d.coordinate, 0), (d.inner, 1.0), (d.second, 0.0), (d.partner, -1), (d.shift, 0.0)
         terms = Dictionary(d.exponents, kind, *(np.where(kind > 0, own, none) for own, none in numbers))
         free = [row for row in item.labelled if row[0] not in rows]
         yield FunctionCandidate.of(replace(item.candidate, coefficients=coefficients), terms, free)
@@ -215,14 +211,16 @@ def with_one_state(law: Law) -> Iterator[FunctionCandidate]:
         d.kind,
         np.where(second, d.partner, d.coordinate),
         np.where(second, d.second, d.inner),
-        np.where(alone, 0.0, d.second),
+        np.where(alone, d.shift, d.second),
         np.where(alone, -1, d.partner),
+        np.where(alone, 0.0, d.shift),
     )
-    dropped = np.where(first, 1, 0)  # the slot of the number that is no longer there
+    # where each number stays, and in which slot
+    moved = {INNER: (first, INNER), SECOND: (second, INNER), SHIFT: (alone, SECOND)}
     free = [
-        (term, 0 if alone[term] else slot, label)
+        (term, moved[slot][1] if alone[term] else slot, label)
         for term, slot, label in item.labelled
-        if not (alone[term] and slot == dropped[term])
+        if not alone[term] or moved[slot][0][term]
     ]
     yield FunctionCandidate.of(item.candidate, terms, free)
 

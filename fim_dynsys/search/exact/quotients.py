@@ -10,7 +10,7 @@ import numpy as np
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.search.exact.selection import RANK, Terms, columns_of, fewest
-from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, hill
+from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, Function, hill
 from fim_dynsys.search.functions.regressions import Integrals
 
 PLAIN = {1: 3}
@@ -114,7 +114,7 @@ def _quadratic(c: int, degree: int) -> Callable[[np.ndarray], Bundle | None]:
     def bundle(b: np.ndarray) -> Bundle | None:
         if b[0] == 0.0:
             return None
-        function = (Kind.QUADRATIC_RECIPROCAL, c, float(b[0]), float(b[1] / b[0] ** 2), -1)
+        function = Function(Kind.QUADRATIC_RECIPROCAL, c, float(b[0]), float(b[1] / b[0] ** 2))
         return Bundle(f"quotient x{c}", (function,), ((0, INNER, 0), (0, SECOND, 1)), degree)
 
     return bundle
@@ -122,7 +122,7 @@ def _quadratic(c: int, degree: int) -> Callable[[np.ndarray], Bundle | None]:
 
 def _linear_in_two(c: int, e: int, degree: int) -> Callable[[np.ndarray], Bundle | None]:
     def bundle(b: np.ndarray) -> Bundle:
-        function = (Kind.RECIPROCAL, c, float(b[0]), float(b[1]), e)
+        function = Function(Kind.RECIPROCAL, c, float(b[0]), float(b[1]), e)
         return Bundle(f"quotient x{c}, x{e}", (function,), ((0, INNER, 0), (0, SECOND, 1)), degree)
 
     return bundle
@@ -130,7 +130,7 @@ def _linear_in_two(c: int, e: int, degree: int) -> Callable[[np.ndarray], Bundle
 
 def _ratio(c: int, e: int, degree: int) -> Callable[[np.ndarray], Bundle | None]:
     def bundle(b: np.ndarray) -> Bundle:
-        function = (Kind.INVERSE, c, 1.0, float(b[0]), e)
+        function = Function(Kind.INVERSE, c, 1.0, float(b[0]), e)
         return Bundle(f"ratio x{c}, x{e}", (function,), ((0, SECOND, 0),), degree)
 
     return bundle

@@ -10,7 +10,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.search.exact.quotients import PLAIN, Denominators
 from fim_dynsys.search.exact.selection import Terms, is_found, number_in, selected, with_numbers
 from fim_dynsys.search.exact.sums import sums
-from fim_dynsys.search.functions.families import Bundle, powers
+from fim_dynsys.search.functions.families import Bundle, Function, powers
 from fim_dynsys.search.functions.regressions import Integrals
 from fim_dynsys.search.sides import Side
 
@@ -102,9 +102,9 @@ def _given(regressions: Integrals) -> Iterator[Bundle]:
     dim = len(regressions.targets)
     yield from (starts[0] for starts in powers(dim))
     for c in range(dim):
-        steep = tuple((Kind.POWER, c, 1.0, p, -1) for p in _STEEP)
+        steep = tuple(Function(Kind.POWER, c, 1.0, p) for p in _STEEP)
         yield Bundle(f"steep powers x{c}", steep, degree=0)
-        yield Bundle(f"logarithm x{c}", ((Kind.LOG, c, 1.0, 0.0, -1),))
+        yield Bundle(f"logarithm x{c}", (Function(Kind.LOG, c),))
         if regressions.crosses_zero[c]:
-            yield Bundle(f"absolute value x{c}", ((Kind.ABSOLUTE, c, 1.0, 0.0, -1),))
-    yield Bundle("square roots", tuple((Kind.POWER, c, 1.0, 0.5, -1) for c in range(dim)))
+            yield Bundle(f"absolute value x{c}", (Function(Kind.ABSOLUTE, c),))
+    yield Bundle("square roots", tuple(Function(Kind.POWER, c, 1.0, 0.5) for c in range(dim)))

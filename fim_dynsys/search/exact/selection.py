@@ -180,7 +180,7 @@ def tuned(regressions: Integrals, state: int, side: Side, rounds: int = _ROUNDS)
 
 def with_numbers(side: Side, numbers: Mapping[float, float]) -> Side:
     """The side with other values in place of numbers inside its functions."""
-    inside = side.terms.inner.copy(), side.terms.second.copy()
+    inside = [part.copy() for part in side.terms.numbers]
     for term, slot in side.free:
         inside[slot][term] = numbers.get(inside[slot][term], inside[slot][term])
     return replace(side, terms=side.terms.with_numbers(*inside))
@@ -190,4 +190,4 @@ def number_in(side: Side, term: int, slot: int) -> tuple[tuple[int, int, int, in
     """What a number is inside of, and its value."""
     terms = side.terms
     key = int(terms.kind[term]), int(terms.coordinate[term]), int(terms.partner[term]), slot
-    return key, float((terms.inner, terms.second)[slot][term])
+    return key, float(terms.numbers[slot][term])

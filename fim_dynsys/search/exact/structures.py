@@ -35,7 +35,6 @@ _QUADRATURE = 0.1  # longest step, in units of time
 _FINEST = 8  # steps from one sample to the next
 _UNIT, _LEAST = 0.01, 1e-8  # of what a path misses: its own error; of the signal, likewise
 _SECANTS, _BESIDE, _FAR = 4, 1.01, 0.5  # steps towards a number, the first, and how far it is sought
-_FUNCTION = ("kind", "coordinate", "inner", "second", "partner")
 
 
 def starts(search: Search) -> Iterator[FunctionCandidate]:
@@ -165,9 +164,8 @@ def widened(search: Search, item: FunctionCandidate) -> FunctionCandidate:
     """The item over all monomials, and its functions alone and times each coordinate."""
     own = item.dictionary
     functions = own.subset(np.flatnonzero(own.kind > 0))
-    arrays = [getattr(functions, name) for name in _FUNCTION]
     multiples = [
-        Dictionary(np.tile(power, (len(functions), 1)), *arrays)
+        replace(functions, exponents=np.tile(power, (len(functions), 1)))
         for power in np.eye(own.dim + 1, own.dim, k=-1, dtype=int)
     ]
     wide, (_, rows, *_others) = union([search.dictionary, own, *multiples])
@@ -175,8 +173,8 @@ def widened(search: Search, item: FunctionCandidate) -> FunctionCandidate:
     coefficients[rows] = item.candidate.coefficients
     free = set()
     for term, slot, label in item.labelled:
-        alike = np.all([getattr(wide, name) == getattr(own, name)[term] for name in _FUNCTION], axis=0)
-        free |= {(int(k), slot, label) for k in np.flatnonzero(alike)}
+        same = own.function(term)
+        free |= {(k, slot, label) for k in range(len(wide)) if wide.function(k) == same}
     labels = tuple(sorted({label for *_, label in free}))
     table = [(term, slot, labels.index(label)) for term, slot, label in sorted(free)]
     candidate = replace(item.candidate, coefficients=coefficients)

@@ -1,15 +1,15 @@
-"""Functions of sums of two states, and sums of two functions, sought on grids of their numbers."""
+"""Functions of sums and squares of states, and sums of two functions, sought on grids of their numbers."""
 
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.search.exact.selection import Terms, columns_of, is_found, selected, side_of, tuned
-from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, hill
+from fim_dynsys.search.functions.families import INNER, SECOND, SHIFT, Bundle, Function, hill
 from fim_dynsys.search.functions.regressions import Integrals
 from fim_dynsys.search.sides import Side
 
@@ -18,17 +18,20 @@ _DIRECTIONS, _OFF = 8, 0.37  # in half a turn; none along an axis, none with equ
 _SIZES = (0.35, 0.7, 1.4, 2.8, 5.6)  # of what is inside, in units of the states
 _OF_PAIRS = ((1, 1), (2, 2), (3, 3), (4, 4), (1, 2), (2, 1))  # orders of Hill's functions
 _OTHER = 1.1  # times these, of a second function: different numbers
+_PLACES = (0.2, 0.5, 0.8)  # of thresholds and peaks, among what the samples take
 _RATES = (-4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0)
-_TUNED, _APART, _ROUNDS = 2, 0.5, 10  # starts of each kind, as far from each other; steps of each
+_TUNED, _APART, _ROUNDS = 2, 0.5, 30  # starts of each kind, as far from each other; steps of each
+_SHIFTED, _AMONG_SHIFTED = 8, 0.2  # likewise, of functions with their middle anywhere
 _SELECTED = 12  # starts with fitted numbers, for each state, whose terms are selected
 _RIDGE = 1e-12  # of unit columns
 
 
 @dataclass(frozen=True)
 class _Family:
-    """Bundles that differ by their numbers."""
+    """Bundles that differ by their numbers; those with a shift come after the others."""
 
     starts: list[Bundle]
+    shifted: bool = False
 
     def columns(self, regressions: Integrals, dim: int) -> list[np.ndarray]:
         """Integrals (n, starts, m) of each start's functions times its monomials, for each state."""
@@ -45,13 +48,14 @@ class _Family:
 
     def apart(self, left: np.ndarray) -> list[tuple[float, Bundle]]:
         """The best few that are no neighbours, by what each leaves (starts,), with that."""
+        most, distance = (_SHIFTED, _AMONG_SHIFTED) if self.shifted else (_TUNED, _APART)
         kept: list[tuple[float, Bundle]] = []
         for place in np.argsort(left)[: np.count_nonzero(np.isfinite(left))].tolist():
             start = self.starts[place]
             far = [np.linalg.norm(start.numbers - own.numbers) for _, own in kept]
-            if all(distance > _APART * np.linalg.norm(start.numbers) for distance in far):
+            if all(own > distance * np.linalg.norm(start.numbers) for own in far):
                 kept.append((float(left[place]), start))
-            if len(kept) == _TUNED:
+            if len(kept) == most:
                 break
         return kept
 
@@ -59,9 +63,10 @@ class _Family:
 def sums(regressions: Integrals, states: Sequence[int], plain: Terms) -> dict[int, list[Side]]:
     """Right-hand sides with waves, exponentials and sigmoids of sums of two states.
 
-    And with Hill's functions of two states, and with two exponentials of one. Starts on a grid are judged
-    together with all plain terms and the function times 1 and each state; the numbers of the best are fitted
-    in the same way (variable projection), until one leaves nothing; then terms are selected.
+    And with Hill's functions of two states, with two exponentials of one, and with Gaussians of one; sigmoids
+    and Gaussians have their middle anywhere. Starts on a grid are judged together with all plain terms and
+    the function times 1 and each state; the numbers of the best are fitted in the same way (variable
+    projection), until one leaves nothing; then terms are selected.
 
     Parameters
     ----------
@@ -82,15 +87,15 @@ def sums(regressions: Integrals, states: Sequence[int], plain: Terms) -> dict[in
     if not states or dim > _STATES:
         return found
     beside = columns_of(regressions, plain.terms)
-    starts: dict[int, list[tuple[float, Bundle]]] = {state: [] for state in states}
-    for family in _families(dim):
+    starts: dict[int, list[tuple[bool, float, Bundle]]] = {state: [] for state in states}
+    for family in _families(regressions.states):
         columns = family.columns(regressions, dim)
         for state in states:
             left = _left(columns[state], beside[state], regressions.targets[state])
-            starts[state] += family.apart(left)
+            starts[state] += [(family.shifted, *start) for start in family.apart(left)]
     for state in states:
         wide: list[Side] = []
-        for _, start in sorted(starts[state], key=lambda pair: pair[0]):
+        for *_, start in sorted(starts[state], key=lambda start: start[:2]):
             whole = plain + Terms.of_bundle(start, dim)
             side = tuned(regressions, state, side_of(regressions, state, whole), _ROUNDS)
             if not is_found(regressions, state, side):
@@ -122,30 +127,48 @@ def _left(columns: np.ndarray, beside: np.ndarray, target: np.ndarray) -> np.nda
     return np.where(usable, np.maximum(rest @ rest - gained, 0.0), np.inf)
 
 
-def _families(dim: int) -> Iterator[_Family]:
-    free = ((0, INNER, 0), (0, SECOND, 1))
+def _families(states: np.ndarray) -> Iterator[_Family]:
+    """Of the sums and squares of states (N, d)."""
+    dim, free = states.shape[1], ((0, INNER, 0), (0, SECOND, 1))
     half = (np.arange(_DIRECTIONS) + _OFF) * (np.pi / _DIRECTIONS)
     for c, e in itertools.combinations(range(dim), 2):
 
         def of_sums(kind: Kind, angles: np.ndarray, c: int = c, e: int = e) -> list[Bundle]:
             inside = [(k * math.cos(a), k * math.sin(a)) for k in _SIZES for a in angles.tolist()]
             name = f"{kind.name.lower()} x{c}, x{e}"
-            return [Bundle(name, ((kind, c, p, q, e),), free) for p, q in inside]
+            return [Bundle(name, (Function(kind, c, p, q, e),), free) for p, q in inside]
 
         waves = [
             Bundle(
                 one.name,
-                (*one.functions, (Kind.COS, *one.functions[0][1:])),
+                (*one.functions, one.functions[0]._replace(kind=Kind.COS)),
                 (*free, (1, INNER, 0), (1, SECOND, 1)),
             )
             for one in of_sums(Kind.SIN, half)
         ]
         yield _Family(waves)
         yield _Family(of_sums(Kind.EXP, np.concatenate([half, half + np.pi])))
-        yield _Family(of_sums(Kind.TANH, half))
+        sigmoids = of_sums(Kind.TANH, half)
+        yield _Family(sigmoids)
+        yield _Family([shifted for one in sigmoids for shifted in _with_shifts(one, states)], shifted=True)
         numbers = list(itertools.product(_SIZES, _SIZES))
         yield _Family([hill(c, p, k) + hill(e, q, _OTHER * r) for p, q in _OF_PAIRS for k, r in numbers])
     for c in range(dim):
         rates = itertools.combinations(_RATES, 2)
-        both = [((Kind.EXP, c, p, 0.0, -1), (Kind.EXP, c, q, 0.0, -1)) for p, q in rates]
+        both = [(Function(Kind.EXP, c, p), Function(Kind.EXP, c, q)) for p, q in rates]
         yield _Family([Bundle(f"exponentials x{c}", two, ((0, INNER, 0), (1, INNER, 1)), 0) for two in both])
+        hills = [Bundle(f"gaussian x{c}", (Function(Kind.GAUSSIAN, c, k),), free[:1], 2) for k in _SIZES]
+        yield _Family(hills)
+        yield _Family([shifted for one in hills for shifted in _with_shifts(one, states)], shifted=True)
+
+
+def _with_shifts(bundle: Bundle, states: np.ndarray) -> list[Bundle]:
+    """A bundle of one function whose argument is 0 at quantiles of what it takes at states (N, d)."""
+    (one,) = bundle.functions
+    alone = one.partner < 0
+    inside = one.inner * states[:, one.coordinate] + (0.0 if alone else one.second * states[:, one.partner])
+    slot, number = SECOND if alone else SHIFT, len(bundle.numbers)
+    return [
+        replace(bundle, functions=(one.with_number(slot, -place),), free=(*bundle.free, (0, slot, number)))
+        for place in np.quantile(inside, _PLACES).tolist()
+    ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.fields.terms import ARRAYS, Dictionary
 from fim_dynsys.regression.kernels.subsets import search_subset
 from fim_dynsys.regression.sparse import FEW, smallest_subset, solve_supports, subset_residuals, subsets_of
 from fim_dynsys.search.candidates import Candidate
@@ -351,5 +351,5 @@ def products(monomials: Dictionary, functions: Dictionary) -> Dictionary:
     """Products of monomials and functions as terms."""
     m, f = len(monomials), len(functions)
     exponents = np.repeat(monomials.exponents, f, axis=0)
-    arrays = [getattr(functions, name) for name in ("kind", "coordinate", "inner", "second", "partner")]
+    arrays = [getattr(functions, name) for name in ARRAYS[1:]]
     return Dictionary(exponents, *(np.tile(array, m) for array in arrays))

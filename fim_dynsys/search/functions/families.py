@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from fim_dynsys.fields.functions import Kind
-from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.fields.terms import NUMBERS, Dictionary
 from fim_dynsys.trajectories.container import Trajectories
 
-INNER, SECOND = 0, 1
+INNER, SECOND, SHIFT = range(len(NUMBERS))
 _INVERSE, _HALF = (-1.0, -2.0, -3.0, -4.0, -5.0), (-2.5, -2.0, -1.5, -1.0, -0.5, 0.5, 1.5)
 
 
@@ -28,7 +29,23 @@ _GROUPS = {
     Kind.COS: Group.TRIGONOMETRIC,
     Kind.EXP: Group.EXPONENTIAL,
     Kind.TANH: Group.EXPONENTIAL,
+    Kind.GAUSSIAN: Group.EXPONENTIAL,
 }
+
+
+class Function(NamedTuple):
+    """A function without a monomial, see `Kind`."""
+
+    kind: Kind
+    coordinate: int
+    inner: float = 1.0
+    second: float = 0.0
+    partner: int = -1
+    shift: float = 0.0
+
+    def with_number(self, slot: int, value: float) -> "Function":
+        """The same function with another number in a slot."""
+        return Function(**{**self._asdict(), NUMBERS[slot]: value})
 
 
 @dataclass(frozen=True)
@@ -39,11 +56,10 @@ class Bundle:
     ----------
     name : str
         Family and coordinates.
-    functions : tuple of (Kind, coordinate, inner, second, partner)
-        See `Kind`.
+    functions : tuple of Function
     free : tuple of (function, slot, number)
-        Which numbers are fitted: slot `INNER` or `SECOND` of a function is one of the bundle's numbers, which
-        functions may share.
+        Which numbers are fitted: slot `INNER`, `SECOND` or `SHIFT` of a function is one of the bundle's
+        numbers, which functions may share.
     degree : int
         Largest total degree of the monomials.
     apart : bool
@@ -51,30 +67,30 @@ class Bundle:
     """
 
     name: str
-    functions: tuple
-    free: tuple = ()
+    functions: tuple[Function, ...]
+    free: tuple[tuple[int, int, int], ...] = ()
     degree: int = 1
     apart: bool = False
 
     @property
     def group(self) -> Group:
         """The group of the first function."""
-        return _GROUPS.get(self.functions[0][0], Group.ALGEBRAIC)
+        return _GROUPS.get(self.functions[0].kind, Group.ALGEBRAIC)
 
     @property
     def numbers(self) -> np.ndarray:
         """Values of the free numbers (k,)."""
         out = np.zeros(1 + max((number for *_, number in self.free), default=-1))
         for function, slot, number in self.free:
-            out[number] = self.functions[function][2 + slot]
+            out[number] = getattr(self.functions[function], NUMBERS[slot])
         return out
 
     def at(self, numbers: Sequence[float] | np.ndarray) -> "Bundle":
         """The same bundle with other values of the free numbers."""
-        rows = [list(function) for function in self.functions]
+        functions = list(self.functions)
         for function, slot, number in self.free:
-            rows[function][2 + slot] = float(numbers[number])
-        return replace(self, functions=tuple(tuple(row) for row in rows))
+            functions[function] = functions[function].with_number(slot, float(numbers[number]))
+        return replace(self, functions=tuple(functions))
 
     def dictionary(self, dim: int) -> Dictionary:
         """The functions as terms without monomials."""
@@ -82,7 +98,7 @@ class Bundle:
 
     def multiples(self, dim: int) -> Dictionary:
         """The monomials that the functions may have as factors."""
-        own = {coordinate for _, coordinate, *_ in self.functions} if self.apart else ()
+        own = {function.coordinate for function in self.functions} if self.apart else ()
         return _monomials(dim, self.degree, frozenset(own))
 
     def __add__(self, other: "Bundle") -> "Bundle":
@@ -138,17 +154,19 @@ def families(angle: np.ndarray) -> list[list[Bundle]]:
     for c in range(dim):
         out += _of_one_coordinate(c, angle[c])
         for e in range(c + 1, dim):
-            difference = tuple((kind, c, -angle[c], angle[e], e) for kind in (Kind.SIN, Kind.COS))
+            difference = tuple(Function(kind, c, -angle[c], angle[e], e) for kind in (Kind.SIN, Kind.COS))
             out.append([Bundle(f"difference of angles x{c}, x{e}", difference, degree=0)])
     out += _rings(angle) if dim > 1 else []
-    return [starts for starts in out if not any(np.isnan(f[2:4]).any() for f in starts[0].functions)]
+    return [
+        starts for starts in out if not any(np.isnan((f.inner, f.second)).any() for f in starts[0].functions)
+    ]
 
 
 def _complements(
     name: str, kinds: tuple[Kind, ...], c: int, inner: float, second: float = 0.0, fixed: bool = False
 ) -> Bundle:
     """A function and its complement with shared numbers."""
-    functions = tuple((kind, c, inner, second, -1) for kind in kinds)
+    functions = tuple(Function(kind, c, inner, second) for kind in kinds)
     return Bundle(f"{name} x{c}", functions, () if fixed else ((0, INNER, 0), (1, INNER, 0)))
 
 
@@ -162,7 +180,7 @@ def _single(
     degree: int = 1,
 ) -> Bundle:
     free = tuple((0, slot, k) for k, slot in enumerate(slots))
-    return Bundle(f"{name} x{c}", ((kind, c, inner, second, -1),), free, degree)
+    return Bundle(f"{name} x{c}", (Function(kind, c, inner, second),), free, degree)
 
 
 def hill(c: int, order: int, inner: float, degree: int = 1) -> Bundle:
@@ -181,7 +199,7 @@ def powers(dim: int) -> list[list[Bundle]]:
     out = []
     for c in range(dim):
         for name, exponents in (("inverse", _INVERSE), ("half", _HALF)):
-            functions = tuple((Kind.POWER, c, 1.0, p, -1) for p in exponents)
+            functions = tuple(Function(Kind.POWER, c, 1.0, p) for p in exponents)
             out.append([Bundle(f"{name} powers x{c}", functions, degree=2, apart=True)])
     return out
 
@@ -223,7 +241,7 @@ def _rings(angle: np.ndarray) -> list[list[Bundle]]:
         degree: int = 0,
         fixed: bool = False,
     ) -> Bundle:
-        functions = tuple((kind, c, inner[c], second, -1) for c in range(dim))
+        functions = tuple(Function(kind, c, inner[c], second) for c in range(dim))
         free = () if fixed else tuple((c, INNER, c) for c in range(dim))
         return Bundle(name, functions, free, degree)
 
@@ -236,6 +254,6 @@ def _rings(angle: np.ndarray) -> list[list[Bundle]]:
     out.append([ring("sine of each", Kind.SIN, list(angle), fixed=True)])
     if dim > 2:
         pairs = [(c, e) for c in range(dim) for e in range(c + 1, dim)]
-        functions = tuple((Kind.SIN, c, -angle[c], angle[e], e) for c, e in pairs)
+        functions = tuple(Function(Kind.SIN, c, -angle[c], angle[e], e) for c, e in pairs)
         out.append([Bundle("differences of all angles", functions, degree=0)])
     return out

@@ -10,7 +10,7 @@ import numpy as np
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.functions import Kind
-from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.fields.terms import NUMBERS, Dictionary
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.refinement import TrajectoryFit, parameter_roots
@@ -33,7 +33,7 @@ class FunctionCandidate:
     dictionary : Dictionary
         Terms, in the units of the search.
     free : int array (f, 3)
-        Numbers that are fitted: term, slot (0 for ``inner``, 1 for ``second``), and which number it is.
+        Numbers that are fitted: term, slot (place in `NUMBERS`), and which number it is.
     labels : tuple of int
         What each number was called before those out of use were left out.
     """
@@ -80,7 +80,7 @@ class FunctionCandidate:
         d = self.dictionary
         fitted = np.isin(np.arange(len(d)), self.free[:, 0])
         second = np.where((d.kind == Kind.POWER) & ~fitted, 0.0, d.second)
-        rows = zip(d.kind, d.coordinate, d.inner, second, d.partner, strict=True)
+        rows = zip(d.kind, d.coordinate, d.inner, second, d.partner, d.shift, strict=True)
         return len({(_FIRST.get(int(kind), int(kind)), *rest) for kind, *rest in rows if kind})
 
     @property
@@ -93,9 +93,9 @@ class FunctionCandidate:
         """What candidates of the same terms have in common, whatever is fitted: numbers given or shared."""
         d = self.dictionary
         shapes = np.where(d.kind > 0, d.coordinate * 100 + d.kind, 0)
-        number = np.full((len(d), 2), -1)
+        number = np.full((len(d), len(NUMBERS)), -1)
         number[self.free[:, 0], self.free[:, 1]] = self.free[:, 2]
-        given = np.where((number >= 0) | (d.kind == 0)[:, None], 0.0, np.stack([d.inner, d.second], axis=1))
+        given = np.where((number >= 0) | (d.kind == 0)[:, None], 0.0, np.stack(d.numbers, axis=1))
         given = np.char.mod("%.9g", given + 0.0)  # whatever rounding did; no -0
         order = np.lexsort((*given.T, *(number.T >= 0), d.partner, *d.exponents.T, shapes))
         places = {-1: -1}
@@ -116,7 +116,7 @@ class FunctionCandidate:
         """Free numbers."""
         numbers = np.zeros(self.candidate.inner)
         for term, slot, k in self.free:
-            numbers[k] = (self.dictionary.inner, self.dictionary.second)[slot][term]
+            numbers[k] = self.dictionary.numbers[slot][term]
         return numbers
 
     @property
@@ -132,13 +132,20 @@ class FunctionCandidate:
         given = self.with_parameters(parameters)
         return FunctionCandidate.of(given.candidate, given.dictionary, free)
 
-    def with_numbers(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``inner`` and ``second`` of the dictionary by parameters (q,)."""
-        inner, second = self.dictionary.inner.copy(), self.dictionary.second.copy()
+    def with_numbers(self, parameters: np.ndarray) -> list[np.ndarray]:
+        """The dictionary's `numbers` by parameters (q,)."""
+        numbers = [part.copy() for part in self.dictionary.numbers]
         first = len(parameters) - self.candidate.inner
         for term, slot, k in self.free:
-            (inner, second)[slot][term] = parameters[first + k]
-        return inner, second
+            numbers[slot][term] = parameters[first + k]
+        return numbers
+
+    def packed(self, parameters: np.ndarray) -> tuple[np.ndarray, ...]:
+        """The dictionary's `packed` with its numbers by parameters (q,)."""
+        numbers = self.with_numbers(parameters)
+        for array in numbers:  # as those of a dictionary are, for which the kernels are compiled
+            array.flags.writeable = False
+        return *self.dictionary.packed[: -len(numbers)], *numbers
 
     def with_parameters(self, parameters: np.ndarray, **known: Any) -> "FunctionCandidate":
         """The candidate with other parameters (q,) and attributes."""
@@ -165,22 +172,17 @@ class FunctionCandidate:
         inputs: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The `interval_maps` of `fit_trajectory`, compiled; ``inputs`` as in `compiled_maps`."""
-        packed, numbers = list(self.dictionary.packed), self.with_numbers(parameters)
-        for array in numbers:  # as those of a dictionary are, for which the kernels are compiled
-            array.flags.writeable = False
-        packed[7:9] = numbers
+        packed = self.packed(parameters)
         restriction, coefficients = self.candidate.restriction, self.candidate.coefficients
         if restriction is None:
             row, column = map(np.ascontiguousarray, np.nonzero(self.candidate.support))
             return interval_maps(
-                tuple(packed), row, column, parameters[: len(row)], self.free, nodes, steps, counts, inputs
+                packed, row, column, parameters[: len(row)], self.free, nodes, steps, counts, inputs
             )
         support, own, derivative = affine(restriction, coefficients, restriction.active(coefficients))
         row, column = map(np.ascontiguousarray, np.nonzero(support))
         values = own + derivative @ parameters[: derivative.shape[1]]
-        ends, slopes = interval_maps(
-            tuple(packed), row, column, values, self.free, nodes, steps, counts, inputs
-        )
+        ends, slopes = interval_maps(packed, row, column, values, self.free, nodes, steps, counts, inputs)
         return ends, combined(slopes, nodes.shape[1], derivative)
 
     def fitted(

@@ -166,9 +166,14 @@ class Integrals:
         return out
 
     @property
+    def states(self) -> np.ndarray:
+        """States (N, d) along the paths."""
+        return np.concatenate([piece.path for piece in self._pieces])
+
+    @property
     def crosses_zero(self) -> np.ndarray:
         """Whether each state takes both signs along the paths (d,)."""
-        path = np.concatenate([piece.path for piece in self._pieces])
+        path = self.states
         return (path.min(axis=0) < 0.0) & (path.max(axis=0) > 0.0)
 
     def columns(

@@ -9,14 +9,13 @@ from sympy.simplify.fu import TR8
 
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Term
-from fim_dynsys.search.functions.families import INNER, SECOND
+from fim_dynsys.search.functions.families import INNER, SECOND, SHIFT, Function
 from fim_dynsys.search.genetic.sums import split
 
 Row = tuple[Term, tuple[int, ...]]
 """A term, and the slots of its function whose numbers are to be fitted."""
 
-_Function = tuple[Kind, int, float, float, int]
-_NONE: _Function = (Kind.MONOMIAL, 0, 1.0, 0.0, -1)
+_NONE = Function(Kind.MONOMIAL, 0)
 _WHOLE = 1e-6  # exponents so near a whole number are it
 _HIGHEST = 8  # power of a state
 
@@ -49,7 +48,7 @@ def translated(
 
 def _of_product(
     term: sympy.Expr, symbols: tuple[sympy.Symbol, ...], positive: np.ndarray
-) -> list[tuple[tuple[int, ...], _Function, tuple[int, ...]]] | None:
+) -> list[tuple[tuple[int, ...], Function, tuple[int, ...]]] | None:
     powers = [0] * len(symbols)
     functions = []
     for factor in sympy.Mul.make_args(term):
@@ -69,31 +68,31 @@ def _of_product(
 
 
 def _joined(
-    powers: list[int], function: _Function, free: tuple[int, ...]
-) -> tuple[tuple[int, ...], _Function, tuple[int, ...]]:
+    powers: list[int], function: Function, free: tuple[int, ...]
+) -> tuple[tuple[int, ...], Function, tuple[int, ...]]:
     """A monomial and a function, ``x / (1 + k x)`` as one of the two."""
-    kind, coordinate, inner, second, partner = function
-    own = list(powers)
-    order = 1 if kind == Kind.RECIPROCAL else round(second)
-    if partner < 0 and kind in (Kind.RECIPROCAL, Kind.INHIBITION) and own[coordinate] >= order:
+    own, kind, coordinate = list(powers), function.kind, function.coordinate
+    order = 1 if kind == Kind.RECIPROCAL else round(function.second)
+    alone = function.partner < 0
+    if alone and kind in (Kind.RECIPROCAL, Kind.INHIBITION) and own[coordinate] >= order:
         own[coordinate] -= order
-        kind = Kind.HILL if kind == Kind.RECIPROCAL else Kind.SATURATION
-    return (*own,), (kind, coordinate, inner, second, partner), free
+        function = function._replace(kind=Kind.HILL if kind == Kind.RECIPROCAL else Kind.SATURATION)
+    return (*own,), function, free
 
 
 def _of_function(
     factor: sympy.Expr, symbols: tuple[sympy.Symbol, ...], positive: np.ndarray
-) -> list[tuple[_Function, tuple[int, ...]]] | None:
+) -> list[tuple[Function, tuple[int, ...]]] | None:
     """Functions of which the factor is a linear combination, and their free slots."""
     if isinstance(factor, sympy.exp):
-        return _of_sum(Kind.EXP, factor.args[0], symbols)
+        return _gaussian(factor.args[0], symbols) or _of_sum(Kind.EXP, factor.args[0], symbols)
     if isinstance(factor, sympy.sin | sympy.cos):
         found = _of_sum(Kind.SIN, factor.args[0], symbols)
         if found is None:
             return None
-        (_, coordinate, inner, second, partner), free = found[0]
+        function, free = found[0]
         kinds = (Kind.SIN, Kind.COS) if factor.args[0].as_coeff_Add()[0] else _KINDS[factor.func]
-        return [((kind, coordinate, inner, second, partner), free) for kind in kinds]
+        return [(function._replace(kind=kind), free) for kind in kinds]
     if isinstance(factor, sympy.tanh):
         return _sigmoid(factor.args[0], symbols)
     if isinstance(factor, sympy.log):
@@ -107,7 +106,7 @@ def _of_function(
             return None
         given = whole is not None or _whole(6 * exponent) is not None
         free = () if given else (SECOND,)
-        return [((Kind.POWER, coordinate, 1.0, float(exponent if whole is None else whole), -1), free)]
+        return [(Function(Kind.POWER, coordinate, 1.0, float(exponent if whole is None else whole)), free)]
     order = _whole(-exponent)
     if order not in (1, 2) or not base.is_Add:
         return None
@@ -135,47 +134,62 @@ def _linear(
 
 def _of_sum(
     kind: Kind, argument: sympy.Expr, symbols: tuple[sympy.Symbol, ...]
-) -> list[tuple[_Function, tuple[int, ...]]] | None:
+) -> list[tuple[Function, tuple[int, ...]]] | None:
     """A function of one or two states, whatever the shift of its argument."""
     linear = _linear(argument, symbols)
     if linear is None:
         return None
     (first, inner), *other = linear[0]
     if other:
-        return [((kind, first, inner, other[0][1], other[0][0]), (INNER, SECOND))]
-    return [((kind, first, inner, 0.0, -1), (INNER,))]
+        return [(Function(kind, first, inner, other[0][1], other[0][0]), (INNER, SECOND))]
+    return [(Function(kind, first, inner), (INNER,))]
+
+
+def _gaussian(
+    argument: sympy.Expr, symbols: tuple[sympy.Symbol, ...]
+) -> list[tuple[Function, tuple[int, ...]]] | None:
+    """``exp`` of a square of one state with a negative factor."""
+    states = argument.free_symbols & set(symbols)
+    if len(states) != 1 or not argument.is_polynomial(*states):
+        return None
+    (state,) = states
+    square, factor, *_ = (float(value) for value in sympy.Poly(argument, state).all_coeffs())
+    if sympy.degree(argument, state) != 2 or square >= 0.0:
+        return None
+    inner = math.sqrt(-square)
+    shift = -0.5 * factor / inner
+    function = Function(Kind.GAUSSIAN, symbols.index(state), inner, shift)
+    return [(function, (INNER, SECOND) if shift else (INNER,))]
 
 
 def _sigmoid(
     argument: sympy.Expr, symbols: tuple[sympy.Symbol, ...]
-) -> list[tuple[_Function, tuple[int, ...]]] | None:
-    linear = _linear(argument, symbols)
-    if linear is None or (len(linear[0]) == 2 and linear[1]):
-        return None
-    if len(linear[0]) == 2:
-        return _of_sum(Kind.TANH, argument, symbols)
-    ((coordinate, inner),), shift = linear
-    return [((Kind.TANH, coordinate, inner, shift, -1), (INNER, SECOND) if shift else (INNER,))]
+) -> list[tuple[Function, tuple[int, ...]]] | None:
+    linear, found = _linear(argument, symbols), _of_sum(Kind.TANH, argument, symbols)
+    if linear is None or found is None or not linear[1]:
+        return found
+    (function, free), slot = found[0], SECOND if len(linear[0]) == 1 else SHIFT
+    return [(function.with_number(slot, linear[1]), (*free, slot))]
 
 
 def _logarithm(
     argument: sympy.Expr, symbols: tuple[sympy.Symbol, ...]
-) -> list[tuple[_Function, tuple[int, ...]]] | None:
+) -> list[tuple[Function, tuple[int, ...]]] | None:
     """``log(a x + b)``, as a constant and ``log(x + b / a)``."""
     linear = _linear(argument, symbols)
     if linear is None or len(linear[0]) == 2:
         return None
     ((coordinate, inner),), shift = linear
-    function = (Kind.LOG, coordinate, math.copysign(1.0, inner), shift / abs(inner), -1)
+    function = Function(Kind.LOG, coordinate, math.copysign(1.0, inner), shift / abs(inner))
     return [(_NONE, ()), (function, (SECOND,) if shift else ())]
 
 
 def _logistic(
     base: sympy.Expr, symbols: tuple[sympy.Symbol, ...]
-) -> list[tuple[_Function, tuple[int, ...]]] | None:
+) -> list[tuple[Function, tuple[int, ...]]] | None:
     """``1 / (p + q exp(u))`` with ``p, q`` of one sign, as a constant and a tanh."""
     constant, rest = base.as_coeff_Add()
-    factor, exponential = rest.as_coeff_Mul()
+    factor, exponential = sympy.powsimp(rest, combine="exp").as_coeff_Mul()
     if not isinstance(exponential, sympy.exp) or not constant * factor > 0:
         return None
     shift = sympy.log(factor / constant)
@@ -185,7 +199,7 @@ def _logistic(
 
 def _reciprocal(
     base: sympy.Expr, order: int, symbols: tuple[sympy.Symbol, ...], positive: np.ndarray
-) -> list[tuple[_Function, tuple[int, ...]]] | None:
+) -> list[tuple[Function, tuple[int, ...]]] | None:
     """One over a polynomial of one state with a constant, or of two that are added to it."""
     if not base.is_polynomial(*symbols):
         return None
@@ -207,17 +221,17 @@ def _reciprocal(
         if order == 1 and shapes == [(coordinate, 1), (coordinate, 2)]:
             shape = second / inner**2
             if abs(4.0 * shape - 1.0) < _WHOLE:
-                return [((Kind.SQUARED_RECIPROCAL, coordinate, 0.5 * inner, 0.0, -1), (INNER,))]
-            return [((Kind.QUADRATIC_RECIPROCAL, coordinate, inner, shape, -1), (INNER, SECOND))]
+                return [(Function(Kind.SQUARED_RECIPROCAL, coordinate, 0.5 * inner), (INNER,))]
+            return [(Function(Kind.QUADRATIC_RECIPROCAL, coordinate, inner, shape), (INNER, SECOND))]
         if order == 1 and other != coordinate and [p for _, p in shapes] == [1, 1]:
-            return [((Kind.RECIPROCAL, coordinate, inner, second, other), (INNER, SECOND))]
+            return [(Function(Kind.RECIPROCAL, coordinate, inner, second, other), (INNER, SECOND))]
         return None
     if power == 1:
         kind = Kind.RECIPROCAL if order == 1 else Kind.SQUARED_RECIPROCAL
-        return [((kind, coordinate, inner, 0.0, -1), (INNER,))]
+        return [(Function(kind, coordinate, inner), (INNER,))]
     if order == 2 or inner < 0.0 or (power % 2 and not positive[coordinate]):
         return None
-    return [((Kind.INHIBITION, coordinate, inner ** (1.0 / power), float(power), -1), (INNER,))]
+    return [(Function(Kind.INHIBITION, coordinate, inner ** (1.0 / power), float(power)), (INNER,))]
 
 
 def _whole(number: sympy.Expr) -> int | None:

@@ -1,9 +1,14 @@
-"""Functions of sums of two states, sums of two functions, ratios and absolute values, from clean paths."""
+"""Functions of sums and squares of states, sums of two functions, ratios, absolute values: clean paths."""
 
 import numpy as np
 import pytest
 
 from tests.search.exact.test_quotients import preferred
+
+
+def logistic(z):
+    return 1.0 / (1.0 + np.exp(-z))
+
 
 MODELS = {
     "two neurons": (
@@ -11,6 +16,28 @@ MODELS = {
         [0.5, 0.1],
         15.0,
         8,
+    ),
+    "Wilson and Cowan": (
+        lambda e, i: (
+            -e + (1 - e) * logistic(12 * e - 12 * i - 2),
+            0.5 * (-i + (1 - i) * logistic(10 * e - 2 * i - 4)),
+        ),
+        [0.1, 0.05],
+        20.0,
+        16,
+    ),
+    "two rates with thresholds": (
+        lambda a, b: (-a + logistic(12 * a - 10 * b - 1.5), -b + logistic(9 * a - 3 * b - 2.5)),
+        [0.6, 0.05],
+        15.0,
+        12,
+    ),
+    "a Gaussian well": (lambda x, v: (v, -x + x * np.exp(-(x**2)) - 0.1 * v), [2.0, 0.0], 15.0, 5),
+    "a tuning curve": (
+        lambda x, y: (1 - x - 2 * x * np.exp(-(((y - 1.2) / 0.5) ** 2)), x - 0.6 * y),
+        [0.2, 0.1],
+        12.0,
+        7,
     ),
     "quadratic drag": (lambda x, v: (v, -1.5 * x - 0.6 * v * np.abs(v)), [2.0, 0.0], 10.0, 3),
     "ratio-dependent predator": (
