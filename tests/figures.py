@@ -677,8 +677,7 @@ PLAIN = {
     ],
     "docs/paper.md": [
         "generalisation, R2 > 0.8, ID and OOD",
-        "10,000, 50,000 and 100,000 systems at equal steps (3,000)",
-        "200,000 were not run to the end",
+        "10,000, 50,000, 100,000 and 200,000 systems at equal steps (3,000)",
         "(normal, variance 0.1)",
         "errors below 1e-4 of the range",
         "200 points over 9.95 units of time",
