@@ -44,7 +44,8 @@ def regressed(regressions: Integrals) -> list[list[Side]]:
     sides = [_of_state(regressions, state, prepared, plain) for state in range(dim)]
     open_states = [state for state, own in enumerate(sides) if not is_found(regressions, state, *own)]
     for state, found in sums(regressions, open_states, plain).items():
-        sides[state] = sorted([*found, *sides[state]], key=lambda side: side.score)[:_KEPT]
+        believed = [side for side in found if _is_believed(regressions, state, side)]
+        sides[state] = sorted([*believed, *sides[state]], key=lambda side: side.score)[:_KEPT]
     for state in open_states:
         best = [own[0] for k, own in enumerate(sides) if k != state and own]
         shared = [side for side in best if side.score < len(regressions.targets[state]) * math.log(_SHARED)]
@@ -86,15 +87,16 @@ def _of_state(
     sides: dict[bytes, Side] = {}
     for every in [plain, *(plain + terms for terms in given), *(plain + terms for terms in read)]:
         side = selected(regressions, state, every)
-        if side is not None and (is_found(regressions, state, side) or not _is_steep(side)):
+        if side is not None and _is_believed(regressions, state, side):
             sides.setdefault(side.structure, side)
     return sorted(sides.values(), key=lambda side: side.score)[:_KEPT]
 
 
-def _is_steep(side: Side) -> bool:
-    """Whether it has powers that follow anything, as saturation does, and are right where nothing is left."""
+def _is_believed(regressions: Integrals, state: int, side: Side) -> bool:
+    """Whether nothing is left, or it has no steep powers and no Gaussians, which follow anything."""
     terms = side.terms
-    return bool(np.isin(terms.second[terms.kind == Kind.POWER], _STEEP).any())
+    steep = np.isin(terms.second[terms.kind == Kind.POWER], _STEEP).any()
+    return not (steep or (terms.kind == Kind.GAUSSIAN).any()) or is_found(regressions, state, side)
 
 
 def _given(regressions: Integrals) -> Iterator[Bundle]:
