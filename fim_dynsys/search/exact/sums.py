@@ -20,8 +20,8 @@ _OF_PAIRS = ((1, 1), (2, 2), (3, 3), (4, 4), (1, 2), (2, 1))  # orders of Hill's
 _OTHER = 1.1  # times these, of a second function: different numbers
 _PLACES = (0.2, 0.5, 0.8)  # of thresholds and peaks, among what the samples take
 _RATES = (-4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0)
-_TUNED, _APART, _ROUNDS = 2, 0.5, 30  # starts of each kind, as far from each other; steps of each
-_SHIFTED, _AMONG_SHIFTED = 8, 0.2  # likewise, of functions with their middle anywhere
+_TUNED, _APART, _ROUNDS = 2, 0.5, 10  # starts of each kind, as far from each other; steps of each
+_TUNED_SHIFTED, _APART_SHIFTED, _ROUNDS_SHIFTED = 8, 0.2, 30  # likewise, where the middle may be anywhere
 _SELECTED = 12  # starts with fitted numbers, for each state, whose terms are selected
 _RIDGE = 1e-12  # of unit columns
 
@@ -48,7 +48,7 @@ class _Family:
 
     def apart(self, left: np.ndarray) -> list[tuple[float, Bundle]]:
         """The best few that are no neighbours, by what each leaves (starts,), with that."""
-        most, distance = (_SHIFTED, _AMONG_SHIFTED) if self.shifted else (_TUNED, _APART)
+        most, distance = (_TUNED_SHIFTED, _APART_SHIFTED) if self.shifted else (_TUNED, _APART)
         kept: list[tuple[float, Bundle]] = []
         for place in np.argsort(left)[: np.count_nonzero(np.isfinite(left))].tolist():
             start = self.starts[place]
@@ -95,9 +95,9 @@ def sums(regressions: Integrals, states: Sequence[int], plain: Terms) -> dict[in
             starts[state] += [(family.shifted, *start) for start in family.apart(left)]
     for state in states:
         wide: list[Side] = []
-        for *_, start in sorted(starts[state], key=lambda start: start[:2]):
-            whole = plain + Terms.of_bundle(start, dim)
-            side = tuned(regressions, state, side_of(regressions, state, whole), _ROUNDS)
+        for shifted, _, start in sorted(starts[state], key=lambda start: start[:2]):
+            whole, rounds = plain + Terms.of_bundle(start, dim), _ROUNDS_SHIFTED if shifted else _ROUNDS
+            side = tuned(regressions, state, side_of(regressions, state, whole), rounds)
             if not is_found(regressions, state, side):
                 wide.append(side)
                 continue
