@@ -87,29 +87,41 @@ def sums(regressions: Integrals, states: Sequence[int], plain: Terms) -> dict[in
     if not states or dim > _STATES:
         return found
     beside = columns_of(regressions, plain.terms)
-    starts: dict[int, list[tuple[bool, float, Bundle]]] = {state: [] for state in states}
-    for family in _families(regressions.states):
-        columns = family.columns(regressions, dim)
-        for state in states:
-            left = _left(columns[state], beside[state], regressions.targets[state])
-            starts[state] += [(family.shifted, *start) for start in family.apart(left)]
-    for state in states:
-        wide: list[Side] = []
-        for shifted, _, start in sorted(starts[state], key=lambda start: start[:2]):
-            whole, rounds = plain + Terms.of_bundle(start, dim), _ROUNDS_SHIFTED if shifted else _ROUNDS
-            side = tuned(regressions, state, side_of(regressions, state, whole), rounds)
-            if not is_found(regressions, state, side):
-                wide.append(side)
-                continue
-            few = selected(regressions, state, Terms(side.terms, side.free))
-            found[state] += [] if few is None else [few]
-            if few is not None and is_found(regressions, state, few):
-                wide = []
-                break
-        for side in sorted(wide, key=lambda side: side.score)[:_SELECTED]:
-            few = selected(regressions, state, Terms(side.terms, side.free))
-            found[state] += [] if few is None else [few]
-        found[state].sort(key=lambda side: side.score)
+    families, open_states = list(_families(regressions.states)), list(states)
+    for shifted in (False, True):
+        starts: dict[int, list[tuple[float, Bundle]]] = {state: [] for state in open_states}
+        for family in families if open_states else ():
+            if family.shifted == shifted:
+                columns = family.columns(regressions, dim)
+                for state in open_states:
+                    left = _left(columns[state], beside[state], regressions.targets[state])
+                    starts[state] += family.apart(left)
+        for state in open_states:
+            tried = [bundle for _, bundle in sorted(starts[state], key=lambda pair: pair[0])]
+            rounds = _ROUNDS_SHIFTED if shifted else _ROUNDS
+            found[state] += _of_starts(regressions, state, plain, tried, rounds)
+        open_states = [state for state in open_states if not is_found(regressions, state, *found[state])]
+    return {state: sorted(own, key=lambda side: side.score) for state, own in found.items()}
+
+
+def _of_starts(
+    regressions: Integrals, state: int, plain: Terms, starts: Sequence[Bundle], rounds: int
+) -> list[Side]:
+    """Sides with the functions of starts, in their order until one leaves nothing; else of the best."""
+    wide, found = [], []
+    for start in starts:
+        whole = plain + Terms.of_bundle(start, len(regressions.targets))
+        side = tuned(regressions, state, side_of(regressions, state, whole), rounds)
+        if not is_found(regressions, state, side):
+            wide.append(side)
+            continue
+        few = selected(regressions, state, Terms(side.terms, side.free))
+        found += [] if few is None else [few]
+        if few is not None and is_found(regressions, state, few):
+            return found
+    for side in sorted(wide, key=lambda side: side.score)[:_SELECTED]:
+        few = selected(regressions, state, Terms(side.terms, side.free))
+        found += [] if few is None else [few]
     return found
 
 
