@@ -264,8 +264,9 @@ def benchmarks() -> Iterator[str]:
         assert all(mse < than for mse, than in zip(own, captured(other), strict=True))
     yield "the first frame held and the training mean in all six"
     chosen = rows(results("mocap", "trials"), row="auto@5", target="raw")
-    assert (chosen.status == "SUCCESS").all() and (chosen.chosen == "locally linear").all()
-    yield "(`fim_dynsys.fields.local.LocalField`) in all\nsix and none leaves its bounds"
+    assert (chosen.status == "SUCCESS").all() and (chosen.chosen == "locally linear").sum() == 4
+    assert chosen.chosen.str.contains("linear|degree 1").all()
+    yield "(`fim_dynsys.fields.local.LocalField`) in four\nof six, linear in two, and none leaves its bounds"
     assert sum(map(math.isinf, captured("fim-ode@5"))) == 4
     yield "where `fim-ode` in five components does in four of six"
     facts = tomllib.loads((ROOT / "benchmarks/mocap/published.toml").read_text(encoding="utf-8"))
@@ -389,7 +390,13 @@ def benchmarks() -> Iterator[str]:
     tried = table(results("reliability", "invariance"))
     asked = rows(results("reliability"), part="invariance")
     assert (asked[asked.goal.notna()].reached == "yes").all()
-    for model in ("auto", "fim-ode", "sindy-strong", "sindy, best of its grid"):
+    of_records = table(results("mdbench")).set_index(["level", "model"])
+    misses = of_records.nmse_clean_median.unstack()
+    assert (misses["auto"] < misses["operon"]).all()
+    seconds = of_records.infer_seconds_median.unstack().median()
+    assert seconds["auto"] < 0.1 * seconds["operon"]
+    yield "`auto` is ahead of operon's own run in every column, in a tenth of its time"
+    for model in ("auto", "fim-ode", "sindy-strong", "sindy, best of its grid", "operon"):
         own = rows(results("mdbench"), model=model).set_index("level")["nmse_clean_median"]
         medians = " | ".join(f"{own[level]:.2g}" for level in ("clean", "40", "30", "20", "10"))
         yield f"| {model} | {medians} |" if "," in model else f"| `{model}` | {medians} |"
@@ -569,6 +576,12 @@ def paper() -> Iterator[str]:
     ]
     yield "At 20 points `fim-ode` reconstructs {:.1f} % where `sindy-strong` has {:.1f} %".format(*few[:2])
     yield "at 8 points `fim-ode` has {:.1f} %, `sindy-strong` {:.1f} %".format(*few[2:])
+    cells = table(results("sparse")).set_index(["kind", "amount", "model"])
+    own, other = (
+        cells[cells.task == TASKS[1]].percent_r2_090.xs(model, level="model") for model in ("auto", "fim-ode")
+    )
+    assert (own < other).sum() == 2
+    yield "`auto` generalises at least as well as `fim-ode` in all rows but two"
     contexts_a_cell = table(results("sparse")).n.unique().item()
     yield f"{contexts_a_cell} of the development systems (`--limit {contexts_a_cell}`"
     yield f"one context is {100 / contexts_a_cell:.1f} %"
@@ -640,6 +653,7 @@ PLAIN = {
         "R2 against the clean trajectory exceeds 0.9",
         "see 3 % of the values off by 16 %, eight deviations of 2 % noise",
         "3715e322",
+        "LSODA with a relative tolerance of 1e-5",
         "widened by 10 %",
         "noise 0 and 0.05",
         "noise 0.03",
