@@ -128,21 +128,27 @@ def observer(preset: Preset, step: int, total: int) -> Observer:
 
 
 def read_preset(name: str, changes: dict | None = None) -> Preset:
-    """Preset by name or path, with single keys replaced; unknown keys raise ValueError."""
+    """Preset by name or path, with single keys replaced; unknown keys raise ValueError.
+
+    Of a table, too, the keys that are not given stay; where another architecture is given, none does.
+    """
     path = Path(name) if name.endswith(".toml") else PRESETS / f"{name}.toml"
     if not path.exists():
         known = sorted(p.stem for p in PRESETS.glob("*.toml"))
         raise ValueError(f"pretrain: no preset {name!r} at {path}; known presets: {', '.join(known)}")
-    values = {**tomllib.loads(path.read_text()), **(changes or {})}
+    given, changes = tomllib.loads(path.read_text()), changes or {}
+    same = changes.get("architecture") in (None, given.get("architecture"))
+    tables = {key for key, value in changes.items() if same and isinstance(value, dict)}
+    values = {**given, **changes, **{key: {**given.get(key, {}), **changes[key]} for key in tables}}
     _check_keys(f"preset {path}", values, Preset)
     architecture = values.get("architecture", Preset.architecture)
-    tables = {"observation": _observer(values, path)}
+    kinds = {"observation": _observer(values, path)}
     if "stages" in values:
         values["stages"] = tuple(_stage(dict(stage), path) for stage in values["stages"])
     if architecture in LEARNERS:
-        tables["network"] = LEARNERS[architecture].config
+        kinds["network"] = LEARNERS[architecture].config
         values.setdefault("network", {})
-    return Preset(**{key: _built(key, value, tables, path) for key, value in values.items()})
+    return Preset(**{key: _built(key, value, kinds, path) for key, value in values.items()})
 
 
 def _stage(values: dict, path: Path) -> Stage:

@@ -1,5 +1,7 @@
 """What an observer sees: counts, order, windows, noise and gaps as stated; nothing breaks an operator."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -146,6 +148,12 @@ def test_operators_take_whatever_is_observed(kind: str) -> None:
         field.abs().sum().backward()
         assert field.isfinite().all()
         assert all(p.grad.isfinite().all() for p in network.parameters() if p.grad is not None)
+
+
+def test_other_keys_of_a_table_stay() -> None:
+    given, changed = read_preset("ci"), read_preset("ci", {"network": {"n_updates": 3}})
+    assert given.network.n_updates == 2
+    assert changed.network == replace(given.network, n_updates=3)
 
 
 def test_presets_say_which_observation_they_mean() -> None:
