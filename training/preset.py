@@ -130,16 +130,18 @@ def observer(preset: Preset, step: int, total: int) -> Observer:
 def read_preset(name: str, changes: dict | None = None) -> Preset:
     """Preset by name or path, with single keys replaced; unknown keys raise ValueError.
 
-    Of a table, too, the keys that are not given stay; where another architecture is given, none does.
+    Of a table, too, the keys that are not given stay, unless it is another architecture's or another kind's.
     """
     path = Path(name) if name.endswith(".toml") else PRESETS / f"{name}.toml"
     if not path.exists():
         known = sorted(p.stem for p in PRESETS.glob("*.toml"))
         raise ValueError(f"pretrain: no preset {name!r} at {path}; known presets: {', '.join(known)}")
     given, changes = tomllib.loads(path.read_text()), changes or {}
-    same = changes.get("architecture") in (None, given.get("architecture"))
-    tables = {key for key, value in changes.items() if same and isinstance(value, dict)}
-    values = {**given, **changes, **{key: {**given.get(key, {}), **changes[key]} for key in tables}}
+    values = {**given, **changes}
+    if changes.get("architecture") in (None, given.get("architecture")):
+        for key, table in changes.items():
+            if isinstance(table, dict) and "like" not in table:
+                values[key] = {**given.get(key, {}), **table}
     _check_keys(f"preset {path}", values, Preset)
     architecture = values.get("architecture", Preset.architecture)
     kinds = {"observation": _observer(values, path)}
