@@ -137,11 +137,11 @@ def read_preset(name: str, changes: dict | None = None) -> Preset:
         known = sorted(p.stem for p in PRESETS.glob("*.toml"))
         raise ValueError(f"pretrain: no preset {name!r} at {path}; known presets: {', '.join(known)}")
     given, changes = tomllib.loads(path.read_text()), changes or {}
-    values = {**given, **changes}
-    if changes.get("architecture") in (None, given.get("architecture")):
-        for key, table in changes.items():
-            if isinstance(table, dict) and "like" not in table:
-                values[key] = {**given.get(key, {}), **table}
+    values, own = {**given, **changes}, given.get("architecture", Preset.architecture)
+    another = {"network": changes.get("architecture", own) != own}
+    for key, table in changes.items():
+        if isinstance(table, dict) and not another.get(key, "like" in table):
+            values[key] = {**given.get(key, {}), **table}
     _check_keys(f"preset {path}", values, Preset)
     architecture = values.get("architecture", Preset.architecture)
     kinds = {"observation": _observer(values, path)}

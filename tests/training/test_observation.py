@@ -154,6 +154,8 @@ def test_other_keys_of_a_table_stay() -> None:
     given, changed = read_preset("ci"), read_preset("ci", {"network": {"n_updates": 3}})
     assert given.network.n_updates == 2
     assert changed.network == replace(given.network, n_updates=3)
+    named = read_preset("ci", {"architecture": "amortised", "network": {"n_updates": 3}})
+    assert named.network == changed.network
 
 
 def test_presets_say_which_observation_they_mean() -> None:

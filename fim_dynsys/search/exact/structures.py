@@ -171,10 +171,10 @@ def widened(search: Search, item: FunctionCandidate) -> FunctionCandidate:
     wide, (_, rows, *_others) = union([search.dictionary, own, *multiples])
     coefficients = np.zeros((len(wide), own.dim))
     coefficients[rows] = item.candidate.coefficients
-    free = set()
+    free, inside = set(), [wide.function(k) for k in range(len(wide))]
     for term, slot, label in item.labelled:
         same = own.function(term)
-        free |= {(k, slot, label) for k in range(len(wide)) if wide.function(k) == same}
+        free |= {(k, slot, label) for k, function in enumerate(inside) if function == same}
     labels = tuple(sorted({label for *_, label in free}))
     table = [(term, slot, labels.index(label)) for term, slot, label in sorted(free)]
     candidate = replace(item.candidate, coefficients=coefficients)

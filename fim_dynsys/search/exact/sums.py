@@ -28,10 +28,11 @@ _RIDGE = 1e-12  # of unit columns
 
 @dataclass(frozen=True)
 class _Family:
-    """Bundles that differ by their numbers; those with a shift come after the others."""
+    """Bundles that differ by their numbers, and how many of them are fitted, how far from each other."""
 
     starts: list[Bundle]
-    shifted: bool = False
+    most: int = _TUNED
+    distance: float = _APART
 
     def columns(self, regressions: Integrals, dim: int) -> list[np.ndarray]:
         """Integrals (n, starts, m) of each start's functions times its monomials, for each state."""
@@ -48,14 +49,13 @@ class _Family:
 
     def apart(self, left: np.ndarray) -> list[tuple[float, Bundle]]:
         """The best few that are no neighbours, by what each leaves (starts,), with that."""
-        most, distance = (_TUNED_SHIFTED, _APART_SHIFTED) if self.shifted else (_TUNED, _APART)
         kept: list[tuple[float, Bundle]] = []
         for place in np.argsort(left)[: np.count_nonzero(np.isfinite(left))].tolist():
             start = self.starts[place]
             far = [np.linalg.norm(start.numbers - own.numbers) for _, own in kept]
-            if all(own > distance * np.linalg.norm(start.numbers) for own in far):
+            if all(own > self.distance * np.linalg.norm(start.numbers) for own in far):
                 kept.append((float(left[place]), start))
-            if len(kept) == most:
+            if len(kept) == self.most:
                 break
         return kept
 
@@ -87,20 +87,20 @@ def sums(regressions: Integrals, states: Sequence[int], plain: Terms) -> dict[in
     if not states or dim > _STATES:
         return found
     beside = columns_of(regressions, plain.terms)
-    families, open_states = list(_families(regressions.states)), list(states)
-    for shifted in (False, True):
-        starts: dict[int, list[tuple[float, Bundle]]] = {state: [] for state in open_states}
-        for family in families if open_states else ():
-            if family.shifted == shifted:
-                columns = family.columns(regressions, dim)
-                for state in open_states:
-                    left = _left(columns[state], beside[state], regressions.targets[state])
-                    starts[state] += family.apart(left)
-        for state in open_states:
+    kinds = (_families(dim), _ROUNDS), (_with_shifts(regressions.states), _ROUNDS_SHIFTED)
+    for families, rounds in kinds:
+        left_open = [state for state in states if not is_found(regressions, state, *found[state])]
+        if not left_open:
+            break
+        starts: dict[int, list[tuple[float, Bundle]]] = {state: [] for state in left_open}
+        for family in families:
+            columns = family.columns(regressions, dim)
+            for state in left_open:
+                left = _left(columns[state], beside[state], regressions.targets[state])
+                starts[state] += family.apart(left)
+        for state in left_open:
             tried = [bundle for _, bundle in sorted(starts[state], key=lambda pair: pair[0])]
-            rounds = _ROUNDS_SHIFTED if shifted else _ROUNDS
             found[state] += _of_starts(regressions, state, plain, tried, rounds)
-        open_states = [state for state in open_states if not is_found(regressions, state, *found[state])]
     return {state: sorted(own, key=lambda side: side.score) for state, own in found.items()}
 
 
@@ -139,42 +139,51 @@ def _left(columns: np.ndarray, beside: np.ndarray, target: np.ndarray) -> np.nda
     return np.where(usable, np.maximum(rest @ rest - gained, 0.0), np.inf)
 
 
-def _families(states: np.ndarray) -> Iterator[_Family]:
-    """Of the sums and squares of states (N, d)."""
-    dim, free = states.shape[1], ((0, INNER, 0), (0, SECOND, 1))
-    half = (np.arange(_DIRECTIONS) + _OFF) * (np.pi / _DIRECTIONS)
+def _families(dim: int) -> Iterator[_Family]:
     for c, e in itertools.combinations(range(dim), 2):
-
-        def of_sums(kind: Kind, angles: np.ndarray, c: int = c, e: int = e) -> list[Bundle]:
-            inside = [(k * math.cos(a), k * math.sin(a)) for k in _SIZES for a in angles.tolist()]
-            name = f"{kind.name.lower()} x{c}, x{e}"
-            return [Bundle(name, (Function(kind, c, p, q, e),), free) for p, q in inside]
-
         waves = [
             Bundle(
                 one.name,
                 (*one.functions, one.functions[0]._replace(kind=Kind.COS)),
-                (*free, (1, INNER, 0), (1, SECOND, 1)),
+                (*one.free, (1, INNER, 0), (1, SECOND, 1)),
             )
-            for one in of_sums(Kind.SIN, half)
+            for one in _of_sums(Kind.SIN, c, e)
         ]
         yield _Family(waves)
-        yield _Family(of_sums(Kind.EXP, np.concatenate([half, half + np.pi])))
-        sigmoids = of_sums(Kind.TANH, half)
-        yield _Family(sigmoids)
-        yield _Family([shifted for one in sigmoids for shifted in _with_shifts(one, states)], shifted=True)
+        yield _Family(_of_sums(Kind.EXP, c, e, turns=2))
+        yield _Family(_of_sums(Kind.TANH, c, e))
         numbers = list(itertools.product(_SIZES, _SIZES))
         yield _Family([hill(c, p, k) + hill(e, q, _OTHER * r) for p, q in _OF_PAIRS for k, r in numbers])
     for c in range(dim):
         rates = itertools.combinations(_RATES, 2)
         both = [(Function(Kind.EXP, c, p), Function(Kind.EXP, c, q)) for p, q in rates]
         yield _Family([Bundle(f"exponentials x{c}", two, ((0, INNER, 0), (1, INNER, 1)), 0) for two in both])
-        hills = [Bundle(f"gaussian x{c}", (Function(Kind.GAUSSIAN, c, k),), free[:1], 2) for k in _SIZES]
-        yield _Family(hills)
-        yield _Family([shifted for one in hills for shifted in _with_shifts(one, states)], shifted=True)
+        yield _Family(_gaussians(c))
 
 
-def _with_shifts(bundle: Bundle, states: np.ndarray) -> list[Bundle]:
+def _with_shifts(states: np.ndarray) -> Iterator[_Family]:
+    """Sigmoids of sums and Gaussians with their middle at quantiles of what states (N, d) take."""
+    dim = states.shape[1]
+    pairs = itertools.combinations(range(dim), 2)
+    for kind in itertools.chain((_of_sums(Kind.TANH, c, e) for c, e in pairs), map(_gaussians, range(dim))):
+        starts = [start for bundle in kind for start in _shifted(bundle, states)]
+        yield _Family(starts, _TUNED_SHIFTED, _APART_SHIFTED)
+
+
+def _of_sums(kind: Kind, c: int, e: int, turns: int = 1) -> list[Bundle]:
+    """A function of sums of two states in all directions of so many half turns, of all sizes."""
+    angles = (np.arange(turns * _DIRECTIONS) + _OFF) * (np.pi / _DIRECTIONS)
+    inside = [(k * math.cos(a), k * math.sin(a)) for k in _SIZES for a in angles.tolist()]
+    name, free = f"{kind.name.lower()} x{c}, x{e}", ((0, INNER, 0), (0, SECOND, 1))
+    return [Bundle(name, (Function(kind, c, p, q, e),), free) for p, q in inside]
+
+
+def _gaussians(c: int) -> list[Bundle]:
+    functions = [Function(Kind.GAUSSIAN, c, k) for k in _SIZES]
+    return [Bundle(f"gaussian x{c}", (one,), ((0, INNER, 0),), 2) for one in functions]
+
+
+def _shifted(bundle: Bundle, states: np.ndarray) -> list[Bundle]:
     """A bundle of one function whose argument is 0 at quantiles of what it takes at states (N, d)."""
     (one,) = bundle.functions
     alone = one.partner < 0
