@@ -18,7 +18,8 @@ _MOST_TERMS = 5
 _MOST_SELECTED = 6000  # subsets that are tried of one size
 _FITTED = 8  # of them
 _FOUND = 1e2  # times the variance of what is no misfit: a side that needs nothing else
-_ROUNDS, _DIFFERENCE = 3, 1e-5  # of a fit of numbers; steps of differences
+_ROUNDS = 3  # of a fit of numbers
+_DIFFERENCE, _SMALL = 1e-5, 1e-2  # steps of differences, of a number or, where it is smaller, of this
 _GAIN = 0.1  # of a round, in BIC: less ends a fit of numbers
 _PARTS = (1.0, 0.2)  # of a step that are tried
 _NEAR = 1e8  # times what is left of squares: numbers may be off
@@ -156,7 +157,7 @@ def tuned(regressions: Integrals, state: int, side: Side, rounds: int = _ROUNDS)
         numbers = _numbers(side)
         slopes = []
         for number in numbers:
-            step = _DIFFERENCE * abs(number)
+            step = _DIFFERENCE * max(abs(number), _SMALL)
             rows = sorted({t for t, slot in side.free if number_in(side, t, slot)[1] == number})
             moved = with_numbers(side, {number: number + step}).terms.subset(np.array(rows))
             change = columns_of(regressions, moved, [state])[0] - columns[:, rows]

@@ -3,6 +3,13 @@
 import numpy as np
 import pytest
 
+from fim_dynsys import CallableField, simulate
+from fim_dynsys.fields.functions import Kind
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.observed import observe
+from fim_dynsys.search.exact.selection import Terms, side_of, tuned
+from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, Function
+from fim_dynsys.search.functions.regressions import Integrals, Piece
 from tests.search.exact.test_quotients import preferred
 
 
@@ -71,3 +78,19 @@ def test_laws_of_sums(name):
     law = preferred(rates, start, t_end)
     assert law.misses < 1e-8
     assert law.parameters <= parameters
+
+
+def test_numbers_that_start_at_zero_are_fitted():
+    t = np.linspace(0.0, 12.0, 399)
+    field = CallableField(
+        lambda x: np.stack([x[:, 1], -x[:, 0] + 0.8 * np.exp(-((1.5 * x[:, 1] - 0.3) ** 2))], axis=1), 2
+    )
+    x = simulate(field, np.array([[1.2, 0.0]]), t, rtol=1e-11, atol=1e-13).x[0]
+    observations = observe([(t[::2], x[::2])])
+    unit = np.ptp(x[::2], axis=0) / np.ptp(observations.samples[0][1], axis=0)
+    piece = Piece(x / unit, np.full(199, t[2]), np.arange(200), np.zeros((0, 4, 0)))
+    regressions = Integrals(observations, [piece], np.full(2, 1e-12), 1)
+    start = Bundle("gaussian", (Function(Kind.GAUSSIAN, 1, 1.0),), ((0, INNER, 0), (0, SECOND, 1)), 0)
+    side = side_of(regressions, 1, Terms(Dictionary.polynomial(2, 1)) + Terms.of_bundle(start, 2))
+    inner, second, _ = tuned(regressions, 1, side, 30).terms.numbers
+    np.testing.assert_allclose([inner[-1] / unit[1], second[-1]], [1.5, -0.3], rtol=1e-4)
