@@ -151,7 +151,8 @@ def run_figure(folder: Path) -> Figure:
             steps, log[f"validation {key}"], label=f"validation, {label}", color=line.get_color(), ls="--"
         )
     left.axhline(TRIVIAL_LOSS, color="0.6", lw=0.8)
-    left.set(xlabel="step", ylabel="loss", title=folder.name)
+    wide = np.nanmax(np.abs(log["loss"])) > 2.0 * TRIVIAL_LOSS  # an objective with deviations, of either sign
+    left.set(xlabel="step", ylabel="loss", title=folder.name, yscale="symlog" if wide else "linear")
     for place in PLACES:
         for key in (k for k in log if k.startswith(f"validation {place} ")):
             middle.plot(steps, log[key], label=key.removeprefix("validation "), lw=1)
