@@ -8,7 +8,7 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.sparse import subset_residuals, subsets_of
-from fim_dynsys.search.functions.exploration import products
+from fim_dynsys.search.functions.exploration import difference, products
 from fim_dynsys.search.functions.families import Bundle
 from fim_dynsys.search.functions.regressions import Integrals
 from fim_dynsys.search.sides import Side
@@ -18,8 +18,7 @@ _MOST_TERMS = 5
 _MOST_SELECTED = 6000  # subsets that are tried of one size
 _FITTED = 8  # of them
 _FOUND = 1e2  # times the variance of what is no misfit: a side that needs nothing else
-_ROUNDS = 3  # of a fit of numbers
-_DIFFERENCE, _SMALL = 1e-5, 1e-2  # steps of differences, of a number or, where it is smaller, of this
+_ROUNDS, _DIFFERENCE = 3, 1e-5  # of a fit of numbers; steps of differences
 _GAIN = 0.1  # of a round, in BIC: less ends a fit of numbers
 _PARTS = (1.0, 0.2)  # of a step that are tried
 _NEAR = 1e8  # times what is left of squares: numbers may be off
@@ -157,7 +156,7 @@ def tuned(regressions: Integrals, state: int, side: Side, rounds: int = _ROUNDS)
         numbers = _numbers(side)
         slopes = []
         for number in numbers:
-            step = _DIFFERENCE * max(abs(number), _SMALL)
+            step = difference(number, _DIFFERENCE)
             rows = sorted({t for t, slot in side.free if number_in(side, t, slot)[1] == number})
             moved = with_numbers(side, {number: number + step}).terms.subset(np.array(rows))
             change = columns_of(regressions, moved, [state])[0] - columns[:, rows]

@@ -17,6 +17,7 @@ from fim_dynsys.search.restrictions import Restriction
 
 _MOST_TERMS = 7  # of a coordinate, 14 of all where they are selected together
 _DIFFERENCE = 1e-4  # of a number: forward differences err by as much, which Gauss-Newton forgives
+_SMALL = 1e-2  # numbers, whose differences have the steps of this one
 _LONGEST = 0.7  # of a number, by one step
 _HALVINGS = 3
 _GRID = (0.65, 0.75, 0.87, 1.0, 1.15, 1.32, 1.52)  # of a number's starts
@@ -170,12 +171,12 @@ class Exploration:
         for _ in range(rounds):
             slopes = [np.empty((len(fit.residuals), len(numbers))) for fit in fits]
             for k in range(len(numbers)):
-                step = _DIFFERENCE * max(abs(numbers[k]), 1e-2)
+                short = difference(numbers[k], _DIFFERENCE)
                 moved = numbers.copy()
-                moved[k] += step
+                moved[k] += short
                 for slope, fit, block in zip(slopes, fits, self._blocks(bundle.at(moved)), strict=True):
                     change = (block[:, fit.live] - fit.block) @ fit.of_block
-                    slope[:, k] = fit.perpendicular(change / step)
+                    slope[:, k] = fit.perpendicular(change / short)
             information = sum((slope.T @ slope for slope in slopes), np.zeros(()))
             parts = zip(slopes, fits, strict=True)
             moment = sum((slope.T @ fit.residuals for slope, fit in parts), np.zeros(()))
@@ -345,6 +346,11 @@ def _expected_minima(left: np.ndarray) -> np.ndarray:
     lowest = (here <= before) & (here <= after)
     expected[1:-1][lowest] = np.maximum(here - falls, _DEEPEST * here)[lowest]
     return expected
+
+
+def difference(number: float, share: float) -> float:
+    """Step of a difference quotient by a number: a share of it, or of what counts as small."""
+    return share * max(abs(number), _SMALL)
 
 
 def products(monomials: Dictionary, functions: Dictionary) -> Dictionary:
