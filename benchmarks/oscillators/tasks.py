@@ -158,6 +158,7 @@ def tasks() -> tuple[Oscillation, ...]:
 def joined(task: Oscillation) -> Oscillation:
     """Return the task with what is seen as one trajectory, a gap in it where samples are hidden.
 
-    So the literature gives it to methods that train on each data set; pretrained ones are given two.
+    So the literature gives it to methods that train on each data set, fine-tuned ones among them; zero-shot
+    ones are given two.
     """
     return replace(task, pieces=(np.concatenate(task.pieces),))

@@ -19,6 +19,7 @@ from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, gather, shortlist
+from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector
 from fim_dynsys.trajectories.container import Trajectories
@@ -37,6 +38,8 @@ _FUNCTIONS = 16
 """Structures with functions that are tried where no polynomial explains clean samples."""
 
 _MET = 12  # candidates of the search that are fitted to the digits, too
+_TEMPERATURE = 3.0  # of the selector's weights where members are drawn: chosen by coverage on development
+_NO_FUNCTIONS = np.zeros((0, 3), dtype=np.intp)
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,13 @@ class Shortlist:
         terms = len(self.search.dictionary) if self.search.observations.n_inputs else 0
         prices = [price_of_choice(c, terms) if terms else 0.0 for c in self.candidates]
         return min(zip(self.candidates, prices, strict=True), key=lambda pair: pair[0].score + pair[1])[0]
+
+    def draws(self, selector: Selector, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
+        """Candidates drawn by a selector's weights, each with coefficients from the posterior of its fit."""
+        terms = self.search.dictionary
+        members = [FunctionCandidate(c, terms, _NO_FUNCTIONS) for c in self.candidates]
+        weights = selector.logits(self.features()) / _TEMPERATURE
+        return Portfolio(self.search, self.opinion, members).draws(weights, n, rng)
 
     def choose(self, selector: Selector | None) -> tuple[Candidate | FunctionCandidate, dict]:
         """The preferred candidate, of laws the preferred one, and a report on it."""
@@ -161,6 +171,6 @@ def consider(
     if clean is None:
         return found
     if clean.laws:
-        none = np.zeros((0, 3), dtype=np.intp)
-        clean.meet(FunctionCandidate.of(c, search.dictionary, none) for c in found.candidates[:_MET])
+        met = found.candidates[:_MET]
+        clean.meet(FunctionCandidate.of(c, search.dictionary, _NO_FUNCTIONS) for c in met)
     return replace(found, laws=clean.laws)

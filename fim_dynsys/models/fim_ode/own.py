@@ -27,7 +27,7 @@ from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.law_notes import law_notes
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
-from fim_dynsys.models.outliers import inferred_robustly
+from fim_dynsys.models.outliers import inferred_robustly, samples_of
 from fim_dynsys.models.telling import honoured, with_errors
 from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.dimensionless import dimensionless, still
@@ -326,7 +326,12 @@ class FIMODE(PretrainedModel):
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
-        """Fields drawn from the posterior of the coefficients; where there is none, a context bootstrap.
+        """Fields drawn from what is known of the coefficients; where nothing is, a context bootstrap.
+
+        Where a search chose the field, its candidates are drawn by the selector's weights, each with
+        coefficients from the posterior of its own fit: bands of paths, since members follow the samples. (The
+        search is repeated, which takes some hundredths of a second.) The operator's own field, and laws of
+        clean samples, have draws from their posterior, as `field_.draws`.
 
         Parameters
         ----------
@@ -335,7 +340,7 @@ class FIMODE(PretrainedModel):
         seed : int
             Equal seeds give equal members.
         progress : bool, optional
-            As of every model; draws from the posterior take no time.
+            As of every model; draws take no time.
 
         Returns
         -------
@@ -344,7 +349,24 @@ class FIMODE(PretrainedModel):
         field = self._fitted_field()
         check_members(self._who, n, seed)
         drawn = field.draws(n, seed)
-        return super().ensemble(n, seed, progress) if drawn is None else EnsembleField(drawn)
+        if drawn is None:
+            return super().ensemble(n, seed, progress)
+        return self._candidates(field, n, seed) or EnsembleField(drawn)
+
+    def _candidates(self, field: VectorField, n: int, seed: int) -> EnsembleField | None:
+        """Draws from the candidates that a field with a learned posterior was chosen among, if it was so."""
+        selector = self.operator.selector
+        if field.fit_info.report.get("chosen by") != "selector" or selector is None:
+            return None
+        seen = samples_of(field, self.context_)
+        order = Ordered.of(self._complete([seen])[0])
+        (answer,) = _answers(self.operator, [order.trajectories])
+        found = consider(order.trajectories, answer.dictionary, answer.solves, answer.variances)
+        if found is None or found.laws:
+            return None
+        drawn = found.draws(selector, n, np.random.default_rng(seed))
+        fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
+        return EnsembleField([order.field(own, seen) for own in fields])
 
     def _forecast_levels(self, field: VectorField) -> Levels | None:
         drawn = isinstance(field, PosteriorField | LawField)  # else members are fits to resamples

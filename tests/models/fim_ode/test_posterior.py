@@ -188,3 +188,25 @@ def test_a_chain_of_five_states_with_error_bars():
     assert error.max() < 0.03
     assert 0.7 < np.mean(error < 1.645 * model.field_.scale(x)) <= 1.0
     assert model.field_.scale(x).max() < 0.2
+
+
+def test_members_of_a_searched_field_follow_the_samples(tmp_path):
+    """A field's own posterior knows no covariance of the paths' errors; fits of candidates do."""
+    oscillator = CallableField(
+        lambda x: np.stack([x[:, 1], -x[:, 0] + 0.5 * (1 - x[:, 0] ** 2) * x[:, 1]], axis=1), 2
+    )
+    t = np.linspace(0.0, 12.0, 150)
+    clean = simulate(oscillator, [0.5, 0.0], t).x[0]
+    noisy = clean + 0.05 * np.random.default_rng(1).standard_normal(clean.shape)
+    model = fim_dynsys.load("fim-ode").fit(noisy, t)
+
+    def width(members):
+        return np.median(simulate(list(members), np.tile(clean[0], (len(members), 1)), t).x.std(axis=0))
+
+    members = model.ensemble(24, seed=3)
+    assert len({tuple(member.equations(9)) for member in members}) > 12
+    assert 0.003 < width(members) < 0.5 * width(model.field_.draws(24, seed=3))
+    model.save(tmp_path / "model")
+    again = fim_dynsys.load_fitted(tmp_path / "model").ensemble(24, seed=3)
+    for member, other in zip(members, again, strict=True):
+        np.testing.assert_array_equal(member.coefficients, other.coefficients)
