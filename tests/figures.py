@@ -166,8 +166,8 @@ def readme() -> Iterator[str]:
     auto, fim = (100 * own[own.model == name].cover90_raw for name in ("auto", "fim-ode"))
     yield (
         f"The 90 % bands of `auto.ensemble` hold the truth on {auto.min():.0f} to {auto.max():.0f} %, those "
-        f"of `fim-ode` on {fim.min():.0f} to {fim.max():.0f} %, of reconstructed trajectories and fields at 3 "
-        "and 5 % noise"
+        f"of `fim-ode` on {fim.min():.0f} to {fim.max():.0f} %, of reconstructed trajectories and fields at "
+        "3 and 5 % noise"
     )
 
     recall, false = "cubics, random: recall of zeros", "cubics, random: false zeros"
