@@ -348,12 +348,12 @@ class FIMODE(PretrainedModel):
         """
         field = self._fitted_field()
         check_members(self._who, n, seed)
+        if isinstance(field, PosteriorField) and (members := self._candidates(field, n, seed)):
+            return members
         drawn = field.draws(n, seed)
-        if drawn is None:
-            return super().ensemble(n, seed, progress)
-        return self._candidates(field, n, seed) or EnsembleField(drawn)
+        return super().ensemble(n, seed, progress) if drawn is None else EnsembleField(drawn)
 
-    def _candidates(self, field: VectorField, n: int, seed: int) -> EnsembleField | None:
+    def _candidates(self, field: PosteriorField, n: int, seed: int) -> EnsembleField | None:
         """Draws from the candidates that a field with a learned posterior was chosen among, if it was so."""
         selector = self.operator.selector
         if field.fit_info.report.get("chosen by") != "selector" or selector is None:
