@@ -172,7 +172,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"12-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"13-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -616,7 +616,7 @@ def _with_proposals(
     """Candidates with functions and proposals of genetic programming, best first."""
     from fim_dynsys.search.genetic.proposals import fitted_proposals  # deferred: sympy
 
-    own = FunctionCandidate(polynomial, search.dictionary, np.zeros((0, 3), dtype=np.intp))
+    own = FunctionCandidate(polynomial, search.dictionary)
     best = min([own, *grown[:1]], key=lambda m: m.score)
     fits = fitted_proposals(search.observations, proposals, best, kept)
     return sorted(grown + fits, key=lambda m: m.score)

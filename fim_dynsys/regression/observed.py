@@ -104,6 +104,25 @@ class Observations:
             return self
         return replace(self, weights=np.where(states, 0.0, self.weights), seen=~states)
 
+    def only(self, pieces: np.ndarray) -> "Observations":
+        """Some of the pieces, by their numbers (p,), in the same units."""
+
+        def kept(rows: Sequence) -> list:
+            return [rows[k] for k in pieces]
+
+        return replace(
+            self,
+            samples=kept(self.samples),
+            origin=tuple(kept(self.origin)),
+            t=self.t[pieces],
+            z=self.z[pieces],
+            weights=self.weights[pieces],
+            splines=kept(self.splines),
+            inputs=kept(self.inputs),
+            curves=kept(self.curves),
+            smoothable=None if self.smoothable is None else kept(self.smoothable),
+        )
+
     def measured(self, errors: Sequence[np.ndarray]) -> "Observations":
         """The same with known errors in place of what was estimated.
 

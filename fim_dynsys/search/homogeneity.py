@@ -98,11 +98,7 @@ def with_told(search: Search, found: Sequence[FunctionCandidate]) -> list[Functi
         told = replace(item.candidate, coefficients=known.clipped(coefficients), restriction=known)
         free = [(int(own[term]), slot, number) for term, slot, number in item.labelled]
         polynomial = len(terms) == len(search.dictionary)
-        start = (
-            FunctionCandidate(told, terms, np.zeros((0, 3), dtype=np.intp))
-            if polynomial
-            else FunctionCandidate.of(told, terms, free)
-        )
+        start = FunctionCandidate(told, terms) if polynomial else FunctionCandidate.of(told, terms, free)
         fitted, _ = start.fitted(search.observations, search.observations.path)
         if np.isfinite(fitted.parameters).all() and np.isfinite(fitted.score):
             out.append(replace(fitted, dictionary=search.dictionary) if polynomial else fitted)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -18,8 +19,11 @@ FEWEST = 3
 _FOLDS = 6
 _MOST_SAMPLES = 1000  # what a field evaluates is linear in them
 _WIDTHS = (0.2, 0.3, 0.45, 0.6)  # standard deviations of the slowest state
-_RIDGE = 0.01  # squared, in the same unit
-_RATES = (0.5, 1.0, 2.0, 4.0)  # in units of the pace
+_RATES = (1.0, 4.0, 8.0)  # in units of the pace
+_RIDGES = (0.01, 0.1)  # squared standard deviations of the slowest state
+_FINER = ((1.5, 2.0, 4.0), (1.5**0.5, 2.0**0.5, 2.0))  # factors by which each is changed, then less
+_MOVES = 6  # at most, by factors of each size
+_GAIN = 0.98  # of the error, that is left by a change that helps
 _BOUND = 1e3
 _CLEAR = 2.0  # standard errors
 
@@ -34,14 +38,26 @@ class Smoothing:
         Of the slowest state; one that moves faster counts less, by the ratio of their times.
     rate : float
         See `LocalField`.
+    ridge : float
+        Squared, in the unit of ``width``.
     """
 
     width: float
     rate: float
+    ridge: float
+
+    def beside(self, factors: tuple[float, ...]) -> "list[Smoothing]":
+        """Those of which one number is larger or smaller by its factor."""
+        own = self.width, self.rate, self.ridge
+        return [
+            Smoothing(*(value * factors[k] ** sign if i == k else value for i, value in enumerate(own)))
+            for k in range(len(own))
+            for sign in (-1, 1)
+        ]
 
 
-SMOOTHINGS = tuple(Smoothing(*values) for values in product(_WIDTHS, _RATES))
-"""What is chosen from."""
+SMOOTHINGS = tuple(Smoothing(*values) for values in product(_WIDTHS, _RATES, _RIDGES))
+"""What is tried first; the best is then changed as long as that helps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +121,37 @@ def fit_local(observations: Observations) -> LocalFit:
     ValueError
         If there are fewer.
     """
+    folds = folds_of(observations)
+
+    @cache
+    def tried(smoothing: Smoothing) -> LocalFit:
+        errors = np.zeros(len(observations.samples))
+        for held_out in folds:
+            field = _local(observations, smoothing, np.flatnonzero(~held_out))
+            errors[held_out] = errors_of(field._rhs, observations, np.flatnonzero(held_out))
+        return LocalFit(observations, smoothing, errors)
+
+    def missed(smoothing: Smoothing) -> float:
+        return float(tried(smoothing).errors.mean())
+
+    best = min(SMOOTHINGS, key=missed)
+    for factors in _FINER:
+        for _ in range(_MOVES):
+            near = min(best.beside(factors), key=missed)
+            if not missed(near) < _GAIN * missed(best):
+                break
+            best = near
+    return tried(best)
+
+
+def folds_of(observations: Observations) -> list[np.ndarray]:
+    """Pieces (P,) that are kept from a fit, in turn: all of some trajectories.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than three trajectories.
+    """
     of = trajectories_of(observations)
     names = np.unique(of)
     if len(names) < FEWEST:
@@ -113,17 +160,7 @@ def fit_local(observations: Observations) -> LocalFit:
             "give more."
         )
     count = min(_FOLDS, len(names))
-    folds = [np.isin(of, names[k::count]) for k in range(count)]
-    best: LocalFit | None = None
-    for smoothing in SMOOTHINGS:
-        errors = np.zeros(len(of))
-        for held_out in folds:
-            field = _local(observations, smoothing, np.flatnonzero(~held_out))
-            errors[held_out] = errors_of(field._rhs, observations, np.flatnonzero(held_out))
-        if best is None or errors.mean() < best.errors.mean():
-            best = LocalFit(observations, smoothing, errors)
-    assert best is not None
-    return best
+    return [np.isin(of, names[k::count]) for k in range(count)]
 
 
 def trajectories_of(observations: Observations) -> np.ndarray:
@@ -182,5 +219,5 @@ def _local(observations: Observations, smoothing: Smoothing, pieces: np.ndarray)
     own = [observations.splines[k] for k in pieces]
     states, slopes = (np.concatenate(part) for part in zip(*own, strict=True))
     stride = -(-len(states) // _MOST_SAMPLES)
-    ridge = _RIDGE / smoothing.width**2
+    ridge = smoothing.ridge / smoothing.width**2
     return LocalField(states[::stride], slopes[::stride], lengths, ridge, smoothing.rate)

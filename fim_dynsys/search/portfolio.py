@@ -1,7 +1,7 @@
 """Candidates with and without functions side by side: what tells them apart, and draws from them."""
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -16,7 +16,15 @@ from fim_dynsys.search.functions.combination import extended_score
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import explains
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.local import FEWEST, LocalFit, clearly_better, errors_of, fit_local, trajectories_of
+from fim_dynsys.search.local import (
+    FEWEST,
+    LocalFit,
+    clearly_better,
+    errors_of,
+    fit_local,
+    folds_of,
+    trajectories_of,
+)
 from fim_dynsys.search.pool import Opinion, including, shortlist
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector
@@ -111,7 +119,6 @@ class Portfolio:
         operator : OperatorChoice, optional
             See `Portfolio`; its answer is always a member.
         """
-        none = np.zeros((0, 3), dtype=np.intp)
         kept: list[FunctionCandidate] = []
         structures: dict[bytes, int] = {}
         for item in grown:
@@ -121,7 +128,7 @@ class Portfolio:
         listed = shortlist(polynomials)
         if operator is not None:
             listed = including(listed, operator.answer)
-        members = [FunctionCandidate(c, search.dictionary, none) for c in listed]
+        members = [FunctionCandidate(c, search.dictionary) for c in listed]
         members = sorted(members + kept[:_WITH_FUNCTIONS], key=lambda m: m.score)
         observations = search.observations
         several = len(set(trajectories_of(observations))) >= FEWEST
@@ -249,17 +256,28 @@ class Portfolio:
         return order if self.local is None else order[np.argsort(~self.stays[order], kind="stable")]
 
     def prefers_local(self, number: int) -> bool:
-        """Whether the field without an equation predicts trajectories better than one of the members.
+        """Whether the field without an equation clearly predicts trajectories better than one of the members.
 
-        It is compared on trajectories that it has not seen, the member on those that it was fitted to.
+        Both predict those that they have not seen: the member is fitted anew to the others.
         """
         if self.local is None or not self.stays[number]:
             return self.local is not None
-        coefficients, seen = self.coefficients[number], self.search.observations
-        errors = errors_of(
-            lambda x: self.terms.evaluate(x) @ coefficients, seen, np.arange(len(seen.samples))
-        )
-        return clearly_better(self.local.errors, errors)
+        return clearly_better(self.local.errors, self._unseen_errors(number))
+
+    def _unseen_errors(self, number: int) -> np.ndarray:
+        """Errors (P,) of the pieces of trajectories that are kept from a member's fit, see `errors_of`."""
+        member, seen = self.members[number], self.search.observations
+        own = FunctionCandidate.of(member.candidate, member.dictionary, member.labelled)
+        errors = np.zeros(len(seen.samples))
+        for held_out in folds_of(seen):
+            left = np.flatnonzero(~held_out)
+            others = seen.only(left)
+            candidate = replace(own.candidate, start=own.candidate.start[left])
+            fitted, _ = replace(own, candidate=candidate).fitted(others, others.path, (1,))
+            rates = partial(_rates, fitted.dictionary, fitted.candidate.coefficients)
+            pieces = np.flatnonzero(held_out)
+            errors[pieces] = errors_of(rates, seen, pieces)
+        return np.where(np.isfinite(errors), errors, np.inf)
 
     @property
     def judge(self) -> str:
@@ -307,6 +325,10 @@ class Portfolio:
                 deviates = rng.standard_normal((n, len(own.parameters)))
                 return own.drawn(self.search.observations, fit, deviates)
         return [member] * n
+
+
+def _rates(terms: Dictionary, coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
+    return terms.evaluate(x) @ coefficients
 
 
 def normalised(log_weights: np.ndarray) -> np.ndarray:

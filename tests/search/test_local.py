@@ -1,5 +1,7 @@
 """Locally linear fields among candidates: chosen by trajectories that they have not seen."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,8 @@ from fim_dynsys.fields.local import LocalField
 from fim_dynsys.models.auto import Auto
 from fim_dynsys.regression.observed import complete_samples, observe
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.local import clearly_better, errors_of, fit_local
+from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.local import SMOOTHINGS, clearly_better, errors_of, fit_local
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search
 from fim_dynsys.trajectories.container import Trajectories
@@ -70,6 +73,45 @@ def test_nothing_changes_where_a_candidate_explains_the_samples(portfolio):
     assert kept.local is None
     assert kept.preferred(np.array([1.0, 0.0])).tolist() == [0, 1]
     assert not kept.prefers_local(0)
+
+
+def spirals(count=5, noise=0.0):
+    """Trajectories of a damped oscillator."""
+    phase, decay = np.linspace(0.0, 5.0, count)[:, None] + 2.0 * T, np.exp(-0.1 * T)
+    x = decay[:, None] * np.stack([np.cos(phase), np.sin(phase)], axis=-1)
+    return x + noise * np.random.default_rng(0).normal(size=x.shape)
+
+
+def all_terms(samples, degree):
+    """A portfolio of one polynomial with all of its terms, fitted."""
+    search = Search.polynomial([(T, x) for x in samples], degree)
+    observations, shape = search.observations, (len(search.dictionary), 2)
+    start = np.full(shape, 1e-3)
+    member = FunctionCandidate(Candidate(start, observations.start, "all terms", "none"), search.dictionary)
+    fitted, _ = member.fitted(observations, observations.path)
+    return Portfolio(search, None, [fitted])
+
+
+def test_members_are_fitted_anew_to_the_others():
+    portfolio, samples = all_terms(spirals(), 1), spirals()
+    seen = portfolio.search.observations
+    assert portfolio._unseen_errors(0).max() < 1e-6
+    assert not replace(portfolio, local=fit_local(seen)).prefers_local(0)
+    samples[2] = samples[2, ::-1]  # runs backwards, which the others do not
+    turned = all_terms(samples, 1)
+    terms, coefficients = portfolio.search.dictionary, portfolio.members[0].candidate.coefficients
+    own = errors_of(lambda x: terms.evaluate(x) @ coefficients, turned.search.observations, np.array([2]))
+    assert own[0] > 0.1
+    np.testing.assert_allclose(turned._unseen_errors(0)[2], own[0], rtol=0.1)  # as by the others alone
+
+
+def test_smoothing_is_refined(portfolio):
+    fit = portfolio.local
+    assert fit.smoothing not in SMOOTHINGS
+    own = vars(fit.smoothing)
+    beside = fit.smoothing.beside((1.5, 2.0, 4.0))
+    assert len(set(beside)) == 6
+    assert all(sum(vars(near)[name] != own[name] for name in own) == 1 for near in beside)
 
 
 def test_auto_returns_it(portfolio, context, monkeypatch, tmp_path):

@@ -39,7 +39,6 @@ _FUNCTIONS = 16
 
 _MET = 12  # candidates of the search that are fitted to the digits, too
 _TEMPERATURE = 3.0  # of the selector's weights where members are drawn: chosen by coverage on development
-_NO_FUNCTIONS = np.zeros((0, 3), dtype=np.intp)
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class Shortlist:
     def draws(self, selector: Selector, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
         """Candidates drawn by a selector's weights, each with coefficients from the posterior of its fit."""
         terms = self.search.dictionary
-        members = [FunctionCandidate(c, terms, _NO_FUNCTIONS) for c in self.candidates]
+        members = [FunctionCandidate(c, terms) for c in self.candidates]
         weights = selector.logits(self.features()) / _TEMPERATURE
         return Portfolio(self.search, self.opinion, members).draws(weights, n, rng)
 
@@ -172,5 +171,5 @@ def consider(
         return found
     if clean.laws:
         met = found.candidates[:_MET]
-        clean.meet(FunctionCandidate.of(c, search.dictionary, _NO_FUNCTIONS) for c in met)
+        clean.meet(FunctionCandidate.of(c, search.dictionary) for c in met)
     return replace(found, laws=clean.laws)

@@ -39,13 +39,12 @@ _SECANTS, _BESIDE, _FAR = 4, 1.01, 0.5  # steps towards a number, the first, and
 
 def starts(search: Search) -> Iterator[FunctionCandidate]:
     """Polynomials that Newton's steps start from: regressions of smoothed slopes."""
-    none = np.zeros((0, 3), dtype=np.intp)
     states, slopes = (np.concatenate(part) for part in zip(*search.observations.splines, strict=True))
     columns = search.dictionary.evaluate(states)
     for tolerance in _REGRESSED:
         values = _least_squares(columns, slopes, tolerance)
         candidate = Candidate(values, search.observations.start, ORIGIN, ORIGIN)
-        yield FunctionCandidate(candidate, search.dictionary, none)
+        yield FunctionCandidate(candidate, search.dictionary)
 
 
 def over(dictionary: Dictionary, item: FunctionCandidate) -> FunctionCandidate:

@@ -1,7 +1,7 @@
 """Candidates with fitted numbers inside their functions: trajectory fits and scores."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -32,15 +32,15 @@ class FunctionCandidate:
         Over the dictionary.
     dictionary : Dictionary
         Terms, in the units of the search.
-    free : int array (f, 3)
-        Numbers that are fitted: term, slot (place in `NUMBERS`), and which number it is.
+    free : int array (f, 3), optional
+        Numbers that are fitted: term, slot (place in `NUMBERS`), and which number it is. Default: none.
     labels : tuple of int
         What each number was called before those out of use were left out.
     """
 
     candidate: Candidate
     dictionary: Dictionary
-    free: np.ndarray
+    free: np.ndarray = field(default_factory=partial(np.zeros, (0, 3), dtype=np.intp))
     labels: tuple = ()
 
     @classmethod
