@@ -22,6 +22,7 @@ MODELS = ("fim-ode@3", "fim-ode@5", "linear@5", "auto@5")
 FULL_MODELS = (
     *("fim-ode@3", "fim-ode+finetune@3", "sindy-strong@3", "auto@3"),
     *("fim-ode@5", "fim-ode+finetune@5", "sindy-strong@5", "linear@5", "auto@5"),
+    "auto@8",
 )
 HELD, MEAN = "hold-first-frame", "training-mean"
 _FLOORS = (3, 5, 8)

@@ -126,8 +126,8 @@ class Auto(VectorFieldModel):
     selector trained on known systems chooses among all of them; beyond six states, where the operator has no
     opinion, the smallest BIC wins. Where none explains three or more trajectories, fields that leave all
     bounds from their samples come last, and one without an equation (`fim_dynsys.fields.local.LocalField`) is
-    preferred if it predicts trajectories that it has not seen clearly better than the best of the others
-    follows those it was fitted to. `field_.fit_info.report` says what chose, and the origins, scores and
+    preferred if it predicts trajectories that it has not seen clearly better than the best of the others,
+    fitted anew without them, does. `field_.fit_info.report` says what chose, and the origins, scores and
     weights of the first few.
 
     Samples with less than about 1 % of noise are fitted to their digits instead: terms are read off what
