@@ -187,10 +187,12 @@ class Dictionary:
         """The numbers (m,) inside functions, in the order of `NUMBERS`."""
         return self.inner, self.second, self.shift
 
-    def with_numbers(self, inner: np.ndarray, second: np.ndarray, shift: np.ndarray) -> "Dictionary":
+    def with_numbers(self, inner: ArrayLike, second: ArrayLike, shift: ArrayLike) -> "Dictionary":
         """The same terms with other numbers (m,) inside their functions."""
         a, b, c = (np.array(part, dtype=np.float64) for part in (inner, second, shift))
-        return Dictionary._known(self.exponents, self.kind, self.coordinate, a, b, self.partner, c)
+        made = Dictionary._known(self.exponents, self.kind, self.coordinate, a, b, self.partner, c)
+        vars(made).update(table=self.table, _special=self._special, _shaped=self._shaped)
+        return made
 
     def function(self, row: int) -> tuple[float, ...]:
         """What is the same for terms with the same function, of one term."""

@@ -94,7 +94,8 @@ class Bundle:
 
     def dictionary(self, dim: int) -> Dictionary:
         """The functions as terms without monomials."""
-        return Dictionary(np.zeros((len(self.functions), dim), int), *zip(*self.functions, strict=True))
+        kind, coordinate, inner, second, partner, shift = zip(*self.functions, strict=True)
+        return _functions(dim, kind, coordinate, partner).with_numbers(inner, second, shift)
 
     def multiples(self, dim: int) -> Dictionary:
         """The monomials that the functions may have as factors."""
@@ -112,6 +113,14 @@ class Bundle:
             max(self.degree, other.degree),
             self.apart and other.apart,
         )
+
+
+@cache
+def _functions(
+    dim: int, kind: tuple[int, ...], coordinate: tuple[int, ...], partner: tuple[int, ...]
+) -> Dictionary:
+    """Functions without monomials, whatever their numbers."""
+    return Dictionary(np.zeros((len(kind), dim), int), kind, coordinate, partner=partner)
 
 
 @cache
