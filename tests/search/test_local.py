@@ -75,11 +75,10 @@ def test_nothing_changes_where_a_candidate_explains_the_samples(portfolio):
     assert not kept.prefers_local(0)
 
 
-def spirals(count=5, noise=0.0):
+def spirals():
     """Trajectories of a damped oscillator."""
-    phase, decay = np.linspace(0.0, 5.0, count)[:, None] + 2.0 * T, np.exp(-0.1 * T)
-    x = decay[:, None] * np.stack([np.cos(phase), np.sin(phase)], axis=-1)
-    return x + noise * np.random.default_rng(0).normal(size=x.shape)
+    phase, decay = np.linspace(0.0, 5.0, 5)[:, None] + 2.0 * T, np.exp(-0.1 * T)
+    return decay[:, None] * np.stack([np.cos(phase), np.sin(phase)], axis=-1)
 
 
 def all_terms(samples, degree):
