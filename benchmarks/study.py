@@ -20,14 +20,16 @@ class Part:
     Attributes
     ----------
     run : callable
-        ``run(rows, options)`` gives the tables of trials in the order of `tables`. Figures that need fits are
-        drawn there.
+        ``run(rows, options)`` gives the tables of trials in the order of `tables`.
     text : callable
         ``text(summary, *tables)`` gives the printed report.
     summarise : callable, optional
         ``summarise(*tables, commit)`` gives the summary; without it `text` takes the tables alone.
     draw : callable, optional
         ``draw(summary, path)`` draws the figure of the benchmark.
+    illustrate : callable, optional
+        ``illustrate(rows, *tables, options)`` draws figures that need fits, when all else is written; not
+        where earlier runs are reported on.
     tables, summary, report : str
         Names of the files without their endings.
     by, order : tuple of str
@@ -40,6 +42,7 @@ class Part:
     text: Callable[..., str]
     summarise: Callable[..., pd.DataFrame] | None = None
     draw: Callable[[pd.DataFrame, Path], None] | None = None
+    illustrate: Callable[..., None] | None = None
     tables: tuple[str, ...] = ("trials",)
     summary: str = "summary"
     report: str = "report"
@@ -161,5 +164,7 @@ def _write(study: Study, part: Part, rows: Sequence[Row], options: Options) -> b
         if part.draw:
             part.draw(summary, options.out / f"{study.name}.png")
     (options.out / f"{part.report}.txt").write_text(text + "\n", encoding="utf-8")
-    print(text)
+    print(text, flush=True)
+    if part.illustrate and options.render is None:
+        part.illustrate(rows, *tables, options)
     return True

@@ -234,12 +234,15 @@ def _published(row: dict[str, Any]) -> list[str]:
 
 
 def run_draws(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
-    """Run the shared draw and fresh ones, and draw what the first row infers."""
+    """Run the shared draw and fresh ones."""
     draws = options.limit if options.limit is not None else FULL_DRAWS if options.full else FRESH_DRAWS
     seeds = [FIXED_SEED, *range(FIRST_FRESH_SEED, FIRST_FRESH_SEED + draws)]
-    trials = run(rows, seeds, options.out, options.workers, options.fresh, progress=True, starts=START_NAMES)
+    return [run(rows, seeds, options.out, options.workers, options.fresh, progress=True, starts=START_NAMES)]
+
+
+def illustrate_draws(rows: Sequence[Row], trials: pd.DataFrame, options: study.Options) -> None:
+    """Draw what the first row infers."""
     figures.draw(rows[0], trials, options.out / "oscillators.png")
-    return [trials]
 
 
 def run_contexts(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]:
@@ -260,7 +263,7 @@ STUDY = study.Study(
     __doc__,
     MODELS,
     {
-        "draws": study.Part(run_draws, format_tables, summarise),
+        "draws": study.Part(run_draws, format_tables, summarise, illustrate=illustrate_draws),
         "contexts": study.Part(
             run_contexts,
             lambda summary, _: contexts.format_table(summary),

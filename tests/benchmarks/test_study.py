@@ -31,13 +31,20 @@ def draw(summary, path):
     path.write_text(str(len(summary)))
 
 
+def illustrate(rows, trials, options):
+    assert (options.out / "more.txt").exists()  # all else is written
+    (options.out / "fits.png").write_text(f"{len(rows)} {len(trials)}")
+
+
 TOY = study.Study(
     "toy",
     "Toy",
     ("constant",),
     {
         "first": study.Part(run, lambda summary, trials: f"{len(summary)} {len(trials)}", summarise, draw),
-        "second": study.Part(run, lambda trials: str(len(trials)), tables=("more",), report="more"),
+        "second": study.Part(
+            run, lambda trials: str(len(trials)), illustrate=illustrate, tables=("more",), report="more"
+        ),
     },
     seeds=(0,),
     full_seeds=(0, 1),
@@ -60,6 +67,7 @@ def test_runs_of_models_apart_are_joined(tmp_path, capsys):
         *("trials.csv", "summary.csv", "report.txt", "toy.png"),
         *("more.csv", "more.txt"),
     }
+    assert (one / "fits.png").read_text() == "2 4"
     assert main(["--render", "--out", str(both)]) == 0  # its own tables, again
     pd.testing.assert_frame_equal(pd.read_csv(both / "trials.csv", dtype=str), trials)
 
