@@ -191,6 +191,7 @@ class Dictionary:
         """The same terms with other numbers (m,) inside their functions."""
         a, b, c = (np.array(part, dtype=np.float64) for part in (inner, second, shift))
         made = Dictionary._known(self.exponents, self.kind, self.coordinate, a, b, self.partner, c)
+        # not found anew: what does not depend on the numbers
         vars(made).update(table=self.table, _special=self._special, _shaped=self._shaped)
         return made
 

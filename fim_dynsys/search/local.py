@@ -13,6 +13,8 @@ from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import runge_kutta
 from fim_dynsys.trajectories.container import Trajectories
 
+Rates = Callable[[np.ndarray], np.ndarray]
+
 FEWEST = 3
 """Trajectories below which none is kept from a fit."""
 
@@ -121,14 +123,10 @@ def fit_local(observations: Observations) -> LocalFit:
     ValueError
         If there are fewer.
     """
-    folds = folds_of(observations)
 
     @cache
     def tried(smoothing: Smoothing) -> LocalFit:
-        errors = np.zeros(len(observations.samples))
-        for held_out in folds:
-            field = _local(observations, smoothing, np.flatnonzero(~held_out))
-            errors[held_out] = errors_of(field._rhs, observations, np.flatnonzero(held_out))
+        errors = unseen_errors(observations, lambda pieces: _local(observations, smoothing, pieces)._rhs)
         return LocalFit(observations, smoothing, errors)
 
     def missed(smoothing: Smoothing) -> float:
@@ -144,13 +142,20 @@ def fit_local(observations: Observations) -> LocalFit:
     return tried(best)
 
 
-def folds_of(observations: Observations) -> list[np.ndarray]:
-    """Pieces (P,) that are kept from a fit, in turn: all of some trajectories.
+def unseen_errors(observations: Observations, fitted: Callable[[np.ndarray], Rates]) -> np.ndarray:
+    """Errors (P,) of all pieces by fields that have not seen their trajectories, see `errors_of`.
+
+    Parameters
+    ----------
+    observations : Observations
+        Of three trajectories or more.
+    fitted : callable
+        Rates of change by a fit to some pieces, given their numbers (p,).
 
     Raises
     ------
     ValueError
-        If there are fewer than three trajectories.
+        If there are fewer.
     """
     of = trajectories_of(observations)
     names = np.unique(of)
@@ -160,7 +165,12 @@ def folds_of(observations: Observations) -> list[np.ndarray]:
             "give more."
         )
     count = min(_FOLDS, len(names))
-    return [np.isin(of, names[k::count]) for k in range(count)]
+    errors = np.zeros(len(of))
+    for fold in range(count):
+        held_out = np.isin(of, names[fold::count])
+        rates = fitted(np.flatnonzero(~held_out))
+        errors[held_out] = errors_of(rates, observations, np.flatnonzero(held_out))
+    return errors
 
 
 def trajectories_of(observations: Observations) -> np.ndarray:
@@ -168,9 +178,7 @@ def trajectories_of(observations: Observations) -> np.ndarray:
     return np.array([trajectory for trajectory, _ in observations.origin])
 
 
-def errors_of(
-    rates: Callable[[np.ndarray], np.ndarray], observations: Observations, pieces: np.ndarray
-) -> np.ndarray:
+def errors_of(rates: Rates, observations: Observations, pieces: np.ndarray) -> np.ndarray:
     """Mean squared errors (p,) of pieces integrated from their first smoothed states, in variances.
 
     States weigh by the square of their times: those that move fast are lost first, whatever the field. The

@@ -1,7 +1,7 @@
 """Candidates with and without functions side by side: what tells them apart, and draws from them."""
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -19,11 +19,11 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.local import (
     FEWEST,
     LocalFit,
+    Rates,
     clearly_better,
-    errors_of,
     fit_local,
-    folds_of,
     trajectories_of,
+    unseen_errors,
 )
 from fim_dynsys.search.pool import Opinion, including, shortlist
 from fim_dynsys.search.problem import Search
@@ -268,15 +268,14 @@ class Portfolio:
         """Errors (P,) of the pieces of trajectories that are kept from a member's fit, see `errors_of`."""
         member, seen = self.members[number], self.search.observations
         own = FunctionCandidate.of(member.candidate, member.dictionary, member.labelled)
-        errors = np.zeros(len(seen.samples))
-        for held_out in folds_of(seen):
-            left = np.flatnonzero(~held_out)
-            others = seen.only(left)
-            candidate = replace(own.candidate, start=own.candidate.start[left])
-            fitted, _ = replace(own, candidate=candidate).fitted(others, others.path, (1,))
-            rates = partial(_rates, fitted.dictionary, fitted.candidate.coefficients)
-            pieces = np.flatnonzero(held_out)
-            errors[pieces] = errors_of(rates, seen, pieces)
+
+        def fitted(pieces: np.ndarray) -> Rates:
+            others = seen.only(pieces)
+            begun = replace(own, candidate=replace(own.candidate, start=own.candidate.start[pieces]))
+            fit, _ = begun.fitted(others, others.path, (1,))
+            return lambda x: fit.dictionary.evaluate(x) @ fit.candidate.coefficients
+
+        errors = unseen_errors(seen, fitted)
         return np.where(np.isfinite(errors), errors, np.inf)
 
     @property
@@ -325,10 +324,6 @@ class Portfolio:
                 deviates = rng.standard_normal((n, len(own.parameters)))
                 return own.drawn(self.search.observations, fit, deviates)
         return [member] * n
-
-
-def _rates(terms: Dictionary, coefficients: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return terms.evaluate(x) @ coefficients
 
 
 def normalised(log_weights: np.ndarray) -> np.ndarray:

@@ -81,9 +81,9 @@ def spirals():
     return decay[:, None] * np.stack([np.cos(phase), np.sin(phase)], axis=-1)
 
 
-def all_terms(samples, degree):
-    """A portfolio of one polynomial with all of its terms, fitted."""
-    search = Search.polynomial([(T, x) for x in samples], degree)
+def linear(samples):
+    """A portfolio of one linear field with all of its terms, fitted."""
+    search = Search.polynomial([(T, x) for x in samples], 1)
     observations, shape = search.observations, (len(search.dictionary), 2)
     start = np.full(shape, 1e-3)
     member = FunctionCandidate(Candidate(start, observations.start, "all terms", "none"), search.dictionary)
@@ -92,12 +92,12 @@ def all_terms(samples, degree):
 
 
 def test_members_are_fitted_anew_to_the_others():
-    portfolio, samples = all_terms(spirals(), 1), spirals()
+    portfolio, samples = linear(spirals()), spirals()
     seen = portfolio.search.observations
     assert portfolio._unseen_errors(0).max() < 1e-6
     assert not replace(portfolio, local=fit_local(seen)).prefers_local(0)
     samples[2] = samples[2, ::-1]  # runs backwards, which the others do not
-    turned = all_terms(samples, 1)
+    turned = linear(samples)
     terms, coefficients = portfolio.search.dictionary, portfolio.members[0].candidate.coefficients
     own = errors_of(lambda x: terms.evaluate(x) @ coefficients, turned.search.observations, np.array([2]))
     assert own[0] > 0.1
