@@ -9,6 +9,7 @@ import numpy as np
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import bic
 from fim_dynsys.regression.observed import SPLINE, Observations
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
@@ -296,6 +297,26 @@ def price_of_choice(candidate: Candidate, terms: int) -> float:
         total - math.lgamma(k + 1) - math.lgamma(max(terms - k, 0) + 1)
         for k in np.count_nonzero(candidate.coefficients, axis=0).tolist()
     )
+
+
+def log_alike(dictionary: Dictionary, dim: int) -> np.ndarray:
+    """Logarithm (m, d) of the number of monomials that are of a kind with each, in each right-hand side.
+
+    A kind is those of one degree that hold the state itself, or that do not: of what is linear, or holds the
+    state, there is little, of products of others much. Extended BIC with gamma = 1 has twice that as the
+    price of having chosen a term among its like.
+
+    References
+    ----------
+    J. Chen, Z. Chen, Extended Bayesian information criteria, Biometrika 95 (2008) 759, sect. 2.
+    """
+    degree = dictionary.exponents.sum(axis=1)
+    counts = []
+    for state in range(dim):
+        kind = 2 * degree + (dictionary.exponents[:, state] > 0)
+        _, place, alike = np.unique(kind, return_inverse=True, return_counts=True)
+        counts.append(alike[place])
+    return np.log(np.column_stack(counts))
 
 
 def judge(search: Search, candidates: list[Candidate]) -> list[Candidate]:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from fim_dynsys.regression.kernels.subsets import search_subset
+from fim_dynsys.regression.kernels.subsets import improve_subset
 from fim_dynsys.regression.sparse import solve_supports
-from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.candidates import Candidate, judge, log_alike
 from fim_dynsys.search.horizon import follows
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import (
@@ -21,11 +21,11 @@ from fim_dynsys.search.pruning import (
 )
 
 RESELECTED = ", reselected"
-PRICES = (0.6, 1.0, 1.6)
-"""Prices of a term at which subsets are chosen, in those of the BIC."""
+PRICES = ((0.5, 0.25), (0.8, 0.5), (1.0, 1.0))
+"""Prices of a term at which subsets are chosen: of the BIC's, and of that of its choice among its like."""
 
 FITS, ROUNDS = 4, 3
-MOST_COEFFICIENTS = 300
+MOST_COEFFICIENTS = 600
 """Dictionaries with more coefficients than that are not searched: the cost grows with their square."""
 
 LEAST_LEFT = 0.1
@@ -36,9 +36,10 @@ def reselect(search: Search, found: list[Candidate]) -> list[Candidate]:
     """Structures selected about the paths of the best fits, fitted and pruned.
 
     About the path of a fit, what is observed is linear in all coefficients, those that the fit does not have
-    included. Terms are chosen there by additions, drops and exchanges at several prices, fitted to the
-    trajectories and pruned; where that has a smaller BIC, once more about its own path. Regressions of
-    slopes see noise and smoothing in every slope; a response sees the noise of the samples only.
+    included. Terms are chosen there by a tabu search at several prices, which are lower for terms that have
+    few like them (`log_alike`), fitted to the trajectories and pruned; where that has a smaller BIC, once
+    more about its own path. Regressions of slopes see noise and smoothing in every slope; a response sees the
+    noise of the samples only.
 
     Parameters
     ----------
@@ -97,20 +98,29 @@ def _about(search: Search, candidate: Candidate, seen: set[bytes]) -> list[Candi
 
 def _response(
     search: Search, candidate: Candidate, paths: Sequence[np.ndarray]
-) -> tuple[np.ndarray, np.ndarray, float, np.ndarray, int, float]:
+) -> tuple[np.ndarray, np.ndarray, float, np.ndarray, np.ndarray, int, float]:
     """What `chosen_subsets` takes, about a candidate's paths."""
     observations = search.observations
     assumed = assumed_variance(observations, candidate)
     about = response(search, candidate, assumed, paths, observations.start)
     least = LEAST_LEFT * float(np.mean(observations.noise_variance / assumed))
+    alike = 2.0 * log_alike(search.dictionary, observations.dim)
     if candidate.restriction is not None:
-        numbers = candidate.restriction.numbers(candidate.coefficients)[:, None]
-        return *about, numbers, observations.n * observations.dim, least
-    return *about, candidate.coefficients, observations.n, least
+        numbers, alike = (
+            candidate.restriction.numbers(values)[:, None] for values in (candidate.coefficients, alike)
+        )
+        return *about, numbers, alike, observations.n * observations.dim, least
+    return *about, candidate.coefficients, alike, observations.n, least
 
 
 def chosen_subsets(
-    information: np.ndarray, score: np.ndarray, misfit: float, coefficients: np.ndarray, n: int, least: float
+    information: np.ndarray,
+    score: np.ndarray,
+    misfit: float,
+    coefficients: np.ndarray,
+    alike: np.ndarray,
+    n: int,
+    least: float,
 ) -> list[np.ndarray]:
     """Coefficients (m, d) of the subsets that a linearised fit suggests, one for each of `PRICES`.
 
@@ -121,7 +131,9 @@ def chosen_subsets(
     misfit : float
         Weighted sum of squares of the fit; nothing is suggested where it is not finite.
     coefficients : array (m, d)
-        What it is linearised about.
+        What it is linearised about, whose subset each search begins with.
+    alike : array (m, d)
+        Price of the choice of each, `log_alike` twice.
     n : int
         Number of samples.
     least : float
@@ -139,8 +151,8 @@ def chosen_subsets(
         return []
     equations /= least
     found = []
-    for price in PRICES:
-        penalty = np.full(len(now), price * math.log(samples))
-        active, _ = search_subset(equations, penalty, samples, MAX_TERMS)
+    for price, choice in PRICES:
+        penalty = price * math.log(samples) + choice * alike.ravel()
+        active, _ = improve_subset(equations, penalty, samples, MAX_TERMS, now != 0.0)
         found.append(solve_supports(information, moment, active).reshape(coefficients.shape))
     return found

@@ -10,7 +10,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.subsets import search_subset
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.sparse import subset_residuals, subsets_of
-from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.candidates import Candidate, judge, log_alike
 from fim_dynsys.search.functions.regressions import Integrals, follow, smooth
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine_and_prune
@@ -99,12 +99,11 @@ def _laws(seen: Observations, terms: Dictionary, floor: float, tried: set[bytes]
 def _chosen(regressions: Integrals, terms: Dictionary, n: int, floor: float) -> np.ndarray:
     """Coefficients (m, d) of the terms chosen for each state."""
     degree = terms.exponents.sum(axis=1)
+    prices = math.log(n) + 2.0 * log_alike(terms, terms.dim)
     values = np.zeros((len(terms), terms.dim))
     columns = regressions.columns(terms, Dictionary.polynomial(terms.dim, 0))
     for state, (own, target) in enumerate(zip(columns, regressions.targets, strict=True)):
-        kinds = 2 * degree + (terms.exponents[:, state] > 0)
-        _, place, alike = np.unique(kinds, return_inverse=True, return_counts=True)
-        price = math.log(n) + 2.0 * np.log(alike[place])
+        price = prices[:, state]
         size = np.linalg.norm(own, axis=0)
         unit = np.column_stack([own / np.where(size > 0.0, size, 1.0), target])
         equations = unit.T @ unit / floor

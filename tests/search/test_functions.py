@@ -9,7 +9,7 @@ import pytest
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.regression.kernels.subsets import search_subset, sweep
+from fim_dynsys.regression.kernels.subsets import improve_subset, search_subset, sweep
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import Candidate
@@ -84,6 +84,41 @@ def test_subset_is_the_best_of_all(seed):
     best = min(criterion(a, subset, 60) for subset in subsets)
     assert value == pytest.approx(best, abs=1e-8)
     assert value == pytest.approx(criterion(a, np.flatnonzero(active), 60), abs=1e-8)
+
+
+def collinear(seed, n=300, m=80):
+    """Normal equations of smooth columns, which hardly differ, and eight of them."""
+    rng = np.random.default_rng(seed)
+    x = np.sin(np.linspace(0.0, 6.0, n)[:, None] * rng.uniform(0.2, 4.0, m) + rng.uniform(0.0, 6.0, m))
+    true = rng.choice(m, 8, replace=False)
+    y = 5.0 * x[:, true] @ rng.normal(size=8) + rng.normal(size=n)
+    joined = np.column_stack([x, y])
+    return joined.T @ joined
+
+
+def test_tabu_search_leaves_the_optima_of_single_exchanges():
+    penalty, lower = np.full(80, math.log(300)), 0
+    for seed in range(6):
+        a = collinear(seed)
+        start, value = search_subset(a, penalty, 300, 20)
+        active, better = improve_subset(a, penalty, 300, 20, start)
+        assert better <= value and active.sum() <= 20
+        assert better == pytest.approx(criterion(a, np.flatnonzero(active), 300), abs=1e-3)
+        again, same = improve_subset(a, penalty, 300, 20, active)
+        assert same <= better and again.sum() <= 20
+        lower += better < value - 1.0
+    assert lower >= 3
+
+
+def test_tabu_search_keeps_what_may_not_be_used_out_and_gives_rounding_up():
+    a, penalty = collinear(1), np.full(80, math.log(300))
+    penalty[::2] = np.inf
+    active, value = improve_subset(a, penalty, 300, 20, np.zeros(80, bool))
+    assert active.any() and not active[::2].any() and np.isfinite(value)
+    twin = np.repeat(np.repeat(a, 2, axis=0), 2, axis=1)[:-1, :-1]  # every column twice
+    active, value = improve_subset(twin, np.full(160, math.log(300)), 300, 30, np.zeros(160, bool))
+    assert not (active[::2] & active[1::2]).any()
+    assert value == pytest.approx(criterion(twin, np.flatnonzero(active), 300), abs=1e-3)
 
 
 # ---------------------------------------------------------------------- regressions on forcings

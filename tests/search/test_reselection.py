@@ -11,7 +11,7 @@ from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search import pool, reselection
-from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.candidates import Candidate, judge, log_alike
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 from fim_dynsys.search.reselection import PRICES, RESELECTED, _response, chosen_subsets, reselect
@@ -82,13 +82,23 @@ def test_large_dictionaries_are_left_alone(known, monkeypatch):
     assert reselect(search, start) == []
 
 
+def test_terms_that_are_linear_or_hold_the_state_have_few_like_them():
+    alike = dict(zip(NAMES, np.exp(log_alike(DICTIONARY, 3)), strict=True))
+    np.testing.assert_allclose(alike["1"], 1.0)
+    np.testing.assert_allclose(alike["x1"], [2.0, 1.0, 2.0])
+    np.testing.assert_allclose(alike["x0 x1"], [3.0, 3.0, 3.0])
+    np.testing.assert_allclose(alike["x1^2"], [3.0, 3.0, 3.0])
+    np.testing.assert_allclose(alike["x0^3"], [6.0, 4.0, 4.0])
+
+
 def test_response_is_that_of_the_misfit(known):
     """Half the derivatives of the misfit by all coefficients, terms that the fit does not have included."""
     search, true = known
     best, fit = refine(search, true, search.observations.path, (5, 1), 30)
     best, fit = refine(search, best, fit.paths, (1,), 30)
-    information, score, misfit, about, n, least = _response(search, best, fit.paths)
+    information, score, misfit, about, alike, n, least = _response(search, best, fit.paths)
     np.testing.assert_array_equal(about, best.coefficients)
+    np.testing.assert_array_equal(alike, 2.0 * log_alike(search.dictionary, 3))
     assert n == 200 and least == pytest.approx(0.1, rel=0.5)
     assert misfit == pytest.approx(fit.misfit, rel=0.05)
     k = np.ravel_multi_index((NAMES.index("x0^2"), 2), (20, 3))
@@ -110,11 +120,13 @@ def test_subsets_of_a_linear_problem():
     data = 3.0 * columns @ true.ravel() + noise
     about = np.where(rng.random((10, 2)) < 0.3, 0.5, 0.0)
     left = data - 3.0 * columns @ about.ravel()
-    found = chosen_subsets(9.0 * columns.T @ columns, 3.0 * columns.T @ left, left @ left, about, n, 0.1)
+    alike = np.full((10, 2), 2.0 * math.log(5.0))
+    linear = 9.0 * columns.T @ columns, 3.0 * columns.T @ left, left @ left
+    found = chosen_subsets(*linear, about, alike, n, 0.1)
     assert len(found) == len(PRICES)
     supports = [values != 0 for values in found]
     assert np.array_equal(supports[-1], true != 0)
     assert [s.sum() for s in supports] == sorted((s.sum() for s in supports), reverse=True)
     best = np.linalg.lstsq(3.0 * columns[:, supports[-1].ravel()], data, rcond=None)[0]
     np.testing.assert_allclose(found[-1][supports[-1]], best, rtol=1e-8)
-    assert chosen_subsets(np.full((20, 20), np.nan), np.zeros(20), math.inf, about, n, 0.1) == []
+    assert chosen_subsets(np.full((20, 20), np.nan), np.zeros(20), math.inf, about, alike, n, 0.1) == []

@@ -8,6 +8,9 @@ from fim_dynsys.regression.kernels.compiler import compiled
 
 _COLLINEAR = 1e-9  # of a column's norm must be left by the others, or rounding decides its coefficient
 _EXCHANGES = 50
+_TENURE, _PATIENCE = 10, 20  # steps of a tabu search
+_SWEEPS = 60  # after which a matrix is swept anew, for rounding adds up
+_LEAST_GAIN, _ROUNDING = 1e-6, 1.0  # of a criterion
 
 
 @compiled
@@ -93,13 +96,13 @@ def _exchange(
             continue
         changed = cost + _toggle(a, active, penalty, k)
         low, at = _best_change(a, size, active, penalty, n, True)
-        if at >= 0 and at != k and low + changed < now - 1e-6:
+        if at >= 0 and at != k and low + changed < now - _LEAST_GAIN:
             return changed + _toggle(a, active, penalty, at), True
         _, second = _best_change(a, size, active, penalty, n, False)
         if second >= 0:
             fewer = changed + _toggle(a, active, penalty, second)
             low, at = _best_change(a, size, active, penalty, n, True)
-            if at >= 0 and at != k and at != second and low + fewer < now - 1e-6:
+            if at >= 0 and at != k and at != second and low + fewer < now - _LEAST_GAIN:
                 return fewer + _toggle(a, active, penalty, at), True
             _toggle(a, active, penalty, second)
         _toggle(a, active, penalty, k)
@@ -153,7 +156,7 @@ def search_subset(equations: np.ndarray, penalty: np.ndarray, n: int, most: int)
         moved = False
         for adding in (True, False):
             low, at = _best_change(a, size, active, penalty, n, adding)
-            if at >= 0 and low + cost < now - 1e-6 and (count < most or not adding):
+            if at >= 0 and low + cost < now - _LEAST_GAIN and (count < most or not adding):
                 cost += _toggle(a, active, penalty, at)
                 moved = True
                 break
@@ -162,3 +165,116 @@ def search_subset(equations: np.ndarray, penalty: np.ndarray, n: int, most: int)
         if not moved:
             break
     return active, _misfit(a[m, m], n) + cost
+
+
+@compiled
+def _best_move(
+    a: np.ndarray,
+    size: np.ndarray,
+    active: np.ndarray,
+    penalty: np.ndarray,
+    n: int,
+    adding: bool,
+    barred: np.ndarray,
+    needed: float,
+) -> tuple[float, int, int]:
+    """Least misfit plus change of penalty by one addition, drop or exchange; which are dropped and added.
+
+    Changes of ``barred`` regressors count only below ``needed``. What an exchange leaves follows from the
+    swept matrix without sweeping. Infinity, -1 and -1 where there is no such change.
+    """
+    m = len(size)
+    low, dropped, added = np.inf, -1, -1
+    for j in range(m):
+        if active[j] or (adding and a[j, j] > _COLLINEAR * size[j]):
+            value = _misfit(a[m, m] - a[j, m] * a[j, m] / a[j, j], n)
+            value += -penalty[j] if active[j] else penalty[j]
+            if value < low and (value < needed or not barred[j]):
+                low, dropped, added = (value, j, -1) if active[j] else (value, -1, j)
+    for k in range(m):
+        if not active[k]:
+            continue
+        share = a[k, m] / a[k, k]
+        left = a[m, m] - a[k, m] * share
+        for j in range(m):
+            if active[j]:
+                continue
+            free = a[j, j] - a[k, j] * a[k, j] / a[k, k]
+            if free > _COLLINEAR * size[j]:
+                moment = a[j, m] - a[k, j] * share
+                value = _misfit(left - moment * moment / free, n) + penalty[j] - penalty[k]
+                if value < low and (value < needed or not (barred[j] or barred[k])):
+                    low, dropped, added = value, k, j
+    return low, dropped, added
+
+
+@compiled
+def _swept(equations: np.ndarray, active: np.ndarray, penalty: np.ndarray) -> tuple[np.ndarray, float]:
+    """The normal matrix swept on a subset, and the subset's penalty."""
+    a, cost = equations.copy(), 0.0
+    for j in range(len(penalty)):
+        if active[j]:
+            sweep(a, j)
+            cost += penalty[j]
+    return a, cost
+
+
+@compiled
+def improve_subset(
+    equations: np.ndarray, penalty: np.ndarray, n: int, most: int, start: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """A subset of no larger criterion, by a tabu search from ``start``.
+
+    Each step takes the best addition, drop or exchange of two, upwards too; what it changed is left as it is
+    for a few steps, unless that gives the best subset so far. The search ends after twenty steps without
+    one. What rounding has decided is given up for ``start``.
+
+    Parameters
+    ----------
+    equations, penalty, n, most
+        See `search_subset`.
+    start : bool array (m,)
+        Where to start.
+
+    Returns
+    -------
+    active : bool array (m,)
+    criterion : float
+
+    References
+    ----------
+    F. Glover, Tabu search, part I, ORSA J. Comput. 1 (1989) 190.
+    """
+    m = len(penalty)
+    size = np.empty(m)
+    for j in range(m):
+        size[j] = equations[j, j]
+    tenure = min(_TENURE, m // 4)
+    active, free_at = start.copy(), np.zeros(m, np.int64)
+    a, cost = _swept(equations, active, penalty)
+    before = best = _misfit(a[m, m], n) + cost
+    chosen, last, sweeps, step = active.copy(), 0, 0, 0
+    while step - last < _PATIENCE:
+        step += 1
+        needed, adding = best - cost - _LEAST_GAIN, np.sum(active) < most
+        _, dropped, added = _best_move(a, size, active, penalty, n, adding, free_at > step, needed)
+        if dropped < 0 and added < 0:
+            break
+        if dropped >= 0:
+            cost += _toggle(a, active, penalty, dropped)
+            free_at[dropped] = step + tenure
+        if added >= 0:
+            cost += _toggle(a, active, penalty, added)
+            free_at[added] = step + tenure // 2
+        sweeps += 2
+        if sweeps > _SWEEPS:
+            a, cost = _swept(equations, active, penalty)
+            sweeps = 0
+        now = _misfit(a[m, m], n) + cost
+        if now < best - _LEAST_GAIN:
+            best, chosen, last = now, active.copy(), step
+    a, cost = _swept(equations, chosen, penalty)
+    criterion = _misfit(a[m, m], n) + cost
+    if criterion <= before and abs(criterion - best) < _ROUNDING:
+        return chosen, criterion
+    return start.copy(), before
