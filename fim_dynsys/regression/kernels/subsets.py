@@ -177,11 +177,11 @@ def _best_move(
     adding: bool,
     barred: np.ndarray,
     needed: float,
-) -> tuple[float, int, int]:
-    """Least misfit plus change of penalty by one addition, drop or exchange; which are dropped and added.
+) -> tuple[int, int]:
+    """Which are dropped and added by the addition, drop or exchange of two after which least is left; or -1.
 
-    Changes of ``barred`` regressors count only below ``needed``. What an exchange leaves follows from the
-    swept matrix without sweeping. Infinity, -1 and -1 where there is no such change.
+    That is the misfit plus the change of the penalty. Changes of ``barred`` regressors count only below
+    ``needed``. What an exchange leaves follows from the swept matrix without sweeping.
     """
     m = len(size)
     low, dropped, added = np.inf, -1, -1
@@ -205,7 +205,7 @@ def _best_move(
                 value = _misfit(left - moment * moment / free, n) + penalty[j] - penalty[k]
                 if value < low and (value < needed or not (barred[j] or barred[k])):
                     low, dropped, added = value, k, j
-    return low, dropped, added
+    return dropped, added
 
 
 @compiled
@@ -257,7 +257,7 @@ def improve_subset(
     while step - last < _PATIENCE:
         step += 1
         needed, adding = best - cost - _LEAST_GAIN, np.sum(active) < most
-        _, dropped, added = _best_move(a, size, active, penalty, n, adding, free_at > step, needed)
+        dropped, added = _best_move(a, size, active, penalty, n, adding, free_at > step, needed)
         if dropped < 0 and added < 0:
             break
         if dropped >= 0:
