@@ -142,7 +142,9 @@ def published_row(model: str) -> str:
 
 
 def readme() -> Iterator[str]:
-    assert all(median_seconds("fim-ode", protocol) < 1.0 for protocol in ("paper", "full"))
+    every = rows(results("odebench"), group="all", model="fim-ode", task="reconstruction")
+    every = every[every.sigma.isna()]  # all settings together
+    assert len(every) == 2 and (every.infer_seconds_median < 0.2).all()
     yield "does the inference in a fraction of a second"
     yield f"functions beyond polynomials included; {auto_seconds()} |"
     yield odebench_row("`auto`", "auto", "paper", "{:.1f} s", 3)
@@ -529,8 +531,13 @@ def models() -> Iterator[str]:
         ]
         yield f"{shares[0]:.1f} % {words}, `fim-ode` in {shares[1]:.1f} %"
     compared = rows(results("odebench", "differences"), group="all", model="auto", minus="fim-ode")
-    assert len(compared) and (compared.p_holm > 0.05).all()
-    yield "none of the benchmark's cells tells the two apart"
+    apart = compared[compared.p_holm < 0.05]
+    ((_, only),) = apart.iterrows()
+    assert (only.protocol, only.sigma, only.rho, only.task) == ("full", 0.03, 0.5, "generalisation")
+    yield (
+        f"of the benchmark's {len(compared)} cells one tells the two apart: with half of all points dropped "
+        f"and 3 % noise, `auto` generalises in {only.difference:.1f} % more of the trials"
+    )
 
 
 def paper_tables() -> dict[str, list[list[str]]]:
