@@ -110,6 +110,17 @@ def _exchange(
 
 
 @compiled
+def _swept(equations: np.ndarray, active: np.ndarray, penalty: np.ndarray) -> tuple[np.ndarray, float]:
+    """The normal matrix swept on a subset, and the subset's penalty."""
+    a, cost = equations.copy(), 0.0
+    for j in range(len(penalty)):
+        if active[j]:
+            sweep(a, j)
+            cost += penalty[j]
+    return a, cost
+
+
+@compiled
 def search_subset(equations: np.ndarray, penalty: np.ndarray, n: int, most: int) -> tuple[np.ndarray, float]:
     """Subset of regressors with a small criterion ``n log(max(rss / n, 1)) + sum of its penalties``.
 
@@ -142,12 +153,8 @@ def search_subset(equations: np.ndarray, penalty: np.ndarray, n: int, most: int)
     size = np.empty(m)
     for j in range(m):
         size[j] = equations[j, j]
-    chosen = _path(equations.copy(), size, np.zeros(m, np.bool_), penalty, n, most)
-    a, active = equations.copy(), np.zeros(m, np.bool_)
-    cost = 0.0
-    for j in range(m):
-        if chosen[j]:
-            cost += _toggle(a, active, penalty, j)
+    active = _path(equations.copy(), size, np.zeros(m, np.bool_), penalty, n, most)
+    a, cost = _swept(equations, active, penalty)
     for _ in range(_EXCHANGES):
         now = _misfit(a[m, m], n) + cost
         count = 0
@@ -206,17 +213,6 @@ def _best_move(
                 if value < low and (value < needed or not (barred[j] or barred[k])):
                     low, dropped, added = value, k, j
     return dropped, added
-
-
-@compiled
-def _swept(equations: np.ndarray, active: np.ndarray, penalty: np.ndarray) -> tuple[np.ndarray, float]:
-    """The normal matrix swept on a subset, and the subset's penalty."""
-    a, cost = equations.copy(), 0.0
-    for j in range(len(penalty)):
-        if active[j]:
-            sweep(a, j)
-            cost += penalty[j]
-    return a, cost
 
 
 @compiled
