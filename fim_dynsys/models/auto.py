@@ -38,18 +38,18 @@ from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, even, p
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.saved import SavedModel
-from fim_dynsys.search.candidates import Candidate, judge, shares
+from fim_dynsys.search.candidates import Candidate, shares
 from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.genetic.engine import GENETIC, INSTALL, ORIGIN, GeneticEffort, is_installed
-from fim_dynsys.search.growth import grow, shake
+from fim_dynsys.search.growth import grow
 from fim_dynsys.search.homogeneity import RETOLD, by_units, homogeneous, is_told, rates_by_units, with_told
 from fim_dynsys.search.horizon import follows, gather_windowed
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.pool import Opinion, distinct, fit_opinion, gather
+from fim_dynsys.search.pool import Opinion, distinct, gather
 from fim_dynsys.search.portfolio import OperatorChoice, Portfolio, normalised
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.screening import screened
@@ -60,7 +60,6 @@ from fim_dynsys.trajectories.container import Trajectories
 if TYPE_CHECKING:
     from fim_dynsys.search.genetic.proposals import Proposals
 
-_SHARE = 0.6  # of the samples in each subset that the operator is asked about
 _REPORTED = 5
 _MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
@@ -81,12 +80,8 @@ class Effort:
         Regressed structures that are fitted.
     windowed : int
         Structures fitted over short windows, where the best of the others leaves more than noise.
-    subsets : int
-        Random subsets of the samples that the operator is asked about besides all of them.
-    grown : int
-        Candidates from which monomials are added.
-    shaken : int
-        Random structures tried round the best.
+    fits, rounds : int
+        Fits about whose paths terms are chosen anew, and how often from each.
     functions : FunctionEffort
         Of the search for functions.
     laws : int
@@ -97,38 +92,36 @@ class Effort:
 
     structures: int
     windowed: int
-    subsets: int
-    grown: int
-    shaken: int
+    fits: int
+    rounds: int
     functions: FunctionEffort
     laws: int
     genetic: GeneticEffort | None = None
 
 
 EFFORTS = {
-    "fast": Effort(4, 8, 0, 1, 0, QUICK, 5),
-    "full": Effort(6, 16, 4, 3, 20, FULL, 16),
-    "thorough": Effort(12, 32, 8, 6, 60, FunctionEffort(48, 60, 12, 12), 64, GENETIC),
+    "fast": Effort(4, 8, 4, 3, QUICK, 5),
+    "full": Effort(6, 16, 8, 8, FULL, 16),
+    "thorough": Effort(12, 32, 16, 16, FunctionEffort(48, 60, 12, 12), 64, GENETIC),
 }
 
 
 class Auto(VectorFieldModel):
     """The best field that the data support, from one call.
 
-    Polynomial candidates come from the pretrained operator's opinion of the samples and of random subsets of
-    them, from sparse regression with nine smoothers, and from adding terms to the best, by what the residuals
-    ask for and at random; all are fitted to the trajectories and pruned. Fields with functions
-    (trigonometric, saturating, exponential, powers) are grown from the best polynomial, and the answer of
-    `fim-ode` is always one of them; a state counts as an
-    angle in radians where it has no unit, in degrees where that says so, and as none under other units. Where
-    units say that one state may be the rate of change of another, noisy samples are searched with that
-    equation too, and it is believed unless the samples are against it; the report says so. A
-    selector trained on known systems chooses among all of them; beyond six states, where the operator has no
-    opinion, the smallest BIC wins. Where none explains three or more trajectories, fields that leave all
-    bounds from their samples come last, and one without an equation (`fim_dynsys.fields.local.LocalField`) is
-    preferred if it predicts trajectories that it has not seen clearly better than the best of the others,
-    fitted anew without them, does. `field_.fit_info.report` says what chose, and the origins, scores and
-    weights of the first few.
+    Polynomial candidates come from the pretrained operator's opinion of the samples, from sparse regression
+    with nine smoothers, from choosing the terms anew about the paths of the best fits, and from adding terms
+    to the best, by what the residuals ask for; all are fitted to the trajectories and pruned. Fields with
+    functions (trigonometric, saturating, exponential, powers) are grown from the best polynomial, and the
+    answer of `fim-ode` is always one of them; a state counts as an angle in radians where it has no unit, in
+    degrees where that says so, and as none under other units. Where units say that one state may be the rate
+    of change of another, noisy samples are searched with that equation too, and it is believed unless the
+    samples are against it; the report says so. A selector trained on known systems chooses among all of them;
+    beyond six states, where the operator has no opinion, the smallest BIC wins. Where none explains three or
+    more trajectories, fields that leave all bounds from their samples come last, and one without an equation
+    (`fim_dynsys.fields.local.LocalField`) is preferred if it predicts trajectories that it has not seen
+    clearly better than the best of the others, fitted anew without them, does. `field_.fit_info.report` says
+    what chose, and the origins, scores and weights of the first few.
 
     Samples with less than about 1 % of noise are fitted to their digits instead: terms are read off what
     happens from each sample to the next, and the simplest law that leaves no more than rounding, the errors
@@ -144,7 +137,7 @@ class Auto(VectorFieldModel):
         installed (``pip install fim-dynsys[operon]``), a thorough search also asks genetic programming for
         right-hand sides, in up to four states without inputs and knowledge; the report says what came of it.
     seed : int
-        Of the random parts of the search.
+        Of genetic programming, the only part of the search that is random.
     progress : bool, optional
         Whether a search of more than two seconds shows a bar; default on a terminal.
     knowledge : Knowledge, optional
@@ -172,7 +165,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"14-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"15-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -290,7 +283,7 @@ class Auto(VectorFieldModel):
         names = trajectories.state_names
         search = search.knowing(told, names, trajectories.input_names)
         search = search.observing(positions, names).measured(sigma)
-        stages = 4 + effort.subsets + effort.grown + bool(effort.shaken) + effort.functions.stages
+        stages = 5 + effort.functions.stages
         if effort.genetic is not None:
             stages += effort.genetic.searches * search.dictionary.dim
         plain = inputs is None and search.restriction is None
@@ -309,8 +302,7 @@ class Auto(VectorFieldModel):
                 clean.meet_sides(proposals.sides, ORIGIN)
             if clean.settled:
                 return Portfolio.of_laws(search, clean.laws, notes)
-            rng = np.random.default_rng(self.seed)
-            polynomials, opinion = _polynomials(search, effort, rng, bar.update, sigma, known)
+            polynomials, opinion = _polynomials(search, effort, bar.update, sigma, known)
             if inputs is not None:  # the selectors have learned from fields without inputs
                 opinion = None
             grown = []
@@ -546,7 +538,6 @@ class Auto(VectorFieldModel):
 def _polynomials(
     search: Search,
     effort: Effort,
-    rng: np.random.Generator,
     done: Callable[[], object],
     sigma: Known | None,
     known: list[Candidate],
@@ -555,23 +546,22 @@ def _polynomials(
 
     That is None beyond its dimensions. ``done()`` is called after each stage.
     """
-    opinions = _opinions(search, effort.subsets, rng, sigma)
-    opinion = opinions[0] if opinions else None
-    found = distinct(gather(search, opinion, effort.structures, windowed=effort.windowed) + known)
+    opinion = _opinion(search, sigma)
+    found = gather(
+        search,
+        opinion,
+        effort.structures,
+        windowed=effort.windowed,
+        fits=effort.fits,
+        rounds=effort.rounds,
+    )
+    found = distinct(found + known)
     done()
     if opinion is None and not follows(search.observations, found[0]):
         return distinct(gather_windowed(search, effort.structures, TIME_AWARE) + known), None
-    for other in opinions[1:]:
-        fitted = fit_opinion(search, other, found)
-        found = distinct(found + judge(search, fitted))
-        done()
-    for candidate in _fitted(found)[: effort.grown]:
+    for candidate in _fitted(found)[:1]:
         found = distinct(found + grow(search, candidate))
-        done()
-    if effort.shaken:
-        for candidate in _fitted(found)[:1]:
-            found = distinct(found + shake(search, candidate, effort.shaken, rng))
-            done()
+    done()
     return found, opinion
 
 
@@ -643,14 +633,14 @@ def _without_traces(observations: Observations, member: FunctionCandidate) -> Ca
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
 
 
-def _opinions(search: Search, subsets: int, rng: np.random.Generator, sigma: Known | None) -> list[Opinion]:
-    """The operator's opinions of all samples and of random subsets of them; none beyond its dimensions."""
+def _opinion(search: Search, sigma: Known | None) -> Opinion | None:
+    """What the operator says of the samples; None beyond its dimensions."""
     observations = search.observations
     model = _operator()
     enough = observations.n >= model.min_observations
     dim = search.dictionary.dim
     if dim > model.max_dim or search.dictionary.degree != model.degree or not enough:
-        return []
+        return None
     samples = observations.samples
     if observations.n_inputs:  # the operator knows states alone
         pairs = zip(samples, observations.inputs, strict=True)
@@ -661,21 +651,13 @@ def _opinions(search: Search, subsets: int, rng: np.random.Generator, sigma: Kno
         rows = [known[k][first : first + len(t)] for (k, first), (t, _) in places]
         better = [(t[own], z[own]) for own, (t, z) in zip(rows, samples, strict=True) if own.sum() >= 2]
         samples = better if sum(len(t) for t, _ in better) >= model.min_observations else samples
-    contexts = [samples]
-    for _ in range(subsets):
-        sizes = [max(int(_SHARE * len(t)), min(len(t), 10)) for t, _ in samples]
-        kept = [np.sort(rng.permutation(len(t))[:size]) for (t, _), size in zip(samples, sizes, strict=True)]
-        contexts.append([(t[k], z[k]) for (t, z), k in zip(samples, kept, strict=True)])
-    trajectories = [Trajectories.from_arrays([z for _, z in c], [t for t, _ in c]) for c in contexts]
-    said = model.opinions(trajectories)
+    seen = Trajectories.from_arrays([z for _, z in samples], [t for t, _ in samples])
+    ((solves, spread),) = model.opinions([seen])
     if not observations.n_inputs:
-        return [Opinion(*own).allowed(search.restriction) for own in said]
+        return Opinion(solves, spread).allowed(search.restriction)
     states = slice(observations.dim)
     terms = told_apart(Dictionary.polynomial(dim, model.degree), observations)
-    return [
-        Opinion(solves[:, terms, states], spread[terms, states]).allowed(search.restriction)
-        for solves, spread in said
-    ]
+    return Opinion(solves[:, terms, states], spread[terms, states]).allowed(search.restriction)
 
 
 def _operators_choice(search: Search, opinion: Opinion) -> OperatorChoice | None:

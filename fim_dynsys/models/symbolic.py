@@ -92,7 +92,7 @@ class SymbolicModel(VectorFieldModel):
     """
 
     name = "symbolic"
-    version = "2"
+    version = "3"
     min_observations = 5
     uses_inputs = uses_order = uses_sigma = True
 

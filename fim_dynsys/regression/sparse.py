@@ -207,7 +207,9 @@ def backward_path(gram: np.ndarray, moment: np.ndarray, tolerances: ArrayLike) -
     )
 
 
-def smallest_subset(equations: np.ndarray, most: float, largest: int) -> tuple[np.ndarray, float] | None:
+def smallest_subset(
+    equations: np.ndarray, most: float, largest: int, cost: np.ndarray | None = None
+) -> tuple[np.ndarray, float] | None:
     """Fewest regressors that leave no more than ``most``, of all subsets of up to four.
 
     Exchanges of a term or two do not find the way from one form of a right-hand side to another where many
@@ -221,6 +223,8 @@ def smallest_subset(equations: np.ndarray, most: float, largest: int) -> tuple[n
         Largest residual sum of squares.
     largest : int
         Largest number of regressors. Sizes of which there are more than 2000 subsets are not tried.
+    cost : array (m,), optional
+        Of as few that leave so little, those with the smallest sum of it; default those that leave least.
 
     Returns
     -------
@@ -234,7 +238,8 @@ def smallest_subset(equations: np.ndarray, most: float, largest: int) -> tuple[n
             return None
         every = subsets_of(m, size)
         left = subset_residuals(equations, every)
-        best = int(np.argmin(left))
+        price = np.zeros(len(every)) if cost is None else cost[every].sum(axis=1)
+        best = int(np.lexsort((left, price, left > most))[0])
         if left[best] <= most:
             subset = np.zeros(m, dtype=bool)
             subset[every[best]] = True

@@ -1,4 +1,4 @@
-"""Structures near good ones: terms added where the residuals ask for them, or at random, and pruned again."""
+"""Structures near good ones: terms added where the residuals ask for them, and pruned again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,9 +11,7 @@ from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import assumed_variance, refine, refine_and_prune, response
 
 GROWN = ", grown"
-SHAKEN = ", shaken"
 _TRIED = 4
-_ADDED = 3
 _SMALL = 1e-9
 
 
@@ -45,64 +43,13 @@ def grow(search: Search, candidate: Candidate, rounds: int = 3, tried: int = _TR
         order = np.argsort(gains)[::-1][:tried]
         found = []
         for k in order[gains[order] > 0.0]:
-            found += _fitted(search, best, np.array([k]), fit.paths, GROWN)
+            found += _fitted(search, best, int(k), fit.paths)
         met += found
         better = min(found, key=lambda c: c.score, default=best)
         if better.score >= best.score:
             break
         best, fit = refine(search, better, fit.paths, (1,))
-    return _judged(search, met)
-
-
-def shake(
-    search: Search,
-    candidate: Candidate,
-    rounds: int,
-    rng: np.random.Generator,
-    likely: np.ndarray | None = None,
-) -> list[Candidate]:
-    """Add random terms to the best structure so far, fit and prune; a local search over structures.
-
-    Parameters
-    ----------
-    search, candidate
-        As for `grow`.
-    rounds : int
-        Number of structures tried.
-    rng : numpy.random.Generator
-        Draws the terms.
-    likely : array (m, d), optional
-        Weights with which coefficients are drawn; default equal ones.
-
-    Returns
-    -------
-    list of Candidate
-        All structures met, judged by integration, best first.
-    """
-    best, fit = refine(search, candidate, search.observations.path)
-    met, seen = [best], {_in_use(best).tobytes()}
-    chance = np.ones(best.coefficients.shape) if likely is None else np.asarray(likely, dtype=float)
-    chance = chance.ravel() if best.restriction is None else best.restriction.numbers(chance)
-    for _ in range(rounds):
-        if not np.isfinite(best.score):
-            break
-        used = _in_use(best)
-        free = np.flatnonzero(~used)
-        weight = chance[free]
-        count = min(_ADDED, len(free), int(np.count_nonzero(weight)))
-        if not count:
-            break
-        added = rng.choice(free, size=count, replace=False, p=weight / weight.sum())
-        used[added] = True
-        if used.tobytes() in seen:
-            continue
-        seen.add(used.tobytes())
-        found = _fitted(search, best, added, fit.paths, SHAKEN)
-        met += found
-        better = min(found, key=lambda c: c.score, default=best)
-        if better.score < best.score - 1e-6:
-            best, fit = refine(search, better, fit.paths, (1,))
-    return _judged(search, met)
+    return judge(search, [c for c in met if c.is_finite])
 
 
 def _gains(search: Search, candidate: Candidate, fit: TrajectoryFit) -> np.ndarray:
@@ -117,11 +64,9 @@ def _in_use(candidate: Candidate) -> np.ndarray:
     return candidate.support.ravel() if known is None else known.numbers(candidate.coefficients) != 0.0
 
 
-def _fitted(
-    search: Search, start: Candidate, added: np.ndarray, paths: Sequence[np.ndarray], note: str
-) -> list[Candidate]:
-    """Fits of a structure with more coefficients, or free numbers, and of what remains of it."""
-    origin = start.origin if note in start.origin else f"{start.origin}{note}"
+def _fitted(search: Search, start: Candidate, added: int, paths: Sequence[np.ndarray]) -> list[Candidate]:
+    """Fits of a structure with one coefficient, or free number, more and of what remains of it."""
+    origin = start.origin if GROWN in start.origin else f"{start.origin}{GROWN}"
     known = start.restriction
     # a number of exactly zero would not count as a term
     if known is None:
@@ -129,11 +74,6 @@ def _fitted(
         small.flat[added] = _SMALL
     else:
         numbers = known.numbers(start.coefficients)
-        numbers[added] = np.where(known.high[added] > 0.0, _SMALL, -_SMALL)
+        numbers[added] = _SMALL if known.high[added] > 0.0 else -_SMALL
         small = known.coefficients(numbers)
     return refine_and_prune(search, replace(start, coefficients=small, origin=origin), paths, (1,))
-
-
-def _judged(search: Search, met: list[Candidate]) -> list[Candidate]:
-    finite = [c for c in met if c.is_finite]
-    return judge(search, finite)

@@ -10,7 +10,7 @@ from fim_dynsys.search.candidates import Candidate, judge, propose
 from fim_dynsys.search.horizon import explains, merge_windows
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS, improve, refine_and_prune
-from fim_dynsys.search.reselection import reselect
+from fim_dynsys.search.reselection import FITS, ROUNDS, reselect
 from fim_dynsys.search.restrictions import Restriction
 
 SOLVE = "operator, solve"
@@ -66,6 +66,8 @@ def gather(
     structures: int = STRUCTURES,
     smoothers: Sequence[Smoother] = TIME_AWARE,
     windowed: int = WINDOWED,
+    fits: int = FITS,
+    rounds: int = ROUNDS,
 ) -> list[Candidate]:
     """Candidates worth choosing from, each integrated over the observation times and scored by BIC.
 
@@ -87,6 +89,8 @@ def gather(
         Whose slopes are regressed.
     windowed : int
         Number of structures that are fitted over short windows where that is needed.
+    fits, rounds : int
+        See `reselect`.
 
     Returns
     -------
@@ -108,7 +112,7 @@ def gather(
         ranked = ranked + judge(search, said + fitted)
         proposed = proposed + said
     found = distinct(ranked)
-    found = distinct(found + reselect(search, found))
+    found = distinct(found + reselect(search, found, fits, rounds))
     if not explains(search.observations, found[0]):
         merged = merge_windows(search, proposed, windowed)
         found = distinct(found + merged)

@@ -32,7 +32,9 @@ LEAST_LEFT = 0.1
 """Of the noise variance, which may be overestimated: subsets that would leave less are not better for it."""
 
 
-def reselect(search: Search, found: list[Candidate]) -> list[Candidate]:
+def reselect(
+    search: Search, found: list[Candidate], fits: int = FITS, rounds: int = ROUNDS
+) -> list[Candidate]:
     """Structures selected about the paths of the best fits, fitted and pruned.
 
     About the path of a fit, what is observed is linear in all coefficients, those that the fit does not have
@@ -46,7 +48,11 @@ def reselect(search: Search, found: list[Candidate]) -> list[Candidate]:
     search : Search
         Data and terms.
     found : list of Candidate
-        Judged, best first. The first four structures that were fitted and follow the data are taken.
+        Judged, best first.
+    fits : int
+        Number of structures taken: the first that were fitted and follow the data.
+    rounds : int
+        Largest number of times that terms are chosen anew from each.
 
     Returns
     -------
@@ -64,8 +70,8 @@ def reselect(search: Search, found: list[Candidate]) -> list[Candidate]:
     seen = {c.support.tobytes() for c in fitted}
     good = [c for c in fitted if follows(search.observations, c)]
     met = []
-    for best in distinct_structures(good, FITS, MAX_TERMS):
-        for _ in range(ROUNDS):
+    for best in distinct_structures(good, fits, MAX_TERMS):
+        for _ in range(rounds):
             new = _about(search, best, seen)
             met += new
             better = min(new, key=lambda c: c.score, default=best)

@@ -102,6 +102,8 @@ def test_the_smallest_subset_that_explains_is_found_among_all():
     subset, left = smallest_subset(equations, 1e-6, 4)
     assert subset.tolist() == [True, True, False, False, False] and left < 1e-6
     assert smallest_subset(equations, 1e-6, 1) is None
+    tied, _ = smallest_subset(equations, 1e3, 4, cost=np.array([3.0, 2.0, 1.0, 2.0, 3.0]))
+    assert tied.tolist() == [False, False, True, False, False]  # all leave so little, one is cheapest
     every = subsets_of(5, 2)
     assert len(every) == 10
     expected = [np.linalg.lstsq(columns[:, s], b, rcond=None)[1][0] for s in every]

@@ -12,7 +12,7 @@ from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.sparse import normal_equations
 from fim_dynsys.search.candidates import propose
-from fim_dynsys.search.growth import grow, shake
+from fim_dynsys.search.growth import grow
 from fim_dynsys.search.horizon import merge_windows
 from fim_dynsys.search.pool import Opinion, gather
 from fim_dynsys.search.problem import Search
@@ -244,7 +244,7 @@ def test_every_candidate_of_every_stage_honours_the_facts(name, data):
     rng = np.random.default_rng(0)
     opinion = Opinion(rng.normal(size=(2, *shape)), np.full(shape, 0.1)).allowed(allowed)
     found = gather(search, opinion, structures=1)
-    met = found + grow(search, found[0], rounds=1) + shake(search, found[0], 2, rng)
+    met = found + grow(search, found[0], rounds=1)
     met += merge_windows(search, propose(search)[:20], 1)
     assert len(met) > 5
     for candidate in itertools.chain(met, propose(search)):

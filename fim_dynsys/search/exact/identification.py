@@ -50,6 +50,7 @@ _SPARSE, _AS_CLOSE, _CLOSER = 0.75, 2.0, 0.1  # of its terms, times what it miss
 _LONGER, _FEW_FITS = 2, 4  # of functions where a law is exact: so much longer ones are stripped, so many fits
 _TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
 _RECOMBINED = 6  # laws
+_ROUNDS = 6  # of choosing terms anew about a law
 _REGRESSED, _CROSSED = "implicit regression", "right-hand sides of several laws"  # origins
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the law
 _NOISELESS = 1e-4  # of the signal
@@ -123,6 +124,7 @@ class Identification:
         """
         self._seek(functions, simpler)
         self._recombine()
+        self._reselect()
 
     def _seek(self, functions: int, simpler: bool) -> None:
         dictionary, n = self._search.dictionary, self._search.observations.n
@@ -138,12 +140,13 @@ class Identification:
             return
         self.meet(subsets(self._precise, dense))
         self._strip()
+        self._reselect()
         best, most = self._best, MAX_TERMS
         higher = _HIGHER.get(dictionary.dim, 0)
         if higher > dictionary.degree and not (best and best.is_exact):
             wide, missed = newton(self._precise, over(Dictionary.polynomial(dictionary.dim, higher), dense))
             if missed < left:
-                self._meet_high(wide, min(_AS_CLOSE * missed, _CLOSER * left))
+                self._meet_high(wide, missed, _CLOSER * left)
                 best = self._best
         if best is not None and not self._systematic(best):
             if best.is_exact and not simpler:
@@ -203,6 +206,19 @@ class Identification:
             self._combine([list(known.values()) for known in by_state], _CROSSED)
             self._strip()
 
+    def _reselect(self) -> None:
+        """Structures suggested about the best law and the nearest one, as long as that leads to a better."""
+        for _ in range(_ROUNDS):
+            best = self._best
+            if best is None or self._found(best):
+                return
+            nearest = min(self.laws, key=lambda law: law.misses)
+            for law in (best,) if nearest is best else (best, nearest):
+                self.meet(subsets(self._precise, widened(self._search, law.item)))
+            self._strip()
+            if self.laws[0].item.structure == best.item.structure:
+                return
+
     def _combine(self, proposed: Sequence[Sequence[Side]], origin: str) -> list[Law]:
         """Laws of right-hand sides proposed for each state, about the best law and about the best of them."""
         best = self._best
@@ -219,17 +235,26 @@ class Identification:
             combined(proposed, sides_of(best.item), best.score, fit)
         return [law for law in fits.values() if law is not None]
 
-    def _meet_high(self, dense: FunctionCandidate, most: float) -> None:
+    def _meet_high(self, dense: FunctionCandidate, missed: float, closer: float) -> None:
         """As `meet` of its subsets, but only exact laws are kept: of high degrees, a law follows anything.
 
-        Or laws of far fewer terms that miss no more than ``most``.
+        Or laws of far fewer terms that miss no more than ``closer``, if they have few parameters in each
+        state or miss hardly more than the dense one, ``missed``; and those that are better than the best:
+        shorter, and miss hardly more, or no longer, and miss less.
         """
+        best, size = self._best, dense.candidate.coefficients.size
+        few = _FEW * dense.dictionary.dim
         for item in subsets(self._precise, dense):
             if item.structure in self._met:
                 continue
             law = self._fitted(item)
-            sparse = law is not None and law.parameters <= _SPARSE * dense.candidate.coefficients.size
-            if law is not None and (self._found(law) or (sparse and law.misses < most)):
+            if law is None:
+                continue
+            most = closer if law.parameters <= few else min(_AS_CLOSE * missed, closer)
+            if best is not None and law.parameters <= best.parameters:
+                shorter = law.parameters < best.parameters
+                most = max(most, (_AS_CLOSE if shorter else 1.0) * best.misses)
+            if self._found(law) or (law.parameters <= _SPARSE * size and law.misses < most):
                 for less in smaller(self._precise, law):
                     self._met[less.item.structure] = less
             else:

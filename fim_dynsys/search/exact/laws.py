@@ -27,8 +27,10 @@ _SIMULATED = 1e-3  # of the signal: simulations err by so much
 _COARSELY = 1e-4  # of the signal: fits that leave more need no better integration
 _OF_ONE_PIECE = 0.7  # autocorrelation at the first lag
 _KNEE = 1.5
+_NOISELESS, _KNEE_OF_SIMULATIONS = 1e-4, 2.5  # of the signal: laws that miss less, their knee
 _SMOOTH = 0.95  # largest autocorrelation that is believed
 _OF_A_FUNCTION = 8.0  # in BIC: many are tried
+_OF_A_DEGREE = 1.0  # what one orbit does not tell apart
 _OF_ITS_TERMS = 2.0  # 1 - x and x may be equal to the data, not to a reader
 _HARDLY = 0.2  # of its mean, by which a function varies; of one part of a sum, the other
 _ROUNDS, _TRIED = 12, 2
@@ -255,12 +257,15 @@ def criterion(laws: list[Law]) -> np.ndarray:
 
     Noise is white, and each sample of its own worth. Integration errors of whoever simulated the samples, and
     what is missing where no law is the right one, are smooth; with enough terms any law follows them. So the
-    residuals are those of a law beyond which one term more does not lower them by a third. Where they are
-    less than a thousandth of the signal, as simulations err, what is lower still counts as equal.
+    residuals are those of a law beyond which one term more does not lower them by a third, or where they are
+    less than noise would be, by three fifths. Where they are less than a thousandth of the signal, as
+    simulations err, what is lower still counts as equal.
     """
     plain = [law for law in laws if law.is_plain] or laws
     n, d = laws[0].residuals.shape
-    knee = min(plain, key=lambda law: 0.5 * np.mean(np.log(law.left)) + math.log(_KNEE) * law.parameters)
+    knee = _knee(plain, _KNEE)
+    if knee.misses < _NOISELESS:
+        knee = _knee([law for law in plain if law.misses < _NOISELESS], _KNEE_OF_SIMULATIONS)
     independent = worth(knee.residuals)
     least = knee.left if knee.misses < _SIMULATED else np.zeros(d)
     return np.array(
@@ -269,9 +274,21 @@ def criterion(laws: list[Law]) -> np.ndarray:
             + law.parameters * _price(n, d)
             + law.item.n_functions * _OF_A_FUNCTION
             + _reading(law.item.dictionary) * _OF_ITS_TERMS
+            + _degrees(law.item) * _OF_A_DEGREE
             for law in laws
         ]
     )
+
+
+def _knee(laws: list[Law], factor: float) -> Law:
+    """The law beyond which a parameter more lowers the residuals by less than a factor."""
+    return min(laws, key=lambda law: 0.5 * np.mean(np.log(law.left)) + math.log(factor) * law.parameters)
+
+
+def _degrees(item: FunctionCandidate) -> int:
+    """Sum of the degrees of all terms, a function counted once."""
+    degree = item.dictionary.exponents.sum(axis=1) + (item.dictionary.kind > 0)
+    return int(degree @ item.candidate.support.sum(axis=1))
 
 
 def _reading(terms: Dictionary) -> int:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary, union
-from fim_dynsys.regression.kernels.subsets import search_subset
+from fim_dynsys.regression.kernels.subsets import improve_subset, search_subset
 from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, Precise
 from fim_dynsys.regression.sparse import smallest_subset
 from fim_dynsys.search.candidates import Candidate
@@ -83,7 +83,10 @@ def newton(precise: Precise, item: FunctionCandidate) -> tuple[FunctionCandidate
 
 
 def subsets(precise: Precise, item: FunctionCandidate) -> Iterator[FunctionCandidate]:
-    """Structures that the samples suggest about an item of `newton`, at several levels of what is missed."""
+    """Structures that the samples suggest about an item, at several levels of what is missed.
+
+    About one of few terms the search begins with these.
+    """
     now = item.candidate.coefficients.ravel()
     missed, columns = _about(precise, item, item.candidate.coefficients, FINE)
     if not (np.isfinite(missed).all() and np.isfinite(columns).all()):
@@ -97,12 +100,20 @@ def subsets(precise: Precise, item: FunctionCandidate) -> Iterator[FunctionCandi
     rounding = float(np.mean(precise.resolution**2 / precise.signal))
     least = max(float(rest @ rest) / n, rounding, RESOLVED**2)
     penalty = np.full(len(now), math.log(n))
+    degree = np.repeat(item.dictionary.exponents.sum(axis=1), precise.data.dim)
     seen = set()
     for level in _LEVELS:
         if least * level * n > 0.1 * equations[-1, -1]:
             return
-        active, _ = search_subset(equations / (least * level), penalty, n, MAX_TERMS)
-        for kept in (active, _of_few(equations, active, precise.data.dim, least * level * n)):
+        units = equations / (least * level)
+        if np.count_nonzero(now) > MAX_TERMS:
+            active, _ = search_subset(units, penalty, n, MAX_TERMS)
+        else:
+            active, _ = improve_subset(units, penalty, n, MAX_TERMS, now != 0.0)
+        of_few = [
+            _of_few(equations, active, precise.data.dim, least * level * n, cost) for cost in (None, degree)
+        ]
+        for kept in (active, *of_few):
             if kept.any() and kept.tobytes() not in seen:
                 seen.add(kept.tobytes())
                 values = np.zeros_like(now)
@@ -112,11 +123,14 @@ def subsets(precise: Precise, item: FunctionCandidate) -> Iterator[FunctionCandi
                 yield FunctionCandidate.of(chosen, item.dictionary, item.labelled)
 
 
-def _of_few(equations: np.ndarray, active: np.ndarray, dim: int, most: float) -> np.ndarray:
+def _of_few(
+    equations: np.ndarray, active: np.ndarray, dim: int, most: float, cost: np.ndarray | None = None
+) -> np.ndarray:
     """A subset of no more terms in any coordinate that misses no more than ``most``, or the same.
 
-    On one orbit terms may be tied by what it conserves: exchanges of a term or two do not find the way from
-    one form of a right-hand side to another, all subsets of few terms do.
+    Of several such the one that misses least, or of the smallest cost. On one orbit terms may be tied by what
+    it conserves: exchanges of a term or two do not find the way from one form of a right-hand side to
+    another, all subsets of few terms do.
     """
     active = active.copy()
     for coordinate in range(dim):
@@ -126,7 +140,8 @@ def _of_few(equations: np.ndarray, active: np.ndarray, dim: int, most: float) ->
         crossed = equations[np.ix_(others, index)]
         known = equations[np.ix_(others, others)]
         left = equations[np.ix_(index, index)] - crossed.T @ np.linalg.lstsq(known, crossed, rcond=1e-12)[0]
-        subset = smallest_subset(left, most, int(active[own].sum()))
+        prices = None if cost is None else cost[own]
+        subset = smallest_subset(left, most, int(active[own].sum()), prices)
         if subset is not None:
             active[own] = subset[0]
     return active

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 from fim_dynsys import CallableField, Trajectories, simulate
 from fim_dynsys.fields.functions import Kind
@@ -59,6 +60,43 @@ def test_a_fit_follows_the_samples_to_their_digits():
     np.testing.assert_allclose(best.item.candidate.coefficients.max(axis=0)[0] / unit, 1.1, rtol=1e-8)
     again = fitted(Precise.of(search.observations, resolution([(t, x)])), best.item)
     np.testing.assert_allclose(again.item.parameters, best.item.parameters, rtol=1e-8)
+
+
+def _terms(law):
+    names = law.item.dictionary.names()
+    return [
+        {name for name, c in zip(names, column, strict=True) if c}
+        for column in law.item.candidate.coefficients.T
+    ]
+
+
+@pytest.mark.parametrize(
+    "rates, x0, t_end, terms",
+    [
+        # all monomials at once are found to .01 of the signal only
+        (
+            lambda t, x: [-1.4 * x[0] * x[1] ** 2, -1.44 * x[1] - 1.49 * x[1] ** 3],
+            [1.22, -1.93],
+            9.95,
+            [{"x0 x1^2"}, {"x1", "x1^3"}],
+        ),
+        (
+            lambda t, x: [-3.61 * x[1] - 1.36 * x[1] ** 2, -4.99 * x[1], 1.13 * x[1] * x[2]],
+            [1.55, -0.37, -1.05],
+            9.95,
+            [{"x1", "x1^2"}, {"x1"}, {"x1 x2"}],
+        ),
+        # polynomials of higher degree, shorter than cubes that do as well
+        (lambda t, x: [1.0 - 0.8 * x[0] ** 4], [0.3], 4.0, [{"1", "x0^4"}]),
+        (lambda t, x: [1.0 - 0.8 * x[0] ** 4], [2.0], 4.0, [{"1", "x0^4"}]),
+    ],
+)
+def test_a_law_behind_the_errors_of_a_simulation_is_found(rates, x0, t_end, terms):
+    t = np.linspace(0.0, t_end, 200)
+    x = solve_ivp(rates, (0.0, t_end), x0, method="LSODA", rtol=1e-5, atol=1e-7, t_eval=t).y.T
+    _, found = identified(t, x, functions=5)
+    assert 1e-7 < found.laws[0].misses < 1e-4
+    assert _terms(found.laws[0]) == terms
 
 
 @pytest.mark.parametrize("rtol", [1e-6, 1e-8])
