@@ -9,6 +9,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.precise import RESOLVED, Precise, resolution
 from fim_dynsys.search.exact.laws import (
     CLEAN,
+    NOISELESS,
     TRACE,
     Law,
     fitted,
@@ -53,7 +54,6 @@ _RECOMBINED = 6  # laws
 _ROUNDS = 6  # of choosing terms anew about a law
 _REGRESSED, _CROSSED = "implicit regression", "right-hand sides of several laws"  # origins
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the law
-_NOISELESS = 1e-4  # of the signal
 _WHITE = 0.5  # of the samples, that residuals are worth which are noise
 _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
 _RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a law is found
@@ -75,6 +75,7 @@ class Identification:
         self._precise = Precise.of(search.observations, resolution(samples))
         self._met: dict[bytes, Law | None] = {}
         self._stripped: set[bytes] = set()
+        self._varied: set[bytes] = set()  # laws about which structures were sought
 
     @property
     def laws(self) -> list[Law]:
@@ -93,7 +94,7 @@ class Identification:
         if best is None or not best.misses < SURE or self._systematic(best):
             return False
         white = worth(best.residuals) > _WHITE * len(best.residuals)
-        return best.misses < _NOISELESS or bool(white.all())
+        return best.misses < NOISELESS or bool(white.all())
 
     @property
     def found(self) -> bool:
@@ -110,7 +111,7 @@ class Identification:
     def is_free_of_noise(self) -> bool:
         """Whether what the preferred law misses is not noise; False where there is no law to tell."""
         best = self._best
-        return best is not None and (best.misses < _NOISELESS or self._systematic(best))
+        return best is not None and (best.misses < NOISELESS or self._systematic(best))
 
     def run(self, functions: int, simpler: bool = True) -> None:
         """Seek laws: polynomials, and functions where they miss something or might be simpler.
@@ -209,14 +210,16 @@ class Identification:
     def _reselect(self) -> None:
         """Structures suggested about the best law and the nearest one, as long as that leads to a better."""
         for _ in range(_ROUNDS):
-            best = self._best
-            if best is None or self._found(best):
+            laws = self.laws
+            if not laws or self._found(laws[0]):
                 return
-            nearest = min(self.laws, key=lambda law: law.misses)
-            for law in (best,) if nearest is best else (best, nearest):
-                self.meet(subsets(self._precise, widened(self._search, law.item)))
+            for law in (laws[0], min(laws, key=lambda law: law.misses)):
+                known = law.item.structure + law.item.parameters.tobytes()
+                if known not in self._varied:
+                    self._varied.add(known)
+                    self.meet(subsets(self._precise, widened(self._search, law.item)))
             self._strip()
-            if self.laws[0].item.structure == best.item.structure:
+            if self.laws[0].item.structure == laws[0].item.structure:
                 return
 
     def _combine(self, proposed: Sequence[Sequence[Side]], origin: str) -> list[Law]:

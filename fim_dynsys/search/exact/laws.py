@@ -21,13 +21,16 @@ CLEAN = 0.01
 TRACE = 1e-4
 """Of a coordinate's largest rate: terms that never show more are believed only where a law is exact."""
 
+NOISELESS = 1e-4
+"""Of the signal: what misses less misses no noise."""
+
 _TINY = 1e-6  # of the signal, and
 _EXACT = 3.0  # times the floor: nothing is left to explain
 _SIMULATED = 1e-3  # of the signal: simulations err by so much
 _COARSELY = 1e-4  # of the signal: fits that leave more need no better integration
 _OF_ONE_PIECE = 0.7  # autocorrelation at the first lag
 _KNEE = 1.5
-_NOISELESS, _KNEE_OF_SIMULATIONS = 1e-4, 2.5  # of the signal: laws that miss less, their knee
+_KNEE_OF_SIMULATIONS = 2.5  # of laws that miss no noise
 _SMOOTH = 0.95  # largest autocorrelation that is believed
 _OF_A_FUNCTION = 8.0  # in BIC: many are tried
 _OF_A_DEGREE = 1.0  # what one orbit does not tell apart
@@ -264,8 +267,8 @@ def criterion(laws: list[Law]) -> np.ndarray:
     plain = [law for law in laws if law.is_plain] or laws
     n, d = laws[0].residuals.shape
     knee = _knee(plain, _KNEE)
-    if knee.misses < _NOISELESS:
-        knee = _knee([law for law in plain if law.misses < _NOISELESS], _KNEE_OF_SIMULATIONS)
+    if knee.misses < NOISELESS:
+        knee = _knee([law for law in plain if law.misses < NOISELESS], _KNEE_OF_SIMULATIONS)
     independent = worth(knee.residuals)
     least = knee.left if knee.misses < _SIMULATED else np.zeros(d)
     return np.array(
