@@ -22,7 +22,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.metrics import coverage, interval_score
 
 MODELS = ("auto", "fim-ode")
-SETTINGS = ((0.03, 0.0), (0.05, 0.0))
+SETTINGS = tuple((sigma, 0.0) for sigma in (0.0, 0.01, 0.03, 0.05, 0.1))
 DEVELOPMENT, ODEBENCH = "development", "odebench"
 KINDS = ("raw", "recalibrated")
 

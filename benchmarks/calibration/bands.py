@@ -1,6 +1,7 @@
 """Bands of one trial: where an ensemble's members, or a field's own deviation, say that the truth may lie."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,9 @@ MEMBERS = 50
 POINTS = 40  # of each trajectory at which bands are compared
 PERCENTS = {50: 0.674490, 90: 1.644854}  # nominal coverages and the normal distribution's quantiles
 MEMBER_RTOL, MEMBER_STEPS = 1e-6, 2_000
+CLEAN_RTOL = 1e-10
+"""Of all paths where samples have no noise, whose bands are narrower than what references were solved to."""
+
 CAP = 10.0
 """Largest deviation, in standard deviations of the trajectory or typical rates; what left is so far off."""
 QUANTITIES = ("trajectory, own", "trajectory, other", "field, own", "field, other")
@@ -69,17 +73,21 @@ def _bands(
     index = sample_index(len(problem.t), trial.protocol)
     order = [trial.ic - 1, 2 - trial.ic]
     t, truths = problem.t[index], problem.references[order][:, index]
-    starts = problem.starts[order]
+    starts, rates = problem.starts[order], true_field(problem)
+    rtol = MEMBER_RTOL
+    if not trial.sigma:
+        rtol = CLEAN_RTOL
+        integrator = replace(integrator, rtol=rtol)
+        truths = integrator.solve(rates, starts, t, problem.size)[0]
     thin = np.linspace(0, len(t) - 1, POINTS + 1).astype(int)[1:]  # without the start, which is given
     estimates, status = integrator.solve(field, starts, t, problem.size)
     paths = simulate(
         [member for member in members for _ in starts],
         np.tile(starts, (len(members), 1)),
         t,
-        rtol=MEMBER_RTOL,
+        rtol=rtol,
         max_steps=MEMBER_STEPS,
     ).x.reshape(len(members), 2, len(t), -1)
-    rates = true_field(problem)
     result: dict[str, Any] = {"status": status[0].name}
     for k, place in enumerate(("own", "other")):
         truth, points = truths[k], truths[k][thin]

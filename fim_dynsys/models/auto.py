@@ -165,7 +165,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"15-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"16-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -301,7 +301,7 @@ class Auto(VectorFieldModel):
             if proposals is not None and even(sigma) and clean.is_clean:
                 clean.meet_sides(proposals.sides, ORIGIN)
             if clean.settled:
-                return Portfolio.of_laws(search, clean.laws, notes)
+                return Portfolio.of_laws(search, clean.answers, notes)
             polynomials, opinion = _polynomials(search, effort, bar.update, sigma, known)
             if inputs is not None:  # the selectors have learned from fields without inputs
                 opinion = None
@@ -316,7 +316,7 @@ class Auto(VectorFieldModel):
             found = Portfolio.of(search, opinion, polynomials, grown, notes, choice)
             if clean.laws:
                 clean.meet(found.members[:_MET])
-        return Portfolio.of_laws(search, clean.laws, notes) if clean.laws else replace(found, told=told)
+        return Portfolio.of_laws(search, clean.answers, notes) if clean.laws else replace(found, told=told)
 
     @np.errstate(all="ignore")
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:

@@ -1,5 +1,6 @@
 """Trajectory fits to the digits that data hold: a method of order eight, steps by their errors."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -23,6 +24,11 @@ _ITERATIONS = 15
 _DECREASE = 1e-3
 _DAMPING = (1e-6, 1e2)
 _HELD = 1e-8  # of what a sample weighs: by so much starts are held near the first ones
+_FREEDOM = 2.0  # of Student's distribution: most errors of integration are small beside the largest
+_AT_PEAK = (  # logarithm of its density there
+    math.lgamma(0.5 * (_FREEDOM + 1.0)) - math.lgamma(0.5 * _FREEDOM) - 0.5 * math.log(_FREEDOM * math.pi)
+)
+_HALVED, _SCALED = 4, 30
 _SINGLE = 2.0**-24
 _DECIMALS = 10
 
@@ -60,6 +66,47 @@ def resolution(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
                 break
         out.append(step / np.sqrt(12.0))
     return np.array(out)
+
+
+@dataclass(frozen=True)
+class GapFit:
+    """Parameters fitted to what a field misses from each sample to the next.
+
+    Attributes
+    ----------
+    parameters : array (q,)
+        Fitted.
+    missed, slopes : arrays (N, d), (N d, q)
+        What is missed, in standard deviations of the coordinates, and minus its derivatives.
+    weights : array (N, d)
+        Of the squares of what is missed: inverse variances where it is large no outlier.
+    log_density : float
+        Mean over the intervals of the logarithm of the density of what is missed.
+    """
+
+    parameters: np.ndarray
+    missed: np.ndarray
+    slopes: np.ndarray
+    weights: np.ndarray
+    log_density: float
+
+    @property
+    def information(self) -> np.ndarray:
+        """Half the second derivatives (q, q) of the weighted sum of squares."""
+        weighed = self.slopes * self.weights.ravel()[:, None]
+        return weighed.T @ self.slopes
+
+    @property
+    def standardised(self) -> np.ndarray:
+        """What is missed (N, d), times the root of its weight."""
+        return np.sqrt(self.weights) * self.missed
+
+    def step(self) -> np.ndarray | None:
+        """To the smallest weighted sum of squares (q,), linearised; None where numbers are not finite."""
+        slopes = self.slopes * np.sqrt(self.weights.ravel())[:, None]
+        if not (np.isfinite(self.log_density) and np.isfinite(slopes).all()):
+            return None
+        return np.linalg.lstsq(slopes, self.standardised.ravel())[0]
 
 
 @dataclass(frozen=True)
@@ -129,6 +176,44 @@ class Precise:
         root = np.sqrt(np.minimum(self.data.weights[1:], self.data.weights[:-1]))[inside]
         missed = (z[1:] - ends)[inside] * root
         return missed.ravel(), (tangents[inside, :, d:] * root[:, :, None]).reshape(missed.size, -1)
+
+    def fit_gaps(self, field: Field, p: np.ndarray) -> GapFit | None:
+        """Parameters fitted from each sample to the next, where errors stay in all samples that follow.
+
+        So do those of whoever integrated the samples, most of them small, a few large: what is missed has
+        Student's distribution, in each coordinate with a scale of its own. None where that diverges.
+
+        References
+        ----------
+        K. L. Lange, R. J. A. Little, J. M. G. Taylor, J. Am. Stat. Assoc. 84, 881 (1989): scales and weights.
+        """
+        steps = self.steps(field, p)
+        best = self._gap_fit(field, p, steps)
+        for _ in range(_ITERATIONS):
+            step, before = best.step(), best.log_density
+            if step is None:
+                return None
+            for _ in range(_HALVED):
+                trial = self._gap_fit(field, best.parameters + step, steps)
+                if trial.log_density > before:
+                    best = trial
+                    break
+                step = 0.5 * step
+            if not best.log_density > before + _DECREASE:
+                break
+        return best
+
+    def _gap_fit(self, field: Field, p: np.ndarray, steps: np.ndarray) -> GapFit:
+        """What is missed, and its weights at the most probable scales."""
+        missed, slopes = self.gaps(field, p, steps)
+        missed = missed.reshape(-1, self.data.dim)
+        scale = np.maximum(np.sqrt(np.mean(missed**2, axis=0)), RESOLVED)
+        for _ in range(_SCALED):
+            weights = (_FREEDOM + 1.0) / (_FREEDOM + (missed / scale) ** 2)
+            scale = np.maximum(np.sqrt(np.mean(weights * missed**2, axis=0)), RESOLVED)
+        weights = (_FREEDOM + 1.0) / (_FREEDOM + (missed / scale) ** 2) / scale**2
+        tails = 0.5 * (_FREEDOM + 1.0) * np.log1p((missed / scale) ** 2 / _FREEDOM) + np.log(scale)
+        return GapFit(p, missed, slopes, weights, float(np.mean(np.sum(_AT_PEAK - tails, axis=1))))
 
     def between(self, field: Field, p: np.ndarray, steps: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """A field's paths from each sample to the next, bent so that they meet it.

@@ -12,7 +12,7 @@ from fim_dynsys.regression.observed import Observations, complete_inputs, observ
 from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.regression.refinement import parameter_roots
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.exact.laws import fitted
+from fim_dynsys.search.exact.laws import fitted, from_sample_to_sample
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import window_count
 from fim_dynsys.search.knowledge import Knowledge
@@ -86,10 +86,12 @@ def law_roots(field: DictionaryField, free: Iterable[Sequence[int]] = ()) -> np.
     assert field.context is not None
     observations, own, used = _in_units_of_the_search(field, free)
     samples = [(t[seen], x[seen]) for t, x, seen in _complete(field.context)]
-    law = fitted(Precise.of(observations, resolution(samples)), own)
+    precise = Precise.of(observations, resolution(samples))
+    law = fitted(precise, own)
     if law is None:
         return None
-    root = parameter_roots(law.calibrated_fit, observations.n * observations.dim)
+    fit = from_sample_to_sample(precise, law).calibrated_fit
+    root = parameter_roots(fit, observations.n * observations.dim)
     with np.errstate(all="ignore"):
         roots = np.einsum("qr,rmk->qmk", root, _slopes(own, observations, used))
     return roots if np.isfinite(roots).all() else None

@@ -165,11 +165,11 @@ def consider(
         clean = Identification(search, samples)
         clean.run(_FUNCTIONS, simpler=False)
         if clean.settled:
-            return Shortlist(search, opinion, [], clean.laws)
+            return Shortlist(search, opinion, [], clean.answers)
     found = Shortlist.searched(search, opinion)
     if clean is None:
         return found
     if clean.laws:
         met = found.candidates[:_MET]
         clean.meet(FunctionCandidate.of(c, search.dictionary) for c in met)
-    return replace(found, laws=clean.laws)
+    return replace(found, laws=clean.answers)

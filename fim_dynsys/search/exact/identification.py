@@ -13,6 +13,7 @@ from fim_dynsys.search.exact.laws import (
     TRACE,
     Law,
     fitted,
+    from_sample_to_sample,
     ranked,
     smaller,
     systematic,
@@ -56,6 +57,7 @@ _REGRESSED, _CROSSED = "implicit regression", "right-hand sides of several laws"
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the law
 _WHITE = 0.5  # of the samples, that residuals are worth which are noise
 _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
+_OPEN = 10.0  # in BIC: which law is the right one
 _RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a law is found
 
 
@@ -81,6 +83,17 @@ class Identification:
     def laws(self) -> list[Law]:
         """All that was met and misses little, the preferred one first."""
         return ranked([law for law in self._met.values() if law is not None])
+
+    @property
+    def answers(self) -> list[Law]:
+        """The laws, those that are hardly less preferred than the first with their final numbers."""
+        laws = self.laws
+        return [
+            from_sample_to_sample(self._precise, law)
+            if law.item.candidate.score < laws[0].item.candidate.score + _OPEN
+            else law
+            for law in laws
+        ]
 
     @property
     def _best(self) -> Law | None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import autocorrelation
-from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, Precise
+from fim_dynsys.regression.precise import COARSE, FINE, RESOLVED, Field, GapFit, Precise
 from fim_dynsys.regression.refinement import TrajectoryFit
 from fim_dynsys.search.candidates import shares
 from fim_dynsys.search.functions.families import INNER, SECOND, SHIFT
@@ -57,6 +57,8 @@ class Law:
         Root mean square of what is left, in standard deviations of the coordinates.
     fit : TrajectoryFit
         Weighted by the inverse variance of the signal.
+    gaps : GapFit, optional
+        From each sample to the next, where the item's numbers are fitted so.
     """
 
     item: FunctionCandidate
@@ -65,6 +67,7 @@ class Law:
     residuals: np.ndarray
     misses: float
     fit: TrajectoryFit
+    gaps: GapFit | None = None
 
     @property
     def parameters(self) -> int:
@@ -98,10 +101,15 @@ class Law:
         """The fit, weighted by the inverse variance of what is left.
 
         What a law misses is of one piece where it is not noise, so that fewer samples are worth what as many
-        independent ones would be.
+        independent ones would be. Numbers fitted from each sample to the next are, besides, no better known
+        than by how far they are from those fitted to paths.
         """
-        own = self.misses**2 * float(np.max(len(self.residuals) / worth(self.residuals)))
-        return replace(self.fit, misfit=self.fit.misfit / own, information=self.fit.information / own)
+        if self.gaps is None:
+            own = self.misses**2 * dependence(self.residuals)
+            return replace(self.fit, misfit=self.fit.misfit / own, information=self.fit.information / own)
+        information, apart = self.gaps.information, self.gaps.parameters - self.fit.parameters
+        own = max(dependence(self.gaps.standardised), float(apart @ information @ apart) / len(apart))
+        return replace(self.fit, parameters=self.gaps.parameters, misfit=0.0, information=information / own)
 
     @property
     def is_plain(self) -> bool:
@@ -142,6 +150,26 @@ def fitted(precise: Precise, item: FunctionCandidate) -> Law | None:
     new = item.with_parameters(p, start=fit.initial_states, refined=True, variance=variance)
     residuals = (precise.data.values - nodes) / np.sqrt(precise.signal)
     return Law(new, left, floor, residuals, float(np.sqrt(np.mean(left / precise.signal))), fit)
+
+
+def from_sample_to_sample(precise: Precise, law: Law) -> Law:
+    """The law with numbers fitted from each sample to the next, where that makes the samples more probable.
+
+    Noise is in one sample alone, so that numbers are best fitted to whole paths. Integration errors of
+    whoever simulated the samples stay in all that follow.
+
+    References
+    ----------
+    J. A. Hausman, Econometrica 46, 1251 (1978): two estimates that should agree, as a test of their errors.
+    """
+    if law.is_exact:
+        return law
+    with np.errstate(all="ignore"):
+        gaps = precise.fit_gaps(packed_field(law.item), law.item.parameters)
+    log_density = -0.5 * float(np.sum(np.log(2.0 * math.pi * math.e * law.left / precise.signal)))
+    if gaps is None or not gaps.log_density > log_density:
+        return law
+    return replace(law, item=law.item.with_parameters(gaps.parameters), gaps=gaps)
 
 
 def smaller(precise: Precise, law: Law) -> Iterator[Law]:
@@ -298,6 +326,11 @@ def _reading(terms: Dictionary) -> int:
     """How many terms have functions, those times their own state counted twice."""
     rows = np.flatnonzero(terms.kind)
     return len(rows) + int(np.count_nonzero(terms.exponents[rows, terms.coordinate[rows]]))
+
+
+def dependence(residuals: np.ndarray) -> float:
+    """How many residuals (n, d) are worth one independent one, where they are worth least."""
+    return float(np.max(len(residuals) / worth(residuals)))
 
 
 def worth(residuals: np.ndarray) -> np.ndarray:

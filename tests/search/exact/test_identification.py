@@ -8,8 +8,9 @@ from fim_dynsys import CallableField, Trajectories, simulate
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.precise import Precise, resolution
+from fim_dynsys.regression.refinement import parameter_roots
 from fim_dynsys.search.exact.identification import Identification
-from fim_dynsys.search.exact.laws import fitted, ranked, with_constants
+from fim_dynsys.search.exact.laws import fitted, from_sample_to_sample, ranked, with_constants
 from fim_dynsys.search.exact.structures import newton, starts, subsets
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.problem import Search
@@ -97,6 +98,56 @@ def test_a_law_behind_the_errors_of_a_simulation_is_found(rates, x0, t_end, term
     _, found = identified(t, x, functions=5)
     assert 1e-7 < found.laws[0].misses < 1e-4
     assert _terms(found.laws[0]) == terms
+
+
+VAN_DER_POL = {"x0": {"x1": 1.0}, "x1": {"x0": -1.0, "x1": 1.0, "x0^2 x1": -1.0}}
+
+
+def van_der_pol(method, rtol):
+    t = np.linspace(0.0, 20.0, 200)
+    args = {"method": method, "rtol": rtol, "atol": 1e-2 * rtol, "t_eval": t}
+    return t, solve_ivp(
+        lambda t, x: [x[1], (1 - x[0] ** 2) * x[1] - x[0]], (0.0, 20.0), [1.0, 0.5], **args
+    ).y.T
+
+
+def _errors(search, law):
+    """Of Van der Pol's coefficients, and what the fit states of them, in the units of the samples."""
+    observations, item = search.observations, law.item
+    scale, unit, truth = observations.scale, observations.time_unit, list(VAN_DER_POL.values())
+    terms, coefficients = item.dictionary.rescaled(item.candidate.coefficients, scale, unit)
+    names = terms.names()
+    rows, states = np.nonzero(item.candidate.support)
+    wrong = np.array([coefficients[r, s] - truth[s][names[r]] for r, s in zip(rows, states, strict=True)])
+    per_unit = coefficients[rows, states] / item.candidate.coefficients[rows, states]
+    roots = parameter_roots(law.calibrated_fit, observations.n * observations.dim)
+    return wrong, np.linalg.norm(roots, axis=0) * np.abs(per_unit)
+
+
+def test_numbers_of_what_was_simulated_are_fitted_from_sample_to_sample():
+    ratios = []
+    for method, rtol in (("LSODA", 1e-5), ("LSODA", 1e-6), ("LSODA", 1e-7), ("RK45", 1e-4), ("DOP853", 1e-4)):
+        search, found = identified(*van_der_pol(method, rtol))
+        before, after = found.laws[0], found.answers[0]
+        assert after.gaps is not None and after.item.structure == before.item.structure
+        (wrong, _), (less, stated) = _errors(search, before), _errors(search, after)
+        ratios.append(np.linalg.norm(less) / np.linalg.norm(wrong))
+        assert (np.abs(less) < 3.0 * stated).all()
+    assert np.exp(np.mean(np.log(ratios))) < 0.5 and max(ratios) < 1.1
+
+
+def test_numbers_of_noisy_samples_are_fitted_to_paths():
+    t, x = van_der_pol("LSODA", 1e-11)
+    noisy = x + 1e-3 * np.random.default_rng(0).normal(size=x.shape)
+    search, found = identified(t, noisy)
+    law = found.laws[0]
+    assert law.misses < 2e-3 and from_sample_to_sample(found._precise, law) is law
+    assert _errors(search, found.answers[0])[0] == pytest.approx(_errors(search, law)[0], abs=0.0)
+
+
+def test_exact_laws_stay_as_they_are():
+    _, found = identified(*lotka_volterra())
+    assert found.answers[0].gaps is None
 
 
 @pytest.mark.parametrize("rtol", [1e-6, 1e-8])
