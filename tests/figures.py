@@ -164,8 +164,7 @@ def readme() -> Iterator[str]:
     yield odebench_row("`sindy` (pysindy's defaults)", "sindy", "full", "{:.0f} ms", 3)
 
     bands = rows(results("calibration"), source="odebench", group="all")
-    own = bands[bands.quantity.isin(["trajectory, own", "field, own"])]
-    assert sorted(own.sigma.unique()) == [0.03, 0.05]
+    own = bands[bands.quantity.isin(["trajectory, own", "field, own"]) & bands.sigma.isin([0.03, 0.05])]
     auto, fim = (100 * own[own.model == name].cover90_raw for name in ("auto", "fim-ode"))
     yield (
         f"The 90 % bands of `auto.ensemble` hold the truth on {auto.min():.0f} to {auto.max():.0f} %, those "
@@ -507,10 +506,11 @@ def models() -> Iterator[str]:
     yield f"stops at the opinion, in {min(opinion):.0f} to {max(opinion):.0f} ms"
 
     bands = rows(results("calibration"), source="odebench", model="fim-ode", group="all")
+    bands = bands[bands.sigma.isin([0.03, 0.05])]
     own, other = (bands[bands.quantity == f"field, {where}, stated"] for where in ("own", "other"))
     low, high = 100 * own.cover90_raw.min(), 100 * own.cover90_raw.max()
     yield f"On ODEBench that band holds {low:.0f} to {high:.0f} % of the field along the observed path"
-    yield f"{100 * other.cover90_raw.min():.0f} to {100 * other.cover90_raw.max():.0f} % along another"
+    yield f"{100 * other.cover90_raw.min():.1f} to {100 * other.cover90_raw.max():.1f} % along another"
     low, high = 100 * own.cover50_raw.min(), 100 * own.cover50_raw.max()
     yield f"the 50 % band holds {low:.0f} to {high:.0f} % along the observed path"
 
@@ -519,9 +519,13 @@ def models() -> Iterator[str]:
     held_by("tests/models/fim_ode/test_neural.py::test_number_of_parameters")
     yield "at 0.85 million parameters"
     yield f"One call, {auto_seconds()} of CPU in one to three states"
-    share = median_seconds("auto:budget=fast", "full") / median_seconds("auto", "full")
-    assert 0.4 < share < 0.6
-    yield '`budget="fast"` takes about half of the time'
+    for setting in SETTINGS[1:]:
+        fast, full = (
+            cell("infer_seconds_median", name, setting, protocol="full")
+            for name in ("auto:budget=fast", "auto")
+        )
+        assert 0.4 < fast / full < 0.61
+    yield '`budget="fast"` takes about half of the time under noise'
     held_by("tests/search/test_horizon.py::test_windows_find_what_fits_in_one_piece_do_not")
     yield "On 200 samples of Lorenz's attractor over thirteen turns with 5 % noise"
 
@@ -531,12 +535,13 @@ def models() -> Iterator[str]:
         ]
         yield f"{shares[0]:.1f} % {words}, `fim-ode` in {shares[1]:.1f} %"
     compared = rows(results("odebench", "differences"), group="all", model="auto", minus="fim-ode")
-    apart = compared[compared.p_holm < 0.05]
-    ((_, only),) = apart.iterrows()
-    assert (only.protocol, only.sigma, only.rho, only.task) == ("full", 0.03, 0.5, "generalisation")
+    assert (compared.p_holm > 0.05).all()
+    most = compared.loc[compared.p_holm.idxmin()]
+    assert (most.protocol, most.sigma, most.rho, most.task) == ("full", 0.03, 0.5, "generalisation")
     yield (
-        f"of the benchmark's {len(compared)} cells one tells the two apart: with half of all points dropped "
-        f"and 3 % noise, `auto` generalises in {only.difference:.1f} % more of the trials"
+        f"none of the benchmark's {len(compared)} cells tells the two apart; most does the one with half of "
+        f"all points dropped and 3 % noise, where `auto` generalises in {most.difference:.1f} % more of the "
+        "trials"
     )
 
 
@@ -681,7 +686,8 @@ PLAIN = {
         "widened by 10 %",
         "noise 0 and 0.05",
         "noise 0.03",
-        "at noise 0.03 and 0.05, the 50 and 90 % bands",
+        "at noise 0, 0.01, 0.03, 0.05 and 0.1, the 50 and 90 % bands",
+        "integrated anew at 1e-10",
         "The 90 % intervals of `fim-ode`",
         "with 90 % of the draws",
         "multiplicative noise of 5 %",
