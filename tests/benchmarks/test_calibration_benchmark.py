@@ -154,7 +154,7 @@ def test_command_writes_its_tables_and_resumes(tmp_path, monkeypatch, capsys):
     options = ["--out", str(tmp_path), "--workers", "1", "--only", "bands"]
     assert command.main(options) == 0
     assert command.main(options) == 0
-    assert len(calls) == 4  # two initial conditions, two noise levels; both splits hold the same trials
+    assert len(calls) == 10  # two initial conditions, five noise levels; both splits hold the same trials
     assert "odebench, noise 0.05" in capsys.readouterr().out
     summary = pd.read_csv(tmp_path / "summary.csv")
     assert set(summary["quantity"]) == {*bands.QUANTITIES, "field, own, stated", "field, other, stated"}

@@ -163,9 +163,12 @@ class Identification:
                 self._meet_high(wide, missed, _CLOSER * left)
                 best = self._best
         if best is not None and not self._systematic(best):
+            degree = best.item.dictionary.degree
             if best.is_exact and not simpler:
+                if functions and degree > dictionary.degree:  # may follow a function along one orbit
+                    self._read_sides(best.item, best.misses)
                 return
-            highest = best.item.dictionary.degree >= dictionary.degree
+            highest = degree >= dictionary.degree
             most = best.parameters - _SIMPLER if highest else 0
             if best.misses < left:
                 dense, left = best.item, best.misses

@@ -70,7 +70,7 @@ def henon(n):
 def test_correlation_dimension_of_lorenz_attractor(attractor):
     """2.05 +- 0.01 by Grassberger and Procaccia (1983), 2.068 +- 0.086 by Sprott (2003), of other samples."""
     found = correlation_dimension(attractor)
-    assert abs(found.dimension - 2.05) < 0.05
+    assert abs(found.dimension - 2.05) < 0.08  # rounding decides which piece of the attractor is seen
     assert found.error < 0.2
 
 
