@@ -68,10 +68,10 @@ def test_several_ragged_and_irregular_trajectories():
 
 def test_a_long_gap_and_a_long_record():
     (x, t), (later, _) = oscillator(160, 40.0), oscillator(30, 3.0)
-    model = NPODE(length_scale=1.4, n_inducing=5).fit(
+    model = NPODE(length_scale=1.4, n_inducing=5, max_iterations=1500).fit(
         np.concatenate([x, later]), np.concatenate([t, 1e4 + np.linspace(0.0, 3.0, 30)])
     )
-    np.testing.assert_allclose(model.predict([[1.0, 0.0]]), [[0.0, -2.0]], atol=0.15)
+    np.testing.assert_allclose(model.predict([[1.0, 0.0]]), [[0.0, -2.0]], atol=0.1)
 
 
 def test_more_states_than_a_grid_holds():
