@@ -43,10 +43,10 @@ def test_shear_without_chaos_stays_within_the_error():
 
 def test_lorenz():
     system = systems.get("lorenz")
-    found = lyapunov(system.field(), [1.0, 1.0, 1.0], n_pieces=128, budget=2_000_000)
+    found = lyapunov(system.field(), [1.0, 1.0, 1.0], n_pieces=128, budget=16_000_000)
     truth = system.truth("lyapunov")
     assert (np.abs(found.exponents - truth) <= found.error).all()
-    assert found.error[0] < 0.15  # rounding decides which piece of the attractor is seen
+    assert found.error[0] < 0.05
     assert found.divergence == pytest.approx(-(10 + 1 + 8 / 3), abs=1e-9)
     assert found.exponents.sum() == pytest.approx(found.divergence, abs=3e-4)
     assert found.running.shape == (len(found.times), 3) and found.status is Status.SUCCESS

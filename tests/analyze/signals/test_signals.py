@@ -42,7 +42,11 @@ LORENZ = CallableField(lorenz, 3, state_names=["x", "y", "z"])
 @pytest.fixture(scope="module")
 def attractor():
     """Sixteen trajectories on Lorenz's attractor."""
-    starts = np.random.default_rng(0).normal(size=(16, 3)) * 8 + [0, 0, 25]
+    return on_attractor(16)
+
+
+def on_attractor(n):
+    starts = np.random.default_rng(0).normal(size=(n, 3)) * 8 + [0, 0, 25]
     runs = simulate(LORENZ, starts, np.arange(0, 110, STEP)).x
     t = STEP * np.arange(1000)
     return Trajectories.from_arrays([x[100:] for x in runs], t, state_names=["x", "y", "z"])
@@ -67,10 +71,13 @@ def henon(n):
 # ---------------------------------------------------------------------- dimensions
 
 
-def test_correlation_dimension_of_lorenz_attractor(attractor):
-    """2.05 +- 0.01 by Grassberger and Procaccia (1983), 2.068 +- 0.086 by Sprott (2003), of other samples."""
-    found = correlation_dimension(attractor)
-    assert abs(found.dimension - 2.05) < 0.08  # rounding decides which piece of the attractor is seen
+def test_correlation_dimension_of_lorenz_attractor():
+    """2.05 +- 0.01 by Grassberger and Procaccia (1983), 2.068 +- 0.086 by Sprott (2003), of other samples.
+
+    Rounding decides which piece is seen: of 16 trajectories it is 2.05 to 2.11, of 64 2.05 to 2.08.
+    """
+    found = correlation_dimension(on_attractor(64))
+    assert abs(found.dimension - 2.05) < 0.05
     assert found.error < 0.2
 
 
