@@ -335,7 +335,7 @@ class Cycles(Problem):
             with np.errstate(over="ignore"):
                 multipliers = np.array([1.0, np.exp(flow.divergence)])
             return multipliers, self._mismatch(flow.transfers, u), flow.divergence
-        multipliers = np.linalg.eigvals(flow.monodromy())
+        multipliers = flow.multipliers()
         order = np.argsort(np.abs(multipliers - 1.0))
         closeness = float(np.abs(multipliers[order[0]] - 1.0))
         return np.concatenate([multipliers[order[:1]], np.delete(multipliers, order[0])]), closeness, None

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fim_dynsys.analyze.bifurcation.polynomials import DEGREE
+from fim_dynsys.analyze.multipliers import product_eigenvalues
 
 _SEGMENTS = 15  # what the condensed matrix keeps at least; divides the number of intervals
 _GROWTH = 1e4  # of a perturbation over a segment at most: rounding then stays below convergence
@@ -16,6 +17,16 @@ class Flow:
 
     transfers: np.ndarray
     divergence: float
+
+    def multipliers(self) -> np.ndarray:
+        """Eigenvalues (d,) of the product, which is formed only as far as nothing grows beyond `_GROWTH`."""
+        grown = np.cumsum(np.maximum(0.0, np.log(np.linalg.norm(self.transfers, 2, axis=(1, 2)))))
+        run = np.floor(grown / np.log(_GROWTH))
+        starts = np.flatnonzero(np.diff(run, prepend=-1.0))
+        if len(starts) == 1:
+            return np.linalg.eigvals(self.monodromy())
+        runs = np.split(self.transfers, starts[1:])
+        return product_eigenvalues(np.array([Flow(part, np.nan).monodromy() for part in runs]))[0]
 
     def monodromy(self) -> np.ndarray:
         """Their product (d, d)."""

@@ -223,7 +223,7 @@ class _CycleCurve(Cycles):
         # In the plane, and of tori in space, Liouville's formula keeps digits that eigenvalues lose.
         if self.d == (2 if self.kind is _FOLD else 3) and self.kind is not _DOUBLING:
             return flow.divergence
-        multipliers = np.linalg.eigvals(flow.monodromy())
+        multipliers = flow.multipliers()
         if self.kind is _FOLD:
             return turning(multipliers)
         if self.kind is _DOUBLING:

@@ -371,7 +371,7 @@ class _Search:
                 or abs(cycle.orbit.period - orbit.period) > _SAME_PERIOD * orbit.period
                 for cycle in self.found
             )
-            known = stiff_multipliers(self.field, orbit)
+            known = stiff_multipliers(orbit)
             if new and size > _SMALLEST and (known.log_moduli[1:] < -_NEUTRAL).all():
                 self.found.append(_Cycle(orbit, known, samples, size, CycleKind.STABLE))
                 in_vain = 0

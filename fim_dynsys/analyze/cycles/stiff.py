@@ -7,7 +7,8 @@ import numpy as np
 from fim_dynsys.analyze.bifurcation.closed import closed_orbit
 from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.cycles.returns import hermite
-from fim_dynsys.analyze.cycles.shooting import Floquet, Orbit, Shot, floquet
+from fim_dynsys.analyze.cycles.shooting import Floquet, Orbit, Shot
+from fim_dynsys.analyze.multipliers import product_eigenvalues
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import Scales
@@ -95,13 +96,14 @@ def stiff_orbit(
     return orbit, closed.samples
 
 
-def stiff_multipliers(field: VectorField, orbit: Orbit) -> Floquet:
+def stiff_multipliers(orbit: Orbit) -> Floquet:
     """Floquet multipliers; in the plane by the divergence, for transfers underflow.
+
+    The trivial one is an eigenvalue of the transfers' product. The field at the nodes does not tell it:
+    across a slow manifold it is a thousand times the error of a node and more.
 
     Parameters
     ----------
-    field : VectorField
-        The field.
     orbit : Orbit
         From `stiff_orbit`.
 
@@ -109,16 +111,14 @@ def stiff_multipliers(field: VectorField, orbit: Orbit) -> Floquet:
     -------
     Floquet
     """
-    known = floquet(field, orbit)
-    if field.dim > 2:
-        return known
-    along, divergence = known.log_moduli[0], orbit.shot.divergence
-    return Floquet(
-        np.array([known.multipliers[0], np.exp(divergence)]),
-        np.array([along, divergence]),
-        known.trivial_error,
-        float(abs(along)),
-    )
+    values, logs = product_eigenvalues(orbit.shot.transition)
+    trivial = int(np.argmin(np.abs(values - 1.0)))
+    order = np.concatenate([[trivial], np.delete(np.arange(len(values)), trivial)])
+    values, logs = values[order], logs[order]
+    divergence = orbit.shot.divergence
+    if len(values) == 2:
+        values[1], logs[1] = np.exp(divergence), divergence
+    return Floquet(values, logs, float(abs(values[0] - 1.0)), float(abs(logs.sum() - divergence)))
 
 
 def _return(

@@ -6,7 +6,8 @@ import pytest
 from fim_dynsys import CallableField, Region, Trajectories, systems
 from fim_dynsys.analyze.cycles import shooting
 from fim_dynsys.analyze.cycles.periodic import CycleKind, CycleStatus, limit_cycles
-from fim_dynsys.analyze.cycles.shooting import correct_orbit, floquet, product_eigenvalues, refined
+from fim_dynsys.analyze.cycles.shooting import correct_orbit, floquet, refined
+from fim_dynsys.analyze.multipliers import product_eigenvalues
 from fim_dynsys.simulation.solution import integrate
 
 
@@ -226,7 +227,7 @@ def test_relaxation_oscillations_of_stiff_fields(mu, period):
     found = limit_cycles(stiff_pump(mu), [(-3, 3), (-2 * mu, 2 * mu)])
     assert found.stable.tolist() == [True]
     assert found.period[0] == pytest.approx(period, rel=1e-8)
-    assert found.residual[0] < 1e-5 and found.trivial_error[0] < 5e-3
+    assert found.residual[0] < 1e-5 and found.trivial_error[0] < 1e-6
     assert found.log_moduli[0, 1] < -1e3  # the multiplier itself underflows
 
 
