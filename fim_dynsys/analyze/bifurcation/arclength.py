@@ -219,10 +219,12 @@ class _Curve(Problem):
         f, matrix = self.equations.values(u), self.equations.matrix(u)
         return dense_linear(f, matrix, (f, matrix[:, :-1]), row)
 
-    def start(self, u: np.ndarray, tangent: np.ndarray) -> Point:
-        """A root as the first point of a trace."""
+    def start(self, u: np.ndarray, tangent: np.ndarray, crossed: bool = False) -> Point:
+        """A root as the first point of a trace; where branches cross, turns and determinants are rounding."""
         tangent = tangent / np.linalg.norm(tangent)
-        return self.observe(u, tangent, self.linearise(u, tangent))
+        point = self.observe(u, tangent, self.linearise(u, tangent))
+        known = {name: value for name, value in point.tests.items() if name == "hopf"}
+        return replace(point, tests=known) if crossed else point
 
     def observe(self, u: np.ndarray, tangent: np.ndarray, linear: Linear) -> Point:
         f, jac = linear.info
@@ -376,15 +378,15 @@ class _Explorer:
             across = crossing_tangent(self.equations, u, tangents[0])
             if across is not None and not any(_parallel(across, known) for known in tangents):
                 tangents.append(across)
-                self._follow(u, across)
+                self._follow(u, across, crossed=True)
             done += 1
 
-    def _follow(self, u: np.ndarray, tangent: np.ndarray) -> None:
-        ahead = trace(self.curve, self.curve.start(u, tangent), self.spend, self.max_points)
+    def _follow(self, u: np.ndarray, tangent: np.ndarray, crossed: bool = False) -> None:
+        ahead = trace(self.curve, self.curve.start(u, tangent, crossed), self.spend, self.max_points)
         points, events, end = ahead.points, ahead.events, ahead.end
         ends = end, end
         if end is not BranchEnd.CLOSED:
-            behind = trace(self.curve, self.curve.start(u, -tangent), self.spend, self.max_points)
+            behind = trace(self.curve, self.curve.start(u, -tangent, crossed), self.spend, self.max_points)
             shift = len(behind.points) - 1
             events = [(shift - i, event) for i, event in reversed(behind.events)] + [
                 (shift + i, event) for i, event in events
@@ -401,12 +403,19 @@ class _Explorer:
         """Whether an event is no branch point known from another branch; its tangents are noted."""
         if event.kind is not BifurcationKind.BRANCH_POINT:
             return True
-        for u, tangents in self.crossings:
-            if np.linalg.norm(u - point.u) < _SAME_POINT * max(1.0, float(np.linalg.norm(u))):
-                tangents.append(point.tangent)
-                return False
+        tangents = self._crossing_at(point)
+        if tangents is not None:
+            tangents.append(point.tangent)
+            return False
         self.crossings.append((point.u, [point.tangent]))
         return True
+
+    def _crossing_at(self, point: Point) -> list[np.ndarray] | None:
+        """The tangents followed at the known branch point that a point is; None if it is none."""
+        for u, tangents in self.crossings:
+            if np.linalg.norm(u - point.u) < _SAME_POINT * max(1.0, float(np.linalg.norm(u))):
+                return tangents
+        return None
 
     def _with_near_misses(
         self, points: list[Point], events: list[tuple[int, Bifurcation]]
@@ -417,9 +426,9 @@ class _Explorer:
         two bifurcations.
         """
         distance = np.array([_distance(point) for point in points])
-        taken = {i for i, _ in events}
+        at: dict[int, tuple[Bifurcation, ...]] = dict.fromkeys((i for i, _ in events), ())
+        taken = {*at, *(k for k, point in enumerate(points) if self._crossing_at(point) is not None)}
         whole = Trace()
-        at: dict[int, tuple[Bifurcation, ...]] = dict.fromkeys(taken, ())
         for i, event in events:
             at[i] = (*at[i], event)
         for k, point in enumerate(points):

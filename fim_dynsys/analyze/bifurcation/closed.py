@@ -13,6 +13,7 @@ _ADAPTIONS = 12  # of the mesh to one orbit
 _FINEST = 960  # intervals that one stiff orbit may take
 _CLOSELY = 1e-9  # relative change of the period from mesh to mesh at which an orbit is as good as it gets
 _COARSELY = 1e-6  # for a cycle that a branch begins with
+_DEFECT = 1e-9  # of the differential equation between collocation points, likewise
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def closed_orbit(
     ClosedOrbit or None
         None where Newton's method does not converge.
     """
-    outcome = settled(equations, times, states, p, _CLOSELY, _FINEST)
+    outcome = settled(equations, times, states, p, _CLOSELY, _FINEST, _DEFECT)
     if outcome is None:
         return None
     problem, u, linear = outcome
@@ -94,6 +95,7 @@ def settled(
     p: float,
     closely: float = _COARSELY,
     finest: int = MOST_INTERVALS,
+    defect: float = np.inf,
 ) -> tuple[Cycles, np.ndarray, Linear] | None:
     """A corrected cycle at one parameter value on a mesh adapted to it.
 
@@ -105,6 +107,8 @@ def settled(
         Relative change of the period from mesh to mesh at which the orbit is known well enough.
     finest : int
         Intervals that it may take.
+    defect : float
+        Largest defect between collocation points that ends the search before the finest mesh.
 
     Returns
     -------
@@ -135,7 +139,7 @@ def settled(
                 break
         else:
             return None
-        stands = abs(u[-2] - before) < closely
+        stands = abs(u[-2] - before) < closely and (problem.defect(u) < defect or len(problem.mesh) > finest)
         before = u[-2]
         linear = problem.linearise(u, row)
         if stands:

@@ -86,6 +86,24 @@ def test_folds_of_the_cusp():
         assert [b.p for b in folds] == pytest.approx([-truth, truth], abs=1e-8)
 
 
+def test_pitchforks_in_any_coordinates_are_branch_points_and_nothing_else():
+    """A toggle switch, turned, stretched and moved: what rounding makes of its singular point is no event."""
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        size, origin = np.exp(rng.normal(size=2)), rng.normal(size=2)
+        turn = np.linalg.qr(rng.normal(size=(2, 2)))[0]
+
+        def switch(x, a, size=size, origin=origin, turn=turn):
+            u, v = (((x - origin) @ turn.T) / size).T
+            return (np.column_stack([a / (1 + v**2) - u, a / (1 + u**2) - v]) * size) @ turn
+
+        start = ([0.5, 0.5] * size) @ turn + origin
+        result = continuation(FieldFamily.from_callable(switch, 2, "a"), start, (0.6, 4))
+        (event,) = result.bifurcations
+        assert event.kind is BifurcationKind.BRANCH_POINT and event.p == pytest.approx(2, abs=1e-8)
+        assert len(result.branches) == 2
+
+
 def test_pitchfork_and_transcritical_branches_are_switched_to():
     pitchfork = continuation(FieldFamily.from_callable(lambda x, r: r * x - x**3, 1, "r"), [0], (-1, 1))
     assert [b.kind for b in pitchfork.bifurcations] == [BifurcationKind.BRANCH_POINT]

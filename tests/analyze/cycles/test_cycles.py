@@ -227,7 +227,7 @@ def test_relaxation_oscillations_of_stiff_fields(mu, period):
     found = limit_cycles(stiff_pump(mu), [(-3, 3), (-2 * mu, 2 * mu)])
     assert found.stable.tolist() == [True]
     assert found.period[0] == pytest.approx(period, rel=1e-8)
-    assert found.residual[0] < 1e-5 and found.trivial_error[0] < 1e-6
+    assert found.residual[0] < 1e-7 and found.trivial_error[0] < 1e-6
     assert found.log_moduli[0, 1] < -1e3  # the multiplier itself underflows
 
 
