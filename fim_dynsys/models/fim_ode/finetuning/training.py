@@ -37,7 +37,7 @@ _FAR = 100  # samples: who follows windows alone may leave the data in the long 
 _CLIP = 1.0  # largest norm of a gradient
 _KEY = "fim_dynsys_finetuning"
 _SAVING = 0.1  # largest share of the time that writing checkpoints takes
-_VERSION = 2  # raised when results change: a checkpoint of an earlier way is then refused
+_VERSION = 3  # raised when results change: a checkpoint of an earlier way is then refused
 # What moves little by little, and what starts at zero or is small.
 _RATES = {"all": 2e-5, "decoder": 5e-4, "low-rank": 1e-3, "last": 1e-3}
 
@@ -129,6 +129,7 @@ class Problem:
         self.dim = trajectories.dim
         self.moved = movable(self.network, how.moves, torch.Generator().manual_seed(how.seed))
         device = next(self.network.parameters()).device
+        self.half = device.type == "cpu" and _multiplies_bfloat16()
         counts = [int(n) for n in trajectories.n_obs]
         masks = held_out_blocks(counts, _BLOCK)[how.seed % FOLDS]
         held_out = [torch.as_tensor(mask, device=device) for mask in masks]
@@ -173,25 +174,40 @@ class Problem:
     def backward(self, rolls: Rollouts, noise: Tensor | float = 0.0) -> float:
         """The loss of what is learnt from, its gradients left with what moves; NaN where they are not finite.
 
-        Paths are integrated with the weights held fixed, which gives the loss' derivative by each value of
-        the field on the way; those by the weights follow from one evaluation of all these points together.
+        One point after another only its field is asked for. All derivatives follow from one evaluation of
+        these points together: along the paths the field is its linearisation, which gives the loss'
+        derivatives by each of its values, and these those by the weights. That evaluation is in bfloat16
+        where the processor multiplies it: gradients to a percent, the loss and its paths as they are.
         `noise` (S, d) is added to the starts.
         """
+        starts = rolls.starts + noise
         with torch.no_grad():
-            fixed = self.decoder()
-        points: list[Tensor] = []
-        shifts: list[Tensor] = []
+            fixed, points, found = self.decoder(), [], []
 
-        def rate(z: Tensor) -> Tensor:
-            points.append(z.detach())
-            shifts.append(torch.zeros_like(z, requires_grad=True))
-            return fixed(z) + shifts[-1]
+            def rate(z: Tensor) -> Tensor:
+                points.append(z)
+                found.append(fixed(z))
+                return found[-1]
 
-        loss, _ = rolls.losses(rolls.paths(rate, rolls.starts + noise))
-        by_field = torch.cat(torch.autograd.grad(loss, shifts))
+            rolls.paths(rate, starts)
+        z = torch.cat(points).requires_grad_()
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.half):
+            field = self.decoder()(z)
+        rows = [torch.autograd.grad(column.sum(), z, retain_graph=True)[0] for column in field.T]
+        values = torch.cat(found).requires_grad_()
+        jacobians = torch.stack(rows, dim=1)
+        n = len(starts)
+        pieces = zip(points, values.split(n), jacobians.split(n), strict=True)
+
+        def linear(z: Tensor) -> Tensor:
+            at, value, jacobian = next(pieces)
+            return value + (jacobian @ (z - at)[:, :, None])[:, :, 0]
+
+        loss, _ = rolls.losses(rolls.paths(linear, starts))
+        (by_field,) = torch.autograd.grad(loss, values)
         if not by_field.isfinite().all():
             return math.nan
-        torch.sum(self.decoder()(torch.cat(points)) * by_field).backward()
+        field.backward(by_field.to(field))
         return loss.item()
 
     def noise(self, step: int) -> Tensor:
@@ -199,6 +215,11 @@ class Problem:
         generator = torch.Generator().manual_seed(self.how.seed * 1_000_003 + step)
         starts = self.at(step).starts
         return self.how.start_noise * torch.randn(starts.shape, generator=generator).to(starts)
+
+
+def _multiplies_bfloat16() -> bool:
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 def _smoothed(t: Tensor, z: Tensor, held_out: Tensor) -> Tensor:
