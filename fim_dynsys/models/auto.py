@@ -28,7 +28,7 @@ from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, Shortlist
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.inputs import assumed
-from fim_dynsys.models.law_notes import law_notes
+from fim_dynsys.models.law_notes import law_notes, noted, preference_note
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.outliers import inferred_robustly, samples_of, told_as
@@ -50,10 +50,10 @@ from fim_dynsys.search.homogeneity import RETOLD, by_units, homogeneous, is_told
 from fim_dynsys.search.horizon import follows, gather_windowed
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, distinct, gather
-from fim_dynsys.search.portfolio import OperatorChoice, Portfolio, normalised
+from fim_dynsys.search.portfolio import SELECTOR, OperatorChoice, Portfolio, normalised
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.screening import screened
-from fim_dynsys.search.selector import Selector
+from fim_dynsys.search.selector import Selector, beaten
 from fim_dynsys.search.standard_errors import law_errors
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -116,9 +116,10 @@ class Auto(VectorFieldModel):
     answer of `fim-ode` is always one of them; a state counts as an angle in radians where it has no unit, in
     degrees where that says so, and as none under other units. Where units say that one state may be the rate
     of change of another, noisy samples are searched with that equation too, and it is believed unless the
-    samples are against it; the report says so. A selector trained on known systems chooses among all of them;
-    beyond six states, where the operator has no opinion, the smallest BIC wins. Where none explains three or
-    more trajectories, fields that leave all bounds from their samples come last, and one without an equation
+    samples are against it; the report says so. A selector trained on known systems chooses among all of them,
+    but no numbers that nobody fitted where a fit follows the samples far better, and says why where another
+    BIC is clearly smaller; beyond six states and below twelve samples, where the operator is not asked, the
+    smallest BIC wins. Where none explains three or more trajectories, fields that leave all bounds from their samples come last, and one without an equation
     (`fim_dynsys.fields.local.LocalField`) is preferred if it predicts trajectories that it has not seen
     clearly better than the best of the others, fitted anew without them, does. `field_.fit_info.report` says
     what chose, and the origins, scores and weights of the first few.
@@ -165,7 +166,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"16-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"17-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -279,7 +280,8 @@ class Auto(VectorFieldModel):
         effort = self._effort
         samples = complete_samples(trajectories, self._who, self.min_observations)
         inputs = complete_inputs(trajectories, self._who)
-        search = Search.polynomial(samples, radians=radians_per_unit(trajectories), inputs=inputs)
+        degree = _degree(samples) if inputs is None else None
+        search = Search.polynomial(samples, degree, radians_per_unit(trajectories), inputs)
         names = trajectories.state_names
         search = search.knowing(told, names, trajectories.input_names)
         search = search.observing(positions, names).measured(sigma)
@@ -359,6 +361,7 @@ class Auto(VectorFieldModel):
         found, order = self._found()
         weights = normalised(found.log_weights(_selector()))
         preferred = int(found.preferred(weights)[0])
+        reason = _reason(found, order, preferred)
         if not found.laws:
             more = self._simpler_than(found, preferred)
             found = replace(found, members=found.members + more)
@@ -386,7 +389,11 @@ class Auto(VectorFieldModel):
                     row.place == preferred,
                     tuple(sorted(terms - own)),
                     tuple(sorted(own - terms)),
-                    "; ".join([NOT_DETERMINED] * row.tied + cautions(field, self._seen)),
+                    "; ".join(
+                        [NOT_DETERMINED] * row.tied
+                        + cautions(field, self._seen)
+                        + (reason if row.place == preferred else [])
+                    ),
                 )
             )
         return Alternatives(out, found.judge)
@@ -483,8 +490,11 @@ class Auto(VectorFieldModel):
             said |= {"held_out": float(found.local.errors.mean())}
             fields.append(order.field(found.local.field(order.trajectories, said), trajectories))
         for k in preferred[: None if count is None else count - len(fields)]:
-            weight = float(weights[k])
-            fields.append(self._field(found, order, int(k), trajectories, report, weight, sigma))
+            said = report
+            if k == preferred[0]:
+                for reason in _reason(found, order, int(k)):
+                    said = noted(said, reason)
+            fields.append(self._field(found, order, int(k), trajectories, said, float(weights[k]), sigma))
         return fields
 
     def _field(
@@ -576,6 +586,12 @@ def _by_units(free: Portfolio, told: Portfolio, suggested: Knowledge) -> Portfol
     return replace(better, notes=better.notes | by_units(suggested, *scores))
 
 
+def _reason(found: Portfolio, order: Ordered, number: int) -> list[str]:
+    """Why a member is the answer though another has a clearly smaller BIC, as a list of one; else empty."""
+    better = beaten([m.candidate for m in found.members], number) if found.judge == SELECTOR else None
+    return [] if better is None else [preference_note(order.text(better[0]), better[1])]
+
+
 def _proposals(
     search: Search, clean: Identification, effort: GeneticEffort, seed: int, done: Callable[[], object]
 ) -> "tuple[Proposals | None, dict[str, str]]":
@@ -631,6 +647,13 @@ def _without_traces(observations: Observations, member: FunctionCandidate) -> Ca
     values = member.dictionary.evaluate(observations.with_inputs(np.concatenate(observations.path)))
     shows = shares(values, candidate.coefficients) >= _TRACE
     return replace(candidate, coefficients=np.where(shows, candidate.coefficients, 0.0))
+
+
+def _degree(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> int | None:
+    """Of the operator's terms, where it can answer, however few the samples; None for what these allow."""
+    model = _operator()
+    few = sum(len(t) for t, _ in samples) < MIN_OBSERVATIONS
+    return None if few or samples[0][1].shape[1] > model.max_dim else model.degree
 
 
 def _opinion(search: Search, sigma: Known | None) -> Opinion | None:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.models.law_notes import noted
 from fim_dynsys.regression.outliers import beside, beyond
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.trajectories.container import Trajectories
@@ -74,9 +75,8 @@ def told_as(field: _F, other: VectorField) -> _F:
 
 def _noted(field: _F, count: int) -> _F:
     said = f"{count} outlier{'s' if count > 1 else ''} left out"
-    report = field.fit_info.report
-    note = f"{report['note']}; {said}" if "note" in report else said
-    return field.with_fit_info(replace(field.fit_info, report=report | {"outliers": count, "note": note}))
+    report = noted(field.fit_info.report, said) | {"outliers": count}
+    return field.with_fit_info(replace(field.fit_info, report=report))
 
 
 def _share(some: list[np.ndarray], others: list[np.ndarray]) -> bool:

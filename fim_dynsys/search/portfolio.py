@@ -27,10 +27,13 @@ from fim_dynsys.search.local import (
 )
 from fim_dynsys.search.pool import Opinion, including, shortlist
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.selector import Selector
+from fim_dynsys.search.selector import Selector, unfounded
 
 N_PORTFOLIO_FEATURES = N_FEATURES + N_START_FEATURES + 7 + 3
 """Columns of `Portfolio.features`."""
+
+SELECTOR = "selector"
+"""What decides where the operator has an opinion."""
 
 _MARGIN = 8.0
 """BIC by which functions must beat all polynomials where nothing is learned: more of them can be lucky."""
@@ -251,8 +254,12 @@ class Portfolio:
         return np.isfinite(paths).all(axis=(1, 2, 3))
 
     def preferred(self, log_weights: np.ndarray) -> np.ndarray:
-        """Numbers of the members (C,), best first; where none explains the samples, those that stay are."""
+        """Numbers of the members (C,), best first; those that are `unfounded` come last.
+
+        Where none explains the samples, those that stay within bounds come first.
+        """
         order = np.argsort(-log_weights, kind="stable")
+        order = order[np.argsort(unfounded([m.candidate for m in self.members])[order], kind="stable")]
         return order if self.local is None else order[np.argsort(~self.stays[order], kind="stable")]
 
     def prefers_local(self, number: int) -> bool:
@@ -285,7 +292,7 @@ class Portfolio:
             return "fit to the digits"
         if self.search.observations.n_inputs:
             return "extended BIC"
-        return "BIC" if self.opinion is None else "selector"
+        return "BIC" if self.opinion is None else SELECTOR
 
     def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
         """Members drawn by their weights, with parameters drawn from their posterior.

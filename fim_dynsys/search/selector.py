@@ -1,12 +1,35 @@
 """A learned choice among candidate fields, trained on known systems."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from fim_dynsys.search.candidates import Candidate
+
 CLIP = 5.0
 """Standardised features are cut here."""
+
+_UNFOUNDED = 30.0  # BIC by which a fit must follow the samples better
+_BEHIND = 10.0  # BIC by which a choice may be beaten without a word
+
+
+def unfounded(candidates: Sequence[Candidate]) -> np.ndarray:
+    """Which candidates (C,) nobody fitted to the trajectories, though a fit follows them far better.
+
+    Such a one is an opinion or a regression: it is no answer, whatever a selector expects of it.
+    """
+    scores = np.array([c.score for c in candidates])
+    fitted = np.array([c.refined for c in candidates])
+    return ~fitted & (scores > scores[fitted].min(initial=np.inf) + _UNFOUNDED)
+
+
+def beaten(candidates: Sequence[Candidate], number: int) -> tuple[str, float] | None:
+    """Of which structure the BIC is clearly smaller than that of a choice, and by how much; None of none."""
+    scores = np.array([c.score for c in candidates])
+    best = int(np.argmin(scores))
+    behind = float(scores[number] - scores[best])
+    return (candidates[best].origin, behind) if behind > _BEHIND else None
 
 
 @dataclass(frozen=True)

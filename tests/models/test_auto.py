@@ -30,6 +30,17 @@ def fitted():
     return fim_dynsys.load("auto", budget="fast").fit(noisy, t), t, clean
 
 
+@pytest.mark.parametrize("n", [12, 19])
+def test_the_operator_is_asked_however_few_the_samples(n):
+    """Half the samples that a regression on all its terms would need; below twelve it is not."""
+    t, _, noisy = van_der_pol(n=n)
+    found = fim_dynsys.load("auto", budget="fast").portfolio(Trajectories.from_arrays(noisy, t))
+    assert found.operator is not None and found.judge == "selector"
+    assert any(member.candidate is found.operator.answer for member in found.members)
+    fewer = fim_dynsys.load("auto", budget="fast").portfolio(Trajectories.from_arrays(noisy[:11], t[:11]))
+    assert fewer.operator is None and fewer.judge == "BIC"
+
+
 def test_equations_and_report(fitted):
     model, t, clean = fitted
     assert model.get_feature_names()[5] == "x1^2"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.law_notes import noted, preference_note
 from fim_dynsys.regression.criteria import Known, even, looks_clean
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
@@ -21,7 +22,7 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, gather, shortlist
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search, told_apart
-from fim_dynsys.search.selector import Selector
+from fim_dynsys.search.selector import Selector, beaten, unfounded
 from fim_dynsys.trajectories.container import Trajectories
 
 MIN_OBSERVATIONS = 12
@@ -82,7 +83,8 @@ class Shortlist:
     def preferred(self, selector: Selector | None) -> Candidate:
         """The candidate that a `Selector` ranks first; without one the best BIC, with inputs the extended."""
         if selector is not None:
-            return self.candidates[int(np.argmax(selector.logits(self.features())))]
+            logits = np.where(unfounded(self.candidates), -np.inf, selector.logits(self.features()))
+            return self.candidates[int(np.argmax(logits))]
         terms = len(self.search.dictionary) if self.search.observations.n_inputs else 0
         prices = [price_of_choice(c, terms) if terms else 0.0 for c in self.candidates]
         return min(zip(self.candidates, prices, strict=True), key=lambda pair: pair[0].score + pair[1])[0]
@@ -113,7 +115,9 @@ class Shortlist:
             "candidates": len(self.candidates),
             "BIC behind the best": best.score - self.candidates[0].score,
         }
-        return best, report
+        number = next(k for k, candidate in enumerate(self.candidates) if candidate is best)
+        better = None if selector is None else beaten(self.candidates, number)
+        return best, report if better is None else noted(report, preference_note(*better))
 
 
 def consider(

@@ -39,7 +39,7 @@ from fim_dynsys.search.standard_errors import law_roots
 from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
-_SEARCH = 11  # raised when the search changes
+_SEARCH = 12  # raised when the search changes
 
 
 class FIMODE(PretrainedModel):
