@@ -119,10 +119,11 @@ class Auto(VectorFieldModel):
     samples are against it; the report says so. A selector trained on known systems chooses among all of them,
     but no numbers that nobody fitted where a fit follows the samples far better, and says why where another
     BIC is clearly smaller; beyond six states and below twelve samples, where the operator is not asked, the
-    smallest BIC wins. Where none explains three or more trajectories, fields that leave all bounds from their samples come last, and one without an equation
-    (`fim_dynsys.fields.local.LocalField`) is preferred if it predicts trajectories that it has not seen
-    clearly better than the best of the others, fitted anew without them, does. `field_.fit_info.report` says
-    what chose, and the origins, scores and weights of the first few.
+    smallest BIC wins. Where none explains three or more trajectories, fields that leave all bounds from their
+    samples come last, and one without an equation (`fim_dynsys.fields.local.LocalField`) is preferred if it
+    predicts trajectories that it has not seen clearly better than the best of the others, fitted anew without
+    them, does. `field_.fit_info.report` says what chose, and the origins, scores and weights of the first
+    few.
 
     Samples with less than about 1 % of noise are fitted to their digits instead: terms are read off what
     happens from each sample to the next, and the simplest law that leaves no more than rounding, the errors

@@ -111,10 +111,10 @@ def test_candidates_and_ensemble_of_the_model(observed, tmp_path):
     np.testing.assert_array_equal(fields[0](x), model.infer(observed)(x))
     weights = [f.fit_info.report["weight"] for f in fields]
     scores = [f.fit_info.report["BIC"] for f in fields]
-    split = next((k for k, (a, b) in enumerate(zip(weights, weights[1:]), 1) if b > a), len(weights))
-    founded, opinions = weights[:split], weights[split:]
+    first = next((k for k in range(1, len(weights)) if weights[k] > weights[k - 1]), len(weights))
+    founded, opinions = weights[:first], weights[first:]
     assert founded == sorted(founded, reverse=True) and opinions == sorted(opinions, reverse=True)
-    assert all(score > min(scores) + 30.0 for score in scores[split:])  # no answers, whatever their weight
+    assert all(score > min(scores) + 30.0 for score in scores[first:])  # no answers, whatever their weight
     assert sum(weights) == pytest.approx(1.0)
     before = dict(vars(model))
     model.infer(observed)
