@@ -181,8 +181,10 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     commands = parser(benchmark)
     options = commands.parse_args(arguments)
     if options.render is not None:
-        trials = report.merge_trials(options.render or [options.out], options.out)
-        write(benchmark, trials, options.out, str(Integrator()))
+        folders = options.render or [options.out]
+        earlier = report.read_tables(folders, "summary")
+        trials = report.merge_trials(folders, options.out)
+        write(benchmark, trials, options.out, str(Integrator()), earlier)
         return 0
     full = options.full
     settings = options.settings or (benchmark.full_settings if full else benchmark.settings)
@@ -215,10 +217,20 @@ def main(benchmark: Benchmark, arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def write(benchmark: Benchmark, trials: pd.DataFrame, out: Path, integrator: str) -> None:
-    """Write the tables and the figures of finished trials and print the report."""
+def write(
+    benchmark: Benchmark,
+    trials: pd.DataFrame,
+    out: Path,
+    integrator: str,
+    earlier: Sequence[pd.DataFrame] = (),
+) -> None:
+    """Write the tables and the figures of finished trials and print the report.
+
+    Trials that summaries were written of earlier keep the commit that these name.
+    """
     published = benchmark.published() if benchmark.published else None
     summary = report.summarise(trials, integrator, report.source_commit(Path(__file__).parent))
+    summary = report.with_commits(summary, earlier)
     gaps = report.differences(trials)
     missed = misses.missed_trials(trials, benchmark.problems())
     curve = time_curve.success_time(trials)

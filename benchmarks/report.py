@@ -4,7 +4,7 @@ import csv
 import math
 import subprocess
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,34 @@ def read_tables(folders: Sequence[Path], name: str) -> list[pd.DataFrame]:
     paths = [path for folder in folders if (path := folder / f"{name}.csv").exists()]
     frames = [pd.read_csv(path, dtype=dict.fromkeys(_LABELS, str)) for path in paths]
     return [frame.fillna({label: "" for label in _LABELS if label in frame}) for frame in frames]
+
+
+def with_commits(
+    summary: pd.DataFrame, earlier: Sequence[pd.DataFrame], measured: Collection[str] = ()
+) -> pd.DataFrame:
+    """Return a summary whose lines name the commit that their trials are of.
+
+    Parameters
+    ----------
+    summary : DataFrame
+        With the commit of today in every line.
+    earlier : sequence of DataFrame
+        Summaries that were written before, the latest last.
+    measured : collection of str
+        Models of which trials were measured just now; lines of the others keep the commit that they had.
+    """
+    if not {"model", "version", "commit"} <= set(summary):
+        return summary
+    labels = ["model", "version", "commit"]
+    known: dict[tuple[str, str], str] = {}
+    for table in earlier:
+        for model, version, commit in table.reindex(columns=labels).dropna().itertuples(index=False):
+            known[model, version] = commit
+    lines = zip(summary["model"], summary["version"], summary["commit"], strict=True)
+    commits = [
+        now if model in measured else known.get((model, version), now) for model, version, now in lines
+    ]
+    return summary.assign(commit=commits)
 
 
 def joined(

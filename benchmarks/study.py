@@ -159,6 +159,8 @@ def _write(study: Study, part: Part, rows: Sequence[Row], options: Options) -> b
         text = part.text(*tables)
     else:
         summary = part.summarise(*tables, report.source_commit(Path(__file__).parent))
+        earlier = report.read_tables(folders, part.summary)
+        summary = report.with_commits(summary, earlier, {row.name for row in rows})
         report.save(summary, options.out / f"{part.summary}.csv", part.digits[1])
         text = part.text(summary, *tables)
         if part.draw:

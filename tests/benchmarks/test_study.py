@@ -23,7 +23,7 @@ def run(rows, options):
 
 
 def summarise(trials, commit):
-    lines = trials.groupby(["sigma", "model"], sort=False)["error"].mean().reset_index()
+    lines = trials.groupby(["sigma", "model", "version"], sort=False)["error"].mean().reset_index()
     return lines.assign(commit=commit)
 
 
@@ -77,6 +77,22 @@ def test_a_run_keeps_the_rows_of_other_models(tmp_path):
     assert main(["--models", "sindy", "--seeds", "3", "--out", str(tmp_path)]) == 0
     trials = pd.read_csv(tmp_path / "trials.csv")
     assert trials[["model", "seed"]].to_numpy().tolist() == [["constant", 0]] * 2 + [["sindy", 3]] * 2
+
+
+def test_lines_name_the_commit_that_their_trials_are_of(tmp_path, monkeypatch):
+    one, two, both = (tmp_path / name for name in ("one", "two", "both"))
+    for commit, arguments in (
+        ("aaa", ["--models", "constant", "sindy", "--out", str(one)]),
+        ("bbb", ["--models", "sindy", "--out", str(one)]),
+        ("ccc", ["--models", "constant", "--out", str(two)]),
+        ("ddd", ["--render", str(one), str(two), "--out", str(both)]),
+    ):
+        monkeypatch.setattr(report, "source_commit", lambda _, commit=commit: commit)
+        assert main([*arguments, "--only", "first"]) == 0
+    assert [
+        pd.read_csv(folder / "summary.csv").groupby("model")["commit"].unique().map(list).to_dict()
+        for folder in (one, both)
+    ] == [{"constant": ["aaa"], "sindy": ["bbb"]}, {"constant": ["ccc"], "sindy": ["bbb"]}]
 
 
 def test_nothing_to_report_on_ends_the_command(tmp_path, capsys):
