@@ -21,9 +21,11 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.comparators import tables
+from benchmarks.mocap import __main__ as mocap
 from benchmarks.oscillators import __main__ as oscillators
 from benchmarks.oscillators import contexts
 from benchmarks.polynomials import __main__ as polynomials
+from benchmarks.report import read_tables
 from benchmarks.sparse import __main__ as sparse
 from benchmarks.structure.contexts import CURVES
 from fim_dynsys.analyze import bifurcations_from_data, fixed_points
@@ -438,6 +440,8 @@ def benchmarks() -> Iterator[str]:
     assert len(million) == 24
     cost, memory = (million[million.unit == unit].value.max() for unit in ("ms", "MB"))
     yield f"at most {cost / 1000:.1f} CPU-seconds and {memory:.0f} MB"
+    folded = number(results("speed", "finetune"), "value", quantity="a step, re-encoded / folded")
+    yield f"({folded:.1f} times as long)"
     many = table(results("speed", "many"))
 
     def each(what: str) -> pd.Series:
@@ -550,6 +554,7 @@ def paper_tables() -> dict[str, list[list[str]]]:
     found = table(results("oscillators"))
     study, few = table(results("polynomials")), table(results("sparse"))
     grid = study[study.part == "grid"]
+    (captured,) = read_tables([ROOT / "benchmarks/mocap/results"], "trials")
     return {
         "oscillators": oscillators.lines_of(found, "clean"),
         "first": oscillators.lines_of(found, "clean, first observation"),
@@ -561,6 +566,7 @@ def paper_tables() -> dict[str, list[list[str]]]:
         "polynomials, degree 6, noisy": polynomials.study_lines(study, 6, 0.03),
         "grid": polynomials.grid_lines(grid),
         "sparse": sparse.lines_of(few, 0.03),
+        "motion capture": mocap.lines_of(captured, "raw"),
     }
 
 
@@ -631,6 +637,12 @@ def paper() -> Iterator[str]:
     yield f"The paper's medians are {min(gains):.0f} to {max(gains):,.0f} times ours"
 
 
+def quickstart() -> Iterator[str]:
+    held_by("tests/models/test_auto_clean.py::test_the_textbook_equations_and_no_other_term")
+    held_by("tests/models/test_auto_clean.py::test_of_the_operator_s_search_too_with_their_errors")
+    yield "every term and no other, numbers to 1e-4"
+
+
 def training() -> Iterator[str]:
     held_by("tests/training/test_priors.py::test_accepted_trajectories_are_as_accurate_as_stated")
     yield "Tests hold planar systems of three priors against scipy at 1e-9"
@@ -649,6 +661,7 @@ MEASURED = {
     "docs/knowledge.md": knowledge,
     "docs/models.md": models,
     "docs/paper.md": paper,
+    "docs/quickstart.md": quickstart,
     "docs/training.md": training,
 }
 

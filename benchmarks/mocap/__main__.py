@@ -177,26 +177,32 @@ def _references(tasks: Sequence[Capture]) -> list[dict[str, Any]]:
     return found
 
 
+def lines_of(trials: pd.DataFrame, target: str, split: str = SPLITS[0]) -> list[list[str]]:
+    """Return the cells of one target's table, published figures below ours."""
+    theirs, names = published(), list(dict.fromkeys(trials["task"]))
+    own = trials[trials["target"] == target]
+    lines = [["row", "version", *names]]
+    for (row, version), part in own.groupby(["row", "version"], sort=False):
+        values = dict(zip(part["task"], part["mse"], strict=True))
+        lines.append([row, version, *(f"{values[name]:.2f}" for name in names)])
+    for line in theirs["row"] if split == SPLITS[0] else ():
+        values = dict(zip(theirs["columns"], line["mse"], strict=True))
+        if line["target"] == target:
+            lines.append([line["method"], "published", *(f"{values[name]:.2f}" for name in names)])
+        elif target == TARGETS[0]:
+            floors = own[own["row"] == "floor@5"].set_index("task")["mse"]
+            cells = (f"{values[name] + floors[name]:.2f}" for name in names)
+            lines.append([line["method"], "published, moved to raw", *cells])
+    return lines
+
+
 def format_tables(trials: pd.DataFrame, split: str) -> str:
-    """Return the printed report, published figures below ours."""
+    """Return the printed report."""
     theirs, parts = published(), []
-    names = list(dict.fromkeys(trials["task"]))
     for target in TARGETS:
-        own = trials[trials["target"] == target]
-        lines = [["row", "version", *names]]
-        for (row, version), part in own.groupby(["row", "version"], sort=False):
-            values = dict(zip(part["task"], part["mse"], strict=True))
-            lines.append([row, version, *(f"{values[name]:.2f}" for name in names)])
-        for line in theirs["row"] if split == SPLITS[0] else ():
-            values = dict(zip(theirs["columns"], line["mse"], strict=True))
-            if line["target"] == target:
-                lines.append([line["method"], "published", *(f"{values[name]:.2f}" for name in names)])
-            elif target == TARGETS[0]:
-                floors = own[own["row"] == "floor@5"].set_index("task")["mse"]
-                cells = (f"{values[name] + floors[name]:.2f}" for name in names)
-                lines.append([line["method"], "published, moved to raw", *cells])
         title = "raw 50-D frames" if target == TARGETS[0] else "their parts in five components"
-        parts.append(f"MSE of {split} sequences against {title} ({target})\n{report.align(lines)}")
+        lines = report.align(lines_of(trials, target, split))
+        parts.append(f"MSE of {split} sequences against {title} ({target})\n{lines}")
     failed = trials[(trials["status"] != "SUCCESS") & (trials["target"] == TARGETS[0])]
     if len(failed):
         lines = [["row", "task", "status", "mse"]]
