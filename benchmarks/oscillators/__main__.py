@@ -196,15 +196,8 @@ def format_tables(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
         title = f"MSE against {compared} targets, from the {start or 'clean'} start: shared draw; "
         title += "median of the fresh draws [quartiles]"
         parts.append(title + "\n" + report.align(lines_of(summary, targets)))
-    tuned = summary.reindex(columns=[*summary.columns.difference(TUNING, sort=False), *TUNING])
-    tuned = tuned[(tuned["targets"] == "clean") & tuned["best_step"].notna()]
-    if len(tuned):
-        lines = [["model", "task", "best step", "CPU s a step", "CPU s to the best"]]
-        for _, line in tuned.iterrows():
-            took = [f"{line[name]:.3g}" for name in TUNING]
-            lines.append([line["model"], line["task"], *took])
-        lines += [[row["method"], *cells] for row in published["tuning"] for cells in row["cells"]]
-        parts.append("Fine-tuning, medians\n" + report.align(lines))
+    if TUNING[0] in summary and summary[TUNING[0]].notna().any():
+        parts.append("Fine-tuning, medians\n" + report.align(tuning_lines(summary)))
     failed = trials[trials["status"] != "SUCCESS"]
     if len(failed):
         lines = [["model", "task", "status", "draws"]]
@@ -216,6 +209,15 @@ def format_tables(summary: pd.DataFrame, trials: pd.DataFrame) -> str:
     )
     parts.append(f"Integrated by {Integrator()}")
     return "\n\n".join(parts)
+
+
+def tuning_lines(summary: pd.DataFrame) -> list[list[str]]:
+    """Return what fine-tuning took, as lines of cells; published rows below ours."""
+    tuned = summary[(summary["targets"] == "clean") & summary[TUNING[0]].notna()]
+    lines = [["model", "task", "best step", "CPU s a step", "CPU s to the best"]]
+    for _, line in tuned.iterrows():
+        lines.append([line["model"], line["task"], *(f"{line[name]:.3g}" for name in TUNING)])
+    return lines + [[row["method"], *cells] for row in _read_published()["tuning"] for cells in row["cells"]]
 
 
 def _cell(line: pd.Series) -> str:
