@@ -71,7 +71,9 @@ def test_code_runs(page, tmp_path, monkeypatch, capsys):
             assert_printed(capsys.readouterr().out.split(), shown.group(1).split())
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"], ids=lambda page: page.name
+)
 def test_links_resolve(page):
     for target in LINK.findall(page.read_text(encoding="utf-8")):
         if target.startswith(("https://", "http://")):
