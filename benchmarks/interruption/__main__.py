@@ -1,8 +1,9 @@
 """``python -m benchmarks.interruption``: does a run that is killed (SIGKILL) at random moments end the same?
 
 A short run is made twice in processes of their own: once whole, once killed several times at random moments
-and started again. Compared are the curve (every column of log.csv but the time) and the exported weights,
-byte by byte.
+and started again. Compared are the curve (every column of log.csv but the time) and what comes out (weights,
+of a fine-tuned network what changed of them, of `fim-ode` the field), byte by byte. Runs are of pretraining,
+and of fine-tuning both on noisy samples of van der Pol's oscillator.
 """
 
 import argparse
@@ -13,13 +14,20 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from benchmarks.interruption.runs import CHECKPOINT, LOG, WEIGHTS, finetuned
 from benchmarks.report import align, source_commit
-from training.preset import Preset, read_preset
+from training.preset import read_preset
 from training.pretrain import pretrain
+
+Run = Callable[[Path], object]
+"""Leaves a checkpoint, a log and weights in a folder, or goes on from the checkpoint there."""
+
+_STEPS = 60  # of fine-tuning a network
 
 
 @dataclass(frozen=True)
@@ -33,18 +41,18 @@ class Kill:
     killed: bool
 
 
-def _spawn(preset: Preset, folder: Path) -> multiprocessing.Process:
+def _spawn(run: Run, folder: Path) -> multiprocessing.Process:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["training.pretrain"])
-    process = context.Process(target=pretrain, args=(preset, folder))
+    process = context.Process(target=run, args=(folder,))
     process.start()
     return process
 
 
-def whole(preset: Preset, folder: Path) -> float:
+def whole(run: Run, folder: Path) -> float:
     """Run to the end; seconds it took."""
     began = time.monotonic()
-    process = _spawn(preset, folder)
+    process = _spawn(run, folder)
     process.join()
     if process.exitcode:
         raise RuntimeError(
@@ -53,25 +61,25 @@ def whole(preset: Preset, folder: Path) -> float:
     return time.monotonic() - began
 
 
-def interrupted(preset: Preset, folder: Path, moments: Sequence[float]) -> list[Kill]:
+def interrupted(run: Run, folder: Path, moments: Sequence[float]) -> list[Kill]:
     """Kill a process some seconds after it has written a checkpoint, again and again; then let one end.
 
     The first is killed after those seconds wherever it stands.
     """
-    kills, checkpoint = [], folder / "checkpoint.safetensors"
+    kills, checkpoint = [], folder / CHECKPOINT
     for number, moment in enumerate(moments):
         before = _written(checkpoint)
-        process = _spawn(preset, folder)
+        process = _spawn(run, folder)
         while number and process.is_alive() and _written(checkpoint) == before:
             process.join(0.01)
         process.join(moment)
         process.kill()
         process.join()
-        log = folder / "log.csv"
+        log = folder / LOG
         rows = len(log.read_text().splitlines()) - 1 if log.exists() else 0
         killed = process.exitcode == -signal.SIGKILL
         kills.append(Kill(number, round(moment, 3), checkpoint.exists(), rows, killed))
-    whole(preset, folder)
+    whole(run, folder)
     return kills
 
 
@@ -81,13 +89,13 @@ def _written(path: Path) -> int:
 
 def curve(folder: Path) -> list[dict[str, str]]:
     """Rows of log.csv without the time."""
-    with (folder / "log.csv").open(newline="") as file:
+    with (folder / LOG).open(newline="") as file:
         return [{k: v for k, v in row.items() if k != "seconds"} for row in csv.DictReader(file)]
 
 
 def same(first: Path, second: Path) -> dict[str, bool]:
     """Whether two runs left the same curve and the same weights."""
-    weights = [(folder / "weights.safetensors").read_bytes() for folder in (first, second)]
+    weights = [(folder / WEIGHTS).read_bytes() for folder in (first, second)]
     return {"same curve": curve(first) == curve(second), "same weights": weights[0] == weights[1]}
 
 
@@ -101,34 +109,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("benchmarks/interruption/out"), metavar="DIR")
     options = parser.parse_args(arguments)
     preset = replace(read_preset(options.preset), steps=options.steps, checkpoint_minutes=0.002)
-    with tempfile.TemporaryDirectory() as scratch:
-        left_alone, killed = Path(scratch) / "whole", Path(scratch) / "killed"
-        whole(preset, left_alone)  # makes the pools
-        seconds = whole(preset, Path(scratch) / "timed")
-        draw = random.Random(options.seed)
-        # so that the kills are spread over the run
-        moments = [draw.uniform(0.0, 1.5 / options.kills) * seconds for _ in range(options.kills)]
-        kills = interrupted(preset, killed, moments)
-        verdict = same(left_alone, killed)
-    options.out.mkdir(parents=True, exist_ok=True)
-    with (options.out / "trials.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(asdict(kills[0])), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(map(asdict, kills))
-    summary = {
-        "preset": options.preset,
-        "steps": options.steps,
-        "kills": sum(kill.killed for kill in kills),
-        "seed": options.seed,
-        **verdict,
-        "commit": source_commit(Path(__file__).parent),
+    runs: dict[str, Run] = {
+        f"pretraining, {options.preset}, {options.steps} steps": partial(pretrain, preset),
+        f"fine-tuning fim-ode-neural, {_STEPS} steps": partial(
+            finetuned, "fim-ode-neural", {"steps": _STEPS}
+        ),
+        "fine-tuning fim-ode": partial(finetuned, "fim-ode", {}),
     }
-    with (options.out / "summary.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(summary), lineterminator="\n")
-        writer.writeheader()
-        writer.writerow(summary)
-    print(align([list(summary), [str(value) for value in summary.values()]]))
-    return 0 if all(verdict.values()) else 1
+    trials: list[dict[str, object]] = []
+    lines: list[dict[str, object]] = []
+    for name, run in runs.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            left_alone, killed = Path(scratch) / "whole", Path(scratch) / "killed"
+            whole(run, left_alone)  # makes the pools of pretraining
+            seconds = whole(run, Path(scratch) / "timed")
+            draw = random.Random(options.seed)
+            # so that the kills are spread over the run
+            moments = [draw.uniform(0.0, 1.5 / options.kills) * seconds for _ in range(options.kills)]
+            kills = interrupted(run, killed, moments)
+            verdict = same(left_alone, killed)
+        trials += [{"run": name, **asdict(kill)} for kill in kills]
+        count = sum(kill.killed for kill in kills)
+        commit = source_commit(Path(__file__).parent)
+        lines.append({"run": name, "kills": count, "seed": options.seed, **verdict, "commit": commit})
+    options.out.mkdir(parents=True, exist_ok=True)
+    for table, found in (("trials", trials), ("summary", lines)):
+        with (options.out / f"{table}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, list(found[0]), lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(found)
+    print(align([list(lines[0]), *([str(value) for value in line.values()] for line in lines)]))
+    return 0 if all(line[key] for line in lines for key in verdict) else 1
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -232,7 +233,7 @@ def test_killed_twice_ends_the_same(uninterrupted: Path) -> None:
     """SIGKILL; ten of them: python -m benchmarks.interruption."""
     folder = uninterrupted.parent / "killed"
     preset = ours(checkpoint_minutes=0.0)
-    kills = interrupted(preset, folder, [0.0, 0.1])
+    kills = interrupted(partial(pretrain, preset), folder, [0.0, 0.1])
     assert [kill.killed for kill in kills] == [True, True]
     assert kills[1].checkpoint_found
     assert same(folder, uninterrupted) == {"same curve": True, "same weights": True}
