@@ -255,7 +255,7 @@ def benchmarks() -> Iterator[str]:
         assert all(value >= goal for value, goal in zip(percent, (90.0, 80.0, 65.0), strict=True))
     tuned = driven["sindy, best of 12"]
     assert all(own > other for own, other in zip(driven["sindy-strong"], tuned, strict=True))
-    yield "`sindy-strong` is ahead in every column"
+    yield "`sindy-strong` is ahead of pysindy's best in every column"
     for model in ("auto", "sindy, best of 12"):
         missed = rows(results("inputs", "trials"), model=model, sigma=0.05)
         assert set(missed[~(missed.r2 > 0.9)].system) == {"duffing", "van der pol"}
@@ -310,8 +310,9 @@ def benchmarks() -> Iterator[str]:
     kinds = held("kind", *both)
     yield f"hold the true one in {kinds[0]:.1f} and {kinds[1]:.1f} %"
     beyond = held("eigenvalue", *both, group="not expressible")
-    assert max(beyond) < min(min(held(q, *both, group="expressible")) for q in ("position", "eigenvalue"))
-    yield f"(eigenvalues: {beyond[0]:.1f} and {beyond[1]:.1f} %)"
+    inside = [held(quantity, both[0], group="expressible") for quantity in ("position", "eigenvalue")]
+    assert beyond[0] < min(min(inside)) and beyond[0] < beyond[1]
+    yield f"(eigenvalues: {beyond[0]:.1f} %, of `auto` {beyond[1]:.1f} %)"
 
     cycles = {
         group: rows(results("calibration", "cycles_summary"), group=group, model="fim-ode")
