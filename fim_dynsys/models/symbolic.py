@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,17 +14,19 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.posterior import LawField
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField, read_expressions
 from fim_dynsys.fields.terms import union
 from fim_dynsys.models.agreement import compared_in_part
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.given_equations import Observed, fitted_in_part
 from fim_dynsys.models.inputs import assumed, complete_errors
+from fim_dynsys.models.law_notes import law_notes
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import with_errors
-from fim_dynsys.regression.criteria import Noise
+from fim_dynsys.regression.criteria import Noise, even
 from fim_dynsys.regression.expression_fits import fit_expressions
 from fim_dynsys.regression.given import Expressions, Given, in_order
 from fim_dynsys.regression.observed import (
@@ -35,6 +38,7 @@ from fim_dynsys.regression.observed import (
 )
 from fim_dynsys.regression.roots import covariance_root
 from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -42,10 +46,12 @@ from fim_dynsys.search.homogeneity import RETOLD, by_units, homogeneous, is_told
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.standard_errors import law_roots
 from fim_dynsys.trajectories.container import Trajectories
 
 EFFORTS = {"full": FULL, "quick": QUICK}
 _STRUCTURES = 4
+_LAWS = {"full": 16, "quick": 5}  # structures with functions that are tried on clean data
 
 
 class _Candidates(NamedTuple):
@@ -66,6 +72,10 @@ class SymbolicModel(VectorFieldModel):
     an angle in radians where it has no unit, in degrees where that says so, and as none under other units.
     Where units say that one state may be the rate of change of another, the search is made with that equation
     too, unless there is knowledge, and it is believed unless the samples are against it.
+
+    Samples with hardly any noise are fitted to their digits, as by `auto`: the simplest law that leaves no
+    more than rounding, the errors of integration or noise is the answer, quotients of several states and
+    functions of sums among them; not with inputs, knowledge, errors of their own or positions alone.
 
     With `expressions`, their free parameters are fitted to the trajectories: linear ones by regression,
     the others from many starts.
@@ -92,7 +102,7 @@ class SymbolicModel(VectorFieldModel):
     """
 
     name = "symbolic"
-    version = "3"
+    version = "4"
     min_observations = 5
     uses_inputs = uses_order = uses_sigma = True
 
@@ -223,6 +233,10 @@ class SymbolicModel(VectorFieldModel):
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         order = Ordered.of(trajectories.drop_incomplete(self._who))
         errors = order.errors(sigma, trajectories)
+        if knowledge is None and even(errors) and not trajectories.input_names:
+            law = self._law(order, trajectories, errors)
+            if law is not None:
+                return law
         found = self._candidates(order.trajectories, knowledge, positions, errors)
         notes: dict[str, Any] = {}
         suggested = rates_by_units(order.trajectories) if knowledge is None else None
@@ -259,6 +273,33 @@ class SymbolicModel(VectorFieldModel):
             positions=positions,
             sigma=sigma,
         )
+
+    def _law(
+        self, order: Ordered, trajectories: Trajectories, errors: Sequence[np.ndarray] | Noise | None
+    ) -> LawField | None:
+        """The law of clean samples; None where they are not clean, or follow none closely."""
+        samples = self._samples(order.trajectories)
+        search = Search.polynomial(samples, radians=radians_per_unit(trajectories)).measured(errors)
+        clean = Identification(search, samples)
+        clean.run(_LAWS[self.effort])
+        if not clean.settled:
+            return None
+        laws = clean.answers
+        best, observations = laws[0].item, search.observations
+        free = order.free(best.dictionary, best.free)
+        report = {
+            "chosen": order.text(best.candidate.origin),
+            "chosen by": "fit to the digits",
+            "score": best.candidate.score,
+            "candidates": len(laws),
+            "misses": laws[0].misses,
+            "free_numbers": free,
+            "noise": assumed(errors).value,
+            **law_notes(laws[0], observations, order),
+        }
+        field = order.field(best.field(observations, order.trajectories, report), trajectories)
+        assert isinstance(field, DictionaryField)  # without inputs
+        return LawField.of(field, partial(law_roots, free=free))
 
     def _candidates(
         self,
@@ -341,7 +382,8 @@ class SymbolicModel(VectorFieldModel):
         if isinstance(field, SymbolicField | DrivenExpressions):
             return EnsembleField(_expression_draws(field, n, rng))
         assert isinstance(field, DictionaryField)
-        return EnsembleField(self._search_draws(field, n, rng))
+        drawn = field.draws(n, seed) if isinstance(field, LawField) else None
+        return EnsembleField(self._search_draws(field, n, rng) if drawn is None else drawn)
 
     def _search_draws(self, field: DictionaryField, n: int, rng: np.random.Generator) -> list[VectorField]:
         context, report = self.context_, field.fit_info.report

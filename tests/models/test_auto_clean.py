@@ -164,3 +164,23 @@ def test_rational_laws_hold_where_nothing_was_seen(name):
     assert law.is_exact and law.parameters == parameters
     beyond = np.random.default_rng(0).uniform(0.0, 10.0, size=(50, len(system[1])))
     np.testing.assert_allclose(model.predict(beyond), field(beyond), rtol=1e-4, atol=1e-6)
+
+
+FUNCTIONS = {
+    **{name: RATIONAL[name][:3] for name in RATIONAL},
+    "pendulum": SYSTEMS["pendulum"][:3],
+    "toggle switch": (lambda u, v: (2.0 / (1.0 + v**2) - u, 2.0 / (1.0 + u**3) - v), [1.5, 0.2], 8.0),
+    "sine of a sum": (lambda a, b: (np.sin(a + 0.5 * b) - 0.3 * a, 0.5 - np.cos(a)), [0.4, 1.0], 12.0),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_symbolic_reads_laws_with_functions_off_clean_samples(name, tmp_path):
+    field, t, x = clean(*FUNCTIONS[name])
+    model = fim_dynsys.load("symbolic", progress=False).fit(x, t)
+    assert model.field_.fit_info.report["chosen by"] == "fit to the digits"
+    np.testing.assert_allclose(model.field_(x), field(x), rtol=1e-6, atol=1e-8)
+    drawn = np.stack([member(x[:5]) for member in model.ensemble(5, seed=0)])
+    assert 0.0 < drawn.std(axis=0).max() < 1e-6
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(fim_dynsys.load_fitted(tmp_path / "model").predict(x), model.predict(x))
