@@ -52,10 +52,28 @@ class Kind(IntEnum):
     """``1 / u``."""
     GAUSSIAN = 16
     """``exp(-u^2)``."""
+    ARRHENIUS = 17
+    """``exp(-1 / u)``, 0 at 0."""
+    SIN_SQUARE = 18
+    """``sin(u^2)``."""
+    COS_SQUARE = 19
+    """``cos(u^2)``."""
+    LOG_SQUARE = 20
+    """``log(1 + u^2)``."""
 
 
 SHAPED = frozenset({Kind.POWER, Kind.SATURATION, Kind.INHIBITION, Kind.QUADRATIC_RECIPROCAL})
 """Kinds whose ``second`` is a shape."""
+
+COMPOSED = frozenset({Kind.ARRHENIUS, Kind.SIN_SQUARE, Kind.COS_SQUARE, Kind.LOG_SQUARE})
+"""Functions of a square or a reciprocal, which are sought where no others explain clean samples."""
+
+_WRITTEN = {
+    Kind.ARRHENIUS: "exp(-1/{})",
+    Kind.SIN_SQUARE: "sin({}^2)",
+    Kind.COS_SQUARE: "cos({}^2)",
+    Kind.LOG_SQUARE: "log(1 + {}^2)",
+}
 
 
 def derivative(kind: Kind, u: np.ndarray, order: int, shape: np.ndarray | None = None) -> np.ndarray:
@@ -115,6 +133,10 @@ def sympy_form(kind: Kind, u: "Expr", shape: "Expr | None" = None) -> "Expr":
         Kind.ABSOLUTE: lambda: sympy.Abs(u),
         Kind.INVERSE: lambda: 1 / u,
         Kind.GAUSSIAN: lambda: sympy.exp(-(u**2)),
+        Kind.ARRHENIUS: lambda: sympy.exp(-1 / u),
+        Kind.SIN_SQUARE: lambda: sympy.sin(u**2),
+        Kind.COS_SQUARE: lambda: sympy.cos(u**2),
+        Kind.LOG_SQUARE: lambda: sympy.log(1 + u**2),
     }
     return forms[kind]()
 
@@ -141,6 +163,8 @@ def function_name(kind: Kind, u: str, shape: str = "") -> str:
         return f"{kind.name.lower()}({u}, {shape})"
     if kind == Kind.ABSOLUTE:
         return f"|{u}|"
+    if kind in _WRITTEN:
+        return _WRITTEN[kind].format(f"({u})" if " " in u else u)
     return f"{kind.name.lower()}({u})"
 
 
@@ -164,6 +188,31 @@ def _tanh(u: np.ndarray, order: int) -> np.ndarray:
 def _gaussian(u: np.ndarray, order: int) -> np.ndarray:
     """By Hermite's polynomials (DLMF 18.5.5)."""
     return (-1.0) ** order * np.polynomial.hermite.Hermite.basis(order)(u) * np.exp(-u * u)
+
+
+def _arrhenius(u: np.ndarray, order: int) -> np.ndarray:
+    """A polynomial in v = 1 / u times exp(-v), since v' = -v^2; all vanish at 0, as from above."""
+    polynomial, square = np.polynomial.Polynomial([1.0]), np.polynomial.Polynomial([0.0, 0.0, 1.0])
+    for _ in range(order):
+        polynomial = square * (polynomial - polynomial.deriv())
+    v = 1.0 / np.where(u == 0.0, np.inf, u)
+    return np.where(u == 0.0, 0.0, polynomial(v) * np.exp(-v))
+
+
+def _wave_of_square(u: np.ndarray, order: int, phase: float) -> np.ndarray:
+    """Of sin(u^2 + phase): polynomials times it and its quarter turn, which pass into each other."""
+    inner = np.polynomial.Polynomial([0.0, 2.0])
+    sine, cosine = np.polynomial.Polynomial([1.0]), np.polynomial.Polynomial([0.0])
+    for _ in range(order):
+        sine, cosine = sine.deriv() - inner * cosine, cosine.deriv() + inner * sine
+    return sine(u) * np.sin(u * u + phase) + cosine(u) * np.cos(u * u + phase)
+
+
+def _log_square(u: np.ndarray, order: int) -> np.ndarray:
+    """Of log(1 + u^2) = 2 Re log(u - i)."""
+    if order == 0:
+        return np.log1p(u * u)
+    return 2.0 * (-1.0) ** (order - 1) * math.factorial(order - 1) * np.real((u - 1j) ** -float(order))
 
 
 def _hill2(u: np.ndarray, order: int) -> np.ndarray:
@@ -232,6 +281,10 @@ _DERIVATIVES = {
     Kind.ABSOLUTE: _absolute,
     Kind.INVERSE: lambda u, order: (-1.0) ** order * math.factorial(order) / u ** (order + 1),
     Kind.GAUSSIAN: _gaussian,
+    Kind.ARRHENIUS: _arrhenius,
+    Kind.SIN_SQUARE: lambda u, order: _wave_of_square(u, order, 0.0),
+    Kind.COS_SQUARE: lambda u, order: _wave_of_square(u, order, np.pi / 2.0),
+    Kind.LOG_SQUARE: _log_square,
 }
 _SHAPED_DERIVATIVES = {
     Kind.POWER: _power,

@@ -293,7 +293,7 @@ class Auto(VectorFieldModel):
         with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
             search, known = screened(search) if plain and positions is None else (search, [])
             bar.update()
-            clean = Identification(search, samples)
+            clean = Identification(search, samples, composed=effort.genetic is not None)
             if plain and even(sigma):  # laws are read off without inputs, knowledge or errors of their own
                 clean.run(effort.laws)
             bar.update()

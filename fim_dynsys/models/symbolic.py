@@ -280,7 +280,7 @@ class SymbolicModel(VectorFieldModel):
         """The law of clean samples; None where they are not clean, or follow none closely."""
         samples = self._samples(order.trajectories)
         search = Search.polynomial(samples, radians=radians_per_unit(trajectories)).measured(errors)
-        clean = Identification(search, samples)
+        clean = Identification(search, samples, composed=self.effort == "full")
         clean.run(_LAWS[self.effort])
         if not clean.settled:
             return None

@@ -22,6 +22,7 @@ _Part = tuple[int, tuple[int, ...], float]
 """Of a gradient: the state, powers and coefficient of one term."""
 
 _POSITIVE = {Kind.MONOMIAL, Kind.EXP, Kind.HILL2, Kind.SATURATION, Kind.INHIBITION, Kind.GAUSSIAN}
+_POSITIVE |= {Kind.ARRHENIUS, Kind.LOG_SQUARE}
 _RISES = {Kind.HILL, Kind.POWER, Kind.RECIPROCAL, Kind.SQUARED_RECIPROCAL}
 """Kinds that are not negative; and those that are not where their argument is not."""
 

@@ -170,6 +170,12 @@ FUNCTIONS = {
     **{name: RATIONAL[name][:3] for name in RATIONAL},
     "pendulum": SYSTEMS["pendulum"][:3],
     "toggle switch": (lambda u, v: (2.0 / (1.0 + v**2) - u, 2.0 / (1.0 + u**3) - v), [1.5, 0.2], 8.0),
+    "stirred tank": (
+        lambda c, T: (1.0 - c - 5.0 * c * np.exp(-3.0 / T), 1.5 - T + 4.0 * c * np.exp(-3.0 / T)),
+        [0.9, 1.0],
+        8.0,
+    ),
+    "sine of a square": (lambda x, v: (v, 0.3 - np.sin(x**2) - 0.1 * v), [1.2, 0.0], 15.0),
     "sine of a sum": (lambda a, b: (np.sin(a + 0.5 * b) - 0.3 * a, 0.5 - np.cos(a)), [0.4, 1.0], 12.0),
 }
 
@@ -184,3 +190,11 @@ def test_symbolic_reads_laws_with_functions_off_clean_samples(name, tmp_path):
     assert 0.0 < drawn.std(axis=0).max() < 1e-6
     model.save(tmp_path / "model")
     np.testing.assert_array_equal(fim_dynsys.load_fitted(tmp_path / "model").predict(x), model.predict(x))
+
+
+def test_a_thorough_search_composes_functions_too():
+    """Arrhenius' law in a reaction that heats itself."""
+    field, t, x = clean(lambda T: (1.2 - 0.5 * T + 2.0 * np.exp(-2.0 / T),), [0.4], 6.0)
+    model = fim_dynsys.load("auto", budget="thorough", progress=False).fit(x, t)
+    assert model.equations(precision=4) == [" 1.200 1 + -0.5000 x0 +  2.000 exp(-1/(0.5 x0))"]
+    np.testing.assert_allclose(model.field_(x), field(x), rtol=1e-6)

@@ -59,6 +59,17 @@ def evaluate_function(kind: int, u: float, shape: float) -> tuple[float, float, 
     if kind == 16:
         value = np.exp(-u * u)
         return value, -2.0 * u * value, 0.0
+    if kind == 17:
+        if u == 0.0:
+            return 0.0, 0.0, 0.0
+        value = np.exp(-1.0 / u)
+        return value, value / (u * u), 0.0
+    if kind == 18:
+        return np.sin(u * u), 2.0 * u * np.cos(u * u), 0.0
+    if kind == 19:
+        return np.cos(u * u), -2.0 * u * np.sin(u * u), 0.0
+    if kind == 20:
+        return np.log1p(u * u), 2.0 * u / (1.0 + u * u), 0.0
     return 1.0, 0.0, 0.0
 
 

@@ -70,10 +70,14 @@ class Identification:
         Data and monomials.
     samples : list of (t (n,), x (n, d))
         As they were given, for their rounding.
+    composed : bool
+        Whether functions of squares and of reciprocals are sought where no others do.
     """
 
-    def __init__(self, search: Search, samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> None:
-        self._search = search
+    def __init__(
+        self, search: Search, samples: Sequence[tuple[np.ndarray, np.ndarray]], composed: bool = False
+    ) -> None:
+        self._search, self._composed = search, composed
         self._precise = Precise.of(search.observations, resolution(samples))
         self._met: dict[bytes, Law | None] = {}
         self._stripped: set[bytes] = set()
@@ -289,7 +293,8 @@ class Identification:
 
     def _read_sides(self, dense: FunctionCandidate, left: float) -> None:
         """Fit laws of right-hand sides read off the samples, those of each state alone."""
-        self._combine(right_hand_sides(self._precise, self._search, dense, left), _REGRESSED)
+        sides = right_hand_sides(self._precise, self._search, dense, left, self._composed)
+        self._combine(sides, _REGRESSED)
         self._strip()
 
     def _seek_functions(self, dense: FunctionCandidate, left: float, functions: int, most: int) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fim_dynsys.fields.functions import Kind
+from fim_dynsys.fields.functions import COMPOSED, Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.search.exact.quotients import PLAIN, Denominators
 from fim_dynsys.search.exact.selection import Terms, is_found, number_in, selected, with_numbers
@@ -17,10 +17,11 @@ from fim_dynsys.search.sides import Side
 _SHARED = 1e4  # times the variance of no misfit: a side that others may share
 _EQUAL = 1e-3  # of a number: what another differs by that is the same one
 _STEEP = (-6.0, -7.0, -9.0, -10.0, -12.0, -13.0)  # powers, of forces between molecules
+_SUPPLE = COMPOSED | {Kind.GAUSSIAN}
 _TRIED, _KEPT = 6, 3  # denominators and right-hand sides of each state
 
 
-def regressed(regressions: Integrals) -> list[list[Side]]:
+def regressed(regressions: Integrals, composed: bool = False) -> list[list[Side]]:
     """Right-hand sides (d,), best first, of regressions along paths between clean samples.
 
     Of all subsets of few terms, since on a short orbit many do alike: monomials; powers, square roots,
@@ -32,6 +33,8 @@ def regressed(regressions: Integrals) -> list[list[Side]]:
     ----------
     regressions : Integrals
         Of clean samples, in units of what is no misfit.
+    composed : bool
+        See `sums`.
 
     Returns
     -------
@@ -43,7 +46,7 @@ def regressed(regressions: Integrals) -> list[list[Side]]:
     prepared = Denominators.all(regressions, plain)
     sides = [_of_state(regressions, state, prepared, plain) for state in range(dim)]
     open_states = [state for state, own in enumerate(sides) if not is_found(regressions, state, *own)]
-    for state, found in sums(regressions, open_states, plain).items():
+    for state, found in sums(regressions, open_states, plain, composed).items():
         believed = [side for side in found if _is_believed(regressions, state, side)]
         sides[state] = sorted([*believed, *sides[state]], key=lambda side: side.score)[:_KEPT]
     for state in open_states:
@@ -93,10 +96,11 @@ def _of_state(
 
 
 def _is_believed(regressions: Integrals, state: int, side: Side) -> bool:
-    """Whether nothing is left, or it has no steep powers and no Gaussians, which follow anything."""
+    """Whether nothing is left, or it has no steep powers and none of what follows anything."""
     terms = side.terms
     steep = np.isin(terms.second[terms.kind == Kind.POWER], _STEEP).any()
-    return not (steep or (terms.kind == Kind.GAUSSIAN).any()) or is_found(regressions, state, side)
+    supple = np.isin(terms.kind, [int(kind) for kind in _SUPPLE]).any()
+    return not (steep or supple) or is_found(regressions, state, side)
 
 
 def _given(regressions: Integrals) -> Iterator[Bundle]:

@@ -275,10 +275,10 @@ def of_few_terms(
 
 
 def right_hand_sides(
-    precise: Precise, search: Search, dense: FunctionCandidate, left: float
+    precise: Precise, search: Search, dense: FunctionCandidate, left: float, composed: bool = False
 ) -> list[list[Side]]:
     """Right-hand sides (d,) of single states, see `regressed`. Arguments as for `with_functions`."""
-    return regressed(_integrals(precise, search, dense, left))
+    return regressed(_integrals(precise, search, dense, left), composed)
 
 
 def _explored(

@@ -19,6 +19,7 @@ _SIZES = (0.35, 0.7, 1.4, 2.8, 5.6)  # of what is inside, in units of the states
 _OF_PAIRS = ((1, 1), (2, 2), (3, 3), (4, 4), (1, 2), (2, 1))  # orders of Hill's functions
 _OTHER = 1.1  # times these, of a second function: different numbers
 _PLACES = (0.2, 0.5, 0.8)  # of thresholds and peaks, among what the samples take
+_SPREADS = (0.03, 0.06, 0.12, 0.25, 0.5, 1.0, 2.0)  # of states, in those by which reciprocals are divided
 _RATES = (-4.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 4.0)
 _TUNED, _APART, _ROUNDS = 2, 0.5, 10  # starts of each kind, as far from each other; steps of each
 _TUNED_SHIFTED, _APART_SHIFTED, _ROUNDS_SHIFTED = 8, 0.2, 30  # likewise, where the middle may be anywhere
@@ -60,7 +61,9 @@ class _Family:
         return kept
 
 
-def sums(regressions: Integrals, states: Sequence[int], plain: Terms) -> dict[int, list[Side]]:
+def sums(
+    regressions: Integrals, states: Sequence[int], plain: Terms, composed: bool = False
+) -> dict[int, list[Side]]:
     """Right-hand sides with waves, exponentials and sigmoids of sums of two states.
 
     And with Hill's functions of two states, with two exponentials of one, and with Gaussians of one; sigmoids
@@ -76,6 +79,9 @@ def sums(regressions: Integrals, states: Sequence[int], plain: Terms) -> dict[in
         Whose right-hand sides are sought.
     plain : Terms
         That may stand beside the functions.
+    composed : bool
+        Whether functions of squares and of reciprocals are tried where none of these does: Arrhenius' law,
+        waves and logarithms of a square.
 
     Returns
     -------
@@ -87,7 +93,8 @@ def sums(regressions: Integrals, states: Sequence[int], plain: Terms) -> dict[in
     if not states or dim > _STATES:
         return found
     beside = columns_of(regressions, plain.terms)
-    kinds = (_families(dim), _ROUNDS), (_with_shifts(regressions.states), _ROUNDS_SHIFTED)
+    kinds = [(_families(dim), _ROUNDS), (_with_shifts(regressions.states), _ROUNDS_SHIFTED)]
+    kinds += [(_composed(dim), _ROUNDS_SHIFTED)] if composed else []
     for families, rounds in kinds:
         left_open = [state for state in states if not is_found(regressions, state, *found[state])]
         if not left_open:
@@ -168,6 +175,19 @@ def _with_shifts(states: np.ndarray) -> Iterator[_Family]:
     for kind in itertools.chain((_of_sums(Kind.TANH, c, e) for c, e in pairs), map(_gaussians, range(dim))):
         starts = [start for bundle in kind for start in _shifted(bundle, states)]
         yield _Family(starts, _TUNED_SHIFTED, _APART_SHIFTED)
+
+
+def _composed(dim: int) -> Iterator[_Family]:
+    for c in range(dim):
+        for sign in (1.0, -1.0):
+            inside = [sign * k for k in _SPREADS]
+            rates = [Function(Kind.ARRHENIUS, c, k) for k in inside]
+            yield _Family([Bundle(f"arrhenius x{c}", (one,), ((0, INNER, 0),)) for one in rates])
+        waves = [(Function(Kind.SIN_SQUARE, c, k), Function(Kind.COS_SQUARE, c, k)) for k in _SIZES]
+        free = (0, INNER, 0), (1, INNER, 0)
+        yield _Family([Bundle(f"waves of the square of x{c}", both, free) for both in waves])
+        logs = [Function(Kind.LOG_SQUARE, c, k) for k in _SIZES]
+        yield _Family([Bundle(f"logarithm of the square of x{c}", (one,), ((0, INNER, 0),)) for one in logs])
 
 
 def _of_sums(kind: Kind, c: int, e: int, turns: int = 1) -> list[Bundle]:
