@@ -82,7 +82,12 @@ def test_splines_of_dense_samples(n):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("sindy-strong", {"degree": 1, "refined": 1}), ("fim-ode", {})]
+    ("name", "options"),
+    [
+        ("sindy-strong", {"degree": 1, "refined": 1}),
+        ("fim-ode", {}),
+        pytest.param("auto", {"budget": "fast"}, marks=pytest.mark.slow),
+    ],
 )
 def test_a_hundred_thousand_samples_are_fitted(name, options):
     t, x = oscillation(100_000)
