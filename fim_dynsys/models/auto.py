@@ -135,7 +135,8 @@ class Auto(VectorFieldModel):
     Parameters
     ----------
     budget : {"full", "fast", "thorough"}
-        Amount of search; fast takes about half of the time, thorough a minute or so. Where pyoperon is
+        Amount of search; fast takes about half of the time, thorough a minute or so, with functions of
+        reciprocals and squares where nothing else explains clean samples. Where pyoperon is
         installed (``pip install fim-dynsys[operon]``), a thorough search also asks genetic programming for
         right-hand sides, in up to four states without inputs and knowledge; the report says what came of it.
     seed : int
