@@ -603,9 +603,12 @@ def paper() -> Iterator[str]:
     yield f"`fim-ode` {three(shared('fim-ode', column='median'))}"
     yield f"`auto` {three(shared('auto', 'clean, fitted', 'median'))} from the fitted start"
     known = shared("truth-fit", column="median")
-    best = map(min, shared("auto", column="median"), shared("fim-ode", column="median"))
-    assert all(own < 1.02 * given for own, given in zip(best, known, strict=True))
-    yield f"(`truth-fit`), they are {three(known)}: no better than without"
+    best = list(map(min, shared("auto", column="median"), shared("fim-ode", column="median")))
+    assert [own < 1.02 * given for own, given in zip(best, known, strict=True)] == [True, True, False]
+    yield f"(`truth-fit`), they are {three(known)}: no better than without on Van der Pol's"
+    tuned = shared("fim-ode+finetune", column="median")
+    assert tuned[2] < known[2] < best[2]
+    yield f"where it sees one trajectory, has a median of {tuned[2]:.3g}"
 
     few = [
         number(results("sparse"), "percent_r2_090", kind="points", amount=n, model=model, task=TASKS[0])
