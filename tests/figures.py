@@ -226,6 +226,17 @@ def benchmarks() -> Iterator[str]:
     yield f"{listed(found('fim-ode, clamped'))} constant"
     yield f"{listed(found('fim-ode, returning'))} with the pull"
 
+    spoilt = "benchmarks/development/results/outliers/summary.csv"
+    lost = []
+    for model in ("auto", "fim-ode", "sindy-strong"):
+        shares = [
+            number(spoilt, "percent_r2_090", group="all", task=TASKS[1], model=name)
+            for name in (model, f"{model}, outliers")
+        ]
+        lost.append(f"{shares[0] - shares[1]:.1f}")
+    assert all(float(points) <= 3.0 for points in lost)
+    yield "They cost `auto` {}, `fim-ode` {} and `sindy-strong` {} points of".format(*lost)
+
     def told(group: str) -> list[str]:
         names = ("sindy-strong", "sindy-strong, told", "fim-ode", "fim-ode, told")
         where = {"group": group, "task": "generalisation"}
