@@ -604,8 +604,11 @@ def paper() -> Iterator[str]:
     assert [own < other for own, other in zip(tuned, theirs, strict=True)] == [False, False, True]
     yield f"has {three(tuned)} on the shared draw: behind the paper's on Van der Pol, ahead on"
     noisy = shared("fim-ode-published+finetune")
-    assert all(own < other for own, other in zip(noisy, theirs, strict=True))
-    yield f"have {three(noisy)}: below the paper's in all three"
+    assert [own < other for own, other in zip(noisy, theirs, strict=True)] == [False, True, True]
+    yield f"have {three(noisy)}: below the paper's on T2 and on FitzHugh-Nagumo's"
+    fresh = shared("fim-ode-published+finetune", column="median")[0]
+    assert fresh < theirs[0]
+    yield f"On T1 the fresh draw has {fresh:.3g}"
     pairs = zip(shared("auto"), zip(*honest, strict=True), strict=True)
     ahead = [sum(other < own for other in others) for own, others in pairs]
     assert ahead == [1, 0, 0]  # GP-DNF on T1
