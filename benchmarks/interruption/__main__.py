@@ -41,20 +41,21 @@ class Kill:
     killed: bool
 
 
-def _spawn(run: Run, folder: Path) -> multiprocessing.Process:
+def _started(run: Run, folder: Path, wait: bool = True) -> multiprocessing.Process:
+    """A process that runs, once it has written a checkpoint."""
+    before = _written(folder / CHECKPOINT)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["training.pretrain"])
     process = context.Process(target=run, args=(folder,))
     process.start()
+    while wait and process.is_alive() and _written(folder / CHECKPOINT) == before:
+        process.join(0.01)
     return process
 
 
 def whole(run: Run, folder: Path) -> float:
     """Run to the end; seconds that it took from its first checkpoint on."""
-    before = _written(folder / CHECKPOINT)
-    process = _spawn(run, folder)
-    while process.is_alive() and _written(folder / CHECKPOINT) == before:
-        process.join(0.01)
+    process = _started(run, folder)
     began = time.monotonic()
     process.join()
     if process.exitcode:
@@ -71,10 +72,7 @@ def interrupted(run: Run, folder: Path, moments: Sequence[float]) -> list[Kill]:
     """
     kills, checkpoint = [], folder / CHECKPOINT
     for number, moment in enumerate(moments):
-        before = _written(checkpoint)
-        process = _spawn(run, folder)
-        while number and process.is_alive() and _written(checkpoint) == before:
-            process.join(0.01)
+        process = _started(run, folder, wait=number > 0)
         process.join(moment)
         process.kill()
         process.join()

@@ -112,18 +112,18 @@ class Auto(VectorFieldModel):
     Polynomial candidates come from the pretrained operator's opinion of the samples, from sparse regression
     with nine smoothers, from choosing the terms anew about the paths of the best fits, and from adding terms
     to the best, by what the residuals ask for; all are fitted to the trajectories and pruned. Fields with
-    functions (trigonometric, saturating, exponential, powers) are grown from the best polynomial, and the
-    answer of `fim-ode` is always one of them; a state counts as an angle in radians where it has no unit, in
-    degrees where that says so, and as none under other units. Where units say that one state may be the rate
-    of change of another, noisy samples are searched with that equation too, and it is believed unless the
-    samples are against it; the report says so. A selector trained on known systems chooses among all of them,
-    but no numbers that nobody fitted where a fit follows the samples far better, and says why where another
-    BIC is clearly smaller; beyond six states and below twelve samples, where the operator is not asked, the
-    smallest BIC wins. Where none explains three or more trajectories, fields that leave all bounds from their
-    samples come last, and one without an equation (`fim_dynsys.fields.local.LocalField`) is preferred if it
-    predicts trajectories that it has not seen clearly better than the best of the others, fitted anew without
-    them, does. `field_.fit_info.report` says what chose, and the origins, scores and weights of the first
-    few.
+    functions (trigonometric, saturating, exponential, powers) are grown from the best polynomial, and from
+    twelve samples on the answer of `fim-ode` is one of them; a state counts as an angle in radians where it
+    has no unit, in degrees where that says so, and as none under other units. Where units say that one state
+    may be the rate of change of another, noisy samples are searched with that equation too, and it is
+    believed unless the samples are against it; the report says so. A selector trained on known systems
+    chooses among all of them, but no numbers that nobody fitted where a fit follows the samples far better,
+    and says why where another BIC is clearly smaller; beyond six states and below twelve samples, where the
+    operator is not asked, the smallest BIC wins. Where none explains three or more trajectories, fields that
+    leave all bounds from their samples come last, and one without an equation
+    (`fim_dynsys.fields.local.LocalField`) is preferred if it predicts trajectories that it has not seen
+    clearly better than the best of the others, fitted anew without them, does. `field_.fit_info.report` says
+    what chose, and the origins, scores and weights of the first few.
 
     Samples with less than about 1 % of noise are fitted to their digits instead: terms are read off what
     happens from each sample to the next, and the simplest law that leaves no more than rounding, the errors
@@ -590,7 +590,8 @@ def _by_units(free: Portfolio, told: Portfolio, suggested: Knowledge) -> Portfol
 
 def _reason(found: Portfolio, order: Ordered, number: int) -> list[str]:
     """Why a member is the answer though another has a clearly smaller BIC, as a list of one; else empty."""
-    better = beaten([m.candidate for m in found.members], number) if found.judge == SELECTOR else None
+    candidates = [m.candidate for m in found.members]
+    better = beaten(candidates, candidates[number]) if found.judge == SELECTOR else None
     return [] if better is None else [preference_note(order.text(better[0]), better[1])]
 
 

@@ -1,13 +1,18 @@
-"""What a report says of a law of clean data, and of a choice that needs a reason."""
+"""Fields of laws of clean data, and what reports say of them and of a choice that needs a reason."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.posterior import LawField
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.exact.laws import Law
 from fim_dynsys.search.exact.relations import relations
+from fim_dynsys.search.standard_errors import law_roots
+from fim_dynsys.trajectories.container import Trajectories
 
 
 def law_notes(law: Law, observations: Observations, order: Ordered) -> dict[str, Any]:
@@ -25,6 +30,17 @@ def law_notes(law: Law, observations: Observations, order: Ordered) -> dict[str,
         return {}
     note = f"not determined by these data: multiples of what holds along them, {' and '.join(found)}"
     return {"not determined": found, "note": note}
+
+
+def law_field(
+    law: Law, observations: Observations, order: Ordered, context: Trajectories, report: dict[str, Any]
+) -> LawField:
+    """The field of a law in the units of its context, with the posterior of the fit and a report."""
+    item = law.item
+    said = report | law_notes(law, observations, order)
+    field = order.field(item.field(observations, order.trajectories, said), context)
+    assert isinstance(field, DictionaryField)  # laws are of samples without inputs
+    return LawField.of(field, partial(law_roots, free=order.free(item.dictionary, item.free)))
 
 
 def preference_note(origin: str, behind: float) -> str:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +20,7 @@ from fim_dynsys.models.agreement import compared_in_part
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.given_equations import Observed, fitted_in_part
 from fim_dynsys.models.inputs import assumed, complete_errors
-from fim_dynsys.models.law_notes import law_notes
+from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
@@ -46,7 +45,6 @@ from fim_dynsys.search.homogeneity import RETOLD, by_units, homogeneous, is_told
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.standard_errors import law_roots
 from fim_dynsys.trajectories.container import Trajectories
 
 EFFORTS = {"full": FULL, "quick": QUICK}
@@ -285,21 +283,17 @@ class SymbolicModel(VectorFieldModel):
         if not clean.settled:
             return None
         laws = clean.answers
-        best, observations = laws[0].item, search.observations
-        free = order.free(best.dictionary, best.free)
+        best = laws[0].item
         report = {
             "chosen": order.text(best.candidate.origin),
             "chosen by": "fit to the digits",
             "score": best.candidate.score,
             "candidates": len(laws),
             "misses": laws[0].misses,
-            "free_numbers": free,
+            "free_numbers": order.free(best.dictionary, best.free),
             "noise": assumed(errors).value,
-            **law_notes(laws[0], observations, order),
         }
-        field = order.field(best.field(observations, order.trajectories, report), trajectories)
-        assert isinstance(field, DictionaryField)  # without inputs
-        return LawField.of(field, partial(law_roots, free=free))
+        return law_field(laws[0], search.observations, order, trajectories, report)
 
     def _candidates(
         self,

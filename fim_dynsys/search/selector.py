@@ -24,12 +24,11 @@ def unfounded(candidates: Sequence[Candidate]) -> np.ndarray:
     return ~fitted & (scores > scores[fitted].min(initial=np.inf) + _UNFOUNDED)
 
 
-def beaten(candidates: Sequence[Candidate], number: int) -> tuple[str, float] | None:
+def beaten(candidates: Sequence[Candidate], chosen: Candidate) -> tuple[str, float] | None:
     """Of which structure the BIC is clearly smaller than that of a choice, and by how much; None of none."""
-    scores = np.array([c.score for c in candidates])
-    best = int(np.argmin(scores))
-    behind = float(scores[number] - scores[best])
-    return (candidates[best].origin, behind) if behind > _BEHIND else None
+    best = candidates[int(np.argmin([c.score for c in candidates]))]
+    behind = float(chosen.score - best.score)
+    return (best.origin, behind) if behind > _BEHIND else None
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ _ADAPTIONS = 12  # of the mesh to one orbit
 _FINEST = 960  # intervals that one stiff orbit may take
 _CLOSELY = 1e-9  # relative change of the period from mesh to mesh at which an orbit is as good as it gets
 _COARSELY = 1e-6  # for a cycle that a branch begins with
-_DEFECT = 1e-9  # of the differential equation between collocation points, likewise
+_DEFECT = 1e-9  # of the equation between collocation points, at which one stiff orbit is fine enough
 
 
 @dataclass(frozen=True)

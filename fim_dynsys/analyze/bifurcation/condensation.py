@@ -26,14 +26,18 @@ class Flow:
         if len(starts) == 1:
             return np.linalg.eigvals(self.monodromy())
         runs = np.split(self.transfers, starts[1:])
-        return product_eigenvalues(np.array([Flow(part, np.nan).monodromy() for part in runs]))[0]
+        return product_eigenvalues(np.array([_product(part) for part in runs]))[0]
 
     def monodromy(self) -> np.ndarray:
         """Their product (d, d)."""
-        product = np.eye(self.transfers.shape[1])
-        for step in self.transfers:
-            product = step @ product
-        return product
+        return _product(self.transfers)
+
+
+def _product(steps: np.ndarray) -> np.ndarray:
+    product = np.eye(steps.shape[1])
+    for step in steps:
+        product = step @ product
+    return product
 
 
 @dataclass

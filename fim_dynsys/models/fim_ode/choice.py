@@ -115,8 +115,7 @@ class Shortlist:
             "candidates": len(self.candidates),
             "BIC behind the best": best.score - self.candidates[0].score,
         }
-        number = next(k for k, candidate in enumerate(self.candidates) if candidate is best)
-        better = None if selector is None else beaten(self.candidates, number)
+        better = None if selector is None else beaten(self.candidates, best)
         return best, report if better is None else noted(report, preference_note(*better))
 
 

@@ -24,7 +24,7 @@ from fim_dynsys.models.fim_ode.operators import OwnOperator, own_operator
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.models.forecast_levels import Levels
 from fim_dynsys.models.inputs import assumed, complete_errors
-from fim_dynsys.models.law_notes import law_notes
+from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.outliers import inferred_robustly, samples_of
@@ -35,7 +35,6 @@ from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.standard_errors import law_roots
 from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
@@ -271,12 +270,8 @@ class FIMODE(PretrainedModel):
                 best, choice = found.choose(operator.selector)
                 choice |= _assumed(sigma)
                 if isinstance(best, FunctionCandidate):
-                    observations = found.search.observations
-                    report |= choice | law_notes(found.laws[0], observations, order)
-                    law = best.field(observations, order.trajectories, report)
-                    assert isinstance(law, DictionaryField)  # no inputs here, see `infer_batch`
-                    roots = partial(law_roots, free=order.free(best.dictionary, best.free))
-                    pairs.append((LawField.of(order.field(law, context), roots), None))
+                    law, seen = found.laws[0], found.search.observations
+                    pairs.append((law_field(law, seen, order, context, report | choice), None))
                     continue
                 inferred = best.field(found.search, order.trajectories, report | choice)
                 assert isinstance(inferred, DictionaryField)
