@@ -15,7 +15,9 @@ from fim_dynsys.writing import replace_file
 from training.learner import LEARNERS
 from training.preset import Preset
 
-WINDOW = 5  # what a step leaves for the log: loss, gradient norm, mean log error at the three places
+WINDOW = (
+    6  # what a step leaves for the log: loss, gradient norm, mean log error at the three places, uncertainty
+)
 HEAD = ("uncertainty", "uncertainty_head")
 
 

@@ -140,7 +140,10 @@ def _columns(path: Path) -> dict[str, np.ndarray]:
 
 
 def run_figure(folder: Path) -> Figure:
-    """Losses, weighted and plain, of training and validation; gradient norm and learning rate."""
+    """Losses, weighted and plain, of training and validation; gradient norm and learning rate.
+
+    Where there is an uncertainty head, its mean estimates beside the losses.
+    """
     log = _columns(folder / "log.csv")
     figure = Figure(figsize=(11, 3.4), layout="constrained")
     left, middle, right = figure.subplots(1, 3)
@@ -149,6 +152,15 @@ def run_figure(folder: Path) -> Figure:
         (line,) = left.plot(steps, log[key], label=f"train, {label}", lw=1)
         left.plot(
             steps, log[f"validation {key}"], label=f"validation, {label}", color=line.get_color(), ls="--"
+        )
+    if "validation uncertainty" in log:
+        (line,) = left.plot(steps, log["uncertainty"], label="train, uncertainty", lw=1)
+        left.plot(
+            steps,
+            log["validation uncertainty"],
+            label="validation, uncertainty",
+            color=line.get_color(),
+            ls="--",
         )
     left.axhline(TRIVIAL_LOSS, color="0.6", lw=0.8)
     wide = np.nanmax(np.abs(log["loss"])) > 2.0 * TRIVIAL_LOSS  # an objective with deviations, of either sign

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from fim_dynsys.models.fim_ode.amortised import AmortisedNetwork
 from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
-from fim_dynsys.models.fim_ode.published import LinearAttention, PublishedConfig, PublishedNetwork
+from fim_dynsys.models.fim_ode.published import Block, LinearAttention, PublishedConfig, PublishedNetwork
 from training.objective import Queries, field_loss, relative_error
 from training.systems.corruption import Context
 
@@ -30,7 +30,18 @@ class LossWeights(NamedTuple):
     early: float
 
 
-Loss = Callable[[nn.Module, Context, Queries, LossWeights], tuple[Tensor, Tensor]]
+class Outcome(NamedTuple):
+    """Of a batch: the loss, relative errors (B, 3) of the answer, mean of the uncertainty head's output.
+
+    The last is None without such a head.
+    """
+
+    loss: Tensor
+    errors: Tensor
+    uncertainty: Tensor | None = None
+
+
+Loss = Callable[[nn.Module, Context, Queries, LossWeights], Outcome]
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,7 @@ class Learner:
     network : callable
         Returns a fresh network of a configuration.
     loss : callable
-        (network, context, queries, weights) to the loss and the relative errors (B, 3) of the answer.
+        (network, context, queries, weights) to an `Outcome`.
     dense : bool
         Nothing but layers: may run in bfloat16 and be compiled.
     """
@@ -62,7 +73,7 @@ def _flat(queries: Queries) -> Tensor:
 
 def regression_loss(
     network: AmortisedNetwork, context: Context, queries: Queries, weights: LossWeights
-) -> tuple[Tensor, Tensor]:
+) -> Outcome:
     """Relative error of the last solve and, lightly, of the ones before."""
     encoding = network.encode(context.t, context.x, context.mask)
     unit = (encoding.scale / encoding.time_unit[:, None])[:, None, None]
@@ -71,7 +82,7 @@ def regression_loss(
         prediction = network.decode(encoding, _flat(queries), solve).view(queries.points.shape)
         errors.append(relative_error(prediction / unit, queries.field / unit))
     losses = torch.stack([field_loss(e, weights.places) for e in errors])
-    return losses[-1] + weights.early * losses[:-1].mean(), errors[-1]
+    return Outcome(losses[-1] + weights.early * losses[:-1].mean(), errors[-1])
 
 
 def published_network(config: PublishedConfig) -> PublishedNetwork:
@@ -130,7 +141,7 @@ def _compare_places(attention: LinearAttention, back: Tensor, states: slice) -> 
 
 def point_loss(
     network: PublishedNetwork, context: Context, queries: Queries, weights: LossWeights
-) -> tuple[Tensor, Tensor]:
+) -> Outcome:
     """Mean of e^-u |error| + u, the published objective; without uncertainty head, the relative error.
 
     The error is the L1 distance averaged over coordinates in the network's normalised units, u the output
@@ -144,11 +155,11 @@ def point_loss(
     truth = queries.field / unit
     if not network.config.uncertainty_layers:
         error = relative_error(prediction.double(), truth)
-        return field_loss(error, weights.places), error.detach()
+        return Outcome(field_loss(error, weights.places), error.detach())
     u = network.log_scale(encoding, points).view(queries.points.shape[:-1])
     objective = torch.exp(-u) * (prediction - truth).abs().mean(-1) + u
     loss = (objective.mean(-1) * weights.places).sum(-1).mean() / weights.places.sum()
-    return loss, relative_error(prediction.detach(), truth)
+    return Outcome(loss, relative_error(prediction.detach(), truth), u.detach().mean())
 
 
 # Architecture name, as in the header of weights files -> how it is trained.
@@ -158,8 +169,17 @@ LEARNERS = {
 }
 
 
+def compile_blocks(network: nn.Module, mode: str) -> None:
+    """Compile what layers repeat: once for all of them, all dimensions and numbers of samples."""
+    for module in network.modules():
+        if isinstance(module, LinearAttention):
+            module.summarise = torch.compile(module.summarise, mode=mode)
+        if isinstance(module, Block):
+            module.compile(mode=mode)
+
+
 class Trainee(nn.Module):
-    """A network with its loss as one module, for processes to share and compilers to see whole."""
+    """A network with its loss as one module, for processes to share."""
 
     def __init__(self, learner: Learner, network: nn.Module, weights: LossWeights):
         super().__init__()
@@ -168,6 +188,6 @@ class Trainee(nn.Module):
         self._early = weights.early
         self.register_buffer("places", weights.places, persistent=False)
 
-    def forward(self, context: Context, queries: Queries) -> tuple[Tensor, Tensor]:
-        """Loss and relative errors (B, 3)."""
+    def forward(self, context: Context, queries: Queries) -> Outcome:
+        """Loss, relative errors (B, 3) and uncertainty."""
         return self._loss(self.network, context, queries, LossWeights(self.places, self._early))

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from training.checkpoint import State, export, exported, load_checkpoint, new_state, save_checkpoint
-from training.learner import LEARNERS, LossWeights, Trainee
+from training.learner import LEARNERS, LossWeights, Trainee, compile_blocks
 from training.objective import PLACES, TRIVIAL_LOSS, Queries, draw_queries, field_loss
 from training.preset import Preset, learning_rate, observer, read_preset
 from training.processes import Processes, join, leave
@@ -71,7 +71,7 @@ def loss_weights(preset: Preset, device: torch.device | str = "cpu") -> LossWeig
 def train_step(
     state: State, trainee: nn.Module, preset: Preset, pools: Pools, processes: Processes
 ) -> Tensor:
-    """One optimiser step; loss, gradient norm and mean log error at the three places of the answer."""
+    """One optimiser step; loss, gradient norm, mean log error at the three places, uncertainty."""
     seed = preset.seed * 1_000_003 + state.step
     torch.manual_seed(seed + 7 * processes.rank)  # of dropout
     seen = observer(preset, state.step, state.total)
@@ -79,7 +79,7 @@ def train_step(
     with torch.autocast(
         processes.device.type, torch.bfloat16, enabled=preset.precision == "bfloat16", cache_enabled=False
     ):
-        loss, errors = trainee(*batch)
+        loss, errors, uncertainty = trainee(*batch)
     state.optimiser.zero_grad(set_to_none=True)
     loss.backward()
     norm = nn.utils.clip_grad_norm_(state.network.parameters(), preset.clip)
@@ -89,21 +89,21 @@ def train_step(
     state.optimiser.step()
     decay = min(preset.ema, (1 + state.step) / (10 + state.step))
     with torch.no_grad():
-        for mean, value in zip(state.average.parameters(), state.network.parameters(), strict=True):
-            mean.lerp_(value, 1 - decay)
+        torch._foreach_lerp_([*state.average.parameters()], [*state.network.parameters()], 1 - decay)
     state.step += 1
     places = torch.log1p(10 * errors.detach()).mean(0)
-    return torch.cat([loss.detach()[None], norm[None].to(loss.dtype), places.to(loss.dtype)])
+    known = torch.zeros_like(norm) if uncertainty is None else uncertainty
+    return torch.cat([part.to(loss.dtype) for part in (loss.detach()[None], norm[None], places, known[None])])
 
 
 @torch.no_grad()
 def validate(network: nn.Module, preset: Preset, pools: Pools, device: torch.device) -> dict[str, float]:
-    """Loss and median relative errors on held-out systems, always the same contexts.
+    """Loss, median relative errors and uncertainty on held-out systems, always the same contexts.
 
     Those of a later stage are marked by its number.
     """
     learner, weights = LEARNERS[preset.architecture], loss_weights(preset, device)
-    result, losses, plain = {}, [], []
+    result, losses, plain, uncertain = {}, [], [], []
     observers = [preset.observation, *(stage.observation for stage in preset.stages)]
     for (number, observation), (dim, systems) in itertools.product(
         enumerate(observers), sorted(pools.items())
@@ -114,7 +114,9 @@ def validate(network: nn.Module, preset: Preset, pools: Pools, device: torch.dev
             context, queries = _observed(observation, systems[chunk], preset.queries, generator)
             context = Context(*(part.to(device) for part in context))
             queries = Queries(*(part.to(device) for part in queries))
-            parts.append(learner.loss(network, context, queries, weights)[1])
+            outcome = learner.loss(network, context, queries, weights)
+            parts.append(outcome.errors)
+            uncertain += [] if outcome.uncertainty is None else [float(outcome.uncertainty)]
         error = torch.cat(parts)
         where = f"{dim}-D" + (f" stage {number}" if number else "")
         losses.append(float(field_loss(error, weights.places)))
@@ -122,7 +124,8 @@ def validate(network: nn.Module, preset: Preset, pools: Pools, device: torch.dev
         result[f"loss {where}"] = losses[-1]
         for place, median in zip(PLACES, error.median(0).values.tolist(), strict=True):
             result[f"{place} {where}"] = median
-    return result | {"loss": sum(losses) / len(losses), "plain": sum(plain) / len(plain)}
+    result |= {"loss": sum(losses) / len(losses), "plain": sum(plain) / len(plain)}
+    return result | ({"uncertainty": sum(uncertain) / len(uncertain)} if uncertain else {})
 
 
 # --- the loop ---
@@ -204,9 +207,10 @@ def pretrain(
 
 
 def _trainee(preset: Preset, state: State, processes: Processes) -> nn.Module:
+    if preset.compile:
+        compile_blocks(state.network, preset.compile)
     learner = LEARNERS[preset.architecture]
-    module: nn.Module = Trainee(learner, state.network, loss_weights(preset, processes.device))
-    return processes.wrap(torch.compile(module, mode=preset.compile) if preset.compile else module)
+    return processes.wrap(Trainee(learner, state.network, loss_weights(preset, processes.device)))
 
 
 def _go_on_from(path: str, state: State) -> None:
@@ -274,7 +278,7 @@ class Log:
 def _row(state: State, preset: Preset, processes: Processes) -> dict[str, float]:
     """What training left since the last row, over all processes."""
     _check_finite(state)
-    loss, gradient, *places = processes.mean(torch.stack(state.window)).mean(0).tolist()
+    loss, gradient, *places, uncertainty = processes.mean(torch.stack(state.window)).mean(0).tolist()
     row = {
         "step": state.step,
         "total": state.total,
@@ -284,6 +288,7 @@ def _row(state: State, preset: Preset, processes: Processes) -> dict[str, float]
         "loss": loss,
         "plain": sum(places) / len(places),
         "gradient": gradient,
+        "uncertainty": uncertainty,
     }
     return row | {f"train {place}": value for place, value in zip(PLACES, places, strict=True)}
 

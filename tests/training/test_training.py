@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.testing import CompileCounter
 
 from benchmarks.interruption.__main__ import interrupted, same
 from fim_dynsys.models.fim_ode.networks import build_network, read_tensors
 from fim_dynsys.models.fim_ode.published import PublishedConfig, PublishedNetwork
+from training import describe
 from training import pretrain as pretraining
 from training.checkpoint import export, exported, load_checkpoint, new_state, save_checkpoint
-from training.learner import LEARNERS, LossWeights, Trainee, published_network
+from training.learner import LEARNERS, LossWeights, Trainee, compile_blocks, published_network
 from training.objective import TRIVIAL_LOSS, draw_queries, field_loss, relative_error
 from training.preset import Preset, Stage, learning_rate, observer, read_preset
 from training.pretrain import TIMED_STEPS, UNTIMED_STEPS, loss_weights, pretrain, train_step
@@ -68,21 +70,51 @@ def test_published_loss_is_the_paper_s(tmp_path: Path) -> None:
     context = Observation().observe(systems.states, 0.05, seeded(1))
     queries = draw_queries(systems, context, 10, seeded(2))
     state = new_state(preset)
-    loss, _ = LEARNERS["published"].loss(
+    loss, _, uncertainty = LEARNERS["published"].loss(
         state.network, context, queries, LossWeights(torch.tensor([1.0, 0.0, 1.0]).double(), 0.0)
     )
     t = context.t.double()
-    total = []
+    total, estimates = [], []
     for b in range(6):
         x = context.x[b].double()
         std = x.flatten(0, 1).std(0, correction=0).clamp(min=1e-6)
         rate = 0.01 / torch.exp(torch.log(t[b].diff(dim=-1)).mean())
-        for place in (0, 2):
+        for place in range(3):
             points, truth = queries.points[b, place][None], queries.field[b, place][None]
             f, u = state.network(context.t[b : b + 1], context.x[b : b + 1], context.mask[b : b + 1], points)
             error = ((f - truth) / (std * rate)).abs().mean(-1)
-            total.append((torch.exp(-u) * error + u).mean())
+            estimates.append(u.mean())
+            if place != 1:
+                total.append((torch.exp(-u) * error + u).mean())
     assert loss.item() == pytest.approx(torch.stack(total).mean().item(), rel=1e-4)  # float32 network
+    assert uncertainty.item() == pytest.approx(torch.stack(estimates).mean().item(), rel=1e-4)
+
+
+def test_the_log_has_the_uncertainty_where_there_is_a_head(tmp_path: Path) -> None:
+    for layers, logged in ((1, True), (0, False)):
+        preset = published(network={**QUIET, "uncertainty_layers": layers}, steps=4, log_every=2)
+        folder = tmp_path / str(layers)
+        pretrain(preset, folder)
+        rows = np.genfromtxt(folder / "log.csv", delimiter=",", names=True)
+        assert ("validation_uncertainty" in rows.dtype.names) == logged
+        assert np.any(rows["uncertainty"] != 0) == logged
+        curves = {line.get_label() for line in describe.run_figure(folder).axes[0].lines}
+        assert ({"train, uncertainty", "validation, uncertainty"} <= curves) == logged
+
+
+def test_layers_are_compiled_once_for_all_dimensions_and_samples(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = CompileCounter()
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=compiled))
+    plain, network = (new_state(published(network=QUIET)).network for _ in range(2))
+    compile_blocks(network, "default")
+    for n, dim in ((7, 1), (9, 2), (12, 3), (15, 2)):
+        t = torch.arange(n, dtype=torch.float32).expand(2, 1, n)
+        x = torch.randn(2, 1, n, dim, generator=seeded(n))
+        seen = torch.ones(2, 1, n, dtype=torch.bool)
+        answers = [each(t, x, seen, x[:, 0, :5].double()) for each in (network, plain)]
+        for own, expected in zip(*answers, strict=True):
+            torch.testing.assert_close(own, expected, rtol=1e-5, atol=1e-6)
+    assert 2 <= compiled.frame_count < 10  # not the forty of five layers and five summaries at four shapes
 
 
 def test_first_weights_tell_the_direction_of_motion(tmp_path: Path) -> None:
@@ -135,7 +167,7 @@ def test_a_field_predictor_alone_minimises_the_relative_error(tmp_path: Path) ->
     context = Observation().observe(systems.states, 0.05, seeded(1))
     queries = draw_queries(systems, context, 10, seeded(2))
     state, weights = new_state(preset), LossWeights(torch.tensor([1.0, 0.0, 1.0]).double(), 0.0)
-    loss, error = LEARNERS["published"].loss(state.network, context, queries, weights)
+    loss, error, _ = LEARNERS["published"].loss(state.network, context, queries, weights)
     points = queries.points.flatten(1, 2)
     f = state.network.decode(state.network.encode(context.t, context.x, context.mask), points)
     truth = queries.field
@@ -270,7 +302,7 @@ def test_minutes_become_steps_once(tmp_path: Path) -> None:
 
 
 def test_every_dimension_is_met_before_steps_are_timed(monkeypatch, tmp_path: Path) -> None:
-    """A network is compiled anew for each."""
+    """Compilers and caches have their first time there."""
     asked, step = [], pretraining.train_step
 
     def counted(state, trainee, preset, pools, processes):

@@ -186,13 +186,19 @@ def _nested(dim: int, degree: int) -> tuple[tuple[int, int, int], ...]:
     return tuple(sorted(factored_monomials(powers), key=lambda factor: -int(powers[factor[0]].sum())))
 
 
+@cache
+def _slots(functions: tuple[str, ...], name: str, device: torch.device) -> Tensor:
+    """Indices of the slots of a function."""
+    return torch.tensor([i for i, own in enumerate(functions) if own == name], device=device)
+
+
 def _ridge_values(ridge: Ridge, x: Tensor) -> Tensor:
     """Sum of the ridge terms at points (n, ..., d), the slots of one function at a time."""
     n, *middle, d = x.shape
     points = x.reshape(n, -1, d)
     total = torch.zeros_like(points)
     for name in sorted(set(ridge.functions)):
-        slots = torch.tensor([i for i, own in enumerate(ridge.functions) if own == name], device=x.device)
+        slots = _slots(ridge.functions, name, x.device)
         direction, offset, amplitude, factor = (t[:, slots].double() for t in ridge.tensors().values())
         u = points @ direction.transpose(1, 2) + offset[:, None]
         size = points @ factor[..., 1:].transpose(1, 2) + factor[:, None, :, 0]
