@@ -2,6 +2,7 @@
 
 import ast
 import functools
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
@@ -102,6 +103,15 @@ class ModelRow:
         items = tuple(sorted({**given, **params}.items()))
         return cls(name=spec, model=model, version=str(_load(model, items).version), params=items)
 
+    @property
+    def together(self) -> int:
+        """Trials to integrate side by side: a decoder's weights are read once for all that is asked."""
+        decoded = sys.modules.get(
+            "fim_dynsys.models.fim_ode.decoded"
+        )  # there where such a model is, with torch
+        model = _load(self.model, self.params)
+        return 64 if decoded is not None and isinstance(model, decoded.DecodedFIMODE) else 1
+
     def infer(self, view: View) -> Inferred:
         """Return the model's field for the context; a model without fields is fitted to it instead."""
         model = _load(self.model, self.params)
@@ -121,6 +131,7 @@ class FineTunedRow(ModelRow):
     """A registered model that is fine-tuned to each context, as long as it takes, before it predicts."""
 
     suffix: ClassVar[str] = "+finetune"
+    together = 1
 
     @classmethod
     def resolve(cls, spec: str, **params: Any) -> "FineTunedRow":

@@ -1,5 +1,6 @@
 """Every row on every trial: attempts, integration, scores, the workers."""
 
+import itertools
 import os
 import sys
 import time
@@ -23,6 +24,8 @@ from fim_dynsys.simulation.solution import simulate
 
 Outcome = dict[str, Any]
 """What JSON can hold of one trial of one row."""
+Prediction = tuple[np.ndarray, list[Status]]
+"""States (m, n, d) from m starts and how each integration ended."""
 T = TypeVar("T")
 
 
@@ -109,23 +112,26 @@ class Integrator:
             f"{self.stiff_method} after MAX_STEPS or STEP_TOO_SMALL"
         )
 
-    def solve(
-        self, vector_field: VectorField, x0: np.ndarray, t: np.ndarray, size: float
-    ) -> tuple[np.ndarray, list[Status]]:
+    def solve(self, vector_field: VectorField, x0: np.ndarray, t: np.ndarray, size: float) -> Prediction:
         """Return states ``(m, n, d)`` (NaN after a failure) and statuses, from `x0` ``(m, d)`` at `t`."""
-        rtol, atol, max_steps = self.rtol, self.rtol * size, self.max_steps
-        result = simulate(vector_field, x0, t, rtol=rtol, atol=atol, method=self.method, max_steps=max_steps)
+        return self.solve_each([vector_field] * len(x0), x0, t, np.full(len(x0), size))
+
+    def solve_each(
+        self, fields: Sequence[VectorField], x0: np.ndarray, t: np.ndarray, sizes: np.ndarray
+    ) -> Prediction:
+        """Return the same of m fields of one kind, side by side; times ``(n,)`` or ``(m, n)``."""
+        atol = self.rtol * np.broadcast_to(sizes[:, None], x0.shape)
+        one = len(set(map(id, fields))) == 1
+        options: dict[str, Any] = {"rtol": self.rtol, "max_steps": self.max_steps}
+        result = simulate(fields[0] if one else fields, x0, t, atol=atol, method=self.method, **options)
         x, status = np.array(result.x), [Status(int(value)) for value in result.status]
         for row in (i for i, value in enumerate(status) if value in self.stiff_signs):
-            again = simulate(
-                vector_field, x0[row], t, rtol=rtol, atol=atol, method=self.stiff_method, max_steps=max_steps
-            )
+            own = t if t.ndim == 1 else t[row]
+            again = simulate(fields[row], x0[row], own, atol=atol[row], method=self.stiff_method, **options)
             x[row], status[row] = again.x[0], Status(int(again.status[0]))
         return x, status
 
-    def predict(
-        self, inferred: Inferred, x0: np.ndarray, t: np.ndarray, size: float
-    ) -> tuple[np.ndarray, list[Status]]:
+    def predict(self, inferred: Inferred, x0: np.ndarray, t: np.ndarray, size: float) -> Prediction:
         """Return what `solve` does, of a field or of a model's own forecast (NON_FINITE where that is)."""
         if isinstance(inferred, VectorField):
             return self.solve(inferred, x0, t, size)
@@ -172,6 +178,51 @@ def evaluate(
     return outcome | (scored.value or {})
 
 
+def evaluate_together(row: Row, cases: Sequence[tuple[Any, ...]]) -> list[Outcome]:
+    """Return what `evaluate` does of several trials whose fields of one dimension are asked side by side.
+
+    Each trajectory keeps a step size of its own, so outcomes are the same up to rounding. CPU seconds of
+    integration are shared out evenly. Where an exception of one stops all, each is evaluated by itself.
+    """
+    prepared = [(*case, attempt(row.infer, View.of(row, observe(*case[:2]), *case[:2]))) for case in cases]
+    predictions: dict[int, tuple[Prediction, float]] = {}
+    for dim in {problem.dim for problem, *_ in prepared}:
+        group = [k for k, (problem, *_, own) in enumerate(prepared) if problem.dim == dim and own.succeeded]
+        solved = attempt(_solved, [prepared[k] for k in group])
+        for k, prediction in zip(group, solved.value or (), strict=False):
+            predictions[k] = prediction, solved.seconds / len(group)
+    outcomes = []
+    for k, (problem, trial, integrator, tasks, inferred) in enumerate(prepared):
+        if k not in predictions:
+            outcomes.append(evaluate(row, problem, trial, integrator, tasks))
+            continue
+        targets = {task: target(problem, trial, task) for task in tasks}
+        prediction, seconds = predictions[k]
+        about = {"infer_seconds": inferred.seconds, "simulate_seconds": seconds, "message": ""}
+        scores = _compared(prediction, problem, trial, targets)
+        outcomes.append(about | {"terms": inferred.then(_terms).value} | scores)
+    return outcomes
+
+
+def _solved(prepared: Sequence[tuple[Any, ...]]) -> list[Prediction]:
+    """Predictions of fields of one dimension; a sequence of (problem, trial, integrator, tasks, inferred)."""
+    starts = [
+        np.array([target(problem, trial, task).start for task in tasks])
+        for problem, trial, _, tasks, _ in prepared
+    ]
+    times = [problem.t[grid(problem, trial.protocol)[0]] for problem, trial, *_ in prepared]
+    repeats = list(map(len, starts))
+    fields = [[inferred.value] * n for (*_, inferred), n in zip(prepared, repeats, strict=True)]
+    states, status = prepared[0][2].solve_each(
+        list(itertools.chain(*fields)),
+        np.concatenate(starts),
+        np.repeat(times, repeats, axis=0),
+        np.repeat([problem.size for problem, *_ in prepared], repeats),
+    )
+    ends = np.cumsum([0, *repeats])
+    return [(states[a:b], status[a:b]) for a, b in itertools.pairwise(ends)]
+
+
 def score(
     inferred: Inferred, problem: Problem, trial: Trial, integrator: Integrator, tasks: Sequence[str] = TASKS
 ) -> dict[str, float | str]:
@@ -186,7 +237,15 @@ def _score(
 ) -> dict[str, float | str]:
     index, _ = grid(problem, trial.protocol)
     starts = np.array([each.start for each in targets.values()])
-    states, status = integrator.predict(inferred, starts, problem.t[index], problem.size)
+    prediction = integrator.predict(inferred, starts, problem.t[index], problem.size)
+    return _compared(prediction, problem, trial, targets)
+
+
+def _compared(
+    predicted: Prediction, problem: Problem, trial: Trial, targets: dict[str, Target]
+) -> dict[str, float | str]:
+    index, _ = grid(problem, trial.protocol)
+    states, status = predicted
     result: dict[str, float | str] = {}
     for (task, each), prediction, sign in zip(targets.items(), states, status, strict=True):
         # a failure after the last point that a task asks for is none of its business
@@ -228,6 +287,9 @@ class Named(Protocol):
         """Changes whenever the outcomes do."""
 
 
+Together = Callable[[Any, Sequence[tuple[Any, ...]]], list[Outcome]]
+
+
 class Job(NamedTuple):
     """One thing to run on every row.
 
@@ -252,23 +314,41 @@ def _limit_threads() -> None:
         torch.set_num_threads(1)
 
 
-def _work(number: int, function: Callable[..., Outcome], arguments: tuple[Any, ...]) -> tuple[int, Outcome]:
+def _work(number: int, function: Callable[..., T], arguments: tuple[Any, ...]) -> tuple[int, T]:
     _limit_threads()
     return number, function(*arguments)
 
 
-def _outcomes(
-    function: Callable[..., Outcome], tasks: Sequence[tuple[Any, ...]], workers: int
-) -> Iterator[tuple[int, Outcome]]:
+def _outcomes_of(
+    function: Callable[..., Outcome], together: Together | None, row: Named, cases: Sequence[tuple[Any, ...]]
+) -> list[Outcome]:
+    if together is not None and len(cases) > 1:
+        return together(row, cases)
+    return [function(row, *case) for case in cases]
+
+
+def _outcomes(tasks: Sequence[tuple[Any, ...]], workers: int) -> Iterator[tuple[int, list[Outcome]]]:
     """Yield outcomes as they are ready; each worker computes on one thread."""
     from threadpoolctl import threadpool_limits
 
-    numbered = ((number, function, task) for number, task in enumerate(tasks))
+    numbered = ((number, _outcomes_of, task) for number, task in enumerate(tasks))
     if workers == 1 or len(tasks) <= 1:
         with threadpool_limits(1):
             yield from calls(_work, numbered, 1)
     else:
         yield from calls(_work, numbered, workers)
+
+
+def _batches(missing: Sequence[tuple[int, Job]], sizes: Sequence[int]) -> list[list[tuple[int, Job]]]:
+    """Jobs of one row each, so many as its size says, in the order in which the first of them came."""
+    batches: list[list[tuple[int, Job]]] = []
+    filling: dict[int, list[tuple[int, Job]]] = {}
+    for number, job in missing:
+        if len(filling.get(number, ())) % sizes[number] == 0:
+            filling[number] = []
+            batches.append(filling[number])
+        filling[number].append((number, job))
+    return batches
 
 
 def cached_outcomes(
@@ -281,6 +361,7 @@ def cached_outcomes(
     fresh: bool = False,
     progress: bool = False,
     needed: Collection[str] = (),
+    together: Together | None = None,
 ) -> list[list[Outcome]]:
     """Evaluate every row on every job that the cache in `folder` does not hold yet.
 
@@ -300,6 +381,9 @@ def cached_outcomes(
         As for `run`.
     needed : collection of str
         What an outcome must hold; a stored one without it is damaged, and measured again.
+    together : callable, optional
+        ``together(row, [arguments of a job, ...])`` gives the outcomes of several jobs at once, for rows
+        whose attribute ``together`` says of how many.
 
     Returns
     -------
@@ -322,19 +406,22 @@ def cached_outcomes(
     np.random.default_rng(0).shuffle(
         missing
     )  # large systems come last in the list: the time left would mislead
-    tasks = [(rows[number], *job.arguments) for number, job in missing]
+    batches = _batches(missing, [getattr(row, "together", 1) if together else 1 for row in rows])
+    tasks = [
+        (function, together, rows[batch[0][0]], [job.arguments for _, job in batch]) for batch in batches
+    ]
     total = len(jobs) * len(rows)
-    if progress and len(tasks) < total:
+    if progress and len(missing) < total:
         print(
-            f"{total - len(tasks)} of {total} outcomes are known from {caches[0].path.parent}",
+            f"{total - len(missing)} of {total} outcomes are known from {caches[0].path.parent}",
             file=sys.stderr,
         )
-    with progress_bar(progress, len(tasks), "trials", "trials") as bar:
+    with progress_bar(progress, len(missing), "trials", "trials") as bar:
         bar.mininterval = 0.2 if sys.stderr.isatty() else 20.0
-        for position, outcome in _outcomes(function, tasks, workers):
-            number, job = missing[position]
-            caches[number].add(job.key, job.data, outcome)
-            bar.update()
+        for position, outcomes in _outcomes(tasks, workers):
+            for (number, job), outcome in zip(batches[position], outcomes, strict=True):
+                caches[number].add(job.key, job.data, outcome)
+                bar.update()
     return [[cache.get(job.key, job.data) for cache in caches] for job in jobs]
 
 
@@ -390,7 +477,16 @@ def run(
     jobs = [Job(t, data[t.system], (by_name[t.system], t, integrator, tuple(tasks))) for t in trials]
     settings = str(integrator) if tuple(tasks) == TASKS else f"{integrator}; {', '.join(tasks)}"
     outcomes = cached_outcomes(
-        evaluate, rows, jobs, folder, settings, workers, fresh, progress, _outcome_columns(tasks)
+        evaluate,
+        rows,
+        jobs,
+        folder,
+        settings,
+        workers,
+        fresh,
+        progress,
+        _outcome_columns(tasks),
+        evaluate_together,
     )
     return [
         _record(row, by_name[trial.system], trial, outcome, tasks)

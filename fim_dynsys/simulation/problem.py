@@ -126,7 +126,7 @@ class InitialValueProblem:
         which = _checked_numbers(which, fields, len(x0))
         length, unknown = _lengths(fields, which, x0)
         limit = escape * np.maximum(np.maximum(length, np.abs(x0)), unknown)
-        atol = np.broadcast_to(rtol * length if atol is None else _checked_atol(atol, x0.shape[1]), x0.shape)
+        atol = np.broadcast_to(rtol * length if atol is None else _checked_atol(atol, x0.shape), x0.shape)
         kinds = {type(f) for f in fields}
         kind = kinds.pop() if len(kinds) == 1 else VectorField
         stacked = kind.stack(fields) if len(fields) > 1 else None
@@ -161,10 +161,12 @@ def _checked_numbers(which: np.ndarray | None, fields: Sequence[VectorField], n:
     return np.asarray(which)
 
 
-def _checked_atol(atol: ArrayLike, dim: int) -> np.ndarray:
+def _checked_atol(atol: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     atol = real_array(atol, "simulate", "atol")
-    if atol.shape not in ((), (dim,)) or not ((atol >= 0) & (atol < np.inf)).all():
-        raise ValueError(f"simulate: expected a finite atol >= 0, one number or {dim}, got {atol}.")
+    if atol.shape not in ((), shape[1:], shape) or not ((atol >= 0) & (atol < np.inf)).all():
+        raise ValueError(
+            f"simulate: expected a finite atol >= 0, one number, {shape[1]} or {shape}, got {atol}."
+        )
     return atol
 
 

@@ -71,7 +71,7 @@ def simulate(
         integrated backwards); shared, or per trajectory. NaN at the end of a row is padding.
     rtol : float
         Relative tolerance of the local error.
-    atol : float or array_like (d,), optional
+    atol : float or array_like (d,) or (n, d), optional
         Absolute tolerance; default rtol times the field's length scale, or times the largest coordinate of
         the initial state where the field has none.
     events : callable or sequence of callable, optional

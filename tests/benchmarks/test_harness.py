@@ -258,6 +258,38 @@ def test_outcomes_do_not_depend_on_the_number_of_workers(tmp_path):
     assert same(one, two)
 
 
+@dataclass(frozen=True)
+class MixedRow:
+    """Fields by system, integrated side by side or one by one: one explodes, one is stiff, some may raise."""
+
+    fields: dict
+    together: int
+    name: str = "mixed"
+    version: str = "1"
+    sees_truth: ClassVar[bool] = True
+
+    def infer(self, view):
+        if (field := self.fields[view.problem.system]) is None:
+            raise_error(view)
+        return CallableField(field, 1)
+
+
+@pytest.mark.parametrize("other", [lambda x: -0.5 * x, raise_error, None])
+def test_trials_side_by_side_have_the_outcomes_of_trials_one_by_one(tmp_path, other):
+    fields = {"slow": lambda x: x**2, "fast": lambda x: -1e5 * (x - 0.5), "mild": other}
+    trials, integrator = all_trials(), Integrator(max_steps=300)
+    records = [
+        run(PROBLEMS, [MixedRow(fields, n), ExactRow()], trials, tmp_path / str(n), integrator)
+        for n in (1, 5)
+    ]
+    one, several = (pd.DataFrame(outcomes(own)) for own in records)
+    text = one.select_dtypes(exclude="number").columns
+    pd.testing.assert_frame_equal(one[text], several[text])
+    pd.testing.assert_frame_equal(one.drop(columns=text), several.drop(columns=text), rtol=1e-9)
+    expected = {"SUCCESS"} if callable(other) and other is not raise_error else {"LinAlgError"}
+    assert set(one[(one.model == "mixed") & (one.system == "mild")].status_reconstruction) == expected
+
+
 # ------------------------------------------------------------------------------------------- summaries
 
 
