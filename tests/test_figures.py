@@ -40,7 +40,7 @@ FIGURE = re.compile(
 RESULTS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("benchmarks/*/results/*.csv"))
 
 
-KEPT_WEIGHTS = "training/checkpoints/neural-large.safetensors"
+KEPT_WEIGHTS = "training/checkpoints/published.safetensors"
 
 
 @cache
