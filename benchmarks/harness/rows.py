@@ -110,7 +110,7 @@ class ModelRow:
             "fim_dynsys.models.fim_ode.decoded"
         )  # there where such a model is, with torch
         model = _load(self.model, self.params)
-        return 64 if decoded is not None and isinstance(model, decoded.DecodedFIMODE) else 1
+        return 16 if decoded is not None and isinstance(model, decoded.DecodedFIMODE) else 1
 
     def infer(self, view: View) -> Inferred:
         """Return the model's field for the context; a model without fields is fitted to it instead."""

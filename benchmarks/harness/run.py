@@ -179,47 +179,40 @@ def evaluate(
 
 
 def evaluate_together(row: Row, cases: Sequence[tuple[Any, ...]]) -> list[Outcome]:
-    """Return what `evaluate` does of several trials whose fields of one dimension are asked side by side.
+    """Return what `evaluate` does of several trials of one dimension, whose fields are asked side by side.
 
     Each trajectory keeps a step size of its own, so outcomes are the same up to rounding. CPU seconds of
     integration are shared out evenly. Where an exception of one stops all, each is evaluated by itself.
     """
-    prepared = [(*case, attempt(row.infer, View.of(row, observe(*case[:2]), *case[:2]))) for case in cases]
-    predictions: dict[int, tuple[Prediction, float]] = {}
-    for dim in {problem.dim for problem, *_ in prepared}:
-        group = [k for k, (problem, *_, own) in enumerate(prepared) if problem.dim == dim and own.succeeded]
-        solved = attempt(_solved, [prepared[k] for k in group])
-        for k, prediction in zip(group, solved.value or (), strict=False):
-            predictions[k] = prediction, solved.seconds / len(group)
+    inferred = [attempt(row.infer, View.of(row, observe(*case[:2]), *case[:2])) for case in cases]
+    solved = attempt(_solved, cases, [each.value for each in inferred])
+    if not solved.succeeded:
+        return [evaluate(row, *case) for case in cases]
     outcomes = []
-    for k, (problem, trial, integrator, tasks, inferred) in enumerate(prepared):
-        if k not in predictions:
-            outcomes.append(evaluate(row, problem, trial, integrator, tasks))
-            continue
+    for (problem, trial, _, tasks), field, prediction in zip(cases, inferred, solved.value, strict=True):
         targets = {task: target(problem, trial, task) for task in tasks}
-        prediction, seconds = predictions[k]
-        about = {"infer_seconds": inferred.seconds, "simulate_seconds": seconds, "message": ""}
-        scores = _compared(prediction, problem, trial, targets)
-        outcomes.append(about | {"terms": inferred.then(_terms).value} | scores)
+        about = {
+            "infer_seconds": field.seconds,
+            "simulate_seconds": solved.seconds / len(cases),
+            "message": "",
+            "terms": field.then(_terms).value,
+        }
+        outcomes.append(about | _compared(prediction, problem, trial, targets))
     return outcomes
 
 
-def _solved(prepared: Sequence[tuple[Any, ...]]) -> list[Prediction]:
-    """Predictions of fields of one dimension; a sequence of (problem, trial, integrator, tasks, inferred)."""
-    starts = [
-        np.array([target(problem, trial, task).start for task in tasks])
-        for problem, trial, _, tasks, _ in prepared
-    ]
-    times = [problem.t[grid(problem, trial.protocol)[0]] for problem, trial, *_ in prepared]
-    repeats = list(map(len, starts))
-    fields = [[inferred.value] * n for (*_, inferred), n in zip(prepared, repeats, strict=True)]
-    states, status = prepared[0][2].solve_each(
-        list(itertools.chain(*fields)),
+def _solved(cases: Sequence[tuple[Any, ...]], fields: Sequence[VectorField]) -> list[Prediction]:
+    """Predictions of fields of one dimension, as (problem, trial, integrator, tasks) of each ask for."""
+    starts = [[target(problem, trial, task).start for task in tasks] for problem, trial, _, tasks in cases]
+    times = [problem.t[grid(problem, trial.protocol)[0]] for problem, trial, *_ in cases]
+    of = np.repeat(np.arange(len(cases)), list(map(len, starts)))
+    states, status = cases[0][2].solve_each(
+        [fields[k] for k in of],
         np.concatenate(starts),
-        np.repeat(times, repeats, axis=0),
-        np.repeat([problem.size for problem, *_ in prepared], repeats),
+        np.array(times)[of],
+        np.array([problem.size for problem, *_ in cases])[of],
     )
-    ends = np.cumsum([0, *repeats])
+    ends = np.searchsorted(of, np.arange(len(cases) + 1))
     return [(states[a:b], status[a:b]) for a, b in itertools.pairwise(ends)]
 
 
@@ -301,11 +294,14 @@ class Job(NamedTuple):
         Digest of the data; the cache answers for the same data only.
     arguments : tuple
         For the function that evaluates the job.
+    kind : object
+        Jobs of one kind may be evaluated together.
     """
 
     key: Any
     data: str
     arguments: tuple[Any, ...]
+    kind: Any = None
 
 
 def _limit_threads() -> None:
@@ -340,14 +336,14 @@ def _outcomes(tasks: Sequence[tuple[Any, ...]], workers: int) -> Iterator[tuple[
 
 
 def _batches(missing: Sequence[tuple[int, Job]], sizes: Sequence[int]) -> list[list[tuple[int, Job]]]:
-    """Jobs of one row each, so many as its size says, in the order in which the first of them came."""
+    """Jobs of one kind and one row each, at most so many as its size, by when the first of them comes."""
     batches: list[list[tuple[int, Job]]] = []
-    filling: dict[int, list[tuple[int, Job]]] = {}
+    filling: dict[tuple[int, Any], list[tuple[int, Job]]] = {}
     for number, job in missing:
-        if len(filling.get(number, ())) % sizes[number] == 0:
-            filling[number] = []
-            batches.append(filling[number])
-        filling[number].append((number, job))
+        if len(filling.get((number, job.kind), ())) % sizes[number] == 0:
+            filling[number, job.kind] = []
+            batches.append(filling[number, job.kind])
+        filling[number, job.kind].append((number, job))
     return batches
 
 
@@ -474,7 +470,10 @@ def run(
     integrator = integrator or Integrator()
     by_name = {problem.system: problem for problem in problems}
     data = {problem.system: data_digest(problem) for problem in problems}
-    jobs = [Job(t, data[t.system], (by_name[t.system], t, integrator, tuple(tasks))) for t in trials]
+    jobs = [
+        Job(t, data[t.system], (by_name[t.system], t, integrator, tuple(tasks)), by_name[t.system].dim)
+        for t in trials
+    ]
     settings = str(integrator) if tuple(tasks) == TASKS else f"{integrator}; {', '.join(tasks)}"
     outcomes = cached_outcomes(
         evaluate,
