@@ -15,9 +15,7 @@ from fim_dynsys.writing import replace_file
 from training.learner import LEARNERS
 from training.preset import Preset
 
-WINDOW = (
-    6  # what a step leaves for the log: loss, gradient norm, mean log error at the three places, uncertainty
-)
+WINDOW = 6  # what a step leaves: loss, gradient norm, mean log error at the three places, uncertainty
 HEAD = ("uncertainty", "uncertainty_head")
 
 

@@ -106,9 +106,7 @@ class ModelRow:
     @property
     def together(self) -> int:
         """Trials to integrate side by side: a decoder's weights are read once for all that is asked."""
-        decoded = sys.modules.get(
-            "fim_dynsys.models.fim_ode.decoded"
-        )  # there where such a model is, with torch
+        decoded = sys.modules.get("fim_dynsys.models.fim_ode.decoded")  # not imported for others: torch
         model = _load(self.model, self.params)
         return 16 if decoded is not None and isinstance(model, decoded.DecodedFIMODE) else 1
 

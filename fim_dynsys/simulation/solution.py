@@ -125,6 +125,8 @@ def simulate(
     check_number("simulate", "max_steps", max_steps, 1.0)
     check_positive("simulate", infinite=True, max_step=max_step, escape=escape)
     fields, x0, t, which, member = _arranged(field, x0, t)
+    if member is not None and atol is not None and np.ndim(atol) == 2:
+        atol = np.tile(np.asarray(atol), (len(fields), 1))
     solution = integrate(
         fields,
         x0,

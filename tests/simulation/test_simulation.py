@@ -396,6 +396,21 @@ def test_fields_of_different_kinds_run_together():
     assert result.x[:, 1, 0] == pytest.approx(np.exp([-2.0, -1.0]), abs=1e-9)
 
 
+@pytest.mark.parametrize("method", ["dop853", "radau"])
+def test_absolute_tolerances_of_each_trajectory(method):
+    """Each is integrated as with its own tolerance alone, of an ensemble too."""
+    t, starts, atol = np.linspace(0, 9, 10), [[1.0, 0.0], [1.0, 0.0]], [[1e-3, 1e-3], [1e-11, 1e-11]]
+    solved = simulate(CIRCLE, starts, t, rtol=1e-11, atol=atol, method=method).x
+    for own, start, tolerance in zip(solved, starts, atol, strict=True):
+        alone = simulate(CIRCLE, start, t, rtol=1e-11, atol=tolerance, method=method).x
+        np.testing.assert_array_equal(own, alone[0])
+    assert np.abs(solved[0] - solved[1]).max() > 1e-6
+    both = simulate(EnsembleField([CIRCLE, CIRCLE]), starts, t, rtol=1e-11, atol=atol, method=method).x
+    np.testing.assert_allclose(both, np.concatenate([solved, solved]), rtol=1e-12)
+    with pytest.raises(ValueError, match=r"atol >= 0, one number, 2 or \(2, 2\)"):
+        simulate(CIRCLE, starts, t, atol=np.ones((3, 2)))
+
+
 def test_an_ensemble_stacks_its_members_with_a_coordinate():
     ensemble = EnsembleField([CallableField(lambda x, k=k: k * x, 1) for k in (-1.0, 1.0)])
     t = np.array([0.0, 0.5, 1.0])
