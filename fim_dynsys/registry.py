@@ -70,7 +70,7 @@ _BUILT_IN = {
         ),
         ModelSpec(
             name="fim-ode-neural",
-            summary="a small network of the paper's design, weights in the package; a start for fine-tuning",
+            summary="a network of the paper's design, weights in the package; a start for fine-tuning",
             factory="fim_dynsys.models.fim_ode.neural:fim_ode_neural",
             max_dim=3,
         ),

@@ -40,9 +40,6 @@ FIGURE = re.compile(
 RESULTS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("benchmarks/*/results/*.csv"))
 
 
-KEPT_WEIGHTS = "training/checkpoints/published.safetensors"
-
-
 @cache
 def version(name):
     """The version that a row's model has today."""
@@ -50,8 +47,6 @@ def version(name):
     stated = plugin_versions()
     if base in stated:
         return stated[base]
-    if base == "fim-ode-published":  # has no weights of its own; those of the committed rows are kept
-        return ModelRow.resolve(base, weights=str(ROOT / KEPT_WEIGHTS)).version
     return ModelRow.resolve(name if name.startswith(f"{base}:") else base).version
 
 

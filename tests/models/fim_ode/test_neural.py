@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import fim_dynsys
+from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.fim_ode.finetuning.delta import Delta
 from fim_dynsys.models.fim_ode.neural import NeuralFIMODE
@@ -23,14 +24,22 @@ def model():
     return fim_dynsys.load(NAME)
 
 
+def noisy_cycle():
+    t = np.linspace(0.0, 12.0, 40)
+    van_der_pol = CallableField(lambda x: np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], 1), 2)
+    x = np.asarray(simulate(van_der_pol, [2.0, 0.0], t).x[0])
+    return x + 0.05 * np.random.default_rng(0).standard_normal(x.shape), t
+
+
 @pytest.fixture(scope="module")
 def tuned(model):
-    return model.finetune(*spiral(), steps=6, every=2, max_seconds=None, progress=False)
+    options = {"steps": 4, "every": 2, "learning_rate": 5e-5, "max_seconds": None, "progress": False}
+    return model.finetune(*noisy_cycle(), **options)
 
 
 def test_number_of_parameters(model):
-    assert round(sum(p.numel() for p in model.operator.network.parameters()) / 1e6, 2) == 0.85
-    assert shipped(NAME).stat().st_size < 4e6
+    assert round(sum(p.numel() for p in model.operator.network.parameters()) / 1e6, 1) == 8.1
+    assert shipped(NAME).stat().st_size < 2**24
 
 
 def test_it_follows_clean_samples(model):
@@ -42,7 +51,7 @@ def test_it_follows_clean_samples(model):
         field = model.infer(fim_dynsys.Trajectories.from_arrays(states, t))
         error = np.abs(field(states) - states @ truth.T)
         assert np.sqrt((error**2).mean(0)).max() < 0.2 * np.abs(states @ truth.T).max()
-        assert r2_score(states, simulate(field, states[0], t).x[0]) > 0.9
+        assert r2_score(states, simulate(field, states[0], t, rtol=1e-4).x[0]) > 0.9
 
 
 def test_a_model_like_the_others(model, tmp_path):
@@ -56,13 +65,13 @@ def test_a_model_like_the_others(model, tmp_path):
 
 
 def test_fine_tuned_saved_and_restored(tuned, model, tmp_path):
-    x, _ = spiral()
+    x, t = noisy_cycle()
     assert isinstance(tuned, NeuralFIMODE) and model.delta is None
     assert tuned.version == f"{model.version}+{tuned.delta.version}"
     tuned.save(tmp_path)
     np.testing.assert_array_equal(fim_dynsys.load_fitted(tmp_path).predict(x), tuned.predict(x))
     (file,) = tmp_path.glob("delta-*.safetensors")
-    published = fim_dynsys.load("fim-ode-published", weights=shipped(NAME), delta=file).fit(*spiral())
+    published = fim_dynsys.load("fim-ode-published", weights=shipped(NAME), delta=file).fit(x, t)
     np.testing.assert_array_equal(published.predict(x), tuned.predict(x))
 
 
