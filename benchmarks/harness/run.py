@@ -166,7 +166,12 @@ def evaluate(
     """
     targets = {task: target(problem, trial, task) for task in tasks}
     inferred = attempt(row.infer, View.of(row, observe(problem, trial), problem, trial))
-    scored = inferred.then(_score, problem, trial, integrator, targets)
+    return _outcome(inferred, inferred.then(_score, problem, trial, integrator, targets), tasks)
+
+
+def _outcome(
+    inferred: Attempt[Inferred], scored: Attempt[dict[str, float | str]], tasks: Sequence[str]
+) -> Outcome:
     outcome: Outcome = {
         "infer_seconds": inferred.seconds if inferred.succeeded else float("nan"),
         "simulate_seconds": scored.seconds,
@@ -191,13 +196,8 @@ def evaluate_together(row: Row, cases: Sequence[tuple[Any, ...]]) -> list[Outcom
     outcomes = []
     for (problem, trial, _, tasks), field, prediction in zip(cases, inferred, solved.value, strict=True):
         targets = {task: target(problem, trial, task) for task in tasks}
-        about = {
-            "infer_seconds": field.seconds,
-            "simulate_seconds": solved.seconds / len(cases),
-            "message": "",
-            "terms": field.then(_terms).value,
-        }
-        outcomes.append(about | _compared(prediction, problem, trial, targets))
+        scores = _compared(prediction, problem, trial, targets)
+        outcomes.append(_outcome(field, Attempt(scores, solved.seconds / len(cases)), tasks))
     return outcomes
 
 
