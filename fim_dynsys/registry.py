@@ -410,7 +410,8 @@ def load_fitted(folder: str | os.PathLike, factory: Callable[..., Any] | None = 
     """Restore a fitted model that `model.save(folder)` wrote.
 
     Nothing is unpickled: model.json holds the parameters and names the files of the observations (netCDF) and
-    of the field (npz); where it has no closed form it is inferred again.
+    of the field (npz) and of what fine-tuning changed (safetensors); where the field has no closed form it is
+    inferred again.
 
     Parameters
     ----------

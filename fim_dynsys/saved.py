@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from fim_dynsys.delta import Delta, arrays_digest
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo, Scales
@@ -29,11 +30,17 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.writing import replace_file
 
 FORMAT = "fim-dynsys-fitted"
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 _HEADER = "model.json"  # makes a folder a fitted model: names the other files, and is written last
 
-_SUFFIXES = {"context": ".nc", "field": ".npz", "field_context": ".nc", "delta": ".safetensors"}
-_NAME = re.compile(r"(context|field|field_context|delta)(-[0-9a-f]{16})?(\.nc|\.npz|\.safetensors)")
+_SUFFIXES = {
+    "context": ".nc",
+    "field": ".npz",
+    "field_context": ".nc",
+    "residual": ".safetensors",
+    "delta": ".safetensors",
+}
+_NAME = re.compile(rf"({'|'.join(_SUFFIXES)})(-[0-9a-f]{{16}})?(\.nc|\.npz|\.safetensors)")
 _LARGEST_HEADER = 1 << 24  # bytes
 _MAX_MONOMIALS = 100_000  # that divide those of a field: all are tabulated
 
@@ -54,13 +61,15 @@ class SavedModel:
         What the arrays are: the name of the field's class, or what a model without a field calls its own;
         None where the model is inferred again from the context.
     arrays : dict of array
-        The field, as `field_arrays` gives it; empty where it is inferred again.
+        The field, as `field_arrays` gives it, without a residual; empty where it is inferred again.
     field_context : Trajectories or None
         The observations that the field carries, where they are fewer than `context`.
     report : dict
         The field's fit report, as far as JSON holds it.
-    delta : bytes or None
-        What fine-tuning changed of the model's weights, as a safetensors file.
+    residual : Delta or None
+        What fine-tuning learnt beside the field.
+    delta : Delta or None
+        What fine-tuning changed of the model's weights.
     """
 
     model: str
@@ -71,7 +80,8 @@ class SavedModel:
     arrays: dict[str, np.ndarray]
     field_context: Trajectories | None
     report: dict
-    delta: bytes | None = None
+    residual: Delta | None = None
+    delta: Delta | None = None
 
     def write(self, folder: str | os.PathLike) -> Path:
         """Write the folder, created where it does not exist.
@@ -95,8 +105,8 @@ class SavedModel:
             contents["field"] = buffer.getvalue()
         if self.field_context is not None:
             contents["field_context"] = files.netcdf_content(self.field_context.dataset)
-        if self.delta is not None:
-            contents["delta"] = self.delta
+        deltas = {"residual": self.residual, "delta": self.delta}
+        contents |= {part: delta.content for part, delta in deltas.items() if delta is not None}
         digests = {}
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
@@ -140,6 +150,9 @@ class SavedModel:
         arrays = _read_arrays(paths["field"]) if "field" in paths else {}
         if header["format_version"] == 1:
             header = _as_today(header, arrays)
+        residual = Delta.read(paths["residual"]) if "residual" in paths else None
+        if header["content"] == _WHOLE_RESIDUAL:
+            header, arrays, residual = _apart(header, arrays)
         if header["format_version"] < _FORMAT_OF_SHIFTS:
             arrays = _with_shifts(header["content"], arrays)
         return cls(
@@ -153,7 +166,8 @@ class SavedModel:
                 Trajectories.from_file(paths["field_context"]) if "field_context" in paths else None
             ),
             report=header["report"],
-            delta=paths["delta"].read_bytes() if "delta" in paths else None,
+            residual=residual,
+            delta=Delta.read(paths["delta"]) if "delta" in paths else None,
         )
 
 
@@ -234,6 +248,25 @@ def _with_shifts(content: str | None, arrays: dict[str, np.ndarray]) -> dict[str
         return arrays
     wider = [(0, 0)] * (arrays[name].ndim - 1) + [(0, 1)]
     return {**arrays, name: np.pad(arrays[name], wider)}
+
+
+_WHOLE_RESIDUAL = "ResidualField"  # of formats 2 to 5, whose field held its base and what was added in one
+
+
+def _apart(header: dict, arrays: Mapping[str, np.ndarray]) -> tuple[dict, dict[str, np.ndarray], Delta]:
+    """A header and arrays of earlier formats as today's: the field, and what was learnt beside it."""
+    names = {"centres": "centres", "widths": "widths", "residual": "coefficients"}
+    try:
+        added = {names[name]: arrays[name] for name in names}
+        kind = str(arrays["base"])
+    except KeyError as error:
+        raise ValueError(
+            f"load_fitted: expected the arrays of a {_WHOLE_RESIDUAL}, got others (no array {error}); save "
+            "the model again."
+        ) from error
+    left = {name: array for name, array in arrays.items() if name not in {*names, "base"}}
+    base = {name.removeprefix("base_"): array for name, array in left.items()}
+    return header | {"content": kind}, base, Delta.of(arrays_digest(base), "residual", added)
 
 
 def _check_file(folder: Path, name: str, digest: str) -> None:
@@ -327,7 +360,6 @@ FIELD_CLASSES: tuple[type[KeptField], ...] = (
     PosteriorField,
     SymbolicField,
     DrivenExpressions,
-    ResidualField,
     LocalField,
 )
 """Classes of the package that a folder can hold, whatever the model."""
@@ -371,9 +403,8 @@ def field_from_arrays(
         Where arrays are missing or are not those of a field of that class.
     """
     try:
-        terms = kind.base_arrays(arrays) if issubclass(kind, ResidualField) else arrays
-        if issubclass(kind, DictionaryField) or "exponents" in terms:
-            _check_terms(terms)
+        if issubclass(kind, DictionaryField) or "exponents" in arrays:
+            _check_terms(arrays)
         return _restored(kind, arrays, context, report)
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = f"no array {error}" if isinstance(error, KeyError) else str(error)
@@ -381,6 +412,35 @@ def field_from_arrays(
             f"load_fitted: expected the arrays of a {kind.__name__}, got others ({reason}); save the model "
             "again."
         ) from error
+
+
+def with_residual(field: VectorField, delta: Delta, base: str) -> ResidualField:
+    """A field with what a delta says was learnt beside it.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field that was tuned.
+    delta : Delta
+        What `ResidualField.to_arrays` gave.
+    base : str
+        What the field is known by: the digest of its arrays, or the version of the model that inferred it.
+
+    Raises
+    ------
+    ValueError
+        If the delta belongs to another field, or is not of a residual.
+    """
+    if delta.base != base:
+        raise ValueError(
+            f"load_fitted: expected the field {delta.base[:8]}, beside which a residual was learnt, got "
+            f"{base[:8]}; fine-tune the model again."
+        )
+    try:
+        return ResidualField.beside(field, delta.tensors)
+    except (LookupError, TypeError, ValueError) as error:
+        reason = f"no array {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"load_fitted: expected a residual, got other arrays ({reason}).") from error
 
 
 def _restored(

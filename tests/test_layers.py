@@ -28,7 +28,7 @@ LAYERS = (
     ("systems", "distillation"),
     ("analyze",),
     ("plot", "explorer"),
-    ("saved",),
+    ("delta", "saved"),
     ("models",),
     ("registry", "testing", "report", "many"),
     ("__main__",),
@@ -39,7 +39,7 @@ RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 # Where a heavy package may be imported at all, inside functions or not.
 HOMES = {
     "torch": ("fim_dynsys.models.fim_ode.",),
-    "safetensors": ("fim_dynsys.models.fim_ode.", "fim_dynsys.__main__"),
+    "safetensors": ("fim_dynsys.models.fim_ode.", "fim_dynsys.__main__", "fim_dynsys.delta"),
     "pyoperon": ("fim_dynsys.search.genetic.engine",),
     "dynesty": ("fim_dynsys.comparison.nested",),
     "pysindy": ("fim_dynsys.models.sindy", "fim_dynsys.models.pysindy_objects"),

@@ -54,15 +54,15 @@ def evaluate(
     seen = joined(task) if isinstance(row, FineTunedRow) else task
     inferred = attempt(_infer, row, View.of(row, seen.context(seed), task, seed))
     outcome: dict[str, Any] = {"infer_seconds": inferred.seconds if inferred.succeeded else float("nan")}
-    for name in starts:
 
-        def predict(found: tuple[Inferred, dict[str, float]], name: str = name) -> tuple[np.ndarray, str]:
-            start = start_of(name, found[0], task, seed)
-            states, (sign,) = integrator.predict(found[0], start[None], times, size)
-            return states[0, 1:], sign.name
+    def predict(found: tuple[Inferred, dict[str, float]]) -> list[tuple[np.ndarray, str]]:
+        at = np.stack([start_of(name, found[0], task, seed) for name in starts])
+        states, signs = integrator.predict(found[0], at, times, size)
+        return [(path[1:], sign.name) for path, sign in zip(states, signs, strict=True)]
 
-        predicted = inferred.then(predict)
-        path, status = predicted.value or (np.full_like(task.target_x, np.nan), predicted.status)
+    predicted = inferred.then(predict)
+    lost = [(np.full_like(task.target_x, np.nan), predicted.status)] * len(starts)
+    for name, (path, status) in zip(starts, predicted.value or lost, strict=True):
         outcome[MSE[name]] = metrics.mse(task.target_x, path)
         if name == START_NAMES[0]:
             outcome |= {"simulate_seconds": predicted.seconds, "message": predicted.message, "status": status}

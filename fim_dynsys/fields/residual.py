@@ -7,19 +7,6 @@ from typing import Any, Self
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.fields.dictionary import DictionaryField
-from fim_dynsys.fields.local import LocalField
-from fim_dynsys.fields.posterior import FittedField, PosteriorField
-from fim_dynsys.fields.symbolic import SymbolicField
-
-_BASES: dict[str, type[DictionaryField] | type[SymbolicField] | type[LocalField]] = {
-    "DictionaryField": DictionaryField,
-    "FittedField": FittedField,
-    "LocalField": LocalField,
-    "PosteriorField": PosteriorField,
-    "SymbolicField": SymbolicField,
-}
-_PREFIX = "base_"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,35 +85,15 @@ class ResidualField(VectorField):
         return self.base._jac(x) + added
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """The field as plain arrays, its base among them.
-
-        Raises
-        ------
-        ValueError
-            If the base has no closed form that arrays hold.
-        """
-        kind = type(self.base).__name__
-        if not isinstance(self.base, DictionaryField | SymbolicField | LocalField) or kind not in _BASES:
-            raise ValueError(
-                f"ResidualField: expected a base of class {', '.join(_BASES)} to keep as arrays, got "
-                f"{kind}; keep the data and fine-tune again."
-            )
+        """What is added, as plain arrays."""
         return {
-            "base": np.array(kind),
-            **{_PREFIX + name: array for name, array in self.base.to_arrays().items()},
             "centres": self.basis.centres,
             "widths": self.basis.widths,
-            "residual": self.coefficients,
+            "coefficients": self.coefficients,
         }
 
-    @staticmethod
-    def base_arrays(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The arrays of the base among those of the field."""
-        return {n.removeprefix(_PREFIX): a for n, a in arrays.items() if n.startswith(_PREFIX)}
-
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
-        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
-        base = _BASES[str(arrays["base"])].from_arrays(cls.base_arrays(arrays), **description)
+    def beside(cls, base: VectorField, arrays: Mapping[str, np.ndarray]) -> Self:
+        """A field with the residual that `to_arrays` took apart."""
         basis = RadialBasis(arrays["centres"], arrays["widths"])
-        return cls(base, basis, arrays["residual"], frame=base.frame, fit_info=base.fit_info)
+        return cls(base, basis, arrays["coefficients"], frame=base.frame, fit_info=base.fit_info)

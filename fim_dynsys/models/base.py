@@ -5,6 +5,7 @@ import enum
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,6 +14,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.results import PATIENCE, progress_bar
+from fim_dynsys.delta import Delta, arrays_digest
 from fim_dynsys.distillation import Distillation
 from fim_dynsys.errors import (
     DataWarning,
@@ -50,7 +52,14 @@ from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, chec
 from fim_dynsys.models.outliers import samples_of
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.regression.criteria import Known
-from fim_dynsys.saved import FIELD_CLASSES, KeptField, SavedModel, field_arrays, field_from_arrays
+from fim_dynsys.saved import (
+    FIELD_CLASSES,
+    KeptField,
+    SavedModel,
+    field_arrays,
+    field_from_arrays,
+    with_residual,
+)
 from fim_dynsys.trajectories.container import Trajectories
 
 if TYPE_CHECKING:
@@ -534,8 +543,9 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         """Write the fitted model to `folder`, to be restored by `fim_dynsys.load_fitted(folder)`.
 
         Written are the context (netCDF), name, version and parameters (model.json) and, where the field's
-        class can be kept (`field_classes`), its arrays (npz). Weights are not copied. A folder that holds a
-        fitted model holds it, whole, until the new one is: a save that is interrupted loses nothing.
+        class can be kept (`field_classes`), its arrays (npz); what fine-tuning learnt or changed goes into a
+        file of its own (safetensors). Weights are not copied. A folder that holds a fitted model holds it,
+        whole, until the new one is: a save that is interrupted loses nothing.
 
         Parameters
         ----------
@@ -559,17 +569,27 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     def _to_save(self) -> SavedModel:
         """What `save` writes."""
         field = self._fitted_field()
-        kept = type(field) in self._kept_classes()
+        base = field.base if isinstance(field, ResidualField) else field
+        kept = type(base) in self._kept_classes()
+        arrays = field_arrays(base) if kept else {}
+        residual = None
+        if isinstance(field, ResidualField):
+            residual = Delta.of(self._base_of(arrays), "residual", field.to_arrays())
         return SavedModel(
             model=self.name,
             version=str(self.version),
             params=self.get_params(deep=False),
             context=self.context_,
-            content=type(field).__name__ if kept else None,
-            arrays=field_arrays(field) if kept else {},
+            content=type(base).__name__ if kept else None,
+            arrays=arrays,
             field_context=None if field.context in (None, self.context_) else field.context,
             report=field.fit_info.report | kept_errors(self._sigma),
+            residual=residual,
         )
+
+    def _base_of(self, arrays: Mapping[str, np.ndarray]) -> str:
+        """What a residual's delta calls the field beside it: inferred again, it is the model's."""
+        return arrays_digest(arrays) if arrays else str(self.version)
 
     def restore(self, saved: SavedModel) -> Self:
         """Become fitted again from what a folder holds; `fim_dynsys.load_fitted` calls it.
@@ -592,6 +612,9 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         sigma = read_errors(self._who, saved.report.pop("sigma", None), saved.context)
         if saved.content is None:
             field = self.infer(saved.context, **({} if sigma is None else {"sigma": sigma}))
+            tuning = {key: saved.report[key] for key in ("fine-tuning",) if key in saved.report}
+            report = field.fit_info.report | tuning
+            field = field.with_fit_info(replace(field.fit_info, report=report))
         else:
             kinds = {kind.__name__: kind for kind in self._kept_classes()}
             if saved.content not in kinds:
@@ -600,6 +623,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                     f"{saved.content!r}; name the class in the model's field_classes."
                 )
             field = field_from_arrays(kinds[saved.content], saved.arrays, context, saved.report)
+        if saved.residual is not None:
+            field = with_residual(field, saved.residual, self._base_of(saved.arrays))
         self._sigma = sigma
         self._adopt(field, saved.context)
         return self

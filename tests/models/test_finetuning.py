@@ -1,5 +1,7 @@
 """Fine-tuning of any field: the residual, the choice by held-out blocks, files to go on from."""
 
+import hashlib
+import io
 import json
 from collections import Counter
 
@@ -8,7 +10,8 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 import fim_dynsys
-from fim_dynsys.errors import TuningWarning
+from fim_dynsys.delta import Delta, arrays_digest
+from fim_dynsys.errors import FimDynsysWarning, TuningWarning
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.residual import RadialBasis, ResidualField
@@ -16,6 +19,7 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.finetuning import record, residual, shooting
 from fim_dynsys.models.finetuning.blocks import held_out_blocks, of_blocks
+from fim_dynsys.saved import with_residual
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.testing import check_field
 from fim_dynsys.trajectories.container import Trajectories
@@ -177,10 +181,88 @@ def test_saved_and_restored(swinging, tuned, tmp_path):
     assert restored.field_.fit_info.report == tuned.field_.fit_info.report
 
 
-def test_a_base_without_closed_form_is_not_saved(tuned):
-    field = ResidualField(CallableField(pendulum, 2), tuned.field_.basis, tuned.field_.coefficients)
-    with pytest.raises(ValueError, match=r"expected a base of class .* got CallableField"):
-        field.to_arrays()
+def test_a_residual_is_a_small_file_that_names_its_field(tuned, tmp_path):
+    tuned.save(tmp_path)
+    (path,) = tmp_path.glob("residual-*.safetensors")
+    delta = Delta.read(path)
+    assert delta.moves == "residual"
+    assert {name: array.shape for name, array in delta.tensors.items()} == {
+        "centres": tuned.field_.basis.centres.shape,
+        "widths": (2,),
+        "coefficients": tuned.field_.coefficients.shape,
+    }
+    assert path.stat().st_size < 16_384
+    (field,) = tmp_path.glob("field-*.npz")
+    with np.load(field) as stored:
+        assert delta.base == arrays_digest(dict(stored))
+        assert "coefficients" in stored.files  # of the field that was tuned: it is whole without the other
+
+    # beside another field of the same kind it is refused
+    (tmp_path / "other").mkdir()
+    Linear().fit(*observed(spiral, 0.02)[:2]).save(tmp_path / "other")
+    header = json.loads((tmp_path / "other" / "model.json").read_text())
+    header["sha256"][path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    (tmp_path / "other" / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "other" / "model.json").write_text(json.dumps(header))
+    with pytest.raises(ValueError, match=f"expected the field {delta.base[:8]}, beside which .*got "):
+        fim_dynsys.load_fitted(tmp_path / "other", factory=Linear)
+    strange = Delta.of(delta.base, "residual", {"centres": np.zeros((1, 2)), "widths": np.ones(2)})
+    with pytest.raises(ValueError, match="expected a residual, got other arrays"):
+        with_residual(tuned.field_.base, strange, delta.base)
+
+
+class Swing(VectorFieldModel):
+    """A field without arrays, which is inferred again."""
+
+    name, version, min_observations = "swing", "1", 4
+
+    def infer(self, trajectories):
+        return CallableField(spiral, 2, context=trajectories)
+
+
+def test_a_residual_beside_a_field_that_is_inferred_again(swinging, tmp_path, monkeypatch):
+    x, t, points = swinging
+    tuned = Swing().finetune(x, t, max_seconds=None)
+    assert isinstance(tuned.field_, ResidualField)
+    tuned.save(tmp_path)
+    assert not list(tmp_path.glob("field-*"))
+    again = fim_dynsys.load_fitted(tmp_path, factory=Swing)
+    np.testing.assert_array_equal(again.field_(points), tuned.field_(points))
+    report = again.field_.fit_info.report
+    assert report["fine-tuning"] == tuned.field_.fit_info.report["fine-tuning"]
+    monkeypatch.setattr(Swing, "version", "2")  # which may infer another field
+    with (
+        pytest.warns(FimDynsysWarning, match="written by version 1"),
+        pytest.raises(ValueError, match="expected the field 1, beside which a residual was learnt, got 2"),
+    ):
+        fim_dynsys.load_fitted(tmp_path, factory=Swing)
+
+
+def test_folders_of_earlier_formats_hold_field_and_residual_in_one(swinging, tuned, tmp_path):
+    tuned.save(tmp_path)
+    (path,), (field,) = tmp_path.glob("residual-*"), tmp_path.glob("field-*")
+    header = json.loads((tmp_path / "model.json").read_text())
+    parts = Delta.read(path).tensors
+    with np.load(field) as stored:
+        arrays = dict(stored)
+    own = tuned.field_.base.to_arrays()
+    old = {name: array for name, array in arrays.items() if name not in own}
+    old |= {"base_" + name: arrays[name] for name in own} | {"base": np.array(header["content"])}
+    old |= {"centres": parts["centres"], "widths": parts["widths"], "residual": parts["coefficients"]}
+    buffer = io.BytesIO()
+    np.savez(buffer, **old)
+    digest = hashlib.sha256(buffer.getvalue()).hexdigest()
+    (tmp_path / f"field-{digest[:16]}.npz").write_bytes(buffer.getvalue())
+    kept = {name: value for name, value in header["sha256"].items() if name.startswith("context")}
+    header |= {"content": "ResidualField", "format_version": 5}
+    header["sha256"] = kept | {f"field-{digest[:16]}.npz": digest}
+    (tmp_path / "model.json").write_text(json.dumps(header))
+    again = fim_dynsys.load_fitted(tmp_path, factory=Linear)
+    np.testing.assert_array_equal(again.field_(swinging[2]), tuned.field_(swinging[2]))
+    assert again.field_.fit_info.report == tuned.field_.fit_info.report
+    (tmp_path / "again").mkdir()
+    again.save(tmp_path / "again")
+    assert [p.name for p in (tmp_path / "again").glob("residual-*")] == [path.name]
 
 
 # --- going on ----------------------------------------------------------------------------------------------

@@ -587,7 +587,7 @@ def _as_format_2(folder):
         (lambda f: (f / "model.json").unlink(), FileNotFoundError, "without model.json"),
         (lambda f: (f / "model.json").write_text("{"), ValueError, "damaged file"),
         (lambda f: (f / "model.json").write_text("[]"), ValueError, "foreign"),
-        (lambda f: _write_header(f, format_version=6), ValueError, "format_version 1 to 5.*got 6"),
+        (lambda f: _write_header(f, format_version=7), ValueError, "format_version 1 to 6.*got 7"),
         (lambda f: (f / "model.json").write_text("[" * 100_000), ValueError, "damaged file"),
         (lambda f: _write_header(f, content=None), ValueError, "well-formed content"),
         (lambda f: _write_header(f, params=[1]), ValueError, "well-formed params"),

@@ -9,12 +9,13 @@ from typing import Any, Self
 import torch
 from sklearn.base import clone
 
+from fim_dynsys.delta import Delta
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.fim_ode.batching import PretrainedModel, padded_batch, power_units, scaled_samples
 from fim_dynsys.models.fim_ode.field import make_fields
-from fim_dynsys.models.fim_ode.finetuning.delta import Delta, tuned_operator
+from fim_dynsys.models.fim_ode.finetuning.delta import tuned_operator
 from fim_dynsys.models.fim_ode.finetuning.training import NetworkTuning, tune_network
 from fim_dynsys.models.fim_ode.published_operators import DecodedOperator, decoded_operator
 from fim_dynsys.models.finetuning.residual import Tuned
@@ -189,12 +190,12 @@ class DecodedFIMODE(PretrainedModel):
         if delta is None:
             return saved
         params = {key: value for key, value in saved.params.items() if key != "delta"}
-        return replace(saved, version=self._untuned.version, params=params, delta=delta.content)
+        return replace(saved, version=self._untuned.version, params=params, delta=delta)
 
     def restore(self, saved: SavedModel) -> Self:
         """As `VectorFieldModel.restore`, with the delta that the folder holds."""
         if saved.delta is not None:
-            self.delta = Delta(saved.delta)
+            self.delta = saved.delta
         return super().restore(saved)
 
 

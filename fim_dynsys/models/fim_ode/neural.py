@@ -2,9 +2,9 @@
 
 import os
 
+from fim_dynsys.delta import Delta
 from fim_dynsys.models.fim_ode.card import read_card
 from fim_dynsys.models.fim_ode.decoded import DecodedFIMODE
-from fim_dynsys.models.fim_ode.finetuning.delta import Delta
 from fim_dynsys.models.fim_ode.published_operators import DecodedOperator, decoded_operator
 from fim_dynsys.models.fim_ode.weights import shipped
 

@@ -6,12 +6,12 @@ import torch
 from published_networks import OURS, SMALL, random_network, saved
 
 import fim_dynsys
+from fim_dynsys.delta import Delta
 from fim_dynsys.errors import FimDynsysWarning, TuningWarning
 from fim_dynsys.models.fim_ode.batching import power_units
 from fim_dynsys.models.fim_ode.decoded import PublishedFIMODE
 from fim_dynsys.models.fim_ode.finetuning import training
 from fim_dynsys.models.fim_ode.finetuning.decoding import MOVES, FoldedDecoder, effective
-from fim_dynsys.models.fim_ode.finetuning.delta import Delta
 from fim_dynsys.models.fim_ode.finetuning.training import NetworkTuning, Problem
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -242,13 +242,13 @@ def test_other_weights_are_refused(tuned, tmp_path):
 def test_damaged_deltas(tuned, weights, tmp_path):
     path = tmp_path / "delta.safetensors"
     path.write_bytes(tuned.delta.content[:-8])
-    with pytest.raises(ValueError, match="Delta: expected a safetensors file of fine-tuned weights"):
+    with pytest.raises(ValueError, match="Delta: expected a safetensors file of what fine-tuning changed"):
         Delta.read(path)
     with pytest.raises(ValueError, match="no header 'fim_dynsys_delta'"):
         Delta.read(weights)
     with pytest.raises(FileNotFoundError, match="got none"):
         Delta.read(tmp_path / "nothing")
-    strange = Delta.of(tuned.delta.base, "last", {"nothing.weight": torch.zeros(2)})
+    strange = Delta.of(tuned.delta.base, "last", {"nothing.weight": np.zeros(2)})
     with pytest.raises(ValueError, match=r"expected names of the network's weights, got nothing\.weight"):
         _ = PublishedFIMODE(weights=weights, delta=strange).version
 

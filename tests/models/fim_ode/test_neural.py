@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import fim_dynsys
+from fim_dynsys.delta import Delta
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.metrics import r2_score
-from fim_dynsys.models.fim_ode.finetuning.delta import Delta
 from fim_dynsys.models.fim_ode.neural import NeuralFIMODE
 from fim_dynsys.models.fim_ode.weights import shipped
 from fim_dynsys.simulation.solution import simulate

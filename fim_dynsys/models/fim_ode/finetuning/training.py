@@ -15,11 +15,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fim_dynsys.analyze.results import progress_bar
+from fim_dynsys.delta import Delta
 from fim_dynsys.errors import TuningWarning, warn
 from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.fim_ode.batching import padded_batch, power_units, scaled_samples
 from fim_dynsys.models.fim_ode.finetuning.decoding import MOVES, FoldedDecoder, effective, movable
-from fim_dynsys.models.fim_ode.finetuning.delta import Delta
 from fim_dynsys.models.fim_ode.finetuning.rollouts import Rollouts
 from fim_dynsys.models.fim_ode.published_operators import DecodedOperator
 from fim_dynsys.models.fim_ode.weights import opened_safetensors
@@ -379,7 +379,8 @@ def tune_network(
         "held_out_untuned": run.rows[0][2],
         "ended": ended,
     }
-    delta = Delta.of(operator.version, how.moves, run.best) if run.best_step else None
+    changed = {name: tensor.cpu().float().numpy() for name, tensor in run.best.items()}
+    delta = Delta.of(operator.version, how.moves, changed) if run.best_step else None
     return Outcome(delta, history, about)
 
 
