@@ -18,11 +18,14 @@ def draw(summary: pd.DataFrame, path: Path) -> None:
     from matplotlib.figure import Figure
 
     model = summary["model"].iloc[0]
-    own = summary[(summary["model"] == model) & (summary["sigma"] == 0.0)]
-    study, grid = own[own["part"] == "study"], own[own["part"] == "grid"]
+    own = summary[summary["model"] == model]
+    grid, study = own[own["part"] == "grid"], own[own["part"] != "grid"]
+    study = study[study["sigma"] == study["sigma"].min()]
     figure = Figure(figsize=(13, 6.5), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(f"{model}: random polynomials, clean contexts")
+    noise = study["sigma"].max()
+    seen = f"noise {noise:g}" if noise > 0 else "clean contexts"
+    figure.suptitle(f"{model}: random polynomials, {seen}")
     axes = figure.subplots(2, 4)
     for row, task in zip(axes, ("reconstruction", "generalisation"), strict=True):
         for axis, degree in zip(row[:2], (3, 6), strict=True):

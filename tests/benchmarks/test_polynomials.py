@@ -84,10 +84,14 @@ def test_the_true_field_is_exact_and_rest_is_not(system):
 def test_command_writes_tables_with_published_rows_beside(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command, "PRIORS", {3: "paper"})
     monkeypatch.setattr(command, "counts", lambda n: {1: 0, 2: n})
-    options = ["--models", "truth", "constant", "--only", "study", "--systems", "3", "--workers", "1"]
+    options = ["--models", "truth", "constant", "--systems", "3", "--workers", "1"]
+    assert command.main([*options, "--out", str(tmp_path / "default")]) == 0
+    assert set(pd.read_csv(tmp_path / "default" / "summary.csv")["part"]) == {"noisy"}
+    capsys.readouterr()
+    options += ["--only", "noisy", "clean"]
     assert command.main([*options, "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out
     assert "90.2 / 26.0" in printed and "100.0 / 100.0" in printed
     summary = pd.read_csv(tmp_path / "summary.csv")
-    assert set(summary["group"]) == {"all", "dim=2"}
+    assert set(summary["group"]) == {"all", "dim=2"} and set(summary["part"]) == {"noisy", "clean"}
     assert (tmp_path / "polynomials.png").exists()
