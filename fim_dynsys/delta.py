@@ -85,7 +85,7 @@ class Delta:
         """The named arrays, as `of` takes them."""
         try:
             return load(self.content)
-        except SafetensorError as error:
+        except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise _not_a_delta(str(error)) from error
 
     def _header(self) -> dict[str, str]:
