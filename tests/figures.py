@@ -723,6 +723,7 @@ PLAIN = {
         "LSODA with a relative tolerance of 1e-5",
         "widened by 10 %",
         "noise 0 and 0.05",
+        "400 systems of each degree with noise of 3 % by default",
         "noise 0.03",
         "at noise 0, 0.01, 0.03, 0.05 and 0.1, the 50 and 90 % bands",
         "integrated anew at 1e-10",

@@ -216,7 +216,7 @@ def run_parts(rows: Sequence[Row], options: study.Options) -> list[pd.DataFrame]
 def add_options(commands: argparse.ArgumentParser) -> None:
     """Add what this benchmark alone asks."""
     add = commands.add_argument
-    text = "default: noisy; clean: laws are sought to the digits, ten times longer; grid: the first model"
+    text = "default: noisy; clean: laws are sought to the digits, far longer; grid: the first model"
     add("--only", nargs="+", choices=PARTS, help=text)
     add(
         "--systems",
