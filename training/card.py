@@ -23,7 +23,15 @@ from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS
 from fim_dynsys.models.fim_ode.configuration import LARGEST_DIM
 from fim_dynsys.models.fim_ode.neural import NeuralFIMODE
 from fim_dynsys.models.fim_ode.own import FIMODE
-from fim_dynsys.models.fim_ode.weights import CALIBRATION, SELECTOR, SHIPPED, read_weights, shipped
+from fim_dynsys.models.fim_ode.weights import (
+    CALIBRATION,
+    MANY,
+    PARTS,
+    SELECTOR,
+    SHIPPED,
+    read_weights,
+    shipped,
+)
 from training.evaluate import THRESHOLD
 
 ROOT = Path(__file__).parents[1]
@@ -124,16 +132,18 @@ def _weights(path: Path, digest: str, header: dict, tensors: dict) -> str:
         ["version", f"`{digest[:8]}`, its first 8 digits"],
         ["architecture", f"`{header['architecture']}`: {config}"],
     ]
-    parts = {"operator": "", "selector": SELECTOR, "calibration": CALIBRATION}
+    parts = {"operator": "", "of more states": MANY, "selector": SELECTOR, "calibration": CALIBRATION}
     for name, prefix in parts.items():
         own = [t for key, t in tensors.items() if _part(key) == prefix]
+        if prefix == MANY and not own:
+            continue
         types = ", ".join(sorted({str(t.dtype).removeprefix("torch.") for t in own}))
         lines.append([name, f"{sum(prod(t.shape) for t in own):,} numbers, {types}" if own else "none"])
     return _table(lines)
 
 
 def _part(key: str) -> str:
-    return next((prefix for prefix in (SELECTOR, CALIBRATION) if key.startswith(prefix)), "")
+    return next((prefix for prefix in PARTS if key.startswith(prefix)), "")
 
 
 def _selector(known: dict | None) -> str:

@@ -19,6 +19,8 @@ class DeviceInference:
         Weights file of our operator.
     device : str
         As torch names it.
+    prefix : str
+        Of the network's tensors in the file.
 
     Raises
     ------
@@ -26,9 +28,9 @@ class DeviceInference:
         As `build_network`; ValueError also for a device that is not there.
     """
 
-    def __init__(self, path: str, device: str) -> None:
+    def __init__(self, path: str, device: str, prefix: str = "") -> None:
         self.device = checked_device("fim-ode", device)
-        network, _ = build_network(path)
+        network, _ = build_network(path, prefix)
         assert isinstance(network, AmortisedNetwork)
         self.config = network.config
         self._network = network.to(self.device).requires_grad_(False)

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from fim_dynsys.models.fim_ode.weights import (
     ARCHITECTURES,
-    CALIBRATION,
     FORMAT_VERSION,
+    PARTS,
     SELECTOR,
     check_architecture,
     check_finite,
@@ -89,8 +89,10 @@ def read_tensors(path: str | os.PathLike) -> dict[str, Tensor]:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
 
-def build_network(path: str | os.PathLike) -> tuple[nn.Module, dict]:
+def build_network(path: str | os.PathLike, prefix: str = "") -> tuple[nn.Module, dict]:
     """Network of a weights file in our format, in evaluation mode and float32 on the CPU, and its header.
+
+    The one whose tensors have a prefix, such as ``MANY``, or the file's own.
 
     Raises
     ------
@@ -98,7 +100,11 @@ def build_network(path: str | os.PathLike) -> tuple[nn.Module, dict]:
         As `weights.read_weights`; also ValueError when tensors and configuration do not fit each other.
     """
     header = header_of_ours(path)
-    tensors = {n: t for n, t in read_tensors(path).items() if not n.startswith((SELECTOR, CALIBRATION))}
+    tensors = {
+        name.removeprefix(prefix): tensor
+        for name, tensor in read_tensors(path).items()
+        if name.startswith(prefix) and (prefix or not name.startswith(PARTS))
+    }
     config_class, network_class = _classes(header["architecture"])
     config: Any = read_config("build_network", path, header, config_class)
     return built("build_network", path, lambda: network_class(config), tensors).eval(), header

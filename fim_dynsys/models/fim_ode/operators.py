@@ -16,6 +16,7 @@ from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
 from fim_dynsys.models.fim_ode.inference import AmortisedInference, Estimate, Samples
 from fim_dynsys.models.fim_ode.weights import (
     CALIBRATION,
+    MANY,
     SELECTOR,
     check_shapes,
     header_of_ours,
@@ -34,10 +35,35 @@ FILES_KEPT = 32  # of which hashes and headers are remembered
 class Network(Protocol):
     """What infers coefficients: `AmortisedInference` on the CPU, `devices.DeviceInference` elsewhere."""
 
-    config: AmortisedConfig
+    @property
+    def config(self) -> AmortisedConfig:
+        """Sizes."""
 
     def estimates(self, contexts: Sequence[Samples]) -> list[Estimate]:
         """What the operator says of contexts of one dimension."""
+
+
+class ByDimension(NamedTuple):
+    """Two networks of the same sizes, one of which was trained on more states.
+
+    Attributes
+    ----------
+    few, many : Network
+        For contexts of up to ``config.max_dim`` states, and of more.
+    """
+
+    few: Network
+    many: Network
+
+    @property
+    def config(self) -> AmortisedConfig:
+        """The sizes of both."""
+        return self.few.config
+
+    def estimates(self, contexts: Sequence[Samples]) -> list[Estimate]:
+        """What the network for so many states says of contexts of one dimension."""
+        dim = contexts[0][0][1].shape[1]
+        return (self.few if dim <= self.config.max_dim else self.many).estimates(contexts)
 
 
 class OwnOperator(NamedTuple):
@@ -122,14 +148,9 @@ def _own_version(path: str, stamp: Stamp | None) -> str:
 
 def _read_own(path: str, version: str, device: str) -> OwnOperator:
     config = read_config("fim-ode", path, header_of_ours(path), AmortisedConfig)
-    parameters = read_parameters("fim-ode", path)
-    shapes = {name: array.shape for name, array in parameters.items()}
-    check_shapes("fim-ode", path, "AmortisedNetwork", config.shapes(), shapes)
-    network: Network = AmortisedInference(config, parameters)
-    if device != "cpu":
-        from fim_dynsys.models.fim_ode.devices import DeviceInference  # loads torch, which the CPU needs not
-
-        network = DeviceInference(path, device)
+    network = _network(path, config, read_parameters("fim-ode", path), device)
+    if many := read_part(path, MANY):
+        network = ByDimension(network, _network(path, config, many, device, MANY))
     selector, calibration = read_part(path, SELECTOR), read_part(path, CALIBRATION)
     return OwnOperator(
         network,
@@ -138,6 +159,18 @@ def _read_own(path: str, version: str, device: str) -> OwnOperator:
         _selector(path, selector) if selector else None,
         Calibration(calibration) if calibration else None,
     )
+
+
+def _network(
+    path: str, config: AmortisedConfig, parameters: dict[str, np.ndarray], device: str, prefix: str = ""
+) -> Network:
+    shapes = {name: array.shape for name, array in parameters.items()}
+    check_shapes("fim-ode", path, "AmortisedNetwork", config.shapes(), shapes)
+    if device == "cpu":
+        return AmortisedInference(config, parameters)
+    from fim_dynsys.models.fim_ode.devices import DeviceInference  # loads torch, which the CPU needs not
+
+    return DeviceInference(path, device, prefix)
 
 
 def _selector(path: str, tensors: dict[str, np.ndarray]) -> Selector:

@@ -20,8 +20,9 @@ from fim_dynsys.writing import replace_file
 
 FORMAT_VERSION = 1
 HEADER_KEY = "fim_dynsys"
-SELECTOR, CALIBRATION = "selector.", "calibration."
-"""Prefixes of the tensors of a `Selector` and a `Calibration`, which may stand beside the network's."""
+SELECTOR, CALIBRATION, MANY = PARTS = "selector.", "calibration.", "many."
+"""Prefixes of what may stand beside a network's tensors: those of a `Selector`, of a `Calibration`, and of a
+second network of the same sizes, trained on more states than the first."""
 _Config = TypeVar("_Config")
 SHIPPED = Path(__file__).parent / "weights"
 
@@ -144,7 +145,7 @@ def read_parameters(who: str, path: str | os.PathLike) -> dict[str, np.ndarray]:
         As `read_weights`; also ValueError where one is not finite.
     """
     _, arrays = read_weights(path)
-    network = {name: a for name, a in arrays.items() if not name.startswith((SELECTOR, CALIBRATION))}
+    network = {name: a for name, a in arrays.items() if not name.startswith(PARTS)}
     check_finite(who, path, [name for name, array in network.items() if not np.isfinite(array).all()])
     return network
 
@@ -177,19 +178,22 @@ def write_part(
     prefix: str,
     arrays: dict[str, np.ndarray],
     extra_metadata: dict,
+    dtype: type[np.floating] = np.float32,
 ) -> Path:
-    """Write a copy of a weights file with float32 arrays under a prefix, replacing what was there.
+    """Write a copy of a weights file with arrays under a prefix, replacing what was there.
 
     Parameters
     ----------
     source, path : path-like
         Of the file to copy and of the copy; may be the same.
     prefix : str
-        ``SELECTOR`` or ``CALIBRATION``.
+        One of ``PARTS``.
     arrays : dict of str to array
         Without the prefix.
     extra_metadata : dict
         Added to the header's ``extra``.
+    dtype : type
+        Of the stored arrays.
 
     Returns
     -------
@@ -203,7 +207,7 @@ def write_part(
     header, stored = read_weights(source)
     header["extra"] |= extra_metadata
     stored = {name: array for name, array in stored.items() if not name.startswith(prefix)}
-    stored |= {prefix + name: _stored(name, values, np.float32) for name, values in arrays.items()}
+    stored |= {prefix + name: _stored(name, values, dtype) for name, values in arrays.items()}
     return _write(path, header, stored)
 
 

@@ -1,0 +1,66 @@
+"""Put a network for more states beside an operator: python -m training.many --run NAME [--out FILE].
+
+Weights of our operator may hold a second network of the same sizes, which is asked about contexts of more
+states than the first was trained on (`fim_dynsys.models.fim_ode.operators.ByDimension`). Answers about fewer
+states stay as they are, bit for bit.
+"""
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
+from fim_dynsys.models.fim_ode.own import DEFAULT_WEIGHTS
+from fim_dynsys.models.fim_ode.weights import (
+    MANY,
+    header_of_ours,
+    read_config,
+    read_parameters,
+    shipped,
+    write_part,
+)
+
+
+def put_beside(weights: Path, many: Path, out: Path) -> Path:
+    """Write a copy of an operator's weights with another network beside its own.
+
+    Parameters
+    ----------
+    weights, many : Path
+        Weights files of two operators of the same sizes.
+    out : Path
+        Written in one step; may be `weights`.
+
+    Returns
+    -------
+    Path
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As `read_parameters`; ValueError also where the sizes differ.
+    """
+    own, other = (
+        read_config("put_beside", path, header_of_ours(path), AmortisedConfig) for path in (weights, many)
+    )
+    if own != other:
+        raise ValueError(f"put_beside: expected a network of the sizes {own} in {str(many)!r}, got {other}.")
+    parameters = read_parameters("put_beside", many)
+    return write_part(weights, out, MANY, parameters, {"many": header_of_ours(many)["extra"]}, np.float16)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(prog="python -m training.many", description=__doc__)
+    parser.add_argument("--run", required=True, help="folder in runs/ of the network for more states")
+    parser.add_argument("--weights", type=Path, help="the operator's weights file (default: shipped)")
+    parser.add_argument("--out", type=Path, help="default: runs/RUN/beside.safetensors")
+    arguments = parser.parse_args()
+    folder = Path("runs") / arguments.run
+    weights = arguments.weights or shipped(DEFAULT_WEIGHTS)
+    print(put_beside(weights, folder / "weights.safetensors", arguments.out or folder / "beside.safetensors"))
+
+
+if __name__ == "__main__":
+    main()
