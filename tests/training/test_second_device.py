@@ -11,6 +11,7 @@ import torch
 from second_device import DEVICE, host, second_device
 
 import fim_dynsys
+from fim_dynsys.models.fim_ode.weights import MANY, read_parameters, shipped, write_part
 from training import pretrain as pretraining
 from training import source
 from training.checkpoint import load_checkpoint, new_state, save_checkpoint
@@ -235,3 +236,21 @@ def test_models_infer_and_answer_on_the_device(name, random_published_weights):
         moved = fim_dynsys.load(name, **options, device=str(DEVICE)).fit(x, t)
         answer = moved.predict(x)
     np.testing.assert_allclose(answer, expected.predict(x), rtol=1e-4, atol=1e-5)
+
+
+def test_a_network_for_more_states_is_on_the_device_too(tmp_path):
+    own = shipped("fim-ode")
+    many = write_part(own, tmp_path / "many.safetensors", MANY, _louder(own), {})
+    t = np.linspace(0.0, 6.0, 60)
+    x = np.stack([np.cos(t), -np.sin(t), np.cos(2 * t), -np.sin(2 * t)], 1) * np.exp(-0.1 * t)[:, None]
+    x += 0.05 * np.random.default_rng(0).normal(size=x.shape)
+    with second_device():
+        moved = fim_dynsys.load("fim-ode", weights=many, refine=False, device=str(DEVICE)).fit(x, t)
+        answer = moved.predict(x)
+    expected = fim_dynsys.load("fim-ode", weights=many, refine=False).fit(x, t).predict(x)
+    other = fim_dynsys.load("fim-ode", refine=False).fit(x, t).predict(x)
+    assert np.abs(answer - expected).max() < 0.05 * np.abs(answer - other).max()
+
+
+def _louder(path):
+    return {name: 1.1 * array for name, array in read_parameters("test", path).items()}
