@@ -606,7 +606,7 @@ def paper() -> Iterator[str]:
     fresh = shared("fim-ode-neural+finetune", column="median")
     assert [own < other for own, other in zip(fresh, theirs, strict=True)] == [True, True, False]
     draws = number(results("oscillators"), "draws", task="FHN", model="fim-ode-neural", targets="clean")
-    yield f"medians of {'none one two three four five'.split()[int(draws)]} fresh draws {three(fresh)}"
+    yield f"medians of {draws:g} fresh draws {three(fresh)}"
     zero = next(row["mse"] for row in published if row["method"] == "FIM-ODE, zero-shot")
     plain = shared("fim-ode-neural")
     assert [own < other for own, other in zip(plain, zero, strict=True)] == [True, True, False]
