@@ -7,7 +7,8 @@ import math
 import os
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -256,14 +257,9 @@ _WHOLE_RESIDUAL = "ResidualField"  # of formats 2 to 5, whose field held its bas
 def _apart(header: dict, arrays: Mapping[str, np.ndarray]) -> tuple[dict, dict[str, np.ndarray], Delta]:
     """A header and arrays of earlier formats as today's: the field, and what was learnt beside it."""
     names = {"centres": "centres", "widths": "widths", "residual": "coefficients"}
-    try:
+    with _arrays_of(_WHOLE_RESIDUAL):
         added = {names[name]: arrays[name] for name in names}
         kind = str(arrays["base"])
-    except KeyError as error:
-        raise ValueError(
-            f"load_fitted: expected the arrays of a {_WHOLE_RESIDUAL}, got others (no array {error}); save "
-            "the model again."
-        ) from error
     left = {name: array for name, array in arrays.items() if name not in {*names, "base"}}
     base = {name.removeprefix("base_"): array for name, array in left.items()}
     return header | {"content": kind}, base, Delta.of(arrays_digest(base), "residual", added)
@@ -402,15 +398,21 @@ def field_from_arrays(
     ValueError
         Where arrays are missing or are not those of a field of that class.
     """
-    try:
+    with _arrays_of(kind.__name__):
         if issubclass(kind, DictionaryField) or "exponents" in arrays:
             _check_terms(arrays)
         return _restored(kind, arrays, context, report)
+
+
+@contextmanager
+def _arrays_of(kind: str) -> Iterator[None]:
+    """Whatever arrays of another kind lead to is one ValueError."""
+    try:
+        yield
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         reason = f"no array {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(
-            f"load_fitted: expected the arrays of a {kind.__name__}, got others ({reason}); save the model "
-            "again."
+            f"load_fitted: expected the arrays of a {kind}, got others ({reason}); save the model again."
         ) from error
 
 

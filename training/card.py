@@ -26,9 +26,9 @@ from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import (
     CALIBRATION,
     MANY,
-    PARTS,
     SELECTOR,
     SHIPPED,
+    part_of,
     read_weights,
     shipped,
 )
@@ -134,16 +134,12 @@ def _weights(path: Path, digest: str, header: dict, tensors: dict) -> str:
     ]
     parts = {"operator": "", "of more states": MANY, "selector": SELECTOR, "calibration": CALIBRATION}
     for name, prefix in parts.items():
-        own = [t for key, t in tensors.items() if _part(key) == prefix]
+        own = part_of(tensors, prefix).values()
         if prefix == MANY and not own:
             continue
         types = ", ".join(sorted({str(t.dtype).removeprefix("torch.") for t in own}))
         lines.append([name, f"{sum(prod(t.shape) for t in own):,} numbers, {types}" if own else "none"])
     return _table(lines)
-
-
-def _part(key: str) -> str:
-    return next((prefix for prefix in PARTS if key.startswith(prefix)), "")
 
 
 def _selector(known: dict | None) -> str:

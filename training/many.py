@@ -41,13 +41,12 @@ def put_beside(weights: Path, many: Path, out: Path) -> Path:
     FileNotFoundError, ValueError
         As `read_parameters`; ValueError also where the sizes differ.
     """
-    own, other = (
-        read_config("put_beside", path, header_of_ours(path), AmortisedConfig) for path in (weights, many)
-    )
+    headers = {path: header_of_ours(path) for path in (weights, many)}
+    own, other = (read_config("put_beside", *item, AmortisedConfig) for item in headers.items())
     if own != other:
         raise ValueError(f"put_beside: expected a network of the sizes {own} in {str(many)!r}, got {other}.")
     parameters = read_parameters("put_beside", many)
-    return write_part(weights, out, MANY, parameters, {"many": header_of_ours(many)["extra"]}, np.float16)
+    return write_part(weights, out, MANY, parameters, {"many": headers[many]["extra"]}, np.float16)
 
 
 def main() -> None:

@@ -1,10 +1,11 @@
 """The abstract vector field: what every model infers and every analysis reads."""
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from itertools import product
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -119,6 +120,10 @@ class VectorField(abc.ABC):
         other = copy(self)
         other._fit_info = fit_info
         return other
+
+    def with_report(self, entries: Mapping[str, Any]) -> Self:
+        """The same field, these entries in the report of its inference."""
+        return self.with_fit_info(replace(self._fit_info, report={**self._fit_info.report, **entries}))
 
     @property
     def scales(self) -> Scales:

@@ -5,7 +5,6 @@ import enum
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -612,9 +611,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         sigma = read_errors(self._who, saved.report.pop("sigma", None), saved.context)
         if saved.content is None:
             field = self.infer(saved.context, **({} if sigma is None else {"sigma": sigma}))
-            tuning = {key: saved.report[key] for key in ("fine-tuning",) if key in saved.report}
-            report = field.fit_info.report | tuning
-            field = field.with_fit_info(replace(field.fit_info, report=report))
+            if "fine-tuning" in saved.report:
+                field = field.with_report({"fine-tuning": saved.report["fine-tuning"]})
         else:
             kinds = {kind.__name__: kind for kind in self._kept_classes()}
             if saved.content not in kinds:

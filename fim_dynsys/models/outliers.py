@@ -1,7 +1,6 @@
 """Inference without the samples that neither their neighbours nor the field found without them explain."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -75,8 +74,7 @@ def told_as(field: _F, other: VectorField) -> _F:
 
 def _noted(field: _F, count: int) -> _F:
     said = f"{count} outlier{'s' if count > 1 else ''} left out"
-    report = noted(field.fit_info.report, said) | {"outliers": count}
-    return field.with_fit_info(replace(field.fit_info, report=report))
+    return field.with_report(noted(field.fit_info.report, said) | {"outliers": count})
 
 
 def _share(some: list[np.ndarray], others: list[np.ndarray]) -> bool:

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from fim_dynsys.models.fim_ode.weights import (
     ARCHITECTURES,
     FORMAT_VERSION,
-    PARTS,
     SELECTOR,
     check_architecture,
     check_finite,
@@ -22,6 +21,7 @@ from fim_dynsys.models.fim_ode.weights import (
     header_of_ours,
     metadata,
     opened_safetensors,
+    part_of,
     read_config,
     refused_weights,
 )
@@ -100,11 +100,7 @@ def build_network(path: str | os.PathLike, prefix: str = "") -> tuple[nn.Module,
         As `weights.read_weights`; also ValueError when tensors and configuration do not fit each other.
     """
     header = header_of_ours(path)
-    tensors = {
-        name.removeprefix(prefix): tensor
-        for name, tensor in read_tensors(path).items()
-        if name.startswith(prefix) and (prefix or not name.startswith(PARTS))
-    }
+    tensors = part_of(read_tensors(path), prefix)
     config_class, network_class = _classes(header["architecture"])
     config: Any = read_config("build_network", path, header, config_class)
     return built("build_network", path, lambda: network_class(config), tensors).eval(), header

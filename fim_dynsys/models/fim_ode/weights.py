@@ -24,6 +24,7 @@ SELECTOR, CALIBRATION, MANY = PARTS = "selector.", "calibration.", "many."
 """Prefixes of what may stand beside a network's tensors: those of a `Selector`, of a `Calibration`, and of a
 second network of the same sizes, trained on more states than the first."""
 _Config = TypeVar("_Config")
+_Tensor = TypeVar("_Tensor")
 SHIPPED = Path(__file__).parent / "weights"
 
 # Architecture name -> module, configuration class, network class; imported when a file asks for it.
@@ -145,9 +146,16 @@ def read_parameters(who: str, path: str | os.PathLike) -> dict[str, np.ndarray]:
         As `read_weights`; also ValueError where one is not finite.
     """
     _, arrays = read_weights(path)
-    network = {name: a for name, a in arrays.items() if not name.startswith(PARTS)}
+    network = part_of(arrays)
     check_finite(who, path, [name for name, array in network.items() if not np.isfinite(array).all()])
     return network
+
+
+def part_of(named: Mapping[str, _Tensor], prefix: str = "") -> dict[str, _Tensor]:
+    """What has one of ``PARTS`` as its prefix, named without it; by default what has none, the network."""
+    if not prefix:
+        return {name: value for name, value in named.items() if not name.startswith(PARTS)}
+    return {n.removeprefix(prefix): value for n, value in named.items() if n.startswith(prefix)}
 
 
 def check_finite(who: str, path: str | os.PathLike, broken: list[str]) -> None:
@@ -167,7 +175,7 @@ def read_part(path: str | os.PathLike, prefix: str) -> dict[str, np.ndarray]:
         As `read_weights`.
     """
     _, arrays = read_weights(path)
-    part = {n.removeprefix(prefix): a.astype(float) for n, a in arrays.items() if n.startswith(prefix)}
+    part = {name: array.astype(float) for name, array in part_of(arrays, prefix).items()}
     check_finite("Weights", path, [prefix + n for n, values in part.items() if not np.isfinite(values).all()])
     return part
 

@@ -4,7 +4,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -277,9 +277,7 @@ class _Search:
             "standard_errors": best.gain_over(none),
             "ended": ended,
         }
-        report = field.fit_info.report | {"fine-tuning": about}
-        field = field.with_fit_info(replace(field.fit_info, report=report))
-        return Tuned(field, self._history(best))
+        return Tuned(field.with_report({"fine-tuning": about}), self._history(best))
 
     def _history(self, best: _Scored) -> pd.DataFrame:
         rows: list[tuple] = []
