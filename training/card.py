@@ -105,6 +105,7 @@ def card(name: str, weights: Path, log: Path = LOG, benchmarks: Path = BENCHMARK
     if name == FIMODE.name:
         parts |= {
             "max_dim": LARGEST_DIM,
+            "more_states": _more_states(extra.get("many")),
             "degree": header["config"]["degree"],
             "few_samples": MIN_OBSERVATIONS,
             "selector": _selector(extra.get("selector")),
@@ -140,6 +141,13 @@ def _weights(path: Path, digest: str, header: dict, tensors: dict) -> str:
         types = ", ".join(sorted({str(t.dtype).removeprefix("torch.") for t in own}))
         lines.append([name, f"{sum(prod(t.shape) for t in own):,} numbers, {types}" if own else "none"])
     return _table(lines)
+
+
+def _more_states(known: dict | None) -> str:
+    """Which network is asked about more states than the operator is."""
+    if known is None:
+        return ""
+    return f"; beyond {known['up to']} a second network answers (*of more states* above), trained on 4 to 6"
 
 
 def _selector(known: dict | None) -> str:

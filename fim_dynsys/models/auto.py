@@ -86,6 +86,8 @@ class Effort:
         Of the search for functions.
     laws : int
         Structures with functions that are tried on clean data.
+    composed : bool
+        Whether functions of reciprocals and squares are tried on clean data where no others leave nothing.
     genetic : GeneticEffort, optional
         Of genetic programming, which proposes right-hand sides besides; None for none.
     """
@@ -96,13 +98,14 @@ class Effort:
     rounds: int
     functions: FunctionEffort
     laws: int
+    composed: bool = True
     genetic: GeneticEffort | None = None
 
 
 EFFORTS = {
-    "fast": Effort(4, 8, 4, 3, QUICK, 5),
+    "fast": Effort(4, 8, 4, 3, QUICK, 5, composed=False),
     "full": Effort(6, 16, 8, 8, FULL, 16),
-    "thorough": Effort(12, 32, 16, 16, FunctionEffort(48, 60, 12, 12), 64, GENETIC),
+    "thorough": Effort(12, 32, 16, 16, FunctionEffort(48, 60, 12, 12), 64, genetic=GENETIC),
 }
 
 
@@ -126,8 +129,9 @@ class Auto(VectorFieldModel):
     what chose, and the origins, scores and weights of the first few.
 
     Samples with less than about 1 % of noise are fitted to their digits instead: terms are read off what
-    happens from each sample to the next, and the simplest law that leaves no more than rounding, the errors
-    of integration or noise is the answer. `alternatives_` lists what else the samples allow.
+    happens from each sample to the next, functions of reciprocals and squares where nothing else explains
+    them, and the simplest law that leaves no more than rounding, the errors of integration or noise is the
+    answer. `alternatives_` lists what else the samples allow.
 
     Samples that neither their neighbours nor the fitted path explain are left out, which the report and
     `print` say; not with inputs, known errors or positions alone.
@@ -135,8 +139,8 @@ class Auto(VectorFieldModel):
     Parameters
     ----------
     budget : {"full", "fast", "thorough"}
-        Amount of search; fast takes about half of the time, thorough a minute or so, with functions of
-        reciprocals and squares where nothing else explains clean samples. Where pyoperon is
+        Amount of search; fast takes about half of the time, without functions of reciprocals and squares,
+        thorough a minute or so. Where pyoperon is
         installed (``pip install fim-dynsys[operon]``), a thorough search also asks genetic programming for
         right-hand sides, in up to four states without inputs and knowledge; the report says what came of it.
     seed : int
@@ -168,7 +172,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"17-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"18-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -294,7 +298,7 @@ class Auto(VectorFieldModel):
         with progress_bar(self.progress, stages, "auto", "stages", delay=PATIENCE) as bar:
             search, known = screened(search) if plain and positions is None else (search, [])
             bar.update()
-            clean = Identification(search, samples, composed=effort.genetic is not None)
+            clean = Identification(search, samples, composed=effort.composed)
             if plain and even(sigma):  # laws are read off without inputs, knowledge or errors of their own
                 clean.run(effort.laws)
             bar.update()

@@ -192,9 +192,9 @@ def test_symbolic_reads_laws_with_functions_off_clean_samples(name, tmp_path):
     np.testing.assert_array_equal(fim_dynsys.load_fitted(tmp_path / "model").predict(x), model.predict(x))
 
 
-def test_a_thorough_search_composes_functions_too():
+def test_functions_of_functions_are_found():
     """Arrhenius' law in a reaction that heats itself."""
     field, t, x = clean(lambda T: (1.2 - 0.5 * T + 2.0 * np.exp(-2.0 / T),), [0.4], 6.0)
-    model = fim_dynsys.load("auto", budget="thorough", progress=False).fit(x, t)
+    model = fim_dynsys.load("auto", progress=False).fit(x, t)
     assert model.equations(precision=4) == [" 1.200 1 + -0.5000 x0 +  2.000 exp(-1/(0.5 x0))"]
     np.testing.assert_allclose(model.field_(x), field(x), rtol=1e-6)

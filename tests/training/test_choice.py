@@ -105,6 +105,7 @@ def test_exported_networks_rank_as_in_training(tmp_path):
     before, after = read_weights(operator)[1], read_weights(path)[1]
     own = [name for name in before if not name.startswith((SELECTOR, CALIBRATION))]
     assert all(np.array_equal(before[name], after[name]) for name in own)
+    assert fim_dynsys.load("fim-ode", weights=path).operator.calibration is None
 
 
 @pytest.mark.parametrize("name", ["fim-ode", "auto"])

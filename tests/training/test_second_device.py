@@ -240,7 +240,7 @@ def test_models_infer_and_answer_on_the_device(name, random_published_weights):
 
 def test_a_network_for_more_states_is_on_the_device_too(tmp_path):
     own = shipped("fim-ode")
-    many = write_part(own, tmp_path / "many.safetensors", MANY, _louder(own), {})
+    many = write_part(own, tmp_path / "many.safetensors", MANY, _louder(own), {"many": {"up to": 3}})
     t = np.linspace(0.0, 6.0, 60)
     x = np.stack([np.cos(t), -np.sin(t), np.cos(2 * t), -np.sin(2 * t)], 1) * np.exp(-0.1 * t)[:, None]
     x += 0.05 * np.random.default_rng(0).normal(size=x.shape)

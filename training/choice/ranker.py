@@ -2,11 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from fim_dynsys.models.fim_ode.networks import build_network, save_weights
+from fim_dynsys.models.fim_ode.weights import CALIBRATION, SELECTOR, write_part
 from fim_dynsys.search.portfolio import N_PORTFOLIO_FEATURES, priced
 from training.choice.shards import LabelledContexts
 
@@ -123,14 +124,7 @@ def selector_tensors(members: list[Ranker], centre: Tensor, spread: Tensor) -> d
 
 
 def export(path: Path, operator: Path, selector: dict[str, Tensor], header: dict) -> None:
-    """The operator's weights file with a `Selector` beside the network, float16."""
-    network, known = build_network(operator)
-    save_weights(
-        path,
-        network,
-        known["architecture"],
-        network.config,
-        known["max_dim"],
-        known["extra"] | {"selector": header},
-        selector=selector,
-    )
+    """The operator's weights file with another `Selector`, float16, and no calibration: that comes last."""
+    arrays = {name: tensor.detach().cpu().numpy() for name, tensor in selector.items()}
+    write_part(operator, path, CALIBRATION, {}, {"calibration": None})
+    write_part(path, path, SELECTOR, arrays, {"selector": header}, np.float16)

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from fim_dynsys.models.fim_ode.weights import (
     ARCHITECTURES,
     FORMAT_VERSION,
-    SELECTOR,
     check_architecture,
     check_finite,
     check_shapes,
@@ -38,7 +37,6 @@ def save_weights(
     max_dim: int,
     extra_metadata: Mapping[str, Any] | None = None,
     dtype: torch.dtype = torch.float16,
-    selector: dict | None = None,
 ) -> Path:
     """Write a network to a safetensors file whose header says what it is.
 
@@ -58,8 +56,6 @@ def save_weights(
         Anything JSON can hold: how and on what the network was trained.
     dtype : torch.dtype
         Type of the stored floating-point tensors.
-    selector : dict of str to Tensor, optional
-        Tensors of a `Selector` to store beside the network's.
 
     Returns
     -------
@@ -78,8 +74,7 @@ def save_weights(
         "max_dim": int(max_dim),
         "extra": dict(extra_metadata or {}),
     }
-    tensors = network.state_dict() | {f"{SELECTOR}{name}": value for name, value in (selector or {}).items()}
-    tensors = {name: _stored(name, tensor, dtype) for name, tensor in tensors.items()}
+    tensors = {name: _stored(name, tensor, dtype) for name, tensor in network.state_dict().items()}
     return replace_file(path, save(tensors, metadata=metadata(header)))
 
 

@@ -49,11 +49,13 @@ class ByDimension(NamedTuple):
     Attributes
     ----------
     few, many : Network
-        For contexts of up to ``config.max_dim`` states, and of more.
+        For contexts of up to `most` states, and of more.
+    most : int
     """
 
     few: Network
     many: Network
+    most: int
 
     @property
     def config(self) -> AmortisedConfig:
@@ -63,7 +65,7 @@ class ByDimension(NamedTuple):
     def estimates(self, contexts: Sequence[Samples]) -> list[Estimate]:
         """What the network for so many states says of contexts of one dimension."""
         dim = contexts[0][0][1].shape[1]
-        return (self.few if dim <= self.config.max_dim else self.many).estimates(contexts)
+        return (self.few if dim <= self.most else self.many).estimates(contexts)
 
 
 class OwnOperator(NamedTuple):
@@ -147,10 +149,12 @@ def _own_version(path: str, stamp: Stamp | None) -> str:
 
 
 def _read_own(path: str, version: str, device: str) -> OwnOperator:
-    config = read_config("fim-ode", path, header_of_ours(path), AmortisedConfig)
+    header = header_of_ours(path)
+    config = read_config("fim-ode", path, header, AmortisedConfig)
     network = _network(path, config, read_parameters("fim-ode", path), device)
     if many := read_part(path, MANY):
-        network = ByDimension(network, _network(path, config, many, device, MANY))
+        most = header["extra"].get("many", {}).get("up to", config.max_dim)
+        network = ByDimension(network, _network(path, config, many, device, MANY), most)
     selector, calibration = read_part(path, SELECTOR), read_part(path, CALIBRATION)
     return OwnOperator(
         network,

@@ -23,7 +23,8 @@ def test_alternatives_know_what_the_model_is_told():
     assert FIMODE(refine=False).alternatives()[0].refine
 
 
-def test_a_second_network_is_asked_about_more_states(tmp_path):
+@pytest.mark.parametrize("up_to", [None, 4])
+def test_a_second_network_is_asked_about_more_states(tmp_path, up_to):
     many = tmp_path / "many.safetensors"
     header, arrays = read_weights(shipped("fim-ode"))
     changed = {name: 1.1 * array.astype(np.float32) for name, array in arrays.items()}
@@ -32,10 +33,10 @@ def test_a_second_network_is_asked_about_more_states(tmp_path):
     parameters = {name: torch.from_numpy(changed[name]) for name in network.state_dict()}
     network.load_state_dict(parameters)
     save_weights(many, network, "amortised", config, header["max_dim"])
-    both = put_beside(shipped("fim-ode"), many, tmp_path / "both.safetensors")
+    both = put_beside(shipped("fim-ode"), many, tmp_path / "both.safetensors", up_to)
     models = [FIMODE(weights, refine=False) for weights in (None, both, many)]
     rng, t = np.random.default_rng(0), np.linspace(0.0, 4.0, 80)
-    for dim, same in ((3, 0), (4, 2)):
+    for dim, same in ((3, 0), (4, 2 if up_to is None else 0), (5, 2)):
         rates = rng.normal(size=dim) * 1j + rng.normal(size=dim) * 0.1
         x = np.exp(t[:, None] * rates).real + 0.01 * rng.normal(size=(len(t), dim))
         answers = [model.infer(Trajectories.from_arrays([x], [t])).coefficients for model in models]
