@@ -147,7 +147,9 @@ def _more_states(known: dict | None) -> str:
     """Which network is asked about more states than the operator is."""
     if known is None:
         return ""
-    return f"; beyond {known['up to']} a second network answers (*of more states* above), trained on 4 to 6"
+    dims = [dim for _, dim, _ in known["pools"]]
+    trained = f"trained on {min(dims)} to {max(dims)}"
+    return f"; beyond {known['up to']} a second network answers (*of more states* above), {trained}"
 
 
 def _selector(known: dict | None) -> str:
