@@ -170,5 +170,5 @@ $(PYSINDY_VENV)/.installed: pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) $(PLUGINS_VENV) $(PYSINDY_VENV) $(DOCS_VENV) $(DIST_VENV) $(LOWEST_VENV) docs/_build docs/generated .pysindy-release build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(PLUGINS_VENV) $(PYSINDY_VENV) $(DOCS_VENV) $(DIST_VENV) $(LOWEST_VENV) docs/_build docs/api/generated .pysindy-release build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,7 +13,7 @@ author = copyright = "fim-dynsys developers"
 version = release = fim_dynsys.__version__
 
 extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc", "sphinx.ext.autosummary"]
-exclude_patterns = ["_build", "examples"]
+exclude_patterns = ["_build", "changes", "examples"]
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = "fim-dynsys"

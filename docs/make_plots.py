@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/plot.md, docs/bands.md and docs/measures.md."""
+"""Draw the pictures of the pages on analysis."""
 
 import argparse
 import io

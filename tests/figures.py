@@ -679,16 +679,16 @@ def training() -> Iterator[str]:
 
 MEASURED = {
     "README.md": readme,
-    "docs/analyze.md": analyze,
-    "docs/benchmarks.md": benchmarks,
-    "docs/comparison.md": comparison,
-    "docs/evidence.md": evidence,
-    "docs/measures.md": measures,
-    "docs/knowledge.md": knowledge,
-    "docs/models.md": models,
-    "docs/paper.md": paper,
-    "docs/quickstart.md": quickstart,
-    "docs/training.md": training,
+    "docs/analysis/overview.md": analyze,
+    "docs/science/benchmarks.md": benchmarks,
+    "docs/science/comparison.md": comparison,
+    "docs/howto/evidence.md": evidence,
+    "docs/analysis/records.md": measures,
+    "docs/howto/constraints.md": knowledge,
+    "docs/science/methods.md": models,
+    "docs/science/paper.md": paper,
+    "docs/start/quickstart.md": quickstart,
+    "docs/science/training.md": training,
 }
 
 PLAIN = {
@@ -698,7 +698,7 @@ PLAIN = {
         "R2 > 0.9",
         "(0, 0) | (0.05, 0) | (0.05, 0.5)",
     ],
-    "docs/analyze.md": [
+    "docs/analysis/overview.md": [
         "moved by up to 1.6 %",
         "below 1e-6 of its modulus",
         "singular to 1e-6",
@@ -709,12 +709,12 @@ PLAIN = {
         "less than 95 % of the drawn fields",
         "how often the 90 % intervals hold the truth",
     ],
-    "docs/measures.md": [
+    "docs/analysis/records.md": [
         "makes 5 % of the pairs recur",
         "Pairs within ten decorrelation times",
         "at most 1 % of all",
     ],
-    "docs/benchmarks.md": [
+    "docs/science/benchmarks.md": [
         "Percent of contexts with R2 > 0.9, one noise seed",
         "| model | 0 | 2 % | 5 % |",
         "noise of 0, 2 and 5 % of each state's deviation",
@@ -742,24 +742,24 @@ PLAIN = {
         "over up to six times the time that was seen",
         "less than 1e-6 of its largest value",
     ],
-    "docs/concepts.md": ["the 95 % quantile", "*supported* means at least 0.5"],
-    "docs/cluster.md": ['memory="2GB", walltime="01:00:00"'],
-    "docs/evidence.md": ["its term is three times the typical speed"],
-    "docs/knowledge.md": [
+    "docs/start/concepts.md": ["the 95 % quantile", "*supported* means at least 0.5"],
+    "docs/howto/cluster.md": ['memory="2GB", walltime="01:00:00"'],
+    "docs/howto/evidence.md": ["its term is three times the typical speed"],
+    "docs/howto/constraints.md": [
         "more than a hundred times the typical one",
         "more than five times the typical error",
         "noise of 5 %",
     ],
-    "docs/migration.md": ["pysindy 2.1"],
-    "docs/comparison.md": ["percent of trials with R2 > 0.9"],
-    "docs/models.md": [
+    "docs/start/pysindy.md": ["pysindy 2.1"],
+    "docs/science/comparison.md": ["percent of trials with R2 > 0.9"],
+    "docs/science/methods.md": [
         "90 % of the errors on the observed path, on other paths and in the box round them lie within 1.645",
         "relative noise of at most 6 %",
         "with 20 to 1,000 samples and noise of up to 30 %",
         "a threshold of 0.1",
         "held out, five times over",
     ],
-    "docs/paper.md": [
+    "docs/science/paper.md": [
         "percent of trials with R2 > 0.9",
         "(0, 0) | (0.05, 0) | (0.05, 0.5)",
         "MSE quantiles, R2 > 0.8",
@@ -775,16 +775,16 @@ PLAIN = {
         "with probability 0.2",
         "over 10 to 30 % of",
     ],
-    "docs/plot.md": [
+    "docs/analysis/plots.md": [
         "below 0.5",
         "(50 % and 90 % of the members)",
         "95 % intervals",
         "90 % ellipses",
         "where the flow is faster",
     ],
-    "docs/plugins.md": ["trains for minutes", "fitted four times instead of fifteen"],
-    "docs/symbolic.md": ["sin, cos of x and 2x"],
-    "docs/training.md": [
+    "docs/howto/own_models.md": ["trains for minutes", "fitted four times instead of fifteen"],
+    "docs/howto/given_equations.md": ["sin, cos of x and 2x"],
+    "docs/science/training.md": [
         "# twenty minutes on one core",
         "# three times; continues from",
         "Euler steps of 0.0025",

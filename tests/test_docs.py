@@ -4,16 +4,14 @@ import inspect
 import re
 import sys
 import types
-from pathlib import Path
 
 import pytest
 
 import fim_dynsys
 from fim_dynsys import errors
+from tests.pages import NOTEBOOKS, PAGES, ROOT, name
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```([\w{}-]*)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 OUTPUT = re.compile(r"```\n\n```\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -50,11 +48,11 @@ def commands():
         for _, text in blocks(page, ""):
             for module, rest in re.findall(r"^python -m ([\w.]+)([^#\n]*)", text, re.MULTILINE):
                 yield pytest.param(
-                    module, re.findall(r"--[\w-]+", rest), id=f"{page.name}:{module}{rest.rstrip()}"
+                    module, re.findall(r"--[\w-]+", rest), id=f"{name(page)}:{module}{rest.rstrip()}"
                 )
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p, "python")], ids=name)
 def test_code_runs(page, tmp_path, monkeypatch, capsys):
     """The blocks of a page are one script: later ones see the names of earlier ones.
 
@@ -72,7 +70,16 @@ def test_code_runs(page, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    "page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "benchmarks" / "README.md"], ids=lambda page: page.name
+    "page",
+    [
+        *PAGES,
+        *NOTEBOOKS,
+        *(
+            ROOT / file
+            for file in ("CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/README.md", "plugins/README.md")
+        ),
+    ],
+    ids=name,
 )
 def test_links_resolve(page):
     for target in LINK.findall(page.read_text(encoding="utf-8")):
@@ -80,8 +87,8 @@ def test_links_resolve(page):
             continue
         path, _, anchor = target.partition("#")
         linked = page if not path else (page.parent / path).resolve()
-        assert linked.exists(), f"{page.name} links to {target}"
-        assert not anchor or anchor in anchors(linked), f"{page.name} links to {target}"
+        assert linked.exists(), f"{name(page)} links to {target}"
+        assert not anchor or anchor in anchors(linked), f"{name(page)} links to {target}"
 
 
 @pytest.mark.parametrize(("module", "options"), list(commands()))
@@ -95,9 +102,7 @@ def test_commands_exist(module, options):
     assert [option for option in options if f'"{option}"' not in text] == []
 
 
-@pytest.mark.parametrize(
-    "page", [ROOT / "README.md", ROOT / "docs" / "models.md"], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [ROOT / "README.md", ROOT / "docs" / "science" / "methods.md"], ids=name)
 def test_model_tables_are_complete(page):
     rows = set(re.findall(r"^\| `([\w-]+)` \|", page.read_text(encoding="utf-8"), re.MULTILINE))
     assert {"fim-ode", "fim-ode-published", "fim-ode-neural", "sindy", "sindy-strong"} <= rows
@@ -106,7 +111,9 @@ def test_model_tables_are_complete(page):
 
 def test_warnings_table_is_complete():
     rows = set(
-        re.findall(r"^\| `(\w+Warning)` \|", (ROOT / "docs" / "concepts.md").read_text(), re.MULTILINE)
+        re.findall(
+            r"^\| `(\w+Warning)` \|", (ROOT / "docs" / "start" / "concepts.md").read_text(), re.MULTILINE
+        )
     )
     classes = {
         name

@@ -8,10 +8,11 @@ import pytest
 
 from benchmarks.harness.rows import ModelRow
 from fim_dynsys.registry import KNOWN_PLUGINS
+from tests import pages
 from tests.figures import MEASURED, PLAIN, ROOT, table
 
-GENERATED = {"docs/model_card.md", "docs/model_card_neural.md"}  # tests/training/test_card.py
-PAGES = sorted({"README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))} - GENERATED)
+GENERATED = {"docs/science/model_card.md", "docs/science/model_card_neural.md"}  # tests/training/test_card.py
+PAGES = sorted({pages.name(path) for path in pages.PAGES} - GENERATED)
 
 # Code, what it prints and addresses of links are not read; comments beside commands are.
 UNREAD = re.compile(
@@ -152,5 +153,9 @@ def test_results_are_of_the_models_as_they_are(path):
     rows = table(path)[["model", "version"]].dropna().drop_duplicates()
     rows = rows[~rows.model.isin(["truth", "truth-fit", "constant", "spline"])]
     stale = {name: (stated, version(name)) for name, stated in rows.values if stated != version(name)}
-    said = {name for name, (stated, _) in stale.items() if f"version {stated}" in text("docs/benchmarks.md")}
-    assert set(stale) == said, f"run the benchmark again, or say so in docs/benchmarks.md: {stale}"
+    said = {
+        name
+        for name, (stated, _) in stale.items()
+        if f"version {stated}" in text("docs/science/benchmarks.md")
+    }
+    assert set(stale) == said, f"run the benchmark again, or say so in docs/science/benchmarks.md: {stale}"

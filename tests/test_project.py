@@ -14,6 +14,8 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.pages import PAGES
+
 ROOT = Path(__file__).resolve().parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 WEIGHTS_SUFFIXES = {".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".npz", ".npy", ".pkl", ".h5"}
@@ -118,7 +120,7 @@ def test_make_commands_in_the_documentation_exist():
         re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     )
     assert {"odebench", "test", "lint", "clean"} <= targets
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), ROOT / ".ci" / "run"]
+    pages = [*PAGES, ROOT / ".ci" / "run"]
     text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     used = set(re.findall(r"^(?:\s*|`)make ([\w-]+)", text, re.MULTILINE))
     assert {"odebench", "test"} <= used <= targets

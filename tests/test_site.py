@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 import types
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import pytest
@@ -12,24 +11,33 @@ import yaml
 
 import fim_dynsys
 from fim_dynsys import analyze, plot
+from tests.pages import DOCS, NOTEBOOKS, PAGES
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.md"))
 CELL = re.compile(r"^```\{code-cell\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 QUICK = ("first_fit", "plugin", "many_data_sets")  # the others take minutes together
 
 
 def test_every_public_name_is_in_the_api():
-    sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", (DOCS / "api.md").read_text(), re.M | re.S))
+    sections = dict(
+        re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", (DOCS / "api" / "index.md").read_text(), re.M | re.S)
+    )
     for module in (fim_dynsys, analyze, plot):
         listed = set(re.findall(r"^   (\w+)$", sections[module.__name__], re.MULTILINE))
         assert listed == set(module.__all__) - {"__version__"}
 
 
-def test_every_page_is_in_the_index():
-    named = re.findall(r"^[\w/]+$", (DOCS / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
-    pages = {path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.md")}
-    assert {page for page in pages if not page.startswith(("_build", "generated"))} == {*named, "index"}
+def toctree(page):
+    """Pages that a page lists in its tables of contents."""
+    text = page.read_text(encoding="utf-8")
+    lists = re.findall(r"^```\{toctree\}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    names = re.findall(r"^[\w./]+$", "\n".join(lists), re.MULTILINE)
+    return [(page.parent / f"{name}.md").resolve() for name in names]
+
+
+def test_every_page_is_in_one_part_of_the_site():
+    parts = toctree(DOCS / "index.md")
+    listed = [page for part in parts for page in toctree(part)]
+    assert sorted([DOCS / "index.md", *parts, *listed]) == sorted([*PAGES[1:], *NOTEBOOKS])
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -55,8 +63,9 @@ def test_broken_links_of_the_site_are_found(tmp_path):
 
 
 def test_the_gallery_has_a_figure_for_each_heading():
-    text = (DOCS / "notebooks" / "gallery.md").read_text(encoding="utf-8")
-    assert len(CELL.findall(text)) - 1 == len(re.findall(r"^## ", text, re.MULTILINE)) >= 12
+    text = (DOCS / "gallery" / "index.md").read_text(encoding="utf-8")
+    pictures, _ = text.split("## Worked examples")
+    assert len(CELL.findall(pictures)) - 1 == len(re.findall(r"^## ", pictures, re.MULTILINE)) >= 12
 
 
 @pytest.mark.parametrize(

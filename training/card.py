@@ -38,8 +38,8 @@ ROOT = Path(__file__).parents[1]
 BENCHMARKS, LOG = ROOT / "benchmarks", ROOT / "training" / "LOG.md"
 TEMPLATES = Path(__file__).with_name("cards")  # NAME.md
 DOCS = {
-    FIMODE.name: ROOT / "docs" / "model_card.md",
-    NeuralFIMODE.name: ROOT / "docs" / "model_card_neural.md",
+    FIMODE.name: ROOT / "docs" / "science" / "model_card.md",
+    NeuralFIMODE.name: ROOT / "docs" / "science" / "model_card_neural.md",
 }
 TASKS = ("reconstruction", "generalisation")
 PROTOCOLS = {"paper": "200 points, as in the paper", "full": "512 points"}
