@@ -19,6 +19,7 @@ from fim_dynsys.delta import Delta, arrays_digest
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo, Scales
+from fim_dynsys.fields.inference import Inference
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField, LawField, PosteriorField
 from fim_dynsys.fields.residual import ResidualField
@@ -466,7 +467,12 @@ def _restored(
         state_names=names,
         region=region,
         scales=Scales(length, speed, time),
-        fit_info=FitInfo(known["initial_states"], known["noise_level"], dict(report)),
+        fit_info=FitInfo(
+            known["initial_states"],
+            known["noise_level"],
+            dict(report),
+            inference=Inference.of_entries(report),
+        ),
     )
 
 

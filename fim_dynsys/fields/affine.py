@@ -150,6 +150,7 @@ class _Units:
             None if start is None else self.outer(np.asarray(start)),
             None if noise is None else np.abs(self.factor) * np.asarray(noise),
             info.report,
+            inference=info.inference,
         )
 
 

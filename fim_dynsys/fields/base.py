@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import real_array
 from fim_dynsys.fields.frame import FitInfo, Frame, Given, Scales
+from fim_dynsys.fields.inference import Inference
 from fim_dynsys.fields.presentation import facts, flow_picture, html_block
 from fim_dynsys.fields.support import Smoothed, support_of_posterior
 from fim_dynsys.regions import Region
@@ -124,6 +125,10 @@ class VectorField(abc.ABC):
     def with_report(self, entries: Mapping[str, Any]) -> Self:
         """The same field, these entries in the report of its inference."""
         return self.with_fit_info(replace(self._fit_info, report={**self._fit_info.report, **entries}))
+
+    def with_inference(self, inference: Inference) -> Self:
+        """The same field with other facts of its inference, which its report is written from."""
+        return self.with_fit_info(replace(self._fit_info, inference=inference))
 
     @property
     def scales(self) -> Scales:

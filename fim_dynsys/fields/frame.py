@@ -7,10 +7,15 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from fim_dynsys.fields.inference import NOTHING_KNOWN, Inference, Noise
 from fim_dynsys.fields.support import Nearness, Smoothed, frozen, smoothed, spread
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories.container import Trajectories
 
+_ASSUMED: dict[Noise | None, str] = {
+    Noise.GIVEN: "; errors as given",
+    Noise.POISSON: "; counts with Poisson errors",
+}
 _REGION_POINTS = 64  # at which the speed of a field without data is measured
 
 
@@ -55,7 +60,9 @@ class FitInfo:
     noise_level : ndarray (d,) or None
         Estimated standard deviation of the observation noise per state.
     report : dict
-        Free notes of the model: candidates tried, scores, settings chosen.
+        Notes for readers: candidates tried, scores, settings chosen, and what `inference` knows.
+    inference : Inference
+        What chose the field, from which observations, by which assumptions: the facts that code reads.
     path_r2 : float or None
         Share of the variance of the data, each state in its standard deviation, that the field's path from
         the fitted starts explains; of fields that are no sum of terms as far as 300 steps reach. This and
@@ -83,18 +90,21 @@ class FitInfo:
     follows: float | None = None
     follows_for: float | None = None
     problems: tuple[str, ...] = ()
+    inference: Inference = NOTHING_KNOWN
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "report", {**self.report, **self.inference.entries()})
 
     def summary(self) -> str:
         """How well the field fits, in one line."""
         if self.path_r2 is None or self.follows is None:
             return "not compared with the data"
-        noise = {"given": "; errors as given", "Poisson": "; counts with Poisson errors"}
-        told = noise.get(self.report.get("noise", ""), "")
+        assumed = _ASSUMED.get(self.inference.noise, "")
         whole = "the whole record" if self.follows >= 1.0 else f"{100 * self.follows:.0f} % of the record"
         return (
             f"path R2 {self.path_r2:.3g}, in short windows {self.window_r2:.3g} and "
             f"{self.residual_over_noise:.2g} noise levels left; follows {whole} "
-            f"(to {self.follows_for:.4g}){told}"
+            f"(to {self.follows_for:.4g}){assumed}"
         )
 
 

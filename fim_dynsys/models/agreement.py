@@ -83,7 +83,7 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     if not (np.isfinite(unit).all() and moves.any()):
         return info
     unit = np.where(moves, unit, np.where(size > 0, size, 1.0))
-    observed = info.report.get("positions", context.state_names)
+    observed = info.inference.positions or context.state_names
     unit = np.where(np.isin(context.state_names, observed), unit, _ESTIMATED * unit)
     samples = [(pairs[k][0][rows[k]] - pairs[k][0][rows[k]][0], pairs[k][1][rows[k]] / unit) for k in kept]
     every_input = context.input_arrays()

@@ -20,6 +20,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.inference import Inference, Judge
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
@@ -28,7 +29,7 @@ from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, Shortlist
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.inputs import assumed
-from fim_dynsys.models.law_notes import law_notes, noted, preference_note
+from fim_dynsys.models.law_notes import preference_note, with_relations
 from fim_dynsys.models.members import check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.outliers import inferred_robustly, samples_of, told_as
@@ -44,13 +45,22 @@ from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
-from fim_dynsys.search.genetic.engine import GENETIC, INSTALL, ORIGIN, GeneticEffort, is_installed
+from fim_dynsys.search.genetic.engine import GENETIC, INSTALL, GeneticEffort, is_installed
 from fim_dynsys.search.growth import grow
-from fim_dynsys.search.homogeneity import RETOLD, by_units, homogeneous, is_told, rates_by_units, with_told
+from fim_dynsys.search.homogeneity import (
+    RETOLD,
+    by_units,
+    homogeneous,
+    is_told,
+    rates_by_units,
+    suggestion_note,
+    with_told,
+)
 from fim_dynsys.search.horizon import follows, gather_windowed
 from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.pool import Opinion, distinct, gather
-from fim_dynsys.search.portfolio import SELECTOR, OperatorChoice, Portfolio, normalised
+from fim_dynsys.search.portfolio import OperatorChoice, Portfolio, normalised
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.screening import screened
 from fim_dynsys.search.selector import Selector, beaten
@@ -307,7 +317,7 @@ class Auto(VectorFieldModel):
             if effort.genetic is not None:
                 proposals, notes = _proposals(search, clean, effort.genetic, self.seed, bar.update)
             if proposals is not None and even(sigma) and clean.is_clean:
-                clean.meet_sides(proposals.sides, ORIGIN)
+                clean.meet_sides(proposals.sides, Stage.GENETIC)
             if clean.settled:
                 return Portfolio.of_laws(search, clean.answers, notes)
             polynomials, opinion = _polynomials(search, effort, bar.update, sigma, known)
@@ -402,7 +412,7 @@ class Auto(VectorFieldModel):
                     ),
                 )
             )
-        return Alternatives(out, found.judge)
+        return Alternatives(out, found.judge.value)
 
     def _simpler_than(self, found: Portfolio, preferred: int) -> list[FunctionCandidate]:
         """What `simpler` finds, once for each portfolio: it fits for seconds."""
@@ -434,8 +444,9 @@ class Auto(VectorFieldModel):
         rows = self.alternatives_
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 0 <= k < len(rows):
             raise IndexError(f"{self._who}: expected a row of alternatives_ below {len(rows)}, got {k!r}.")
-        self._adopt(rows[k].field, self.context_)
-        self.field_.fit_info.report["chosen by"] = "select"
+        chosen = rows[k].field
+        facts = replace(chosen.fit_info.inference, selected=True)
+        self._adopt(chosen.with_inference(facts), self.context_)
         return self
 
     def alternatives(self) -> list[VectorFieldModel]:
@@ -456,7 +467,7 @@ class Auto(VectorFieldModel):
         self._fitted_field()
         order = Ordered.of(self._seen.drop_incomplete(self._who))
         if self.portfolio_ is None:
-            positions = self.field_.fit_info.report.get("positions")
+            positions = self.field_.fit_info.inference.positions or None
             errors = order.errors(self._sigma, self._seen)
             self.portfolio_ = self.portfolio(order.trajectories, positions, errors)
         return self.portfolio_, order
@@ -477,13 +488,12 @@ class Auto(VectorFieldModel):
         report = {
             "budget": self.budget,
             "candidates": len(found.members),
-            "chosen by": found.judge,
             **found.notes,
             "best BIC of a polynomial": min(polynomials, default=np.inf),
             "best BIC with functions": min(functions, default=np.inf),
             "preferred": [
                 [
-                    order.text(found.members[k].candidate.origin),
+                    found.members[k].candidate.origin.text(order.coordinates),
                     float(found.members[k].score),
                     float(weights[k]),
                 ]
@@ -492,15 +502,13 @@ class Auto(VectorFieldModel):
         }
         fields: list[VectorField] = []
         if found.local is not None and found.prefers_local(preferred[0]):
-            said = report | {"chosen by": "held-out trajectories", "chosen": "locally linear"}
-            said |= {"held_out": float(found.local.errors.mean())}
-            fields.append(order.field(found.local.field(order.trajectories, said), trajectories))
+            said = report | {"chosen": "locally linear", "held_out": float(found.local.errors.mean())}
+            local = found.local.field(order.trajectories, said, Inference(Judge.HELD_OUT))
+            fields.append(order.field(local, trajectories))
         for k in preferred[: None if count is None else count - len(fields)]:
-            said = report
-            if k == preferred[0]:
-                for reason in _reason(found, order, int(k)):
-                    said = noted(said, reason)
-            fields.append(self._field(found, order, int(k), trajectories, said, float(weights[k]), sigma))
+            notes = _reason(found, order, int(k)) if k == preferred[0] else []
+            weight = float(weights[k])
+            fields.append(self._field(found, order, int(k), trajectories, report, weight, sigma, notes))
         return fields
 
     def _field(
@@ -512,34 +520,37 @@ class Auto(VectorFieldModel):
         report: dict,
         weight: float,
         sigma: Known | None = None,
+        notes: Sequence[str] = (),
     ) -> DictionaryField | DrivenField:
         member = found.members[k]
         plain = found.laws or found.search.restriction is not None
         own = member.candidate if plain else _without_traces(found.search.observations, member)
-        said = report | {"chosen": order.text(own.origin), "BIC": own.score, "weight": weight}
-        if found.search.observations.seen is not None:
-            seen = found.search.observations.seen
-            said["positions"] = list(np.asarray(order.trajectories.state_names)[seen])
+        chosen = own.origin.text(order.coordinates)
+        said = report | {"chosen": chosen, "BIC": own.score, "weight": weight}
+        seen, names = found.search.observations.seen, np.asarray(order.trajectories.state_names)
+        facts = Inference(
+            found.judge,
+            noise=None if sigma is None else assumed(sigma),
+            positions=() if seen is None else tuple(names[seen].tolist()),
+            notes=(*found.remarks, *notes),
+        )
         if found.laws:
-            said |= law_notes(found.laws[k], found.search.observations, order)
-        if sigma is not None:
-            said["noise"] = assumed(sigma).value
+            facts = with_relations(facts, found.laws[k], found.search.observations, order)
         terms = member.on(found.search.observations)
-        field = order.field(own.field(terms, order.trajectories, said), trajectories)
+        field = order.field(own.field(terms, order.trajectories, said, facts), trajectories)
         free = order.free(terms.dictionary, member.free)
         if found.laws:
             assert isinstance(
                 field, DictionaryField
             )  # of samples without inputs, about which nothing is known
             return FittedField.of(field, partial(law_errors, free=free) if own.refined else None)
-        positions = said.get("positions")
         return with_errors(
             field,
             own.refined,
             free=free,
             knowledge=found.told,
             degree=found.search.dictionary.degree,
-            positions=positions,
+            positions=facts.positions or None,
             sigma=sigma,
         )
 
@@ -588,15 +599,17 @@ def _by_units(free: Portfolio, told: Portfolio, suggested: Knowledge) -> Portfol
     more = [item for item in with_told(told.search, chosen) if item.structure not in met]
     told = replace(told, members=sorted(told.members + more, key=lambda m: m.score))
     scores = told.members[0].score, free.members[0].score
-    better = told if is_told(suggested, *scores) else free
-    return replace(better, notes=better.notes | by_units(suggested, *scores))
+    said = by_units(suggested, *scores)
+    if not is_told(suggested, *scores):
+        return replace(free, notes=free.notes | said)
+    return replace(told, notes=told.notes | said, remarks=(suggestion_note(suggested),))
 
 
 def _reason(found: Portfolio, order: Ordered, number: int) -> list[str]:
     """Why a member is the answer though another has a clearly smaller BIC, as a list of one; else empty."""
     candidates = [m.candidate for m in found.members]
-    better = beaten(candidates, candidates[number]) if found.judge == SELECTOR else None
-    return [] if better is None else [preference_note(order.text(better[0]), better[1])]
+    better = beaten(candidates, candidates[number]) if found.judge is Judge.SELECTOR else None
+    return [] if better is None else [preference_note(*better, order.coordinates)]
 
 
 def _proposals(
@@ -605,18 +618,18 @@ def _proposals(
     """What genetic programming proposes, if it is asked, and what a report says of that."""
     observations = search.observations
     if not is_installed():
-        return None, {ORIGIN: f"not asked: pyoperon is not installed ({INSTALL})"}
+        return None, {Stage.GENETIC.value: f"not asked: pyoperon is not installed ({INSTALL})"}
     if observations.n_inputs or search.restriction is not None or observations.dim > _FUNCTIONS_UP_TO:
         reason = f"only without inputs and knowledge, in up to {_FUNCTIONS_UP_TO} states"
-        return None, {ORIGIN: f"not asked: {reason}"}
+        return None, {Stage.GENETIC.value: f"not asked: {reason}"}
     if clean.found:
-        return None, {ORIGIN: "not asked: a short law follows the samples to their digits"}
+        return None, {Stage.GENETIC.value: "not asked: a short law follows the samples to their digits"}
     from fim_dynsys.search.genetic.proposals import interpolated, propose  # deferred: sympy
 
     curves = interpolated(observations) if clean.is_free_of_noise else observations.splines
     states, slopes = (np.concatenate(part) for part in zip(*curves, strict=True))
     proposals = propose(states, slopes, effort, seed, done)
-    return proposals, {ORIGIN: proposals.note}
+    return proposals, {Stage.GENETIC.value: proposals.note}
 
 
 def _with_proposals(

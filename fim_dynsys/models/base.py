@@ -399,7 +399,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         fitted = self.field_ if self.__sklearn_is_fitted__() else None
         beside = {
             "inputs": bool(trajectories.input_names) or isinstance(fitted, DrivenField),
-            "order=2": fitted is not None and "positions" in fitted.fit_info.report,
+            "order=2": fitted is not None and bool(fitted.fit_info.inference.positions),
             "knowledge": self.get_params(deep=False).get("knowledge") is not None,
             "observed=": fitted is not None and fitted.dim != trajectories.dim,
             "sigma=": self._sigma is not None,

@@ -286,7 +286,8 @@ class FittedModel(Estimator):
 
     def _forecast_levels(self, field: VectorField) -> Levels | None:
         """Calibrated levels of forecasts by members of `field`, where they are known for what chose it."""
-        return FORECAST_LEVELS.get(self.name, {}).get(str(field.fit_info.report.get("chosen by")))
+        judge = field.fit_info.inference.judge
+        return None if judge is None else FORECAST_LEVELS.get(self.name, {}).get(judge)
 
     def score(
         self,
@@ -507,8 +508,8 @@ class FittedModel(Estimator):
         if symbolic is not self.field_:
             residual = self._distillation().residual_supported
             print(f"(distilled from the field, relative residual {residual:.2g})", **print_kwargs)
-        note = self.field_.fit_info.report.get("note")
-        print(f"({self.field_.fit_info.summary()}{f'; {note}' if note else ''})", **print_kwargs)
+        info = self.field_.fit_info
+        print(f"({'; '.join([info.summary(), *info.inference.notes])})", **print_kwargs)
 
     def coefficients(self) -> np.ndarray:
         """Coefficients (d, n_features) of the terms named by `get_feature_names`; see `equations`."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.inference import Inference
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField, parameter_names
 from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.given import Given
@@ -57,20 +58,20 @@ def fitted_in_part(
         "score": fit.score,
         "status": fit.status.value,
         "covariance": fit.covariance[np.ix_(rows, rows)].tolist(),
-        "noise": noise.value,
         "observed": list(given.observed),
         "observation_parameters": {n: v for n, v in fit.parameters.items() if n not in own_names},
         "observation_noise": observations.noise_level.tolist(),
-        "undetermined": list(fit.undetermined),
         "start_errors": fit.start_errors.tolist(),
     }
+    facts = Inference(noise=noise, undetermined=fit.undetermined)
     if fit.undetermined:
-        report["note"] = f"the data do not determine {', '.join(fit.undetermined)}"
+        facts = facts.noting(f"the data do not determine {', '.join(fit.undetermined)}")
     starts = np.stack([x[0] for _, x in states.arrays()])
     info = FitInfo(
         initial_states=starts if np.isfinite(starts).all() else None,
         noise_level=observations.noise_level if given.full else None,
         report=report,
+        inference=facts,
     )
     covariance = fit.covariance[np.ix_(rows, rows)]
     context = trajectories if given.full else states

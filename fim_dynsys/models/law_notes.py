@@ -1,24 +1,28 @@
 """Fields of laws of clean data, and what reports say of them and of a choice that needs a reason."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.inference import Inference
 from fim_dynsys.fields.posterior import LawField
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.exact.laws import Law
 from fim_dynsys.search.exact.relations import relations
+from fim_dynsys.search.origins import Origin
 from fim_dynsys.search.standard_errors import law_roots
 from fim_dynsys.trajectories.container import Trajectories
 
 
-def law_notes(law: Law, observations: Observations, order: Ordered) -> dict[str, Any]:
-    """For the report of a field: which equations hold along the samples, whose multiples they leave open.
+def with_relations(inference: Inference, law: Law, observations: Observations, order: Ordered) -> Inference:
+    """The facts of an inference with the equations that hold along the samples.
 
-    Empty where there are none.
+    Multiples of these could be added to the right-hand sides: the samples do not determine them.
     """
     path = np.concatenate(law.fit.paths) * observations.scale
     seen = np.empty_like(path)
@@ -27,30 +31,30 @@ def law_notes(law: Law, observations: Observations, order: Ordered) -> dict[str,
     names[order.states] = order.trajectories.state_names
     found = relations(seen, list(names))
     if not found:
-        return {}
+        return inference
     note = f"not determined by these data: multiples of what holds along them, {' and '.join(found)}"
-    return {"not determined": found, "note": note}
+    return replace(inference, undetermined=tuple(found)).noting(note)
 
 
 def law_field(
-    law: Law, observations: Observations, order: Ordered, context: Trajectories, report: dict[str, Any]
+    law: Law,
+    observations: Observations,
+    order: Ordered,
+    context: Trajectories,
+    report: dict[str, Any],
+    inference: Inference,
 ) -> LawField:
     """The field of a law in the units of its context, with the posterior of the fit and a report."""
     item = law.item
-    said = report | law_notes(law, observations, order)
-    field = order.field(item.field(observations, order.trajectories, said), context)
+    known = with_relations(inference, law, observations, order)
+    field = order.field(item.field(observations, order.trajectories, report, known), context)
     assert isinstance(field, DictionaryField)  # laws are of samples without inputs
     return LawField.of(field, partial(law_roots, free=order.free(item.dictionary, item.free)))
 
 
-def preference_note(origin: str, behind: float) -> str:
+def preference_note(origin: Origin, behind: float, coordinates: Sequence[int] | None = None) -> str:
     """Why a selector's choice is no mistake though a structure has a clearly smaller BIC."""
     return (
-        f"preferred to {origin}, whose BIC is {behind:.0f} smaller, because on known systems answers like it "
-        "went on better"
+        f"preferred to {origin.text(coordinates)}, whose BIC is {behind:.0f} smaller, because on known "
+        "systems answers like it went on better"
     )
-
-
-def noted(report: dict[str, Any], said: str) -> dict[str, Any]:
-    """The report with another note behind those that it has."""
-    return report | {"note": f"{report['note']}; {said}" if "note" in report else said}

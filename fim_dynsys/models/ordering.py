@@ -1,6 +1,5 @@
 """Trajectories and states in an order that the data determine, and fields found there in that of the user."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self, overload
@@ -126,10 +125,11 @@ class Ordered:
         place = self._place(rows)
         return [[int(place[term]), int(slot), int(number)] for term, slot, number in free]
 
-    def text(self, said: str) -> str:
-        """Where a candidate comes from, with the states x0, x1, ... as given; inputs follow them."""
-        names = [*self.states, *range(len(self.states), len(self.states) + len(self._inputs))]
-        return re.sub(r"\bx(\d+)\b", lambda match: f"x{names[int(match[1])]}", said)
+    @property
+    def coordinates(self) -> tuple[int, ...]:
+        """The given number of each of the sorted states, and of the inputs behind them."""
+        inputs = range(len(self.states), len(self.states) + len(self._inputs))
+        return *self.states.tolist(), *inputs
 
     @property
     def _inputs(self) -> tuple[str, ...]:

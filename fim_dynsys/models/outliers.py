@@ -1,12 +1,12 @@
 """Inference without the samples that neither their neighbours nor the field found without them explain."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.models.law_notes import noted
 from fim_dynsys.regression.outliers import beside, beyond
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.trajectories.container import Trajectories
@@ -61,20 +61,20 @@ def inferred_robustly(
 
 def samples_of(field: VectorField, context: Trajectories) -> Trajectories:
     """The observations without those that were left out of them as outliers."""
-    if "outliers" not in field.fit_info.report or field.context is None:
+    if not field.fit_info.inference.outliers or field.context is None:
         return context
     return field.context
 
 
 def told_as(field: _F, other: VectorField) -> _F:
     """A field of the same samples as another, with what the other's report says of outliers."""
-    count = other.fit_info.report.get("outliers", 0)
+    count = other.fit_info.inference.outliers
     return _noted(field, count) if count else field
 
 
 def _noted(field: _F, count: int) -> _F:
     said = f"{count} outlier{'s' if count > 1 else ''} left out"
-    return field.with_report(noted(field.fit_info.report, said) | {"outliers": count})
+    return field.with_inference(replace(field.fit_info.inference, outliers=count).noting(said))
 
 
 def _share(some: list[np.ndarray], others: list[np.ndarray]) -> bool:

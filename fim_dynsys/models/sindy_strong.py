@@ -8,6 +8,7 @@ import numpy as np
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.inference import Inference
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.ordering import Ordered
@@ -120,18 +121,20 @@ class StrongSINDy(VectorFieldModel):
             ranked = gather_windowed(search, self.refined, TIME_AWARE)
         best = ranked[0]
         report = {
-            "chosen": best.origin,
+            "chosen": best.origin.text(order.coordinates),
             "judged over": horizon,
-            "smoother": best.smoother,
-            "refined": best.refined,
             "score": best.score,
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
         }
-        report["noise"] = assumed(sigma).value
-        if positions is not None:
-            report["positions"] = list(positions)
-        field = order.field(best.field(search, order.trajectories, report), trajectories)
+        facts = Inference(
+            noise=assumed(sigma),
+            positions=tuple(positions or ()),
+            smoother=best.smoother,
+            refined=best.refined,
+            windowed=horizon == _WINDOWS,
+        )
+        field = order.field(best.field(search, order.trajectories, report, facts), trajectories)
         return with_errors(
             field,
             best.refined,
@@ -151,21 +154,22 @@ class StrongSINDy(VectorFieldModel):
         terms = field.extended if isinstance(field, DrivenField) else field
         assert isinstance(terms, DictionaryField)
         inputs = complete_inputs(context, self._who)
-        report = dict(field.fit_info.report)
-        positions, names = report.get("positions"), context.state_names
+        facts, names = field.fit_info.inference, context.state_names
+        positions = facts.positions or None
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
         search = Search(observe(self._samples(context), inputs=inputs), terms.dictionary)
         search = search.knowing(knowledge, names, context.input_names).observing(positions, names)
         search = search.measured(complete_errors(sigma, context))
         support = terms.coefficients[:, : context.dim] != 0
-        candidate = refit(search, support, report["smoother"])
-        if report["refined"] and support.any():
-            if report.get("judged over") == _WINDOWS:
+        assert facts.smoother is not None  # `infer` gives it
+        candidate = refit(search, support, facts.smoother)
+        if facts.refined and support.any():
+            if facts.windowed:
                 again = refine_over_windows(search, candidate)
             else:
                 again, _ = refine(search, candidate, search.observations.path)
             candidate = again if np.isfinite(again.score) else candidate
-        found = candidate.field(search, context, report)
+        found = candidate.field(search, context, field.fit_info.report, facts)
         return honoured(found, knowledge, self.degree)
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -13,6 +13,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.inference import Inference, Judge
 from fim_dynsys.fields.posterior import LawField
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField, read_expressions
 from fim_dynsys.fields.terms import union
@@ -41,8 +42,17 @@ from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
-from fim_dynsys.search.homogeneity import RETOLD, by_units, homogeneous, is_told, rates_by_units, with_told
+from fim_dynsys.search.homogeneity import (
+    RETOLD,
+    by_units,
+    homogeneous,
+    is_told,
+    rates_by_units,
+    suggestion_note,
+    with_told,
+)
 from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
 from fim_dynsys.trajectories.container import Trajectories
@@ -195,8 +205,8 @@ class SymbolicModel(VectorFieldModel):
 
     def _warn_of_problems(self, method: str) -> None:
         super()._warn_of_problems(method)
-        unknown = self.field_.fit_info.report.get("undetermined")
-        if unknown:
+        unknown = self.field_.fit_info.inference.undetermined
+        if unknown and self.expressions is not None:
             warn(
                 f"{self._who}.{method}: the data do not determine {', '.join(unknown)}; other values would "
                 "fit as well. Give some of them as numbers, or observe more states.",
@@ -237,6 +247,7 @@ class SymbolicModel(VectorFieldModel):
                 return law
         found = self._candidates(order.trajectories, knowledge, positions, errors)
         notes: dict[str, Any] = {}
+        remarks: tuple[str, ...] = ()
         suggested = rates_by_units(order.trajectories) if knowledge is None else None
         if suggested is not None:
             told = self._candidates(order.trajectories, suggested, positions, errors, found.items[:RETOLD])
@@ -244,24 +255,24 @@ class SymbolicModel(VectorFieldModel):
             notes |= by_units(suggested, *scores)
             if is_told(suggested, *scores):
                 found, knowledge = told, suggested
+                remarks = (suggestion_note(suggested),)
                 notes["told"] = suggested.plain()
         best, search = found.items[0], found.search
         free = order.free(best.dictionary, best.free)
         report = {
-            "chosen": order.text(best.candidate.origin),
+            "chosen": best.candidate.origin.text(order.coordinates),
             "score": found.scores[0],
             "candidates": found.met,
             "runners_up": [
-                [order.text(item.candidate.origin), own]
+                [item.candidate.origin.text(order.coordinates), own]
                 for item, own in zip(found.items[1:4], found.scores[1:4], strict=True)
             ],
             "free_numbers": free,
             **notes,
         }
-        report["noise"] = assumed(sigma).value
-        if positions is not None:
-            report["positions"] = list(positions)
-        field = order.field(best.field(search.observations, order.trajectories, report), trajectories)
+        facts = Inference(noise=assumed(sigma), positions=tuple(positions or ()), notes=remarks)
+        own = best.field(search.observations, order.trajectories, report, facts)
+        field = order.field(own, trajectories)
         return with_errors(
             field,
             best.candidate.refined,
@@ -285,15 +296,14 @@ class SymbolicModel(VectorFieldModel):
         laws = clean.answers
         best = laws[0].item
         report = {
-            "chosen": order.text(best.candidate.origin),
-            "chosen by": "fit to the digits",
+            "chosen": best.candidate.origin.text(order.coordinates),
             "score": best.candidate.score,
             "candidates": len(laws),
             "misses": laws[0].misses,
             "free_numbers": order.free(best.dictionary, best.free),
-            "noise": assumed(errors).value,
         }
-        return law_field(laws[0], search.observations, order, trajectories, report)
+        facts = Inference(Judge.EXACT, noise=assumed(errors))
+        return law_field(laws[0], search.observations, order, trajectories, report, facts)
 
     def _candidates(
         self,
@@ -342,8 +352,8 @@ class SymbolicModel(VectorFieldModel):
                 "score": fit.score,
                 "status": fit.status.value,
                 "covariance": fit.covariance.tolist(),
-                "noise": noise.value,
             },
+            inference=Inference(noise=noise),
         )
         known = fit.covariance if np.isfinite(fit.covariance).all() else None
         return SymbolicField(expressions, fit.parameters, known, context=trajectories, fit_info=info)
@@ -381,7 +391,7 @@ class SymbolicModel(VectorFieldModel):
 
     def _search_draws(self, field: DictionaryField, n: int, rng: np.random.Generator) -> list[VectorField]:
         context, report = self.context_, field.fit_info.report
-        positions = report.get("positions")
+        positions = field.fit_info.inference.positions or None
         knowledge = told_of_positions(Knowledge.of(report.get("told", self.knowledge)), positions)
         search = Search.polynomial(self._samples(context)).knowing(knowledge, context.state_names)
         search = search.observing(positions, context.state_names)
@@ -397,7 +407,7 @@ class SymbolicModel(VectorFieldModel):
             coefficients[rows] = own
             free = [(int(rows[term]), slot, number) for term, slot, number in free]
             known = known.extended(search.dictionary, terms)
-        start = Candidate(coefficients, observations.start, "", "", restriction=known)
+        start = Candidate(coefficients, observations.start, Origin(Stage.GIVEN), "", restriction=known)
         model, fit = FunctionCandidate.of(start, terms, free).fitted(observations, observations.path)
         if not np.isfinite(model.parameters).all() or not math.isfinite(fit.misfit):
             raise ValueError(

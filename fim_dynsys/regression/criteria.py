@@ -3,10 +3,11 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+from fim_dynsys.fields.inference import Noise
 
 ADDITIVE_SHARES = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01, 0.003, 0.001)
 """Shares of constant variance among which `noise_law` chooses."""
@@ -28,14 +29,6 @@ NORMAL = 1.4826
 
 VARIANCE_FLOOR = 1e-5
 """Floor of residual variances in `bic`, as a fraction of the signal's variance."""
-
-
-class Noise(Enum):
-    """What is assumed of the errors of observations."""
-
-    ESTIMATED = "estimated"
-    GIVEN = "given"
-    POISSON = "Poisson"
 
 
 Known = Sequence[np.ndarray] | Noise

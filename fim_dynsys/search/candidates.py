@@ -9,11 +9,13 @@ import numpy as np
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.inference import NOTHING_KNOWN, Inference
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import bic
 from fim_dynsys.regression.observed import SPLINE, Observations
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
 from fim_dynsys.regression.sparse import backward_path, normal_equations, solve_supports, stlsq
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.restrictions import Restriction
 from fim_dynsys.trajectories.container import Trajectories
@@ -28,9 +30,6 @@ _SHARED = 0.1
 """Price of a term whose coefficient follows from others, in those of one that is fitted: of fields that fit
 alike, the one with fewer terms."""
 
-REST = "no motion"
-"""Origin of the candidate without terms, which every search includes."""
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -42,8 +41,8 @@ class Candidate:
         Of the search's dictionary.
     start : array (P, d)
         Initial states of the pieces.
-    origin : str
-        Degree and sparse fit, in words.
+    origin : Origin
+        Which stage made it, and how.
     smoother : str
         Name of the smoother.
     score : float
@@ -63,7 +62,7 @@ class Candidate:
 
     coefficients: np.ndarray
     start: np.ndarray
-    origin: str
+    origin: Origin
     smoother: str
     score: float = math.inf
     variance: np.ndarray | None = None
@@ -98,7 +97,11 @@ class Candidate:
         return bool(np.isfinite(self.coefficients).all() and np.isfinite(self.start).all())
 
     def field(
-        self, search: Search, trajectories: Trajectories, report: dict
+        self,
+        search: Search,
+        trajectories: Trajectories,
+        report: dict,
+        inference: Inference = NOTHING_KNOWN,
     ) -> DictionaryField | DrivenField:
         """The candidate as a field in the units of the trajectories it was inferred from.
 
@@ -108,7 +111,7 @@ class Candidate:
             Data and terms.
         trajectories : Trajectories
             Context of the field.
-        report : dict
+        report, inference
             For ``field.fit_info``.
 
         Returns
@@ -127,6 +130,7 @@ class Candidate:
             initial_states=observations.initial_states(self.start) * observations.scale if complete else None,
             noise_level=observations.noise_level,
             report=report,
+            inference=inference,
         )
         if observations.n_inputs:
             return DrivenField.of(terms, coefficients, trajectories, info)
@@ -170,7 +174,7 @@ def propose(
     at_rest = np.stack([z.mean(axis=0) for _, z in observations.samples])
     known = search.restriction
     still = np.zeros((len(search.dictionary), observations.dim)) if known is None else known.still
-    candidates = [Candidate(still, at_rest, REST, SPLINE.name, restriction=known)]
+    candidates = [Candidate(still, at_rest, Origin(Stage.NO_MOTION), SPLINE.name, restriction=known)]
     smoothed = [observations.smoothed(smoother) for smoother in smoothers]
     problems = [
         _weighted_equations(search, smoother, *_stacked(fits))
@@ -178,7 +182,7 @@ def propose(
     ]
     gram, moment, total = (np.stack(part) for part in zip(*problems, strict=True))
     total_degree = search.dictionary.exponents.sum(axis=1)
-    found: list[tuple[str, np.ndarray]] = []
+    found: list[tuple[Origin, np.ndarray]] = []
     seen = set()
     for degree in degrees:
         inside = np.flatnonzero(total_degree <= degree)
@@ -190,15 +194,16 @@ def propose(
             fits = _sparse_fits(gram[..., inside[:, None], inside], moment[..., inside], total)
             coefficients = np.zeros((*fits.shape[:2], len(search.dictionary), observations.dim))
             coefficients[:, :, inside] = np.swapaxes(fits, -1, -2)
-        found += zip([f"degree {degree}, {name}" for name in _SETTINGS], coefficients, strict=True)
+        origins = [Origin(Stage.REGRESSION, f"degree {degree}, {name}") for name in _SETTINGS]
+        found += zip(origins, coefficients, strict=True)
     for number, (smoother, own) in enumerate(zip(smoothers, smoothed, strict=True)):
         start = np.stack([states[0] for states, _ in own])
-        for name, coefficients in found:
+        for origin, coefficients in found:
             values = coefficients[number]
             key = values.tobytes()
             if key not in seen and np.isfinite(values).all():
                 seen.add(key)
-                candidates.append(Candidate(values, start, name, smoother.name, restriction=known))
+                candidates.append(Candidate(values, start, origin, smoother.name, restriction=known))
     return candidates
 
 
@@ -375,4 +380,4 @@ def refit(search: Search, support: np.ndarray, smoother_name: str) -> Candidate:
         left, right = known.equations(gram, moment)
         coefficients = known.coefficients(known.solved(left, right, known.numbers(support)))
     start = np.stack([s[0] for s, _ in fits])
-    return Candidate(coefficients, start, "refit", smoother.name, restriction=known)
+    return Candidate(coefficients, start, Origin(Stage.REFIT), smoother.name, restriction=known)

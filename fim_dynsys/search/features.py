@@ -9,8 +9,9 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import rollout
-from fim_dynsys.search.candidates import REST, Candidate
-from fim_dynsys.search.pool import SOLVE, STRUCTURE, Opinion
+from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.origins import Stage
+from fim_dynsys.search.pool import Opinion
 from fim_dynsys.search.problem import Search
 
 _POINTS = 48
@@ -168,9 +169,9 @@ def _structure(dictionary: Dictionary, candidates: list[Candidate]) -> np.ndarra
                 np.log(size.max() + 1e-6) if len(size) else -5.0,
                 np.log(size.min() + 1e-6) if len(size) else -5.0,
                 c.refined,
-                c.origin.startswith(SOLVE),
-                c.origin.startswith(STRUCTURE),
-                c.origin == REST,
+                c.origin.source is Stage.SOLVE,
+                c.origin.source is Stage.STRUCTURE,
+                c.origin.stage is Stage.NO_MOTION,
             ]
         )
     fewest = min(row[0] for row in rows)

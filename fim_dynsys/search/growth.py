@@ -7,10 +7,10 @@ import numpy as np
 
 from fim_dynsys.regression.refinement import TrajectoryFit, expected_gains
 from fim_dynsys.search.candidates import Candidate, judge
+from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import assumed_variance, refine, refine_and_prune, response
 
-GROWN = ", grown"
 _TRIED = 4
 _SMALL = 1e-9
 
@@ -66,7 +66,7 @@ def _in_use(candidate: Candidate) -> np.ndarray:
 
 def _fitted(search: Search, start: Candidate, added: int, paths: Sequence[np.ndarray]) -> list[Candidate]:
     """Fits of a structure with one coefficient, or free number, more and of what remains of it."""
-    origin = start.origin if GROWN in start.origin else f"{start.origin}{GROWN}"
+    origin = start.origin if start.origin.passed(Stage.GROWTH) else start.origin.then(Stage.GROWTH)
     known = start.restriction
     # a number of exactly zero would not count as a term
     if known is None:

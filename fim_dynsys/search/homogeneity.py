@@ -112,11 +112,20 @@ def is_told(suggested: Knowledge, told: float, free: float) -> bool:
 
 def by_units(suggested: Knowledge, told: float, free: float) -> dict[str, str]:
     """For the report of a field: equations that units suggest, and what became of them."""
-    equations = "; ".join(f"{name}' = {text}" for name, text in suggested.known.items())
     taken = is_told(suggested, told, free)
     odds = f"before the data {ODDS:.0f} to 1 for each"
+    equations = _written(suggested)
     said = f"{equations} {'' if taken else 'not '}taken: BIC {told:.1f} with, {free:.1f} without; {odds}"
-    return {"units": said} | ({"note": f"by units {equations}"} if taken else {})
+    return {"units": said}
+
+
+def suggestion_note(suggested: Knowledge) -> str:
+    """What a reader should know of equations that units suggested and that were taken."""
+    return f"by units {_written(suggested)}"
+
+
+def _written(suggested: Knowledge) -> str:
+    return "; ".join(f"{name}' = {text}" for name, text in suggested.known.items())
 
 
 def homogeneous(

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.inference import NOTHING_KNOWN, Inference
 from fim_dynsys.fields.local import LocalField
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.rollout import runge_kutta
@@ -78,27 +79,35 @@ class LocalFit:
     smoothing: Smoothing
     errors: np.ndarray
 
-    def field(self, trajectories: Trajectories, report: dict) -> LocalField:
+    def field(
+        self, trajectories: Trajectories, report: dict, inference: Inference = NOTHING_KNOWN
+    ) -> LocalField:
         """The field of all samples, in the units of the trajectories.
 
         Parameters
         ----------
         trajectories : Trajectories
             Context of the field.
-        report : dict
+        report, inference
             For ``field.fit_info``.
         """
-        return self._field(np.arange(len(self.errors)), trajectories, report)
+        return self._field(np.arange(len(self.errors)), trajectories, report, inference)
 
     def draws(self, n: int, trajectories: Trajectories, rng: np.random.Generator) -> list[LocalField]:
         """Fields of n bootstrap resamples of the pieces, smoothed alike."""
         pieces = len(self.errors)
         return [self._field(np.sort(rng.integers(0, pieces, pieces)), trajectories, {}) for _ in range(n)]
 
-    def _field(self, pieces: np.ndarray, trajectories: Trajectories, report: dict) -> LocalField:
+    def _field(
+        self,
+        pieces: np.ndarray,
+        trajectories: Trajectories,
+        report: dict,
+        inference: Inference = NOTHING_KNOWN,
+    ) -> LocalField:
         seen = self.observations
         own = _local(seen, self.smoothing, pieces)
-        info = FitInfo(initial_states=None, noise_level=seen.noise_level, report=report)
+        info = FitInfo(noise_level=seen.noise_level, report=report, inference=inference)
         return LocalField(
             own.states * seen.scale,
             own.slopes * seen.scale / seen.time_unit,

@@ -8,13 +8,12 @@ import numpy as np
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
 from fim_dynsys.search.candidates import Candidate, judge, propose
 from fim_dynsys.search.horizon import explains, merge_windows
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS, improve, refine_and_prune
 from fim_dynsys.search.reselection import FITS, ROUNDS, reselect
 from fim_dynsys.search.restrictions import Restriction
 
-SOLVE = "operator, solve"
-STRUCTURE = "operator, structure"
 RATIOS = (1.0, 2.0, 4.0)
 """A coefficient of the operator is kept where it is so many of its standard deviations."""
 
@@ -103,7 +102,11 @@ def gather(
     if opinion is not None:
         said = [
             Candidate(
-                values, search.observations.start, f"{SOLVE} {k}", SOLVE, restriction=search.restriction
+                values,
+                search.observations.start,
+                Origin(Stage.SOLVE, number=k),
+                Stage.SOLVE.value,
+                restriction=search.restriction,
             )
             for k, values in enumerate(opinion.solves)
             if np.isfinite(values).all()
@@ -136,7 +139,10 @@ def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> lis
     """
     seen = {c.support.tobytes() for c in known if c.refined}
     known_facts = search.restriction
-    said = Candidate(opinion.solves[-1], search.observations.start, "", SOLVE, restriction=known_facts)
+    origin = Origin(Stage.SOLVE, number=len(opinion.solves) - 1)
+    said = Candidate(
+        opinion.solves[-1], search.observations.start, origin, Stage.SOLVE.value, restriction=known_facts
+    )
     (solve,) = judge(search, [said])
     met = []
     for ratio in RATIOS:
@@ -150,7 +156,7 @@ def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> lis
         start = replace(
             solve,
             coefficients=kept,
-            origin=f"{STRUCTURE} at {ratio:g} deviations",
+            origin=Origin(Stage.STRUCTURE, f"at {ratio:g} deviations"),
         )
         met += refine_and_prune(search, start, search.observations.path)
     return [c for c in met if c.is_finite]
@@ -191,7 +197,7 @@ def shortlist(candidates: list[Candidate], size: int = SHORTLIST) -> list[Candid
         Best first; not empty, though none may have a finite score.
     """
     finite = [c for c in candidates if np.isfinite(c.score)] or candidates[:1]
-    solves = sorted((c for c in finite if c.origin.startswith(SOLVE)), key=lambda c: c.origin)[-2:]
+    solves = sorted((c for c in finite if c.origin.stage is Stage.SOLVE), key=lambda c: c.origin.number)[-2:]
     kept: list[Candidate] = []
     supports: dict[bytes, int] = {}
     unfitted = 0

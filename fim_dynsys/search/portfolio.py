@@ -5,6 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fim_dynsys.fields.inference import Judge
 from fim_dynsys.fields.posterior import law_deviates
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.regression.observed import STEP_LIMIT
@@ -31,9 +32,6 @@ from fim_dynsys.search.selector import Selector, unfounded
 
 N_PORTFOLIO_FEATURES = N_FEATURES + N_START_FEATURES + 7 + 3
 """Columns of `Portfolio.features`."""
-
-SELECTOR = "selector"
-"""What decides where the operator has an opinion."""
 
 _MARGIN = 8.0
 """BIC by which functions must beat all polynomials where nothing is learned: more of them can be lucky."""
@@ -82,6 +80,8 @@ class Portfolio:
         Of clean data, the preferred one first: where there are any, they are the members.
     notes : dict
         What a report says of the search.
+    remarks : tuple of str
+        What a reader should know of it.
     operator : OperatorChoice or None
         What the operator's own search chooses, and by what.
     told : Knowledge or None
@@ -94,6 +94,7 @@ class Portfolio:
     local: LocalFit | None = None
     laws: list[Law] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
     operator: OperatorChoice | None = None
     told: Knowledge | None = None
 
@@ -286,13 +287,13 @@ class Portfolio:
         return np.where(np.isfinite(errors), errors, np.inf)
 
     @property
-    def judge(self) -> str:
-        """What decides among the members, in words."""
+    def judge(self) -> Judge:
+        """What decides among the members."""
         if self.laws:
-            return "fit to the digits"
+            return Judge.EXACT
         if self.search.observations.n_inputs:
-            return "extended BIC"
-        return "BIC" if self.opinion is None else SELECTOR
+            return Judge.EXTENDED_BIC
+        return Judge.BIC if self.opinion is None else Judge.SELECTOR
 
     def draws(self, log_weights: np.ndarray, n: int, rng: np.random.Generator) -> list[FunctionCandidate]:
         """Members drawn by their weights, with parameters drawn from their posterior.

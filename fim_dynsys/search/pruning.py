@@ -12,10 +12,10 @@ from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.refinement import TrajectoryFit, fit_trajectory, path_response
 from fim_dynsys.regression.sparse import backward_elimination, solve_supports
 from fim_dynsys.search.candidates import Candidate, judge, score
+from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.restrictions import Restriction
 
-PRUNED = ", pruned"
 _ROUNDS = 8
 ITERATIONS = 8
 """Largest number of steps of a stage of a fit."""
@@ -390,9 +390,7 @@ def _without(candidate: Candidate, fit: TrajectoryFit, dropped: np.ndarray) -> C
         numbers = restriction.numbers(candidate.coefficients)
         numbers[restriction.active(candidate.coefficients)] = values
         coefficients = restriction.clipped(restriction.coefficients(numbers))
-    return replace(
-        candidate, coefficients=coefficients, origin=f"{candidate.origin.removesuffix(PRUNED)}{PRUNED}"
-    )
+    return replace(candidate, coefficients=coefficients, origin=candidate.origin.then(Stage.PRUNING))
 
 
 def improve(

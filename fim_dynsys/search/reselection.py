@@ -10,17 +10,16 @@ from fim_dynsys.regression.kernels.subsets import improve_subset
 from fim_dynsys.regression.sparse import solve_supports
 from fim_dynsys.search.candidates import Candidate, judge, log_alike
 from fim_dynsys.search.horizon import follows
+from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import (
     MAX_TERMS,
-    PRUNED,
     assumed_variance,
     distinct_structures,
     refine_and_prune,
     response,
 )
 
-RESELECTED = ", reselected"
 PRICES = ((0.5, 0.25), (0.8, 0.5), (1.0, 1.0))
 """Prices of a term at which subsets are chosen: of the BIC's, and of that of its choice among its like."""
 
@@ -94,7 +93,7 @@ def _about(search: Search, candidate: Candidate, seen: set[bytes]) -> list[Candi
         support = coefficients != 0.0
         if support.tobytes() in seen or not chosen.any():
             continue
-        origin = f"{candidate.origin.removesuffix(PRUNED).removesuffix(RESELECTED)}{RESELECTED}"
+        origin = candidate.origin.then(Stage.RESELECTION)
         start = replace(candidate, coefficients=coefficients, origin=origin)
         found = refine_and_prune(search, start, paths, (1,))
         seen.update(c.support.tobytes() for c in found)

@@ -12,10 +12,10 @@ from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.sparse import subset_residuals, subsets_of
 from fim_dynsys.search.candidates import Candidate, judge, log_alike
 from fim_dynsys.search.functions.regressions import Integrals, follow, smooth
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine_and_prune
 
-SCREENED = "screened"
 FEWEST_STATES, FEWEST_SAMPLES = 7, 50
 """Where it is worth it: with fewer states dictionaries have degree 3, fewer samples tell nothing apart."""
 
@@ -83,7 +83,7 @@ def _laws(seen: Observations, terms: Dictionary, floor: float, tried: set[bytes]
         tried.add(structure)
         used = np.flatnonzero(values.any(axis=1))
         own = Search(seen, terms.subset(used))
-        first = Candidate(values[used], start, SCREENED, SCREENED)
+        first = Candidate(values[used], start, Origin(Stage.SCREENING), Stage.SCREENING.value)
         met = judge(own, [law for law in refine_and_prune(own, first, paths) if law.is_finite])
         for law in met:
             wide = np.zeros_like(values)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fim_dynsys.search.candidates import Candidate
+from fim_dynsys.search.origins import Origin
 
 CLIP = 5.0
 """Standardised features are cut here."""
@@ -24,7 +25,7 @@ def unfounded(candidates: Sequence[Candidate]) -> np.ndarray:
     return ~fitted & (scores > scores[fitted].min(initial=np.inf) + _UNFOUNDED)
 
 
-def beaten(candidates: Sequence[Candidate], chosen: Candidate) -> tuple[str, float] | None:
+def beaten(candidates: Sequence[Candidate], chosen: Candidate) -> tuple[Origin, float] | None:
     """Of which structure the BIC is clearly smaller than that of a choice, and by how much; None of none."""
     best = candidates[int(np.argmin([c.score for c in candidates]))]
     behind = float(chosen.score - best.score)

@@ -11,6 +11,7 @@ from fim_dynsys.fields.terms import Dictionary, Term, union
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.families import SECOND, SHIFT
 from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.origins import Origin, Stage, named
 
 _ROUNDS = 2
 _RANK = 1e-9  # of unit columns: what is left of one that others explain
@@ -113,10 +114,10 @@ def sides_of(item: FunctionCandidate) -> list[Side]:
     return sides
 
 
-def together(sides: Sequence[Side], start: np.ndarray, origin: str) -> FunctionCandidate:
+def together(sides: Sequence[Side], start: np.ndarray, stage: Stage) -> FunctionCandidate:
     """Right-hand sides (d,) as one candidate from starts (P, d); equal numbers in them are one number.
 
-    Who proposed the sides, ``origin``, is the beginning of the candidate's.
+    ``stage`` is what proposed the sides.
     """
     terms, places = union([side.terms for side in sides])
     coefficients = np.zeros((len(terms), len(sides)))
@@ -130,9 +131,9 @@ def together(sides: Sequence[Side], start: np.ndarray, origin: str) -> FunctionC
             key = int(terms.coordinate[row]), int(terms.partner[row]), slot, number
             free.add((row, slot, labels.setdefault(key, len(labels))))
     functions = zip(terms.kind.tolist(), terms.coordinate.tolist(), strict=True)
-    names = dict.fromkeys(f"{Kind(kind).name.lower()} x{place}" for kind, place in functions if kind)
-    named = f"{origin}: {', '.join(names) or 'monomials'}"
-    return FunctionCandidate.of(Candidate(coefficients, start, named, origin), terms, sorted(free))
+    names = dict.fromkeys(f"{Kind(kind).name.lower()} {named(of)}" for kind, of in functions if kind)
+    origin = Origin(stage, ", ".join(names) or "monomials")
+    return FunctionCandidate.of(Candidate(coefficients, start, origin, stage.value), terms, sorted(free))
 
 
 def combined(

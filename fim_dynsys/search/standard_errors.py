@@ -16,6 +16,7 @@ from fim_dynsys.search.exact.laws import fitted, from_sample_to_sample
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import window_count
 from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -141,7 +142,7 @@ def _in_units_of_the_search(
         known = searched.restriction.extended(monomials, every).subset(rows)
     coefficients = coefficients[:, : field.dim]
     used = (coefficients != 0.0).any(axis=1) if known is None else known.rows_of(coefficients)
-    start = Candidate(coefficients, observations.start, "", "", restriction=known)
+    start = Candidate(coefficients, observations.start, Origin(Stage.GIVEN), "", restriction=known)
     return observations, FunctionCandidate.of(start, own_terms, free), used
 
 

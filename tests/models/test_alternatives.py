@@ -45,6 +45,18 @@ def test_the_front_is_drawn(model):
     drawing.close()
 
 
+def test_selecting_the_answer_leaves_its_bands(model):
+    ahead = model.context_.t[0, -1] + np.array([1.0, 2.0])
+    before, bands = model.field_, model.forecast(model.context_, ahead, members=20)
+    try:
+        model.select(model.alternatives_.preferred)
+        again = model.forecast(model.context_, ahead, members=20)
+    finally:
+        model.field_ = before
+    np.testing.assert_array_equal(again.low, bands.low)
+    np.testing.assert_array_equal(again.high, bands.high)
+
+
 def test_select_makes_a_row_the_answer(model):
     rows = model.alternatives_
     k = 0 if rows.preferred else len(rows) - 1
@@ -52,7 +64,10 @@ def test_select_makes_a_row_the_answer(model):
     try:
         assert model.select(k) is model
         np.testing.assert_array_equal(model.field_.coefficients, rows[k].field.coefficients)
+        facts = model.field_.fit_info.inference
+        assert facts.selected and facts.judge is before.fit_info.inference.judge
         assert model.field_.fit_info.report["chosen by"] == "select"
+        assert not rows[k].field.fit_info.inference.selected
     finally:
         model.field_ = before
     with pytest.raises(IndexError, match=f"Auto: expected a row of alternatives_ below {len(rows)}, got 99"):

@@ -7,6 +7,7 @@ import pytest
 
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
+from fim_dynsys.fields.inference import Judge
 from fim_dynsys.models import auto
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.regression.observed import largest_degree
@@ -35,10 +36,10 @@ def test_the_operator_is_asked_however_few_the_samples(n):
     """Half the samples that a regression on all its terms would need; below twelve it is not."""
     t, _, noisy = van_der_pol(n=n)
     found = fim_dynsys.load("auto", budget="fast").portfolio(Trajectories.from_arrays(noisy, t))
-    assert found.operator is not None and found.judge == "selector"
+    assert found.operator is not None and found.judge is Judge.SELECTOR
     assert any(member.candidate is found.operator.answer for member in found.members)
     fewer = fim_dynsys.load("auto", budget="fast").portfolio(Trajectories.from_arrays(noisy[:11], t[:11]))
-    assert fewer.operator is None and fewer.judge == "BIC"
+    assert fewer.operator is None and fewer.judge is Judge.BIC
 
 
 def test_equations_and_report(fitted):

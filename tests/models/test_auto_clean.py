@@ -7,6 +7,7 @@ import pytest
 
 import fim_dynsys
 from fim_dynsys import CallableField, simulate
+from fim_dynsys.fields.inference import Judge
 
 SYSTEMS = {
     "pendulum": (lambda x, y: (y, -np.sin(x)), [2.0, 0.0], 20.0, ["1 x1", "-1 sin(x0)"]),
@@ -103,7 +104,7 @@ def test_of_the_operator_s_search_too_with_their_errors(name):
     field, t, x = clean(*system)
     model = fim_dynsys.load("fim-ode").fit(x, t)
     assert [shortened(equation) for equation in model.equations(precision=5)] == expected
-    assert model.field_.fit_info.report["chosen by"] == "fit to the digits"
+    assert model.field_.fit_info.inference.judge is Judge.EXACT
     assert (model.field_.standard_errors < 1e-6 * np.abs(model.field_.coefficients).max()).all()
     scale = model.field_.scale(x[:1])
     assert (np.abs(model.field_(x[:1]) - field(x[:1])) <= 10.0 * scale + 1e-9 * np.abs(field(x)).max()).all()
@@ -184,7 +185,7 @@ FUNCTIONS = {
 def test_symbolic_reads_laws_with_functions_off_clean_samples(name, tmp_path):
     field, t, x = clean(*FUNCTIONS[name])
     model = fim_dynsys.load("symbolic", progress=False).fit(x, t)
-    assert model.field_.fit_info.report["chosen by"] == "fit to the digits"
+    assert model.field_.fit_info.inference.judge is Judge.EXACT
     np.testing.assert_allclose(model.field_(x), field(x), rtol=1e-6, atol=1e-8)
     drawn = np.stack([member(x[:5]) for member in model.ensemble(5, seed=0)])
     assert 0.0 < drawn.std(axis=0).max() < 1e-6

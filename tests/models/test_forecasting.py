@@ -6,6 +6,7 @@ import pytest
 import fim_dynsys
 from fim_dynsys import CallableField, EnsembleField, Region, Trajectories
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.inference import Judge
 from fim_dynsys.models.forecast_levels import FORECAST_LEVELS, NOMINAL, Levels
 from fim_dynsys.models.forecasting import forecast_bands
 
@@ -137,7 +138,7 @@ def test_levels_are_those_of_what_chose_the_field(name):
     clean = np.stack([np.cos(t), -np.sin(t)], axis=1)
     noisy = clean + NOISE * np.random.default_rng(0).standard_normal(clean.shape)
     known = FORECAST_LEVELS[name]
-    for x, judge in ((clean, "fit to the digits"), (noisy, "selector")):
+    for x, judge in ((clean, Judge.EXACT), (noisy, Judge.SELECTOR)):
         model = fim_dynsys.load(name).fit(x, t)
         assert model._forecast_levels(model.field_) is known[judge]
         told = model.forecast(Trajectories.from_arrays(x, t), [2.0], (0.5, 0.9, 0.99))

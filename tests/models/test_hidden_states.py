@@ -54,7 +54,7 @@ def test_an_epidemic_of_which_the_infected_alone_were_counted(tmp_path):
     close(model, {"b": 5e-4, "g": 0.15})
     assert max(e / model.field_.parameters[n] for n, e in model.field_.parameter_errors.items()) < 0.03
     assert model.feature_names == ["s", "i", "r"]
-    assert model.field_.fit_info.report["undetermined"] == ["r(0)"]
+    assert model.field_.fit_info.inference.undetermined == ("r(0)",)
     assert model.field_.fit_info.path_r2 > 0.999
     np.testing.assert_allclose(model.field_.context.x[0, :, 0], x[:, 0], rtol=0.05)
     np.testing.assert_allclose(model.simulate([990.0, 10.0, 0.0], DAYS), x, atol=30.0)

@@ -9,6 +9,7 @@ from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary, reordered
 from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.search.origins import Origin, Stage, named
 from fim_dynsys.trajectories.container import Trajectories
 
 
@@ -60,7 +61,8 @@ def test_a_field_found_there_is_the_same_field_here(trajectories, states):
     (sine,) = [k for k in range(len(field.dictionary)) if field.dictionary.kind[k] == Kind.SIN]
     assert order.free(found.dictionary, [(10, 1, 0)]) == [[sine, 1, 0]]
     first = order.states[0]
-    assert order.text("wave x0, Hill 2 x1") == f"wave x{first}, Hill 2 x{order.states[1]}"
+    origin = Origin(Stage.FUNCTIONS, f"wave {named(0)}, Hill 2 {named(1)}")
+    assert origin.text(order.coordinates) == f"wave x{first}, Hill 2 x{order.states[1]}"
 
 
 def test_terms_of_reordered_states_are_named_as_they_were():

@@ -17,6 +17,7 @@ from fim_dynsys.search.functions.combination import FULL, QUICK, grow_functions
 from fim_dynsys.search.functions.families import families, radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
 from fim_dynsys.simulation.solution import simulate
@@ -152,7 +153,7 @@ def test_surrogate_predicts_what_a_small_forcing_does():
     names = dictionary.names()
     for name, i, value in (("x1", 0, 1.0), ("x0", 1, -1.0), ("x1", 1, 0.8), ("x0^2 x1", 1, -0.7)):
         coefficients[names.index(name), i] = value
-    candidate = Candidate(coefficients, observations.start, "", "")
+    candidate = Candidate(coefficients, observations.start, Origin(Stage.GIVEN), "")
     variance = np.ones(2)
     search = Search(observations, dictionary)
     surrogate = Surrogate(search, candidate, variance, follow(search, candidate))
@@ -213,7 +214,7 @@ def saturating(observations, half=0.7):
         [[1, 0], [2, 0], [0, 1], [0, 1], [1, 1]], [0, 0, 0, Kind.HILL, 0], [0, 0, 0, 0, 0], [1, 1, 1, half, 1]
     )
     coefficients = np.array([[1.5, 0], [-0.5, 0], [0, -1.5], [-1.5, 2.0], [0, 0]])
-    start = Candidate(coefficients, observations.start, "guess", "")
+    start = Candidate(coefficients, observations.start, Origin(Stage.GIVEN), "")
     return FunctionCandidate.of(start, terms, [(3, 0, 5)])
 
 
@@ -272,7 +273,10 @@ def test_units_say_which_states_are_angles():
     )
     radians = radians_per_unit(data)
     np.testing.assert_array_equal(radians, [1.0, np.nan, np.pi / 180.0, 1.0])
-    every, some = ({starts[0].name for starts in families(angle)} for angle in (np.ones(4), radians))
+    every, some = (
+        {Origin(Stage.FUNCTIONS, starts[0].name).text() for starts in families(angle)}
+        for angle in (np.ones(4), radians)
+    )
     assert every - some == {
         "angle x1",
         "double angle x1",

@@ -6,9 +6,9 @@ import sympy
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.observed import observe
-from fim_dynsys.search.genetic.engine import ORIGIN
 from fim_dynsys.search.genetic.proposals import Proposals, fitted_proposals, interpolated
 from fim_dynsys.search.genetic.translation import translated
+from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.sides import Side, combined, sides_of, together
 
 X, Y = SYMBOLS = sympy.symbols("x0 x1", real=True)
@@ -77,10 +77,10 @@ def test_terms_that_others_explain_are_left_out():
 def test_sides_together_share_equal_numbers():
     terms = Dictionary([[1, 0], [0, 1]], [0, 4], [0, 0], [1.0, 2.0])
     first = Side(terms, np.array([1.0, -2.0]), ((1, 0),))
-    item = together([first, first.subset([1], [3.0], 0.0)], np.zeros((1, 2)), ORIGIN)
+    item = together([first, first.subset([1], [3.0], 0.0)], np.zeros((1, 2)), Stage.GENETIC)
     assert item.candidate.coefficients.tolist() == [[1.0, 0.0], [-2.0, 3.0]]
     assert item.numbers.tolist() == [2.0]
-    assert item.candidate.origin == "genetic programming: hill x0"
+    assert item.candidate.origin.text() == "genetic programming: hill x0"
     for side, expected in zip(sides_of(item), ([1.0, -2.0], [3.0]), strict=True):
         assert side.coefficients.tolist() == expected
     assert sides_of(item)[1].free == ((0, 0),)
@@ -117,7 +117,7 @@ def test_proposals_are_thinned_and_fitted_to_noisy_trajectories():
     angle = float(observations.scale[0])
     rows = translated(sympy.sin(1.002 * angle * X) + 0.1 * X + 0.1, (X,), POSITIVE[:1])
     proposals = Proposals([[Side.regressed(rows, states, slopes[:, 0])]], 1)
-    worse = together([Side(Dictionary([[1]]), np.array([0.1]), ())], observations.start, ORIGIN)
+    worse = together([Side(Dictionary([[1]]), np.array([0.1]), ())], observations.start, Stage.GENETIC)
     best = fitted_proposals(observations, proposals, worse, 1)[0]
     (name,) = best.dictionary.names()
     assert name.startswith("sin(")

@@ -9,7 +9,8 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.observed import observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.candidates import Candidate
-from fim_dynsys.search.growth import GROWN, _gains, grow
+from fim_dynsys.search.growth import _gains, grow
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
 
@@ -35,7 +36,7 @@ def without_one_term():
     scaled = TRUE * factor * observations.time_unit / observations.scale
     without = scaled.copy()
     without[MISSING] = 0.0
-    return search, *(Candidate(c, observations.start, "given", "none") for c in (scaled, without))
+    return search, *(Candidate(c, observations.start, Origin(Stage.GIVEN), "none") for c in (scaled, without))
 
 
 def test_gains_are_those_of_fits_with_one_term_more(without_one_term):
@@ -56,7 +57,7 @@ def test_a_missing_term_comes_back(without_one_term):
     search, _, start = without_one_term
     found = grow(search, start)
     assert np.array_equal(found[0].support, TRUE != 0)
-    assert found[0].origin.startswith("given, ")
+    assert found[0].origin.source is Stage.GIVEN and found[0].origin.parent is not None
     assert [c.score for c in found] == sorted(c.score for c in found)
     observations = search.observations
     field = found[0].coefficients / (
@@ -69,4 +70,4 @@ def test_a_missing_term_comes_back(without_one_term):
 
 def test_growth_is_noted_once(without_one_term):
     search, _, start = without_one_term
-    assert max(c.origin.count(GROWN) for c in grow(search, start)) == 1
+    assert max(c.origin.text().count(Stage.GROWTH.value) for c in grow(search, start)) == 1

@@ -12,6 +12,7 @@ from fim_dynsys.regression.observed import complete_samples, observe
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.local import SMOOTHINGS, clearly_better, errors_of, fit_local
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search
 from fim_dynsys.trajectories.container import Trajectories
@@ -42,7 +43,7 @@ def portfolio(context):
     away[1:3] = 3.0 * np.eye(2)  # of the two states
     lost = search.observations.signal_variance
     candidates = [
-        Candidate(values, start, name, "none", score, lost)
+        Candidate(values, start, Origin(Stage.GIVEN, name), "none", score, lost)
         for values, name, score in ((away, "away", 0.0), (rest, "rest", 10.0))
     ]
     return Portfolio.of(search, None, candidates, [])
@@ -67,7 +68,8 @@ def test_fields_that_leave_come_last(portfolio):
 def test_nothing_changes_where_a_candidate_explains_the_samples(portfolio):
     noise = portfolio.search.observations.noise_variance
     best = [
-        Candidate(m.candidate.coefficients, m.candidate.start, "", "", 0.0, noise) for m in portfolio.members
+        Candidate(m.candidate.coefficients, m.candidate.start, Origin(Stage.GIVEN), "", 0.0, noise)
+        for m in portfolio.members
     ]
     kept = Portfolio.of(portfolio.search, None, best, [])
     assert kept.local is None

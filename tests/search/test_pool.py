@@ -15,7 +15,8 @@ from fim_dynsys.search.features import (
     features,
     start_features,
 )
-from fim_dynsys.search.pool import SHORTLIST, SOLVE, STRUCTURE, Opinion, gather, shortlist
+from fim_dynsys.search.origins import Stage
+from fim_dynsys.search.pool import SHORTLIST, Opinion, gather, shortlist
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.selector import Selector
 from fim_dynsys.trajectories.container import Trajectories
@@ -55,8 +56,8 @@ def test_the_operators_structure_is_fitted_and_found(considered):
     field = best.field(search, Trajectories.from_arrays(NOISY, T), {"chosen": "best"})
     np.testing.assert_allclose(field.coefficients[TRUE != 0], TRUE[TRUE != 0], atol=0.05)
     assert field.fit_info.report == {"chosen": "best"}
-    assert any(c.origin.startswith(STRUCTURE) for c in found)
-    assert sum(c.origin.startswith(SOLVE) for c in found) == 2
+    assert any(c.origin.source is Stage.STRUCTURE for c in found)
+    assert sum(c.origin.source is Stage.SOLVE for c in found) == 2
     assert [c.score for c in found] == sorted(c.score for c in found)
     assert len({c.coefficients.astype(np.float32).tobytes() for c in found}) == len(found)
 
@@ -64,7 +65,7 @@ def test_the_operators_structure_is_fitted_and_found(considered):
 def test_without_an_opinion_only_regressions_remain():
     search = Search(observe([(T, NOISY)]), DICTIONARY)
     found = gather(search, smoothers=TIME_AWARE[3:4])
-    assert not any(c.origin.startswith((SOLVE, STRUCTURE)) for c in found)
+    assert not any(c.origin.source in (Stage.SOLVE, Stage.STRUCTURE) for c in found)
     assert features(search, shortlist(found)).shape == (len(shortlist(found)), N_FEATURES)
 
 
@@ -83,9 +84,9 @@ def test_the_shortlist_keeps_the_best_and_the_last_solves(considered):
     short = shortlist(found, 6)
     assert len(short) == 6
     assert short[0] is found[0]
-    assert sum(c.origin.startswith(SOLVE) for c in short) == 2
+    assert sum(c.origin.source is Stage.SOLVE for c in short) == 2
     assert [c.score for c in short] == sorted(c.score for c in short)
-    supports = [c.support.tobytes() for c in shortlist(found) if not c.origin.startswith(SOLVE)]
+    supports = [c.support.tobytes() for c in shortlist(found) if c.origin.source is not Stage.SOLVE]
     assert max(supports.count(s) for s in supports) <= 2
     assert len(shortlist(found)) <= SHORTLIST
     lost = [replace(c, score=np.inf) for c in found]

@@ -12,9 +12,10 @@ from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search import pool, reselection
 from fim_dynsys.search.candidates import Candidate, judge, log_alike
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import refine
-from fim_dynsys.search.reselection import PRICES, RESELECTED, _response, chosen_subsets, reselect
+from fim_dynsys.search.reselection import PRICES, _response, chosen_subsets, reselect
 from training.choice.contexts import draw
 
 DICTIONARY = Dictionary.polynomial(3, 3)
@@ -43,7 +44,7 @@ def known():
     observations = search.observations
     factor = np.prod(observations.scale**DICTIONARY.exponents, axis=1)[:, None]
     scaled = true * factor * observations.time_unit / observations.scale
-    return search, Candidate(scaled, observations.start, "given", "none")
+    return search, Candidate(scaled, observations.start, Origin(Stage.GIVEN), "none")
 
 
 def test_search_finds_better_structures(monkeypatch):
@@ -57,7 +58,7 @@ def test_search_finds_better_structures(monkeypatch):
             patch.setattr(pool, "reselect", lambda *_: [])
             without = pool.gather(search, smoothers=SMOOTHERS)
         found = pool.gather(search, smoothers=SMOOTHERS)
-        assert any(RESELECTED in c.origin for c in found)
+        assert any(c.origin.passed(Stage.RESELECTION) for c in found)
         assert [c.score for c in found] == sorted(c.score for c in found)
         drops.append(found[0].score - without[0].score)
         met.append([any(np.array_equal(c.support, true) for c in own) for own in (without, found)])

@@ -60,7 +60,8 @@ def truth_levels(model: VectorFieldModel, number: int) -> tuple[str, np.ndarray]
         stretched = WIDEST * off / np.where(off > 0, high[-1] - median, low[-1] - median)
     stretched = np.where(np.isfinite(stretched), stretched, np.inf)
     levels = np.where(held.any(axis=0), _FINE[np.argmax(held, axis=0)], stretched)
-    return str(field.fit_info.report["chosen by"]), levels
+    judge = field.fit_info.inference.judge
+    return "" if judge is None else judge.value, levels
 
 
 def learned(contexts: list[np.ndarray]) -> tuple[float, ...]:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from fim_dynsys.fields.inference import Inference, Judge
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.models.law_notes import noted, preference_note
+from fim_dynsys.models.law_notes import preference_note
 from fim_dynsys.regression.criteria import Known, even, looks_clean
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
@@ -96,27 +97,26 @@ class Shortlist:
         weights = selector.logits(self.features()) / _TEMPERATURE
         return Portfolio(self.search, self.opinion, members).draws(weights, n, rng)
 
-    def choose(self, selector: Selector | None) -> tuple[Candidate | FunctionCandidate, dict]:
-        """The preferred candidate, of laws the preferred one, and a report on it."""
+    def choose(self, selector: Selector | None) -> tuple[Candidate | FunctionCandidate, dict, Inference]:
+        """The preferred candidate, of laws the preferred one, a report on it, and the facts of the choice."""
         if self.laws:
             law = self.laws[0]
             report = {
-                "chosen": law.item.candidate.origin,
-                "chosen by": "fit to the digits",
+                "chosen": law.item.candidate.origin.text(),
                 "candidates": len(self.laws),
                 "misses": law.misses,
             }
-            return law.item, report
-        by = "extended BIC" if self.search.observations.n_inputs else "BIC"
+            return law.item, report, Inference(Judge.EXACT)
+        by = Judge.EXTENDED_BIC if self.search.observations.n_inputs else Judge.BIC
         best = self.preferred(selector)
         report = {
-            "chosen": best.origin,
-            "chosen by": by if selector is None else "selector",
+            "chosen": best.origin.text(),
             "candidates": len(self.candidates),
             "BIC behind the best": best.score - self.candidates[0].score,
         }
         better = None if selector is None else beaten(self.candidates, best)
-        return best, report if better is None else noted(report, preference_note(*better))
+        known = Inference(by if selector is None else Judge.SELECTOR)
+        return best, report, known if better is None else known.noting(preference_note(*better))
 
 
 def consider(

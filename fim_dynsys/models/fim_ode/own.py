@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.inference import Inference, Judge
 from fim_dynsys.fields.posterior import LawField, PosteriorField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
@@ -108,6 +110,14 @@ class FIMODE(PretrainedModel):
         """Largest total degree of the operator's monomials."""
         return self.operator.network.config.degree
 
+    @property
+    def _unsearched(self) -> Inference:
+        """The facts of an inference where the operator answers alone."""
+        if not self.refine:
+            return Inference()
+        few = f"{Judge.OPERATOR.value}: fewer than {MIN_OBSERVATIONS} samples"
+        return Inference(Judge.OPERATOR).noting(few)
+
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(self, trajectories: Trajectories, sigma: Known | None = None) -> VectorField:
         """Infer the field behind trajectories; see `infer_many`.
@@ -192,21 +202,18 @@ class FIMODE(PretrainedModel):
         if self.refine:
             found = consider(seen, answer.dictionary, solves, variances, known, known=errors)
         if found is not None:
-            best, choice = found.choose(None)
+            best, choice, facts = found.choose(None)
             assert isinstance(best, Candidate)  # there are no laws with inputs
-            field = best.field(found.search, seen, report | choice | _assumed(sigma))
+            field = best.field(found.search, seen, report | choice, _with_errors_of(sigma, facts))
             assert isinstance(field, DrivenField)
             return honoured(order.field(field, context), known, answer.dictionary.degree)
-        if self.refine:
-            few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
-            report |= {"chosen by": few, "note": few}
         best_solve = solves[-1]
         if known is not None:
-            facts = known.restriction(answer.dictionary, seen.state_names, seen.input_names)
-            best_solve = facts.nearest(best_solve, 1.0 / np.maximum(variances, 1e-300))
+            allowed = known.restriction(answer.dictionary, seen.state_names, seen.input_names)
+            best_solve = allowed.nearest(best_solve, 1.0 / np.maximum(variances, 1e-300))
         still = np.zeros((len(answer.dictionary), len(seen.input_names)))
         coefficients = np.concatenate([best_solve, still], axis=1)
-        info = FitInfo(report=report)
+        info = FitInfo(report=report, inference=self._unsearched)
         return order.field(DrivenField.of(answer.dictionary, coefficients, seen, info), context)
 
     def infer_with_evidence(
@@ -258,22 +265,19 @@ class FIMODE(PretrainedModel):
                     known=errors,
                 )
             if found is None:
-                if self.refine:
-                    few = f"operator alone: fewer than {MIN_OBSERVATIONS} samples"
-                    report |= {"chosen by": few, "note": few}
-                info = FitInfo(report=report)
+                info = FitInfo(report=report, inference=self._unsearched)
                 field: DictionaryField | DrivenField = DictionaryField(
                     answer.dictionary, answer.solves[-1], fit_info=info
                 )
                 others = answer.solves
             else:
-                best, choice = found.choose(operator.selector)
-                choice |= _assumed(sigma)
+                best, choice, facts = found.choose(operator.selector)
+                facts = _with_errors_of(sigma, facts)
                 if isinstance(best, FunctionCandidate):
                     law, seen = found.laws[0], found.search.observations
-                    pairs.append((law_field(law, seen, order, context, report | choice), None))
+                    pairs.append((law_field(law, seen, order, context, report | choice, facts), None))
                     continue
-                inferred = best.field(found.search, order.trajectories, report | choice)
+                inferred = best.field(found.search, order.trajectories, report | choice, facts)
                 assert isinstance(inferred, DictionaryField)
                 if sigma is not None:
                     own, degree = order.field(inferred, context), answer.dictionary.degree
@@ -351,7 +355,7 @@ class FIMODE(PretrainedModel):
     def _candidates(self, field: PosteriorField, n: int, seed: int) -> EnsembleField | None:
         """Draws from the candidates that a field with a learned posterior was chosen among, if it was so."""
         selector = self.operator.selector
-        if field.fit_info.report.get("chosen by") != "selector" or selector is None:
+        if field.fit_info.inference.judge is not Judge.SELECTOR or selector is None:
             return None
         seen = samples_of(field, self.context_)
         order = Ordered.of(self._complete([seen])[0])
@@ -436,9 +440,9 @@ class _Answer(NamedTuple):
         return self._replace(solves=np.stack([known.nearest(solve, precision) for solve in self.solves]))
 
 
-def _assumed(sigma: Known | None) -> dict[str, str]:
-    """What a report says of known errors."""
-    return {} if sigma is None else {"noise": assumed(sigma).value}
+def _with_errors_of(sigma: Known | None, inference: Inference) -> Inference:
+    """The facts of an inference with what is assumed of known errors."""
+    return inference if sigma is None else replace(inference, noise=assumed(sigma))
 
 
 def _precise(trajectories: Trajectories, errors: Known | None) -> Trajectories:

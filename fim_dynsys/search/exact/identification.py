@@ -33,6 +33,7 @@ from fim_dynsys.search.exact.structures import (
     with_functions,
 )
 from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS
 from fim_dynsys.search.reselection import MOST_COEFFICIENTS
@@ -53,7 +54,6 @@ _LONGER, _FEW_FITS = 2, 4  # of functions where a law is exact: so much longer o
 _TUNED, _RESELECTED, _STRIPPED = 4, 2, 3
 _RECOMBINED = 6  # laws
 _ROUNDS = 6  # of choosing terms anew about a law
-_REGRESSED, _CROSSED = "implicit regression", "right-hand sides of several laws"  # origins
 _NEARER = 0.1  # than a polynomial: functions are sought again, along the law
 _WHITE = 0.5  # of the samples, that residuals are worth which are noise
 _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
@@ -195,17 +195,17 @@ class Identification:
         for item in items:
             self._fitted(item)
 
-    def meet_sides(self, proposed: Sequence[Sequence[Side]], origin: str) -> None:
+    def meet_sides(self, proposed: Sequence[Sequence[Side]], stage: Stage) -> None:
         """Fit laws of right-hand sides proposed for each state, and what those that come nearest lead to.
 
         Parameters
         ----------
         proposed : d lists of Side
             In the units of the search, best first.
-        origin : str
-            Who proposed them.
+        stage : Stage
+            What proposed them.
         """
-        self._improve(self._combine(proposed, origin))
+        self._improve(self._combine(proposed, stage))
         self._strip()
 
     def _recombine(self) -> None:
@@ -224,7 +224,7 @@ class Identification:
                 if 0 < side.parameters <= own[state].parameters:
                     by_state[state].setdefault(side.structure, side)
         if max(map(len, by_state)) > 1:
-            self._combine([list(known.values()) for known in by_state], _CROSSED)
+            self._combine([list(known.values()) for known in by_state], Stage.CROSSING)
             self._strip()
 
     def _reselect(self) -> None:
@@ -242,13 +242,13 @@ class Identification:
             if self.laws[0].item.structure == laws[0].item.structure:
                 return
 
-    def _combine(self, proposed: Sequence[Sequence[Side]], origin: str) -> list[Law]:
+    def _combine(self, proposed: Sequence[Sequence[Side]], stage: Stage) -> list[Law]:
         """Laws of right-hand sides proposed for each state, about the best law and about the best of them."""
         best = self._best
         fits: dict[bytes, Law | None] = {}
 
         def fit(sides: Sequence[Side]) -> float:
-            item = together(sides, self._search.observations.start, origin)
+            item = together(sides, self._search.observations.start, stage)
             law = fits[item.structure] = self._fitted(item)
             return np.inf if law is None else law.score
 
@@ -294,7 +294,7 @@ class Identification:
     def _read_sides(self, dense: FunctionCandidate, left: float) -> None:
         """Fit laws of right-hand sides read off the samples, those of each state alone."""
         sides = right_hand_sides(self._precise, self._search, dense, left, self._composed)
-        self._combine(sides, _REGRESSED)
+        self._combine(sides, Stage.IMPLICIT_REGRESSION)
         self._strip()
 
     def _seek_functions(self, dense: FunctionCandidate, left: float, functions: int, most: int) -> None:
@@ -312,7 +312,7 @@ class Identification:
 
     def _improve(self, fits: Iterable[Law]) -> None:
         """Structures suggested by the best laws with numbers tuned and all terms about them."""
-        by_function: dict[str, Law] = {}
+        by_function: dict[Origin, Law] = {}
         for law in sorted(fits, key=lambda law: law.score):
             by_function.setdefault(law.item.candidate.origin, law)
         wide = []

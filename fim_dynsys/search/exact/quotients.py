@@ -12,6 +12,7 @@ from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.search.exact.selection import RANK, Terms, columns_of, fewest
 from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, Function, hill
 from fim_dynsys.search.functions.regressions import Integrals
+from fim_dynsys.search.origins import named
 
 PLAIN = {1: 3}
 """Degree of monomials beside a function and as its factors, by number of states; or 2."""
@@ -115,7 +116,7 @@ def _quadratic(c: int, degree: int) -> Callable[[np.ndarray], Bundle | None]:
         if b[0] == 0.0:
             return None
         function = Function(Kind.QUADRATIC_RECIPROCAL, c, float(b[0]), float(b[1] / b[0] ** 2))
-        return Bundle(f"quotient x{c}", (function,), ((0, INNER, 0), (0, SECOND, 1)), degree)
+        return Bundle(f"quotient {named(c)}", (function,), ((0, INNER, 0), (0, SECOND, 1)), degree)
 
     return bundle
 
@@ -123,7 +124,9 @@ def _quadratic(c: int, degree: int) -> Callable[[np.ndarray], Bundle | None]:
 def _linear_in_two(c: int, e: int, degree: int) -> Callable[[np.ndarray], Bundle | None]:
     def bundle(b: np.ndarray) -> Bundle:
         function = Function(Kind.RECIPROCAL, c, float(b[0]), float(b[1]), e)
-        return Bundle(f"quotient x{c}, x{e}", (function,), ((0, INNER, 0), (0, SECOND, 1)), degree)
+        return Bundle(
+            f"quotient {named(c)}, {named(e)}", (function,), ((0, INNER, 0), (0, SECOND, 1)), degree
+        )
 
     return bundle
 
@@ -131,6 +134,6 @@ def _linear_in_two(c: int, e: int, degree: int) -> Callable[[np.ndarray], Bundle
 def _ratio(c: int, e: int, degree: int) -> Callable[[np.ndarray], Bundle | None]:
     def bundle(b: np.ndarray) -> Bundle:
         function = Function(Kind.INVERSE, c, 1.0, float(b[0]), e)
-        return Bundle(f"ratio x{c}, x{e}", (function,), ((0, SECOND, 0),), degree)
+        return Bundle(f"ratio {named(c)}, {named(e)}", (function,), ((0, SECOND, 0),), degree)
 
     return bundle

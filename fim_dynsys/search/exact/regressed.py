@@ -12,6 +12,7 @@ from fim_dynsys.search.exact.selection import Terms, is_found, number_in, select
 from fim_dynsys.search.exact.sums import sums
 from fim_dynsys.search.functions.families import Bundle, Function, powers
 from fim_dynsys.search.functions.regressions import Integrals
+from fim_dynsys.search.origins import named
 from fim_dynsys.search.sides import Side
 
 _SHARED = 1e4  # times the variance of no misfit: a side that others may share
@@ -109,8 +110,8 @@ def _given(regressions: Integrals) -> Iterator[Bundle]:
     yield from (starts[0] for starts in powers(dim))
     for c in range(dim):
         steep = tuple(Function(Kind.POWER, c, 1.0, p) for p in _STEEP)
-        yield Bundle(f"steep powers x{c}", steep, degree=0)
-        yield Bundle(f"logarithm x{c}", (Function(Kind.LOG, c),))
+        yield Bundle(f"steep powers {named(c)}", steep, degree=0)
+        yield Bundle(f"logarithm {named(c)}", (Function(Kind.LOG, c),))
         if regressions.crosses_zero[c]:
-            yield Bundle(f"absolute value x{c}", (Function(Kind.ABSOLUTE, c),))
+            yield Bundle(f"absolute value {named(c)}", (Function(Kind.ABSOLUTE, c),))
     yield Bundle("square roots", tuple(Function(Kind.POWER, c, 1.0, 0.5) for c in range(dim)))

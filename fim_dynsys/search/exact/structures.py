@@ -19,12 +19,10 @@ from fim_dynsys.search.functions.exploration import Exploration
 from fim_dynsys.search.functions.families import Bundle, families, powers
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.functions.regressions import Integrals, Piece
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS
 from fim_dynsys.search.sides import Side
-
-ORIGIN = "neighbouring samples"
-"""Of candidates that they suggest."""
 
 _STEPS = 6  # of Newton's method
 _RANK = 1e-9  # of unit columns: directions that the samples determine less are left where they are
@@ -43,7 +41,9 @@ def starts(search: Search) -> Iterator[FunctionCandidate]:
     columns = search.dictionary.evaluate(states)
     for tolerance in _REGRESSED:
         values = _least_squares(columns, slopes, tolerance)
-        candidate = Candidate(values, search.observations.start, ORIGIN, ORIGIN)
+        candidate = Candidate(
+            values, search.observations.start, Origin(Stage.NEIGHBOURS), Stage.NEIGHBOURS.value
+        )
         yield FunctionCandidate(candidate, search.dictionary)
 
 

@@ -11,6 +11,7 @@ from fim_dynsys.fields.functions import Kind
 from fim_dynsys.search.exact.selection import Terms, columns_of, is_found, selected, side_of, tuned
 from fim_dynsys.search.functions.families import INNER, SECOND, SHIFT, Bundle, Function, hill
 from fim_dynsys.search.functions.regressions import Integrals
+from fim_dynsys.search.origins import named
 from fim_dynsys.search.sides import Side
 
 _STATES = 3  # at most
@@ -164,7 +165,9 @@ def _families(dim: int) -> Iterator[_Family]:
     for c in range(dim):
         rates = itertools.combinations(_RATES, 2)
         both = [(Function(Kind.EXP, c, p), Function(Kind.EXP, c, q)) for p, q in rates]
-        yield _Family([Bundle(f"exponentials x{c}", two, ((0, INNER, 0), (1, INNER, 1)), 0) for two in both])
+        yield _Family(
+            [Bundle(f"exponentials {named(c)}", two, ((0, INNER, 0), (1, INNER, 1)), 0) for two in both]
+        )
         yield _Family(_gaussians(c))
 
 
@@ -182,25 +185,27 @@ def _composed(dim: int) -> Iterator[_Family]:
         for sign in (1.0, -1.0):
             inside = [sign * k for k in _SPREADS]
             rates = [Function(Kind.ARRHENIUS, c, k) for k in inside]
-            yield _Family([Bundle(f"arrhenius x{c}", (one,), ((0, INNER, 0),)) for one in rates])
+            yield _Family([Bundle(f"arrhenius {named(c)}", (one,), ((0, INNER, 0),)) for one in rates])
         waves = [(Function(Kind.SIN_SQUARE, c, k), Function(Kind.COS_SQUARE, c, k)) for k in _SIZES]
         free = (0, INNER, 0), (1, INNER, 0)
-        yield _Family([Bundle(f"waves of the square of x{c}", both, free) for both in waves])
+        yield _Family([Bundle(f"waves of the square of {named(c)}", both, free) for both in waves])
         logs = [Function(Kind.LOG_SQUARE, c, k) for k in _SIZES]
-        yield _Family([Bundle(f"logarithm of the square of x{c}", (one,), ((0, INNER, 0),)) for one in logs])
+        yield _Family(
+            [Bundle(f"logarithm of the square of {named(c)}", (one,), ((0, INNER, 0),)) for one in logs]
+        )
 
 
 def _of_sums(kind: Kind, c: int, e: int, turns: int = 1) -> list[Bundle]:
     """A function of sums of two states in all directions of so many half turns, of all sizes."""
     angles = (np.arange(turns * _DIRECTIONS) + _OFF) * (np.pi / _DIRECTIONS)
     inside = [(k * math.cos(a), k * math.sin(a)) for k in _SIZES for a in angles.tolist()]
-    name, free = f"{kind.name.lower()} x{c}, x{e}", ((0, INNER, 0), (0, SECOND, 1))
+    name, free = f"{kind.name.lower()} {named(c)}, {named(e)}", ((0, INNER, 0), (0, SECOND, 1))
     return [Bundle(name, (Function(kind, c, p, q, e),), free) for p, q in inside]
 
 
 def _gaussians(c: int) -> list[Bundle]:
     functions = [Function(Kind.GAUSSIAN, c, k) for k in _SIZES]
-    return [Bundle(f"gaussian x{c}", (one,), ((0, INNER, 0),), 2) for one in functions]
+    return [Bundle(f"gaussian {named(c)}", (one,), ((0, INNER, 0),), 2) for one in functions]
 
 
 def _shifted(bundle: Bundle, states: np.ndarray) -> list[Bundle]:

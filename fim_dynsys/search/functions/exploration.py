@@ -13,6 +13,7 @@ from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.families import Bundle
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate
+from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.restrictions import Restriction
 
 _MOST_TERMS = 7  # of a coordinate, 14 of all where they are selected together
@@ -254,7 +255,8 @@ class Exploration:
             for m in range(len(multiples))
             for function, slot, number in selection.bundle.free
         ]
-        candidate = replace(self.candidate, coefficients=coefficients, origin=selection.bundle.name)
+        origin = Origin(Stage.FUNCTIONS, selection.bundle.name)
+        candidate = replace(self.candidate, coefficients=coefficients, origin=origin)
         terms = self.monomials + products(multiples, functions)
         if self.restriction is not None:
             known = self.restriction.extended(self.monomials, terms)

@@ -10,6 +10,7 @@ import numpy as np
 
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import NUMBERS, Dictionary
+from fim_dynsys.search.origins import named
 from fim_dynsys.trajectories.container import Trajectories
 
 INNER, SECOND, SHIFT = range(len(NUMBERS))
@@ -167,7 +168,7 @@ def families(angle: np.ndarray) -> list[list[Bundle]]:
         out += _of_one_coordinate(c, angle[c])
         for e in range(c + 1, dim):
             difference = tuple(Function(kind, c, -angle[c], angle[e], e) for kind in (Kind.SIN, Kind.COS))
-            out.append([Bundle(f"difference of angles x{c}, x{e}", difference, degree=0)])
+            out.append([Bundle(f"difference of angles {named(c)}, {named(e)}", difference, degree=0)])
     out += _rings(angle) if dim > 1 else []
     return [
         starts for starts in out if not any(np.isnan((f.inner, f.second)).any() for f in starts[0].functions)
@@ -179,7 +180,7 @@ def _complements(
 ) -> Bundle:
     """A function and its complement with shared numbers."""
     functions = tuple(Function(kind, c, inner, second) for kind in kinds)
-    return Bundle(f"{name} x{c}", functions, () if fixed else ((0, INNER, 0), (1, INNER, 0)))
+    return Bundle(f"{name} {named(c)}", functions, () if fixed else ((0, INNER, 0), (1, INNER, 0)))
 
 
 def _single(
@@ -192,7 +193,7 @@ def _single(
     degree: int = 1,
 ) -> Bundle:
     free = tuple((0, slot, k) for k, slot in enumerate(slots))
-    return Bundle(f"{name} x{c}", (Function(kind, c, inner, second),), free, degree)
+    return Bundle(f"{name} {named(c)}", (Function(kind, c, inner, second),), free, degree)
 
 
 def hill(c: int, order: int, inner: float, degree: int = 1) -> Bundle:
@@ -212,7 +213,7 @@ def powers(dim: int) -> list[list[Bundle]]:
     for c in range(dim):
         for name, exponents in (("inverse", _INVERSE), ("half", _HALF)):
             functions = tuple(Function(Kind.POWER, c, 1.0, p) for p in exponents)
-            out.append([Bundle(f"{name} powers x{c}", functions, degree=2, apart=True)])
+            out.append([Bundle(f"{name} powers {named(c)}", functions, degree=2, apart=True)])
     return out
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.functions import Kind
+from fim_dynsys.fields.inference import NOTHING_KNOWN, Inference
 from fim_dynsys.fields.terms import NUMBERS, Dictionary
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
 from fim_dynsys.regression.observed import Observations
@@ -69,10 +70,14 @@ class FunctionCandidate:
         return Search(observations, self.dictionary)
 
     def field(
-        self, observations: Observations, trajectories: Trajectories, report: dict
+        self,
+        observations: Observations,
+        trajectories: Trajectories,
+        report: dict,
+        inference: Inference = NOTHING_KNOWN,
     ) -> DictionaryField | DrivenField:
         """The candidate as a field in the units of the trajectories, see `Candidate.field`."""
-        return self.candidate.field(self.on(observations), trajectories, report)
+        return self.candidate.field(self.on(observations), trajectories, report, inference)
 
     @property
     def n_functions(self) -> int:

@@ -12,9 +12,6 @@ from fim_dynsys.fields.expressions import parse
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
 
-ORIGIN = "genetic programming"
-"""With which the origin of what it proposed begins."""
-
 INSTALL = "pip install fim-dynsys[operon]"
 """How to install what is optional."""
 

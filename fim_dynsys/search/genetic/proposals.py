@@ -9,9 +9,10 @@ from scipy.interpolate import make_interp_spline
 
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
-from fim_dynsys.search.genetic.engine import ORIGIN, GeneticEffort, front
+from fim_dynsys.search.genetic.engine import GeneticEffort, front
 from fim_dynsys.search.genetic.sums import matched
 from fim_dynsys.search.genetic.translation import translated
+from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.sides import Side, combined, sides_of, together
 
 _MOST_SAMPLES = 500  # that genetic programming sees, evenly spaced among all
@@ -139,7 +140,7 @@ def fitted_proposals(
     met: list[FunctionCandidate] = []
 
     def fit(sides: Sequence[Side]) -> float:
-        item = together(sides, observations.start, ORIGIN)
+        item = together(sides, observations.start, Stage.GENETIC)
         if not item.candidate.support.any():
             return np.inf
         new, _ = item.fitted(observations, observations.path)

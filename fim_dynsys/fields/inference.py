@@ -1,0 +1,126 @@
+"""How a field was inferred: the facts that code reads, and the entries of a report that they make."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any, Self
+
+
+class Noise(Enum):
+    """What is assumed of the errors of observations."""
+
+    ESTIMATED = "estimated"
+    GIVEN = "given"
+    POISSON = "Poisson"
+
+
+class Judge(Enum):
+    """What chose the answer among the candidates of a search."""
+
+    EXACT = "fit to numerical precision"
+    SELECTOR = "selector"
+    BIC = "BIC"
+    EXTENDED_BIC = "extended BIC"
+    HELD_OUT = "held-out trajectories"
+    OPERATOR = "operator alone"
+
+
+_SELECTED = "select"  # what a report says of an answer that the user selected
+_OF_OLD_REPORTS = {"fit to the digits": Judge.EXACT}
+_NOTES = "; "  # between notes in a report
+
+
+@dataclass(frozen=True)
+class Inference:
+    """How a field was inferred. A fit report is written from it; code reads these facts, not the report.
+
+    Attributes
+    ----------
+    judge : Judge or None
+        What chose the answer; None where nothing was chosen.
+    selected : bool
+        Whether the user then made another candidate, or the same one, the answer.
+    noise : Noise or None
+        What was assumed of the errors of the observations.
+    outliers : int
+        Samples that were left out.
+    positions : tuple of str
+        States that were observed where the others are their velocities; empty for all.
+    smoother : str or None
+        Whose slopes the terms were regressed on.
+    refined : bool or None
+        Whether the coefficients were fitted to the trajectories.
+    windowed : bool
+        Whether they were fitted, and the candidates compared, over short windows.
+    undetermined : tuple of str
+        Relations that hold along the samples, or parameters: what the data do not determine.
+    notes : tuple of str
+        What a reader should know besides.
+    """
+
+    judge: Judge | None = None
+    selected: bool = False
+    noise: Noise | None = None
+    outliers: int = 0
+    positions: tuple[str, ...] = ()
+    smoother: str | None = None
+    refined: bool | None = None
+    windowed: bool = False
+    undetermined: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def noting(self, *said: str) -> Self:
+        """The same with more notes."""
+        return replace(self, notes=self.notes + said)
+
+    def entries(self) -> dict[str, Any]:
+        """Entries of a fit report, of plain values; what is not known is not in it."""
+        found: dict[str, Any] = {}
+        if self.judge is not None:
+            found["chosen by"] = _SELECTED if self.selected else self.judge.value
+        if self.selected and self.judge is not None:
+            found["ranked by"] = self.judge.value
+        if self.noise is not None:
+            found["noise"] = self.noise.value
+        if self.outliers:
+            found["outliers"] = self.outliers
+        if self.positions:
+            found["positions"] = list(self.positions)
+        if self.smoother is not None:
+            found["smoother"] = self.smoother
+        if self.refined is not None:
+            found["refined"] = self.refined
+        if self.windowed:
+            found["windowed"] = True
+        if self.undetermined:
+            found["not determined"] = list(self.undetermined)
+        if self.notes:
+            found["note"] = _NOTES.join(self.notes)
+        return found
+
+    @classmethod
+    def of_entries(cls, report: Mapping[str, Any]) -> Self:
+        """The facts that a report was written from, for models that are read from files.
+
+        Entries of other kinds than `entries` writes, and of later versions, are left to the report.
+        """
+        ranked = report.get("ranked by", report.get("chosen by"))
+        known = {judge.value: judge for judge in Judge} | _OF_OLD_REPORTS
+        noise = {kind.value: kind for kind in Noise}
+        notes = report.get("note")
+        return cls(
+            judge=known.get(str(ranked)),
+            selected=report.get("chosen by") == _SELECTED,
+            noise=noise.get(str(report.get("noise"))),
+            outliers=int(report.get("outliers", 0)),
+            positions=tuple(report.get("positions", ())),
+            smoother=report.get("smoother"),
+            refined=report.get("refined"),
+            windowed=bool(report.get("windowed", False)),
+            undetermined=tuple(report.get("not determined", report.get("undetermined", ()))),
+            notes=tuple(str(notes).split(_NOTES)) if notes else (),
+        )
+
+
+NOTHING_KNOWN = Inference()
+"""Of fields that were not inferred, and of members of ensembles."""
