@@ -118,7 +118,7 @@ class Region:
         if set(self.names) == set(names):
             order = [self.names.index(name) for name in names]
             return Region(self.low[order], self.high[order], names)
-        if self.is_named and names != _default_names(self.dim):
+        if self.is_named:
             unknown = [name for name in self.names if name not in names]
             raise ValueError(
                 f"{who}: expected a region of the states {list(names)}, got one of {unknown}; name states "

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
+from fim_dynsys.analyze.conserved import conserved_sums
 from fim_dynsys.errors import check_flags
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 PATIENCE = 2.0
 """Seconds without a bar, of what is often done sooner."""
+
+_MOST_ROWS = 100  # of a table as text; `to_dataframe` has all
 
 WIDENED = 0.1
 """How much a default region exceeds the data's box on each side, as a share of its size."""
@@ -89,7 +92,7 @@ class Result(abc.ABC):
     """Base of every result, itself a frozen dataclass; so is each kind (``eq=False, repr=False``).
 
     A kind writes `_rows` and `_variables`, and `_headline` and `_notes` where it has more to say. What all
-    have is given by keyword, the first two by ``**labels(field)``.
+    have is given by keyword, all but the effort by ``**labels(field, region)``.
 
     Attributes
     ----------
@@ -102,6 +105,9 @@ class Result(abc.ABC):
         Units by state name, for those that have one.
     effort : Effort
         What the search spent.
+    conserved : tuple of str
+        Linear sums of the states that the field conserves; ``S + I + R = 1`` where the analysis was done on
+        the level set of that total.
     """
 
     drawn_by: ClassVar[str | Callable[..., object] | None] = None
@@ -109,6 +115,7 @@ class Result(abc.ABC):
     state_names: tuple[str, ...]
     units: Mapping[str, str]
     effort: Effort
+    conserved: tuple[str, ...] = ()
 
     # ---------------------------------------------------------------- hooks
 
@@ -132,8 +139,14 @@ class Result(abc.ABC):
 
     def __str__(self) -> str:
         columns, rows = self._rows()
-        table = aligned([columns, *([cell(value) for value in row] for row in rows)])
-        return "\n".join([self._headline(), *(table if rows else []), *self._notes()])
+        table = aligned([columns, *([cell(value) for value in row] for row in rows[:_MOST_ROWS])])
+        return "\n".join([self._headline(), *(table if rows else []), *self._all_notes(len(rows))])
+
+    def _all_notes(self, n_rows: int) -> list[str]:
+        """Lines below the table: rows that are not shown, what kinds have to say, conserved sums."""
+        hidden = [f"... and {n_rows - _MOST_ROWS:,} more, see to_dataframe()"] if n_rows > _MOST_ROWS else []
+        conserved = [f"conserved: {', '.join(self.conserved)}"] if self.conserved else []
+        return [*hidden, *self._notes(), *conserved]
 
     def __repr__(self) -> str:
         return str(self)
@@ -142,9 +155,10 @@ class Result(abc.ABC):
         columns, rows = self._rows()
         head = "".join(f"<th>{escape(name)}</th>" for name in columns)
         body = "".join(
-            f"<tr>{''.join(f'<td>{escape(cell(value))}</td>' for value in row)}</tr>" for row in rows
+            f"<tr>{''.join(f'<td>{escape(cell(value))}</td>' for value in row)}</tr>"
+            for row in rows[:_MOST_ROWS]
         )
-        notes = "".join(f"<p>{escape(note)}</p>" for note in self._notes())
+        notes = "".join(f"<p>{escape(note)}</p>" for note in self._all_notes(len(rows)))
         return f"<p><b>{escape(self._headline())}</b></p><table><tr>{head}</tr>{body}</table>{notes}"
 
     def plot(self, ax: object = None, **kwargs: Any) -> Any:
@@ -200,6 +214,8 @@ class Result(abc.ABC):
         }
         if self.units:
             attrs["units"] = json.dumps(dict(self.units))
+        if self.conserved:
+            attrs["conserved"] = ", ".join(self.conserved)
         attrs["result"] = type(self).__name__
         return xr.Dataset(variables, {dim: coords[dim] for dim in coords if dim in dims}, attrs)
 
@@ -490,7 +506,28 @@ def _speeds(f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.minimum(rms, most), most
 
 
-def labels(field: VectorField) -> dict:
-    """The ``state_names`` and ``units`` that a result of this field carries, as keywords."""
+def labels(field: VectorField, region: Region | None = None) -> dict:
+    """What a result of this field carries, as keywords: names, units and conserved sums of the states.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field under analysis.
+    region : Region, optional
+        Where; conserved sums are looked for in it, or in the field's own.
+
+    Returns
+    -------
+    dict
+        ``state_names``, ``units`` and ``conserved``.
+    """
+    names, units = state_labels(field)
+    box = field.region if region is None else region
+    conserved = () if box is None else conserved_sums(field, box).names
+    return {"state_names": names, "units": units, "conserved": conserved}
+
+
+def state_labels(field: VectorField) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Names of a field's states, and their units by name."""
     units = {} if field.context is None else field.context.units
-    return {"state_names": tuple(field.state_names), "units": dict(units)}
+    return tuple(field.state_names), dict(units)

@@ -8,7 +8,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.contour import ContourSet
 
-from fim_dynsys.analyze.results import FieldLike, RegionLike, labels, resolve_region, unwrap
+from fim_dynsys.analyze.results import FieldLike, RegionLike, resolve_region, state_labels, unwrap
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.plot import flow, style
@@ -188,7 +188,7 @@ def _levels(ax: Axes, grid: Grid, values: np.ndarray, label: str) -> ContourSet:
 def _finished(
     axes: tuple[Axes, ...], artists: Mapping[str, Sequence[Artist]], region: Region, field: VectorField
 ) -> Drawing:
-    names, units = labels(field).values()
+    names, units = state_labels(field)
     for panel in axes:
         panel.set(xlim=(region.low[0], region.high[0]), ylim=(region.low[1], region.high[1]))
         label_axes(panel, names, units)

@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from fim_dynsys.analyze.results import FieldLike, RegionLike, Result, labels, resolve_region, unwrap
+from fim_dynsys.analyze.results import FieldLike, RegionLike, Result, resolve_region, state_labels, unwrap
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.plot import flow, style
 from fim_dynsys.plot.canvas import (
@@ -149,7 +149,7 @@ def _panel(
     parts = [Drawing((ax,), artists)]
     parts += [] if context is None else [observations(context, ax, states=states)]
     parts += [draw(result, ax, states=states) for result in results]
-    names, units = labels(field).values()
+    names, units = state_labels(field)
     label_axes(ax, [names[i] for i in states], units)
     return merged(parts)
 

@@ -25,6 +25,7 @@ from fim_dynsys.analyze.bifurcation.normal_forms import (
     solve_fold,
     solve_hopf,
 )
+from fim_dynsys.analyze.bifurcation.on_levels import reduced
 from fim_dynsys.analyze.bifurcation.tracing import (
     BranchEnd,
     Jumped,
@@ -38,8 +39,10 @@ from fim_dynsys.analyze.bifurcation.tracing import (
     trace,
 )
 from fim_dynsys.analyze.cycles.periodic import LimitCycles
-from fim_dynsys.analyze.results import Effort, RegionLike, progress_bar, resolve_region
+from fim_dynsys.analyze.levels import LevelLike
+from fim_dynsys.analyze.results import Effort, FieldLike, RegionLike, progress_bar, resolve_region, unwrap
 from fim_dynsys.errors import check_flags, check_whole, real_array
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.regions import Region
 
@@ -57,7 +60,7 @@ _NEAR = 0.1  # share of a branch's median distance |Re lambda| below which a min
 
 
 def continuation(
-    family: FieldFamily,
+    family: FieldFamily | FieldLike,
     x0: ArrayLike | LimitCycles,
     p_range: tuple[float, float],
     region: RegionLike | None = None,
@@ -69,6 +72,8 @@ def continuation(
     max_points: int = 1000,
     budget: int = 10_000_000,
     progress: bool | None = None,
+    level: LevelLike | None = None,
+    over: str | None = None,
 ) -> Continuation:
     """Follow equilibria of a family over its parameter, round folds and through branch points.
 
@@ -79,8 +84,8 @@ def continuation(
 
     Parameters
     ----------
-    family : FieldFamily
-        A smooth one.
+    family : FieldFamily, or VectorField or fitted model
+        A smooth family; a single field with `over`.
     x0 : array_like (d,) or (k, d), or LimitCycles
         Guesses of an equilibrium, one or several; or cycles found at `p0`, whose branches alone are followed.
     p_range : (float, float)
@@ -101,6 +106,12 @@ def continuation(
         Largest number of points at which the field is evaluated, in all.
     progress : bool, optional
         Whether to show how far the work is; by default on a terminal only.
+    level : dict or array_like (d,), optional
+        Where the family conserves linear sums of its states, the level set on which branches are followed:
+        totals such as ``{"S+I+R": 1}``, or a state on it; default that of `x0`.
+    over : str, optional
+        A sum that a single field conserves, such as ``"S+I+R"``: its total is the parameter, with `p_range`
+        as its range. The other sums have the totals of `level` or `x0`.
 
     Returns
     -------
@@ -111,7 +122,8 @@ def continuation(
     TypeError
         If `family` is no FieldFamily.
     ValueError
-        If the family is not smooth, the range is empty, or there is no equilibrium near `x0`.
+        If the family is not smooth, the range is empty, there is no equilibrium near `x0`, or a sum is not
+        conserved.
 
     References
     ----------
@@ -121,6 +133,29 @@ def continuation(
     check_whole("continuation", 1, max_points=max_points, budget=budget)
     check_whole("continuation", 0, doublings=doublings)
     check_flags("continuation", cycles=cycles, stay_supported=stay_supported)
+    followed = unwrap(family, "continuation") if over is not None else family
+    ends = real_array(p_range, "continuation", "p_range")
+    if isinstance(followed, FieldFamily | VectorField) and ends.shape == (2,) and np.isfinite(ends).all():
+        known_ends = float(ends[0]), float(ends[1])
+        on_level = reduced(followed, x0, known_ends, region, level, over)
+        if on_level is not None:
+            return on_level.embedded(
+                continuation(
+                    on_level.family,
+                    on_level.x0,
+                    p_range,
+                    on_level.region,
+                    p0=p0,
+                    cycles=cycles,
+                    doublings=doublings,
+                    stay_supported=stay_supported,
+                    max_points=max_points,
+                    budget=budget,
+                    progress=progress,
+                )
+            )
+    if not isinstance(family, FieldFamily):
+        raise _no_family(family)
     orbits = list(x0.orbits) if isinstance(x0, LimitCycles) else None
     guesses = x0.x if isinstance(x0, LimitCycles) else x0
     starts, p_range, p0, region = _checked(family, guesses, p_range, p0, region)
@@ -528,6 +563,14 @@ def _lies_on(u: np.ndarray, curve: np.ndarray) -> bool:
     return bool((miss < 2e-3 * max(1.0, float(np.linalg.norm(u)))).any())
 
 
+def _no_family(given: object) -> TypeError:
+    return TypeError(
+        f"continuation: expected a FieldFamily, got {type(given).__name__}; make one with "
+        "FieldFamily.from_callable or FieldFamily.from_fields, or of a SymbolicField with parameters by "
+        "field.family(name); or pass over='S+I+R' to follow a field over the total of a conserved sum."
+    )
+
+
 def _checked(
     family: FieldFamily,
     x0: ArrayLike,
@@ -535,12 +578,6 @@ def _checked(
     p0: ArrayLike | None,
     region: RegionLike | None,
 ) -> tuple[np.ndarray, tuple[float, float], np.ndarray, Region | None]:
-    if not isinstance(family, FieldFamily):
-        raise TypeError(
-            f"continuation: expected a FieldFamily, got {type(family).__name__}; make one with "
-            "FieldFamily.from_callable or FieldFamily.from_fields, or of a SymbolicField with parameters by "
-            "field.family(name)."
-        )
     if not family.smooth:
         raise ValueError(
             f"continuation: expected a family that is smooth in {family.parameter}, got one without "

@@ -175,7 +175,8 @@ class Branch:
         Number of unstable directions: eigenvalues with positive real part, multipliers outside the unit
         circle. At a located bifurcation, that of the point before.
     eigenvalues : ndarray (n, d) complex
-        Of the Jacobian; for cycles Floquet multipliers, the trivial one among them.
+        Of the Jacobian; for cycles Floquet multipliers, the trivial one among them. On a level set of k
+        conserved sums the d - k ones along it.
     residual : ndarray (n,)
         Field at the equilibrium in units of the length and time scales (largest entry); for cycles
         |mu_trivial - 1|, which also measures the discretisation.
@@ -312,6 +313,7 @@ class Continuation(Result):
 
     def _variables(self) -> Variables:
         branches, d = self.branches, len(self.state_names)
+        modes = branches[0].eigenvalues.shape[1] if branches else d  # fewer on a level set
         index = np.repeat(np.arange(len(branches)), [len(b) for b in branches])
         events = [(i, b) for i, branch in enumerate(branches) for b in branch.bifurcations]
         kinds = np.empty(len(events), dtype=object)
@@ -328,7 +330,7 @@ class Continuation(Result):
             "low": (("point", "state"), joined("low", (d,))),
             "high": (("point", "state"), joined("high", (d,))),
             "n_unstable": (by_point, joined("n_unstable").astype(int)),
-            "eigenvalues": (("point", "eigenvalue"), joined("eigenvalues", (d,)).astype(complex)),
+            "eigenvalues": (("point", "eigenvalue"), joined("eigenvalues", (modes,)).astype(complex)),
             "residual": (by_point, joined("residual")),
             "support": (by_point, joined("support")),
             "bifurcation_branch": (by_event, np.array([i for i, _ in events], dtype=int)),

@@ -1,7 +1,7 @@
 """Limit cycles: shooting from near returns of simulated trajectories, with Floquet multipliers and checks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from fim_dynsys.analyze.cycles.shooting import (
     trace_orbit,
 )
 from fim_dynsys.analyze.cycles.stiff import stiff_multipliers, stiff_orbit, stiff_states
+from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
 from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,
@@ -30,6 +31,7 @@ from fim_dynsys.analyze.results import (
     labels,
     progress_bar,
     resolve_region,
+    state_labels,
     unwrap,
 )
 from fim_dynsys.analyze.tangent import CountedField
@@ -102,7 +104,8 @@ class LimitCycles(Result):
     period : ndarray (n,)
         Periods.
     multipliers : ndarray (n, d) of complex
-        Floquet multipliers: the trivial one, then by falling modulus; 0 where one underflows.
+        Floquet multipliers: the trivial one, then by falling modulus; 0 where one underflows. On a level set
+        of k conserved sums the d - k ones along it.
     log_moduli : ndarray (n, d)
         Logarithms of their moduli, finite where a multiplier underflows.
     stable : ndarray (n,) of bool
@@ -197,6 +200,7 @@ def limit_cycles(
     seed: int = 0,
     progress: bool | None = None,
     n_saddles: int = 8,
+    level: LevelLike | None = None,
 ) -> LimitCycles:
     """Search a region for periodic orbits.
 
@@ -224,6 +228,9 @@ def limit_cycles(
     n_saddles : int
         Orbits of saddle type after which no more are sought. A chaotic attractor holds infinitely many; those
         near which trajectories return to themselves are found.
+    level : dict or array_like (d,), optional
+        Where the field conserves linear sums of its states, the level set on which orbits are sought, as for
+        `fixed_points`.
 
     Returns
     -------
@@ -245,7 +252,39 @@ def limit_cycles(
     box = resolve_region(field, region, "limit_cycles")
     check_whole("limit_cycles", 1, n_seeds=n_seeds, budget=budget)
     check_whole("limit_cycles", 0, seed=seed, n_saddles=n_saddles)
-    return search_cycles(field, box, n_seeds, budget, seed, progress=progress, n_saddles=n_saddles)
+    _, on_level = level_set(field, box, level, "limit_cycles")
+    if on_level is None:
+        return search_cycles(field, box, n_seeds, budget, seed, progress=progress, n_saddles=n_saddles)
+    along, inside = on_level.field(field, box), on_level.region(box)
+    found = search_cycles(along, inside, n_seeds, budget, seed, progress=progress, n_saddles=n_saddles)
+    return _embedded(found, on_level, field, box)
+
+
+def _embedded(found: LimitCycles, level: LevelSet, field: VectorField, region: Region) -> LimitCycles:
+    """Orbits found in the coordinates of a level set as those of all states; those that meet the region."""
+    orbits = [level.states(orbit) for orbit in found.orbits]
+    met = np.array([bool(region.contains(orbit).any()) for orbit in orbits], dtype=bool)
+    status = found.status.copy()
+    for i, orbit in enumerate(orbits):
+        if not region.contains(orbit).all():
+            status[i] = CycleStatus.LEAVES_REGION
+    names, units = state_labels(field)
+    rows = {
+        name: value[met]
+        for name, value in vars(found).items()
+        if isinstance(value, np.ndarray) and name not in ("x", "status")
+    }
+    return replace(
+        found,
+        x=level.states(found.x)[met],
+        status=status[met],
+        orbits=[orbit for orbit, kept in zip(orbits, met, strict=True) if kept],
+        region=region,
+        state_names=names,
+        units=units,
+        conserved=level.text,
+        **rows,
+    )
 
 
 def search_cycles(
@@ -539,5 +578,5 @@ def _result(field: VectorField, region: Region, found: Sequence[_Cycle], effort:
         status=status,
         region=region,
         effort=effort,
-        **labels(field),
+        **labels(field, region),
     )

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from scipy.spatial import cKDTree
 
+from fim_dynsys.analyze.conserved import ConservedSums, sampled
 from fim_dynsys.analyze.equilibria.balance import Balance, Checker, IndexCheck
 from fim_dynsys.analyze.equilibria.drawn import DrawnPoints, follow_into
 from fim_dynsys.analyze.equilibria.kinds import Kind, classify, eigen
 from fim_dynsys.analyze.equilibria.newton import REFINED_ROWS, ROOT_RESIDUAL, Meter, Refined, minima, refine
 from fim_dynsys.analyze.equilibria.seeding import starting_points
+from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
 from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,
@@ -25,9 +27,9 @@ from fim_dynsys.analyze.results import (
     Table,
     Variables,
     counted,
-    labels,
     resolve_region,
     scales_within,
+    state_labels,
     unwrap,
     with_steps,
 )
@@ -56,6 +58,7 @@ _MOST_MINIMA = 64  # polishing costs some 8 (4 d + 2) points each: in the plane 
 _CHECKED = 3  # dimensions up to which indices tell what was missed; beyond, how often zeros were met
 _MISSED = 0.5  # estimated number of missed zeros below which the search ends
 _MET = 1e-4  # lengths within which iterations have ended at the same zero
+_MOSTLY = 0.5  # share of the zeros with a singular Jacobian at which they are taken to form a continuum
 _ROUNDS = 4  # each with four times the starts of the one before, 64 to 4,096
 
 
@@ -81,7 +84,7 @@ class FixedPoints(Result):
     x : ndarray (n, d)
         Positions.
     eigenvalues : ndarray (n, d) of complex
-        Of the Jacobian, by falling real part.
+        Of the Jacobian, by falling real part; on a level set of k conserved sums the d - k ones along it.
     kind : ndarray (n,) of Kind
         What they are.
     status : ndarray (n,) of PointStatus
@@ -96,7 +99,7 @@ class FixedPoints(Result):
     index_check : IndexCheck
         Whether the indices add up to the degree on the boundary; a mismatch means that zeros were missed.
     balance : Balance
-        The two sums, and the box they refer to.
+        The two sums, and the box they refer to (on a level set, in its coordinates).
     region : Region
         Where they were sought.
     non_finite : int
@@ -247,6 +250,12 @@ class FixedPoints(Result):
         if self.missed is not None:
             unmet = f"an estimated {self.missed:,.0f} more" if self.missed >= _MISSED else "no more"
             text += f"; {unmet} by how often each zero was met"
+        if (
+            self.conserved
+            and PointStatus.NOT_ISOLATED in self.status
+            and not any("=" in s for s in self.conserved)
+        ):
+            text += f"; level={{{self.conserved[0]!r}: ...}} finds those of one level"
         lost = [f"the field was not finite at {self.non_finite} of the seeds"] if self.non_finite else []
         missing = (
             "no errors: the field has no posterior of its own; draws=model.ensemble(64) takes them from "
@@ -288,6 +297,7 @@ def fixed_points(
     slow: float = 0.05,
     seed: int = 0,
     draws: int | EnsembleField = 64,
+    level: LevelLike | None = None,
 ) -> FixedPoints:
     """Find the fixed points of a field in a region.
 
@@ -318,6 +328,10 @@ def fixed_points(
         Number of fields drawn from the field's posterior, into which each point is followed for the errors
         of its position, its eigenvalues and its kind; 0 for none, and a field without a posterior has none.
         ``model.ensemble(64)`` makes fields of other models. What that takes is not in the budget.
+    level : dict or array_like (d,), optional
+        Where the field conserves linear sums of its states, the level set on which points are sought: totals
+        such as ``{"S+I+R": 1}``, or a state on it; default that of the field's data. Without either, zeros
+        form continua, of which a few are shown.
 
     Returns
     -------
@@ -327,7 +341,7 @@ def fixed_points(
     ------
     TypeError, ValueError
         For something that has no field, a model that is not fitted, a region that does not fit, or none where
-        the field has no data.
+        the field has no data; for a level of sums that the field does not conserve.
 
     References
     ----------
@@ -356,20 +370,61 @@ def fixed_points(
         drawn = None if fields is None else EnsembleField(fields)
     if drawn is not None and drawn.dim != field.dim:
         raise ValueError(f"fixed_points: expected draws of dimension {field.dim}, got {drawn.dim}.")
-    search = _Search(field, region, budget)
+    sums, on_level = level_set(field, region, level, "fixed_points")
+    given, box = field, region
+    if on_level is not None:
+        field, box = on_level.field(given, region), on_level.region(region)
+        along = None if drawn is None else on_level.draws(drawn)
+        if along is None and isinstance(draws, EnsembleField):
+            raise ValueError(
+                f"fixed_points: expected draws that conserve {', '.join(sums.names)}, as the field does, got "
+                "some that do not; pass draws=0, or those of a model with Knowledge(conserved=...)."
+            )
+        drawn = along
+    search = _Search(field, box, budget, sums if on_level is None else None)
     search.run(n_seeds, seed)
-    missing = drawn is None and draws != 0 and field.context is not None
-    return replace(search.result(slow, drawn), errors_missing=missing)
+    missing = drawn is None and draws != 0 and given.context is not None
+    result = replace(search.result(slow, drawn), errors_missing=missing, conserved=sums.names)
+    return result if on_level is None else _embedded(result, on_level, given, region)
+
+
+def _embedded(found: FixedPoints, level: LevelSet, field: VectorField, region: Region) -> FixedPoints:
+    """Points found in the coordinates of a level set as states, those in the region."""
+    x = level.states(found.x)
+    inside = np.flatnonzero(level.inside(x, region))
+    names, units = state_labels(field)
+    drawn = found.draws
+    if drawn is not None:
+        drawn = replace(
+            drawn,
+            x=level.states(drawn.x)[inside],
+            eigenvalues=drawn.eigenvalues[inside],
+            kind=drawn.kind[inside],
+        )
+    rows = ("eigenvalues", "kind", "status", "residual", "support", "index")
+    return replace(
+        found,
+        x=x[inside],
+        draws=drawn,
+        region=region,
+        state_names=names,
+        units=units,
+        conserved=level.text,
+        **{name: getattr(found, name)[inside] for name in rows},
+    )
 
 
 class _Search:
     """The zeros and minima known so far, in a region and a little beyond it."""
 
-    def __init__(self, field: VectorField, region: Region, budget: int) -> None:
+    def __init__(self, field: VectorField, region: Region, budget: int, sums: ConservedSums | None) -> None:
         self.given = field
+        # Zeros of a field with conserved sums form continua, one point of each on every level.
+        self.conserving = sums is not None and len(sums) > 0
         self.scales = scales_within(field, region)
         self.field, self.region = with_steps(field, self.scales), region
         self.meter = Meter(self.field, budget)
+        self.meter.points = sampled(field.dim)
         self.around = region.widened(_BEYOND)
         self.checker = Checker(self.meter, region, self.scales)
         self.seeds = self.iterations = self.non_finite = 0
@@ -383,7 +438,7 @@ class _Search:
 
     def run(self, n_seeds: int | None, seed: int) -> None:
         self.refine(starting_points(self.meter, self.region, n_seeds, seed))
-        if self.region.dim > _CHECKED:
+        if self.region.dim > _CHECKED and not self.conserving:
             self._until_met(seed)
         self.balance = self.checker.balance(self.roots.x, self.measure())
         for attempt in range(_ROUNDS):
@@ -400,14 +455,18 @@ class _Search:
         # of 243 zeros in five dimensions it finds fewer with twice as many points.
         while True:
             self.missed = self._estimate()
-            if self.missed < _MISSED or not self.meter.affords(self.seeds):
+            continuum = np.mean(self.roots.slope <= _SINGULAR) > _MOSTLY if len(self.roots.x) else False
+            if self.missed < _MISSED or continuum or not self.meter.affords(self.seeds):
                 return
             seed += 1
             self.refine(self.region.sobol(self.seeds, seed))
 
     def _estimate(self) -> float:
         """Chao's lower bound of the number of zeros in the region that no iteration ended at."""
-        inside = self.roots.x[np.asarray(self.region.contains(self.roots.x), dtype=bool)]
+        regular = (
+            self.roots.slope > _SINGULAR
+        )  # others may belong to a continuum, no point of which is met twice
+        inside = self.roots.x[np.asarray(self.region.contains(self.roots.x), dtype=bool) & regular]
         ended = np.concatenate([*self.met, np.empty((0, self.region.dim))])
         if not len(inside):
             return 0.0
@@ -460,12 +519,14 @@ class _Search:
         """Indices of the zeros; those that are not isolated have none."""
         x = self.roots.x
         self.index, self.isolated = np.full(len(x), np.nan), np.ones(len(x), dtype=bool)
+        # Until it is known better, a zero at which the Jacobian is singular is one of many.
+        self.isolated[self.roots.slope <= _SINGULAR] = False
         if not len(x) or not self.meter.affords(len(x)):
             return self.index
         jac = self.meter.jacobian(x) * (self.scales.length / self.scales.speed[:, None])
         self.index = np.linalg.slogdet(jac)[0]
         singular = np.flatnonzero(self.roots.slope <= _SINGULAR)
-        if len(singular):
+        if len(singular) and not self.conserving:
             self.isolated[singular] = self._are_isolated(x[singular], jac[singular])
         for i in singular:
             alone = self.isolated[i]
@@ -546,7 +607,8 @@ class _Search:
             effort=Effort(
                 self.seeds, self.iterations, self.meter.points, self.meter.budget, self.meter.exhausted
             ),
-            **labels(self.given),
+            state_names=tuple(self.given.state_names),
+            units=state_labels(self.given)[1],
         )
 
     def _inside(self) -> tuple[np.ndarray, list[PointStatus]]:

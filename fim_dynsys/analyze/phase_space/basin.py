@@ -1,7 +1,7 @@
 """Basins of attraction: where the trajectories from a grid and from a random sample of states end."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from time import perf_counter
 
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.analyze.cycles.periodic import search_cycles
 from fim_dynsys.analyze.cycles.returns import ESCAPE
 from fim_dynsys.analyze.equilibria.points import fixed_points
+from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
 from fim_dynsys.analyze.phase_space.capture import (
     Attractor,
     AttractorKind,
@@ -29,9 +30,9 @@ from fim_dynsys.analyze.results import (
     Table,
     Variables,
     counted,
-    labels,
     progress_bar,
     resolve_region,
+    state_labels,
     unwrap,
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField
@@ -60,6 +61,7 @@ _RECURRENT_ROWS = 32
 _SECOND_LOOKS = 3  # windows more after which sets that differ are taken to be several
 _SLOWEST = 1e-9  # rate, by that of the field, at which a fixed point attracts: no slower one does so in time
 _POINT_BUDGET = 200_000
+_OVERSAMPLED = (1, 8, 64, 512)  # times as many points as are wanted, of a box in which few states are real
 # Stable cycles alone are wanted, to which trajectories come as close as one likes.
 _CYCLE_SEEDS, _CYCLE_BUDGET, _CYCLE_GAP = 32, 1_000_000, 1e-3
 
@@ -68,7 +70,8 @@ class BasinLabel(IntEnum):
     """What a label below zero says of a trajectory; the others are numbers of attractors."""
 
     LEFT_REGION = -1
-    """It went further from the region than the region's own size."""
+    """It went further from the region than the region's own size; or a grid point of a level set has states
+    outside the region."""
     LEFT_SUPPORT = -2
     """It came where no data back the field, and staying where they do was asked for."""
     UNDECIDED = -3
@@ -170,6 +173,7 @@ def basins(
     seed: int = 0,
     progress: bool | None = None,
     max_seconds: float | None = None,
+    level: LevelLike | None = None,
 ) -> Basins:
     """Label the states of a grid, and a Sobol sample of the region, by the attractor they lead to.
 
@@ -207,6 +211,9 @@ def basins(
         Whether to show how far the work is; by default on a terminal only.
     max_seconds : float, optional
         Time on the clock after which what is left is undecided.
+    level : dict or array_like (d,), optional
+        Where the field conserves linear sums of its states, the level set that grid and sample lie on, as for
+        `fixed_points`; `coordinates` are then some of its own, by default the first two.
 
     Returns
     -------
@@ -226,20 +233,84 @@ def basins(
     """
     field = unwrap(field, "basins")
     region = resolve_region(field, region, "basins")
-    coordinates, at = _section(field, region, coordinates, at)
+    asked, at = _section(field, region, coordinates, at)
     check_whole("basins", 2, resolution=resolution)
     check_whole("basins", 1, n_sample=n_sample, budget=budget)
     check_whole("basins", 0, seed=seed)
     check_positive("basins", t_max=1.0 if t_max is None else t_max)
     check_positive("basins", max_seconds=1.0 if max_seconds is None else max_seconds)
     check_flags("basins", stay_supported=stay_supported)
+    deadline = np.inf if max_seconds is None else perf_counter() + max_seconds
+    options = t_max, stay_supported, budget, deadline, progress
+    sums, on_level = level_set(field, region, level, "basins", keep=asked)
+    if on_level is None:
+        found = _labelled(field, region, resolution, asked, at, region.sobol(n_sample, seed), None, options)
+        return replace(found, conserved=sums.names)
+    own = [int(np.flatnonzero(on_level.independent == i)[0]) for i in asked if i in on_level.independent]
+    if coordinates is not None and len(own) < min(2, len(on_level.independent)):
+        raise ValueError(
+            f"basins: expected coordinates on the level set of {', '.join(sums.names)}, got {coordinates}; "
+            f"choose among {list(on_level.names)}."
+        )
+    own = own or [0]
+    inside = on_level.region(region)
+    sample = _sampled(on_level, region, inside, n_sample, seed)
+    along = on_level.field(field, region)
+    where = on_level, region
+    found = _labelled(along, inside, resolution, tuple(own), at[on_level.independent], sample, where, options)
+    names, units = state_labels(field)
+    return replace(
+        found,
+        coordinates=tuple(int(on_level.independent[i]) for i in own),
+        at=on_level.states(found.at),
+        attractors=tuple(replace(a, points=on_level.states(a.points)) for a in found.attractors),
+        region=region,
+        state_names=names,
+        units=units,
+        conserved=on_level.text,
+    )
+
+
+def _sampled(level: LevelSet, region: Region, inside: Region, n: int, seed: int) -> np.ndarray:
+    """Coordinates (n, d - k) of Sobol points on a level set whose states lie in a region."""
+    for times in _OVERSAMPLED:
+        z = inside.sobol(times * n, seed)
+        z = z[level.inside(level.states(z), region)]
+        if len(z) >= n:
+            return z[:n]
+    if len(z):
+        return z
+    raise ValueError(
+        f"basins: expected a level set that meets the region, got {', '.join(level.text)} and {region}; "
+        "pass another level or region."
+    )
+
+
+def _labelled(
+    field: VectorField,
+    region: Region,
+    resolution: int,
+    coordinates: tuple[int, ...],
+    at: np.ndarray,
+    sample: np.ndarray,
+    where: tuple[LevelSet, Region] | None,
+    options: tuple[float | None, bool, int, float, bool | None],
+) -> Basins:
+    """Label a grid and a sample; on a level set, grid points with states outside the region stay out."""
+    t_max, stay_supported, budget, deadline, progress = options
+    n_sample = len(sample)
     axes = tuple(np.linspace(region.low[i], region.high[i], resolution) for i in coordinates)
     grid = np.tile(at, (resolution ** len(axes), 1))
     grid[:, coordinates] = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-    deadline = np.inf if max_seconds is None else perf_counter() + max_seconds
     run = _Run(field, region, t_max, stay_supported, budget, deadline, n_sample + len(grid), progress)
-    sampled, _ = run.label(region.sobol(n_sample, seed), explore=True)
-    painted, support = run.label(grid)
+    sampled, _ = run.label(sample, explore=True)
+    if where is None:
+        painted, support = run.label(grid)
+    else:
+        met = where[0].inside(where[0].states(grid), where[1])
+        painted, support = np.full(len(grid), int(BasinLabel.LEFT_REGION)), field.support(grid)
+        if met.any():
+            painted[met], support[met] = run.label(grid[met])
     run.bar.close()
     counts = np.array([np.sum(sampled == label) for label in [*range(len(run.attractors)), -3, -2, -1]])
     # One imagined success and failure each keep the error of a share of 0 or 1 from being 0.
@@ -256,7 +327,8 @@ def basins(
         n_sample=n_sample,
         region=region,
         effort=Effort(n_sample + len(grid), 0, run.field.points, budget, run.exhausted),
-        **labels(field),
+        state_names=tuple(field.state_names),
+        units=state_labels(field)[1],
     )
 
 

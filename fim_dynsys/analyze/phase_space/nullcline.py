@@ -221,7 +221,7 @@ def nullclines(
         resolution=(int(cells[0]), int(cells[1])),
         resolved=resolved and not meter.exhausted,
         effort=Effort(nodes[:, :, 0].size, _ROUNDS, meter.points, budget, meter.exhausted),
-        **labels(field),
+        **labels(field, region),
     )
 
 
