@@ -7,7 +7,7 @@ import pandas as pd
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
-from fim_dynsys.fields.equation_text import shown
+from fim_dynsys.fields.equation_text import Style, shown
 from fim_dynsys.fields.presentation import html_block
 from fim_dynsys.fields.terms import Dictionary, Kind
 from fim_dynsys.regions import Region
@@ -47,9 +47,9 @@ class Distillation:
     n_unsupported: int
     region: Region
 
-    def equations(self, precision: int = 3) -> list[str]:
-        """Right-hand sides in pysindy's notation, with `precision` significant digits."""
-        return self.field.equations(precision)
+    def equations(self, precision: int = 3, style: Style = "plain") -> list[str]:
+        """Right-hand sides with `precision` significant digits; see `DictionaryField.equations`."""
+        return self.field.equations(precision, style=style)
 
     def to_dataframe(self) -> pd.DataFrame:
         """The coefficients that are not zero; see `DictionaryField.to_dataframe`."""

@@ -49,7 +49,7 @@ def test_pendulum_needs_its_sine():
         lambda x: np.stack([x[:, 1], -np.sin(x[:, 0]) - 0.1 * x[:, 1]], axis=1), 2, region=region
     )
     exact = distill(field, trigonometric=True)
-    assert exact.equations(2) == [" 1.0 x1", "-0.10 x1 + -1.0 sin(x0)"]
+    assert exact.equations(2) == ["x1", "-0.1 x1 - sin(x0)"]
     assert exact.residual_supported < 1e-12
     # least squares of sin on [-3, 3] by x and x^3: the residual is a known integral
     x = np.linspace(-3, 3, 20001)
@@ -86,7 +86,7 @@ def test_simulated_context_recovers_a_limit_cycle():
 
     context = simulate(CallableField(van_der_pol, 2), [[0.5, 0.0], [3.0, 1.0]], np.linspace(0, 10, 150))
     result = distill(CallableField(van_der_pol, 2, context=context))
-    assert result.equations(3) == [" 1.00 x1", "-1.00 x0 +  1.00 x1 + -1.00 x0^2 x1"]
+    assert result.equations(3) == ["x1", "-x0 + x1 - x0^2 x1"]
     assert result.residual_supported < 1e-11
 
 
@@ -150,4 +150,4 @@ def test_columns_that_repeat_each_other_are_dropped():
 
 def test_printed_form():
     field = CallableField(lambda x: -2 * x, 1, region=Region([-1.0], [1.0]))
-    assert repr(distill(field)).startswith("(x0)' = -2.00 x0\nrelative residual ")
+    assert repr(distill(field)).startswith("x0' = -2 x0\nrelative residual ")

@@ -34,7 +34,7 @@ def test_failures_are_rows(linear):
     assert table["status"].tolist() == ["fitted", "failed", "fitted"]
     assert "at least" in table["message"][1] and rates(table) == [-0.5, None, -1.0]
     assert table["path_r2"][0] > 0.99 and table["samples"][2] == 30
-    assert table["equations"][0].startswith("(u)' = -0.50")
+    assert table["equations"][0].startswith("u' = -0.5")
 
 
 def test_a_folder_is_gone_on_from(linear, tmp_path, monkeypatch):

@@ -150,7 +150,8 @@ class VectorField(abc.ABC):
 
     def _repr_html_(self) -> str:
         rows = facts(self._frame, self._fit_info)
-        return html_block(type(self).__name__, rows, self.shown_equations(), self.picture())
+        fit = rows.pop("fit", "")
+        return html_block(type(self).__name__, rows, self.shown_equations(), self.picture(), fit)
 
     def shown_equations(self, errors: bool = True) -> list[str]:
         """Equations for display, a line for each state; none where the field is no sum of terms.
@@ -255,6 +256,11 @@ class VectorField(abc.ABC):
     def standard_errors(self) -> np.ndarray | None:
         """Standard errors of the coefficients, in their shape; None where they are not known."""
         return None
+
+    @property
+    def has_errors(self) -> bool:
+        """Whether equations can be given with standard errors."""
+        return self.standard_errors is not None
 
     def terms(self) -> list[list[str]] | None:
         """Names of the terms in each right-hand side, sorted; None where the field is no sum of terms."""

@@ -11,9 +11,19 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.base import StackedRates, VectorField
-from fim_dynsys.fields.equation_text import coefficient_rows, equation_text, refuse_errors, shown
+from fim_dynsys.fields.equation_text import (
+    Style,
+    check_precision,
+    check_style,
+    coefficient_rows,
+    equation_text,
+    refuse_errors,
+    shown,
+)
+from fim_dynsys.fields.notation import LatexNotation, SympyNotation, TextNotation
 from fim_dynsys.fields.terms import ARRAYS, Dictionary, union
 from fim_dynsys.fields.units import Units
+from fim_dynsys.fields.written import Fraction, right_hand_side, written
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
@@ -46,8 +56,8 @@ class DictionaryField(VectorField):
     >>> import numpy as np
     >>> from fim_dynsys.fields.terms import Dictionary
     >>> rotation = DictionaryField(Dictionary.polynomial(2, 1), np.array([[0, 0], [0, -1], [1, 0.0]]))
-    >>> rotation.equations(precision=2)
-    [' 1.0 x1', '-1.0 x0']
+    >>> rotation.equations()
+    ['x1', '-x0']
     """
 
     def __init__(self, dictionary: Dictionary, coefficients: ArrayLike, **kwargs: Any):
@@ -146,8 +156,8 @@ class DictionaryField(VectorField):
         """Standard errors (m, 2) of the numbers inside functions; None where they are not known."""
         return None
 
-    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
-        """Right-hand sides as text, in pysindy's style.
+    def equations(self, precision: int = 3, errors: bool = False, style: Style = "plain") -> list[str]:
+        """Right-hand sides as text.
 
         Left out are terms that are rounding errors: below 1e-10 of the largest one at the observations, or in
         the region.
@@ -155,10 +165,13 @@ class DictionaryField(VectorField):
         Parameters
         ----------
         precision : int
-            Significant digits of the coefficients.
+            Significant digits of the numbers.
         errors : bool
             Whether to give each coefficient, and each fitted number inside a function, with its standard
-            error, as in ``(1.00 ± 0.02) x0``; the errors then decide the digits.
+            error, as in ``(1.00 ± 0.02) x0``; the errors then decide the digits. Numbers that were not fitted
+            have none.
+        style : {"plain", "pysindy"}
+            ``0.8 x0 x1 / (1.5 + x0) - x1``, or pysindy's ``0.80 x1 hill(0.667 x0) + -1.00 x1``.
 
         Returns
         -------
@@ -167,14 +180,27 @@ class DictionaryField(VectorField):
         Raises
         ------
         ValueError
-            If errors are asked for and not known.
+            If errors are asked for and not known, or there is no such style.
         """
         given = self.standard_errors if errors else None
         if errors and given is None:
             refuse_errors(type(self).__name__)
+        check_style(type(self).__name__, style)
+        check_precision(precision)
+        if style == "plain":
+            notation = TextNotation(self.state_names, precision)
+            return [str(written(own, notation)) for own in self._right_hand_sides(given)]
         names = self.dictionary.names(self.state_names, self.inner_errors if errors else None)
         return [
             equation_text(column, names, precision, None if given is None else given[:, i])
+            for i, column in enumerate(self._beyond_rounding().T)
+        ]
+
+    def _right_hand_sides(self, errors: np.ndarray | None = None) -> list[list[Fraction]]:
+        """What is printed of each right-hand side."""
+        inner = None if errors is None else self.inner_errors
+        return [
+            right_hand_side(self.dictionary, column, None if errors is None else errors[:, i], inner)
             for i, column in enumerate(self._beyond_rounding().T)
         ]
 
@@ -195,7 +221,7 @@ class DictionaryField(VectorField):
 
     def shown_equations(self, errors: bool = True) -> list[str]:
         """Equations for display, a line for each state; see `VectorField.shown_equations`."""
-        known = errors and self.standard_errors is not None
+        known = errors and self.has_errors
         return shown(self.state_names, self.equations(errors=known))
 
     def coefficient_rows(self) -> list[tuple[str, str, float]]:
@@ -229,7 +255,7 @@ class DictionaryField(VectorField):
         return table
 
     def sympy(self, symbols: "Sequence[Symbol] | None" = None) -> "list[Expr]":
-        """Right-hand sides as sympy expressions.
+        """Right-hand sides as sympy expressions, written as `equations` writes them.
 
         Parameters
         ----------
@@ -244,11 +270,8 @@ class DictionaryField(VectorField):
 
         if symbols is None:
             symbols = [sympy.Symbol(name, real=True) for name in safe_names(self.state_names)]
-        terms = self._active.sympy(symbols)
-        return [
-            sympy.Add(*(sympy.Float(float(c)) * term for c, term in zip(column, terms, strict=True) if c))
-            for column in self._values.T
-        ]
+        notation = SympyNotation(symbols)
+        return [written(right_hand_side(self.dictionary, column), notation) for column in self.coefficients.T]
 
     def latex(self, precision: int = 3) -> str:
         """Right-hand sides as one aligned LaTeX block.
@@ -256,23 +279,32 @@ class DictionaryField(VectorField):
         Parameters
         ----------
         precision : int
-            Significant digits of the coefficients.
+            Significant digits of the numbers.
 
         Returns
         -------
         str
         """
-        import sympy
-
-        names = safe_names(self.state_names)
-        lines = [
-            rf"\dot{{{sympy.latex(sympy.Symbol(name))}}} &= {sympy.latex(sympy.N(expression, precision))}"
-            for name, expression in zip(names, self.sympy(), strict=True)
-        ]
-        return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+        check_precision(precision)
+        names = latex_names(self.state_names)
+        notation = LatexNotation(names, precision)
+        return aligned_latex(names, [written(own, notation) for own in self._right_hand_sides()])
 
     def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"
+
+
+def latex_names(state_names: Iterable[str]) -> list[str]:
+    """Names of states as LaTeX: Greek letters and indices are seen as such."""
+    import sympy
+
+    return [sympy.latex(sympy.Symbol(name)) for name in safe_names(state_names)]
+
+
+def aligned_latex(names: Sequence[str], right_sides: Sequence[str]) -> str:
+    """Equations of states, both as LaTeX, as one aligned block."""
+    lines = [rf"\dot{{{name}}} &= {text}" for name, text in zip(names, right_sides, strict=True)]
+    return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
 
 def coefficient_table(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.errors import check_named, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
-from fim_dynsys.fields.equation_text import shown
+from fim_dynsys.fields.equation_text import Style, shown
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.terms import Dictionary
@@ -33,11 +33,14 @@ class Extended(Protocol):
     @property
     def standard_errors(self) -> np.ndarray | None: ...
 
+    @property
+    def has_errors(self) -> bool: ...
+
     def get_feature_names(self) -> list[str]: ...
 
     def to_dataframe(self) -> pd.DataFrame: ...
 
-    def equations(self, precision: int = 3, errors: bool = False) -> list[str]: ...
+    def equations(self, precision: int = 3, errors: bool = False, style: Style = "plain") -> list[str]: ...
 
 
 class DrivenField(VectorField):
@@ -156,6 +159,11 @@ class DrivenField(VectorField):
         errors = self.extended.standard_errors
         return None if errors is None else errors[:, : self.dim]
 
+    @property
+    def has_errors(self) -> bool:
+        """Whether equations can be given with standard errors."""
+        return self.extended.has_errors
+
     def to_dataframe(self) -> pd.DataFrame:
         """The coefficients as a table; see `DictionaryField.to_dataframe`."""
         if isinstance(self.extended, DictionaryField) and self.context is not None:
@@ -173,13 +181,13 @@ class DrivenField(VectorField):
         """Names of the terms, in states and inputs."""
         return self.extended.get_feature_names()
 
-    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
-        """Right-hand sides as text, one for each state."""
-        return self.extended.equations(precision, errors)[: self.dim]
+    def equations(self, precision: int = 3, errors: bool = False, style: Style = "plain") -> list[str]:
+        """Right-hand sides as text, one for each state; see `DictionaryField.equations`."""
+        return self.extended.equations(precision, errors, style)[: self.dim]
 
     def shown_equations(self, errors: bool = True) -> list[str]:
         """Equations for display, a line for each state; see `VectorField.shown_equations`."""
-        known = errors and self.standard_errors is not None
+        known = errors and self.has_errors
         return shown(self.state_names, self.equations(errors=known))
 
     def picture(self) -> str:

@@ -45,19 +45,23 @@ def facts(frame: Frame, info: FitInfo) -> dict[str, str]:
     return rows
 
 
-def html_block(title: str, rows: Mapping[str, str], equations: Sequence[str] = (), picture: str = "") -> str:
-    """A table, the equations and a picture as HTML; everything but the picture is escaped.
+def html_block(
+    title: str, rows: Mapping[str, str], equations: Sequence[str] = (), picture: str = "", fit: str = ""
+) -> str:
+    """Equations, fit quality, a picture and a table as HTML; everything but the picture is escaped.
 
     Parameters
     ----------
     title : str
         Of the table.
     rows : mapping of str to str
-        The table.
+        The table; folded where there are equations.
     equations : sequence of str
         A line for each.
     picture : str
         SVG, see `flow_picture`.
+    fit : str
+        How well the equations fit.
 
     Returns
     -------
@@ -67,9 +71,11 @@ def html_block(title: str, rows: Mapping[str, str], equations: Sequence[str] = (
         f"<tr><th style='text-align:left'>{escape(key)}</th><td>{escape(value)}</td></tr>"
         for key, value in rows.items()
     )
-    table = f"<table><caption>{escape(title)}</caption>{cells}</table>"
-    lines = f"<pre>{escape(chr(10).join(equations))}</pre>" if equations else ""
-    return f"{table}{lines}{picture}"
+    lines = f"<pre style='white-space:pre-wrap'>{escape(chr(10).join(equations))}</pre>" if equations else ""
+    quality = f"<p>{escape(fit)}</p>" if fit else ""
+    summary = f"<summary>{escape(title)}</summary>"
+    folded = f"<details{'' if equations else ' open'}>{summary}<table>{cells}</table></details>"
+    return f"{lines}{quality}{picture}{folded}"
 
 
 def flow_picture(rates: Callable[[np.ndarray], np.ndarray], frame: Frame) -> str:

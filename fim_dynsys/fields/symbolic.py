@@ -10,9 +10,17 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import check_named
 from fim_dynsys.fields.base import StackedRates, VectorField
-from fim_dynsys.fields.dictionary import coefficient_table, safe_names
+from fim_dynsys.fields.dictionary import aligned_latex, coefficient_table, latex_names, safe_names
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.fields.equation_text import coefficient_rows, equation_text, refuse_errors, shown
+from fim_dynsys.fields.equation_text import (
+    Style,
+    check_precision,
+    check_style,
+    coefficient_rows,
+    equation_text,
+    refuse_errors,
+    shown,
+)
 from fim_dynsys.fields.expressions import (
     check_expression,
     compiled,
@@ -22,7 +30,9 @@ from fim_dynsys.fields.expressions import (
     slope,
 )
 from fim_dynsys.fields.family import FieldFamily
+from fim_dynsys.fields.notation import LatexNotation, TextNotation
 from fim_dynsys.fields.plane import FieldPlane
+from fim_dynsys.fields.written_expressions import ExpressionWriter
 
 if TYPE_CHECKING:
     from sympy import Expr, Symbol
@@ -60,7 +70,7 @@ class SymbolicField(VectorField):
     --------
     >>> pendulum = SymbolicField(["x1", "-g * sin(x0)"], {"g": 9.81})
     >>> pendulum.equations()
-    [' 1.00 x1', '-9.81 sin(x0)']
+    ['x1', '-9.81 sin(x0)']
     """
 
     # Parameters that are passed to the compiled functions, which then serve for all of their values.
@@ -290,6 +300,11 @@ class SymbolicField(VectorField):
         errors = np.sqrt(np.maximum(np.diagonal(self._covariance), 0.0)).tolist()
         return dict(zip(sorted(self._parameters), errors, strict=True))
 
+    @property
+    def has_errors(self) -> bool:
+        """Whether equations can be given with standard errors of their parameters."""
+        return self._covariance is not None
+
     @cached_property
     def standard_errors(self) -> np.ndarray | None:
         """Standard errors (m, d) of the coefficients, by how these depend on the parameters.
@@ -326,16 +341,17 @@ class SymbolicField(VectorField):
         """The terms of the expanded right-hand sides, without their numerical factors."""
         return list(self._terms[0])
 
-    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
-        """Right-hand sides as text, in pysindy's style.
+    def equations(self, precision: int = 3, errors: bool = False, style: Style = "plain") -> list[str]:
+        """Right-hand sides as text, with numbers for the parameters.
 
         Parameters
         ----------
         precision : int
-            Significant digits of the coefficients.
+            Significant digits of the numbers.
         errors : bool
-            Whether to give each coefficient with its standard error; those of numbers inside functions are
-            among `parameter_errors`.
+            Whether to give each parameter with its standard error; in pysindy's style each coefficient.
+        style : {"plain", "pysindy"}
+            As the expressions were given, or multiplied out as a sum of terms, as pysindy writes it.
 
         Returns
         -------
@@ -344,8 +360,17 @@ class SymbolicField(VectorField):
         Raises
         ------
         ValueError
-            If errors are asked for and not known.
+            If errors are asked for and not known, or there is no such style.
         """
+        check_style(type(self).__name__, style)
+        check_precision(precision)
+        if style == "plain":
+            off = self.parameter_errors
+            if errors and off is None:
+                refuse_errors(type(self).__name__)
+            values = {name: (value, (off or {}).get(name, 0.0)) for name, value in self._parameters.items()}
+            writer = ExpressionWriter(TextNotation(self.state_names, precision), self._symbols, values)
+            return [str(writer.written(own)) for own in (self._expressions if errors else self._numeric)]
         names, coefficients = self._terms
         given = self.standard_errors if errors else None
         if errors and given is None:
@@ -357,7 +382,7 @@ class SymbolicField(VectorField):
 
     def shown_equations(self, errors: bool = True) -> list[str]:
         """Equations for display, a line for each state; see `VectorField.shown_equations`."""
-        known = errors and self.standard_errors is not None
+        known = errors and self.has_errors
         return shown(self.state_names, self.equations(errors=known))
 
     def coefficient_rows(self) -> list[tuple[str, str, float]]:
@@ -396,14 +421,10 @@ class SymbolicField(VectorField):
 
     def latex(self, precision: int = 3) -> str:
         """Right-hand sides as one aligned LaTeX block, with numbers of `precision` significant digits."""
-        import sympy
-
-        shown = [sympy.Symbol(name) for name in safe_names(self.state_names)]
-        lines = [
-            rf"\dot{{{sympy.latex(symbol)}}} &= {sympy.latex(_rounded(f, precision))}"
-            for symbol, f in zip(shown, self.sympy(shown), strict=True)
-        ]
-        return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
+        check_precision(precision)
+        names = latex_names(self.state_names)
+        writer = ExpressionWriter(LatexNotation(names, precision), self._symbols)
+        return aligned_latex(names, [writer.written(own) for own in self._numeric])
 
     def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"

@@ -413,17 +413,20 @@ class Dictionary:
             terms.append(term)
         return terms
 
+    def row(self, i: int) -> Term:
+        """The entries of one term."""
+        return (
+            [int(e) for e in self.exponents[i]],
+            Kind(int(self.kind[i])),
+            int(self.coordinate[i]),
+            float(self.inner[i]),
+            float(self.second[i]),
+            int(self.partner[i]),
+            float(self.shift[i]),
+        )
+
     def _rows(self) -> Iterator[Term]:
-        for i in range(len(self)):
-            yield (
-                [int(e) for e in self.exponents[i]],
-                Kind(int(self.kind[i])),
-                int(self.coordinate[i]),
-                float(self.inner[i]),
-                float(self.second[i]),
-                int(self.partner[i]),
-                float(self.shift[i]),
-            )
+        return map(self.row, range(len(self)))
 
     def rescaled(
         self, coefficients: ArrayLike, scale: ArrayLike, time_unit: float = 1.0

@@ -22,6 +22,7 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.equation_text import NO_ERRORS, Style, check_style, left_side, shown
 from fim_dynsys.fields.forced import ForcedField, with_waves
 from fim_dynsys.fields.presentation import facts, html_block
 from fim_dynsys.models.driving import InputFunction, input_function, input_rows, needs_scipy, scipy_path
@@ -56,6 +57,7 @@ class FittedModel(Estimator):
     field_: VectorField
     context_: Trajectories
     feature_names: list[str]
+    equation_style: Style = "plain"  # unless a call asks for another
     _distilled: Distillation | None
 
     @property
@@ -461,8 +463,8 @@ class FittedModel(Estimator):
             self._distilled = distill(self.field_)
         return self._distilled
 
-    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
-        """Right-hand sides in pysindy's notation, one for each state.
+    def equations(self, precision: int = 3, errors: bool = False, style: Style | None = None) -> list[str]:
+        """Right-hand sides as text, one for each state.
 
         Parameters
         ----------
@@ -470,23 +472,41 @@ class FittedModel(Estimator):
             Significant digits of the coefficients.
         errors : bool
             Whether to give the coefficients with their standard errors; for fields with a posterior.
+        style : {"plain", "pysindy"}, optional
+            ``0.8 x0 x1 / (1.5 + x0) - x1``, the default of every model but ``sindy``, or pysindy's
+            ``0.800 x1 hill(0.667 x0) + -1.00 x1``.
 
         Returns
         -------
         list of str
 
+        Raises
+        ------
+        ValueError
+            If errors are asked for and not known, or there is no such style.
+
         Warns
         -----
         DistillationWarning
             Where the field is not itself a finite sum of terms, with the residual.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import fim_dynsys
+        >>> t = np.linspace(0, 5, 100)
+        >>> model = fim_dynsys.load("sindy-strong").fit(3.0 * np.exp(-0.5 * t), t)
+        >>> model.equations()
+        ['-0.5 x0']
         """
-        return self._symbolic_field().equations(precision, errors)
+        return self._symbolic_field().equations(precision, errors, style or self.equation_style)
 
     def print(
         self,
         lhs: Sequence[str] | None = None,
         precision: int = 3,
         errors: bool = False,
+        style: Style | None = None,
         **print_kwargs: Any,
     ) -> None:
         """Print the equations and, in a last line, how well they fit; see `equations` and `FitInfo`.
@@ -494,17 +514,25 @@ class FittedModel(Estimator):
         Parameters
         ----------
         lhs : list of str, optional
-            Left-hand sides; default (x0)', (x1)', ...
-        precision, errors
+            Left-hand sides; default x0', x1', ..., in pysindy's style (x0)', (x1)', ...
+        precision, style
             As for `equations`.
+        errors : bool
+            As for `equations`; where no errors are known, the equations are printed without, and a line says
+            so.
         print_kwargs
             Passed to the built-in print.
         """
         symbolic = self._symbolic_field()
+        style = style or self.equation_style
+        check_style(self._who, style)
         if lhs is None:
-            lhs = [f"({name})'" for name in self.feature_names]
-        for left, right in zip(lhs, symbolic.equations(precision, errors), strict=True):
+            lhs = [left_side(name, style) for name in self.feature_names]
+        known = symbolic.has_errors
+        for left, right in zip(lhs, symbolic.equations(precision, errors and known, style), strict=True):
             print(f"{left} = {right}", **print_kwargs)
+        if errors and not known:
+            print(f"(no standard errors are known: {NO_ERRORS})", **print_kwargs)
         if symbolic is not self.field_:
             residual = self._distillation().residual_supported
             print(f"(distilled from the field, relative residual {residual:.2g})", **print_kwargs)
@@ -535,8 +563,16 @@ class FittedModel(Estimator):
             return own
         field = self.field_
         context = samples_of(field, self.context_)
-        told = f"fitted to {int(np.sum(context.n_obs))} samples of {', '.join(context.state_names)}"
-        return "\n  ".join([f"{own}, {told}", *field.shown_equations(errors=False), field.fit_info.summary()])
+        fitted = f"fitted to {int(np.sum(context.n_obs))} samples of {', '.join(context.state_names)}"
+        return "\n".join([*self._shown_equations(False), field.fit_info.summary(), f"{own}, {fitted}"])
+
+    def _shown_equations(self, errors: bool = True) -> list[str]:
+        """Lines of equations; none where the field is no sum of terms, which are not sought for display."""
+        field = self.field_
+        if self.equation_style == "plain" or not isinstance(field, DictionaryField | DrivenField):
+            return field.shown_equations(errors)
+        given = field.equations(errors=errors and field.has_errors, style=self.equation_style)
+        return shown(field.state_names, given, self.equation_style)
 
     def _summary(self) -> dict[str, str]:
         """What the notebook shows as a table: parameters, what was learnt from, what was chosen and why."""
@@ -550,7 +586,9 @@ class FittedModel(Estimator):
         if not self.__sklearn_is_fitted__():
             return html_block(self._who, self._summary())
         field = self.field_
-        return html_block(self._who, self._summary(), field.shown_equations(), field.picture())
+        rows = self._summary()
+        fit = rows.pop("fit", "")
+        return html_block(self._who, rows, self._shown_equations(), field.picture(), fit)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}

@@ -16,8 +16,9 @@ from fim_dynsys.errors import DataWarning, check_positive, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.fields.equation_text import equation_text, refuse_errors
+from fim_dynsys.fields.equation_text import Style, check_style, equation_text, refuse_errors, shown
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.notation import plain_sum
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.driving import InputFunction
@@ -63,6 +64,7 @@ class SINDy(VectorFieldModel):
     min_observations = 3
     uses_inputs = True
     uses_x_dot = True
+    equation_style = "pysindy"
 
     def __init__(
         self, optimizer: Any = None, feature_library: Any = None, differentiation_method: Any = None
@@ -210,9 +212,16 @@ class SINDy(VectorFieldModel):
         """As every model's."""
         return self._answering().score(x, t, x_dot, u, *args, **kws)
 
-    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
-        """As every model's; without errors, which are not known."""
-        return self._answering().equations(precision, *([errors] if errors else []))
+    def equations(self, precision: int = 3, errors: bool = False, style: Style | None = None) -> list[str]:
+        """As every model's, by default in pysindy's style; without errors, which are not known."""
+        if "stock_" not in vars(self):
+            return super().equations(precision, errors, style)
+        if errors or style == "plain":
+            raise ValueError(
+                "SINDy.equations: expected neither errors nor style='plain' for equations with derivatives, "
+                f"got errors={errors}, style={style!r}; leave them out."
+            )
+        return self.stock_.equations(precision)
 
     def print(self, *args: Any, **kws: Any) -> None:
         """As every model's."""
@@ -298,12 +307,18 @@ class LibraryField(VectorField):
         """Names of the columns."""
         return ["1"] * self.constant + list(self.library.get_feature_names(list(self.state_names)))
 
-    def equations(self, precision: int = 3, errors: bool = False) -> list[str]:
-        """Right-hand sides in pysindy's notation, `precision` significant digits; `errors` are not known."""
+    def equations(self, precision: int = 3, errors: bool = False, style: Style = "plain") -> list[str]:
+        """Right-hand sides with `precision` significant digits; `errors` are not known."""
         if errors:
             refuse_errors(type(self).__name__)
+        check_style(type(self).__name__, style)
         names = self.get_feature_names()
-        return [equation_text(column, names, precision) for column in self.coefficients.T]
+        write = plain_sum if style == "plain" else equation_text
+        return [write(column, names, precision) for column in self.coefficients.T]
+
+    def shown_equations(self, errors: bool = True) -> list[str]:
+        """Equations for display, a line for each state; see `VectorField.shown_equations`."""
+        return shown(self.state_names, self.equations())
 
 
 def _times(t: Any, x: Any) -> Any:

@@ -13,6 +13,7 @@ import xarray as xr
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from fim_dynsys.fields.equation_text import left_side
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.inputs import as_trajectories
 from fim_dynsys.registry import load_fitted
@@ -215,7 +216,7 @@ def _check_equations(model: VectorFieldModel) -> None:
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         model.print(precision=2)
     lines = printed.getvalue().splitlines()
-    wanted = [f"({name})' = " for name in model.feature_names]
+    wanted = [f"{left_side(name, model.equation_style)} = " for name in model.feature_names]
     require(
         all(line.startswith(left) for line, left in zip(lines, wanted, strict=False)) and len(lines) >= d,
         f"print: expected one line for each state, got {lines}",

@@ -44,4 +44,4 @@ def test_a_run_leaves_its_files(tmp_path, capsys):
         "cache",
     }
     text = capsys.readouterr().out
-    assert "Equations of influenza" in text and "(hare)' = " in text
+    assert "Equations of influenza" in text and "hare' = " in text

@@ -56,14 +56,19 @@ def test_pendulum_derivatives():
     assert pendulum().directional(x, v, v, v)[1] == pytest.approx(9.8 * np.cos(0.4))
 
 
-def test_equations_in_pysindys_notation():
+def test_equations_in_both_styles():
     assert lorenz().equations(precision=2) == [
+        "-10 x0 + 10 x1",
+        "28 x0 - x1 - x0 x2",
+        "-2.7 x2 + x0 x1",
+    ]
+    assert lorenz().equations(precision=2, style="pysindy") == [
         "-10 x0 +  10 x1",
         " 28 x0 + -1.0 x1 + -1.0 x0 x2",
         "-2.7 x2 +  1.0 x0 x1",
     ]
     zero = DictionaryField(Dictionary.polynomial(1, 1), np.zeros((2, 1)))
-    assert zero.equations() == [" 0"]
+    assert zero.equations() == ["0"] and zero.equations(style="pysindy") == [" 0"]
     assert zero(np.array([2.0])) == 0.0
     assert lorenz().complexity == 7
 
@@ -75,7 +80,7 @@ def test_sympy_expressions_with_hostile_names():
     a, b, c = (next(s for s in symbols if str(s) == name) for name in ("lambda_", "N_t", "x2nd"))
     assert sympy.simplify(field.sympy()[1] - (28.0 * a - 1.0 * b - 1.0 * a * c)) == 0
     assert r"\begin{aligned}" in field.latex()
-    assert "28.0" in field.latex()
+    assert r"&= 28 \lambda_{} - N_{t}" in field.latex()
 
 
 def test_safe_names_stay_distinct():

@@ -95,7 +95,7 @@ def test_the_textbook_equations_and_no_other_term(name):
     *system, expected = SYSTEMS[name]
     _, t, x = clean(*system)
     model = fim_dynsys.load("auto").fit(x, t)
-    assert [shortened(equation) for equation in model.equations(precision=5)] == expected
+    assert [shortened(equation) for equation in model.equations(5, style="pysindy")] == expected
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
@@ -103,7 +103,7 @@ def test_of_the_operator_s_search_too_with_their_errors(name):
     *system, expected = SYSTEMS[name]
     field, t, x = clean(*system)
     model = fim_dynsys.load("fim-ode").fit(x, t)
-    assert [shortened(equation) for equation in model.equations(precision=5)] == expected
+    assert [shortened(equation) for equation in model.equations(5, style="pysindy")] == expected
     assert model.field_.fit_info.inference.judge is Judge.EXACT
     assert (model.field_.standard_errors < 1e-6 * np.abs(model.field_.coefficients).max()).all()
     scale = model.field_.scale(x[:1])
@@ -127,8 +127,8 @@ def test_functions_where_no_polynomial_explains_the_samples(name):
 @pytest.mark.parametrize(
     ("name", "relation"),
     [
-        ("oscillator", "2.00 x0^2 + 1.00 x1^2 = 2"),
-        ("SIR", "1.00 x0 + 1.00 x1 + 1.00 x2 = 1"),
+        ("oscillator", "2 x0^2 + x1^2 = 2"),
+        ("SIR", "x0 + x1 + x2 = 1"),
         ("Duffing", None),
     ],
 )
@@ -197,5 +197,5 @@ def test_functions_of_functions_are_found():
     """Arrhenius' law in a reaction that heats itself."""
     field, t, x = clean(lambda T: (1.2 - 0.5 * T + 2.0 * np.exp(-2.0 / T),), [0.4], 6.0)
     model = fim_dynsys.load("auto", progress=False).fit(x, t)
-    assert model.equations(precision=4) == [" 1.200 1 + -0.5000 x0 +  2.000 exp(-1/(0.5 x0))"]
+    assert model.equations(precision=4) == ["1.2 - 0.5 x0 + 2 exp(-2 / x0)"]
     np.testing.assert_allclose(model.field_(x), field(x), rtol=1e-6)

@@ -204,15 +204,29 @@ def test_score_leaves_missing_observations_out(fitted, damped):
     assert fitted.score(gaps, t) == pytest.approx(fitted.score(x, t), abs=1e-3)
 
 
-def test_print_as_pysindy_does(fitted, capsys):
+def test_print_in_plain_and_in_pysindys_style(fitted, capsys):
     fitted.print(precision=2)
     *equations, fit = capsys.readouterr().out.splitlines()
-    assert equations == ["(u)' = -0.10 u +  2.0 v", "(v)' = -2.0 u + -0.10 v"]
+    assert equations == ["u' = -0.1 u + 2 v", "v' = -2 u - 0.1 v"]
+    fitted.print(precision=2, style="pysindy")
+    assert capsys.readouterr().out.splitlines()[:2] == [
+        "(u)' = -0.10 u +  2.0 v",
+        "(v)' = -2.0 u + -0.10 v",
+    ]
+    with pytest.raises(ValueError, match="expected style='plain' or 'pysindy', got 'latex'"):
+        fitted.equations(style="latex")
     assert fit.startswith("(path R2 1, in short windows 1 and ") and fit.endswith(
         "noise levels left; follows the whole record (to 4.5))"
     )
     fitted.print(["du", "dv"], end=";")
-    assert capsys.readouterr().out.startswith("du = -0.100 u")
+    assert capsys.readouterr().out.startswith("du = -0.1 u")
+
+
+def test_errors_that_are_not_known_are_said_and_the_equations_printed(fitted, capsys):
+    fitted.print(errors=True)
+    first, second, told, _ = capsys.readouterr().out.splitlines()
+    assert (first, second) == ("u' = -0.1 u + 2 v", "v' = -2 u - 0.1 v")
+    assert told.startswith("(no standard errors are known: ")
 
 
 def test_other_fields_are_distilled_and_say_so(damped, capsys):

@@ -88,6 +88,7 @@ def test_given_derivatives_are_used():
     ours = SINDy(feature_library=pysindy.PolynomialLibrary(degree=3)).fit(X, T, x_dot=slopes)
     np.testing.assert_allclose(ours.coefficients(), theirs.coefficients(), rtol=1e-12)
     assert ours.equations() == VAN_DER_POL
+    assert ours.equations(style="plain") == ["x1", "-x0 + 1.2 x1 - 1.2 x0^2 x1"]
 
 
 def test_objects_given_are_fitted_in_place_by_fit_alone():
@@ -291,7 +292,7 @@ def test_short_trajectories_are_refused_by_name():
 
 def test_strong_recovers_van_der_pol_from_clean_data():
     model = StrongSINDy().fit(X, T)
-    assert model.equations() == VAN_DER_POL
+    assert model.equations(style="pysindy") == VAN_DER_POL
     report = model.field_.fit_info.report
     assert report["candidates"] > 50
     assert report["refined"] is True
@@ -317,7 +318,7 @@ def test_strong_recovers_lotka_volterra_from_noisy_subsampled_data(seed):
 def test_strong_uses_all_trajectories():
     short = [orbit(van_der_pol, x0, T[:40]) for x0 in np.random.default_rng(0).uniform(-2, 2, size=(8, 2))]
     model = StrongSINDy().fit([noisy(x, 0.02, k) for k, x in enumerate(short)], [T[:40]] * 8)
-    terms = [set(e.replace("+", "").split()[1::2]) for e in model.equations()]
+    terms = [set(e.replace("+", "").split()[1::2]) for e in model.equations(style="pysindy")]
     assert terms[0] == {"x1"}
     assert model.field_.fit_info.initial_states.shape == (8, 2)
     assert np.abs(model.predict(X) - np.stack(van_der_pol(0, X.T), axis=1)).max() < 0.3

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fim_dynsys.fields.equation_text import equation_text
+from fim_dynsys.fields.notation import plain_sum
 from fim_dynsys.fields.terms import Dictionary
 
 _HIGHEST = 3  # degree, as of the polynomials that laws are sought among
@@ -28,7 +28,7 @@ def relations(path: np.ndarray, state_names: Sequence[str]) -> list[str]:
     Returns
     -------
     list of str
-        Such as ``"1.00 x0^2 + 1.00 x1^2 = 4"``.
+        Such as ``"x0^2 + x1^2 = 4"``.
     """
     largest = np.abs(path).max(axis=0)
     largest = np.where(largest > 0.0, largest, 1.0)
@@ -74,5 +74,5 @@ def _reduced(rows: np.ndarray) -> np.ndarray:
 def _text(row: np.ndarray, dictionary: Dictionary, state_names: Sequence[str]) -> str:
     row = row / row[np.flatnonzero(row)[-1]]
     constant = dictionary.exponents.sum(axis=1) == 0
-    terms = equation_text(np.where(constant, 0.0, row), dictionary.names(state_names), 3)
-    return f"{' '.join(terms.split())} = {-float(row[constant].sum()) + 0.0:.3g}"
+    terms = plain_sum(np.where(constant, 0.0, row), dictionary.names(state_names))
+    return f"{terms} = {-float(row[constant].sum()) + 0.0:.3g}"
