@@ -17,7 +17,7 @@ from fim_dynsys.search.functions.combination import FULL, QUICK, grow_functions
 from fim_dynsys.search.functions.families import families, radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
-from fim_dynsys.search.origins import Origin, Stage
+from fim_dynsys.search.origins import Origin, Stage, named
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
 from fim_dynsys.simulation.solution import simulate
@@ -292,14 +292,17 @@ def test_families_cover_every_coordinate_once():
     names = [starts[0].name for starts in families(np.array([1.0, 2.0, 3.0]))]
     assert len(set(names)) == len(names)
     for c in range(3):
-        assert {f"{name} x{c}" for name in ("angle", "saturation", "negative power", "sigmoid")} <= set(names)
+        assert {f"{name} {named(c)}" for name in ("angle", "saturation", "negative power", "sigmoid")} <= set(
+            names
+        )
     assert "differences of all angles" in names
     assert len({starts[0].name for starts in families(np.ones(1))}) == 15
 
 
 def test_bundles_take_their_numbers_and_join():
     first, second = (
-        next(s for s in families(np.ones(2)) if s[0].name == name)[0] for name in ("wave x0", "sigmoid x1")
+        next(s for s in families(np.ones(2)) if s[0].name == name)[0]
+        for name in (f"wave {named(0)}", f"sigmoid {named(1)}")
     )
     both = (first + second).at([1.1, 2.2, 3.3])
     np.testing.assert_allclose(both.numbers, [1.1, 2.2, 3.3])

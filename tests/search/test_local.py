@@ -43,7 +43,7 @@ def portfolio(context):
     away[1:3] = 3.0 * np.eye(2)  # of the two states
     lost = search.observations.signal_variance
     candidates = [
-        Candidate(values, start, Origin(Stage.GIVEN, name), "none", score, lost)
+        Candidate(values, start, Origin(Stage.REGRESSION, name), "none", score, lost)
         for values, name, score in ((away, "away", 0.0), (rest, "rest", 10.0))
     ]
     return Portfolio.of(search, None, candidates, [])
