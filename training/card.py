@@ -1,6 +1,6 @@
 """Write the model cards of the shipped weights: python -m training.card.
 
-Every figure is read: from the weights file and its header, from training/LOG.md, and from the committed
+Every figure is read: from the weights file and its header, from training/log, and from the committed
 results of the benchmarks, which must be of these weights; the prose is in training/cards. The texts go
 beside the weights, where `model.card()` reads them, and to docs. Equal data give equal text.
 """
@@ -35,7 +35,7 @@ from fim_dynsys.models.fim_ode.weights import (
 from training.evaluate import THRESHOLD
 
 ROOT = Path(__file__).parents[1]
-BENCHMARKS, LOG = ROOT / "benchmarks", ROOT / "training" / "LOG.md"
+BENCHMARKS, LOG = ROOT / "benchmarks", ROOT / "training" / "log"
 TEMPLATES = Path(__file__).with_name("cards")  # NAME.md
 DOCS = {
     FIMODE.name: ROOT / "docs" / "science" / "model_card.md",
@@ -70,7 +70,7 @@ def card(name: str, weights: Path, log: Path = LOG, benchmarks: Path = BENCHMARK
     weights : Path
         A weights file of it.
     log : Path
-        The training log.
+        The folder of the training log, a file each month.
     benchmarks : Path
         Folder with ``NAME/results/*.csv``.
 
@@ -187,8 +187,10 @@ def _runs(log: Path, of: Of) -> Iterator[str]:
 
     The first paragraph names the start as ``runs/NAME/weights...`` or as the operator of `NAME`.
     """
+    months = sorted(log.glob("[0-9]*.md"), reverse=True)
+    text = "\n".join(path.read_text(encoding="utf-8") for path in months)
     entries = {}
-    for entry in re.split(r"^## ", log.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+    for entry in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         heading, _, body = entry.partition("\n")
         entries[heading] = body.strip().split("\n\n")
     wanted = f"({of.name} {of.version})"

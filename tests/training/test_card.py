@@ -60,7 +60,8 @@ def version(path):
 
 @pytest.fixture
 def log(weights, tmp_path):
-    path = tmp_path / "LOG.md"
+    path = tmp_path / "log" / "2026-01.md"
+    path.parent.mkdir()
     path.write_text(LOG_TEXT.format(version=version(weights)), encoding="utf-8")
     return path
 
@@ -132,7 +133,7 @@ def test_percentages_by_cell_and_group(weights, log, benchmarks, protocol):
     rows = trials(version(weights))
     rows = rows[rows["protocol"] == protocol]
     own = rows[rows["model"] == "fim-ode"]
-    table = rows_of(card("fim-ode", weights, log, benchmarks), f"Protocol `{protocol}`")
+    table = rows_of(card("fim-ode", weights, log.parent, benchmarks), f"Protocol `{protocol}`")
     assert table["systems"] == ["n", *(f"({sigma:g}, {rho:g})" for sigma, rho in SETTINGS)]
     assert table["all"] == ["4", *percents(own)]
     for dim, name in enumerate(("1 state", "2 states", "3 states"), 1):
@@ -144,7 +145,7 @@ def test_percentages_by_cell_and_group(weights, log, benchmarks, protocol):
 
 
 def test_published_row_and_times(weights, log, benchmarks):
-    text = card("fim-ode", weights, log, benchmarks)
+    text = card("fim-ode", weights, log.parent, benchmarks)
     assert rows_of(text, "Protocol `paper`")["*FIM-ODE (paper)*"][1] == "84.4 / 29.5"
     assert "median by number of states: 10 ms, 20 ms, 30 ms" in text
     assert "Mean of 3 noise seeds" in text
@@ -158,7 +159,7 @@ def test_missed_systems_and_failures(weights, log, benchmarks):
     table["status_reconstruction"] = table["status_generalisation"] = "SUCCESS"
     table.loc[own, "status_generalisation"] = "MAX_STEPS"
     write_csv(table, benchmarks, "odebench", "trials.csv")
-    text = card("fim-ode", weights, log, benchmarks)
+    text = card("fim-ode", weights, log.parent, benchmarks)
     missed = rows_of(text, "### What it misses")
     assert missed["56, Lorenz, classic chaotic parameters"][:2] == ["3", "yes"]
     assert not any(name.startswith("27,") for name in missed)
@@ -169,7 +170,7 @@ def test_missed_systems_and_failures(weights, log, benchmarks):
 
 
 def test_the_weights_file_s_own_figures(weights, log, benchmarks):
-    text = card("fim-ode", weights, log, benchmarks)
+    text = card("fim-ode", weights, log.parent, benchmarks)
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()
     assert text.startswith(title("fim-ode", digest[:8]) + "\n")
     table = rows_of(text, "## The weights")
@@ -185,7 +186,7 @@ def test_the_weights_file_s_own_figures(weights, log, benchmarks):
 
 
 def test_runs_are_followed_to_the_first(weights, log, benchmarks):
-    text = card("fim-ode", weights, log, benchmarks)
+    text = card("fim-ode", weights, log.parent, benchmarks)
     told = text.split("tells them", 1)[1].split("## ODEBench")[0]
     places = [told.index(f"`{name}`: ") for name in ("chosen", "longer", "base")]
     assert places == sorted(places)
@@ -209,7 +210,7 @@ def test_oscillators_and_bands(weights, log, benchmarks):
     line |= {"group": "all", "score90_raw": 2.345}
     line |= {f"cover{p}_{kind}": p / 101 for p in (50, 90) for kind in ("raw", "recalibrated")}
     write_csv(pd.DataFrame([line, line | {"group": "dim=1"}]), benchmarks, "calibration", "summary.csv")
-    text = card("fim-ode", weights, log, benchmarks)
+    text = card("fim-ode", weights, log.parent, benchmarks)
     assert "| FHN | noisy | 0.125 | 0.0233 | 0.01 to 0.5 | 1 | 0.4 |" in text
     assert "| FHN | clean | 0.125 | 0.0233 | 0.01 to 0.5 | 1 |  |" in text
     assert rows_of(text, "4,321 fits")["3-D"] == ["51.0", "90.9", "1.5", "2.5"]
@@ -224,14 +225,14 @@ def test_results_of_other_weights_are_refused(weights, log, benchmarks):
     write_csv(trials("0123abcd"), benchmarks, "odebench", "trials.csv")
     command = "first run python -m benchmarks.odebench --full --out benchmarks/odebench/results"
     with pytest.raises(OtherWeights, match=rf"fim-ode {version(weights)} in .*got 0123abcd; {command}"):
-        card("fim-ode", weights, log, benchmarks)
+        card("fim-ode", weights, log.parent, benchmarks)
 
 
 def test_mixed_results_are_refused(weights, log, benchmarks):
     both = pd.concat([trials("0123abcd"), trials(version(weights))])
     write_csv(both, benchmarks, "odebench", "trials.csv")
     with pytest.raises(OtherWeights, match=r"0123abcd and|and 0123abcd"):
-        card("fim-ode", weights, log, benchmarks)
+        card("fim-ode", weights, log.parent, benchmarks)
 
 
 @pytest.mark.parametrize("name", ["oscillators", "calibration"])
@@ -239,37 +240,37 @@ def test_other_benchmarks_are_refused_alike(weights, log, benchmarks, name):
     stale = pd.DataFrame([{"model": "fim-ode", "version": "0123abcd"}])
     write_csv(stale, benchmarks, name, "summary.csv")
     with pytest.raises(OtherWeights, match=rf"python -m benchmarks\.{name} --out"):
-        card("fim-ode", weights, log, benchmarks)
+        card("fim-ode", weights, log.parent, benchmarks)
 
 
 def test_results_of_the_network_are_told_where_there_are_any(log, benchmarks):
     path = shipped("fim-ode-neural")
     own, text = version(path), log.read_text(encoding="utf-8")
     log.write_text(text + f"\n## 2026-01-04 `n`: a network (fim-ode-neural {own})\n\n9 hours.\n")
-    assert "has not been run for these weights" in card("fim-ode-neural", path, log, benchmarks)
+    assert "has not been run for these weights" in card("fim-ode-neural", path, log.parent, benchmarks)
     rows = pd.read_csv(
         benchmarks / "odebench" / "results" / "trials.csv", dtype={"version": str, "system": str}
     )
     of = rows[(rows["model"] == "fim-ode") & (rows["protocol"] == "paper")]
     of = of[(of["sigma"] == 0) & (of["rho"] == 0)].assign(model="fim-ode-neural", version=own)
     write_csv(pd.concat([rows, of]), benchmarks, "odebench", "trials.csv")
-    text = card("fim-ode-neural", path, log, benchmarks)
+    text = card("fim-ode-neural", path, log.parent, benchmarks)
     assert rows_of(text, "Protocol `paper`")["systems"] == ["n", "(0, 0)"]
     assert "Protocol `full`" not in text
     write_csv(pd.concat([rows, of.assign(version="0123abcd")]), benchmarks, "odebench", "trials.csv")
     with pytest.raises(OtherWeights, match=r"--models fim-ode-neural --full"):
-        card("fim-ode-neural", path, log, benchmarks)
+        card("fim-ode-neural", path, log.parent, benchmarks)
 
 
 def test_odebench_is_needed(weights, log, tmp_path):
     with pytest.raises(OtherWeights, match=r"first run python -m benchmarks\.odebench"):
-        card("fim-ode", weights, log, tmp_path / "nothing")
+        card("fim-ode", weights, log.parent, tmp_path / "nothing")
 
 
 def test_a_log_without_these_weights_is_refused(weights, log, benchmarks):
     log.write_text(LOG_TEXT.format(version="0123abcd"), encoding="utf-8")
     with pytest.raises(ValueError, match=rf"heading with \(fim-ode {version(weights)}\)"):
-        card("fim-ode", weights, log, benchmarks)
+        card("fim-ode", weights, log.parent, benchmarks)
 
 
 # --- as shipped ---

@@ -1,0 +1,125 @@
+"""Replaced words and long sentences in README and docs: python docs/check_prose.py.
+
+The words are those of the table in `style.md`; `prose_allowed.toml` lists exceptions with their reasons.
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+DOCS = Path(__file__).resolve().parent
+ROOT = DOCS.parent
+LONGEST_SENTENCE = 30  # words: longer ones are read twice
+LONGEST_PAGE = 1500  # words: what is read in ten minutes
+
+_GENERATED = re.compile(r"<!-- generated.*?<!-- end -->", re.DOTALL)
+_BLOCK = re.compile(
+    r"^(?P<fence>```+|~~~+|:::+).*?^(?P=fence)[ ]*$|^---\n.*?^---$|<!--.*?-->", re.DOTALL | re.MULTILINE
+)
+_CODE = re.compile(r"``.+?``|`[^`]*`|\$[^$\n]+\$")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
+_ABBREVIATION = re.compile(r"\b(e\.g|i\.e|cf|vs|et al|Fig|Eq|ch|No|[A-Z])\.")
+_NEW_PARAGRAPH = re.compile(r"\n[ ]*\n|\n[ ]*(?:[-*]|\d+\.)[ ]+|\n#+[ ]|\n(?=\|)|\||\n:")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[)*_\"]*\s+")
+
+
+def pages() -> list[Path]:
+    """README and every page of the site, without generated model cards and fragments of the changelog."""
+    found = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+    parts = [(path, path.relative_to(ROOT).parts) for path in found]
+    return [
+        path
+        for path, names in parts
+        if not {"_build", "changes"} & set(names) and "model_card" not in path.name
+    ]
+
+
+def prose(text: str) -> str:
+    """A page without code, generated parts and addresses; lines stay where they were."""
+
+    def blank(match: re.Match) -> str:
+        return "\n" * match.group().count("\n")
+
+    text = _BLOCK.sub(blank, _GENERATED.sub(blank, text))
+    text = _LINK.sub(lambda match: match[1], text)
+    return _CODE.sub(lambda match: "code" + "\n" * match.group().count("\n"), text)
+
+
+def sentences(text: str) -> Iterator[tuple[int, str]]:
+    """(line, sentence) of prose; list items, table cells and headings end sentences too."""
+    text = _ABBREVIATION.sub(lambda match: match.group().replace(".", "\N{ONE DOT LEADER}"), text)
+    start = 0
+    for gap in [*_NEW_PARAGRAPH.finditer(text), None]:
+        piece_end = gap.start() if gap else len(text)
+        place = start
+        for end in [*_SENTENCE_END.finditer(text, start, piece_end), None]:
+            stop = end.start() if end else piece_end
+            sentence = text[place:stop]
+            lead = len(sentence) - len(sentence.lstrip())
+            if sentence.strip():
+                yield text.count("\n", 0, place + lead) + 1, " ".join(sentence.split())
+            place = end.end() if end else stop
+        start = gap.end() if gap else piece_end
+
+
+def replaced_words() -> re.Pattern:
+    """The left column of the table of words in `style.md`."""
+    table = (DOCS / "style.md").read_text(encoding="utf-8").split("## Words")[1]
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", table, re.MULTILINE)[2:]
+    phrases = sorted((phrase.strip() for row in rows for phrase in row.split(",")), key=len, reverse=True)
+    return re.compile(
+        r"\b(?:" + "|".join(r"\s+".join(map(re.escape, p.split())) for p in phrases) + r")\b", re.IGNORECASE
+    )
+
+
+def words(sentence: str) -> int:
+    """Words of a sentence: what stands between spaces and holds a letter or a digit."""
+    return sum(bool(re.search(r"\w", word)) for word in sentence.split())
+
+
+def problems(page: Path, banned: re.Pattern) -> Iterator[tuple[int, str, str]]:
+    """(line, kind, text) of each replaced word, long sentence, and of a page that is too long."""
+    text = prose(page.read_text(encoding="utf-8"))
+    for line, sentence in sentences(text):
+        for match in banned.finditer(sentence):
+            yield line, f"replaced word: {match.group()}", sentence
+        if words(sentence) > LONGEST_SENTENCE:
+            yield line, f"{words(sentence)} words in a sentence", sentence
+    if words(text) > LONGEST_PAGE:
+        yield 1, f"{words(text)} words on a page", page.name
+
+
+def found(allowed: list[dict[str, str]]) -> Iterator[str]:
+    """What has to be mended, exceptions that are used up, and exceptions that nothing needs."""
+    banned, needless = replaced_words(), list(allowed)
+    for page in pages():
+        name = page.relative_to(ROOT).as_posix()
+        if page.name == "style.md":
+            continue  # quotes the words
+        for line, kind, text in problems(page, banned):
+            rules = [
+                rule
+                for rule in allowed
+                if re.fullmatch(rule["page"], name) and rule["text"].lower() in text.lower()
+            ]
+            rules = [rule for rule in rules if rule["kind"] in kind]
+            needless = [rule for rule in needless if rule not in rules]
+            if not rules:
+                yield f"{name}:{line}: {kind}: {text}"
+    for rule in needless:
+        yield f"docs/prose_allowed.toml: nothing needs {rule}"
+
+
+def main() -> int:
+    """Print what was found; the exit status is 1 where anything was."""
+    with (DOCS / "prose_allowed.toml").open("rb") as file:
+        allowed = tomllib.load(file)["allowed"]
+    lines = list(found(allowed))
+    print("\n".join([*lines, f"{len(lines)} places to mend in README and docs"]))
+    return int(bool(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
