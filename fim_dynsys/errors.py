@@ -20,6 +20,10 @@ class DataWarning(FimDynsysWarning):
     """Observations were dropped, or a property of the data limits what can be inferred."""
 
 
+class ReadingWarning(DataWarning):
+    """A file left open how it is to be read; the message says what was decided, and what would change it."""
+
+
 class FitWarning(FimDynsysWarning):
     """A fitted field does not describe the data it was fitted to."""
 

@@ -315,9 +315,9 @@ def test_wrong_counts_in_a_dataset_are_refused(full):
     [
         ("bad.nc", b"no netCDF", "a netCDF 4 file, got 'bad.nc'"),
         ("empty.nc", b"", "a netCDF 4 file, got 'empty.nc'"),
-        ("bad.csv", b"\xff\xfe\x00", "a CSV file with a header row, got 'bad.csv'"),
-        ("empty.csv", b"", "a CSV file with a header row, got 'empty.csv'"),
-        ("rows.csv", b"t,x\n0,1\n1,2,3,4\n", "a CSV file with a header row"),
+        ("bad.csv", b"\xff\xfe\x00", "text in utf-16-le, got 'bad.csv'"),
+        ("empty.csv", b"", "a table of numbers, got 'empty.csv'"),
+        ("rows.csv", b"t,x\n0,1\n1,2,3,4\n", "rows of numbers, got 'rows.csv'"),
         ("mark.csv", b"# fim-dynsys []\nt,x\n0,1\n", "a CSV file with a header row"),
         ("text.csv", b'# fim-dynsys "t"\nt,x\n0,1\n', "a CSV file with a header row"),
         ("deep.csv", b"# fim-dynsys " + b"[" * 100_000 + b"\nt,x\n0,1\n", "a CSV file with a header row"),
@@ -328,7 +328,7 @@ def test_wrong_counts_in_a_dataset_are_refused(full):
             b'"kinds": {"k": "i"}}\nk,t,x\n' + b"9" * 400 + b",0,1\n",
             "a CSV file with a header row",
         ),
-        ("data.txt", b"t x", "a file name ending in .csv"),
+        ("data.txt", b"t x", "rows of numbers, got 'data.txt'"),
     ],
 )
 def test_damaged_files_are_refused(tmp_path, name, content, message):
@@ -445,7 +445,7 @@ def test_missing_files_and_needless_options(full, tmp_path):
         with pytest.raises(FileNotFoundError, match=name):
             Trajectories.from_file(tmp_path / name)
     full.to_file(tmp_path / "data.nc")
-    with pytest.raises(ValueError, match=r"with CSV files only, got \['time'\]"):
+    with pytest.raises(ValueError, match=r"no arguments with netCDF files, got \['time'\]"):
         Trajectories.from_file(tmp_path / "data.nc", time="t")
     with pytest.raises(ValueError, match="a file name ending in"):
         full.to_file(tmp_path / "data.parquet")

@@ -13,9 +13,12 @@ import numpy as np
 import xarray as xr
 
 from fim_dynsys.regions import Region
-from fim_dynsys.trajectories import files, observations
+from fim_dynsys.trajectories import datasets, files, frames, observations
 from fim_dynsys.trajectories.layout import DIMS, as_dataset, check_layout, read_only
+from fim_dynsys.trajectories.parts import Parts
 from fim_dynsys.trajectories.presentation import Presentation
+from fim_dynsys.trajectories.reading import reader
+from fim_dynsys.trajectories.reading.options import Options
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,10 +126,10 @@ class Trajectories:
             If the input is not real numbers, shapes or lengths do not fit, or a time or a value is not
             allowed (see the class).
         """
-        return cls._of(files.Parts(x, t, state_names, coords, units, u=u, input_names=input_names))
+        return cls._of(Parts(x, t, state_names, coords, units, u=u, input_names=input_names))
 
     @classmethod
-    def _of(cls, parts: files.Parts) -> "Trajectories":
+    def _of(cls, parts: Parts) -> "Trajectories":
         xs = observations.as_trajectory_arrays(parts.x)
         lengths = [len(values) for values in xs]
         ts = observations.as_time_arrays(parts.t, lengths)
@@ -178,7 +181,7 @@ class Trajectories:
             If a column is missing or not numeric, a coordinate varies within a trajectory, or the
             values break a rule of the class.
         """
-        parts = files.split_frame(frame, time, trajectory, states, coords, inputs)
+        parts = frames.split_frame(frame, time, trajectory, states, coords, inputs)
         return cls._of(parts if units is None else replace(parts, units=units))
 
     @classmethod
@@ -196,36 +199,107 @@ class Trajectories:
         ValueError
             If none of these layouts fits, or the values break a rule of the class.
         """
-        return cls._of(files.split_dataset(dataset))
+        return cls._of(datasets.split_dataset(dataset))
 
     @classmethod
-    def from_file(cls, path: str | Path, **columns: Any) -> "Trajectories":
-        """Trajectories from a CSV (long format) or netCDF file, told apart by the suffix.
+    def from_file(cls, path: str | Path, **options: Any) -> "Trajectories":
+        """Trajectories from a file as instruments and people write it.
+
+        Text tables of any separator, with decimal commas, comment lines, lines before the header, units,
+        dates and missing values; Excel, MATLAB, numpy, HDF5, Parquet, Feather and netCDF; compressed or not.
+        What the file leaves open is decided where one reading is plain, and refused where two are possible:
+        the error names the argument to give. ``print(data)`` says what was done.
 
         Parameters
         ----------
         path : str or Path
-            ``*.csv``, or ``*.nc`` (netCDF 4).
-        **columns
-            For CSV: the arguments ``time, trajectory, states, coords, units, inputs`` of
-            :meth:`from_dataframe`.
+            The file; its suffix says which kind it is. ``-`` reads text from standard input.
+        **options
+            ``time, trajectory, states, inputs, coords, units``
+                Columns by role, as in :meth:`from_dataframe`. Names as in the file, with or without units.
+            ``step``
+                Time between rows, where no column holds times.
+            ``every``
+                Keep every so many samples.
+            ``trials``
+                ``"restart"`` (default): where the time starts again, a trajectory begins. ``"suffix"``:
+                columns ``x_1, v_1, x_2, v_2`` are two trials. ``"none"``: one trajectory.
+            ``repeated``
+                What equal times are: ``"spread"``, ticks of a rounded clock, samples evenly spaced inside;
+                or ``"trials"``, repeated measurements. Default: the first where values follow each other,
+                else an error.
+            ``missing``
+                Texts or numbers that stand for missing values, as ``-999``.
+            ``bad_rows``
+                ``"error"`` (default) or ``"drop"``, for rows that are cut off or hold text.
+            ``separator, decimal, thousands, comment, encoding, names``
+                How a text table is written, and names of its columns. Default: found out.
+            ``dayfirst, time_format``
+                How dates are written, the latter as in `datetime.datetime.strptime`.
+            ``sheet``
+                Sheet of an Excel file.
+            ``format``
+                Kind of file where the suffix does not say it: ``"text"``, ``"excel"``, ``"matlab"``,
+                ``"numpy"``, ``"hdf5"``, ``"parquet"``, ``"feather"``, ``"netcdf"``.
 
         Raises
         ------
-        FileNotFoundError
-            If there is no such file.
+        OSError
+            If the file cannot be opened.
         ValueError
-            If the suffix is another, the file is damaged, cut off or refers to other files, or its contents
+            If it is damaged, cut off, refers to other files, can be read in several ways, or its contents
             break a rule of the class.
+        ImportError
+            If the package that reads such files is not installed.
+
+        Warns
+        -----
+        ReadingWarning
+            Something was decided that the file does not say; the message says all that was done.
+
+        See Also
+        --------
+        Trajectories.from_dataframe : tables that are in memory
+        Trajectories.to_file : writes CSV or netCDF, which come back exactly
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> path = Path(tempfile.mkdtemp()) / "pendulum.csv"
+        >>> _ = path.write_text("Time (s);angle (rad)\\n0,0;1,00\\n0,1;0,98\\n0,2;0,92\\n0,3;0,83\\n")
+        >>> data = Trajectories.from_file(path)
+        >>> data.state_names, data.units
+        (('angle',), {'angle': 'rad', 't': 's'})
         """
-        if files.file_format(path) == "csv":
-            return cls.from_dataframe(files.read_csv(path), **columns)
-        if columns:
+        checked = Options.of(options)
+        if str(path) != reader.STANDARD_INPUT:
+            kind = reader.kind_of(Path(path).name, checked)
+            if kind == "netcdf":
+                if options:
+                    raise ValueError(
+                        f"Trajectories.from_file: expected no arguments with netCDF files, got "
+                        f"{sorted(options)} with {Path(path).name}; leave them out"
+                    )
+                return cls.from_dataset(files.read_netcdf(path))
+            if kind == "text" and files.is_ours(path):
+                return cls._from_own(path, options)
+        return cls._of(reader.read(path, options))
+
+    @classmethod
+    def _from_own(cls, path: str | Path, columns: Mapping[str, Any]) -> "Trajectories":
+        """Trajectories from a table that :meth:`to_file` wrote, which says itself how it is read."""
+        roles = ("time", "trajectory", "states", "coords", "units", "inputs")
+        every = columns.get("every", 1)
+        others = sorted(set(columns) - {*roles, "every"})
+        if others:
             raise ValueError(
-                f"Trajectories.from_file: expected column names with CSV files only, got {sorted(columns)} "
-                f"with {Path(path).name}; leave them out"
+                f"Trajectories.from_file: expected arguments among {', '.join(roles)}, every with a file of "
+                f"this package, got {others}; leave them out"
             )
-        return cls.from_dataset(files.read_netcdf(path))
+        given = {name: value for name, value in columns.items() if name != "every"}
+        data = cls.from_dataframe(files.read_csv(path), **given)
+        return data if every == 1 else data.select_samples([np.arange(0, n, every) for n in data.n_obs])
 
     # What is in it
 
@@ -492,7 +566,7 @@ class Trajectories:
             If two columns would bear one name.
         """
         inputs = dict(zip(self._input_names, np.concatenate(self.input_arrays()).T, strict=True))
-        return files.join_frame(self.arrays(), self._names, self._coords, self.units, inputs)
+        return frames.join_frame(self.arrays(), self._names, self._coords, self.units, inputs)
 
     def to_file(self, path: str | Path) -> None:
         """Write CSV (long format) or netCDF 4, by the suffix ``.csv`` or ``.nc``.

@@ -1,0 +1,1 @@
+"""Files of other people and instruments, into trajectories."""

@@ -1,0 +1,179 @@
+"""Which column is the time, and where a new trajectory begins."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from fim_dynsys.trajectories.reading.units import split_name
+
+_NEAR = 0.1  # of the first run's span: as close to its start another run has to begin
+_EVEN = 0.02  # of a step: as far another may differ from it, rounding aside
+_SHORTEST = 3  # samples of a run
+
+_TIME = re.compile(
+    r"t|tt|times?|zeit|temps|tiempo|tempo|tid|czas|aika|dates?|datum|fecha|timestamps?|date ?time|utc|epoch|"
+    r"unix ?time|x value|.*\b(time|zeit|timestamp|temps|tiempo|tempo|elapsed)\b.*|时间|時間|время",
+    re.IGNORECASE,
+)
+_UNITS = {
+    "s": r"s|sec|secs|seconds?|sekunden?|segundos?|secondes?|x-axis",
+    "ms": r"ms|msec|milliseconds?|millis",
+    "us": r"us|usec|microseconds?|micros",
+    "min": r"min|mins|minutes?|minuten?|minutos?",
+    "h": r"h|hr|hrs|hours?|stunden?|heures?|horas?",
+    "d": r"d|days?|tage?|jours?|dias?|doy|day of year",
+    "week": r"weeks?|wochen?",
+    "month": r"months?|monate?",
+    "year": r"years?|yrs?|yr|jahre?|ans?|annees?|año|season",
+    "generation": r"generations?",
+}
+_IN_UNITS = {unit: re.compile(pattern, re.IGNORECASE) for unit, pattern in _UNITS.items()}
+_COUNTERS = re.compile(
+    r"(frames?|samples?|steps?|index|idx|scans?|cycles?|records?|points?|obs|observation|no|nr|num|number|"
+    r"row ?names?|"
+    r"rows?|lines?|#|n|i|k|id|seq|sequence|x|iter|iteration|tick|entry|unnamed: ?\d+|)"
+    r"( ?(no|nr|number|num|index|idx|id|#))?\.?",
+    re.IGNORECASE,
+)
+_STEPS = re.compile(
+    r"ts|dt|h|step|delta ?t|δt|time ?step|sampling ?(interval|period|time)|sample ?(interval|period|time)",
+    re.IGNORECASE,
+)
+_RATES = re.compile(r"fs|rate|sampling ?(rate|frequency|freq)|sample ?(rate|frequency)|sr|fps", re.IGNORECASE)
+
+
+def _words(label: str) -> str:
+    return " ".join(re.sub(r"[_\s]+", " ", split_name(label)[0]).split())
+
+
+def is_time_name(label: str) -> bool:
+    """Whether a column is called time, or date."""
+    words = _words(label)
+    return _TIME.fullmatch(words) is not None or (
+        _TIME.fullmatch(words.rsplit(" ", 1)[0]) is not None and (words.rsplit(" ", 1)[-1] in _UNITS)
+    )
+
+
+def unit_of_name(label: str) -> str:
+    """The unit of time that a column is called by, as ``Year``, or ends in, as ``time_ms``; or empty."""
+    words = _words(label)
+    for unit, pattern in _IN_UNITS.items():
+        if pattern.fullmatch(words):
+            return unit
+    last = words.rsplit(" ", 1)[-1] if " " in words else ""
+    return next((unit for unit, pattern in _IN_UNITS.items() if last and pattern.fullmatch(last)), "")
+
+
+def is_unit_name(label: str) -> bool:
+    """Whether a column is called by a unit of time."""
+    return any(pattern.fullmatch(_words(label)) for pattern in _IN_UNITS.values())
+
+
+def is_counter_name(label: str, named: bool = True) -> bool:
+    """Whether a column is called as those are that count rows; a column without a name is."""
+    return label.startswith("column ") or _COUNTERS.fullmatch(_words(label)) is not None
+
+
+def step_of_name(label: str, value: float) -> float | None:
+    """The time step that a column or a variable of one value holds, by its name."""
+    if value > 0 and _STEPS.fullmatch(_words(label)):
+        return value
+    return 1.0 / value if value > 0 and _RATES.fullmatch(_words(label)) else None
+
+
+def counts_rows(values: np.ndarray) -> bool:
+    """Whether values are 0, 1, 2, ... or go on so from another whole number."""
+    first = values[0] if len(values) else np.nan
+    return bool(
+        np.isfinite(first) and first == int(first) and np.array_equal(values, first + np.arange(len(values)))
+    )
+
+
+@dataclass(frozen=True)
+class Clock:
+    """What a column of times says.
+
+    Attributes
+    ----------
+    starts : ndarray of int
+        Rows at which runs begin, the first row among them.
+    even : bool
+        Whether steps are equal within each run.
+    repeats : bool
+        Whether some times are the same as those before.
+    """
+
+    starts: np.ndarray
+    even: bool
+    repeats: bool
+
+
+def clock_of(times: np.ndarray) -> Clock | None:
+    """Runs of a column that grows, and may start again near where it began; None for any other."""
+    if len(times) < 2 or not np.isfinite(times).all():
+        return None
+    steps = np.diff(times)
+    falls = np.flatnonzero(steps < 0)
+    starts = np.concatenate([[0], falls + 1])
+    ends = np.concatenate([falls, [len(times) - 1]])
+    first_span = times[ends[0]] - times[0]
+    if first_span <= 0:
+        return None
+    if len(falls):
+        near = np.abs(times[starts] - times[0]) <= _NEAR * first_span
+        if not near.all() or (ends - starts + 1).min() < _SHORTEST:
+            return None
+    within = np.delete(steps, falls)
+    usual = float(np.median(within))
+    # Times were rounded when they were written: to about the last digit of what is there.
+    rounding = 2 * 10.0 ** np.floor(np.log10(max(np.abs(times).max(), 1e-300)) - 14) + _resolution(times)
+    even = usual > 0 and bool(np.abs(within - usual).max() <= _EVEN * usual + rounding)
+    return Clock(starts, even, bool((within == 0).any()))
+
+
+def _resolution(times: np.ndarray) -> float:
+    """A step of the last decimal that times are written with; 0 where it is finer than any that matters."""
+    some = times[:: max(1, len(times) // 200)]
+    for digits in range(7):
+        if np.allclose(some, np.round(some, digits), rtol=0, atol=1e-9 * max(1.0, float(np.abs(some).max()))):
+            return 10.0**-digits if digits else 0.0
+    return 0.0
+
+
+def spread(times: np.ndarray) -> np.ndarray:
+    """Times of a rounded clock, evenly spaced inside each tick.
+
+    The samples of the first tick are those before the second one, at the usual step.
+    """
+    ticks, places, counts = np.unique(times, return_index=True, return_counts=True)
+    order = np.arange(len(times)) - places[np.searchsorted(ticks, times)]
+    lengths = np.diff(ticks, append=ticks[-1] + (np.median(np.diff(ticks)) if len(ticks) > 1 else 1.0))
+    usual = float(np.median(lengths / counts))
+    widths = lengths / counts
+    widths[-1] = min(usual, lengths[-1] / counts[-1])
+    owner = np.searchsorted(ticks, times)
+    spaced = times + order * widths[owner]
+    if len(ticks) > 1:
+        k = counts[0]
+        width = min(usual, lengths[0] / k)
+        spaced[:k] = ticks[1] - width * np.arange(k, 0, -1)
+    return spaced
+
+
+def looks_spread(times: np.ndarray, values: np.ndarray) -> bool:
+    """Whether samples of one tick follow each other, and are not measured several times over.
+
+    They follow each other where neighbours differ less than samples of the same place in two ticks.
+    """
+    counts = np.unique(times, return_counts=True)[1]
+    usual = int(np.median(counts))
+    if usual < 2:
+        usual = int(counts.max())
+    scale = np.nanstd(values, axis=0)
+    values = values[:, scale > 0] / scale[scale > 0]
+    if not values.size or len(values) <= usual:
+        return False
+    near = np.nanmean(np.abs(values[1:] - values[:-1]))
+    far = np.nanmean(np.abs(values[usual:] - values[:-usual]))
+    return bool(near < far)

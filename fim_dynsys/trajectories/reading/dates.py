@@ -1,0 +1,172 @@
+"""Dates, times of day and time stamps, as seconds."""
+
+import re
+
+import numpy as np
+import pandas as pd
+
+from fim_dynsys.trajectories.reading.numbers import is_date
+from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
+
+_DAY = 86_400.0  # seconds
+_CLOCK = re.compile(r"\d{1,3}:\d{2}:\d{2}(?:[.,]\d+)?")
+_STOPWATCH = re.compile(r"\d+:\d{2}[.,]\d+")
+_HALF_DAYS = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)? ?[AaPp]\.?[Mm]\.?")
+_HOURS_MINUTES = re.compile(r"\d{1,2}:\d{2}")
+_NUMERIC = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{2,4})")
+# Numbers of this size are seconds, milliseconds, ... since 1970: from the year 1973 on.
+_UNIX = ((1e8, 1e11, 1.0, "s"), (1e11, 1e14, 1e-3, "ms"), (1e14, 1e17, 1e-6, "us"), (1e17, 1e20, 1e-9, "ns"))
+
+
+def looks_dated(column: pd.Series) -> bool:
+    """Whether a column holds dates, times of day or durations."""
+    if column.dtype.kind in "mM" or isinstance(column.dtype, pd.DatetimeTZDtype):
+        return True
+    if pd.api.types.is_numeric_dtype(column.dtype):
+        return False
+    filled = column.dropna().astype(str).str.strip()
+    return bool(len(filled)) and bool(filled.head(50).map(is_date).mean() > 0.9)
+
+
+def is_time_of_day(column: pd.Series) -> bool:
+    """Whether a column of text holds times without dates."""
+    if pd.api.types.is_numeric_dtype(column.dtype) or column.dtype.kind in "mM":
+        return False
+    filled = column.dropna().astype(str).str.strip().head(50)
+    patterns = (_CLOCK, _HALF_DAYS, _HOURS_MINUTES)
+    return bool(len(filled)) and all(any(p.fullmatch(cell) for p in patterns) for cell in filled)
+
+
+def as_seconds(label: str, column: pd.Series, options: Options, notes: Notes) -> np.ndarray:
+    """Dates as seconds since the first, durations and times of day in seconds; NaN where missing.
+
+    Raises
+    ------
+    ValueError
+        Where the dates can be read in two ways, or in none.
+    """
+    if column.dtype.kind == "m":
+        return column.to_numpy() / np.timedelta64(1, "s")
+    if column.dtype.kind != "M" and not isinstance(column.dtype, pd.DatetimeTZDtype):
+        text = column.astype("string").str.strip()
+        durations = _durations(label, text, options, notes)
+        if durations is not None:
+            return durations
+        column = _stamps(label, text, options, notes)
+    if getattr(column.dt, "tz", None) is not None:
+        column = column.dt.tz_convert(None)
+    stamps = column.to_numpy()
+    notes.say(f"time in seconds since {str(stamps[~np.isnat(stamps)].min())[:23]}")
+    return (stamps - stamps[~np.isnat(stamps)].min()) / np.timedelta64(1, "s")
+
+
+def _durations(label: str, text: pd.Series, options: Options, notes: Notes) -> np.ndarray | None:
+    """Times without dates in seconds, or None."""
+    filled = text.dropna()
+    if options.time_format is not None:
+        return None
+    if all(map(_CLOCK.fullmatch, filled)):
+        return _past_midnight(
+            pd.to_timedelta(text.str.replace(",", ".")).to_numpy() / np.timedelta64(1, "s"), notes
+        )
+    if all(map(_STOPWATCH.fullmatch, filled)):
+        notes.decide(f"{label!r} read as minutes and seconds")
+        return pd.to_timedelta("0:" + text.str.replace(",", ".")).to_numpy() / np.timedelta64(1, "s")
+    if all(map(_HALF_DAYS.fullmatch, filled)):
+        stamps = pd.to_datetime("2000-01-01 " + text, format="mixed")
+        return _past_midnight(
+            (stamps - pd.Timestamp("2000-01-01")).to_numpy() / np.timedelta64(1, "s"), notes
+        )
+    if all(map(_HOURS_MINUTES.fullmatch, filled)):
+        raise refusal(
+            f"times that can be read in one way in column {label!r}",
+            f"{filled.iloc[0]!r}, hours and minutes or minutes and seconds",
+            'give time_format="%H:%M" or time_format="%M:%S"',
+        )
+    return None
+
+
+def _past_midnight(seconds: np.ndarray, notes: Notes) -> np.ndarray:
+    """Times of day that go on on the next day."""
+    falls = np.diff(seconds, prepend=seconds[:1]) < -_DAY / 2
+    if falls.any():
+        notes.decide(f"time of day passes midnight {int(falls.sum())} times")
+    return seconds + _DAY * np.cumsum(falls)
+
+
+def _stamps(label: str, text: pd.Series, options: Options, notes: Notes) -> pd.Series:
+    """Dates in text as time stamps."""
+    failed = refusal(
+        f"dates in column {label!r}",
+        f"{text.dropna().iloc[0]!r} among them",
+        'give time_format="%d.%m.%Y %H:%M:%S" or what fits',
+    )
+    try:
+        if options.time_format is not None:
+            return pd.to_datetime(text, format=options.time_format)
+        filled = text.dropna()
+        numeric = filled.str.extract(_NUMERIC)
+        if numeric.notna().all(axis=None):
+            return _by_order_of_days(label, text, numeric, options, notes)
+        text = text.str.replace(r"(?<=\d),(?=\d+$)", ".", regex=True).str.replace(
+            r"^(\d{4})[/.](\d\d?)[/.]", r"\1-\2-", regex=True
+        )
+        try:
+            return pd.to_datetime(
+                text, format="ISO8601", utc=bool(filled.str.contains(r"[+-]\d\d:?\d\d$").any())
+            )
+        except ValueError:
+            return pd.to_datetime(text, format="mixed")
+    except (ValueError, OverflowError, TypeError) as error:
+        if str(error).startswith("Trajectories"):
+            raise
+        raise failed from error
+
+
+def _by_order_of_days(
+    label: str, text: pd.Series, numeric: pd.DataFrame, options: Options, notes: Notes
+) -> pd.Series:
+    """``1/2/2024``: the first or the second of February, by what the dates themselves admit."""
+    first, second = numeric[0].astype(int), numeric[2].astype(int)
+    dayfirst = options.dayfirst
+    if dayfirst is None and (numeric[1] == ".").all():
+        dayfirst = True
+    if dayfirst is None and (first.max() > 12) != (second.max() > 12):
+        dayfirst = bool(first.max() > 12)
+    if dayfirst is None and (first.nunique() > 1 or second.nunique() > 1):
+        growing = [
+            bool(pd.to_datetime(text, format="mixed", dayfirst=d).is_monotonic_increasing)
+            for d in (True, False)
+        ]
+        if growing[0] == growing[1]:
+            raise refusal(
+                f"dates that can be read in one way in column {label!r}",
+                f"{text.dropna().iloc[0]!r}, day or month first",
+                "give dayfirst=True or dayfirst=False",
+            )
+        dayfirst = growing[0]
+    if dayfirst is None:  # one day: whichever it is, the seconds are the same
+        dayfirst = True
+    notes.say(f"dates with the {'day' if dayfirst else 'month'} first")
+    return pd.to_datetime(text, format="mixed", dayfirst=dayfirst)
+
+
+def unix_seconds(label: str, values: np.ndarray, notes: Notes) -> np.ndarray | None:
+    """Seconds since the first of numbers that count from 1970 or spell a date; None for other numbers."""
+    finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    if not len(finite):
+        return None
+    whole = bool(np.all(finite == np.floor(finite)))
+    if whole and finite.min() >= 1900_01_01 and finite.max() <= 2100_12_31 and "dat" in label.lower():
+        stamps = pd.to_datetime(
+            pd.Series(finite.astype(np.int64).astype(str)), format="%Y%m%d", errors="coerce"
+        )
+        if stamps.notna().all() and len(finite) == len(values):
+            notes.say("time: dates written as year, month and day; in seconds since the first")
+            return (stamps - stamps.iloc[0]).to_numpy() / np.timedelta64(1, "s")
+    middle = float(np.median(finite))
+    for low, high, scale, unit in _UNIX:
+        if low <= middle < high:
+            notes.say(f"time: time stamps in {unit} since 1970, in seconds since the first")
+            return (values - finite[0]).astype(np.float64) * scale
+    return None

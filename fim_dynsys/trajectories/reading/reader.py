@@ -1,0 +1,124 @@
+"""Any file of observations as arrays and names, and an account of how it was read."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from fim_dynsys.errors import ReadingWarning, warn
+from fim_dynsys.trajectories.parts import Parts
+from fim_dynsys.trajectories.reading.arrays import read_arrays
+from fim_dynsys.trajectories.reading.encoding import as_utf8, decompressed, without_compression
+from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
+from fim_dynsys.trajectories.reading.roles import assign
+from fim_dynsys.trajectories.reading.sheets import read_typed, sheet_as_text
+from fim_dynsys.trajectories.reading.text import Table, read_text
+
+READ = "read"
+"""Key of ``dataset.attrs`` under which trajectories say how their file was read."""
+STANDARD_INPUT = "-"
+_KINDS = {
+    "text": (
+        ".csv",
+        ".tsv",
+        ".txt",
+        ".dat",
+        ".asc",
+        ".tab",
+        ".lvm",
+        ".prn",
+        ".xvg",
+        ".log",
+        ".out",
+        ".data",
+        ".text",
+    ),
+    "excel": (".xlsx", ".xlsm"),
+    "matlab": (".mat",),
+    "numpy": (".npy", ".npz"),
+    "hdf5": (".h5", ".hdf5", ".hdf", ".he5"),
+    "parquet": (".parquet", ".pq"),
+    "feather": (".feather", ".arrow"),
+    "netcdf": (".nc", ".nc4", ".netcdf"),
+}
+
+
+def kind_of(name: str, options: Options) -> str:
+    """What kind of file it is, by its name.
+
+    Raises
+    ------
+    ValueError
+        For a name that says nothing, or a kind that is not read.
+    """
+    if options.format is not None:
+        return "text" if options.format == "csv" else options.format
+    suffix = Path(without_compression(name)).suffix.lower()
+    found = next((kind for kind, suffixes in _KINDS.items() if suffix in suffixes), None)
+    if found is None and name == STANDARD_INPUT:
+        return "text"
+    if found is None:
+        known = ", ".join(s for suffixes in _KINDS.values() for s in suffixes)
+        raise refusal(
+            f"a file name ending in {known}", repr(name), 'name its kind by format=, as format="text"'
+        )
+    return found
+
+
+def read(path: str | Path, given: Mapping[str, Any]) -> Parts:
+    """Read a file; how is said in ``attrs["read"]``, and by a warning where it left something open.
+
+    Parameters
+    ----------
+    path : path
+        The file, or ``-`` for standard input.
+    given : mapping
+        Arguments of ``Trajectories.from_file``.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened.
+    ValueError
+        If it cannot be read, or in several ways.
+    ImportError
+        If the package that reads such files is not installed.
+
+    Warns
+    -----
+    ReadingWarning
+        With all that was decided about the file.
+    """
+    options, notes = Options.of(given), Notes()
+    name = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path).name
+    kind = kind_of(name, options)
+    content = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(path).read_bytes()
+    content = decompressed(name, content, notes)
+    found: Table | Parts
+    if kind in ("matlab", "numpy", "hdf5"):
+        found = read_arrays(name, content, kind, options, notes)
+    elif kind in ("parquet", "feather"):
+        found = read_typed(name, content, kind, notes)
+    else:
+        if kind == "excel":
+            content = sheet_as_text(name, content, options, notes)
+        found = read_text(name, as_utf8(name, content, options, notes), options, notes)
+    parts = assign(found, options, notes) if isinstance(found, Table) else found
+    account = summary(parts, notes)
+    if notes.decided:
+        warn(f"{name}: {account}", ReadingWarning)
+    return replace(parts, attrs={**parts.attrs, READ: account})
+
+
+def summary(parts: Parts, notes: Notes) -> str:
+    """What was read, in one line of parts."""
+    samples = sum(len(x) for x in parts.x)
+    values = sum(x.size for x in parts.x)
+    missing = values - sum(int((x == x).sum()) for x in parts.x)  # NaN is not equal to itself
+    names = parts.state_names or [f"x{k}" for k in range(parts.x[0].shape[1])]
+    shown = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
+    said = [f"read {samples} samples of {shown}", *notes.done]
+    said += [f"inputs: {', '.join(parts.input_names)}"] if parts.input_names else []
+    said += [f"{missing} missing"] if missing else []
+    return "; ".join(said)

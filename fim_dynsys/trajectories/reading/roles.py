@@ -1,0 +1,299 @@
+"""What each column of a table is: time, trajectory, state, input, a value per trajectory, or nothing."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from fim_dynsys.trajectories.parts import Parts
+from fim_dynsys.trajectories.reading import clocks, dates
+from fim_dynsys.trajectories.reading.columns import is_text, numbers_of
+from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
+from fim_dynsys.trajectories.reading.samples import thinned, without_repeats
+from fim_dynsys.trajectories.reading.text import Table
+from fim_dynsys.trajectories.reading.timing import Times, find_times
+from fim_dynsys.trajectories.reading.trials import (
+    codes,
+    group_columns,
+    runs_of,
+    stacked_trials,
+    suffix_trials,
+)
+
+_VARIABLES = re.compile(
+    r"variables?|names?|signals?|channels?|quantit(y|ies)|keys?|measurements?|species|observables?( ?id)?|"
+    r"parameters?|attributes?|states?|metrics?|items?|series",
+    re.IGNORECASE,
+)
+_VALUES = re.compile(
+    r"values?|val|measurements?|readings?|y|amounts?|data|results?|observations?|wert", re.IGNORECASE
+)
+
+
+def assign(table: Table, options: Options, notes: Notes) -> Parts:
+    """Arrays and names of a table.
+
+    Parameters
+    ----------
+    table : Table
+        Its columns.
+    options : Options
+        What is known of them.
+    notes : Notes
+        Is added to.
+
+    Raises
+    ------
+    ValueError
+        Where a role cannot be decided, or a column that is named is not there.
+    """
+    options = _resolved(table, options)
+    table = _without_empty(table, options, notes)
+    table = _pivoted(table, options, notes)
+    if options.trials == "suffix":
+        table, options = stacked_trials(table, options, notes)
+    if table.frame.empty:
+        raise refusal("rows of numbers", f"none, and columns {quoted(table.frame.columns)}")
+    given = [*options.columns("states"), *options.columns("inputs"), *options.columns("coords")]
+    telling = group_columns(table, options, given)
+    groups = codes(table.frame, telling)
+    times = find_times(table, groups, [*telling, *given], options, notes)
+    if options.time is None and times.columns:
+        _say_time(table, times, notes)
+    rows, runs = runs_of(table, times, groups, options, notes)
+    frame = table.frame.iloc[rows] if rows is not None else table.frame
+    t = times.values if rows is None else times.values[rows]
+    states, inputs, coords = _rest(table, frame, t, runs, times, telling, options, notes)
+    if options.trials == "restart" and len(runs) == 1 and (trials := suffix_trials(states)):
+        own = ", ".join(" ".join(names) for names in trials.values())
+        notes.say(f'states, unless these are trials: {own} (trials="suffix")')
+    x = _stacked(frame, states)
+    u = _stacked(frame, inputs) if inputs else None
+    t, x, u, runs = without_repeats(t, x, u, runs, options, notes)
+    runs = thinned(runs, options, notes)
+    units = {name: unit for name, unit in table.units.items() if name in (*states, *inputs, *coords)}
+    if times.unit:
+        units["t"] = times.unit
+    names, units = _renamed(states, units, table.has_names, notes)
+    per_trajectory = {name: values for name, values in coords.items() if len(runs) == len(values)}
+    return Parts(
+        x=[x[rows] for rows in runs],
+        t=[t[rows] for rows in runs],
+        state_names=names,
+        coords=per_trajectory,
+        units=units if options.units is None else options.units,
+        u=None if u is None else [u[rows] for rows in runs],
+        input_names=tuple(inputs) or None,
+    )
+
+
+# ---------------------------------------------------------------------- columns that are named
+
+
+def _resolved(table: Table, options: Options) -> Options:
+    """Options with the names of columns as they are here, where the file's own names or places were given."""
+    changed: dict[str, object] = {}
+    for role in ("time", "trajectory", "states", "inputs", "coords"):
+        found = [_column(table, role, name) for name in options.columns(role)]
+        if found:
+            changed[role] = found[0] if role == "time" else found
+    twice = [n for role in changed for n in np.atleast_1d(np.asarray(changed[role], dtype=object)).tolist()]
+    if len(set(twice)) < len(twice):
+        raise refusal(
+            "one role for each column", f"two for {quoted(sorted({n for n in twice if twice.count(n) > 1}))}"
+        )
+    return Options(**{**vars(options), **changed})
+
+
+def _column(table: Table, role: str, name: str) -> str:
+    if name in table.frame.columns:
+        return name
+    for match in (
+        [own for own, written in table.written.items() if written == name],
+        [own for own in table.frame.columns if own.lower() == name.lower()],
+    ):
+        if len(match) == 1:
+            return match[0]
+    raise refusal(f"{role}= among the columns {quoted(table.frame.columns)}", repr(name))
+
+
+def _without_empty(table: Table, options: Options, notes: Notes) -> Table:
+    """The table without columns and rows that hold nothing."""
+    frame = table.frame
+    filled = frame.notna()
+    columns = [c for c in frame if filled[c].any()]
+    gone = [c for c in frame if c not in columns and not c.startswith("column ")]
+    if gone:
+        notes.say(f"dropped: {', '.join(gone)} (empty)")
+    rows = filled[columns].any(axis=1) if columns else filled.any(axis=1)
+    if not rows.all():
+        notes.say(f"dropped {int((~rows).sum())} empty rows")
+    if len(columns) < frame.shape[1] or not rows.all():
+        frame = frame.loc[rows, columns].reset_index(drop=True)
+    return Table(frame, table.units, table.written, table.has_names, table.clock)
+
+
+def _pivoted(table: Table, options: Options, notes: Notes) -> Table:
+    """A table of one row for each value of each variable as one with a column for each variable."""
+    frame = table.frame
+    if options.states is not None or options.trajectory is not None:
+        return table
+    texts = [c for c in frame if is_text(frame[c]) and not dates.looks_dated(frame[c])]
+    keys = [c for c in texts if _VARIABLES.fullmatch(c.replace("_", " ")) and frame[c].notna().all()]
+    values = [c for c in frame if _VALUES.fullmatch(c) and pd.api.types.is_numeric_dtype(frame[c].dtype)]
+    if len(keys) != 1 or len(values) != 1 or frame[keys[0]].nunique() < 2:
+        return table
+    key, value = keys[0], values[0]
+    index = [c for c in frame if c not in (key, value) and not clocks.counts_rows(numbers_of(frame[c]))]
+    if not index or frame.duplicated([*index, key]).any():
+        raise refusal(
+            f"one value of each {key} at each time",
+            f"several, or columns that vary otherwise: {quoted(index)}",
+            "bring each variable into a column of its own",
+        )
+    wide = frame.pivot(index=index, columns=key, values=value).reset_index()
+    wide.columns = [str(c) for c in wide.columns]
+    notes.decide(f"{key!r} spread over columns {', '.join(map(str, frame[key].unique()))}")
+    return Table(wide, table.units, {}, True, None)
+
+
+def _rest(
+    table: Table,
+    frame: pd.DataFrame,
+    t: np.ndarray,
+    runs: Sequence[np.ndarray],
+    times: Times,
+    telling: Sequence[str],
+    options: Options,
+    notes: Notes,
+) -> tuple[list[str], list[str], dict[str, np.ndarray]]:
+    """States, inputs and values per trajectory among the columns that are left."""
+    firsts = [run[0] for run in runs]
+    inputs, named = options.columns("inputs"), options.columns("coords")
+    coords = {name: frame[name].to_numpy()[firsts] for name in (*telling, *named)}
+    for name in named:
+        own = pd.factorize(frame[name])[0]
+        if any((own[run] != own[run[0]]).any() for run in runs):
+            raise refusal(f"one value of {name!r} in each trajectory", "several", "leave it out of coords=")
+    taken = {*times.columns, *telling, *inputs, *named}
+    if options.states is not None:
+        return options.columns("states"), inputs, _worth_keeping(coords, frame, runs)
+    left = [c for c in frame if c not in taken]
+    dropped: dict[str, str] = {}
+    states: list[str] = []
+    constant: list[str] = []
+    counters = [c for c in left if _is_counter(frame, c, t, runs)]
+    for name in left:
+        if is_text(frame[name]) or dates.looks_dated(frame[name]):
+            dropped[name] = "text"
+        elif name in counters and len(counters) < len(left):
+            dropped[name] = "row numbers"
+        elif clocks.is_time_name(name) and times.columns and _is_linear(numbers_of(frame[name]), t, runs):
+            dropped[name] = "a second clock"
+        elif _is_beside(numbers_of(frame[name])):
+            dropped[name] = "filled in the first rows only"
+        elif _is_constant(numbers_of(frame[name]), runs):
+            constant.append(name)
+        else:
+            states.append(name)
+    if not states:
+        states, constant = constant, []
+    for name in constant:
+        coords[name] = numbers_of(frame[name])[firsts]
+    if constant:
+        notes.decide(f"constant in each trajectory, hence no states: {', '.join(constant)} (states=)")
+    shown = [
+        f"{'row index' if n.startswith('column ') and why == 'row numbers' else n} ({why})"
+        for n, why in dropped.items()
+    ]
+    if dropped:
+        notes.decide(f"dropped: {', '.join(shown)} (states=)")
+    if not states:
+        raise refusal(
+            "at least one column of states", f"columns {quoted(frame.columns)}", "name them by states="
+        )
+    return states, inputs, _worth_keeping(coords, frame, runs)
+
+
+def _worth_keeping(
+    coords: dict[str, np.ndarray], frame: pd.DataFrame, runs: Sequence[np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Values per trajectory, without a numbering that says no more than their order."""
+    kept = {}
+    for name, values in coords.items():
+        counting = values.dtype.kind in "iu" and np.array_equal(values, np.arange(len(values)))
+        if not (counting and name.lower() == "trajectory"):
+            kept[name] = values.astype(object) if values.dtype.kind not in "iufb" else values
+    return {
+        name: np.asarray([str(v) for v in values]) if values.dtype == object else values
+        for name, values in kept.items()
+    }
+
+
+def _is_counter(frame: pd.DataFrame, name: str, t: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
+    values = numbers_of(frame[name])
+    if not clocks.is_counter_name(name):
+        return False
+    return clocks.counts_rows(values) or all(clocks.counts_rows(values[run]) for run in runs)
+
+
+def _is_linear(values: np.ndarray, t: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
+    """Whether values go on as the time does."""
+    own = np.concatenate([values[run] - values[run[0]] for run in runs])
+    other = np.concatenate([t[run] - t[run[0]] for run in runs])
+    if not np.isfinite(own).all() or not other.any():
+        return False
+    slope = own @ other / (other @ other)
+    return bool(np.abs(own - slope * other).max() <= 0.01 * np.ptp(own)) and slope > 0
+
+
+def _is_beside(values: np.ndarray) -> bool:
+    """Whether values stand in the first rows only, as facts about a record do beside it."""
+    seen = np.flatnonzero(np.isfinite(values))
+    return len(values) >= 20 and len(seen) > 0 and bool(seen[-1] < len(values) / 5)
+
+
+def _is_constant(values: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
+    return (
+        all(np.isfinite(values[run]).all() and np.ptp(values[run]) == 0 for run in runs)
+        and max(map(len, runs)) > 1
+    )
+
+
+# ---------------------------------------------------------------------- samples
+
+
+def _stacked(frame: pd.DataFrame, names: Sequence[str]) -> np.ndarray:
+    for name in names:
+        if not pd.api.types.is_numeric_dtype(frame[name].dtype):
+            raise refusal(
+                f"numbers in column {name!r}",
+                f"{str(frame[name].iloc[0])[:40]!r} among them",
+                "leave it out of states=",
+            )
+    return np.stack([numbers_of(frame[name]) for name in names], axis=1)
+
+
+def _renamed(
+    states: Sequence[str], units: Mapping[str, str], has_names: bool, notes: Notes
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Names of states that are none of columns by place, and not that of the time."""
+    names = {name: name for name in states}
+    for k, name in enumerate(states):
+        if not has_names or name.startswith("column "):
+            names[name] = f"x{k}"
+    if "t" in names:
+        names["t"] = "t_"
+        notes.decide("state 't' called 't_', for t is the time")
+    return tuple(names[name] for name in states), {
+        names.get(name, name): unit for name, unit in units.items()
+    }
+
+
+def _say_time(table: Table, times: Times, notes: Notes) -> None:
+    first = times.columns[0]
+    written = table.written.get(first, first)
+    text = f"time: {written!r}" + (f" in {times.unit}" if times.unit else "")
+    if not any(note.startswith("time: ") for note in notes.done):
+        notes.say(text)

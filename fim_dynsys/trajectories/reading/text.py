@@ -1,0 +1,328 @@
+"""Text tables, whatever instrument or person wrote them, as a table of columns."""
+
+import io
+import re
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from fim_dynsys.trajectories.reading.header import Head, named, read_head
+from fim_dynsys.trajectories.reading.lines import (
+    BLANKS,
+    COMMENTS,
+    content_lines,
+    find_separator,
+    splitter,
+    without_tail,
+)
+from fim_dynsys.trajectories.reading.numbers import MISSING_TEXTS, as_numbers, is_date, is_missing, is_number
+from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
+from fim_dynsys.trajectories.reading.units import bare_unit
+
+_HEAD = 1 << 18  # bytes in which the layout of a table shows
+_VARIABLES = 64  # rows of a table that may stand on its side
+_FAR = 5.0  # ranges of all other values that a code for missing ones is away from them
+_CODES = frozenset(
+    float(code)
+    for code in [
+        "-9",
+        "-99",
+        "-999",
+        "-9999",
+        "-99999",
+        "-99.9",
+        "-99.99",
+        "-999.9",
+        "-999.99",
+        "-9999.9",
+        "-999.25",
+        "999",
+        "9999",
+        "99999",
+        "999.9",
+        "9999.9",
+        "1e30",
+        "-1e30",
+        "9.9e37",
+        "9.91e37",
+        "9.969209968386869e36",
+        "1e20",
+        "1e10",
+        "-1e10",
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of a file.
+
+    Attributes
+    ----------
+    frame : DataFrame
+        Columns of numbers, dates and text.
+    units : dict
+        By column.
+    written : dict
+        What the file calls each column, where a unit was split off.
+    has_names : bool
+        Whether the file has names for them.
+    clock : tuple of float or None
+        Start and step of evenly spaced times that no column holds.
+    """
+
+    frame: pd.DataFrame
+    units: dict[str, str] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+    has_names: bool = True
+    clock: tuple[float, float] | None = None
+
+
+def read_text(name: str, content: bytes, options: Options, notes: Notes) -> Table:
+    """Read a text table.
+
+    Parameters
+    ----------
+    name : str
+        Of the file, for errors.
+    content : bytes
+        In UTF-8, lines ended by a line feed.
+    options : Options
+        What is known of it.
+    notes : Notes
+        Is added to.
+
+    Raises
+    ------
+    ValueError
+        Where it is no table, or cells are not what the rest of their column is.
+    """
+    content = _turned(content, options, notes)
+    beginning = content[:_HEAD]
+    if len(content) > _HEAD:
+        beginning = beginning[: beginning.rfind(b"\n") + 1] or beginning
+    head = read_head(name, beginning.decode("utf-8", "replace"), options, notes)
+    start = _offset(content, head.first)
+    body, skip = _without_comments(content, start, head.first, options, notes)
+    frame = _parsed(name, body, skip, head, options)
+    frame = _whole_rows(name, body, skip, head, frame, options, notes)
+    _check_end(content, head, frame, notes)
+    columns, suffixed = _converted(name, frame, head, options, notes)
+    return _labelled(columns, suffixed, head, notes)
+
+
+def _turned(content: bytes, options: Options, notes: Notes) -> bytes:
+    """A table whose rows are variables and whose columns are times, turned; any other as it is."""
+    if content.count(b"\n") > _VARIABLES or options.names is not None:
+        return content
+    lines, _ = content_lines(content.decode("utf-8"), options.comment)
+    if len(lines) < 2:
+        return content
+    split = splitter(find_separator(lines) if options.separator is None else options.separator)
+    rows = [without_tail(split(line.text)) for line in lines]
+    labels = [row[0] for row in rows if row]
+    if len(rows[0]) <= max(len(rows), 3) or len(set(map(len, rows))) > 1 or len(set(labels)) < len(rows):
+        return content
+    if any(is_number(label) or is_date(label) for label in labels) or not all(
+        is_number(cell) or is_missing(cell) for row in rows for cell in row[1:]
+    ):
+        return content
+    notes.decide("rows are variables, columns are times: turned")
+    return "".join("\t".join(column) + "\n" for column in zip(*rows, strict=True)).encode()
+
+
+def _offset(content: bytes, line: int) -> int:
+    """Where a line begins."""
+    place = 0
+    for _ in range(line):
+        place = content.index(b"\n", place) + 1
+    return place
+
+
+def _without_comments(
+    content: bytes, start: int, first: int, options: Options, notes: Notes
+) -> tuple[bytes, int]:
+    """The content without comment lines below the first row, and how many lines to skip."""
+    marks = [m.encode() for m in ((options.comment,) if options.comment is not None else COMMENTS)]
+    marks = [mark for mark in marks if content.find(mark, start) >= 0]
+    if not marks:
+        return content, first
+    kept, dropped = [], 0
+    for line in content[start:].split(b"\n"):
+        bare = line.lstrip(b' \t"')
+        if any(bare.startswith(mark) for mark in marks) and not bare.startswith((b"#N", b"#D", b"#V", b"#R")):
+            dropped += 1
+        else:
+            kept.append(line)
+    if dropped:
+        notes.say(f"skipped {dropped} comment line{'s' * (dropped > 1)} among the rows")
+    return b"\n".join(kept), 0
+
+
+def _parsed(name: str, body: bytes, skip: int, head: Head, options: Options) -> pd.DataFrame:
+    texts, _ = options.missing_values
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            warnings.simplefilter("ignore", pd.errors.DtypeWarning)  # mixed columns are converted below
+            return pd.read_csv(
+                io.BytesIO(body),
+                sep=head.separator,
+                header=None,
+                names=list(range(head.width)),
+                index_col=False,
+                skiprows=skip,
+                decimal=head.decimal,
+                thousands=head.thousands,
+                na_values=[*MISSING_TEXTS, *texts],
+                skipinitialspace=head.separator != BLANKS,
+                encoding="utf-8",
+                engine="c" if head.separator == BLANKS or len(head.separator) == 1 else "python",
+                on_bad_lines="error" if options.bad_rows == "error" else "skip",
+            )
+    except (
+        pd.errors.ParserError,
+        pd.errors.ParserWarning,
+        ValueError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        found = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+        if found:
+            raise refusal(
+                f"{found[1]} cells in each row",
+                f"{found[3]} in line {found[2]} of {name!r}",
+                'mend it, or give separator=, decimal= or bad_rows="drop"',
+            ) from error
+        raise refusal("a table", f"{name!r}: {' '.join(str(error).split())}") from error
+
+
+def _whole_rows(
+    name: str, body: bytes, skip: int, head: Head, frame: pd.DataFrame, options: Options, notes: Notes
+) -> pd.DataFrame:
+    """The rows that have all their cells; pandas fills up shorter ones in silence."""
+    filled = [column for column in frame if frame[column].notna().any()]
+    if not filled or not frame[filled[-1]].isna().any():
+        return frame
+    split = splitter(head.separator)
+    lines = body.decode("utf-8").split("\n")[skip:]
+    counts = np.array([len(split(line)) for line in lines if line.strip()])
+    if len(counts) != len(frame):
+        return frame  # cells with line breaks in quotes
+    short = counts <= filled[-1]
+    if not short.any() or (short.mean() > 0.5 and head.separator != BLANKS):
+        return frame  # the writer leaves out empty cells at the end
+    if options.bad_rows == "drop":
+        notes.decide(f"dropped {int(short.sum())} rows that are too short")
+        return frame[~short].reset_index(drop=True)
+    row = int(np.argmax(short))
+    last = " (the last: the file may be cut off)" if row == len(frame) - 1 else ""
+    raise refusal(
+        f"{head.width} cells in each row",
+        f"{counts[row]} in row {row + 1} of {name!r}{last}",
+        'mend it, or give bad_rows="drop"',
+    )
+
+
+def _check_end(content: bytes, head: Head, frame: pd.DataFrame, notes: Notes) -> None:
+    """A file that ends within a line may be cut off within a number."""
+    if content.endswith(b"\n") or len(frame) < 3:
+        return
+    split = splitter(head.separator)
+    last = [
+        without_tail(split(line.decode("utf-8", "replace")))[-1:]
+        for line in content[-2000:].split(b"\n")[-3:]
+    ]
+    decimals = [len(cell[0].partition(head.decimal)[2]) if cell else 0 for cell in last]
+    if len(decimals) == 3 and decimals[2] < min(decimals[:2]):
+        notes.decide("the last line has no end and fewer digits: the file may be cut off")
+
+
+def _converted(
+    name: str, frame: pd.DataFrame, head: Head, options: Options, notes: Notes
+) -> tuple[dict[int, pd.Series], dict[int, str]]:
+    """Columns by place, text that means numbers as numbers; and units that stood behind these."""
+    columns: dict[int, pd.Series] = {}
+    suffixed: dict[int, str] = {}
+    wrong_rows = np.zeros(len(frame), dtype=bool)
+    _, codes = options.missing_values
+    for place in frame:
+        column = frame[place]
+        if column.dtype == bool:
+            notes.decide(f"column {place + 1}: True and False as 1 and 0")
+            column = column.astype(float)
+        elif not pd.api.types.is_numeric_dtype(column.dtype):
+            values, wrong, unit = as_numbers(column, head.decimal)
+            kept = np.isfinite(values)
+            dated = column.dropna().astype(str).head(50).map(lambda cell: is_date(cell.strip())).mean() > 0.5
+            if (wrong.sum() < kept.sum() or not wrong.any()) and not dated:
+                if wrong.any() and options.bad_rows == "error":
+                    row = int(np.argmax(wrong))
+                    label = head.names[place] if head.names else f"column {place + 1}"
+                    raise refusal(
+                        f"numbers in column {label!r}",
+                        f"{str(column.iloc[row])[:40]!r} in row {row + 1} of {name!r}",
+                        'mend it, give missing= if it stands for a missing value, or bad_rows="drop"',
+                    )
+                wrong_rows |= wrong
+                column = pd.Series(values)
+                if unit:
+                    suffixed[place] = unit
+        if codes and pd.api.types.is_numeric_dtype(column.dtype):
+            column = column.where(~column.isin(codes))
+        columns[int(place)] = column
+    if wrong_rows.any():
+        notes.decide(f"dropped {int(wrong_rows.sum())} rows with text where numbers stand")
+        columns = {place: column[~wrong_rows].reset_index(drop=True) for place, column in columns.items()}
+    if options.missing is None:
+        _check_codes(name, columns, head)
+    return columns, suffixed
+
+
+def _check_codes(name: str, columns: dict[int, pd.Series], head: Head) -> None:
+    """Refuse numbers that many programs write for missing values, where they are far from all others."""
+    for place, column in columns.items():
+        if not pd.api.types.is_numeric_dtype(column.dtype):
+            continue
+        values = column.to_numpy(dtype=float, na_value=np.nan)
+        extremes = {np.nanmin(values), np.nanmax(values)} if np.isfinite(values).any() else set()
+        for extreme in extremes & _CODES:
+            rest = values[np.isfinite(values) & (values != extreme)]
+            if rest.size > 2 and np.min(np.abs(rest - extreme)) > _FAR * max(
+                np.ptp(rest), 0.1 * np.abs(rest).max()
+            ):
+                label = head.names[place] if head.names else f"column {place + 1}"
+                raise refusal(
+                    f"values of one size in column {label!r}",
+                    f"{extreme:g} in {int((values == extreme).sum())} rows of {name!r}, far from all others",
+                    f"give missing={extreme:g} if it stands for missing values, missing=[] if not",
+                )
+
+
+def _labelled(columns: dict[int, pd.Series], suffixed: dict[int, str], head: Head, notes: Notes) -> Table:
+    frame = pd.DataFrame(columns)
+    if head.names is None:
+        labels = [f"column {place + 1}" for place in columns]
+        frame.columns = pd.Index(labels)
+        return Table(frame, {labels[k]: unit for k, unit in suffixed.items()}, {}, False, head.clock)
+    pairs = named(head.names, [bare_unit(unit) for unit in head.units])
+    labels, units, written = [], {}, {}
+    for place, (label, unit) in enumerate(pairs):
+        base = label or f"column {place + 1}"
+        label, k = base, 0
+        while label in labels:
+            k += 1
+            label = f"{base}.{k}"
+        if k:
+            notes.decide(f"second column {base!r} called {label!r}")
+        labels.append(label)
+        unit = unit or suffixed.get(place, "")
+        if unit:
+            units[label] = unit
+        written[label] = head.names[place]
+    frame.columns = pd.Index(labels)
+    if units:
+        notes.say("units: " + ", ".join(f"{label} in {unit}" for label, unit in units.items()))
+    return Table(frame, units, written, True, head.clock)

@@ -1,0 +1,343 @@
+"""The times of a table: found among its columns, put together from several, or counted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from fim_dynsys.trajectories.reading import clocks, dates
+from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
+from fim_dynsys.trajectories.reading.text import Table
+
+_PARTS = ("year", "month", "day", "hour", "minute", "second")
+_PART_NAMES = {
+    "year": ("year", "yr", "yyyy", "jahr"),
+    "month": ("month", "mon", "mo", "mm", "monat"),
+    "day": ("day", "dd", "tag", "dom"),
+    "hour": ("hour", "hours", "hr", "hh", "h", "stunde"),
+    "minute": ("minute", "minutes", "min", "mn"),
+    "second": ("second", "seconds", "sec", "s", "ss"),
+}
+_SECONDS = {"hour": 3600.0, "minute": 60.0, "second": 1.0}
+
+
+@dataclass(frozen=True)
+class Times:
+    """Times of the rows, and the columns that they come from.
+
+    Attributes
+    ----------
+    values : ndarray (n,)
+        Times; they may start again where a new trajectory begins.
+    unit : str
+        Empty where it is not known.
+    columns : tuple of str
+        Whose contents they are.
+    """
+
+    values: np.ndarray
+    unit: str
+    columns: tuple[str, ...]
+
+
+def find_times(
+    table: Table, groups: np.ndarray | None, kept: Sequence[str], options: Options, notes: Notes
+) -> Times:
+    """The times of a table.
+
+    Parameters
+    ----------
+    table : Table
+        All columns.
+    groups : ndarray (n,) of int, or None
+        Which trajectory a row belongs to, where columns say so.
+    kept : sequence of str
+        Columns that are something else.
+    options : Options
+        What is known.
+    notes : Notes
+        Is added to.
+
+    Raises
+    ------
+    ValueError
+        Where it is left open which column the times are.
+    """
+    frame = table.frame.drop(columns=[*kept])
+    if options.time is not None:
+        return _given(table, options.time, options, notes)
+    if options.step is not None:
+        notes.say(f"time: rows {options.step:g} apart")
+        return Times(options.step * np.arange(len(frame)), "", ())
+    if table.clock is not None:
+        start, step = table.clock
+        counting = tuple(str(c) for c in frame.columns[:1] if clocks.counts_rows(_plain(frame, c)))
+        notes.say(f"time: from {start:g} in steps of {step:g}, by the header")
+        return Times(start + step * np.arange(len(frame)), "s", counting)
+    composed = _composed(frame, options, notes)
+    if composed is not None:
+        return composed
+    by_name = [c for c in frame if clocks.is_time_name(c) or dates.looks_dated(frame[c])]
+    found = _among(table, frame, by_name, groups, options, notes)
+    if found is None:
+        by_unit = [c for c in frame if clocks.is_unit_name(c) and _numeric(frame, c)]
+        found = _among(table, frame, by_unit, groups, options, notes, strict=False)
+    if found is None:
+        found = _stepped(frame, notes)
+    if found is None:
+        found = _by_shape(table, frame, groups, options, notes)
+    if found is None:
+        notes.decide("time: row numbers, for no column is one (step= gives the time between rows)")
+        return Times(np.arange(float(len(frame))), "", ())
+    return found
+
+
+def _plain(frame: pd.DataFrame, column: str) -> np.ndarray:
+    """A column as numbers; NaN throughout where it holds none."""
+    if not _numeric(frame, column):
+        return np.full(len(frame), np.nan)
+    return frame[column].to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _numeric(frame: pd.DataFrame, column: str) -> bool:
+    return bool(pd.api.types.is_numeric_dtype(frame[column].dtype)) and frame[column].dtype != bool
+
+
+def _values(table: Table, column: str, options: Options, notes: Notes) -> tuple[np.ndarray, str]:
+    """Times of a column, and their unit."""
+    own = table.frame[column]
+    if dates.looks_dated(own) or (options.time_format is not None and not _numeric(table.frame, column)):
+        return dates.as_seconds(column, own, options, notes), "s"
+    if not _numeric(table.frame, column):
+        raise refusal(
+            f"numbers or dates in the time column {column!r}",
+            f"{str(own.iloc[0])!r} among them",
+            "give time_format=",
+        )
+    unit = table.units.get(column) or clocks.unit_of_name(column)
+    if own.isna().sum() == 0 and clocks.is_time_name(column):
+        counted = dates.unix_seconds(column, own.to_numpy(), notes)
+        if counted is not None:
+            return counted, "s"
+    return own.to_numpy(dtype=np.float64, na_value=np.nan), unit
+
+
+def _given(table: Table, column: str, options: Options, notes: Notes) -> Times:
+    values, unit = _values(table, column, options, notes)
+    return Times(values, unit, (column,))
+
+
+def _grows(values: np.ndarray, groups: np.ndarray | None) -> clocks.Clock | None:
+    """The clock that values are, within groups where there are any."""
+    if groups is None:
+        return clocks.clock_of(values)
+    whole = None
+    for group in np.unique(groups):
+        own = values[groups == group]
+        if len(own) == 1 and np.isfinite(own).all():
+            continue
+        clock = clocks.clock_of(own)
+        if clock is None:
+            return None
+        whole = clock if whole is None or clock.repeats or not clock.even else whole
+    return whole
+
+
+def _among(
+    table: Table,
+    frame: pd.DataFrame,
+    columns: Sequence[str],
+    groups: np.ndarray | None,
+    options: Options,
+    notes: Notes,
+    strict: bool = True,
+) -> Times | None:
+    """The times among columns that are called so."""
+    silent = Notes()
+    read: dict[str, tuple[np.ndarray, str]] = {}
+    for column in columns:
+        if _numeric(frame, column) or dates.looks_dated(frame[column]):
+            read[column] = _values(table, column, options, silent)
+    fit = {
+        column: clock for column, (values, _) in read.items() if (clock := _grows(values, groups)) is not None
+    }
+    if not fit:
+        if strict and read:
+            column = next(iter(read))
+            _refuse_order(column, read[column][0], groups, list(read))
+        return None
+    # Of several clocks, one that does not repeat itself; then one that is called time plainly.
+    exact = {column: clock for column, clock in fit.items() if not clock.repeats} or fit
+    plain = (
+        [c for c in exact if c.lower() in ("t", "time")]
+        or [c for c in exact if _numeric(frame, c)]
+        or list(exact)
+    )
+    chosen = plain[0]
+    others = [column for column in exact if column != chosen]
+    if not all(_same_clock(read[chosen][0], read[other][0]) for other in others):
+        raise refusal("one column of times", f"{quoted(exact)}", "name it by time=")
+    values, unit = _values(table, chosen, options, notes)
+    rest = [*others, *(c for c in fit if c not in exact)]
+    if rest:
+        notes.say(f"dropped: {', '.join(rest)} (a second clock)")
+    return Times(values, unit, (chosen, *rest))
+
+
+def _same_clock(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether two columns of times are the same but for unit and origin."""
+    if not (np.isfinite(a).all() and np.isfinite(b).all()) or np.ptp(b) == 0:
+        return False
+    line = np.polyval(np.polyfit(a - a[0], b - b[0], 1), a - a[0])
+    return bool(np.abs(line - (b - b[0])).max() <= 0.01 * np.ptp(b) / max(len(b), 1) + 0.005 * np.ptp(b))
+
+
+def _refuse_order(
+    column: str, values: np.ndarray, groups: np.ndarray | None, candidates: Sequence[str]
+) -> None:
+    """Say where a column that is called time does not grow."""
+    missing = np.flatnonzero(~np.isfinite(values))
+    if len(missing):
+        raise refusal(
+            f"a time in every row of column {column!r}",
+            f"none in row {missing[0] + 1}",
+            'fill it, or give bad_rows="drop"',
+        )
+    falls = np.flatnonzero(np.diff(values) < 0)
+    if groups is None and len(falls):
+        k = int(falls[0])
+        raise refusal(
+            f"times that grow in column {column!r}, or start again near {values[0]:g}",
+            f"{values[k + 1]:g} after {values[k]:g} in row {k + 2}",
+            f"give trajectory= where a column tells trajectories apart, time= for another of "
+            f"{quoted(candidates)}, "
+            "or step= where times are to be counted",
+        )
+    raise refusal(
+        f"times that grow in column {column!r}",
+        "others" + (" within a trajectory" if groups is not None else ""),
+        "give time=, trajectory= or step=",
+    )
+
+
+def _composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | None:
+    """Times from a column of dates and one of times of day, or from years, months, days, hours, ... ."""
+    days = [c for c in frame if dates.looks_dated(frame[c]) and not dates.is_time_of_day(frame[c])]
+    hours = [c for c in frame if dates.is_time_of_day(frame[c])]
+    if len(days) == 1 and len(hours) == 1 and not pd.api.types.is_numeric_dtype(frame[days[0]].dtype):
+        day, hour = days[0], hours[0]
+        if frame[day].astype(str).str.contains(":").any():
+            return None
+        joined = frame[day].astype(str).str.strip() + " " + frame[hour].astype(str).str.strip()
+        notes.say(f"time: {day!r} and {hour!r} together")
+        return Times(dates.as_seconds(day, joined, options, notes), "s", (day, hour))
+    places = {
+        part: column
+        for part, names in _PART_NAMES.items()
+        for column in frame
+        if column.lower() in names and _numeric(frame, column)
+    }
+    if len(days) == 1 and {"hour"} <= set(places) and frame[days[0]].duplicated().any():
+        start = dates.as_seconds(days[0], frame[days[0]], options, notes)
+        parts = [part for part in _SECONDS if part in places]
+        notes.say(f"time: {quoted([days[0], *(places[p] for p in parts)])} together")
+        seconds = start + sum(_SECONDS[p] * frame[places[p]].to_numpy(float) for p in parts)
+        return Times(np.asarray(seconds), "s", (days[0], *(places[p] for p in parts)))
+    chain = [part for part in _PARTS if part in places]
+    if len(chain) < 2 or frame[places[chain[0]]].is_unique or not _are_parts(frame, places, chain):
+        return None
+    notes.say(f"time: {quoted(places[p] for p in chain)} together")
+    columns = tuple(places[p] for p in chain)
+    if chain[:2] == ["year", "month"]:
+        numbers = {
+            part: frame[places[part]].astype(int) if part != "second" else frame[places[part]]
+            for part in chain
+        }
+        stamps = pd.to_datetime(pd.DataFrame({"day": 1} | numbers, index=frame.index))
+        return Times(dates.as_seconds(columns[0], stamps, options, notes), "s", columns)
+    if all(part in _SECONDS for part in chain):
+        return Times(
+            np.asarray(sum(_SECONDS[p] * frame[places[p]].to_numpy(float) for p in chain)), "s", columns
+        )
+    return None
+
+
+def _are_parts(frame: pd.DataFrame, places: dict[str, str], chain: Sequence[str]) -> bool:
+    """Whether the smaller units start again where the larger ones go on."""
+    limits = {"month": (1, 12), "day": (1, 31), "hour": (0, 24), "minute": (0, 60), "second": (0, 60)}
+    for part in chain[1:]:
+        low, high = limits[part]
+        values = frame[places[part]].to_numpy(float)
+        if not (np.isfinite(values).all() and values.min() >= low and values.max() <= high):
+            return False
+    return bool(np.all(np.diff(frame[places[chain[0]]].to_numpy(float)) >= 0))
+
+
+def _stepped(frame: pd.DataFrame, notes: Notes) -> Times | None:
+    """Times from a column that holds a step or a rate once, and nothing below."""
+    for column in frame:
+        if not _numeric(frame, column):
+            continue
+        values = frame[column].to_numpy(dtype=float, na_value=np.nan)
+        seen = values[np.isfinite(values)]
+        if len(seen) != 1 and not (len(seen) and np.ptp(seen) == 0):
+            continue
+        step = clocks.step_of_name(column, float(seen[0]))
+        if step is not None:
+            notes.decide(f"time: rows {step:g} apart, by column {column!r} (step=)")
+            return Times(step * np.arange(len(frame)), "s", (column,))
+    return None
+
+
+def _by_shape(
+    table: Table, frame: pd.DataFrame, groups: np.ndarray | None, options: Options, notes: Notes
+) -> Times | None:
+    """The only column that grows evenly; else one that counts rows."""
+    numbers = {c: frame[c].to_numpy(dtype=float, na_value=np.nan) for c in frame if _numeric(frame, c)}
+    grown = {
+        c: clock
+        for c, values in numbers.items()
+        if (clock := _grows(values, groups)) is not None and not clock.repeats
+    }
+    counting = [c for c in grown if _counts(numbers[c], groups)]
+    even = [c for c in grown if grown[c].even and c not in counting]
+    if len(even) == 1 and len(frame) > 3:
+        chosen = even[0]
+        if table.has_names:
+            notes.decide(f"time: {chosen!r}, the only column that grows evenly (time=)")
+        else:
+            notes.say(f"time: {chosen}, which grows evenly")
+        return Times(numbers[chosen], table.units.get(chosen, ""), (chosen,))
+    if len(even) > 1:
+        raise refusal(
+            "one column of times",
+            f"several that grow evenly: {quoted(even)}",
+            "name it by time=, or give step=",
+        )
+    called = [c for c in counting if clocks.is_counter_name(c)]
+    if called or (counting and len(numbers) > 1):
+        chosen = (called or counting)[0]
+        unit = "" if chosen.startswith("column ") else chosen
+        notes.decide(f"time: {chosen!r}, which counts rows (step= gives the time between them)")
+        return Times(
+            numbers[chosen],
+            unit if clocks.is_counter_name(chosen) and unit.lower() in ("frame", "sample", "cycle") else "",
+            (chosen,),
+        )
+    uneven = [c for c in grown if not grown[c].even]
+    if uneven and uneven[0] == str(frame.columns[0]) and len(numbers) > 1:
+        raise refusal(
+            "a column that is called time, or grows evenly",
+            f"columns {quoted(table.frame.columns)}, of which {quoted(uneven)} grows unevenly",
+            f'give time="{uneven[0]}" if that is the time, or step= if none is',
+        )
+    return None
+
+
+def _counts(values: np.ndarray, groups: np.ndarray | None) -> bool:
+    if groups is None:
+        clock = clocks.clock_of(values)
+        starts = np.empty(0, dtype=int) if clock is None else clock.starts[1:]
+        return all(clocks.counts_rows(part) for part in np.split(values, starts))
+    return all(clocks.counts_rows(values[groups == group]) for group in np.unique(groups))

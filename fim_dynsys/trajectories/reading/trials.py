@@ -1,0 +1,163 @@
+"""Which rows, or which columns, are one trajectory."""
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from fim_dynsys.trajectories.reading import clocks, dates
+from fim_dynsys.trajectories.reading.columns import is_text, numbers_of
+from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
+from fim_dynsys.trajectories.reading.text import Table
+from fim_dynsys.trajectories.reading.timing import Times
+
+_GROUPS = re.compile(
+    r"(trajector(y|ies)|traj|trials?|runs?|experiments?|exp|subjects?|patients?|animals?|individuals?|ids?|replicates?|rep|"
+    r"replica|series|batch|tracks?|particles?|specimens?|sessions?|episodes?|groups?|conditions?|treatments?|well|"
+    r"sites?|stations?|culture|strain|versuch|messung|durchgang|measurement|case|dataset|seed|participants?|probe|"
+    r"simulation|segment|block|unit|device|sensor ?id)( ?(no|nr|number|num|id|index|name|#))?\.?",
+    re.IGNORECASE,
+)
+_SUFFIX = re.compile(r"^(?P<base>.*[^\W\d_].*?)(?:[ _.-]?)(?P<number>\d+|[A-Z])$")
+_SPARE = 3  # rows of each trajectory, at least on average, for a column to tell trajectories apart
+
+
+def group_columns(table: Table, options: Options, given: Sequence[str]) -> list[str]:
+    """Columns whose values tell trajectories apart."""
+    if options.trajectory is not None:
+        return options.columns("trajectory")
+    frame = table.frame
+    if options.trials == "none":
+        return []
+    found = []
+    for name in frame:
+        column = frame[name]
+        if name in given or name == options.time or column.isna().any() or dates.looks_dated(column):
+            continue
+        called = _GROUPS.fullmatch(re.sub(r"[_\s]+", " ", name)) is not None
+        if not called and not is_text(column):
+            continue
+        values, different = numbers_of(column), column.nunique()
+        if different * _SPARE > len(frame):
+            continue
+        whole = is_text(column) or bool(np.all(values == np.floor(values)))
+        if (called and whole) or (is_text(column) and different > 1 and _restarts_with(table, name, options)):
+            found.append(name)
+    return found
+
+
+def _restarts_with(table: Table, name: str, options: Options) -> bool:
+    """Whether a column of labels is needed for the times to grow."""
+    own = pd.factorize(table.frame[name])[0]
+    for column in table.frame:
+        if column == name or not (clocks.is_time_name(column) or clocks.is_unit_name(column)):
+            continue
+        values = numbers_of(table.frame[column])
+        if dates.looks_dated(table.frame[column]):
+            values = dates.as_seconds(column, table.frame[column], options, Notes())
+        if not np.isfinite(values).all() or (np.diff(values) > 0).all():
+            continue
+        if all((np.diff(values[own == code]) > 0).all() for code in np.unique(own)):
+            return True
+    return False
+
+
+def codes(frame: pd.DataFrame, columns: Sequence[str]) -> np.ndarray | None:
+    """A number for each row that says which trajectory it belongs to, in order of appearance."""
+    if not columns:
+        return None
+    for name in columns:
+        if frame[name].isna().any():
+            row = int(np.argmax(frame[name].isna().to_numpy()))
+            raise refusal(
+                f"a label in every row of column {name!r}",
+                f"none in row {row + 1}",
+                "fill it or drop the row",
+            )
+    keys = (
+        frame[columns[0]]
+        if len(columns) == 1
+        else pd.Series(list(map(tuple, frame[list(columns)].to_numpy())))
+    )
+    return pd.factorize(keys, sort=False)[0]
+
+
+def runs_of(
+    table: Table, times: Times, groups: np.ndarray | None, options: Options, notes: Notes
+) -> tuple[np.ndarray | None, list[np.ndarray]]:
+    """Rows that are kept (None for all), and the rows of each trajectory among these."""
+    t = times.values
+    missing = ~np.isfinite(t)
+    if missing.any() and options.bad_rows != "drop":
+        raise refusal(
+            "a time in every row",
+            f"none in row {int(np.argmax(missing)) + 1}",
+            'fill it, or give bad_rows="drop"',
+        )
+    rows = np.flatnonzero(~missing)
+    if missing.any():
+        notes.decide(f"dropped {int(missing.sum())} rows without a time")
+        t = t[rows]
+        groups = None if groups is None else groups[rows]
+    pieces = (
+        [np.arange(len(t))]
+        if groups is None
+        else [np.flatnonzero(groups == k) for k in range(groups.max() + 1)]
+    )
+    runs: list[np.ndarray] = []
+    for piece in pieces:
+        falls = np.flatnonzero(np.diff(t[piece]) < 0)
+        clock = clocks.clock_of(t[piece]) if len(falls) else None
+        if len(falls) and (clock is None or options.trials == "none"):
+            k = int(falls[0])
+            raise refusal(
+                f"times that grow, or start again near {t[piece][0]:g}",
+                f"{t[piece][k + 1]:g} after {t[piece][k]:g} in row {rows[piece[k + 1]] + 1}",
+                "give trajectory= where a column tells trajectories apart, or time= or step=",
+            )
+        runs += [piece] if clock is None else np.split(piece, clock.starts[1:])
+    if len(runs) > len(pieces):
+        notes.decide(f'{len(runs)} trajectories, for the time starts again (trajectory=, trials="none")')
+    elif len(runs) > 1:
+        notes.say(f"{len(runs)} trajectories")
+    return (rows if missing.any() else None), [run for run in runs if len(run)]
+
+
+def stacked_trials(table: Table, options: Options, notes: Notes) -> tuple[Table, Options]:
+    """The columns of each trial below each other."""
+    frame = table.frame
+    names = options.columns("states") or [
+        c for c in frame if _SUFFIX.match(c) and c != options.time and not clocks.is_time_name(c)
+    ]
+    trials = suffix_trials(names)
+    if not trials:
+        raise refusal('names like x_1, v_1, x_2, v_2 with trials="suffix"', quoted(frame.columns))
+    bases = [m["base"] for name in next(iter(trials.values())) if (m := _SUFFIX.match(name))]
+    shared = [c for c in frame if c not in names]
+    parts = []
+    for label, columns in trials.items():
+        part = frame[[*shared, *columns]].rename(columns=dict(zip(columns, bases, strict=True)))
+        parts.append(part[part[bases].notna().any(axis=1)].assign(trial=label))
+    units = table.units | {
+        base: table.units[c]
+        for base, c in zip(bases, trials[next(iter(trials))], strict=True)
+        if c in table.units
+    }
+    notes.say(f"{len(trials)} trials of {', '.join(bases)}")
+    stacked = Table(pd.concat(parts, ignore_index=True), units, table.written, table.has_names, table.clock)
+    return stacked, Options(**{**vars(options), "trials": "restart", "trajectory": "trial", "states": None})
+
+
+def suffix_trials(states: Sequence[str]) -> dict[str, list[str]]:
+    """States by their common suffix, ``{"1": ["x_1", "v_1"], ...}``; empty where these differ in number."""
+    found: dict[str, list[str]] = {}
+    bases: dict[str, list[str]] = {}
+    for name in states:
+        match = _SUFFIX.match(name)
+        if match is None:
+            return {}
+        found.setdefault(match["number"], []).append(name)
+        bases.setdefault(match["number"], []).append(match["base"])
+    alike = len({tuple(names) for names in bases.values()}) == 1
+    return found if len(found) > 1 and alike else {}

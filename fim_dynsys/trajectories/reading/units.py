@@ -1,0 +1,59 @@
+"""Units that stand in the names of columns, or in a row of their own."""
+
+import re
+
+# Symbols and words that instruments and people write; anything else in brackets stays part of the name.
+_BASES = """
+    s m g A K V W J N C F H T L l h d Hz Pa bar eV mol cd rad sr deg px min hr hrs sec secs msec
+    usec yr yrs day days week weeks month months year years hour hours minute minutes second seconds
+    millisecond milliseconds ms us ns um nm mm cm km kg mg ug kPa MPa hPa mbar atm psi torr Torr
+    mmHg rpm RPM ppm ppb M mM uM nM pM kN mV uV kV mA uA nA pA mW kW MW kJ kcal cal Ohm ohm kOhm S
+    mS uS lx lm dB dBm pct percent % degC degF degrees degree radians volt volts Volt Volts VOLT
+    amps amp ampere Ampere newton Newton meter meters metre metres pixel pixels count counts cells
+    cell ind individuals AU a.u. arb arbitrary ml mL dl ha acre acres ft in inch inches lb lbs mph
+    kmh kph g/l frame frames sample samples thousands thousand millions million 1 - none cpm OD
+    Second Seconds Sec s. min. h. d. Jahr Jahre Tag Tage Stunden Sekunden Minuten
+""".split()  # noqa: SIM905
+_SYMBOL = "|".join(sorted(map(re.escape, _BASES), key=len, reverse=True))
+_PREFIX = "[numµμkMGTpcd]?"
+_POWER = r"(?:\^?\*{0,2}-?\d+|[²³⁻¹]+)?"
+_FACTOR = rf"(?:(?:{_PREFIX}(?:{_SYMBOL})|°\s?[CFK]?|º[CF]?|[kM]?Ω|Å|µ|‰|10\^?-?\d+){_POWER})"
+_UNIT = re.compile(
+    rf"^(?:1\s?/\s?)?{_FACTOR}(?:\s?[*·/.⋅ ]\s?{_FACTOR}|\s?/\s?\({_FACTOR}(?:[*·. ]{_FACTOR})*\))*$"
+)
+_BRACKETS = re.compile(r"^(?P<name>.*?\S)\s*[(\[{<](?P<unit>[^()\[\]{}<>]*(?:\([^()]*\)[^()]*)?)[)\]}>]$")
+_SLASH = re.compile(r"^(?P<name>[^/]*\S)\s*(?: / |/ | /|, ?| in )\s*(?P<unit>\S+)$")
+_TIGHT_SLASH = re.compile(r"^(?P<name>[A-Za-z]\w*)/(?P<unit>\S+)$")
+_FUNCTION_OF_TIME = re.compile(r"^(?P<name>\w+)\((?:t|time)\)$")
+
+
+def is_unit(text: str) -> bool:
+    """Whether a text reads as a unit, brackets round it or not."""
+    bare = text.strip().strip("()[]{}<>").strip()
+    return bool(bare) and _UNIT.match(bare) is not None
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """Name and unit of a column, as of ``Time (s)``, ``v [m/s]``, ``T / K``; unit empty where it has none."""
+    text = " ".join(text.split())
+    function = _FUNCTION_OF_TIME.match(text)
+    if function:
+        return function["name"], ""
+    for pattern in (_BRACKETS, _SLASH, _TIGHT_SLASH):
+        found = pattern.match(text)
+        if found and is_unit(found["unit"]) and found["unit"].strip() not in ("1", "-", "none"):
+            return found["name"].strip(), found["unit"].strip()
+        if (
+            found
+            and pattern is _BRACKETS
+            and found["unit"].strip() in ("1", "-", "none", "")
+            and found["unit"]
+        ):
+            return (found["name"].strip(), "") if found["unit"].strip() in ("-", "none") else (text, "")
+    return text, ""
+
+
+def bare_unit(text: str) -> str:
+    """A unit out of a row of units, without brackets; empty for what says that there is none."""
+    bare = text.strip().strip("()[]{}<>").strip()
+    return "" if bare in ("-", "--", "1", "none") else bare
