@@ -65,8 +65,8 @@ class FitInfo:
         What chose the field, from which observations, by which assumptions: the facts that code reads.
     path_r2 : float or None
         Share of the variance of the data, each state in its standard deviation, that the field's path from
-        the fitted starts explains; of fields that are no sum of terms as far as 300 steps reach. This and
-        what follows is found by `fit`, and None where it was not called.
+        the fitted starts explains; minus infinity where the path ends before the data do. This and what
+        follows is found by `fit`, and None where it was not called.
     window_r2 : float or None
         Share of the motion away from smoothed states, over windows in which the state travels one standard
         deviation, that the field started there explains: what a chaotic record is judged by.

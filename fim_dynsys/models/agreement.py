@@ -8,23 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.fields.dictionary import DictionaryField
-from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.models.driving import driven_stretches
+from fim_dynsys.models.judging import judged
 from fim_dynsys.regression.criteria import Known, noise_law, precise
-from fim_dynsys.regression.observed import STEP_LIMIT, STEPS_PER_GAP
-from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import smoothing_bank
-from fim_dynsys.simulation.problem import Status
-from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.trajectories.container import Trajectories
 
 _WIDTHS = (1.0, 3.0, 8.0)  # of local cubics, in mean gaps
 _WINDOWS = 64  # in which the field is started anew, at most
-_STEPS = 300  # of a field that is not a sum of terms
-_DRIVEN = 5000  # samples over which a field with inputs is followed at most
 _ACCURACY = 1e-3  # standard deviations: nothing is asked beyond
+_MISSED = 4.0  # noise levels by which a smoothed state is off that is not believed
 _STILL = 1e-9  # of its size: a state that varies less does not move
 _APART = 0.5  # standard deviations beyond twice the noise: the path no longer follows
 _AWAY = 10.0  # standard deviations: the path has left the data
@@ -102,8 +95,9 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     each = zip(samples, starts, inputs, roots, strict=True)
     records = [_Stretch(t, z, start, u, root) for (t, z), start, u, root in each]
     windows = _windows(samples, smooth, inputs, roots, pace)
-    apart = _apart(field, [*records, *windows], unit, pace)
-    return replace(info, **_judged(records, windows, apart, level))
+    stretches = [*records, *windows]
+    paths, endings = _paths(field, stretches, unit, len(records))
+    return replace(info, **_judged(records, windows, _apart(stretches, paths, unit), level, endings))
 
 
 def compared_in_part(
@@ -147,47 +141,51 @@ def compared_in_part(
     stretches = [*records, *windows]
     in_units = [s._replace(start=s.start / of_states) for s in stretches]
     apart, own = [], []
-    for stretch, path in zip(stretches, _paths(field, in_units, of_states, pace), strict=True):
+    paths, endings = _paths(field, in_units, of_states, len(records))
+    for stretch, path in zip(stretches, paths, strict=True):
         with np.errstate(all="ignore"):
-            gap = np.abs(seen(path, stretch.u[: len(path)]) - stretch.x[: len(path)]) / of_values
+            gap = np.abs(seen(path, stretch.u) - stretch.x) / of_values
         apart.append(_bounded(gap))
         start = seen(stretch.start[None], stretch.u[:1])[0] / of_values
         own.append(stretch._replace(x=stretch.x / of_values, start=start))
     n = len(records)
-    return replace(field.fit_info, **_judged(own[:n], own[n:], apart, noise / of_values))
+    return replace(field.fit_info, **_judged(own[:n], own[n:], apart, noise / of_values, endings))
 
 
 def _judged(
-    records: Sequence[_Stretch], windows: Sequence[_Stretch], apart: Sequence[np.ndarray], level: np.ndarray
+    records: Sequence[_Stretch],
+    windows: Sequence[_Stretch],
+    apart: Sequence[np.ndarray],
+    level: np.ndarray,
+    endings: Sequence[str],
 ) -> dict:
-    """The entries of `FitInfo`, from distances (n, d) of the path to the samples of each stretch."""
+    """The entries of `FitInfo`, from distances (n, d) of the path to the samples of each stretch.
+
+    ``endings`` says why paths over whole records ended early: these have no score.
+    """
     whole, ahead = apart[: len(records)], np.concatenate(apart[len(records) :])
-    seen = np.concatenate([r.x[: len(a)] for r, a in zip(records, whole, strict=True)])
-    roots = np.concatenate([r.root[: len(a)] for r, a in zip(records, whole, strict=True)])
-    still = np.concatenate(
-        [
-            (w.x - w.start)[: len(a)] * w.root[: len(a)]
-            for w, a in zip(windows, apart[len(records) :], strict=True)
-        ]
-    )
+    seen, roots = np.concatenate([r.x[1:] for r in records]), np.concatenate([r.root[1:] for r in records])
+    still = np.concatenate([(w.x - w.start) * w.root for w in windows])
     off = [np.sqrt(np.mean(a**2, axis=1)) for a in whole]
     limit = _APART + 2.0 * float(np.sqrt(np.mean(level**2)))
-    ends = [float(r.t[len(a) - 1]) for r, a in zip(records, whole, strict=True)]
+    ends = [float(r.t[-1]) for r in records]
     times = [
         float(r.t[np.argmax(o > limit)]) if (o > limit).any() else end
         for r, o, end in zip(records, off, ends, strict=True)
     ]
     residual = np.sqrt(np.mean(ahead**2, axis=0))
-    path_r2 = _explained(np.concatenate(whole), (seen - seen.mean(axis=0)) * roots)
+    # the first samples are where paths start, and no prediction
+    path_r2 = _explained(np.concatenate([a[1:] for a in whole]), (seen - seen.mean(axis=0)) * roots)
+    path_r2 = -np.inf if endings else path_r2
     window_r2 = _explained(ahead, still)
     over = float(np.max(residual / np.maximum(level, _ACCURACY)))
     follows = sum(times) / sum(ends) if sum(ends) > 0 else 0.0
-    problems = []
+    problems = list(endings[:1])
     if max(map(np.max, off)) > _AWAY:
         problems.append("its path leaves the data")
     if over > _NOTICED and residual.max() > _SMALL:
         problems.append(f"restarted in short windows it leaves {over:.2g} times the noise")
-    if path_r2 < _POOR and window_r2 < _POOR_AHEAD and follows < _POOR:
+    if not endings and path_r2 < _POOR and window_r2 < _POOR_AHEAD and follows < _POOR:
         problems.append(
             f"its path has R2 {path_r2:.2g} and follows {100 * follows:.0f} % of the record, and R2 "
             f"{window_r2:.2g} in short windows"
@@ -216,12 +214,16 @@ def _noise(info: FitInfo, samples: Sequence[tuple[np.ndarray, np.ndarray]], unit
 
 
 def _smoothed(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """States and slopes (n, d) of the widest local cubics that leave hardly more than the noise."""
+    """States and slopes (n, d) of the widest local cubics that leave hardly more than the noise.
+
+    Where the cubics miss samples by far, as in fast transients, the states are these.
+    """
     states, slopes = smoothing_bank(t, z, _WIDTHS)
     left = np.sqrt(np.mean((states[:-1] - z) ** 2, axis=1))
     fine = np.flatnonzero((left <= 1.1 * np.maximum(level, _ACCURACY)).all(axis=1))
     best = int(fine[-1]) if len(fine) else 0
-    return states[best], slopes[best]
+    missed = np.abs(states[best] - z) > _MISSED * np.maximum(level, _ACCURACY)
+    return np.where(missed, z, states[best]), slopes[best]
 
 
 def _windows(
@@ -244,15 +246,12 @@ def _windows(
     return [found[k] for k in chosen]
 
 
-def _apart(
-    field: VectorField, stretches: Sequence[_Stretch], unit: np.ndarray, pace: float
-) -> list[np.ndarray]:
-    """Distances (n, d) of the field's path to each stretch, as far as it was integrated."""
+def _apart(stretches: Sequence[_Stretch], paths: Sequence[np.ndarray], unit: np.ndarray) -> list[np.ndarray]:
+    """Distances (n, d) of the paths to each stretch; `_FARTHEST` where they have ended."""
     apart = []
-    for stretch, path in zip(stretches, _paths(field, stretches, unit, pace), strict=True):
+    for stretch, path in zip(stretches, paths, strict=True):
         with np.errstate(over="ignore", invalid="ignore"):
-            gap = np.abs(path / unit - stretch.x[: len(path)]) * stretch.root[: len(path)]
-        apart.append(_bounded(gap))
+            apart.append(_bounded(np.abs(path / unit - stretch.x) * stretch.root))
     return apart
 
 
@@ -261,48 +260,11 @@ def _bounded(gap: np.ndarray) -> np.ndarray:
 
 
 def _paths(
-    field: VectorField, stretches: Sequence[_Stretch], unit: np.ndarray, pace: float
-) -> list[np.ndarray]:
-    """The field's path (n, d) over each stretch, as far as it was integrated."""
-    if isinstance(field, DrivenField):
-        return driven_stretches(
-            field,
-            [s.start * unit for s in stretches],
-            [s.t[:_DRIVEN] for s in stretches],
-            [s.u[:_DRIVEN] for s in stretches],
-            STEP_LIMIT * pace,
-        )
-    elif isinstance(field, DictionaryField):
-        bound = 1e6 * float(max(np.abs(s.x * unit).max() for s in stretches))
-        gaps = np.concatenate([np.diff(s.t) for s in stretches])
-        limit = max(STEP_LIMIT * pace, float(gaps.max()) / STEPS_PER_GAP)
-        terms, coefficients = field.dictionary, field.coefficients[None]
-        return [
-            rollout(terms, coefficients, (s.start * unit)[None, None], s.t[None], limit, bound)[0, 0]
-            for s in stretches
-        ]
-    return _integrated(field, stretches, unit)
-
-
-def _integrated(field: VectorField, stretches: Sequence[_Stretch], unit: np.ndarray) -> list[np.ndarray]:
-    """Paths of any field, all at once; they end where the steps that this may cost are used up."""
-    times = np.full((len(stretches), max(len(s.t) for s in stretches)), np.nan)
-    for row, stretch in zip(times, stretches, strict=True):
-        row[: len(stretch.t)] = stretch.t
-    solution = integrate(
-        [field],
-        np.stack([s.start * unit for s in stretches]),
-        times,
-        rtol=_ACCURACY,
-        atol=_ACCURACY * unit,
-        method="rk45",
-        max_steps=_STEPS,
-        escape=_FARTHEST,
+    field: VectorField, stretches: Sequence[_Stretch], unit: np.ndarray, records: int
+) -> tuple[list[np.ndarray], list[str]]:
+    """The field's path (n, d) over each stretch, and why those of the first ``records`` end early."""
+    found = judged(
+        field, [s.start * unit for s in stretches], [s.t for s in stretches], [s.u for s in stretches]
     )
-    paths = []
-    for k, (stretch, x) in enumerate(zip(stretches, solution.x, strict=True)):
-        reached = len(stretch.t)
-        if solution.status[k] == Status.MAX_STEPS:
-            reached = max(int(np.searchsorted(stretch.t, solution.t_stop[k], side="right")), 1)
-        paths.append(x[:reached])
-    return paths
+    endings = [found.ending(k, float(stretches[k].t[-1])) for k in range(records)]
+    return found.paths, [said for said in endings if said is not None]

@@ -9,10 +9,13 @@ from numpy.typing import ArrayLike
 from fim_dynsys.errors import IgnoredInputWarning, SimulationWarning, check_positive, real_array, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.regression.inputs import at, curves
+from fim_dynsys.regression.inputs import at
+from fim_dynsys.simulation.pairs import pair
+from fim_dynsys.simulation.problem import Status
 
 InputFunction = Callable[[float], ArrayLike]
 _RTOL, _ATOL = 1e-8, 1e-10
+_STEPS_BETWEEN = 400  # explicit ones from one sample to the next, before an implicit method goes on
 _SCIPY = ("LSODA", "RK23", "RK45", "DOP853", "Radau", "BDF")
 
 
@@ -160,34 +163,135 @@ def driven_stretches(
     field: DrivenField,
     starts: Sequence[np.ndarray],
     times: Sequence[np.ndarray],
-    inputs: Sequence[np.ndarray],
-    longest_step: float,
-) -> list[np.ndarray]:
-    """Paths (n, d) at the samples of several stretches at once, inputs as `curves` has them in between.
+    between: Sequence[np.ndarray],
+    tolerance: tuple[float, np.ndarray, np.ndarray],
+) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+    """Paths at the samples of several stretches at once; steps end at the samples, where inputs may jump.
 
-    Classical Runge-Kutta steps of fourth order, as many a gap as the longest step allows, four at most.
+    Steps are those of the pair 8(5,3), each stretch with its own; one that takes too many of them from one
+    sample to the next goes on with scipy's Radau.
+
+    Parameters
+    ----------
+    field : DrivenField
+        Of any kind.
+    starts, times : sequences of arrays (d,), (n,)
+        First states, and times of the samples.
+    between : sequence of arrays (n - 1, 4, m)
+        Inputs between the samples: cubics of the fraction of each interval.
+    tolerance : tuple
+        Relative and absolute (d,) errors of a step, and bounds (d,) of the states.
+
+    Returns
+    -------
+    paths : list of arrays (n, d)
+        nan behind an early end.
+    status : array (S,)
+        By `Status`.
+    reached : array (S,)
+        Last times, from the first of each stretch.
     """
-    length = max(map(len, times))
-    t = np.stack([np.pad(row, (0, length - len(row)), mode="edge") for row in times])
-    between = np.zeros((len(times), length - 1, 4, inputs[0].shape[1]))
-    for row, time, own in zip(between, times, inputs, strict=True):
-        if len(time) > 1:
-            row[: len(time) - 1] = curves(time, own).cubics
-    paths = np.empty((len(times), length, field.dim))
-    paths[:, 0] = np.stack(starts)
-    x = paths[:, 0]
-    with np.errstate(all="ignore"):
-        for k in range(length - 1):
-            gap = (t[:, k + 1] - t[:, k])[:, None]
-            steps = min(max(int(np.ceil(gap.max() / longest_step)), 1), 4)
-            h = gap / steps
-            for step in range(steps):
-                first, middle, last = (at(between[:, k], (step + part) / steps) for part in (0.0, 0.5, 1.0))
-                k1 = field(x, first)
-                k2 = field(x + 0.5 * h * k1, middle)
-                k3 = field(x + 0.5 * h * k2, middle)
-                k4 = field(x + h * k3, last)
-                x = x + h / 6.0 * (k1 + 2.0 * (k2 + k3) + k4)
-                x = np.where(np.abs(x) < 1e150, x, np.nan)
-            paths[:, k + 1] = x
-    return [path[: len(row)] for path, row in zip(paths, times, strict=True)]
+    paths = [np.full((len(t), field.dim), np.nan) for t in times]
+    for path, start in zip(paths, starts, strict=True):
+        path[0] = start
+    lanes = _Lanes(field, np.array(starts, dtype=float), tolerance)
+    reached = np.zeros(len(times))
+    for k in range(max(map(len, times)) - 1):
+        rows = np.array([i for i, t in enumerate(times) if k + 1 < len(t) and not lanes.status[i]], dtype=int)
+        if not len(rows):
+            break
+        gaps = np.array([times[i][k + 1] - times[i][k] for i in rows])
+        done = lanes.advance(rows, gaps, np.stack([between[i][k] for i in rows]))
+        for i, part in zip(rows, done, strict=True):
+            reached[i] = times[i][k] - times[i][0] + part
+            if not lanes.status[i]:
+                paths[i][k + 1] = lanes.x[i]
+    return paths, lanes.status, reached
+
+
+class _Lanes:
+    """Stretches under way together, each with its own step."""
+
+    def __init__(
+        self, field: DrivenField, x: np.ndarray, tolerance: tuple[float, np.ndarray, np.ndarray]
+    ) -> None:
+        self.field, self.x = field, x
+        self.rtol, self.atol, self.bound = tolerance
+        self.pair = pair("dop853")
+        self.h = np.zeros(len(x))
+        self.stiff = np.zeros(len(x), dtype=bool)
+        self.status = np.zeros(len(x), dtype=np.int8)
+
+    @np.errstate(all="ignore")
+    def advance(self, rows: np.ndarray, gaps: np.ndarray, cubics: np.ndarray) -> np.ndarray:
+        """Bring stretches to their next samples; how far (len(rows),) each came."""
+        done, used = np.zeros(len(rows)), 0
+        fresh = self.h[rows] == 0.0
+        self.h[rows[fresh]] = gaps[fresh] / 8.0
+        active = np.flatnonzero(~self.stiff[rows])
+        while len(active) and used < _STEPS_BETWEEN:
+            used += 1
+            own, left = rows[active], gaps[active] - done[active]
+            step = np.where(self.h[own] > left * (1.0 - 1e-12), left, self.h[own])
+            new, error = self._step(
+                own, step, done[active] / gaps[active], step / gaps[active], cubics[active]
+            )
+            good = error <= 1.0
+            factor = np.where(np.isfinite(error), np.clip(self.pair.step_factor(error), 0.1, 8.0), 0.25)
+            grown = step * np.where(good, np.maximum(factor, 0.2), np.minimum(factor, 0.9))
+            # a step cut short by a sample says little of the longer ones
+            self.h[own] = np.where(good & (factor >= 1.0), np.maximum(grown, self.h[own]), grown)
+            self.x[own[good]] = new[good]
+            done[active[good]] = np.where(step == left, gaps[active], done[active] + step)[good]
+            self.status[own[good & (np.abs(new) > self.bound).any(axis=1)]] = Status.LEFT_BOUNDS
+            stuck = ~good & (self.h[own] < 1e-13 * gaps[active])
+            self.status[own[stuck]] = np.where(
+                np.isfinite(error[stuck]), Status.STEP_TOO_SMALL, Status.NON_FINITE
+            )
+            active = active[(done[active] < gaps[active]) & (self.status[own] == 0)]
+        self.stiff[rows[active]] = True
+        for i in np.flatnonzero(self.stiff[rows] & (self.status[rows] == 0) & (done < gaps)):
+            done[i] = self._implicit(int(rows[i]), float(done[i]), float(gaps[i]), cubics[i])
+        return done
+
+    def _step(
+        self, rows: np.ndarray, step: np.ndarray, begun: np.ndarray, width: np.ndarray, cubics: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Ends (n, d) of one step each, and their errors (n,) in tolerances."""
+        x, h, reach = self.x[rows], step[:, None], 0.0
+        columns = np.zeros((*x.shape, self.pair.n_stages + 2))
+        columns[:, :, 0] = x
+        stage = x
+        for j, weights in enumerate((*self.pair.stages, self.pair.result)):
+            inputs = at(cubics, np.minimum(begun + reach * width, 1.0))
+            columns[:, :, j + 1] = h * self.field(stage, inputs)
+            stage = np.vecdot(columns[:, :, : len(weights)], weights)
+            reach = float(weights[1:].sum())
+        scale = self.atol + self.rtol * np.maximum(np.abs(x), np.abs(stage))
+        errors = np.vecdot(columns, self.pair.error) / scale
+        return stage, self.pair.error_norm(np.vecdot(errors, errors), x.shape[1])
+
+    def _implicit(self, row: int, done: float, gap: float, cubic: np.ndarray) -> float:
+        from scipy.integrate import Radau  # deferred, as all of scipy here
+
+        def rates(s: float, x: np.ndarray) -> np.ndarray:
+            return self.field(x[None], at(cubic[None], min(s / gap, 1.0)))[0]
+
+        try:
+            solver = Radau(rates, done, self.x[row], gap, rtol=self.rtol, atol=self.atol)
+            for _ in range(_STEPS_BETWEEN):
+                solver.step()
+                if solver.status != "running" or (np.abs(solver.y) > self.bound).any():
+                    break
+        except ValueError as error:
+            if "infs or NaNs" not in str(error):  # what scipy's factorisation says of an overflow
+                raise
+            self.status[row] = Status.NON_FINITE
+            return done
+        self.x[row] = solver.y
+        if (np.abs(solver.y) > self.bound).any():
+            self.status[row] = Status.LEFT_BOUNDS
+        elif solver.status != "finished":
+            failed = solver.status == "failed"
+            self.status[row] = Status.STEP_TOO_SMALL if failed else Status.MAX_STEPS
+        return float(solver.t)

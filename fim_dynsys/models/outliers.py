@@ -7,13 +7,12 @@ from typing import TypeVar
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.models.judging import judged
 from fim_dynsys.regression.outliers import beside, beyond
-from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.trajectories.container import Trajectories
 
 _F = TypeVar("_F", bound=VectorField)
 _FREQUENT = 0.05  # of the samples: so many beside their neighbours need no confirmation
-_RTOL, _ESCAPE = 1e-8, 1e3
 
 
 def inferred_robustly(
@@ -89,8 +88,6 @@ def _beyond(
     starts = field.fit_info.initial_states
     if starts is None:
         return None
-    paths = [
-        integrate([field], start[None], t[None], rtol=_RTOL, escape=_ESCAPE).x[0]
-        for start, (t, _) in zip(starts, complete.arrays(), strict=True)
-    ]
-    return beyond([x for _, x in complete.arrays()], paths, suspected)
+    pairs, inputs = complete.arrays(), complete.input_arrays()
+    paths = judged(field, list(starts), [t for t, _ in pairs], inputs).paths
+    return beyond([x for _, x in pairs], paths, suspected)

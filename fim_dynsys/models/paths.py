@@ -5,16 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fim_dynsys.analyze.results import share_bar
 from fim_dynsys.errors import check_positive
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.models.driving import driven_stretches
-from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.models.judging import judged
 from fim_dynsys.trajectories.container import Trajectories
-
-_STEP = 0.25  # of the median gap between samples: steps under inputs, which change from sample to sample
-_RTOL = 1e-6
 
 
 class Window(NamedTuple):
@@ -71,22 +65,34 @@ def windows_of(who: str, trajectories: Trajectories, horizon: float | None) -> l
 
 
 def predicted(
-    field: VectorField, windows: Sequence[Window], progress: bool | None = False
+    field: VectorField,
+    windows: Sequence[Window],
+    progress: bool | None = False,
+    starts: Sequence[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
-    """Paths (n, d) of the field from the first sample of each window; NaN from where it fails.
+    """Paths (n, d) of the field from ``starts``, by default the first sample of each window.
 
-    With `progress`, None for on a terminal only, a bar is shown after two seconds.
+    They are NaN from where the field fails. With `progress`, None for on a terminal only, a bar is shown
+    after two seconds.
     """
-    starts = [window.x[0] for window in windows]
-    if isinstance(field, DrivenField):
-        step = _STEP * float(np.median(np.concatenate([np.diff(window.t) for window in windows])))
-        return driven_stretches(field, starts, [w.t for w in windows], [w.u for w in windows], step)
-    times = np.full((len(windows), max(len(window.t) for window in windows)), np.nan)
-    for row, window in zip(times, windows, strict=True):
-        row[: len(window.t)] = window.t - window.t[0]
-    with np.errstate(all="ignore"), share_bar(progress, "paths") as told:
-        paths = integrate([field], np.stack(starts), times, rtol=_RTOL, progress=told).x
-    return [path[: len(window.t)] for path, window in zip(paths, windows, strict=True)]
+    first = [window.x[0] for window in windows] if starts is None else starts
+    return judged(field, first, [w.t for w in windows], [w.u for w in windows], progress).paths
+
+
+def _starts(field: VectorField, windows: Sequence[Window]) -> list[np.ndarray]:
+    """First states: the fitted ones of records that the field was fitted to, else the first samples."""
+    info, context = field.fit_info, field.context
+    known = []
+    fitted = info.initial_states
+    if context is not None and fitted is not None and np.shape(fitted) == (len(context), field.dim):
+        known = [(t, x, start) for (t, x), start in zip(context.arrays(), fitted, strict=True)]
+    return [
+        next(
+            (s for t, x, s in known if np.array_equal(t, w.t) and np.array_equal(x, w.x, equal_nan=True)),
+            w.x[0],
+        )
+        for w in windows
+    ]
 
 
 def path_score(
@@ -98,8 +104,9 @@ def path_score(
 ) -> float:
     """R2 of simulated against observed paths, the mean over the states that vary.
 
-    Every window is simulated from its first sample, which is not counted. Sums of squares are those of all
-    windows together, the total about the mean of each state.
+    Every window is simulated from its first sample, which is not counted; from the fitted start where the
+    field was fitted to this very record, so that the score is what `FitInfo.path_r2` says. Sums of squares
+    are those of all windows together, the total about the mean of each state.
 
     Parameters
     ----------
@@ -126,7 +133,9 @@ def path_score(
     """
     windows = windows_of(who, trajectories, horizon)
     observed = np.concatenate([window.x[1:] for window in windows])
-    paths = np.concatenate([path[1:] for path in predicted(field, windows, progress)])
+    paths = np.concatenate(
+        [path[1:] for path in predicted(field, windows, progress, _starts(field, windows))]
+    )
     observed = np.where(np.isfinite(observed).any(axis=0), observed, 0.0)  # never seen: it does not vary
     with np.errstate(all="ignore"):  # what overflows is judged below
         about = observed - np.nanmean(observed, axis=0)

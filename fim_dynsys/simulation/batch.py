@@ -13,6 +13,8 @@ _EPS = np.finfo(float).eps
 _PENDING_AT_MOST = 200_000  # steps and states that wait to be computed together
 _WATCHED = 5_000  # steps after which, and so on, the pace of each trajectory is looked at
 _HOPELESS = 100  # times the steps allowed: one that would need more ends at once
+_LOOKED_AT = 10  # steps after which, and so on, it is seen whether stability limits them
+_STIFF_AFTER = 5  # times in a row that it does
 
 
 class BatchedSolver:
@@ -36,6 +38,7 @@ class BatchedSolver:
         "sampled",
         "growth",
         "seen",
+        "limited",
     )
 
     def __init__(
@@ -44,8 +47,10 @@ class BatchedSolver:
         pair: RungeKuttaPair,
         detector: EventDetector,
         until: Callable[[np.ndarray], np.ndarray] | None = None,
+        leaves_stiff: bool = False,
     ):
         self.problem, self.pair, self.detector, self.until = problem, pair, detector, until
+        self.leaves_stiff = leaves_stiff
         self.outcome = Outcome(problem)
         n = len(problem.x0)
         self.rows = np.arange(n)
@@ -58,6 +63,7 @@ class BatchedSolver:
         self.limit = problem.limit.copy()
         self.sampled = np.ones(n, dtype=int)
         self.seen = np.zeros(n)
+        self.limited = np.zeros(n, dtype=int)
         self.growth = np.full(n, 10.0)
         self.segments: list[tuple[np.ndarray, ...]] = []
         self.n_pending = 0
@@ -123,6 +129,8 @@ class BatchedSolver:
         x_new, f_new = self._stages((h * self.sign)[:, None])
         reach = np.abs(x_new)
         error = self._error(reach)
+        if self.leaves_stiff and self.n_iterations % _LOOKED_AT == 0:
+            self._look_for_stiffness(x_new)
         factor = np.minimum(self.pair.step_factor(error), self.growth)
         accepted = error <= 1.0
         s_new = np.where(h < left, self.s + h, self.end)
@@ -141,10 +149,20 @@ class BatchedSolver:
             factor = np.where(error < np.inf, np.maximum(factor, 0.2), 0.1)
             self._advance_some(accepted, x_new, f_new, s_new, h * factor)
         outside, there = reach > self.limit, self.s >= self.end
-        spent = self._spent()
+        stiff = self.limited >= _STIFF_AFTER
+        spent = self._spent() | stiff if count_nonzero(stiff) else self._spent()
         n_hit = 0 if hit is None else count_nonzero(hit)
         if count_nonzero(spent) or n_rejected or n_hit or count_nonzero(there) or count_nonzero(outside):
             self._end_some(accepted, error, outside.any(axis=1), there, hit, spent)
+
+    def _look_for_stiffness(self, x_new: np.ndarray) -> None:
+        """Count how often in a row a step is as long as stability allows; Hairer and Wanner, section IV.2."""
+        last = self.pair.stages[-1]
+        stage = np.vecdot(self.columns[:, :, : len(last)], last)
+        up = self.columns[:, :, len(last) + 1] - self.columns[:, :, len(last)]
+        moved = x_new - stage
+        limited = np.vecdot(up, moved) < -self.pair.stability * np.vecdot(moved, moved)  # it decays as fast
+        self.limited = np.where(limited, self.limited + 1, 0)
 
     def _spent(self) -> bool | np.ndarray:
         """Whether trajectories have used up their steps, or would by far at the pace of the latest ones."""
@@ -190,7 +208,9 @@ class BatchedSolver:
         status[there] = Status.SUCCESS
         if hit is not None:
             status[hit] = Status.EVENT
-        status[(status < 0) & spent] = Status.MAX_STEPS
+        spent = (status < 0) & spent
+        status[spent] = Status.MAX_STEPS
+        self.outcome.stiff[self.rows[spent & (self.limited >= _STIFF_AFTER)]] = True
         if (status >= 0).any():
             self._leave(status)
 

@@ -23,6 +23,8 @@ class RungeKuttaPair:
         Weights of the p nested coefficients of the dense output, outermost first.
     order : int
         Order of the error estimate plus one: the local error falls like h^order.
+    stability : float
+        Product of the step and a negative rate up to which steps are stable.
     alternating : bool
         Whether the dense output is nested in theta and 1 - theta by turns rather than in theta.
     """
@@ -35,6 +37,7 @@ class RungeKuttaPair:
         extra: np.ndarray,
         dense: np.ndarray,
         order: int,
+        stability: float,
         alternating: bool = False,
     ):
         self.n_stages = len(b)
@@ -44,6 +47,7 @@ class RungeKuttaPair:
         self.extra = [np.append(1.0, row[: len(b) + 1 + i]) for i, row in enumerate(extra)]
         self.dense = np.pad(dense, ((0, 0), (1, 0)))
         self.order = order
+        self.stability = stability
         self.alternating = alternating
 
     def error_norm(self, squares: np.ndarray, d: int) -> np.ndarray:
@@ -76,6 +80,7 @@ def _dormand_prince_853() -> RungeKuttaPair:
         DOP853.A_EXTRA,
         nested,
         order=8,
+        stability=6.1,
         alternating=True,
     )
 
@@ -84,7 +89,7 @@ def _dormand_prince_54() -> RungeKuttaPair:
     """The 5(4) pair with its fourth-order dense output, from the weights in scipy's class."""
     from scipy.integrate import RK45  # deferred likewise
 
-    return RungeKuttaPair(RK45.A, RK45.B, RK45.E[None], np.empty((0, 0)), RK45.P.T, order=5)
+    return RungeKuttaPair(RK45.A, RK45.B, RK45.E[None], np.empty((0, 0)), RK45.P.T, order=5, stability=3.25)
 
 
 _MAKERS = {"dop853": _dormand_prince_853, "rk45": _dormand_prince_54}

@@ -10,8 +10,12 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import real_array
 from fim_dynsys.fields.base import StackedRates, VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.symbolic import SymbolicField
 
 SMALLEST_RTOL = 100 * np.finfo(float).eps
+_PROBES = 3  # points of each coordinate plane at which a rate that vanishes in it is zero
+_LEAST = 1e-100  # of the absolute tolerance otherwise: states that keep their sign have a relative one
 
 
 Progress = Callable[[float], object]
@@ -120,17 +124,22 @@ class InitialValueProblem:
         escape: float,
         max_steps: int,
         max_step: float,
+        floor: float = 1.0,
     ) -> Self:
         fields = tuple(fields)
         x0 = _checked_states(x0, fields[0].dim)
         which = _checked_numbers(which, fields, len(x0))
         length, unknown = _lengths(fields, which, x0)
         limit = escape * np.maximum(np.maximum(length, np.abs(x0)), unknown)
-        atol = np.broadcast_to(rtol * length if atol is None else _checked_atol(atol, x0.shape), x0.shape)
         kinds = {type(f) for f in fields}
         kind = kinds.pop() if len(kinds) == 1 else VectorField
         stacked = kind.stack(fields) if len(fields) > 1 else None
-        return cls(fields, which, stacked, x0, times, rtol, atol, limit, int(max_steps), float(max_step))
+        if atol is None:
+            kept = kept_signs(fields, stacked)[which]
+            absolute = np.where(kept, _LEAST, floor) * rtol * length
+        else:
+            absolute = np.broadcast_to(_checked_atol(atol, x0.shape), x0.shape)
+        return cls(fields, which, stacked, x0, times, rtol, absolute, limit, int(max_steps), float(max_step))
 
     def rhs(self, rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
         """The right-hand side for these trajectories, ``(len(rows), d) -> (len(rows), d)``."""
@@ -170,6 +179,26 @@ def _checked_atol(atol: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:
     return atol
 
 
+def kept_signs(fields: Sequence[VectorField], stacked: StackedRates | None = None) -> np.ndarray:
+    """States (fields, d) that never change their sign: whose rates vanish wherever they are zero.
+
+    That is seen at a few points of each coordinate plane, and so costs one evaluation. None of fields without
+    a formula, whose functions may be defined elsewhere alone.
+    """
+    n, d = len(fields), fields[0].dim
+    if not isinstance(fields[0], DictionaryField | SymbolicField):
+        return np.zeros((n, d), dtype=bool)
+    which = np.repeat(np.arange(n), d * _PROBES)
+    length = np.array([np.ones(d) if f.length_scale is None else f.length_scale for f in fields])
+    points = np.random.default_rng(0).uniform(0.3, 3.0, (n, d, _PROBES, d)) * length[:, None, None]
+    points[:, np.arange(d), :, np.arange(d)] = 0.0
+    flat = points.reshape(-1, d)
+    with np.errstate(all="ignore"):
+        rates = fields[0]._rhs(flat) if stacked is None else stacked(flat, which)
+    own = np.asarray(rates).reshape(n, d, _PROBES, d)[:, np.arange(d), :, np.arange(d)]
+    return (own == 0.0).all(axis=-1).T
+
+
 def _lengths(
     fields: Sequence[VectorField], which: np.ndarray, x0: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -193,6 +222,7 @@ class Outcome:
         self.s_stop = np.zeros(n)
         self.x_stop = problem.x0.copy()
         self.n_steps = np.zeros(n, dtype=int)
+        self.stiff = np.zeros(n, dtype=bool)  # left to an implicit method
 
     def blank_unreached(self, times: RequestedTimes) -> None:
         """Leave no state behind one that could not be evaluated, or behind the stop."""

@@ -19,6 +19,7 @@ from fim_dynsys.simulation.problem import (
     FAILURES,
     SMALLEST_RTOL,
     InitialValueProblem,
+    Outcome,
     Progress,
     RequestedTimes,
     Status,
@@ -35,6 +36,11 @@ class FittedModel(Protocol):
         """The inferred field."""
 
 
+AUTO = "auto"
+"""Method that begins explicitly, and goes on with an implicit one where a field is stiff."""
+
+_FLOOR = 1e-3  # of rtol and the length scale: states that are small beside others count, too
+
 OneField = VectorField | FittedModel
 Fields = OneField | EnsembleField | Sequence[OneField]
 _Arranged = tuple[Sequence[VectorField], np.ndarray, np.ndarray, np.ndarray | None, np.ndarray | None]
@@ -47,7 +53,7 @@ def simulate(
     rtol: float = 1e-7,
     atol: ArrayLike | None = None,
     events: Events = None,
-    method: str = "dop853",
+    method: str = AUTO,
     max_steps: int = 100_000,
     max_step: float = np.inf,
     escape: float = 1e6,
@@ -73,16 +79,19 @@ def simulate(
         Relative tolerance of the local error.
     atol : float or array_like (d,) or (n, d), optional
         Absolute tolerance; default rtol times the field's length scale, or times the largest coordinate of
-        the initial state where the field has none.
+        the initial state where the field has none; a thousandth of that with method "auto". A state of a
+        field with a formula whose rate vanishes wherever it is zero, as that of a population, has a relative
+        tolerance alone: it cannot change its sign.
     events : callable or sequence of callable, optional
         ``g(t (n,), x (n, d)) -> (n,)``; a sign change of g within a step is located on the dense output by
         bisection. As in scipy, ``g.direction`` > 0 or < 0 counts only changes to positive or to negative,
         and ``g.terminal`` may be False, True or the number of occurrences after which to stop; unlike in
         scipy it is True unless set. A zero at the very start does not count, and two changes within one
         step cancel out (set `max_step`).
-    method : {"dop853", "rk45", "radau", "lsoda"}
+    method : {"auto", "dop853", "rk45", "radau", "lsoda"}
         The explicit pairs 8(5,3) and 5(4) of Dormand and Prince run batched; the two stiff methods are
-        scipy's, one trajectory after the other, with the field's Jacobian.
+        scipy's, one trajectory after the other, with the field's Jacobian. "auto" is dop853 and goes on with
+        radau where steps are limited by stability.
     max_steps : int
         Largest number of attempted steps per trajectory. Under the explicit pairs one ends sooner that, by
         its latest 5,000 steps, would need a hundred times as many.
@@ -120,6 +129,8 @@ def simulate(
     ----------
     E. Hairer, S. P. Norsett, G. Wanner: Solving Ordinary Differential Equations I, 2nd ed., Springer 1993,
     sections II.4 (step size control, starting step), II.5 and II.6 (pairs and their dense output).
+    E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd ed., Springer 1996, section IV.2
+    (detection of stiffness).
     """
     check_number("simulate", "rtol", rtol, SMALLEST_RTOL)
     check_number("simulate", "max_steps", max_steps, 1.0)
@@ -226,19 +237,25 @@ def integrate(
     ValueError
         As `simulate`, and for `until` with an implicit method.
     """
+    if not isinstance(method, str) or method not in (AUTO, *PAIRS, *STIFF):
+        raise ValueError(f"simulate: expected method among {[AUTO, *PAIRS, *STIFF]}, got {method!r}.")
     if until is not None and method not in PAIRS:
         raise ValueError(f"integrate: expected a method among {[*PAIRS]} with until, got {method!r}.")
     times = RequestedTimes.of(t, len(x0))
-    problem = InitialValueProblem.of(fields, x0, times, which, rtol, atol, escape, max_steps, max_step)
+    floor = _FLOOR if method == AUTO else 1.0
+    problem = InitialValueProblem.of(fields, x0, times, which, rtol, atol, escape, max_steps, max_step, floor)
     detector = EventDetector.of(events, len(x0))
-    if method in PAIRS:
-        run = BatchedSolver(problem, pair(method), detector, until)
+    if method in STIFF:
+        outcome = Outcome(problem)
+        integrate_one_by_one(problem, method, detector, outcome, range(len(x0)), progress)
+    else:
+        automatic = method == AUTO
+        run = BatchedSolver(problem, pair("dop853" if automatic else method), detector, until, automatic)
         run.finish(progress)
         outcome = run.outcome
-    elif method in STIFF:
-        outcome = integrate_one_by_one(problem, method, detector, progress)
-    else:
-        raise ValueError(f"simulate: expected method among {[*PAIRS, *STIFF]}, got {method!r}.")
+        if outcome.stiff.any():
+            rows = np.flatnonzero(outcome.stiff)
+            integrate_one_by_one(problem, "radau", detector, outcome, rows, progress)
     outcome.blank_unreached(times)
     return Solution(
         times.per_trajectory(len(x0)),

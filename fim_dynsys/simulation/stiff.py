@@ -1,7 +1,7 @@
 """Stiff fields: one trajectory after the other under scipy's implicit solvers."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,22 +19,21 @@ def integrate_one_by_one(
     problem: InitialValueProblem,
     method: str,
     detector: EventDetector,
+    outcome: Outcome,
+    rows: Sequence[int] | np.ndarray,
     progress: Progress | None,
-) -> Outcome:
-    """One trajectory after the other with the solver of a name in `STIFF`."""
+) -> None:
+    """Trajectories ``rows``, one after the other, from where they are, by the solver of a name in `STIFF`."""
     from scipy import integrate  # deferred, for inferring a sum of terms needs no solver
 
     solver_class = getattr(integrate, STIFF[method])
-    outcome = Outcome(problem)
-    n = len(problem.x0)
-    for row in range(n):
+    for done, row in enumerate(rows):
         with np.errstate(all="ignore"), warnings.catch_warnings():
             # LSODA words its failures as warnings; the status says it.
             warnings.filterwarnings("ignore", category=UserWarning, module="scipy.integrate")
             _Single(problem, row, outcome, detector).finish(solver_class)
         if progress is not None:
-            progress((row + 1) / n)
-    return outcome
+            progress((done + 1) / len(rows))
 
 
 class _Single:
@@ -46,21 +45,22 @@ class _Single:
         times = problem.times
         self.sign = times.sign[0 if len(times.sign) == 1 else row]
         self.end = times.end[0 if len(times.end) == 1 else row]
-        self.sampled = 1
+        self.begun = float(outcome.s_stop[row])
+        self.sampled = int(times.reached(np.array([self.begun]), np.array([row]))[0])
 
     def finish(self, solver_class: "type[OdeSolver]") -> None:
         """Integrate to the end and write down the outcome."""
-        outcome, row, x0 = self.outcome, self.row, self.problem.x0[self.row]
+        outcome, row, x0 = self.outcome, self.row, self.outcome.x_stop[self.row].copy()
         if self.end <= 0:
             return
         if not np.isfinite(self._rhs(0.0, x0)).all():
             outcome.status[row] = Status.NON_FINITE
             return
-        self.g = self.detector.values(self._time(np.zeros(1)), x0[None])
+        self.g = self.detector.values(self._time(np.array([self.begun])), x0[None])
         try:
             solver = solver_class(
                 self._rhs,
-                0.0,
+                self.begun,
                 x0,
                 self.end,
                 rtol=self.problem.rtol,

@@ -112,8 +112,44 @@ def test_a_linear_field_of_a_roessler_record():
 def test_a_path_that_leaves_the_data():
     t, x = record(lambda y: -y, [1.0] * 5, 2.0, 9, 0.0)
     with pytest.warns(FitWarning, match="leaves the data"):
-        info = fitted(CallableField(lambda y: 30.0 * y, 5), t, x)
+        info = fitted(CallableField(lambda y: 3.0 * y, 5), t, x)
     assert info.follows < 0.2 and np.isfinite(info.path_r2)
+
+
+def test_a_path_that_ends_early_has_no_score():
+    t, x = record(lambda y: -y, [1.0] * 5, 2.0, 9, 0.0)
+    fields = CallableField(lambda y: 30.0 * y, 5), CallableField(lambda y: -0.1 - np.sqrt(y - 0.5), 5)
+    for field, reason in zip(fields, ("it has left all bounds", "not finite"), strict=True):
+        with pytest.warns(FitWarning, match=f"its path ends at .* of 2: .*{reason}"):
+            model = Given(field).fit(x * 0.9, t)
+        assert model.field_.fit_info.path_r2 == -np.inf == model.score(x * 0.9, t, metric="path")
+
+
+def lienard(mu):
+    return lambda z: np.stack([mu * (z[:, 0] - z[:, 0] ** 3 / 3 - z[:, 1]), z[:, 0] / mu], 1)
+
+
+@pytest.mark.parametrize("mu", [10.0, 20.0])
+def test_the_true_field_of_a_relaxation_oscillation_is_no_failure(mu):
+    """Its transients are shorter than a hundredth of the gaps between the samples."""
+    rates, t = lienard(mu), np.arange(300) * 0.4
+    x = solve_ivp(lambda _, z: rates(z[None])[0], (0, t[-1]), [2.0, 0.0], "Radau", t, rtol=1e-10, atol=1e-12)
+    terms = Dictionary.polynomial(2, 3)
+    coefficients = np.zeros((len(terms), 2))
+    for powers, state, value in (
+        ((1, 0), 0, mu),
+        ((3, 0), 0, -mu / 3),
+        ((0, 1), 0, -mu),
+        ((1, 0), 1, 1 / mu),
+    ):
+        coefficients[terms.exponents.tolist().index([*powers]), state] = value
+    for field in (DictionaryField(terms, coefficients), CallableField(rates, 2)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", FitWarning)
+            model = Given(field).fit(x.y.T, t)
+        info = model.field_.fit_info
+        assert info.path_r2 == pytest.approx(1.0, abs=1e-6) and info.window_r2 > 0.99
+        assert model.score(x.y.T, t, metric="path") == pytest.approx(info.path_r2, abs=1e-9)
 
 
 def test_a_state_at_rest_is_no_failure():

@@ -10,6 +10,7 @@ from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.fields.affine import AffineField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.fields.symbolic import SymbolicField
 from fim_dynsys.simulation.pairs import DenseOutput, pair
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate, simulate
@@ -299,12 +300,54 @@ def test_a_trajectory_that_would_need_far_too_many_steps_ends_early_and_alone():
     """Two coupled decays 1e12 times faster than the time asked for; the other trajectory is at rest there."""
     stiff = CallableField(lambda x: 1e12 * (x[:, ::-1] - x) * [1.0, 2.0], 2)
     with pytest.warns(SimulationWarning, match="MAX_STEPS 1"):
-        result = simulate(stiff, [[1.0, 0.0], [1.0, 1.0]], [0.0, 1.0])
+        result = simulate(stiff, [[1.0, 0.0], [1.0, 1.0]], [0.0, 1.0], method="dop853")
     assert result.status.tolist() == [Status.MAX_STEPS, Status.SUCCESS]
     solution = integrate([stiff], np.array([[1.0, 0.0]]), [0.0, 1.0])
     assert solution.n_steps[0] == 5_000 and 0.0 < solution.t_stop[0] < 1e-6
     enough = integrate([stiff], np.array([[1.0, 0.0]]), [0.0, 2e-8])
     assert enough.status[0] == Status.SUCCESS and enough.n_steps[0] > 5_000
+
+
+def test_a_stiff_trajectory_is_gone_on_with_by_an_implicit_method_alone():
+    """Robertson's kinetics, over ten decades, beside a state at rest."""
+
+    def rates(y):
+        slow, fast, back = 0.04 * y[:, 0], 3e7 * y[:, 1] ** 2, 1e4 * y[:, 1] * y[:, 2]
+        return np.stack([back - slow, slow - back - fast, fast], 1)
+
+    t = np.r_[0.0, np.logspace(-4, 5, 30)]
+    exact = solve_ivp(
+        lambda _, y: rates(y[None])[0], (0, t[-1]), [1, 0, 0], "Radau", t, rtol=1e-11, atol=1e-16
+    )
+    counted = []
+    field = CallableField(lambda y: counted.append(len(y)) or rates(y), 3)
+    result = simulate(field, [[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]], t)
+    assert result.status.tolist() == [Status.SUCCESS] * 2
+    np.testing.assert_allclose(result.x[0], exact.y.T, rtol=1e-3, atol=1e-9)
+    np.testing.assert_allclose(result.x[1], np.tile([0.0, 0.0, 1.0], (31, 1)))
+    assert len(counted) < 10_000
+
+
+def test_an_event_behind_the_switch_to_an_implicit_method():
+    fast = CallableField(lambda x: np.stack([-1e5 * (x[:, 0] - x[:, 1]), -x[:, 1]], 1), 2)
+    result = simulate(fast, [1.0, 1.0], [0.0, 0.5, 2.0], events=lambda t, x: x[:, 0] - np.exp(-1.0))
+    assert result.status[0] == Status.EVENT
+    assert result.dataset.event_time.values[0, 0] == pytest.approx(1.0, abs=1e-4)
+
+
+@pytest.mark.parametrize("options", [{}, {"rtol": 1e-8}, {"method": "dop853"}])
+def test_a_population_close_to_the_axis_stays_positive(options):
+    """The prey falls to 1e-11 of its peak and comes back; logarithms have no such zero."""
+
+    def rates(y):
+        return np.stack([3.0 - 8.0 * np.exp(y[:, 1]), 8.0 * np.exp(y[:, 0]) - 3.0], 1)
+
+    t = np.linspace(0.0, 25.0, 200)
+    logs = simulate(CallableField(rates, 2), np.log([10.0, 0.4]), t, rtol=1e-11, atol=1e-13).x[0]
+    field = SymbolicField(["3*a-8*a*b", "8*a*b-3*b"], {}, state_names=["a", "b"])
+    path = simulate(field, [10.0, 0.4], t, **options).x[0]
+    assert path.min() > 0.0 and logs.min() < -20.0
+    np.testing.assert_allclose(np.log(path), logs, atol=2e-4)
 
 
 def test_a_jump_that_no_step_resolves():

@@ -1,0 +1,113 @@
+"""Paths by which fits are judged, scored and warned of: one integrator for all of these."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from fim_dynsys.analyze.results import share_bar
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.models.driving import driven_stretches
+from fim_dynsys.regression.following import followed
+from fim_dynsys.regression.inputs import curves
+from fim_dynsys.simulation.problem import Status, kept_signs
+from fim_dynsys.simulation.solution import AUTO, integrate
+
+RTOL = 1e-7
+"""Relative error of a step; the absolute one is a millionth of that of a standard deviation."""
+
+_FLOOR = 1e-6
+_ESCAPE = 1e6  # standard deviations: what goes farther has left all bounds
+_STEPS, _STEPS_PER_SAMPLE = 20_000, 20  # at most
+
+_REASONS = {
+    Status.MAX_STEPS: "more steps are needed than are allowed",
+    Status.NON_FINITE: "the field is not finite there",
+    Status.STEP_TOO_SMALL: "the field has a pole there, or jumps",
+    Status.LEFT_BOUNDS: "it has left all bounds",
+}
+
+
+class Judged(NamedTuple):
+    """Paths over several stretches, and how they ended."""
+
+    paths: list[np.ndarray]  # (n, d) of each, nan behind an early end
+    status: np.ndarray  # (S,) by `Status`
+    reached: np.ndarray  # (S,) last times
+
+    def ending(self, which: int, end: float) -> str | None:
+        """Why a path ended before ``end``, its last time; None where it did not."""
+        status = Status(int(self.status[which]))
+        if status == Status.SUCCESS:
+            return None
+        return f"its path ends at {self.reached[which]:.4g} of {end:.4g}: {_REASONS[status]}"
+
+
+def judged(
+    field: VectorField,
+    starts: Sequence[np.ndarray],
+    times: Sequence[np.ndarray],
+    inputs: Sequence[np.ndarray] | None = None,
+    progress: bool | None = False,
+) -> Judged:
+    """Paths of a field from states, to tolerances, by an implicit method where it is stiff.
+
+    Parameters
+    ----------
+    field : VectorField
+        A sum of terms is integrated by compiled code.
+    starts : sequence of arrays (d,)
+        State at the first time of each stretch.
+    times : sequence of arrays (n,)
+        Increasing.
+    inputs : sequence of arrays (n, m), optional
+        At these times, for a field with inputs.
+    progress : bool or None
+        Whether a bar is shown after two seconds, None for on a terminal only; of fields without inputs that
+        are no sums of terms.
+
+    Returns
+    -------
+    Judged
+    """
+    first, longest = np.stack(starts), max(map(len, times))
+    steps = _STEPS + _STEPS_PER_SAMPLE * longest
+    cubics = None
+    if isinstance(field, DrivenField):
+        assert inputs is not None
+        cubics = [curves(t, u).cubics for t, u in zip(times, inputs, strict=True)]
+    own = field.extended if isinstance(field, DrivenField) else field
+    largest = np.abs(first).max(axis=0)
+    length = (
+        field.length_scale if field.length_scale is not None else np.full(field.dim, largest.max() or 1.0)
+    )
+    bound = _ESCAPE * np.maximum(length, largest)
+    if isinstance(own, DictionaryField):
+        kept = kept_signs([own])[0, : field.dim]
+        found = followed(
+            own.dictionary,
+            own.coefficients[:, : field.dim],
+            starts,
+            [t - t[0] for t in times],
+            rtol=RTOL,
+            atol=np.where(kept, 1e-100, _FLOOR) * RTOL * length,
+            bound=bound,
+            max_steps=steps,
+            inputs=cubics,
+        )
+        return Judged(found.paths, found.status, found.reached)
+    if isinstance(field, DrivenField):
+        assert cubics is not None
+        tolerance = RTOL, _FLOOR * RTOL * length, bound
+        return Judged(*driven_stretches(field, starts, times, cubics, tolerance))
+    grid = np.full((len(times), longest), np.nan)
+    for row, t in zip(grid, times, strict=True):
+        row[: len(t)] = t - t[0]
+    with np.errstate(all="ignore"), share_bar(progress, "paths") as told:
+        solution = integrate(
+            [field], first, grid, rtol=RTOL, method=AUTO, max_steps=steps, escape=_ESCAPE, progress=told
+        )
+    paths = [x[: len(t)] for x, t in zip(solution.x, times, strict=True)]
+    return Judged(paths, solution.status, solution.t_stop)
