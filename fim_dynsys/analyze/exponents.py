@@ -17,9 +17,10 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField, carry
+from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import SimulationWarning, check_number, check_positive, check_whole, real_array, warn
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.simulation.problem import FAILURES, Status
+from fim_dynsys.simulation.problem import FAILURES, SPENT, Status
 from fim_dynsys.simulation.solution import integrate
 
 _RTOL = 1e-6  # of the exponents in the end: `_Estimate` adds it to their errors
@@ -145,6 +146,7 @@ def lyapunov(
     budget: int = 25_000_000,
     transient: float | None = None,
     progress: bool | None = None,
+    max_seconds: float | None = None,
 ) -> LyapunovSpectrum:
     """Estimate all Lyapunov exponents of the orbit through a state.
 
@@ -172,6 +174,8 @@ def lyapunov(
         size.
     progress : bool, optional
         Whether to show how far the work is; by default on a terminal only.
+    max_seconds : float, optional
+        Time on the clock after which it ends with what it has, NaN before 16 segments; default no limit.
 
     Returns
     -------
@@ -198,16 +202,17 @@ def lyapunov(
     x0 = _checked(field, x0, n_pieces, precision, budget, transient)
     counted = CountedField(field)
     try:
-        x, length, unit = _pieces(counted, x0, n_pieces, transient, budget)
-        estimate = _Estimate(counted, x, length, unit)
-        estimate.run(precision, budget, progress)
+        with time_limit("lyapunov", max_seconds):
+            x, length, unit = _pieces(counted, x0, n_pieces, transient, budget)
+            estimate = _Estimate(counted, x, length, unit)
+            estimate.run(precision, budget, progress)
     except _Failure as failure:
         warn(
             f"lyapunov: the orbit through {x0} could not be followed ({failure.status.name}); its exponents "
             "are NaN.",
             SimulationWarning,
         )
-        exhausted = failure.status == Status.MAX_STEPS
+        exhausted = failure.status in SPENT
         return _failed(field, failure.status, _effort(1, 0, counted, budget, exhausted))
     return estimate.result(field, budget)
 
@@ -344,10 +349,14 @@ class _Estimate:
         check = _FEWEST_SEGMENTS
         with progress_bar(progress, budget, "exponents", "points") as bar:
             while True:
-                self._advance(self.segment)
-                bar.update(self.field.points - bar.n)
                 enough = len(self.growth) >= _FEWEST_IN_ANY_CASE
-                self.exhausted = enough and self.field.points >= budget
+                try:
+                    self._advance(self.segment)
+                except _Failure as failure:
+                    if not (enough and failure.status == Status.OUT_OF_TIME):
+                        raise
+                bar.update(self.field.points - bar.n)
+                self.exhausted = enough and (self.field.points >= budget or out_of_time())
                 if len(self.growth) < check and not self.exhausted:
                     continue
                 self._evaluate()

@@ -72,7 +72,7 @@ class Effort:
     budget : int
         Largest number of such points.
     exhausted : bool
-        Whether the search stopped for want of budget, so that it may have missed something.
+        Whether the search stopped for want of budget or time, so that it may have missed something.
     """
 
     seeds: int

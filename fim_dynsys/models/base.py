@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.results import PATIENCE, progress_bar
+from fim_dynsys.deadline import Deadline
 from fim_dynsys.delta import Delta, arrays_digest
 from fim_dynsys.distillation import Distillation
 from fim_dynsys.errors import (
@@ -28,7 +29,6 @@ from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
-from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.driving import InputFunction
 from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
 from fim_dynsys.models.fitted import FittedModel

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from fim_dynsys.deadline import out_of_time
 from fim_dynsys.simulation.events import EventDetector
 from fim_dynsys.simulation.pairs import DenseOutput, RungeKuttaPair
 from fim_dynsys.simulation.problem import InitialValueProblem, Outcome, Progress, Status
@@ -83,6 +84,9 @@ class BatchedSolver:
         total = self.problem.times.end.mean()
         with np.errstate(all="ignore"):
             while len(self.rows):
+                if out_of_time():
+                    self._leave(np.full(len(self.rows), Status.OUT_OF_TIME))
+                    break
                 self._step()
                 if progress is not None and self.n_iterations % 50 == 0:
                     done = self.outcome.s_stop.sum() + self.s.sum()

@@ -37,10 +37,14 @@ class Status(IntEnum):
     """Went further out than the allowed multiple of the length scale."""
     EVENT = 5
     """Stopped by a terminal event."""
+    OUT_OF_TIME = 6
+    """The time allowed on the clock was up."""
 
 
-FAILURES = frozenset({Status.MAX_STEPS, Status.NON_FINITE, Status.STEP_TOO_SMALL, Status.LEFT_BOUNDS})
+FAILURES = frozenset(Status) - {Status.SUCCESS, Status.EVENT}
 """The statuses that mean that requested times were not reached for want of a solution."""
+SPENT = frozenset({Status.MAX_STEPS, Status.OUT_OF_TIME})
+"""The failures for want of steps or of time: a larger budget would go on."""
 
 
 @dataclass(frozen=True)

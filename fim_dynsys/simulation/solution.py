@@ -9,6 +9,7 @@ import numpy as np
 import xarray as xr
 from numpy.typing import ArrayLike
 
+from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import SimulationWarning, check_number, check_positive, real_array, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -58,6 +59,7 @@ def simulate(
     max_step: float = np.inf,
     escape: float = 1e6,
     progress: Progress | None = None,
+    max_seconds: float | None = None,
 ) -> Trajectories:
     """Integrate a field, or several, from initial states and report the states at given times.
 
@@ -102,6 +104,9 @@ def simulate(
         state, if that is larger).
     progress : callable, optional
         Called now and then with the fraction of the work done, between 0 and 1.
+    max_seconds : float, optional
+        Time on the clock after which the trajectories still under way end (status ``OUT_OF_TIME``); default
+        no limit.
 
     Returns
     -------
@@ -138,20 +143,21 @@ def simulate(
     fields, x0, t, which, member = _arranged(field, x0, t)
     if member is not None and atol is not None and np.ndim(atol) == 2:
         atol = np.tile(np.asarray(atol), (len(fields), 1))
-    solution = integrate(
-        fields,
-        x0,
-        t,
-        which=which,
-        rtol=rtol,
-        atol=atol,
-        events=events,
-        method=method,
-        max_steps=max_steps,
-        max_step=max_step,
-        escape=escape,
-        progress=progress,
-    )
+    with time_limit("simulate", max_seconds):
+        solution = integrate(
+            fields,
+            x0,
+            t,
+            which=which,
+            rtol=rtol,
+            atol=atol,
+            events=events,
+            method=method,
+            max_steps=max_steps,
+            max_step=max_step,
+            escape=escape,
+            progress=progress,
+        )
     failed = Counter(Status(s).name for s in solution.status if s in FAILURES)
     if failed:
         reasons = ", ".join(f"{name} {count}" for name, count in sorted(failed.items()))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fim_dynsys.deadline import out_of_time
 from fim_dynsys.simulation.events import EventDetector
 from fim_dynsys.simulation.problem import InitialValueProblem, Outcome, Progress, Status
 
@@ -118,6 +119,8 @@ class _Single:
             return Status.SUCCESS
         if (np.abs(x) > self.problem.limit[row]).any():
             return Status.LEFT_BOUNDS
+        if out_of_time():
+            return Status.OUT_OF_TIME
         return Status.MAX_STEPS if outcome.n_steps[row] >= self.problem.max_steps else None
 
     def _cross(

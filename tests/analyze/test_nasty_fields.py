@@ -1,5 +1,6 @@
 """Every analysis ends within its budget on fields that no one would choose, and says what it did not do."""
 
+import time
 import warnings
 
 import numpy as np
@@ -82,3 +83,22 @@ def test_three_coupled_phases_nearly_on_a_line_of_equilibria():
     phases = CallableField(lambda x: 1e-6 + np.sin(x[:, None] - x[:, :, None]).sum(axis=2) / 3, 3)
     found = analyze.fixed_points(phases, [(0.0, 2 * np.pi)] * 3, budget=30_000)
     assert found.effort.exhausted and found.index_check == "not_run"
+
+
+SLIDING = CallableField(lambda x: np.stack([np.where(x[:, 0] > 0, -1.0, 1.0), -x[:, 1]], axis=1), 2)
+SEARCHES = {
+    "basins": lambda **limit: analyze.basins(SLIDING, [(-2, 2)] * 2, resolution=12, n_sample=32, **limit),
+    "limit_cycles": lambda **limit: analyze.limit_cycles(SLIDING, [(-2, 2)] * 2, **limit),
+    "lyapunov": lambda **limit: analyze.lyapunov(SLIDING, [1.0, 1.0], **limit),
+    "poincare": lambda **limit: analyze.poincare(SLIDING, [1.0, 1.0], (1, 0.0), t_max=1e6, **limit),
+}
+
+
+@pytest.mark.filterwarnings("ignore::fim_dynsys.errors.SimulationWarning")
+@pytest.mark.parametrize("search", SEARCHES)
+def test_a_time_limit_holds_inside_the_integrations(search):
+    """Where the field jumps and trajectories slide, steps shrink to nothing and one window takes minutes."""
+    began = time.perf_counter()
+    found = SEARCHES[search](max_seconds=0.5)
+    assert time.perf_counter() - began < 20.0
+    assert found.effort.exhausted

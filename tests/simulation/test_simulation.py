@@ -1,11 +1,13 @@
 """simulate: orders of convergence, exact solutions, failures that stay alone, events, stiff methods."""
 
+import time
 import warnings
 
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 
+from fim_dynsys.deadline import has_time_limit, out_of_time, time_limit
 from fim_dynsys.errors import SimulationWarning
 from fim_dynsys.fields.affine import AffineField
 from fim_dynsys.fields.callable import CallableField
@@ -634,3 +636,27 @@ def test_what_is_not_a_field_is_named():
             simulate(thing, [1.0, 0.0], [0, 1])
     with pytest.raises(TypeError, match="functions g"):
         simulate(CIRCLE, [1.0, 0.0], [0, 1], events=[3])
+
+
+@pytest.mark.parametrize("method", ["dop853", "lsoda"])
+def test_a_time_limit_ends_what_is_still_under_way_and_keeps_what_was_reached(method):
+    def slow(x):
+        time.sleep(0.002)
+        return -x
+
+    t = np.linspace(0.0, 1e4, 4001)
+    with pytest.warns(SimulationWarning, match="OUT_OF_TIME 1"):
+        began = time.perf_counter()
+        result = simulate(CallableField(slow, 1), [1.0], t, max_step=0.5, method=method, max_seconds=0.3)
+    assert time.perf_counter() - began < 5.0  # unlimited it takes 40 s and more
+    reached = float(result.t_stop[0])
+    assert result.status[0] == Status.OUT_OF_TIME and 0.0 < reached < 1e4
+    x = np.asarray(result.arrays()[0][1]).ravel()
+    np.testing.assert_allclose(x[t <= reached], np.exp(-t[t <= reached]), atol=1e-4)
+    assert np.isnan(x[t > reached]).all()
+
+
+def test_a_time_limit_inside_another_can_only_be_shorter():
+    with time_limit("outer", 1e-9), time_limit("inner", 1e3):
+        assert out_of_time()
+    assert not out_of_time() and not has_time_limit()

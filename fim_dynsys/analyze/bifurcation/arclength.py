@@ -41,6 +41,7 @@ from fim_dynsys.analyze.bifurcation.tracing import (
 from fim_dynsys.analyze.cycles.periodic import LimitCycles
 from fim_dynsys.analyze.levels import LevelLike
 from fim_dynsys.analyze.results import Effort, FieldLike, RegionLike, progress_bar, resolve_region, unwrap
+from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import check_flags, check_whole, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily
@@ -74,6 +75,7 @@ def continuation(
     progress: bool | None = None,
     level: LevelLike | None = None,
     over: str | None = None,
+    max_seconds: float | None = None,
 ) -> Continuation:
     """Follow equilibria of a family over its parameter, round folds and through branch points.
 
@@ -112,6 +114,8 @@ def continuation(
     over : str, optional
         A sum that a single field conserves, such as ``"S+I+R"``: its total is the parameter, with `p_range`
         as its range. The other sums have the totals of `level` or `x0`.
+    max_seconds : float, optional
+        Time on the clock after which the search ends with what it has; default no limit.
 
     Returns
     -------
@@ -152,6 +156,7 @@ def continuation(
                     max_points=max_points,
                     budget=budget,
                     progress=progress,
+                    max_seconds=max_seconds,
                 )
             )
     if not isinstance(family, FieldFamily):
@@ -161,7 +166,8 @@ def continuation(
     starts, p_range, p0, region = _checked(family, guesses, p_range, p0, region)
     equations = Equations(family, p_range, region, starts)
     equations.supported_only = stay_supported
-    with progress_bar(progress, budget, "continuation", "points at most") as bar:
+    bar = progress_bar(progress, budget, "continuation", "points at most")
+    with time_limit("continuation", max_seconds), bar:
         if orbits is not None and isinstance(x0, LimitCycles):
             known = list(zip(x0.period, orbits, p0, strict=True))
             return _through_cycles(equations, known, max_points, budget, bar, doublings)
@@ -377,11 +383,11 @@ class _Explorer:
         self.curves: list[np.ndarray] = []
 
     def spend(self, iterations: int) -> bool:
-        """Note Newton iterations; tells whether the budget allows more."""
+        """Note Newton iterations; tells whether budget and time allow more."""
         self.iterations += iterations
         if self.bar is not None:
             self.bar.update(self.equations.points - self.bar.n)
-        return self.equations.points < self.budget
+        return self.equations.points < self.budget and not out_of_time()
 
     def result(self, branches: Sequence[Branch], n_starts: int) -> Continuation:
         """Branches and the effort behind them."""

@@ -37,6 +37,7 @@ from fim_dynsys.analyze.bifurcation.two_parameters import (
 )
 from fim_dynsys.analyze.cycles.periodic import LimitCycles
 from fim_dynsys.analyze.results import PATIENCE, Effort, RegionLike, progress_bar, resolve_region
+from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import check_flags, check_number, check_whole, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.plane import FieldPlane
@@ -68,6 +69,7 @@ def bifurcation_curves(
     max_points: int = 500,
     budget: int = 50_000_000,
     progress: bool | None = None,
+    max_seconds: float | None = None,
 ) -> BifurcationCurves:
     """Follow the bifurcations of equilibria, and of cycles, over two parameters.
 
@@ -103,6 +105,8 @@ def bifurcation_curves(
         Largest number of points at which the field or its Jacobian is evaluated.
     progress : bool, optional
         Whether a bar with the time that the budget leaves is shown after two seconds; default on a terminal.
+    max_seconds : float, optional
+        Time on the clock after which the search ends with what it has; default no limit.
 
     Returns
     -------
@@ -132,6 +136,24 @@ def bifurcation_curves(
     check_whole("bifurcation_curves", 1, max_points=max_points, budget=budget)
     check_flags("bifurcation_curves", cycles=cycles)
     q0 = check_number("bifurcation_curves", "q0", float(q_range[0]) if q0 is None else q0)
+    with time_limit("bifurcation_curves", max_seconds):
+        return _curves_from(plane, x0, p_range, q_range, q0, region, p0, cycles, max_points, budget, progress)
+
+
+def _curves_from(
+    plane: FieldPlane,
+    x0: ArrayLike | LimitCycles,
+    p_range: tuple[float, float],
+    q_range: tuple[float, float],
+    q0: float,
+    region: RegionLike | None,
+    p0: float | None,
+    cycles: bool,
+    max_points: int,
+    budget: int,
+    progress: bool | None,
+) -> BifurcationCurves:
+    """The curves that begin at the bifurcations met over the first parameter."""
     diagram = continuation(
         plane.family(q0), x0, p_range, region, p0=p0, cycles=cycles, budget=budget, progress=progress
     )
@@ -367,10 +389,10 @@ class _Explorer:
         self.passed |= {kind: [] for kind in OF_CYCLES}
 
     def spend(self, iterations: int) -> bool:
-        """Note Newton iterations; tells whether the budget allows more."""
+        """Note Newton iterations; tells whether budget and time allow more."""
         self.iterations += iterations
         self.bar.update(self.system.points - self.bar.n)
-        self.exhausted |= self.system.points >= self.budget
+        self.exhausted |= self.system.points >= self.budget or out_of_time()
         return not self.exhausted
 
     def explore(self, kind: BifurcationKind, x: np.ndarray, p: float, q: float) -> None:

@@ -35,6 +35,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.tangent import CountedField
+from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
@@ -201,6 +202,7 @@ def limit_cycles(
     progress: bool | None = None,
     n_saddles: int = 8,
     level: LevelLike | None = None,
+    max_seconds: float | None = None,
 ) -> LimitCycles:
     """Search a region for periodic orbits.
 
@@ -231,6 +233,8 @@ def limit_cycles(
     level : dict or array_like (d,), optional
         Where the field conserves linear sums of its states, the level set on which orbits are sought, as for
         `fixed_points`.
+    max_seconds : float, optional
+        Time on the clock after which the search ends with what it has; default no limit.
 
     Returns
     -------
@@ -253,11 +257,10 @@ def limit_cycles(
     check_whole("limit_cycles", 1, n_seeds=n_seeds, budget=budget)
     check_whole("limit_cycles", 0, seed=seed, n_saddles=n_saddles)
     _, on_level = level_set(field, box, level, "limit_cycles")
-    if on_level is None:
-        return search_cycles(field, box, n_seeds, budget, seed, progress=progress, n_saddles=n_saddles)
-    along, inside = on_level.field(field, box), on_level.region(box)
-    found = search_cycles(along, inside, n_seeds, budget, seed, progress=progress, n_saddles=n_saddles)
-    return _embedded(found, on_level, field, box)
+    along, inside = (field, box) if on_level is None else (on_level.field(field, box), on_level.region(box))
+    with time_limit("limit_cycles", max_seconds):
+        found = search_cycles(along, inside, n_seeds, budget, seed, progress=progress, n_saddles=n_saddles)
+    return found if on_level is None else _embedded(found, on_level, field, box)
 
 
 def _embedded(found: LimitCycles, level: LevelSet, field: VectorField, region: Region) -> LimitCycles:
@@ -416,7 +419,7 @@ class _Search:
                 in_vain = 0
 
     def _affords(self) -> bool:
-        self.exhausted |= self.field.points >= self.budget
+        self.exhausted |= self.field.points >= self.budget or out_of_time()
         return not self.exhausted
 
     def _follow(self, flight: Flight, i: int, direction: int, needed: float) -> tuple[bool, float]:

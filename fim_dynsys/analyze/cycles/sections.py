@@ -19,9 +19,10 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField
+from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import check_number, check_positive, check_whole, real_array
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.simulation.problem import Status
+from fim_dynsys.simulation.problem import SPENT, Status
 from fim_dynsys.simulation.solution import integrate
 
 _RTOL = 1e-9  # crossings are results, not guesses
@@ -131,6 +132,7 @@ def poincare(
     max_step: float | None = None,
     budget: int = 20_000_000,
     progress: bool | None = None,
+    max_seconds: float | None = None,
 ) -> PoincareSection:
     """Collect the crossings of a hyperplane by the trajectories from given states.
 
@@ -158,6 +160,8 @@ def poincare(
         steps each.
     progress : bool, optional
         Whether a bar with the time left at most is shown after two seconds; default on a terminal.
+    max_seconds : float, optional
+        Time on the clock after which the search ends with what it has; default no limit.
 
     Returns
     -------
@@ -187,18 +191,19 @@ def poincare(
         "max_steps": min(_MOST_STEPS, max(1, budget // (STAGES * len(x0)))),
     }
     status, start = np.full(len(x0), Status.SUCCESS), x0
-    if transient > 0:
-        before = integrate([metered], x0, np.array([0.0, transient]), **options)
-        status, start = before.status.copy(), before.x_stop
-    alive = np.flatnonzero(status == Status.SUCCESS)
     found = []
-    if len(alive):
-        event = _Crossing(normal, offset, direction, n)
-        t = transient + np.array([0.0, _LONGEST * unit if t_max is None else t_max])
-        with share_bar(progress, "section") as told:
-            solution = integrate([metered], start[alive], t, events=event, progress=told, **options)
-        status[alive] = solution.status
-        found = sorted(solution.occurrences, key=lambda entry: entry[:2])
+    with time_limit("poincare", max_seconds):
+        if transient > 0:
+            before = integrate([metered], x0, np.array([0.0, transient]), **options)
+            status, start = before.status.copy(), before.x_stop
+        alive = np.flatnonzero(status == Status.SUCCESS)
+        if len(alive):
+            event = _Crossing(normal, offset, direction, n)
+            t = transient + np.array([0.0, _LONGEST * unit if t_max is None else t_max])
+            with share_bar(progress, "section") as told:
+                solution = integrate([metered], start[alive], t, events=event, progress=told, **options)
+            status[alive] = solution.status
+            found = sorted(solution.occurrences, key=lambda entry: entry[:2])
     points = np.array([state for *_, state in found]).reshape(-1, field.dim)
     return PoincareSection(
         points=points,
@@ -209,7 +214,7 @@ def poincare(
         status=np.array([Status(int(value)) for value in status], dtype=object),
         normal=normal,
         offset=offset,
-        effort=Effort(len(x0), 0, metered.points, budget, bool((status == Status.MAX_STEPS).any())),
+        effort=Effort(len(x0), 0, metered.points, budget, bool(np.isin(status, list(SPENT)).any())),
         **labels(field),
     )
 

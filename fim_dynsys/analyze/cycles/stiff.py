@@ -9,6 +9,7 @@ from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.cycles.returns import hermite
 from fim_dynsys.analyze.cycles.shooting import Floquet, Orbit, Shot
 from fim_dynsys.analyze.multipliers import product_eigenvalues
+from fim_dynsys.deadline import out_of_time
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import Scales
@@ -140,6 +141,8 @@ def _return(
     times, states = [0.0], [x / length]
     for looks in _LOOKS:
         while len(times) < looks:
+            if out_of_time():
+                return None
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # LSODA words its failures; the status says it
                 solver.step()

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fim_dynsys.deadline import out_of_time
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
@@ -50,9 +51,10 @@ class Meter:
         self.exhausted = False
 
     def affords(self, n: int) -> bool:
-        """Whether n more points are within the budget; if not, the search is marked as exhausted."""
-        self.exhausted |= self.points + n > self.budget
-        return self.points + n <= self.budget
+        """Whether n more points are within budget and time; if not, the search is marked as exhausted."""
+        affordable = self.points + n <= self.budget and not out_of_time()
+        self.exhausted |= not affordable
+        return affordable
 
     def rhs(self, x: np.ndarray) -> np.ndarray:
         """Field at rows ``(n, d)``, counted."""

@@ -33,6 +33,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
     with_steps,
 )
+from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import check_number, check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -298,6 +299,7 @@ def fixed_points(
     seed: int = 0,
     draws: int | EnsembleField = 64,
     level: LevelLike | None = None,
+    max_seconds: float | None = None,
 ) -> FixedPoints:
     """Find the fixed points of a field in a region.
 
@@ -332,6 +334,8 @@ def fixed_points(
         Where the field conserves linear sums of its states, the level set on which points are sought: totals
         such as ``{"S+I+R": 1}``, or a state on it; default that of the field's data. Without either, zeros
         form continua, of which a few are shown.
+    max_seconds : float, optional
+        Time on the clock after which the search ends with what it has; default no limit.
 
     Returns
     -------
@@ -382,9 +386,11 @@ def fixed_points(
             )
         drawn = along
     search = _Search(field, box, budget, sums if on_level is None else None)
-    search.run(n_seeds, seed)
     missing = drawn is None and draws != 0 and given.context is not None
-    result = replace(search.result(slow, drawn), errors_missing=missing, conserved=sums.names)
+    with time_limit("fixed_points", max_seconds):
+        search.run(n_seeds, seed)
+        found = search.result(slow, drawn)
+    result = replace(found, errors_missing=missing, conserved=sums.names)
     return result if on_level is None else _embedded(result, on_level, given, region)
 
 

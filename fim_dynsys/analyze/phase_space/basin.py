@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from time import perf_counter
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,6 +35,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField
+from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import check_flags, check_positive, check_whole, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
@@ -238,10 +238,8 @@ def basins(
     check_whole("basins", 1, n_sample=n_sample, budget=budget)
     check_whole("basins", 0, seed=seed)
     check_positive("basins", t_max=1.0 if t_max is None else t_max)
-    check_positive("basins", max_seconds=1.0 if max_seconds is None else max_seconds)
     check_flags("basins", stay_supported=stay_supported)
-    deadline = np.inf if max_seconds is None else perf_counter() + max_seconds
-    options = t_max, stay_supported, budget, deadline, progress
+    options = t_max, stay_supported, budget, max_seconds, progress
     sums, on_level = level_set(field, region, level, "basins", keep=asked)
     if on_level is None:
         found = _labelled(field, region, resolution, asked, at, region.sobol(n_sample, seed), None, options)
@@ -294,24 +292,25 @@ def _labelled(
     at: np.ndarray,
     sample: np.ndarray,
     where: tuple[LevelSet, Region] | None,
-    options: tuple[float | None, bool, int, float, bool | None],
+    options: tuple[float | None, bool, int, float | None, bool | None],
 ) -> Basins:
     """Label a grid and a sample; on a level set, grid points with states outside the region stay out."""
-    t_max, stay_supported, budget, deadline, progress = options
+    t_max, stay_supported, budget, max_seconds, progress = options
     n_sample = len(sample)
     axes = tuple(np.linspace(region.low[i], region.high[i], resolution) for i in coordinates)
     grid = np.tile(at, (resolution ** len(axes), 1))
     grid[:, coordinates] = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
-    run = _Run(field, region, t_max, stay_supported, budget, deadline, n_sample + len(grid), progress)
-    sampled, _ = run.label(sample, explore=True)
-    if where is None:
-        painted, support = run.label(grid)
-    else:
-        met = where[0].inside(where[0].states(grid), where[1])
-        painted, support = np.full(len(grid), int(BasinLabel.LEFT_REGION)), field.support(grid)
-        if met.any():
-            painted[met], support[met] = run.label(grid[met])
-    run.bar.close()
+    with time_limit("basins", max_seconds):
+        run = _Run(field, region, t_max, stay_supported, budget, n_sample + len(grid), progress)
+        sampled, _ = run.label(sample, explore=True)
+        if where is None:
+            painted, support = run.label(grid)
+        else:
+            met = where[0].inside(where[0].states(grid), where[1])
+            painted, support = np.full(len(grid), int(BasinLabel.LEFT_REGION)), field.support(grid)
+            if met.any():
+                painted[met], support[met] = run.label(grid[met])
+        run.bar.close()
     counts = np.array([np.sum(sampled == label) for label in [*range(len(run.attractors)), -3, -2, -1]])
     # One imagined success and failure each keep the error of a share of 0 or 1 from being 0.
     smoothed = (counts + 1) / (n_sample + 2)
@@ -362,14 +361,13 @@ class _Run:
         t_max: float | None,
         stay_supported: bool,
         budget: int,
-        deadline: float,
         n_rows: int,
         progress: bool | None,
     ) -> None:
         self.field = CountedField(field, region)
         self.region, self.box = region, region.widened(_MARGIN)
         self.unit = self.field.scales.time
-        self.stay_supported, self.budget, self.deadline = stay_supported, budget, deadline
+        self.stay_supported, self.budget = stay_supported, budget
         self.has_data = field.context is not None
         self.exhausted = False
         self.attractors: list[Attractor] = []
@@ -447,7 +445,7 @@ class _Run:
         return rows, x
 
     def _affords(self) -> bool:
-        self.exhausted |= self.field.points >= self.budget or perf_counter() >= self.deadline
+        self.exhausted |= self.field.points >= self.budget or out_of_time()
         return not self.exhausted
 
     def _fly(self, x: np.ndarray, window: float) -> tuple[np.ndarray, np.ndarray]:
@@ -459,6 +457,7 @@ class _Run:
         )
         # What the budget allowed to all ends too early for those that go on when others have arrived.
         short = (solution.status == Status.MAX_STEPS) & (solution.n_steps >= steps)
+        short |= solution.status == Status.OUT_OF_TIME
         self.exhausted |= bool(((solution.status == Status.MAX_STEPS) & ~short).any())
         # Where one was not followed to the end, its last state stands for the rest.
         path = np.where(np.isfinite(solution.x), solution.x, solution.x_stop[:, None])[:, 1:]

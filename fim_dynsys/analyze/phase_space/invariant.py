@@ -23,10 +23,11 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.tangent import STAGES, CountedField
+from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import check_positive, check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
-from fim_dynsys.simulation.problem import Status
+from fim_dynsys.simulation.problem import SPENT, Status
 from fim_dynsys.simulation.solution import integrate
 
 _POINT_BUDGET = 200_000  # of the search for saddles
@@ -173,6 +174,7 @@ def manifolds(
     longest: float | None = None,
     budget: int = 2_000_000,
     progress: bool | None = None,
+    max_seconds: float | None = None,
 ) -> Manifolds:
     """Trace the stable and unstable manifolds of saddles as curves.
 
@@ -199,6 +201,8 @@ def manifolds(
         Number of field evaluations for all branches together.
     progress : bool, optional
         Whether bars with the time left are shown after two seconds; default on a terminal.
+    max_seconds : float, optional
+        Time on the clock after which the search ends with what it has; default no limit.
 
     Returns
     -------
@@ -221,8 +225,22 @@ def manifolds(
     check_whole("manifolds", 1, budget=budget)
     check_positive("manifolds", spacing=1.0 if spacing is None else spacing)
     check_positive("manifolds", longest=1.0 if longest is None else longest)
-    if found is None:
-        found = fixed_points(field, region, budget=max(1, min(_POINT_BUDGET, budget)))
+    with time_limit("manifolds", max_seconds):
+        if found is None:
+            found = fixed_points(field, region, budget=max(1, min(_POINT_BUDGET, budget)))
+        return _followed(field, region, found, spacing, longest, budget, progress)
+
+
+def _followed(
+    field: VectorField,
+    region: Region,
+    found: FixedPoints,
+    spacing: float | None,
+    longest: float | None,
+    budget: int,
+    progress: bool | None,
+) -> Manifolds:
+    """The manifolds of known fixed points."""
     metered = CountedField(field, region)
     diagonal = float(np.linalg.norm(region.size / metered.scales.length))
     spacing = _SPACING * diagonal if spacing is None else float(spacing)
@@ -382,7 +400,7 @@ def _traced(
                 support=field.support(path),
             )
         )
-    return branches, bool((solution.status == Status.MAX_STEPS).any())
+    return branches, bool(np.isin(solution.status, list(SPENT)).any())
 
 
 def _end(

@@ -25,6 +25,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
     with_steps,
 )
+from fim_dynsys.deadline import time_limit
 from fim_dynsys.errors import check_whole, real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
@@ -160,6 +161,7 @@ def nullclines(
     at: ArrayLike | None = None,
     resolution: int = 128,
     budget: int = 1_000_000,
+    max_seconds: float | None = None,
 ) -> Nullclines:
     """Find the curves in a plane on which the rate of change of one state vanishes.
 
@@ -182,6 +184,8 @@ def nullclines(
         Cells of the grid along each side, at least.
     budget : int
         Largest number of points at which the field or its Jacobian is evaluated.
+    max_seconds : float, optional
+        Time on the clock after which the search ends with what it has; default no limit.
 
     Returns
     -------
@@ -200,14 +204,16 @@ def nullclines(
     check_whole("nullclines", (resolution + 2) ** 2, budget=budget)
     scales = scales_within(field, region)
     meter, speed = Meter(with_steps(field, scales), budget), scales.speed
-    cells, resolved = _cells(meter, plane, resolution)
-    axes = [
-        low + (np.arange(n + 2) - _OFFSET) * h
-        for low, n, h in zip(plane.low, cells, plane.size / cells, strict=True)
-    ]
-    nodes = np.stack(np.meshgrid(*axes), axis=-1)
-    values = meter.rhs(plane.embed(nodes.reshape(-1, 2))).reshape(*nodes.shape[:2], -1)
-    lines = [_Curve(meter, plane, k, cells, speed[k]).lines(axes, values[:, :, k]) for k in range(field.dim)]
+    with time_limit("nullclines", max_seconds):
+        cells, resolved = _cells(meter, plane, resolution)
+        axes = [
+            low + (np.arange(n + 2) - _OFFSET) * h
+            for low, n, h in zip(plane.low, cells, plane.size / cells, strict=True)
+        ]
+        nodes = np.stack(np.meshgrid(*axes), axis=-1)
+        values = meter.rhs(plane.embed(nodes.reshape(-1, 2))).reshape(*nodes.shape[:2], -1)
+        curves = [_Curve(meter, plane, k, cells, speed[k]) for k in range(field.dim)]
+        lines = [curve.lines(axes, values[:, :, k]) for k, curve in enumerate(curves)]
     whole = [[plane.embed(line) for line in of_state] for of_state in lines]
     return Nullclines(
         branches=whole,

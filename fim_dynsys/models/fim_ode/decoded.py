@@ -9,10 +9,10 @@ from typing import Any, Self
 import torch
 from sklearn.base import clone
 
+from fim_dynsys.deadline import Deadline
 from fim_dynsys.delta import Delta
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
-from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.fim_ode.batching import PretrainedModel, padded_batch, power_units, scaled_samples
 from fim_dynsys.models.fim_ode.field import make_fields
 from fim_dynsys.models.fim_ode.finetuning.delta import tuned_operator

@@ -12,10 +12,10 @@ import numpy as np
 import pandas as pd
 
 from fim_dynsys.analyze.results import progress_bar
+from fim_dynsys.deadline import Deadline
 from fim_dynsys.errors import TuningWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.residual import RadialBasis, ResidualField
-from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.finetuning.blocks import FOLDS, held_out_blocks, of_blocks
 from fim_dynsys.models.finetuning.record import Record, digest_of
 from fim_dynsys.models.finetuning.shooting import Prior, Windows, fit_residual

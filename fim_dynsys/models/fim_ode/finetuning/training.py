@@ -15,9 +15,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fim_dynsys.analyze.results import progress_bar
+from fim_dynsys.deadline import Deadline
 from fim_dynsys.delta import Delta
 from fim_dynsys.errors import TuningWarning, warn
-from fim_dynsys.models.deadline import Deadline
 from fim_dynsys.models.fim_ode.batching import padded_batch, power_units, scaled_samples
 from fim_dynsys.models.fim_ode.finetuning.decoding import MOVES, FoldedDecoder, effective, movable
 from fim_dynsys.models.fim_ode.finetuning.rollouts import Rollouts
