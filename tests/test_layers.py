@@ -124,6 +124,7 @@ def test_packages_import_nothing(module):
 # What analysis may use: fields, whatever model they come from.
 ANALYSIS_MAY = {
     "analyze",
+    "deadline",
     "errors",
     "fields",
     "metrics",
