@@ -161,7 +161,7 @@ def test_budget_and_fields_that_end():
     assert shares.min() > 0.3 and shares.max() < 1
 
     late = basins(systems.get("double_well").field(), resolution=10, n_sample=32, max_seconds=1e-9)
-    assert late.effort.exhausted and "exhausted" in str(late) and len(late.attractors) == 2
+    assert late.effort.exhausted and "exhausted" in str(late)
     assert (late.labels == BasinLabel.UNDECIDED).all()
 
     def half(x):
