@@ -60,16 +60,20 @@ def new_state(preset: Preset, device: torch.device | str = "cpu") -> State:
         print(f"started from {preset.initial}; fresh: {', '.join(fresh) or 'nothing'}", flush=True)
     average.load_state_dict(network.state_dict())
     network, average = network.to(device), average.to(device).eval().requires_grad_(False)
-    return State(network, average, _adamw(preset, network))
+    return State(network, average, _adamw(preset, network, torch.device(device)))
 
 
-def _adamw(preset: Preset, network: nn.Module) -> torch.optim.Optimizer:
-    """AdamW; only matrices decay."""
+def _adamw(preset: Preset, network: nn.Module, device: torch.device) -> torch.optim.Optimizer:
+    """AdamW; only matrices decay. On a GPU one kernel for all, which a recorded step can replay."""
     groups = [
         {"params": [p for p in network.parameters() if p.ndim > 1], "weight_decay": preset.weight_decay},
         {"params": [p for p in network.parameters() if p.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=preset.learning_rate, betas=(0.9, 0.98))
+    betas = (0.9, 0.98)
+    if device.type != "cuda":
+        return torch.optim.AdamW(groups, lr=preset.learning_rate, betas=betas)
+    rate = torch.tensor(preset.learning_rate, device=device)
+    return torch.optim.AdamW(groups, lr=rate, betas=betas, fused=True, capturable=True)
 
 
 # --- checkpoints ---
@@ -107,9 +111,10 @@ def load_checkpoint(path: Path, state: State) -> None:
         key, _, name = rest.partition(".")
         kept.setdefault(name, {})[key] = value
     for name, parameter in state.network.named_parameters():
-        # a step counter stays on the host, where AdamW reads it
+        # a step counter stays on the host, where AdamW reads it, unless its kernel does
+        stays = () if state.optimiser.defaults["capturable"] else ("step",)
         state.optimiser.state[parameter].update(
-            {k: v if k == "step" else v.to(parameter.device) for k, v in kept.get(name, {}).items()}
+            {k: v if k in stays else v.to(parameter.device) for k, v in kept.get(name, {}).items()}
         )
     device = next(state.network.parameters()).device
     state.window = list(tensors["window"].to(device)) if "window" in tensors else []

@@ -48,6 +48,9 @@ class Preset:
         Systems to train on. Kept in files and used throughout, unless `refresh` is set.
     refresh : int
         Steps after which all systems are replaced by fresh ones, made while training goes on.
+    makers : int
+        Processes that make all systems before training, on its device, where `refresh` is 0; they are not
+        kept in files. 0: this process makes them.
     samples, generation
         States of each trajectory to observe from, and the type in which they are integrated.
     dim_shares
@@ -65,9 +68,10 @@ class Preset:
         Weights file to start from; parts of the network it lacks start fresh.
     validation, log_every, checkpoint_minutes
         Held-out systems per pool; steps between log rows; wall time between checkpoints.
-    device, precision, compile, threads
+    device, precision, compile, record, threads
         Where and how to compute; bfloat16 and compilation (a mode of `torch.compile`; "reduce-overhead"
-        records CUDA graphs) are for operators without solves.
+        records CUDA graphs of layers) are for operators without solves. `record` replays whole steps as CUDA
+        graphs.
     """
 
     architecture: str = "amortised"
@@ -76,6 +80,7 @@ class Preset:
     stages: tuple[Stage, ...] = ()
     pools: tuple[tuple[str, int, int], ...] = (("paper", 1, 64), ("paper", 2, 64), ("paper", 3, 64))
     refresh: int = 0
+    makers: int = 0
     samples: int = N_SAMPLES
     generation: str = "float32"
     dim_shares: tuple[float, ...] = (0.2, 0.35, 0.45)
@@ -100,6 +105,7 @@ class Preset:
     device: str = "cpu"
     precision: str = "float32"
     compile: str = ""
+    record: bool = False
     threads: int = 1
 
     def __post_init__(self) -> None:
@@ -113,6 +119,16 @@ class Preset:
         if shares != sorted(set(shares)) or not all(0 < share < 1 for share in shares):
             raise ValueError(
                 f"pretrain: expected stages after growing shares of the steps between 0 and 1, got {shares}."
+            )
+        if self.record and not self.device.startswith("cuda"):
+            raise ValueError(
+                f"pretrain: expected record only where device is cuda, got {self.device!r}; CUDA "
+                "graphs need it."
+            )
+        if self.makers and self.refresh:
+            raise ValueError(
+                f"pretrain: expected makers or refresh, got both ({self.makers}, {self.refresh}): "
+                "processes make all systems before training, or blocks are made while it goes on."
             )
         if not LEARNERS[self.architecture].dense and (self.compile or self.precision != "float32"):
             raise ValueError(

@@ -27,10 +27,12 @@ from training.processes import Processes, join, leave
 from training.source import Pools, Source, held_out, open_source
 from training.systems.corruption import Context, Observer, on_host
 from training.systems.generation import Systems
+from training.update import Recorded, Update
 
 RUNS = Path("runs")
 TIMED_STEPS = 20
 UNTIMED_STEPS = 3  # before those, for each dimension: compilers and caches have their first time
+RECORDING_STEPS = 40  # likewise where steps are recorded: each shape of a batch has to be met a few times
 CLOCKS: dict[str, Callable[[], float]] = {"wall": time.monotonic, "cpu": time.process_time}
 
 
@@ -68,32 +70,17 @@ def loss_weights(preset: Preset, device: torch.device | str = "cpu") -> LossWeig
     return LossWeights(places, preset.early_weight)
 
 
-def train_step(
-    state: State, trainee: nn.Module, preset: Preset, pools: Pools, processes: Processes
-) -> Tensor:
+def train_step(state: State, update: Update, preset: Preset, pools: Pools, processes: Processes) -> Tensor:
     """One optimiser step; loss, gradient norm, mean log error at the three places, uncertainty."""
     seed = preset.seed * 1_000_003 + state.step
     torch.manual_seed(seed + 7 * processes.rank)  # of dropout
     seen = observer(preset, state.step, state.total)
     batch = draw_batch(preset, seen, pools, seed, processes.device, processes.share(preset.batch))
-    with torch.autocast(
-        processes.device.type, torch.bfloat16, enabled=preset.precision == "bfloat16", cache_enabled=False
-    ):
-        loss, errors, uncertainty = trainee(*batch)
-    state.optimiser.zero_grad(set_to_none=True)
-    loss.backward()
-    norm = nn.utils.clip_grad_norm_(state.network.parameters(), preset.clip)
     rate = learning_rate(preset, state.step, state.total, state.restart)
-    for group in state.optimiser.param_groups:
-        group["lr"] = rate
-    state.optimiser.step()
     decay = min(preset.ema, (1 + state.step) / (10 + state.step))
-    with torch.no_grad():
-        torch._foreach_lerp_([*state.average.parameters()], [*state.network.parameters()], 1 - decay)
+    result = update(batch, rate, 1 - decay)
     state.step += 1
-    places = torch.log1p(10 * errors.detach()).mean(0)
-    known = torch.zeros_like(norm) if uncertainty is None else uncertainty
-    return torch.cat([part.to(loss.dtype) for part in (loss.detach()[None], norm[None], places, known[None])])
+    return result
 
 
 @torch.no_grad()
@@ -179,14 +166,14 @@ def pretrain(
     parameters = sum(p.numel() for p in state.network.parameters())
     print(f"{parameters:,} parameters, {state.total} steps, validation {fingerprint}", flush=True)
 
-    trainee, log = _trainee(preset, state, processes), Log(folder / "log.csv", state.step)
+    update, log = _update(preset, state, processes), Log(folder / "log.csv", state.step)
     clock = CLOCKS[preset.clock]
     began, first, before, saved = clock(), state.step, state.seconds, time.monotonic()
     while state.step < state.total and (stop_after is None or state.step - first < stop_after):
         if pause_after < float("inf") and processes.from_leader(time.monotonic() > deadline):
             break
         pools = source.at(state.step, state.total)
-        state.window.append(train_step(state, trainee, preset, pools, processes))
+        state.window.append(train_step(state, update, preset, pools, processes))
         state.seconds = before + clock() - began
         if state.step % preset.log_every == 0 or state.step == state.total:
             row = _row(state, preset, processes)
@@ -206,11 +193,13 @@ def pretrain(
     return state
 
 
-def _trainee(preset: Preset, state: State, processes: Processes) -> nn.Module:
+def _update(preset: Preset, state: State, processes: Processes) -> Update:
     if preset.compile:
         compile_blocks(state.network, preset.compile)
     learner = LEARNERS[preset.architecture]
-    return processes.wrap(Trainee(learner, state.network, loss_weights(preset, processes.device)))
+    trainee = processes.wrap(Trainee(learner, state.network, loss_weights(preset, processes.device)))
+    update = Update(state, trainee, preset.clip, processes.device, preset.precision == "bfloat16")
+    return Recorded(update) if preset.record else update
 
 
 def _go_on_from(path: str, state: State) -> None:
@@ -232,14 +221,14 @@ def _steps_for(preset: Preset, source: Source, processes: Processes) -> int:
         raise ValueError("pretrain: the preset needs steps or minutes above 0, got neither; set one of them")
     trial = new_state(preset, processes.device)
     trial.total = 10 * TIMED_STEPS
-    trainee, clock = _trainee(preset, trial, processes), CLOCKS[preset.clock]
+    update, clock = _update(preset, trial, processes), CLOCKS[preset.clock]
     making, pools = source.seconds_per_step(), source.at(0, 1)
     for dim in sorted(pools):
-        for _ in range(UNTIMED_STEPS):
-            train_step(trial, trainee, preset, {dim: pools[dim]}, processes).tolist()
+        for _ in range(RECORDING_STEPS if preset.record else UNTIMED_STEPS):
+            train_step(trial, update, preset, {dim: pools[dim]}, processes).tolist()
     began = clock()
     for _ in range(TIMED_STEPS):
-        left = train_step(trial, trainee, preset, pools, processes)
+        left = train_step(trial, update, preset, pools, processes)
     left.tolist()  # wait for the device
     per_step = (clock() - began) / TIMED_STEPS + making
     return max(int(60 * preset.minutes / per_step), TIMED_STEPS)

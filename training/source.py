@@ -14,6 +14,7 @@ from training.systems.priors import components
 
 _VALIDATION_SEED = 500  # of the validation pools, in thousands; no training pool has it
 _STREAM_SEED = 10**12  # seeds of streamed blocks start here, beyond those of pools
+_SHARE = 2000  # systems that a process makes at once
 _TRIAL = 2000  # systems drawn to estimate an acceptance rate
 
 Pools = dict[int, Systems]
@@ -44,10 +45,13 @@ def held_out(preset: Preset, folder: Path) -> tuple[Pools, str]:
 
 
 class Stored:
-    """The same pools at every step."""
+    """The same pools at every step: kept in files, or made anew by processes of their own."""
 
     def __init__(self, preset: Preset, folder: Path, device: torch.device):
-        self._pools = {dim: pool.to(device) for dim, pool in pools_by_dim(preset, folder).items()}
+        if preset.makers:
+            self._pools = made_by_processes(preset, device)
+        else:
+            self._pools = {dim: pool.to(device) for dim, pool in pools_by_dim(preset, folder).items()}
 
     def at(self, step: int, total: int) -> Pools:
         """Systems for a step of so many."""
@@ -60,6 +64,37 @@ class Stored:
     def report(self) -> str:
         """Throughput for the log."""
         return ""
+
+
+def _made(prior: str, dim: int, n: int, seed: int, settings: Integration, device: str) -> Systems:
+    """Systems that move, made in a process of its own and handed over through shared memory."""
+    torch.multiprocessing.set_sharing_strategy("file_system")
+    made = generate(prior, dim, n, seed, settings, device)
+    return made[made.moving()].to(torch.device("cpu"))
+
+
+def made_by_processes(preset: Preset, device: torch.device) -> Pools:
+    """Systems per dimension, made by the preset's processes in shares that are seeded one by one.
+
+    The host, not the device, is what making systems waits for: processes side by side fill it.
+    """
+    began = time.monotonic()
+    jobs = []
+    for part, (prior, dim, n) in enumerate(preset.pools):
+        for number, first in enumerate(range(0, n, _SHARE)):
+            seed = _STREAM_SEED * (1 + preset.seed) + 10_000 * part + number
+            jobs.append((prior, dim, min(_SHARE, n - first), seed, settings(preset), str(device)))
+    jobs.sort(key=lambda job: -job[1])  # those of most states take longest
+    torch.multiprocessing.set_sharing_strategy("file_system")
+    with torch.multiprocessing.get_context("spawn").Pool(preset.makers) as processes:
+        made = processes.starmap(_made, jobs, chunksize=1)
+    parts: dict[int, list[Systems]] = {}
+    for (_, dim, *_), systems in zip(jobs, made, strict=True):
+        parts.setdefault(dim, []).append(systems.to(device))
+    pools = {dim: Systems.join(own) for dim, own in parts.items()}
+    count, seconds = sum(map(len, pools.values())), time.monotonic() - began
+    print(f"{preset.makers} processes made {count:,} systems in {seconds:.0f} s", flush=True)
+    return pools
 
 
 class Stream:

@@ -10,7 +10,7 @@ from scipy.integrate import solve_ivp
 
 from fim_dynsys.fields.terms import Dictionary
 from training.preset import read_preset
-from training.source import Stream, held_out
+from training.source import _STREAM_SEED, Stream, held_out, made_by_processes
 from training.systems import chaos, generation, priors
 from training.systems.chaos import ChaoticPrior, chaotic
 from training.systems.families import (
@@ -29,6 +29,7 @@ from training.systems.generation import (
     N_TRAJECTORIES,
     SAMPLING_STEP,
     Integration,
+    Systems,
     cached,
     fingerprint,
     generate,
@@ -368,6 +369,18 @@ def test_a_stream_of_fixed_shapes_fills_its_blocks(
     block = stream.at(0, 4)
     assert {dim: len(systems) for dim, systems in block.items()} == {1: 18}
     assert "repeated" not in stream.report()
+
+
+def test_processes_make_the_systems_that_one_makes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training.source._SHARE", 8)
+    preset = read_preset("ci", {"pools": [["paper", 1, 12], ["sparse", 2, 8]], "makers": 2, "samples": 30})
+    cpu = torch.device("cpu")
+    made = made_by_processes(preset, cpu)
+    assert fingerprint(made_by_processes(preset, cpu)[1]) == fingerprint(made[1])
+    shares = [generate("paper", 1, n, _STREAM_SEED + k, Integration(30)) for k, n in enumerate((8, 4))]
+    expected = Systems.join([own[own.moving()] for own in shares])
+    assert fingerprint(made[1]) == fingerprint(expected)
+    assert 0 < len(made[2]) <= 8 and bool(made[2].moving().all())
 
 
 def test_validation_is_the_same_for_every_seed_and_unlike_training(tmp_path: Path) -> None:

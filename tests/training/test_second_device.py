@@ -19,7 +19,7 @@ from training.choice import ranker
 from training.choice.labels import N_LABELS
 from training.choice.shards import LabelledContexts
 from training.preset import read_preset
-from training.pretrain import _trainee, pretrain, train_step, validate
+from training.pretrain import _update, pretrain, train_step, validate
 from training.processes import Processes
 from training.systems import generation
 from training.systems.generation import Integration, generate, generate_fixed
@@ -156,7 +156,7 @@ def test_steps_train_on_the_device(name, pools, tmp_path):
     preset = read_preset(*PRESETS[name])
     state = new_state(preset)
     state.total = 10
-    train_step(state, _trainee(preset, state, HERE), preset, pools, HERE)
+    train_step(state, _update(preset, state, HERE), preset, pools, HERE)
     save_checkpoint(tmp_path / "checkpoint.safetensors", state)
     with second_device() as waits:
         moved = new_state(preset, DEVICE)
@@ -164,11 +164,11 @@ def test_steps_train_on_the_device(name, pools, tmp_path):
         assert moved.step == 1 and {p.device for p in moved.network.parameters()} == {DEVICE}
         found = validate(moved.average, preset, pools, DEVICE)
         systems = {dim: own.to(DEVICE) for dim, own in pools.items()}
-        trainee = _trainee(preset, moved, THERE)
+        step = _update(preset, moved, THERE)
         before = [host(p).clone() for p in moved.network.parameters()]
-        train_step(moved, trainee, preset, systems, THERE)
+        train_step(moved, step, preset, systems, THERE)
         waits.clear()  # constants are there from now on
-        left = train_step(moved, trainee, preset, systems, THERE)
+        left = train_step(moved, step, preset, systems, THERE)
         if name != "amortised":  # which sizes its windows by the data
             assert waits == []
         else:

@@ -28,6 +28,7 @@ from training.pretrain import TIMED_STEPS, UNTIMED_STEPS, loss_weights, pretrain
 from training.processes import Processes
 from training.systems.corruption import Observation, WideObservation
 from training.systems.generation import cached
+from training.update import Recorded, Update
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"width": 32, "heads": 4, "feedforward": 64, "decoder_layers": 2, "uncertainty_layers": 1}
@@ -376,7 +377,9 @@ def test_gradients_are_clipped_and_the_average_trails(tmp_path: Path) -> None:
     state.optimiser = torch.optim.SGD(state.network.parameters(), lr=1.0)
     before = torch.nn.utils.parameters_to_vector(state.network.parameters()).detach()
     trainee = Trainee(LEARNERS["published"], state.network, loss_weights(preset))
-    row = train_step(state, trainee, preset, pool, Processes(0, 1, torch.device("cpu")))
+    cpu = torch.device("cpu")
+    update = Update(state, trainee, preset.clip, cpu, in_bfloat16=False)
+    row = train_step(state, update, preset, pool, Processes(0, 1, cpu))
     after = torch.nn.utils.parameters_to_vector(state.network.parameters()).detach()
     assert float(row[1]) > 1e-2  # the norm that was clipped to 1e-3, and scaled by the rate
     assert float((after - before).norm()) == pytest.approx(0.5 * 1e-3, rel=1e-2)
@@ -518,3 +521,30 @@ assert not loaded & others, loaded & others
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=1800)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.gpu
+def test_replayed_steps_are_the_steps_themselves(tmp_path: Path) -> None:
+    """Losses and weights after recorded steps equal those of the same steps one by one, to rounding."""
+    device = torch.device("cuda")
+    preset = published(network=QUIET, pools=ONE, device="cuda", observation={"drop_high": 0.0})
+    pool = {1: cached(tmp_path, "paper", 1, 60, seed=0).to(device)}
+    rows, weights = [], []
+    for record in (False, True):
+        state = new_state(preset, device)
+        state.total = 12
+        trainee = Trainee(LEARNERS["published"], state.network, loss_weights(preset, device))
+        update = Update(state, trainee, preset.clip, device, in_bfloat16=False)
+        step = Recorded(update) if record else update
+        done = [train_step(state, step, preset, pool, Processes(0, 1, device)) for _ in range(12)]
+        rows.append(torch.stack(done))
+        weights.append(torch.nn.utils.parameters_to_vector(state.average.parameters()))
+    torch.testing.assert_close(*rows, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(*weights, rtol=1e-3, atol=1e-5)
+
+
+def test_presets_that_cannot_be_run_say_why() -> None:
+    with pytest.raises(ValueError, match="record only where device is cuda, got 'cpu'"):
+        read_preset("ci", {"record": True})
+    with pytest.raises(ValueError, match=r"makers or refresh, got both \(2, 4\)"):
+        read_preset("ci", {"makers": 2, "refresh": 4})
