@@ -11,19 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any
 
 from fim_dynsys.errors import FimDynsysWarning, PluginError, warn
-
-if TYPE_CHECKING:
-    from fim_dynsys.models.auto import Auto
-    from fim_dynsys.models.base import VectorFieldModel
-    from fim_dynsys.models.fim_ode.decoded import PublishedFIMODE
-    from fim_dynsys.models.fim_ode.neural import NeuralFIMODE
-    from fim_dynsys.models.fim_ode.own import FIMODE
-    from fim_dynsys.models.sindy import SINDy
-    from fim_dynsys.models.sindy_strong import StrongSINDy
-    from fim_dynsys.models.symbolic import SymbolicModel
 
 ENTRY_POINT_GROUP = "fim_dynsys.models"
 API_VERSION = "1"
@@ -156,24 +146,6 @@ KNOWN_PLUGINS = tuple(
 # ---------------------------------------------------------------------- loading
 
 
-@overload
-def load(name: Literal["fim-ode"], **params: Any) -> "FIMODE": ...
-@overload
-def load(name: Literal["fim-ode-published"], **params: Any) -> "PublishedFIMODE": ...
-@overload
-def load(name: Literal["fim-ode-neural"], **params: Any) -> "NeuralFIMODE": ...
-@overload
-def load(name: Literal["sindy"], **params: Any) -> "SINDy": ...
-@overload
-def load(name: Literal["sindy-strong"], **params: Any) -> "StrongSINDy": ...
-@overload
-def load(name: Literal["symbolic"], **params: Any) -> "SymbolicModel": ...
-@overload
-def load(name: Literal["auto"], **params: Any) -> "Auto": ...
-@overload
-def load(name: str, **params: Any) -> "VectorFieldModel": ...
-
-
 def load(name: str, **params: Any) -> Any:
     """Make the model registered as `name`.
 
@@ -186,8 +158,8 @@ def load(name: str, **params: Any) -> Any:
 
     Returns
     -------
-    VectorFieldModel
-        Not yet fitted. A plugin may offer another `TrajectoryModel`, which forecasts without a vector field.
+    TrajectoryModel
+        Not yet fitted.
 
     Raises
     ------
@@ -434,7 +406,7 @@ def _plugin_entry(entry_point: metadata.EntryPoint) -> ModelEntry:
 # ---------------------------------------------------------------------- fitted models
 
 
-def load_fitted(folder: str | os.PathLike, factory: Callable[..., Any] | None = None) -> "VectorFieldModel":
+def load_fitted(folder: str | os.PathLike, factory: Callable[..., Any] | None = None) -> Any:
     """Restore a fitted model that `model.save(folder)` wrote.
 
     Nothing is unpickled: model.json holds the parameters and names the files of the observations (netCDF) and

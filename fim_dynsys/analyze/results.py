@@ -23,10 +23,7 @@ from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from tqdm import tqdm
-
-    from fim_dynsys.plot import Drawing
 
 PATIENCE = 2.0
 """Seconds without a bar, of what is often done sooner."""
@@ -164,7 +161,7 @@ class Result(abc.ABC):
         notes = "".join(f"<p>{escape(note)}</p>" for note in self._all_notes(len(rows)))
         return f"<p><b>{escape(self._headline())}</b></p><table><tr>{head}</tr>{body}</table>{notes}"
 
-    def plot(self, ax: "Axes | None" = None, **kwargs: Any) -> "Drawing":
+    def plot(self, ax: object = None, **kwargs: Any) -> Any:
         """Draw the result on matplotlib axes (new ones where `ax` is None); see `fim_dynsys.plot`.
 
         Parameters
@@ -176,8 +173,8 @@ class Result(abc.ABC):
 
         Returns
         -------
-        Drawing
-            The axes, their figure and the artists.
+        object
+            The artists, as `fim_dynsys.plot` returns them.
         """
         from fim_dynsys.plot import draw  # the one way up: results must work where nothing is drawn
 

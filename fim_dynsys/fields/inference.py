@@ -50,8 +50,10 @@ class Inference:
         Whose slopes the terms were regressed on.
     refined : bool or None
         Whether the coefficients were fitted to the trajectories.
-    windowed : bool
-        Whether they were fitted, and the candidates compared, over short windows.
+    windows : int
+        Windows over which candidates were compared and fitted, each with a free start; 0 for whole records.
+    window : float or None
+        Their mean length in time.
     undetermined : tuple of str
         Relations that hold along the samples, or parameters: what the data do not determine.
     notes : tuple of str
@@ -65,7 +67,8 @@ class Inference:
     positions: tuple[str, ...] = ()
     smoother: str | None = None
     refined: bool | None = None
-    windowed: bool = False
+    windows: int = 0
+    window: float | None = None
     undetermined: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -90,8 +93,9 @@ class Inference:
             found["smoother"] = self.smoother
         if self.refined is not None:
             found["refined"] = self.refined
-        if self.windowed:
-            found["windowed"] = True
+        if self.window is not None:
+            found["judged over"] = f"{self.windows} windows of {self.window:.3g} time units"
+            found |= {"windows": self.windows, "window": self.window}
         if self.undetermined:
             found["not determined"] = list(self.undetermined)
         if self.notes:
@@ -116,7 +120,8 @@ class Inference:
             positions=tuple(report.get("positions", ())),
             smoother=report.get("smoother"),
             refined=report.get("refined"),
-            windowed=bool(report.get("windowed", False)),
+            windows=int(report.get("windows", 0)),
+            window=report.get("window"),
             undetermined=tuple(report.get("not determined", report.get("undetermined", ()))),
             notes=tuple(str(notes).split(_NOTES)) if notes else (),
         )

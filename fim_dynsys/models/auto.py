@@ -37,14 +37,15 @@ from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import with_errors
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, even, precise
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
-from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, shares
+from fim_dynsys.search.comparison import Compared, over_windows
 from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.front import front, simpler
 from fim_dynsys.search.functions.combination import FULL, QUICK, FunctionEffort, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
+from fim_dynsys.search.functions.windowed import grow_over_windows
 from fim_dynsys.search.genetic.engine import GENETIC, INSTALL, GeneticEffort, is_installed
 from fim_dynsys.search.growth import grow
 from fim_dynsys.search.homogeneity import (
@@ -56,10 +57,9 @@ from fim_dynsys.search.homogeneity import (
     suggestion_note,
     with_told,
 )
-from fim_dynsys.search.horizon import follows, gather_windowed
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.origins import Stage
-from fim_dynsys.search.pool import Opinion, distinct, gather
+from fim_dynsys.search.pool import Opinion, distinct, gather_compared
 from fim_dynsys.search.portfolio import OperatorChoice, Portfolio, normalised
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.screening import screened
@@ -182,7 +182,7 @@ class Auto(VectorFieldModel):
     @property
     def version(self) -> str:
         """An integer, raised when the search changes, and the versions of the two weights files."""
-        return f"18-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
+        return f"19-{_operator().version}-{weights_version(shipped(SELECTOR_FILE))}"
 
     @np.errstate(all="ignore")  # what overflows is judged by what comes of it
     def infer(
@@ -320,18 +320,24 @@ class Auto(VectorFieldModel):
                 clean.meet_sides(proposals.sides, Stage.GENETIC)
             if clean.settled:
                 return Portfolio.of_laws(search, clean.answers, notes)
-            polynomials, opinion = _polynomials(search, effort, bar.update, sigma, known)
+            compared, opinion = _polynomials(search, effort, bar.update, sigma, known, not clean.laws)
+            search, polynomials = compared.search, compared.candidates
             if inputs is not None:  # the selectors have learned from fields without inputs
                 opinion = None
             grown = []
-            if search.dictionary.dim <= _FUNCTIONS_UP_TO:
-                grown = grow_functions(search, polynomials[0], effort.functions, bar.update)
+            in_windows = search.observations.cut is not None
+            if search.dictionary.dim <= _FUNCTIONS_UP_TO and (compared.lacking or not in_windows):
+                if in_windows:
+                    grown = grow_over_windows(compared, effort.functions, bar.update)
+                else:
+                    grown = grow_functions(search, polynomials[0], effort.functions, bar.update)
                 grown = homogeneous(search.observations, grown, trajectories)
             bar.update()
             if proposals is not None and effort.genetic is not None and not clean.laws:
                 grown = _with_proposals(search, proposals, polynomials[0], grown, effort.genetic.kept)
             choice = None if opinion is None else _operators_choice(search, opinion)
             found = Portfolio.of(search, opinion, polynomials, grown, notes, choice)
+            found = replace(found, lacking=compared.lacking)
             if clean.laws:
                 clean.meet(found.members[:_MET])
         return Portfolio.of_laws(search, clean.answers, notes) if clean.laws else replace(found, told=told)
@@ -534,6 +540,7 @@ class Auto(VectorFieldModel):
             positions=() if seen is None else tuple(names[seen].tolist()),
             notes=(*found.remarks, *notes),
         )
+        facts = over_windows(found.search.observations, facts)
         if found.laws:
             facts = with_relations(facts, found.laws[k], found.search.observations, order)
         terms = member.on(found.search.observations)
@@ -552,6 +559,7 @@ class Auto(VectorFieldModel):
             degree=found.search.dictionary.degree,
             positions=facts.positions or None,
             sigma=sigma,
+            window=facts.window,
         )
 
     @property
@@ -568,28 +576,33 @@ def _polynomials(
     done: Callable[[], object],
     sigma: Known | None,
     known: list[Candidate],
-) -> tuple[list[Candidate], Opinion | None]:
+    compare: bool,
+) -> tuple[Compared, Opinion | None]:
     """Polynomial candidates, those known before among them, best BIC first, and the operator's opinion.
 
-    That is None beyond its dimensions. ``done()`` is called after each stage.
+    That is None beyond its dimensions, and where windows were compared (if ``compare``), which selectors have
+    not learned from. ``done()`` is called after each stage.
     """
     opinion = _opinion(search, sigma)
-    found = gather(
+    result = gather_compared(
         search,
         opinion,
         effort.structures,
         windowed=effort.windowed,
         fits=effort.fits,
         rounds=effort.rounds,
+        windows=compare,
+        known=known,
     )
-    found = distinct(found + known)
     done()
-    if opinion is None and not follows(search.observations, found[0]):
-        return distinct(gather_windowed(search, effort.structures, TIME_AWARE) + known), None
+    if result.search.observations.cut is not None:
+        done()
+        return result, None
+    found = result.candidates
     for candidate in _fitted(found)[:1]:
         found = distinct(found + grow(search, candidate))
     done()
-    return found, opinion
+    return replace(result, candidates=found), opinion
 
 
 def _by_units(free: Portfolio, told: Portfolio, suggested: Knowledge) -> Portfolio:
@@ -708,7 +721,7 @@ def _operators_choice(search: Search, opinion: Opinion) -> OperatorChoice | None
     selector = _operator().operator.selector
     if selector is None or search.observations.n < MIN_OBSERVATIONS:
         return None
-    return OperatorChoice(Shortlist.searched(search, opinion).preferred(selector), selector)
+    return OperatorChoice(Shortlist.searched(search, opinion, compare=False).preferred(selector), selector)
 
 
 def _fitted(candidates: list[Candidate]) -> list[Candidate]:

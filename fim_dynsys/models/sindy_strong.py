@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,15 +19,17 @@ from fim_dynsys.models.telling import honoured, with_errors
 from fim_dynsys.regression.criteria import Known, Noise
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
+from fim_dynsys.regression.windows import in_windows
 from fim_dynsys.search.candidates import judge, propose, refit
-from fim_dynsys.search.horizon import follows, gather_windowed, refine_over_windows, resolves_motion
+from fim_dynsys.search.comparison import Compared, compared, over_windows, refine_through
+from fim_dynsys.search.horizon import follows, gather_windowed, resolves_motion
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import improve, refine
 from fim_dynsys.trajectories.container import Trajectories
 
 _MAX_MONOMIALS = 500  # whose normal matrices, one for each smoother and state, fill some hundred MB
-_WHOLE, _WINDOWS = "the whole record", "times in which the state travels one standard deviation"
+_IN_WINDOWS = 2  # times as many structures are fitted over short windows, where that is needed
 
 
 class StrongSINDy(VectorFieldModel):
@@ -36,10 +39,9 @@ class StrongSINDy(VectorFieldModel):
     paths (thresholded least squares and backward elimination). Every candidate is integrated from its
     smoothed first state over the observation times and scored by its misfit to the noisy samples and the
     Bayesian information criterion. The best structures are then fitted to the trajectories themselves and
-    stripped of terms that do not pay for themselves. Where none of them explains half of the variance of the
-    samples from start to end though they are no mere noise, as on long chaotic records, the regressions are
-    judged, and the best fitted, over windows in which the state travels one standard deviation instead.
-    `field_.fit_info.report` says which candidate won, and over which horizon.
+    stripped of terms that do not pay for themselves. Where none of them explains the samples from start to
+    end, as on long chaotic records, candidates are fitted and compared over windows instead, as long as what
+    the best leaves does not rise. `field_.fit_info.report` says which candidate won, and over what.
     At most 500 monomials are searched.
     Gaps of more than ten times the time in which the state travels one standard deviation (an oscillator
     turns one and a half times) are not bridged: what follows counts as another trajectory.
@@ -63,7 +65,7 @@ class StrongSINDy(VectorFieldModel):
     """
 
     name = "sindy-strong"
-    version = "5"
+    version = "6"
     min_observations = 5
     uses_inputs = uses_order = uses_sigma = True
     scale_equivariance = 1e-6
@@ -114,15 +116,14 @@ class StrongSINDy(VectorFieldModel):
         search = search.measured(order.errors(sigma, trajectories))
         ranked = judge(search, propose(search, range(1, self.degree + 1)))
         if self.refined:
-            ranked = improve(search, ranked, self.refined)
-        horizon = _WHOLE
-        if resolves_motion(search.observations) and not follows(search.observations, ranked[0]):
-            horizon = _WINDOWS
-            ranked = gather_windowed(search, self.refined, TIME_AWARE)
-        best = ranked[0]
+            found = compared(search, improve(search, ranked, self.refined), _IN_WINDOWS * self.refined)
+        elif resolves_motion(search.observations) and not follows(search.observations, ranked[0]):
+            found = Compared(search, gather_windowed(search, 0, TIME_AWARE))
+        else:
+            found = Compared(search, ranked)
+        search, ranked, best = found.search, found.candidates, found.preferred
         report = {
             "chosen": best.origin.text(order.coordinates),
-            "judged over": horizon,
             "score": best.score,
             "candidates": len(ranked),
             "diverged": int(sum(not np.isfinite(c.score) for c in ranked)),
@@ -132,8 +133,8 @@ class StrongSINDy(VectorFieldModel):
             positions=tuple(positions or ()),
             smoother=best.smoother,
             refined=best.refined,
-            windowed=horizon == _WINDOWS,
         )
+        facts = over_windows(search.observations, facts)
         field = order.field(best.field(search, order.trajectories, report, facts), trajectories)
         return with_errors(
             field,
@@ -142,6 +143,7 @@ class StrongSINDy(VectorFieldModel):
             degree=self.degree,
             positions=positions,
             sigma=sigma,
+            window=facts.window,
         )
 
     def _refit_member(self, field: VectorField, context: Trajectories) -> DictionaryField | DrivenField:
@@ -160,14 +162,17 @@ class StrongSINDy(VectorFieldModel):
         search = Search(observe(self._samples(context), inputs=inputs), terms.dictionary)
         search = search.knowing(knowledge, names, context.input_names).observing(positions, names)
         search = search.measured(complete_errors(sigma, context))
+        if facts.window is not None:
+            length = facts.window / search.observations.time_unit
+            search = replace(search, observations=in_windows(search.observations, length))
         support = terms.coefficients[:, : context.dim] != 0
         assert facts.smoother is not None  # `infer` gives it
         candidate = refit(search, support, facts.smoother)
         if facts.refined and support.any():
-            if facts.windowed:
-                again = refine_over_windows(search, candidate)
-            else:
+            if facts.window is None:
                 again, _ = refine(search, candidate, search.observations.path)
+            else:
+                again = refine_through(search, candidate)
             candidate = again if np.isfinite(again.score) else candidate
         found = candidate.field(search, context, field.fit_info.report, facts)
         return honoured(found, knowledge, self.degree)

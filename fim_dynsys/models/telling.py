@@ -63,6 +63,7 @@ def with_errors(
     degree: int = 0,
     positions: Sequence[str] | None = None,
     sigma: Sequence[np.ndarray] | Noise | None = None,
+    window: float | None = None,
 ) -> DictionaryField | DrivenField:
     """The field as `honoured` gives it, with standard errors that are found when they are first needed.
 
@@ -72,7 +73,7 @@ def with_errors(
         Found by a search.
     fitted : bool
         Whether it was fitted to the trajectories; without, no errors are known.
-    free, knowledge, degree, positions, sigma
+    free, knowledge, degree, positions, sigma, window
         See `standard_errors`.
 
     Returns
@@ -81,7 +82,13 @@ def with_errors(
     """
     told = honoured(field, knowledge, degree)
     errors = partial(
-        standard_errors, free=free, knowledge=knowledge, degree=degree, positions=positions, sigma=sigma
+        standard_errors,
+        free=free,
+        knowledge=knowledge,
+        degree=degree,
+        positions=positions,
+        sigma=sigma,
+        window=window,
     )
     if not isinstance(told, DrivenField):
         return FittedField.of(told, errors if fitted else None)

@@ -37,6 +37,26 @@ _MAX_MONOMIALS = 84  # of degree 3 in up to six states, of degree 2 in up to ele
 
 
 @dataclass(frozen=True)
+class Cut:
+    """What windows are cut from.
+
+    Attributes
+    ----------
+    whole : Observations
+        Before the cut.
+    bounds : tuple of (int, int, int)
+        Of each window: its piece of the whole, first sample, and the one behind its last.
+    """
+
+    whole: "Observations"
+    bounds: tuple[tuple[int, int, int], ...]
+
+    def of(self, pieces: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The windows of what is given (n, ...) for each piece."""
+        return [pieces[k][a:b] for k, a, b in self.bounds]
+
+
+@dataclass(frozen=True)
 class Observations:
     """Complete samples in units of their size and pace, as the search sees them.
 
@@ -77,6 +97,8 @@ class Observations:
     smoothable : list of (t (n,), z (n, d)) or None
         The samples with those of known, far larger errors interpolated, as smoothers see them; None where all
         are seen as they are.
+    cut : Cut or None
+        Where the pieces are windows, each with a free start, see `fim_dynsys.regression.windows`.
     """
 
     samples: list
@@ -97,6 +119,7 @@ class Observations:
     input_error: float
     seen: np.ndarray | None = None
     smoothable: list | None = None
+    cut: Cut | None = None
 
     def unseen(self, states: np.ndarray) -> "Observations":
         """The same where some states (d,) were not observed but estimated."""
@@ -121,6 +144,7 @@ class Observations:
             inputs=kept(self.inputs),
             curves=kept(self.curves),
             smoothable=None if self.smoothable is None else kept(self.smoothable),
+            cut=None if self.cut is None else Cut(self.cut.whole, tuple(kept(self.cut.bounds))),
         )
 
     def measured(self, errors: Sequence[np.ndarray]) -> "Observations":
@@ -193,6 +217,17 @@ class Observations:
         known = 0.5 * self.law.level**2 + (3e-3) ** 2 * self.signal_variance
         return known if self.seen is None else np.where(self.seen, known, self.signal_variance)
 
+    @cached_property
+    def start_precision(self) -> np.ndarray:
+        """Precision (P, d) of ``start``; 0 where a window begins inside a record.
+
+        What a smoother makes of the samples there is no knowledge beside them.
+        """
+        known = np.tile(1.0 / self.start_variance, (len(self.samples), 1))
+        if self.cut is not None:
+            known[[a > 0 for _, a, _ in self.cut.bounds]] = 0.0
+        return known
+
     @property
     def dim(self) -> int:
         """Number of coordinates."""
@@ -240,6 +275,9 @@ class Observations:
         """Pairs of states and slopes (n, d), one per piece."""
         if smoother is SPLINE:
             return self.splines
+        if self.cut is not None:
+            states, slopes = zip(*self.cut.whole.smoothed(smoother), strict=True)
+            return list(zip(self.cut.of(states), self.cut.of(slopes), strict=True))
         samples = self.samples if self.smoothable is None else self.smoothable
         return [smoother(t, z, span=self.span) for t, z in samples]
 
@@ -249,6 +287,10 @@ class Observations:
         Differences weigh less where gaps are smaller than usual and the state travels less than its noise in
         them; other smoothers look at enough samples to weigh 1.
         """
+        if self.cut is not None:
+            lengths = np.cumsum([len(t) for t, _ in self.cut.whole.samples])
+            of_pieces = np.split(self.cut.whole.row_weights(smoother), lengths[:-1])
+            return np.concatenate(self.cut.of(of_pieces))
         times = [t for t, _ in self.samples]
         noise = float(np.mean(_noise_variance(self.law, self.signal_variance)))
         known = _precision(times, noise / self._speed**2)

@@ -7,14 +7,15 @@ from typing import Literal
 import numpy as np
 
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations, padded_curves
+from fim_dynsys.regression.refinement import TrajectoryFit
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import Smoother
 from fim_dynsys.search.candidates import Candidate, judge, propose, score
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import (
     ITERATIONS,
-    MAX_TERMS,
     distinct_structures,
+    most_terms,
     pruned,
     refine,
     refine_and_prune,
@@ -26,6 +27,7 @@ _UNEXPLAINED = 0.5
 _STILL = 1e-12  # of the mean square: a coordinate of less variance does not move
 _SAMPLES_PER_UNIT = 6  # of time: smoothed noise has one or two
 _NOISE_ALONE = 2.0  # times the noise variance
+_LEAST = 4  # samples in a window: a start takes as much from the data as one of them tells
 _MERGED = 3  # windows at a time
 _MERGED_FITS = 3
 _LAST_ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
@@ -57,6 +59,37 @@ def explains(observations: Observations, candidate: Candidate) -> bool:
     )
 
 
+def fit_in_windows(
+    search: Search, candidates: list[Candidate], structures: int
+) -> tuple[list[Candidate], list[tuple[Candidate, TrajectoryFit]]]:
+    """The structures that predict best one unit of time ahead, fitted with a free start in every window.
+
+    Parameters
+    ----------
+    search : Search
+        Data and terms.
+    candidates : list of Candidate
+        Where structures and starts are taken from; scores are not used.
+    structures : int
+        Number of structures that are fitted and pruned.
+
+    Returns
+    -------
+    met : list of Candidate
+        All that were fitted.
+    fits : list of (Candidate, TrajectoryFit)
+        What remains of each structure, best BIC first.
+    """
+    windows, count = _windows(search.observations)
+    met, fits = [], {}
+    ranked = _judged(search, candidates, windows)
+    for candidate in distinct_structures(ranked, structures, most_terms(search.observations.dim)):
+        found, best, fit = pruned(search, candidate, search.observations.path, (count,))
+        met += found
+        fits[best.support.tobytes()] = best, fit
+    return met, sorted(fits.values(), key=lambda own: own[0].score)
+
+
 def merge_windows(search: Search, candidates: list[Candidate], structures: int) -> list[Candidate]:
     """Structures fitted with a free start in every window of about one unit of time, which are then merged.
 
@@ -68,27 +101,24 @@ def merge_windows(search: Search, candidates: list[Candidate], structures: int) 
 
     Parameters
     ----------
-    search : Search
-        Data and terms.
-    candidates : list of Candidate
-        Where structures and starts are taken from; scores are not used.
-    structures : int
-        Number of structures that are fitted.
+    search, candidates, structures
+        See `fit_in_windows`.
 
     Returns
     -------
     list of Candidate
         All that was met on the way, integrated in one piece, best first.
     """
-    windows, count = _windows(search.observations)
-    met, fits = [], {}
-    ranked = _judged(search, candidates, windows)
-    for candidate in distinct_structures(ranked, structures, MAX_TERMS):
-        found, best, fit = pruned(search, candidate, search.observations.path, (count,))
-        met += found
-        fits[best.support.tobytes()] = best, fit
-    for best, fit in sorted(fits.values(), key=lambda own: own[0].score)[:_MERGED_FITS]:
-        left = count
+    return merged(search, *fit_in_windows(search, candidates, structures))
+
+
+def merged(
+    search: Search, met: list[Candidate], fits: list[tuple[Candidate, TrajectoryFit]]
+) -> list[Candidate]:
+    """What `merge_windows` makes of the fits of `fit_in_windows`."""
+    met = list(met)
+    for best, fit in fits[:_MERGED_FITS]:
+        left = window_count(search.observations)
         while left > 1 and np.isfinite(best.score):
             left = max(left // _MERGED, 1)
             steps = _LAST_ITERATIONS if left == 1 else ITERATIONS
@@ -150,7 +180,7 @@ def _windows(observations: Observations) -> tuple[tuple[np.ndarray, ...], int]:
     for (t, z), path, weights, curves in zip(
         observations.samples, observations.path, observations.weights, observations.curves, strict=True
     ):
-        count = max(min(round(t[-1] / _HORIZON), len(t) // 2), 1)
+        count = max(min(round(t[-1] / _HORIZON), len(t) // _LEAST), 1)
         bounds = np.round(np.linspace(0, len(t), count + 1)).astype(int)
         parts += [
             (path[a], t[a:b] - t[a], z[a:b], weights[a:b], curves[a : b - 1]) for a, b in pairwise(bounds)

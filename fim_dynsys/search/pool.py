@@ -7,7 +7,7 @@ import numpy as np
 
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother
 from fim_dynsys.search.candidates import Candidate, judge, propose
-from fim_dynsys.search.horizon import explains, merge_windows
+from fim_dynsys.search.comparison import Compared, compared
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.pruning import MAX_TERMS, improve, refine_and_prune
@@ -74,7 +74,7 @@ def gather(
     stripped of terms that do not pay; the operator's solves, and the structures that its last one suggests,
     fitted and stripped likewise. Terms are chosen anew about the paths of the best fits, see `reselect`.
     Where the best of all leaves more than noise, as with chaotic data, structures are also fitted over short
-    windows, see `merge_windows`.
+    windows, which are then merged, see `merge_windows`.
 
     Parameters
     ----------
@@ -96,9 +96,26 @@ def gather(
     list of Candidate
         Best first, without two of the same coefficients.
     """
+    return gather_compared(search, opinion, structures, smoothers, windowed, fits, rounds, False).candidates
+
+
+def gather_compared(
+    search: Search,
+    opinion: Opinion | None = None,
+    structures: int = STRUCTURES,
+    smoothers: Sequence[Smoother] = TIME_AWARE,
+    windowed: int = WINDOWED,
+    fits: int = FITS,
+    rounds: int = ROUNDS,
+    windows: bool = True,
+    known: Sequence[Candidate] = (),
+) -> Compared:
+    """As `gather`, all compared over windows where no candidate follows the whole records.
+
+    ``windows`` says whether that may be, see `compared`; ``known`` are more candidates, judged before.
+    """
     degrees = range(1, search.dictionary.degree + 1)
-    proposed = propose(search, degrees, smoothers)
-    ranked = improve(search, judge(search, proposed), structures)
+    ranked = improve(search, judge(search, propose(search, degrees, smoothers)), structures)
     if opinion is not None:
         said = [
             Candidate(
@@ -113,13 +130,10 @@ def gather(
         ]
         fitted = fit_opinion(search, opinion, ranked)
         ranked = ranked + judge(search, said + fitted)
-        proposed = proposed + said
     found = distinct(ranked)
     found = distinct(found + reselect(search, found, fits, rounds))
-    if not explains(search.observations, found[0]):
-        merged = merge_windows(search, proposed, windowed)
-        found = distinct(found + merged)
-    return found
+    result = compared(search, distinct([*found, *known]), windowed, windows)
+    return replace(result, candidates=distinct(result.candidates))
 
 
 def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> list[Candidate]:

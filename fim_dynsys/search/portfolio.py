@@ -1,5 +1,6 @@
 """Candidates with and without functions side by side: what tells them apart, and draws from them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -86,6 +87,8 @@ class Portfolio:
         What the operator's own search chooses, and by what.
     told : Knowledge or None
         What the search was told.
+    lacking : bool
+        Whether windows were compared of which the best leaves clearly more than noise, see `Compared`.
     """
 
     search: Search
@@ -97,6 +100,7 @@ class Portfolio:
     remarks: tuple[str, ...] = ()
     operator: OperatorChoice | None = None
     told: Knowledge | None = None
+    lacking: bool = False
 
     @classmethod
     def of(
@@ -230,15 +234,15 @@ class Portfolio:
     def log_weights(self, selector: Selector | None) -> np.ndarray:
         """How much each member is preferred (C,): a selector's logits.
 
-        Without a selector or an opinion, minus half the BIC, functions at the price of a margin, with inputs
-        the extended BIC; laws by their own criterion.
+        Without a selector or an opinion, minus half the BIC, functions at the price of a margin, the extended
+        BIC with inputs and where something is `lacking`; laws by their own criterion.
         """
         if self.laws:
             return -0.5 * np.array([m.score for m in self.members])
         if selector is not None and self.opinion is not None:
             return selector.logits(self.features())
         margin = np.array([_MARGIN * (m.n_functions > 0) for m in self.members])
-        if self.search.observations.n_inputs:
+        if self.search.observations.n_inputs or self.lacking:
             terms = len(self.search.dictionary)
             margin = margin + np.array([price_of_choice(m.candidate, terms) for m in self.members])
         return -0.5 * (np.array([m.score for m in self.members]) + margin)
@@ -291,7 +295,7 @@ class Portfolio:
         """What decides among the members."""
         if self.laws:
             return Judge.EXACT
-        if self.search.observations.n_inputs:
+        if self.search.observations.n_inputs or self.lacking:
             return Judge.EXTENDED_BIC
         return Judge.BIC if self.opinion is None else Judge.SELECTOR
 
@@ -327,11 +331,24 @@ class Portfolio:
             return member.drawn(self.search.observations, self.laws[k].calibrated_fit, deviates)
         if member.candidate.refined and member.candidate.support.any():
             own = FunctionCandidate.of(member.candidate, member.dictionary, member.labelled)
-            fitted, fit = own.fitted(self.search.observations, self.search.observations.path, (1,))
+            fitted, fit = own.fitted(self.search.observations, self._paths(own), (1,))
             if np.isfinite(fit.misfit) and np.isfinite(fitted.parameters).all():
                 deviates = rng.standard_normal((n, len(own.parameters)))
                 return own.drawn(self.search.observations, fit, deviates)
         return [member] * n
+
+    def _paths(self, member: FunctionCandidate) -> Sequence[np.ndarray]:
+        """States (n, d) of each piece that a member's fit starts from.
+
+        In windows those of the member itself: smoothed states are far from what it predicts there.
+        """
+        seen = self.search.observations
+        if seen.cut is None:
+            return seen.path
+        candidate = member.candidate
+        path = member.on(seen).paths(candidate.coefficients[None], candidate.start[None])[0]
+        own = [states[: len(t)] for states, (t, _) in zip(path, seen.samples, strict=True)]
+        return own if np.isfinite(path).all() else seen.path
 
 
 def normalised(log_weights: np.ndarray) -> np.ndarray:

@@ -21,7 +21,9 @@ ITERATIONS = 8
 """Largest number of steps of a stage of a fit."""
 
 MAX_TERMS = 30
-"""Structures with more coefficients are not fitted."""
+"""Structures with more coefficients are not fitted in up to three states, see `most_terms`."""
+
+_FEW_STATES, _TERMS_PER_STATE = 3, 25  # regressions of more states have many terms before they are pruned
 
 _CANCELLED = 1e-10  # of an information's diagonal: above what eliminating the starts leaves to rounding
 
@@ -212,7 +214,7 @@ def fit_samples(
         observations.weights_over(assumed),
         segments,
         prior_precision=prior_precision,
-        start_precision=1.0 / observations.start_variance,
+        start_precision=observations.start_precision,
         paths=paths,
         max_step=STEP_LIMIT,
         max_iterations=max_iterations,
@@ -279,7 +281,7 @@ def response(
         search.observations.samples,
         search.observations.weights_over(variance),
         starts,
-        1.0 / search.observations.start_variance,
+        search.observations.start_precision,
         STEP_LIMIT,
     )
 
@@ -290,6 +292,11 @@ def assumed_variance(observations: Observations, candidate: Candidate) -> np.nda
     low = observations.noise_variance
     given = low if candidate.variance is None else candidate.variance
     return np.clip(np.where(np.isfinite(given), given, signal), low, np.maximum(0.3 * signal, low))
+
+
+def most_terms(dim: int) -> int:
+    """Coefficients that a structure may have: `MAX_TERMS`, or 25 for each of more than three states."""
+    return MAX_TERMS if dim <= _FEW_STATES else _TERMS_PER_STATE * dim
 
 
 def refine_and_prune(

@@ -11,6 +11,7 @@ from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.observed import Observations, complete_inputs, observe
 from fim_dynsys.regression.precise import Precise, resolution
 from fim_dynsys.regression.refinement import parameter_roots
+from fim_dynsys.regression.windows import in_windows
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.laws import fitted, from_sample_to_sample
 from fim_dynsys.search.functions.fits import FunctionCandidate
@@ -31,6 +32,7 @@ def standard_errors(
     degree: int = 0,
     positions: Sequence[str] | None = None,
     sigma: Sequence[np.ndarray] | Noise | None = None,
+    window: float | None = None,
 ) -> np.ndarray | None:
     """Standard errors of a fitted field's numbers, its terms being given.
 
@@ -52,13 +54,17 @@ def standard_errors(
         The states that were observed, where not all were.
     sigma : list of arrays (n, d) or Noise, optional
         Errors of the observations that were given.
+    window : float, optional
+        Length of the windows that candidates were compared over, in time.
 
     Returns
     -------
     array (m, d + 2), with inputs (m, d + k + 2), or None
         As `FittedField` takes them; None where no fit confirms the numbers.
     """
-    observations, own, used = _in_units_of_the_search(field, free, knowledge, degree, positions, sigma)
+    observations, own, used = _in_units_of_the_search(
+        field, free, knowledge, degree, positions, sigma, window
+    )
     root = _root(own, observations)
     if root is None:
         return None
@@ -116,6 +122,7 @@ def _in_units_of_the_search(
     degree: int = 0,
     positions: Sequence[str] | None = None,
     sigma: Sequence[np.ndarray] | Noise | None = None,
+    window: float | None = None,
 ) -> tuple[Observations, FunctionCandidate, np.ndarray]:
     """Observations of a field's context, the field as a candidate, and which terms (m,) that has."""
     assert field.context is not None
@@ -128,6 +135,8 @@ def _in_units_of_the_search(
     if sigma is not None and not isinstance(sigma, Noise):
         sigma = [own[seen] for own, (_, _, seen) in zip(sigma, pairs, strict=True) if seen.sum() >= 2]
     observations = search.observing(positions, context.state_names).measured(sigma).observations
+    if window is not None:
+        observations = in_windows(observations, window / observations.time_unit)
     scale, unit = observations.extended_scale, observations.time_unit
     own_terms, coefficients = terms.dictionary.rescaled(terms.coefficients, 1.0 / scale, 1.0 / unit)
     known = None

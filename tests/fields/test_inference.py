@@ -16,7 +16,8 @@ FACTS = Inference(
     positions=("x", "y"),
     smoother="splines",
     refined=False,
-    windowed=True,
+    windows=5,
+    window=2.5,
     undetermined=("a b",),
     notes=("one", "two"),
 )

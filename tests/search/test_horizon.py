@@ -57,7 +57,7 @@ def test_no_windows_where_the_best_explains_the_samples(lorenz, monkeypatch):
     spiral = np.stack([np.exp(-0.1 * t) * np.cos(t), np.exp(-0.1 * t) * np.sin(t)], 1)
     noisy = spiral * (1.0 + 0.02 * np.random.default_rng(0).normal(size=spiral.shape))
     search = Search.polynomial([(t, noisy)], 3)
-    monkeypatch.setattr("fim_dynsys.search.pool.merge_windows", None)
+    monkeypatch.setattr("fim_dynsys.search.comparison.fit_in_windows", None)
     assert explains(search.observations, gather(search, None, 2, SMOOTHERS)[0])
 
 

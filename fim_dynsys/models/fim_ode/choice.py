@@ -14,13 +14,14 @@ from fim_dynsys.regression.criteria import Known, even, looks_clean
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate, price_of_choice
+from fim_dynsys.search.comparison import Compared, over_windows
 from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.exact.laws import Law
 from fim_dynsys.search.features import N_FEATURES, N_START_FEATURES, features, start_features
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.pool import Opinion, gather, shortlist
+from fim_dynsys.search.pool import Opinion, gather_compared, shortlist
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.selector import Selector, beaten, unfounded
@@ -57,17 +58,26 @@ class Shortlist:
         The shortlist, best BIC first; none where a law leaves nothing systematic.
     laws : list of Law
         Of clean data, the preferred one first, which is chosen.
+    compared : Compared or None
+        Over what the candidates were compared.
     """
 
     search: Search
     opinion: Opinion
     candidates: list[Candidate]
     laws: list[Law] = field(default_factory=list)
+    compared: Compared | None = None
 
     @classmethod
-    def searched(cls, search: Search, opinion: Opinion) -> "Shortlist":
-        """Of a search from an opinion, with a smoother of each kind."""
-        return cls(search, opinion, shortlist(gather(search, opinion, smoothers=_SMOOTHERS)))
+    def searched(cls, search: Search, opinion: Opinion, compare: bool = True) -> "Shortlist":
+        """Of a search from an opinion, with a smoother of each kind; ``compare``: over windows, if needed."""
+        found = gather_compared(search, opinion, smoothers=_SMOOTHERS, windows=compare)
+        return cls(found.search, opinion, shortlist(found.candidates), compared=found)
+
+    @property
+    def in_windows(self) -> bool:
+        """Whether candidates were compared over windows, where the smallest BIC is chosen."""
+        return self.search.observations.cut is not None
 
     def features(self) -> np.ndarray:
         """What a selector sees (C, `N_CHOICE_FEATURES`)."""
@@ -82,7 +92,12 @@ class Shortlist:
         return self.search.dictionary.rescaled(scaled, observations.scale, observations.time_unit)[1]
 
     def preferred(self, selector: Selector | None) -> Candidate:
-        """The candidate that a `Selector` ranks first; without one the best BIC, with inputs the extended."""
+        """The candidate that a `Selector` ranks first; without one the best BIC, with inputs the extended.
+
+        The best BIC too where windows were compared, which selectors have not learned from.
+        """
+        if self.in_windows and self.compared is not None:
+            return self.compared.preferred
         if selector is not None:
             logits = np.where(unfounded(self.candidates), -np.inf, selector.logits(self.features()))
             return self.candidates[int(np.argmax(logits))]
@@ -94,7 +109,10 @@ class Shortlist:
         """Candidates drawn by a selector's weights, each with coefficients from the posterior of its fit."""
         terms = self.search.dictionary
         members = [FunctionCandidate(c, terms) for c in self.candidates]
-        weights = selector.logits(self.features()) / _TEMPERATURE
+        if self.in_windows:
+            weights = -0.5 * np.array([c.score for c in self.candidates])
+        else:
+            weights = selector.logits(self.features()) / _TEMPERATURE
         return Portfolio(self.search, self.opinion, members).draws(weights, n, rng)
 
     def choose(self, selector: Selector | None) -> tuple[Candidate | FunctionCandidate, dict, Inference]:
@@ -107,7 +125,9 @@ class Shortlist:
                 "misses": law.misses,
             }
             return law.item, report, Inference(Judge.EXACT)
-        by = Judge.EXTENDED_BIC if self.search.observations.n_inputs else Judge.BIC
+        lacking = self.compared is not None and self.compared.lacking
+        by = Judge.EXTENDED_BIC if self.search.observations.n_inputs or lacking else Judge.BIC
+        selector = None if self.in_windows else selector
         best = self.preferred(selector)
         report = {
             "chosen": best.origin.text(),
@@ -115,7 +135,7 @@ class Shortlist:
             "BIC behind the best": best.score - self.candidates[0].score,
         }
         better = None if selector is None else beaten(self.candidates, best)
-        known = Inference(by if selector is None else Judge.SELECTOR)
+        known = over_windows(self.search.observations, Inference(by if selector is None else Judge.SELECTOR))
         return best, report, known if better is None else known.noting(preference_note(*better))
 
 
@@ -169,7 +189,8 @@ def consider(
         clean.run(_FUNCTIONS, simpler=False)
         if clean.settled:
             return Shortlist(search, opinion, [], clean.answers)
-    found = Shortlist.searched(search, opinion)
+    exact = clean is not None and bool(clean.laws)
+    found = Shortlist.searched(search, opinion, compare=laws and not exact)
     if clean is None:
         return found
     if clean.laws:

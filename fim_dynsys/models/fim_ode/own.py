@@ -40,7 +40,7 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
-_SEARCH = 12  # raised when the search changes
+_SEARCH = 13  # raised when the search changes
 
 
 class FIMODE(PretrainedModel):
@@ -279,9 +279,16 @@ class FIMODE(PretrainedModel):
                     continue
                 inferred = best.field(found.search, order.trajectories, report | choice, facts)
                 assert isinstance(inferred, DictionaryField)
-                if sigma is not None:
+                if sigma is not None or found.in_windows:
                     own, degree = order.field(inferred, context), answer.dictionary.degree
-                    told = with_errors(own, best.refined, knowledge=knowledge, degree=degree, sigma=sigma)
+                    told = with_errors(
+                        own,
+                        best.refined,
+                        knowledge=knowledge,
+                        degree=degree,
+                        sigma=sigma,
+                        window=facts.window,
+                    )
                     assert isinstance(told, DictionaryField)
                     pairs.append((told, None))
                     continue
@@ -347,15 +354,17 @@ class FIMODE(PretrainedModel):
         """
         field = self._fitted_field()
         check_members(self._who, n, seed)
-        if isinstance(field, PosteriorField) and (members := self._candidates(field, n, seed)):
+        if (members := self._candidates(field, n, seed)) is not None:
             return members
         drawn = field.draws(n, seed)
         return super().ensemble(n, seed, progress) if drawn is None else EnsembleField(drawn)
 
-    def _candidates(self, field: PosteriorField, n: int, seed: int) -> EnsembleField | None:
-        """Draws from the candidates that a field with a learned posterior was chosen among, if it was so."""
-        selector = self.operator.selector
-        if field.fit_info.inference.judge is not Judge.SELECTOR or selector is None:
+    def _candidates(self, field: VectorField, n: int, seed: int) -> EnsembleField | None:
+        """Draws from the candidates that a field was chosen among, by a selector or over windows."""
+        selector, facts = self.operator.selector, field.fit_info.inference
+        learned = isinstance(field, PosteriorField) and facts.judge is Judge.SELECTOR
+        windows = facts.window is not None and self._sigma is None and self.knowledge is None
+        if not (learned or windows) or selector is None or isinstance(field, DrivenField):
             return None
         seen = samples_of(field, self.context_)
         order = Ordered.of(self._complete([seen])[0])

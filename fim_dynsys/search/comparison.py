@@ -1,0 +1,249 @@
+"""Candidates compared over windows that the best of them can predict, where none follows the whole record.
+
+Beyond its horizon of predictability even the true field, with coefficients a little off, leaves twice the
+variance of the samples; no motion leaves it once. Over shorter windows, each with a free start for every
+candidate, the one that does not move included, all are judged by what they predict.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fim_dynsys.fields.inference import Inference
+from fim_dynsys.regression.observed import Observations
+from fim_dynsys.regression.refinement import TrajectoryFit
+from fim_dynsys.regression.windows import in_windows, split_at
+from fim_dynsys.search.candidates import Candidate, judge, price_of_choice
+from fim_dynsys.search.horizon import explains, fit_in_windows, follows, merged
+from fim_dynsys.search.origins import Stage
+from fim_dynsys.search.problem import Search
+from fim_dynsys.search.pruning import pruned, refine
+from fim_dynsys.search.reselection import reselect
+
+_LONGER = 2  # times: from one length of windows to the next
+_SHORTEST = 2.0  # units of time, in which the state travels one standard deviation
+_RISE = 1.1  # of the residual variance, beyond which windows are too long
+_ITERATIONS = 30  # small gaps between the nodes of a chaotic path grow large where it is integrated
+_CLIMBED = 3  # structures that are fitted again over longer windows
+_RESELECTED, _ROUNDS = 2, 2  # fits about whose windows terms are chosen anew, and how often
+_EXPLAINED = 1.3  # noise variances left: more is a model that lacks something
+_LEAST_LENGTH = 20.0  # units over which such a model is compared: over short windows many terms mimic any
+_PREDICTED = 10.0  # units that another choice must predict to replace one that follows the record
+_LEFT_BOUNDS = 30.0  # root mean squares from which a path has left the data
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Candidates, and over what they were compared.
+
+    Attributes
+    ----------
+    search : Search
+        Data, in windows where that was needed, and terms.
+    candidates : list of Candidate
+        Integrated over the whole records or the windows and scored by BIC, best first.
+    length : float or None
+        Of the windows, in scaled time; None where whole records were compared.
+    lacking : bool
+        Whether the best leaves clearly more than noise of the windows: what is chosen then pays for having
+        been chosen among many terms.
+    """
+
+    search: Search
+    candidates: list[Candidate]
+    length: float | None = None
+    lacking: bool = False
+
+    @property
+    def preferred(self) -> Candidate:
+        """The smallest BIC, extended where something is lacking."""
+        terms = len(self.search.dictionary) if self.lacking else 0
+        return min(self.candidates, key=lambda c: c.score + (price_of_choice(c, terms) if terms else 0.0))
+
+
+def over_windows(observations: Observations, known: Inference) -> Inference:
+    """Facts of an inference, with the windows that its candidates were compared over."""
+    if observations.cut is None:
+        return known
+    ends = [own[-1] for own, _ in observations.cut.whole.samples]
+    count = len(observations.samples)
+    return replace(known, windows=count, window=float(sum(ends) / count * observations.time_unit))
+
+
+def compared(search: Search, found: list[Candidate], structures: int, windows: bool = True) -> Compared:
+    """Candidates over whole records, or over windows where none of them explains the samples.
+
+    The best structures are fitted over windows of about one unit of time, then over ever longer ones, each
+    twice as long, terms pruned and chosen anew on the way, for as long as what is left of the samples hardly
+    rises; over the longest such windows all are compared.
+
+    Parameters
+    ----------
+    search : Search
+        Data and terms.
+    found : list of Candidate
+        Integrated over whole records, best first.
+    structures : int
+        Number of structures that are fitted over short windows.
+    windows : bool
+        Whether windows may be compared; without, those fits are only merged to whole records.
+
+    Returns
+    -------
+    Compared
+        Over windows where no candidate follows whole records, or a choice over windows explains them.
+    """
+    if not structures or explains(search.observations, found[0]):
+        return Compared(search, found)
+    met, fits = fit_in_windows(search, found, structures)
+    whole = sorted([*found, *merged(search, met, fits)], key=lambda c: c.score)
+    level = None if explains(search.observations, whole[0]) else _climbed(search, fits)
+    if level is None:
+        return Compared(search, whole)
+    whole = sorted([*whole, *_in_one_piece(search, level)], key=lambda c: c.score)
+    if not windows or explains(search.observations, whole[0]):
+        return Compared(search, whole)
+    lacking = level.left > _EXPLAINED
+    if lacking and level.length < _LEAST_LENGTH:
+        level = _level(search, _LEAST_LENGTH, level.fits) or level
+    if level.search.observations.cut is None:
+        return Compared(search, whole)
+    if follows(search.observations, whole[0]) and (lacking or level.length < _PREDICTED):
+        return Compared(search, whole)
+    seen = level.search
+    still = replace(
+        next(c for c in found if c.origin.stage is Stage.NO_MOTION),
+        start=np.stack([z.mean(axis=0) for _, z in seen.observations.samples]),
+    )
+    candidates = judge(seen, [still, *level.met])
+    return Compared(seen, _staying(search, candidates), level.length, lacking)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Fits over windows of one length.
+
+    Attributes
+    ----------
+    search : Search
+        Over the windows.
+    length : float
+        Of the windows.
+    fits : list of (Candidate, nodes (N, d))
+        Of different structures, best BIC first.
+    met : list of Candidate
+        All that was fitted over them.
+    """
+
+    search: Search
+    length: float
+    fits: list[tuple[Candidate, np.ndarray]]
+    met: list[Candidate]
+
+    @property
+    def left(self) -> float:
+        """Residual variance of the best over that of the noise, free numbers and starts accounted for."""
+        seen, best = self.search.observations, self.fits[0][0]
+        assert best.variance is not None
+        spent = best.n_parameters / seen.dim + len(seen.samples)
+        ratio = float(np.mean(best.variance / seen.noise_variance))
+        return ratio * seen.n / max(seen.n - spent, 1.0) if np.isfinite(ratio) else np.inf
+
+
+def _climbed(search: Search, fits: list[tuple[Candidate, TrajectoryFit]]) -> _Level | None:
+    """The longest windows over which what is left hardly rises; None where nothing predicts short ones."""
+    begun = [(best, np.concatenate(fit.paths)) for best, fit in fits]
+    length = _SHORTEST
+    level = _level(search, length, begun)
+    if level is None:
+        return None
+    least = level.left
+    while level.search.observations.cut is not None:
+        length *= _LONGER
+        longer = _level(search, length, level.fits)
+        if longer is None or longer.left > _RISE * least:
+            return level
+        level, least = longer, min(least, longer.left)
+    return level
+
+
+def _in_one_piece(search: Search, level: _Level) -> list[Candidate]:
+    """Fits over windows, fitted again to whole records."""
+    if level.search.observations.cut is None:
+        return level.met
+    met = []
+    for candidate, nodes in level.fits:
+        paths, count = split_at(search.observations, nodes), len(level.search.observations.samples)
+        best = candidate
+        while count > 1 and np.isfinite(best.score):
+            count //= _LONGER
+            best, fit = refine(search, best, paths, (max(count // len(paths), 1),), _ITERATIONS)
+            paths = fit.paths
+            met.append(best)
+    return judge(search, [c for c in met if c.is_finite])
+
+
+def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.ndarray]]) -> _Level | None:
+    """The first structures fitted and pruned over windows of a length, terms chosen anew about the best.
+
+    None where none has a finite BIC.
+    """
+    own = replace(search, observations=in_windows(search.observations, length))
+    met: list[Candidate] = []
+    for candidate, nodes in begun[:_CLIMBED]:
+        paths = split_at(own.observations, nodes)
+        start = np.stack([path[0] for path in paths])
+        met += pruned(own, replace(candidate, start=start), paths, (1,))[0]
+    judged = judge(own, [c for c in met if c.is_finite])
+    chosen = reselect(own, judged, _RESELECTED, _ROUNDS)
+    ranked = sorted([*judged, *chosen], key=lambda c: c.score)
+    kept: list[tuple[Candidate, np.ndarray]] = []
+    seen: set[bytes] = set()
+    for candidate in ranked:
+        key = candidate.support.tobytes()
+        if key in seen or not np.isfinite(candidate.score) or not candidate.support.any():
+            continue
+        seen.add(key)
+        kept.append((candidate, path_of(own, candidate)))
+        if len(kept) == _CLIMBED:
+            break
+    return _Level(own, length, kept, ranked) if kept else None
+
+
+def refine_through(search: Search, candidate: Candidate) -> Candidate:
+    """A candidate fitted over short windows, then over ever longer ones up to those of the search."""
+    longest = max(t[-1] for t, _ in search.observations.samples)
+    nodes, length = np.concatenate(search.observations.path), _SHORTEST
+    while True:
+        seen = search.observations if length >= longest else in_windows(search.observations, length)
+        paths = split_at(seen, nodes)
+        begun = replace(candidate, start=np.stack([path[0] for path in paths]))
+        candidate, fit = refine(replace(search, observations=seen), begun, paths, (1,))
+        nodes = np.concatenate(fit.paths)
+        if length >= longest or not np.isfinite(candidate.score):
+            return candidate
+        length *= _LONGER
+
+
+def path_of(search: Search, candidate: Candidate) -> np.ndarray:
+    """The candidate's states (N, d) at all samples."""
+    path = search.paths(candidate.coefficients[None], candidate.start[None])[0]
+    return np.concatenate(
+        [own[: len(t)] for own, (t, _) in zip(path, search.observations.samples, strict=True)]
+    )
+
+
+def _staying(search: Search, candidates: list[Candidate]) -> list[Candidate]:
+    """Without fields whose paths leave the data for good within the time observed, where others stay.
+
+    Others that are fitted: that no motion stays says nothing for it.
+    """
+    fields = np.stack([c.coefficients for c in candidates])
+    starts = np.broadcast_to(search.observations.start, (len(fields), *search.observations.start.shape))
+    farthest = np.abs(search.paths(fields, starts)).max(axis=(1, 2, 3))
+    stays = farthest < _LEFT_BOUNDS  # what is not finite has left
+    moves = np.array([c.support.any() for c in candidates])
+    if not (stays & moves).any():
+        return candidates
+    return [c for c, kept in zip(candidates, stays | ~moves, strict=True) if kept]
