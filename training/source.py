@@ -9,12 +9,20 @@ from pathlib import Path
 import torch
 
 from training.preset import Preset
-from training.systems.generation import Integration, Systems, cached, fingerprint, generate, generate_fixed
+from training.systems.generation import (
+    Integration,
+    Systems,
+    cached,
+    fingerprint,
+    generate,
+    generate_fixed,
+    generate_single,
+)
 from training.systems.priors import components
 
 _VALIDATION_SEED = 500  # of the validation pools, in thousands; no training pool has it
 _STREAM_SEED = 10**12  # seeds of streamed blocks start here, beyond those of pools
-_SHARE = 2000  # systems that a process makes at once
+_AT_ONCE = 3  # systems drawn for each one wanted: most priors have at least a third accepted
 _TRIAL = 2000  # systems drawn to estimate an acceptance rate
 
 Pools = dict[int, Systems]
@@ -66,24 +74,26 @@ class Stored:
         return ""
 
 
-def _made(prior: str, dim: int, n: int, seed: int, settings: Integration, device: str) -> Systems:
+def _made(name: str, dim: int, n: int, seed: int, settings: Integration, device: str) -> Systems:
     """Systems that move, made in a process of its own and handed over through shared memory."""
+    torch.set_num_threads(1)
     torch.multiprocessing.set_sharing_strategy("file_system")
-    made = generate(prior, dim, n, seed, settings, device)
+    made = generate_single(name, dim, n, seed, settings, device, at_once=_AT_ONCE * n)
     return made[made.moving()].to(torch.device("cpu"))
 
 
 def made_by_processes(preset: Preset, device: torch.device) -> Pools:
-    """Systems per dimension, made by the preset's processes in shares that are seeded one by one.
+    """Systems per dimension, made by the preset's processes: one prior that is no mixture after the other.
 
-    The host, not the device, is what making systems waits for: processes side by side fill it.
+    A GPU makes many systems in hardly more time than few, since the host queues the same operations. So each
+    process draws all that it needs at once, and processes work side by side.
     """
     began = time.monotonic()
     jobs = []
     for part, (prior, dim, n) in enumerate(preset.pools):
-        for number, first in enumerate(range(0, n, _SHARE)):
-            seed = _STREAM_SEED * (1 + preset.seed) + 10_000 * part + number
-            jobs.append((prior, dim, min(_SHARE, n - first), seed, settings(preset), str(device)))
+        for number, (name, count) in enumerate(components(prior, dim, n)):
+            seed = _STREAM_SEED * (1 + preset.seed) + 1000 * part + number
+            jobs.append((name, dim, count, seed, settings(preset), str(device)))
     jobs.sort(key=lambda job: -job[1])  # those of most states take longest
     torch.multiprocessing.set_sharing_strategy("file_system")
     with torch.multiprocessing.get_context("spawn").Pool(preset.makers) as processes:

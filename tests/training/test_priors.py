@@ -29,11 +29,11 @@ from training.systems.generation import (
     N_TRAJECTORIES,
     SAMPLING_STEP,
     Integration,
-    Systems,
     cached,
     fingerprint,
     generate,
     generate_fixed,
+    generate_single,
     integrate,
     spacing,
 )
@@ -371,15 +371,13 @@ def test_a_stream_of_fixed_shapes_fills_its_blocks(
     assert "repeated" not in stream.report()
 
 
-def test_processes_make_the_systems_that_one_makes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("training.source._SHARE", 8)
+def test_processes_make_the_systems_that_one_makes() -> None:
     preset = read_preset("ci", {"pools": [["paper", 1, 12], ["sparse", 2, 8]], "makers": 2, "samples": 30})
     cpu = torch.device("cpu")
     made = made_by_processes(preset, cpu)
     assert fingerprint(made_by_processes(preset, cpu)[1]) == fingerprint(made[1])
-    shares = [generate("paper", 1, n, _STREAM_SEED + k, Integration(30)) for k, n in enumerate((8, 4))]
-    expected = Systems.join([own[own.moving()] for own in shares])
-    assert fingerprint(made[1]) == fingerprint(expected)
+    expected = generate_single("paper", 1, 12, _STREAM_SEED, Integration(30), cpu, at_once=36)
+    assert fingerprint(made[1]) == fingerprint(expected[expected.moving()])
     assert 0 < len(made[2]) <= 8 and bool(made[2].moving().all())
 
 

@@ -245,19 +245,26 @@ def generate(
 ) -> Systems:
     """n accepted systems of a prior and dimension, the same for the same seed on one kind of device."""
     parts = [
-        _generate_single(name, dim, count, seed + 10**9 * number, settings, device)
+        generate_single(name, dim, count, seed + 10**9 * number, settings, device)
         for number, (name, count) in enumerate(components(prior, dim, n))
     ]
     return Systems.join(parts)
 
 
-def _generate_single(
-    name: str, dim: int, n: int, seed: int, settings: Integration, device: torch.device | str
+def generate_single(
+    name: str,
+    dim: int,
+    n: int,
+    seed: int,
+    settings: Integration,
+    device: torch.device | str,
+    at_once: int | None = None,
 ) -> Systems:
+    """`generate` for a prior that is no mixture, so many systems drawn at once."""
     generator = torch.Generator(device).manual_seed(seed)
     sampler = single(name)
     parts, found = [], 0
-    size = min(_DRAWN, 8 * n)
+    size = min(_DRAWN, 8 * n) if at_once is None else at_once
     while found < n:
         fields = sampler.fields(size, dim, generator)
         start = sampler.starts(size, N_TRAJECTORIES, dim, generator)
