@@ -105,6 +105,7 @@ lint: install-test
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) docs/check_prose.py
 
 format: install-test
 	$(PY) -m ruff check --fix .

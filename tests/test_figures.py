@@ -2,12 +2,17 @@
 
 import math
 import re
+import tomllib
 
 import pytest
 
+from benchmarks.comparators.tables import OSCILLATIONS
+from benchmarks.oscillators import __main__ as oscillators
+from benchmarks.oscillators import contexts
+from benchmarks.polynomials import __main__ as polynomials
 from fim_dynsys.registry import KNOWN_PLUGINS
 from tests import pages
-from tests.figures import SETTINGS, TABLES, TASKS, cell, filled, places
+from tests.figures import SETTINGS, TABLES, TASKS, cell, filled, places, results, table
 from tests.versions import plugin_versions
 
 PAGES = [page for page in pages.PAGES if "<!-- generated:" in page.read_text(encoding="utf-8")]
@@ -79,3 +84,57 @@ def test_auto_is_the_most_accurate_under_noise():
                 for name in ("auto", "fim-ode", "sindy-strong")
             }
             assert max(values, key=values.get) == "auto" and math.isfinite(values["auto"])
+
+
+def test_what_the_page_on_the_paper_says_of_its_tables():
+    """Ratios and orders that stand in prose beside the generated tables."""
+    sizes = table(results("oscillators", "contexts"))
+    with contexts.PUBLISHED.open("rb") as file:
+        theirs = {tuple(row["cell"]): row["values"] for row in tomllib.load(file)["context"]}
+    assert all(
+        theirs[row.task, row.mode, row.trajectories][2] > 10 * row.median for row in sizes.itertuples()
+    )
+
+    found = table(results("oscillators")).query("targets == 'clean'").set_index(["model", "task"])
+    with oscillators.PUBLISHED.open("rb") as file:
+        published = {row["method"]: row["mse"] for row in tomllib.load(file)["row"]}
+    shared = [found.fixed["auto", task] for task in OSCILLATIONS]
+    for method, printed in published.items():
+        if not method.endswith("chosen on the test"):
+            ahead = [own < other for own, other in zip(shared, printed, strict=True)]
+            assert ahead == ([False, True, True] if method == "GP-DNF" else [True] * 3), method
+    theirs = published["FIM-ODE, fine-tuned, chosen on training loss"]
+    for column, expected in (("fixed", 3), ("median", 2)):
+        tuned = [found[column]["fim-ode-neural+finetune", task] for task in OSCILLATIONS]
+        assert sum(own < other for own, other in zip(tuned, theirs, strict=True)) == expected
+
+    few = table(results("sparse")).set_index(["kind", "amount", "model", "task"]).percent_r2_090
+    assert few["points", 8, "sindy-strong", TASKS[0]] > few["points", 8, "fim-ode", TASKS[0]]
+    ours, auto = (few.xs((name, TASKS[0]), level=("model", "task")) for name in ("fim-ode", "auto"))
+    assert (auto >= ours).all()
+
+    study = table(results("polynomials")).query("group == 'all' and model == 'fim-ode' and part != 'grid'")
+    rates = study.set_index(["degree", "task"])["percent_r2_0.9"]
+    with polynomials.PUBLISHED.open("rb") as file:
+        (printed,) = [row for row in tomllib.load(file)["row"] if row["method"] == "FIM-ODE"]
+    for degree in (3, 6):
+        for task, value in zip(TASKS, printed[str(degree)], strict=True):
+            assert (rates[degree, task] > value).all()
+
+
+def test_what_the_page_on_other_methods_says_of_its_tables():
+    seen = table(results("comparators"))
+    seen = seen[~seen.task.isin(OSCILLATIONS)]
+    starts = seen[seen.task.str.contains("generalisation")].pivot(
+        index="model", columns="task", values="value"
+    )
+    trained = starts.loc[["neural-ode", "npode", "gpode", "gp-dnf", "latent-sde", "ode2vae"]]
+    assert trained.max().max() < starts.loc["auto"].min()
+    assert (starts.drop(["auto", "fim-ode"]).idxmax() == "operon").all()
+    cost = seen.groupby("model").infer_seconds.median()
+    assert cost["operon"] > 10 * cost["auto"]
+
+
+def test_fixed_points_finds_all_zeros_of_random_cubics():
+    rates = table(results("analysis")).set_index("quantity").value
+    assert rates["cubics, random: recall of zeros"] == 1 and rates["cubics, random: false zeros"] == 0

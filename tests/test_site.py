@@ -1,5 +1,6 @@
 """The site: its API page has every public name, its notebooks run, its pages are in the index."""
 
+import pydoc
 import re
 import subprocess
 import sys
@@ -17,13 +18,18 @@ CELL = re.compile(r"^```\{code-cell\}\n(.*?)^```", re.MULTILINE | re.DOTALL)
 QUICK = ("first_fit", "plugin", "many_data_sets")  # the others take minutes together
 
 
-def test_every_public_name_is_in_the_api():
-    sections = dict(
-        re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", (DOCS / "api" / "index.md").read_text(), re.M | re.S)
-    )
+def test_every_public_name_is_in_the_api_once():
+    text = "\n".join(page.read_text(encoding="utf-8") for page in sorted((DOCS / "api").glob("*.md")))
+    blocks = re.findall(r"currentmodule:: (\S+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    listed = [
+        (module, name) for module, names in blocks for name in re.findall(r"^   ([\w.]+)$", names, re.M)
+    ]
+    assert len(listed) == len(set(listed))
     for module in (fim_dynsys, analyze, plot):
-        listed = set(re.findall(r"^   (\w+)$", sections[module.__name__], re.MULTILINE))
-        assert listed == set(module.__all__) - {"__version__"}
+        own = {name for where, name in listed if where == module.__name__ and "." not in name}
+        assert own == set(module.__all__) - {"__version__"}
+        for dotted in (name for where, name in listed if where == module.__name__):
+            assert pydoc.locate(f"{module.__name__}.{dotted}"), dotted
 
 
 def toctree(page):
@@ -47,6 +53,16 @@ def test_notebooks_are_ones(path):
     assert CELL.search(text) and text.lstrip().startswith("# ")
     links = re.findall(r"\]\(([^)#]+)\)", text)
     assert all((path.parent / link).exists() for link in links)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_each_cell_is_explained(path):
+    """Prose stands before each cell, and no cell ends in a drawing, whose text would stand above its picture."""
+    text = path.read_text(encoding="utf-8")
+    before = [part.rsplit("```", 1)[-1].split("---\n")[-1].strip() for part in CELL.split(text)[:-1:2]]
+    assert all(re.search(r"[.:]$", prose) for prose in before), before
+    ends = [cell.rstrip().splitlines()[-1] for cell in CELL.findall(text)]
+    assert [end for end in ends if re.search(r"^plot\.\w+\(.*\)$|\.plot\(.*\)$", end)] == []
 
 
 def test_broken_links_of_the_site_are_found(tmp_path):
