@@ -57,7 +57,7 @@ def test_notebooks_are_ones(path):
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_each_cell_is_explained(path):
-    """Prose stands before each cell, and no cell ends in a drawing, whose text would stand above its picture."""
+    """Prose stands before each cell, and no cell ends in a drawing: its text would show too."""
     text = path.read_text(encoding="utf-8")
     before = [part.rsplit("```", 1)[-1].split("---\n")[-1].strip() for part in CELL.split(text)[:-1:2]]
     assert all(re.search(r"[.:]$", prose) for prose in before), before
