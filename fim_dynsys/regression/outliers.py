@@ -11,6 +11,8 @@ _FEWEST = 20  # samples of a trajectory, from which scales are known
 _CERTAIN, _SEVERAL, _FAR = 7.0, 4.5, 4.0  # deviations: of one alone, of two, of more where there are any
 _LEAST = 1e-3  # of the spread of a state: deviations are not taken to be smaller
 _BESIDE = 0.5  # of an outlier's deviation, at most so much is left beside it without it
+_PAST = 0.2  # of its deviation, an outlier is at least so far past both of its neighbours
+_JUMP, _LASTS = 2.0, 0.3  # times the changes beside it, and of how far it bends: a change that is a jump
 _MOST = 0.15  # of the samples: what is more frequent is no outlier
 _SHARES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.001)  # of constant variance, as in a noise law
 _INTERPOLATION = (0.0, 0.3, 3.0, 30.0)  # what cubics miss, likewise, where gaps differ
@@ -24,8 +26,9 @@ def without_outliers(trajectories: Trajectories) -> Trajectories:
     """The samples that are no outliers beside their neighbours; the same object where all are none.
 
     A sample is one where it is far from the cubic through its four neighbours, in robust standard deviations,
-    and those are near cubics through theirs once it is left out: so an isolated error is told from a fast
-    motion. The first and last two samples are never left out.
+    past both of its neighbours, and those are near cubics through theirs once it is left out, while no state
+    jumps from one of them to the other: so an isolated error is told from a fast motion. The first and last
+    two samples are never left out.
 
     Parameters
     ----------
@@ -167,19 +170,35 @@ def _least(x: np.ndarray) -> np.ndarray:
 
 
 def _peaks(t: np.ndarray, x: np.ndarray, z: np.ndarray, far: float) -> list[int]:
-    """Samples farther than all within two of them, beside which little is left without them."""
-    found = []
+    """Samples farther than all within two of them that are isolated errors, beside which no state has jumped.
+
+    A fast transient that is seen once may look like an error in one state; then another has not come back.
+    """
+    found: list[int] = []
     for i, j in np.argwhere(np.abs(z) > far):
         if np.abs(z[i, j]) < np.abs(z[max(i - 2, 0) : i + 3, j]).max() or i in found:
             continue
         rows = np.arange(max(i - 6, 0), min(i + 7, len(t)))
         rows = rows[rows != i]
-        if len(rows) < 9:
+        if len(rows) < 9 or _jumped(x, z, i):
             continue
         own = pseudo_residuals(t[rows], x[rows, j : j + 1])[0][:, 0]
         places = rows[2:-2]
         five = slice(i - 2, i + 3)
         outlying = np.abs(pseudo_residuals(t[five], x[five, j : j + 1])[0][0, 0])
-        if np.abs(own[np.abs(places - i) <= 2]).max(initial=0.0) <= _BESIDE * outlying:
+        ends = x[i - 1, j], x[i + 1, j]
+        past = max(x[i, j] - max(ends), min(ends) - x[i, j])
+        left = np.abs(own[np.abs(places - i) <= 2]).max(initial=0.0)
+        if left <= _BESIDE * outlying and past > _PAST * outlying:
             found.append(int(i))
     return found
+
+
+def _jumped(x: np.ndarray, z: np.ndarray, i: int) -> bool:
+    """Whether a state that is far from its cubics about a sample changes across it, and little else about."""
+    across = np.abs(x[i + 1] - x[i - 1])
+    around = np.abs(x[i - 1] - x[i - 2]) + np.abs(x[i + 2] - x[i + 1])
+    five = x[i - 2 : i + 3]
+    bent = np.abs(five[1:-1] - (five[:-2] + five[2:]) / 2.0).max(axis=0)
+    far = (np.abs(z[i - 1 : i + 2]) > _FAR).any(axis=0)
+    return bool((far & (across > _JUMP * around) & (across > _LASTS * bent)).any())

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import fim_dynsys
 from fim_dynsys.corruption import add_noise
@@ -43,6 +44,46 @@ def test_a_fast_motion_is_none():
     spikes = np.exp(-(((T % 5.0) - 2.5) ** 2) / 0.02)
     fast = Trajectories.from_arrays(np.stack([spikes, np.tanh(20.0 * np.sin(T))], axis=1), T)
     assert without_outliers(fast) is fast
+
+
+def lienard(_, z):
+    return [10.0 * (z[0] - z[0] ** 3 / 3.0 - z[1]), z[0] / 10.0]
+
+
+def hindmarsh_rose(_, s):
+    fast = s[1] - s[0] ** 3 + 3.0 * s[0] ** 2 - s[2] + 3.0
+    return [fast, 1.0 - 5.0 * s[0] ** 2 - s[1], 0.006 * (4.0 * (s[0] + 1.6) - s[2])]
+
+
+def goldbeter(_, s):
+    out, back = (
+        s[0] ** 2 / (1.0 + s[0] ** 2),
+        s[1] ** 2 / (4.0 + s[1] ** 2) * s[0] ** 4 / (0.9**4 + s[0] ** 4),
+    )
+    return [3.19 - 65.0 * out + 500.0 * back + s[1] - 10.0 * s[0], 65.0 * out - 500.0 * back - s[1]]
+
+
+def recorded(rates, start, end, n):
+    t = np.linspace(0.0, end, n)
+    x = solve_ivp(rates, (0.0, end), start, "Radau", t, rtol=1e-9, atol=1e-11).y.T
+    return Trajectories.from_arrays(x, t)
+
+
+FAST = [(lienard, [2.0, 0.0], 120.0, 300), (hindmarsh_rose, [-1.0, 0.0, 2.8], 300.0, 400)]
+FAST += [(goldbeter, [0.5, 1.0], 8.0, n) for n in (100, 200)]
+
+
+@pytest.mark.parametrize("system", FAST)
+def test_a_transient_that_few_samples_see_is_none(system):
+    """Its peak is one sample; the other state has jumped beside it."""
+    noise_free = recorded(*system)
+    assert without_outliers(noise_free) is noise_free
+
+
+def test_errors_are_found_beside_transients():
+    noise_free = recorded(*FAST[0])
+    kept = times_of(without_outliers(spoilt(noise_free, [50, 120, 200], [1.0, -1.5, 0.8])))
+    assert np.flatnonzero(~np.isin(times_of(noise_free), kept)).tolist() == [50, 120, 200]
 
 
 def test_few_and_frequent_samples_are_kept():
