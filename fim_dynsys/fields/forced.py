@@ -11,6 +11,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.terms import Dictionary, union
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.holding import Hold
 
 _NAME = re.compile(r"(sin|cos)\((\S+) t\)")
 
@@ -50,7 +51,7 @@ def with_waves(trajectories: Trajectories, omegas: Sequence[float]) -> Trajector
         trajectories.units,
         [waves(omegas, t) for t, _ in pairs],
         wave_names(omegas),
-    )
+    ).with_hold(Hold.SMOOTH)
 
 
 class ForcedField(DrivenField):

@@ -25,7 +25,7 @@ from fim_dynsys.errors import (
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.fields.forced import ForcedField
+from fim_dynsys.fields.forced import ForcedField, omegas_of
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.residual import ResidualField
 from fim_dynsys.models.agreement import compared
@@ -42,6 +42,7 @@ from fim_dynsys.models.inputs import (
     check_step,
     derivative_list,
     error_list,
+    held,
     kept_errors,
     read_errors,
     with_error_columns,
@@ -60,6 +61,7 @@ from fim_dynsys.saved import (
     with_residual,
 )
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.holding import Hold
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -200,6 +202,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         order: int = 1,
         sigma: Errors | None = None,
         observed: Sequence[str] | None = None,
+        hold: Hold | str = Hold.AUTO,
     ) -> Self:
         """Infer the vector field from observations.
 
@@ -234,6 +237,10 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             For models with given equations of which not all states were observed: what the columns of `x`
             are, each a state or an expression in states, inputs and parameters. `feature_names` are then
             those of the states of the equations, and of the inputs or not.
+        hold : {"auto", "previous", "linear", "smooth"}
+            What inputs do between their samples: keep their value and jump at the next sample, go there along
+            a line, or follow a smooth curve. "auto" tells that from the samples of each input, and where u is
+            a function from its values in between; ``print`` says what was taken.
 
         Returns
         -------
@@ -256,6 +263,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         if observed is not None:
             given["observed"], feature_names = self._observed(observed, feature_names)
         trajectories = as_trajectories(x, t, feature_names, u)
+        if Hold.of(f"{self._who}.fit", hold) != Hold.AUTO:
+            trajectories = trajectories.with_hold(hold)
         if forcing is not None or time:
             trajectories = forced(self._who, trajectories, forcing, time)
         slopes = None if x_dot is None else derivative_list(self._who, x_dot, trajectories)
@@ -280,6 +289,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             )
         with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
             field = self._infer_to_keep(trajectories, **given)
+            if isinstance(field, DrivenField) and not omegas_of(field.input_names):
+                field = field.with_inference(field.fit_info.inference.noting(*held(self._who, trajectories)))
             self._sigma = given.get("sigma")
             self._adopt(field, trajectories)
         self._warn_of_problems("fit")

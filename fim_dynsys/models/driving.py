@@ -1,6 +1,7 @@
 """Inputs as users give them, and paths of fields that are driven by them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from fim_dynsys.simulation.problem import Status
 
 InputFunction = Callable[[float], ArrayLike]
 _RTOL, _ATOL = 1e-8, 1e-10
+_PARTS = 256  # of a record: no step is longer where inputs are a function of time
 _STEPS_BETWEEN = 400  # explicit ones from one sample to the next, before an implicit method goes on
 _SCIPY = ("LSODA", "RK23", "RK45", "DOP853", "Radau", "BDF")
 
@@ -201,7 +203,8 @@ def driven_stretches(
         if not len(rows):
             break
         gaps = np.array([times[i][k + 1] - times[i][k] for i in rows])
-        done = lanes.advance(rows, gaps, np.stack([between[i][k] for i in rows]))
+        cubics = np.stack([between[i][k] for i in rows])
+        done = lanes.advance(rows, gaps, partial(_between, cubics))
         for i, part in zip(rows, done, strict=True):
             reached[i] = times[i][k] - times[i][0] + part
             if not lanes.status[i]:
@@ -209,13 +212,53 @@ def driven_stretches(
     return paths, lanes.status, reached
 
 
+def driven_path(
+    field: DrivenField,
+    start: np.ndarray,
+    t: np.ndarray,
+    u: Callable[[float], np.ndarray],
+    tolerance: tuple[float, np.ndarray, np.ndarray],
+) -> tuple[np.ndarray, Status, float]:
+    """The path (n, d) at increasing times under inputs that are a function of time, its end and last time.
+
+    As `driven_stretches`; no step is longer than a 256th of the record, so that no pulse is missed that is
+    as long.
+    """
+    lanes = _Lanes(field, np.array(start, dtype=float)[None], tolerance, (t[-1] - t[0]) / _PARTS)
+    path, reached = np.full((len(t), field.dim), np.nan), float(t[0])
+    path[0] = start
+    for k in range(len(t) - 1):
+        gap = t[k + 1] - t[k]
+
+        def inputs(_: np.ndarray, part: np.ndarray, first: float = t[k], gap: float = gap) -> np.ndarray:
+            return np.stack([u(first + float(s) * gap) for s in np.atleast_1d(part)])
+
+        reached = float(t[k] + lanes.advance(np.zeros(1, dtype=int), np.array([gap]), inputs)[0])
+        if lanes.status[0]:
+            break
+        path[k + 1] = lanes.x[0]
+    return path, Status(int(lanes.status[0])), reached
+
+
+def _between(cubics: np.ndarray, own: np.ndarray, part: np.ndarray) -> np.ndarray:
+    return at(cubics[own], part)
+
+
+_Inputs = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""Inputs (n, m) of some of the stretches under way, at fractions (n,) of their intervals."""
+
+
 class _Lanes:
     """Stretches under way together, each with its own step."""
 
     def __init__(
-        self, field: DrivenField, x: np.ndarray, tolerance: tuple[float, np.ndarray, np.ndarray]
+        self,
+        field: DrivenField,
+        x: np.ndarray,
+        tolerance: tuple[float, np.ndarray, np.ndarray],
+        longest: float = np.inf,
     ) -> None:
-        self.field, self.x = field, x
+        self.field, self.x, self.longest = field, x, longest
         self.rtol, self.atol, self.bound = tolerance
         self.pair = pair("dop853")
         self.h = np.zeros(len(x))
@@ -223,19 +266,20 @@ class _Lanes:
         self.status = np.zeros(len(x), dtype=np.int8)
 
     @np.errstate(all="ignore")
-    def advance(self, rows: np.ndarray, gaps: np.ndarray, cubics: np.ndarray) -> np.ndarray:
+    def advance(self, rows: np.ndarray, gaps: np.ndarray, inputs: _Inputs) -> np.ndarray:
         """Bring stretches to their next samples; how far (len(rows),) each came."""
         done, used = np.zeros(len(rows)), 0
         fresh = self.h[rows] == 0.0
         self.h[rows[fresh]] = gaps[fresh] / 8.0
         active = np.flatnonzero(~self.stiff[rows])
-        while len(active) and used < _STEPS_BETWEEN:
+        most = _STEPS_BETWEEN + 2.0 * float(gaps.max()) / self.longest
+        while len(active) and used < most:
             used += 1
             own, left = rows[active], gaps[active] - done[active]
-            step = np.where(self.h[own] > left * (1.0 - 1e-12), left, self.h[own])
-            new, error = self._step(
-                own, step, done[active] / gaps[active], step / gaps[active], cubics[active]
-            )
+            h = np.minimum(self.h[own], self.longest)
+            step = np.where(h > left * (1.0 - 1e-12), left, h)
+            begun, width = done[active] / gaps[active], step / gaps[active]
+            new, error = self._step(own, step, begun, width, partial(inputs, active))
             good = error <= 1.0
             factor = np.where(np.isfinite(error), np.clip(self.pair.step_factor(error), 0.1, 8.0), 0.25)
             grown = step * np.where(good, np.maximum(factor, 0.2), np.minimum(factor, 0.9))
@@ -244,18 +288,24 @@ class _Lanes:
             self.x[own[good]] = new[good]
             done[active[good]] = np.where(step == left, gaps[active], done[active] + step)[good]
             self.status[own[good & (np.abs(new) > self.bound).any(axis=1)]] = Status.LEFT_BOUNDS
-            stuck = ~good & (self.h[own] < 1e-13 * gaps[active])
+            stuck = ~good & (self.h[own] < 1e-14 * gaps[active])
             self.status[own[stuck]] = np.where(
                 np.isfinite(error[stuck]), Status.STEP_TOO_SMALL, Status.NON_FINITE
             )
             active = active[(done[active] < gaps[active]) & (self.status[own] == 0)]
         self.stiff[rows[active]] = True
         for i in np.flatnonzero(self.stiff[rows] & (self.status[rows] == 0) & (done < gaps)):
-            done[i] = self._implicit(int(rows[i]), float(done[i]), float(gaps[i]), cubics[i])
+            alone = partial(inputs, np.array([i]))
+            done[i] = self._implicit(int(rows[i]), float(done[i]), float(gaps[i]), alone)
         return done
 
     def _step(
-        self, rows: np.ndarray, step: np.ndarray, begun: np.ndarray, width: np.ndarray, cubics: np.ndarray
+        self,
+        rows: np.ndarray,
+        step: np.ndarray,
+        begun: np.ndarray,
+        width: np.ndarray,
+        inputs: Callable[[np.ndarray], np.ndarray],
     ) -> tuple[np.ndarray, np.ndarray]:
         """Ends (n, d) of one step each, and their errors (n,) in tolerances."""
         x, h, reach = self.x[rows], step[:, None], 0.0
@@ -263,22 +313,25 @@ class _Lanes:
         columns[:, :, 0] = x
         stage = x
         for j, weights in enumerate((*self.pair.stages, self.pair.result)):
-            inputs = at(cubics, np.minimum(begun + reach * width, 1.0))
-            columns[:, :, j + 1] = h * self.field(stage, inputs)
+            here = inputs(np.minimum(begun + reach * width, 1.0))
+            columns[:, :, j + 1] = h * self.field(stage, here)
             stage = np.vecdot(columns[:, :, : len(weights)], weights)
             reach = float(weights[1:].sum())
         scale = self.atol + self.rtol * np.maximum(np.abs(x), np.abs(stage))
         errors = np.vecdot(columns, self.pair.error) / scale
         return stage, self.pair.error_norm(np.vecdot(errors, errors), x.shape[1])
 
-    def _implicit(self, row: int, done: float, gap: float, cubic: np.ndarray) -> float:
+    def _implicit(
+        self, row: int, done: float, gap: float, inputs: Callable[[np.ndarray], np.ndarray]
+    ) -> float:
         from scipy.integrate import Radau  # deferred, as all of scipy here
 
         def rates(s: float, x: np.ndarray) -> np.ndarray:
-            return self.field(x[None], at(cubic[None], min(s / gap, 1.0)))[0]
+            return self.field(x[None], inputs(np.array([min(s / gap, 1.0)])))[0]
 
         try:
-            solver = Radau(rates, done, self.x[row], gap, rtol=self.rtol, atol=self.atol)
+            longest = min(self.longest, gap)
+            solver = Radau(rates, done, self.x[row], gap, longest, rtol=self.rtol, atol=self.atol)
             for _ in range(_STEPS_BETWEEN):
                 solver.step()
                 if solver.status != "running" or (np.abs(solver.y) > self.bound).any():

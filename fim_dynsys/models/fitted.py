@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.distillation import Distillation, distill
 from fim_dynsys.errors import (
     DistillationWarning,
+    SimulationWarning,
     check_flags,
     check_whole,
     real_array,
@@ -36,6 +37,7 @@ from fim_dynsys.models.inputs import (
     integration_options,
     is_point,
 )
+from fim_dynsys.models.judging import driven
 from fim_dynsys.models.outliers import samples_of
 from fim_dynsys.models.parameters import Estimator
 from fim_dynsys.models.paths import path_score
@@ -153,10 +155,11 @@ class FittedModel(Estimator):
             Inputs as a function of time, or at the times t; for models that were fitted with inputs.
         interpolator, interpolator_kws : callable and dict, optional
             ``interpolator(t, u, **interpolator_kws)`` makes a function of inputs that are given as values;
-            default cubics, linear where there are fewer than four.
+            default as in the fit, see ``hold`` there.
         integrator : str
             "solve_ivp" or "odeint", pysindy's names; both lead to `fim_dynsys.simulate`, and to scipy's
-            integrators where there are inputs, or events or a method that only scipy has are asked for.
+            integrators where there are inputs and options are given, or events or a method that only scipy
+            has are asked for.
         integrator_kws : dict, optional
             `rtol`, `atol`, `max_step` and `method` (scipy's names LSODA, RK45, DOP853, Radau; RK23 and BDF)
             and `events` are honoured, others reported as without effect where scipy is not used. Default:
@@ -194,6 +197,17 @@ class FittedModel(Estimator):
             inputs = input_function(who, field, times, u, interpolator, interpolator_kws)
         else:
             input_rows(who, field, u, 0)
+        if (
+            isinstance(field, DrivenField)
+            and inputs is not None
+            and _usual(times, interpolator, integrator_kws)
+        ):
+            given = inputs if callable(u) else input_rows(who, field, u, len(times))
+            assert given is not None
+            path, ending = driven(field, start, times, given)
+            if ending is not None:
+                warn(f"{who}: {ending}; later rows are NaN.", SimulationWarning)
+            return path
         if inputs is not None or needs_scipy(integrator_kws):
             return scipy_path(who, field, start, times, inputs, integrator, integrator_kws)
         result = simulate(field, start, times, **integration_options(self._who, integrator_kws))
@@ -592,6 +606,11 @@ class FittedModel(Estimator):
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+def _usual(times: np.ndarray, interpolator: object, integrator_kws: dict[str, Any] | None) -> bool:
+    """Whether nothing is asked for that scipy's integrators have alone."""
+    return interpolator is None and not integrator_kws and bool((np.diff(times) > 0).all())
 
 
 def _from_states(who: str, field: VectorField, x0: ArrayLike, t: ArrayLike) -> Trajectories:

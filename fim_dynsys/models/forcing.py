@@ -8,12 +8,14 @@ import numpy as np
 
 from fim_dynsys.errors import DataWarning, real_array, warn
 from fim_dynsys.fields.forced import waves, with_waves
+from fim_dynsys.regression.inputs import Inputs
 from fim_dynsys.regression.observed import complete_samples
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.horizon import gather_windowed, refine_over_windows
 from fim_dynsys.search.problem import Search
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.holding import Hold
 
 _OVERSAMPLED = 8  # frequencies for each turn more in the longest record
 _PER_TURN = 6  # samples at the highest frequency
@@ -133,7 +135,7 @@ def _searched(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[float, 
 
 
 def _search(samples: Sequence[tuple[np.ndarray, np.ndarray]], omega: float) -> Search:
-    return Search.polynomial(samples, inputs=[waves([omega], t) for t, _ in samples])
+    return Search.polynomial(samples, inputs=Inputs([waves([omega], t) for t, _ in samples], Hold.SMOOTH))
 
 
 def _best(search: Search) -> Candidate:

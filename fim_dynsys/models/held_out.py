@@ -198,4 +198,4 @@ def _cut(data: Trajectories, parts: Sequence[tuple[int, slice]]) -> Trajectories
         units=data.units,
         u=[inputs[i][part] for i, part in parts] if data.input_names else None,
         input_names=data.input_names or None,
-    )
+    ).with_hold(data.hold)

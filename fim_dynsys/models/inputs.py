@@ -9,9 +9,11 @@ import pandas as pd
 import xarray as xr
 from numpy.typing import ArrayLike
 
-from fim_dynsys.errors import IgnoredInputWarning, real_array, warn
+from fim_dynsys.errors import DataWarning, IgnoredInputWarning, real_array, warn
 from fim_dynsys.regression.criteria import Known, Noise
+from fim_dynsys.regression.inputs import at, curves
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.holding import Hold
 
 Observations: TypeAlias = (
     Trajectories | xr.Dataset | xr.DataArray | pd.DataFrame | ArrayLike | Sequence[ArrayLike]
@@ -22,6 +24,11 @@ Errors: TypeAlias = ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike] | 
 
 _LARGEST, _SMALLEST = 1e150, 1e-250
 _CLOSE = 0.5  # of given slopes: coarse samples give too small ones, not half
+_LOOKED_AT, _PARTS = (
+    500,
+    (0.07, 0.31, 0.66, 0.93),
+)  # gaps, and parts of them, in which functions are looked at
+_CLOSE_TO = 0.1  # standard deviations by which an input may be off between samples
 _UNKNOWN = 100.0  # typical errors: what is known worse counts as not observed
 
 
@@ -61,7 +68,9 @@ def as_trajectories(
         )
     if callable(u):
         times = [own for own, _ in as_trajectories(x, t).arrays()]
-        u = [_evaluated(u, own) for own in times]
+        at_samples = [_evaluated(u, own) for own in times]
+        hold = _closest(u, times, at_samples)
+        return as_trajectories(x, t, feature_names, at_samples).with_hold(hold)
     if feature_names is not None and (
         isinstance(feature_names, str | bytes | Mapping | Set) or not np.iterable(feature_names)
     ):
@@ -103,6 +112,68 @@ def as_trajectories(
         names = None if feature_names is None else [str(name) for name in feature_names]
         return Trajectories.from_arrays(x, t, state_names=names, u=u)
     return renamed(Trajectories.from_arrays(x, t, u=u), feature_names)
+
+
+def _closest(
+    u: Callable[[float], ArrayLike], times: Sequence[np.ndarray], at_samples: Sequence[np.ndarray]
+) -> Hold:
+    """What a function does between samples: what comes closest to it there.
+
+    Warns
+    -----
+    DataWarning
+        Where nothing comes close, as where it jumps between samples.
+    """
+    kinds = (Hold.SMOOTH, Hold.PREVIOUS, Hold.LINEAR)
+    left, total = np.zeros(len(kinds)), 0.0
+    values = np.concatenate(at_samples)
+    spread = np.maximum(values.std(axis=0), 1e-300)
+    for t, rows in zip(times, at_samples, strict=True):
+        few = np.round(np.linspace(0, len(t) - 2, min(len(t) - 1, _LOOKED_AT))).astype(int)
+        found = [curves(t, rows, kind).cubics[few] for kind in kinds]
+        for part in _PARTS:
+            true = _evaluated(u, t[few] + part * (t[few + 1] - t[few]))
+            left += [np.sum(((at(cubics, part) - true) / spread) ** 2) for cubics in found]
+            total += true.size
+    best = int(np.argmin(left))
+    if total and np.sqrt(left[best] / total) > _CLOSE_TO:
+        warn(
+            "fit: the inputs u(t) jump or turn between the samples; give more samples there.",
+            DataWarning,
+        )
+    return kinds[best]
+
+
+def held(who: str, trajectories: Trajectories) -> list[str]:
+    """What is said of inputs that are not smooth between their samples.
+
+    Warns
+    -----
+    DataWarning
+        Where neighbours tell nothing of a sample, so that an input may be held as well as smooth.
+    """
+    found = [
+        curves(t, u, trajectories.hold)
+        for (t, _), u in zip(trajectories.arrays(), trajectories.input_arrays(), strict=True)
+        if len(t) > 1
+    ]
+    said = []
+    for i, name in enumerate(trajectories.input_names):
+        kinds = {own.hold[i] for own in found}
+        if Hold.PREVIOUS in kinds:
+            said.append(f"{name} keeps its value between samples")
+        elif Hold.LINEAR in kinds:
+            said.append(f"{name} goes along lines between samples")
+    unsure = [
+        name for i, name in enumerate(trajectories.input_names) if not all(own.sure[i] for own in found)
+    ]
+    if unsure:
+        warn(
+            f"{who}.fit: {', '.join(unsure)} may jump between samples as well as follow a curve, which was "
+            "taken; say which with hold='previous', 'linear' or 'smooth'.",
+            DataWarning,
+        )
+    return said
 
 
 def _evaluated(u: Callable[[float], ArrayLike], t: np.ndarray) -> np.ndarray:
@@ -153,7 +224,7 @@ def renamed(trajectories: Trajectories, feature_names: Sequence[Any] | np.ndarra
         u=trajectories.input_arrays() if trajectories.input_names else None,
         input_names=names[trajectories.dim :] or None,
         units={renamed.get(name, name): unit for name, unit in trajectories.units.items()},
-    )
+    ).with_hold(trajectories.hold)
 
 
 def check_magnitudes(who: str, trajectories: Trajectories) -> None:
@@ -318,7 +389,7 @@ def without_unknown(trajectories: Trajectories, sigma: Known) -> tuple[Trajector
         units=trajectories.units,
         u=trajectories.input_arrays() if trajectories.input_names else None,
         input_names=trajectories.input_names or None,
-    )
+    ).with_hold(trajectories.hold)
     return left, filled
 
 

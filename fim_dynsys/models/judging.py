@@ -1,6 +1,6 @@
 """Paths by which fits are judged, scored and warned of: one integrator for all of these."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,16 +9,17 @@ from fim_dynsys.analyze.results import share_bar
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.models.driving import driven_stretches
+from fim_dynsys.models.driving import driven_path, driven_stretches
 from fim_dynsys.regression.following import followed
 from fim_dynsys.regression.inputs import curves
 from fim_dynsys.simulation.problem import Status, kept_signs
 from fim_dynsys.simulation.solution import AUTO, integrate
+from fim_dynsys.trajectories.holding import Hold
 
 RTOL = 1e-7
 """Relative error of a step; the absolute one is a millionth of that of a standard deviation."""
 
-_FLOOR = 1e-6
+_FLOOR, _COARSE = 1e-6, 1e-3  # the latter where inputs may jump at unknown times, which steps have to find
 _ESCAPE = 1e6  # standard deviations: what goes farther has left all bounds
 _STEPS, _STEPS_PER_SAMPLE = 20_000, 20  # at most
 
@@ -43,6 +44,39 @@ class Judged(NamedTuple):
         if status == Status.SUCCESS:
             return None
         return f"its path ends at {self.reached[which]:.4g} of {end:.4g}: {_REASONS[status]}"
+
+
+def driven(
+    field: DrivenField, start: np.ndarray, t: np.ndarray, u: Callable[[float], np.ndarray] | np.ndarray
+) -> tuple[np.ndarray, str | None]:
+    """The path (n, d) from one state at increasing times, and why it ended early; None where it did not.
+
+    Parameters
+    ----------
+    field : DrivenField
+        With inputs.
+    start : array (d,)
+        State at the first time.
+    t : array (n,)
+        Times.
+    u : callable or array (n, m)
+        Inputs as a function of time, which is evaluated wherever a step needs it, or at the times.
+    """
+    if not callable(u):
+        found = judged(field, [start], [t], [u])
+        return found.paths[0], found.ending(0, float(t[-1] - t[0]))
+    length, bound = _sizes(field, start[None])
+    path, status, reached = driven_path(field, start, t, u, (RTOL, _COARSE * RTOL * length, bound))
+    found = Judged([path], np.array([status]), np.array([reached - t[0]]))
+    return path, found.ending(0, float(t[-1] - t[0]))
+
+
+def _sizes(field: VectorField, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Length scales (d,) of the states, and bounds that no path comes back from."""
+    largest = np.abs(starts).max(axis=0)
+    length = field.length_scale
+    length = np.full(field.dim, largest.max() or 1.0) if length is None else length
+    return length, _ESCAPE * np.maximum(length, largest)
 
 
 def judged(
@@ -77,7 +111,8 @@ def judged(
     cubics = None
     if isinstance(field, DrivenField):
         assert inputs is not None
-        cubics = [curves(t, u).cubics for t, u in zip(times, inputs, strict=True)]
+        hold = Hold.AUTO if field.context is None else field.context.hold
+        cubics = [curves(t, u, hold).cubics for t, u in zip(times, inputs, strict=True)]
     own = field.extended if isinstance(field, DrivenField) else field
     largest = np.abs(first).max(axis=0)
     length = (

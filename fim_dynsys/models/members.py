@@ -70,5 +70,5 @@ def bootstrap_weighed(
         units=trajectories.units,
         u=[inputs[block] for block in blocks] if trajectories.input_names else None,
         input_names=trajectories.input_names or None,
-    )
+    ).with_hold(trajectories.hold)
     return context, sigma if errors is None else [errors[0][block] for block in blocks]

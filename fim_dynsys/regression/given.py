@@ -173,7 +173,7 @@ class Given:
             coords=trajectories.coords,
             u=trajectories.input_arrays() if self.inputs else None,
             input_names=self.inputs or None,
-        )
+        ).with_hold(trajectories.hold)
 
     def expected(self, parameters: Mapping[str, float]) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """What is expected of the observations (n, m) at states (n, d) and inputs (n, k)."""

@@ -1,10 +1,24 @@
 """Inputs between their samples: cubics by which integrations follow them."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from fim_dynsys.trajectories.holding import Hold
+
 _FEW = 8  # samples
+_HELD = 0.5  # of the gaps between samples: an input that stays exactly the same in so many has plateaus
+_DIRECT = 0.8  # of its changes that lead from one plateau to the next at once: it jumps
+_FEW_LEVELS = 3  # different values, and each four times in the mean: a switch
+_UNPREDICTED = 0.7  # of its standard deviation by which neighbours miss a sample: no curve goes through these
+
+
+class Inputs(NamedTuple):
+    """Inputs at the samples of several records."""
+
+    values: Sequence[np.ndarray]  # (n, m) each
+    hold: Hold = Hold.AUTO
 
 
 class Curves(NamedTuple):
@@ -12,24 +26,48 @@ class Curves(NamedTuple):
 
     cubics: np.ndarray  # (n - 1, 4, m) coefficients of powers of the fraction of each interval gone by
     error: np.ndarray  # (m,) by how much they may be off, root mean square
+    hold: tuple[Hold, ...]  # (m,) what was taken for each of them
+    sure: np.ndarray  # (m,) bool: given, or plain to see
 
 
-def curves(t: np.ndarray, u: np.ndarray) -> Curves:
+def curves(t: np.ndarray, u: np.ndarray, hold: Hold = Hold.AUTO) -> Curves:
     """Interpolation of values (n, m) at increasing times (n,).
 
-    A cubic spline, or Akima's cubics where these predict every second sample better from the others, as of
-    steps, at which a spline overshoots; lines where there are fewer than eight samples. The error is that at
-    the samples left out, times 2^-3 for the wider gaps.
+    Smooth inputs follow a cubic spline, or Akima's cubics where these predict every second sample better from
+    the others; lines where there are fewer than eight samples. The error is that at the samples left out,
+    times 2^-3 for the wider gaps. Inputs that are held, or go along lines, have no error.
+
+    ``Hold.AUTO`` takes as held what has two or three values, or jumps from plateau to plateau; as lines what
+    has plateaus with ramps between them. It is not sure where neighbours tell nothing of a sample.
 
     References
     ----------
     H. Akima, A new method of interpolation and smooth curve fitting based on local procedures, J. ACM 17
     (1970) 589.
     """
-    if len(t) < _FEW or not u.shape[1]:
-        rise = np.diff(u, axis=0)
-        lines = np.stack([u[:-1], rise, np.zeros_like(rise), np.zeros_like(rise)], axis=1)
-        return Curves(lines, np.zeros(u.shape[1]))
+    n_inputs = u.shape[1]
+    rise = np.diff(u, axis=0)
+    nothing = np.zeros_like(rise)
+    held = np.stack([u[:-1], nothing, nothing, nothing], axis=1)
+    lines = np.stack([u[:-1], rise, nothing, nothing], axis=1)
+    if hold in (Hold.PREVIOUS, Hold.LINEAR) or not n_inputs:
+        chosen = held if hold == Hold.PREVIOUS else lines
+        return Curves(chosen, np.zeros(n_inputs), (hold,) * n_inputs, np.ones(n_inputs, dtype=bool))
+    kinds = tuple(_recognised(t, own) if hold == Hold.AUTO else hold for own in u.T)
+    found, error, sure = lines, np.zeros(n_inputs), np.ones(n_inputs, dtype=bool)
+    smooth = np.array([kind == Hold.SMOOTH for kind in kinds])
+    if len(t) >= _FEW and smooth.any():
+        found, error = _splines(t, u)
+        found = np.where(smooth, found, lines)
+        error = np.where(smooth, error, 0.0)
+        # nothing predicts its samples: it may as well be held, or go along lines
+        sure = ~smooth | (hold == Hold.SMOOTH) | (8.0 * error <= _UNPREDICTED * np.std(u, axis=0))
+    found = np.where([kind == Hold.PREVIOUS for kind in kinds], held, found)
+    return Curves(np.ascontiguousarray(found), error, kinds, sure)
+
+
+def _splines(t: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Cubics (n - 1, 4, m) through samples and errors (m,), by the better of two interpolations for each."""
     from scipy.interpolate import Akima1DInterpolator, CubicSpline  # deferred: fits without inputs need none
 
     kinds = (CubicSpline, Akima1DInterpolator)
@@ -37,8 +75,21 @@ def curves(t: np.ndarray, u: np.ndarray) -> Curves:
     errors = np.sqrt(np.nanmean(left**2, axis=1))
     gaps = np.diff(t)[:, None, None]
     found = [kind(t, u).c.transpose(1, 0, 2)[:, ::-1] * gaps ** np.arange(4)[:, None] for kind in kinds]
-    better = errors[1] < errors[0]
-    return Curves(np.ascontiguousarray(np.where(better, found[1], found[0])), errors.min(axis=0) / 8.0)
+    return np.where(errors[1] < errors[0], found[1], found[0]), errors.min(axis=0) / 8.0
+
+
+def _recognised(t: np.ndarray, u: np.ndarray) -> Hold:
+    """What one input (n,) does between its samples."""
+    change = np.diff(u) != 0.0
+    if len(u) < 3 or not change.any():
+        return Hold.SMOOTH
+    if len(np.unique(u)) <= min(_FEW_LEVELS, len(u) // 4):
+        return Hold.PREVIOUS
+    if np.mean(~change) < _HELD:
+        return Hold.SMOOTH
+    inner = np.flatnonzero(change[1:-1]) + 1
+    direct = ~change[inner - 1] & ~change[inner + 1]
+    return Hold.PREVIOUS if not len(inner) or direct.mean() >= _DIRECT else Hold.LINEAR
 
 
 def at(curves: np.ndarray, fraction: float | np.ndarray) -> np.ndarray:

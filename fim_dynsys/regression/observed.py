@@ -10,11 +10,12 @@ import numpy as np
 
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, NoiseLaw, noise_law, precise
 from fim_dynsys.regression.dimensionless import dimensionless
-from fim_dynsys.regression.inputs import Curves
+from fim_dynsys.regression.inputs import Curves, Inputs
 from fim_dynsys.regression.inputs import curves as interpolated
 from fim_dynsys.regression.smoothing import TIME_AWARE, Smoother, smallest_gap
 from fim_dynsys.regression.thinning import MANY, stretches, thin
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.holding import Hold
 
 SPLINE = TIME_AWARE[-1]
 """Smoother whose states trajectory fits start from."""
@@ -365,11 +366,12 @@ def _interpolated(t: np.ndarray, z: np.ndarray, known: np.ndarray) -> np.ndarray
     return filled
 
 
-def complete_inputs(trajectories: Trajectories, who: str) -> list[np.ndarray] | None:
-    """Inputs (n, m) at the samples of `complete_samples`; None where there are none."""
+def complete_inputs(trajectories: Trajectories, who: str) -> Inputs | None:
+    """Inputs at the samples of `complete_samples`; None where there are none."""
     if not trajectories.input_names:
         return None
-    return [u for u in trajectories.drop_incomplete(who).input_arrays() if len(u) >= 2]
+    found = [u for u in trajectories.drop_incomplete(who).input_arrays() if len(u) >= 2]
+    return Inputs(found, trajectories.hold)
 
 
 def complete_records(trajectories: Trajectories, who: str) -> Trajectories:
@@ -420,7 +422,7 @@ def padded_curves(curves: Sequence[np.ndarray]) -> np.ndarray:
 def observe(
     samples: Sequence[tuple[np.ndarray, np.ndarray]],
     radians: np.ndarray | None = None,
-    inputs: Sequence[np.ndarray] | None = None,
+    inputs: Inputs | None = None,
 ) -> Observations:
     """Scale samples, without the last digits of how they were written, and estimate their noise.
 
@@ -434,8 +436,8 @@ def observe(
         Complete samples; trajectories with a single sample are left out.
     radians : array (d,), optional
         How many radians the unit of each state is, nan where it is none of angles; default 1.
-    inputs : list of arrays (n, m), optional
-        Inputs at the samples; between them they are interpolated by `fim_dynsys.regression.inputs.cubics`.
+    inputs : Inputs, optional
+        At the samples; between them they are interpolated by `fim_dynsys.regression.inputs.curves`.
 
     Returns
     -------
@@ -443,7 +445,9 @@ def observe(
     """
     dim = samples[0][1].shape[1]
     if inputs is not None:
-        samples = [(t, np.concatenate([x, u], axis=1)) for (t, x), u in zip(samples, inputs, strict=True)]
+        samples = [
+            (t, np.concatenate([x, u], axis=1)) for (t, x), u in zip(samples, inputs.values, strict=True)
+        ]
     given, unit, span = dimensionless([(t, x) for t, x in samples if len(t) >= 2])
     samples, origin = thin(given)
     unit, input_unit = unit[:dim], unit[dim:]
@@ -471,7 +475,8 @@ def observe(
     for k, ((_, z), (states, _)) in enumerate(zip(samples, smooth, strict=True)):
         z_all[k, : len(z)] = z
         weights[k, : len(z)] = law.weights(states)
-    between = [interpolated(t, u) for (t, _), u in zip(samples, at_samples, strict=True)]
+    hold = Hold.AUTO if inputs is None else inputs.hold
+    between = [interpolated(t, u, hold) for (t, _), u in zip(samples, at_samples, strict=True)]
     return Observations(
         samples,
         tuple(origin),

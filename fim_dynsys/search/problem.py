@@ -8,6 +8,7 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import Noise
+from fim_dynsys.regression.inputs import Inputs
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations, largest_degree, observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.knowledge import Knowledge
@@ -40,7 +41,7 @@ class Search:
         samples: Sequence[tuple[np.ndarray, np.ndarray]],
         degree: int | None = None,
         radians: np.ndarray | None = None,
-        inputs: Sequence[np.ndarray] | None = None,
+        inputs: Inputs | None = None,
     ) -> "Search":
         """A search among polynomials.
 
@@ -52,7 +53,7 @@ class Search:
             Largest total degree; default the `largest_degree` for so many samples.
         radians : array (d,), optional
             See `observe`.
-        inputs : list of arrays (n, m), optional
+        inputs : Inputs, optional
             See `observe`; the monomials are then of states and inputs, without those that `told_apart` leaves
             out.
         """

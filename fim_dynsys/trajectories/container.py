@@ -14,6 +14,7 @@ import xarray as xr
 
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories import datasets, files, frames, observations
+from fim_dynsys.trajectories.holding import Hold
 from fim_dynsys.trajectories.layout import DIMS, as_dataset, check_layout, read_only
 from fim_dynsys.trajectories.parts import Parts
 from fim_dynsys.trajectories.presentation import Presentation
@@ -358,6 +359,29 @@ class Trajectories:
         if self._u is None:
             return [np.empty((n, 0)) for n in self._n_obs]
         return [self._u[k, :n].copy() for k, n in enumerate(self._n_obs)]
+
+    @property
+    def hold(self) -> Hold:
+        """What the inputs do between their samples."""
+        return Hold(self.dataset.attrs.get("hold", Hold.AUTO.value))
+
+    def with_hold(self, hold: Hold | str) -> "Trajectories":
+        """The same where the inputs are known to do this between their samples, see `Hold`.
+
+        Parameters
+        ----------
+        hold : Hold or {"previous", "linear", "smooth", "auto"}
+            Of all inputs.
+
+        Raises
+        ------
+        ValueError
+            Where it is none of these.
+        """
+        chosen = Hold.of("Trajectories.with_hold", hold)
+        if chosen == self.hold:
+            return self
+        return self._replace(attrs={**self.dataset.attrs, "hold": chosen.value})
 
     def without_inputs(self) -> "Trajectories":
         """The states alone."""

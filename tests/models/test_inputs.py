@@ -91,7 +91,7 @@ def test_an_input_of_two_levels_has_no_square():
     t = np.linspace(0.0, 10.0, 101)
     u = (np.sin(1.7 * t) > 0).astype(float)
     x = path(lambda s, z: [np.interp(s, t, u) - 0.7 * z[0]], [0.2], t)
-    model = fim_dynsys.load("sindy-strong").fit(x, t, u=u)
+    model = fim_dynsys.load("sindy-strong").fit(x, t, u=u, hold="linear")
     assert "u0^2" not in model.get_feature_names()
     held = model.field_.at_input([1.0])
     np.testing.assert_allclose(held([[0.4]]), 1.0 - 0.28, atol=0.05)

@@ -1,0 +1,104 @@
+"""Inputs that jump: taken as they are in fits, scores and simulations."""
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import fim_dynsys
+from fim_dynsys.errors import DataWarning, SimulationWarning
+from fim_dynsys.trajectories.container import Trajectories
+
+
+def tank_under(levels, gap, start=0.0):
+    """h' = 0.5 u - 0.2 h at the ends of intervals in which u is held."""
+    h = [start]
+    for level in levels[:-1]:
+        rest = 2.5 * level
+        h.append(rest + (h[-1] - rest) * np.exp(-0.2 * gap))
+    return np.array(h)[:, None]
+
+
+T = 0.5 * np.arange(160)
+PUMP = (T % 20.0 < 8.0).astype(float)
+H = tank_under(PUMP, 0.5)
+
+
+@pytest.mark.parametrize("name", ["fim-ode", "sindy-strong", "auto"])
+def test_a_pump_that_is_switched_leaves_the_two_terms(name):
+    rng = np.random.default_rng(0)
+    noisy = H + 0.01 * H.std() * rng.standard_normal(H.shape)
+    model = fim_dynsys.load(name).fit(noisy, T, u=PUMP, feature_names=["h", "F"])
+    assert model.complexity == 2
+    assert "F keeps its value between samples" in model.field_.fit_info.inference.notes
+    other = np.repeat(rng.uniform(0.0, 1.0, 40), 4)
+    path = tank_under(other, 0.5, 1.0)
+    assert model.score(path, T, u=other, metric="path") > 0.999
+    np.testing.assert_allclose(model.simulate(path[0], T, u=other), path, atol=0.05)
+
+
+def test_levels_drawn_at_every_sample_are_said_to_be_ambiguous_and_taken_as_told():
+    levels = np.random.default_rng(2).uniform(0.0, 1.0, 160)
+    h = tank_under(levels, 0.5)
+    with pytest.warns(DataWarning, match="u0 may jump between samples"):
+        fim_dynsys.load("sindy-strong").fit(h, T, u=levels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DataWarning)
+        model = fim_dynsys.load("symbolic", expressions=["a*u0-b*x0"]).fit(h, T, u=levels, hold="previous")
+    assert model.field_.parameters == pytest.approx({"a": 0.5, "b": 0.2}, rel=1e-5)
+    assert model.field_.fit_info.path_r2 == pytest.approx(
+        model.score(h, T, u=levels, metric="path"), abs=1e-9
+    )
+
+
+def test_a_hold_stays_with_the_trajectories_and_with_a_saved_model(tmp_path):
+    data = Trajectories.from_arrays(H, T, u=PUMP).with_hold("linear")
+    parts = (
+        data[[0]],
+        data.drop_incomplete("test"),
+        data.select_samples([np.arange(50)]),
+        data.with_x([H * 2]),
+    )
+    assert {part.hold.value for part in parts} == {"linear"}
+    model = fim_dynsys.load("sindy-strong").fit(H, T, u=PUMP, hold="previous")
+    again = fim_dynsys.load_fitted(model.save(tmp_path))
+    assert again.context_.hold.value == "previous"
+    assert again.field_.fit_info.summary() == model.field_.fit_info.summary()
+
+
+def test_a_function_of_time_says_itself_what_it_does():
+    expressions = {"expressions": ["a*u0-b*x0"]}
+    for u, kind in (
+        (lambda t: float(t % 20.0 < 8.0), "previous"),
+        (lambda t: np.sin(0.3 * t) ** 2, "smooth"),
+    ):
+        exact = solve_ivp(
+            lambda t, h, u=u: 0.5 * u(t) - 0.2 * h, (0, T[-1]), [0.0], t_eval=T, max_step=0.05, rtol=1e-9
+        ).y.T
+        model = fim_dynsys.load("symbolic", **expressions).fit(exact, T, u=u)
+        assert model.context_.hold.value == kind
+        assert model.field_.parameters == pytest.approx({"a": 0.5, "b": 0.2}, rel=2e-3)
+    with pytest.warns(DataWarning, match="jump or turn between the samples"):
+        fim_dynsys.load("symbolic", **expressions).fit(exact, T, u=lambda t: float((t + 0.2) % 3.0 < 0.3))
+
+
+def test_a_short_pulse_is_not_missed_between_requested_times():
+    model = fim_dynsys.load("symbolic", expressions=["a*u0-b*x0"]).fit(H, T, u=PUMP)
+    path = model.simulate([0.0], [0.0, 100.0], u=lambda t: 10.0 * float(40.0 <= t < 41.0))
+    whole = 25.0 * (1.0 - np.exp(-0.2)) * np.exp(-0.2 * 59.0)
+    assert path[1, 0] == pytest.approx(whole, rel=1e-3)
+
+
+def test_a_pole_in_an_input_ends_the_path():
+    t = np.arange(24.0)
+    u = np.clip(np.sin(0.5 * t), 0.0, None) * 2.0
+    model = fim_dynsys.load("symbolic", expressions=["-a*x + b/(1-u)**2"], start={"a": 0.1, "b": 1e-4})
+    x = np.exp(-0.1 * t)[:, None] + 1e-3 * np.random.default_rng(0).standard_normal((24, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = model.fit(x, t, u=u, feature_names=["x", "u"])
+    for given in (u, lambda s: max(np.sin(0.5 * s), 0.0) * 2.0):
+        with pytest.warns(SimulationWarning, match="its path ends at"):
+            path = model.simulate(x[0], t, u=given)
+        assert np.isfinite(path[0]).all() and np.isnan(path[-1]).all()
