@@ -1,0 +1,1 @@
+"""Parameter estimation for known equations: experiments, sensitivities, objectives, starts, profiles."""

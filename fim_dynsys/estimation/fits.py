@@ -1,0 +1,314 @@
+"""Fits of a problem from many starts, by pieces of the runs first where their states were measured."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fim_dynsys.estimation.descent import Descent, Outcome, descend
+from fim_dynsys.estimation.objective import LEAST_SHARE, Objective
+from fim_dynsys.estimation.parameters import ParameterSpace
+from fim_dynsys.estimation.problem import Problem, Run, piece
+from fim_dynsys.estimation.starts import draw_starts
+
+_COARSE, _FINE = 1e-5, 1e-9  # relative tolerances of the integration, of the search and of its end
+_SCREENED = 8  # draws for each start that is followed
+_ROUGH, _LAST = 40, 200  # iterations
+_SAME = 0.05  # log-likelihood units: the same minimum
+_ENOUGH = 4  # searches that end in the best minimum: others are not needed
+_AT_LEAST = 8  # searches that are made in any case
+_ENOUGH_SHOWN, _AT_LEAST_SHOWN = 2, 3  # the same where pieces of measured states led to the starts
+_LONG = 20  # pieces of one run: its whole path may be chaotic, and is followed from few starts
+_CLOSE = 10.0  # log-likelihood units of the best within which a minimum is polished
+_NEAR = 0.03  # of coordinates, or of 1: the same place
+_FOLLOWED = 1e-3  # of an observable's size: what pieces leave beyond counts
+_PER_ERROR = 0.01  # integration error per relative error of a sample, where that is known
+_POLISHED = 3  # minima at most
+_MOST_STARTS = 600  # first states of pieces that are estimated together
+_SAMPLES = 4  # of a piece at least
+_MERGED = 4  # pieces that are joined at a time
+_WORSE = 1.5  # ratio of the errors' scales beyond which joined pieces no longer follow the data
+_EXPLAINED = 2.0  # mean squared residual, in known errors: nothing is to be gained by pieces
+_REGRESSED = 6  # starts that are fitted to pieces from measured states
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """The best of many searches.
+
+    Attributes
+    ----------
+    problem : Problem
+        What was fitted: its runs are pieces of the given ones where no whole path can be followed.
+    descent : Descent
+        The best search.
+    values : array (s,)
+        Objectives that all searches ended in, in the order in which they were made.
+    outcomes : tuple of Outcome
+        How they ended.
+    starts, ends : arrays (s, q)
+        Coordinates where each began and ended.
+    n_pieces : int
+        Number of pieces that the runs were cut into; that of the runs where they were not.
+    evaluations : int
+        Of the objective, all searches together.
+    """
+
+    problem: Problem
+    descent: Descent
+    values: np.ndarray
+    outcomes: tuple[Outcome, ...]
+    starts: np.ndarray
+    ends: np.ndarray
+    n_pieces: int
+    evaluations: int
+
+    @property
+    def space(self) -> ParameterSpace:
+        """What was estimated."""
+        return self.problem.space
+
+    @property
+    def natural(self) -> np.ndarray:
+        """Estimated numbers (q,) in their own units."""
+        return self.space.natural(self.descent.theta)
+
+    @property
+    def converged(self) -> np.ndarray:
+        """Which searches (s,) ended in the best minimum."""
+        if not len(self.values):
+            return np.zeros(0, dtype=bool)
+        near = _same_place(self.ends, self.descent.theta)
+        return near | (self.values <= min(self.descent.value, self.values.min()) + 2.0 * _SAME)
+
+    @property
+    def converged_share(self) -> float:
+        """Share of the searches that ended in the best minimum."""
+        return float(np.mean(self.converged)) if len(self.values) else 0.0
+
+
+def _same_place(ends: np.ndarray, theta: np.ndarray) -> np.ndarray:
+    """Which coordinates (s, q) are those of a minimum (q,)."""
+    if ends.shape[1] != len(theta):
+        return np.zeros(len(ends), dtype=bool)
+    return np.all(np.abs(ends - theta) <= _NEAR * np.maximum(np.abs(theta), 1.0), axis=1)
+
+
+def fit_problem(
+    problem: Problem,
+    shown: Sequence[np.ndarray] | None = None,
+    n_starts: int = 20,
+    seed: int = 0,
+    first: Sequence[np.ndarray] = (),
+) -> Fit | None:
+    """The best fit from many starts; None where the equations are nowhere finite.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is fitted.
+    shown : list of arrays (K, d), optional
+        Measured states at the samples of each run, where all were: then pieces of the runs are fitted first.
+    n_starts : int
+        Searches at most.
+    seed : int
+        Of their starts.
+    first : sequence of arrays (q,)
+        Coordinates to begin with.
+    """
+    objective, space, coarse = problem.objective, problem.space, _coarse(problem)
+    draws = draw_starts(space, _SCREENED * n_starts, seed)
+    regressed = [] if shown is None else _regressed(problem, shown, draws)
+    q = len(problem.parameters)
+    begun = [np.asarray(theta, dtype=float) for theta in first]
+    begun += [np.concatenate([theta, draws[0, q:]]) for theta in regressed]
+    named = any(p.start is not None for p in problem.parameters)
+    begun += [draws[0]] if named else []
+    screened = np.array([objective.value(theta, 1e-3) for theta in draws])
+    order = np.argsort(screened, kind="stable")
+    begun += [draws[k] for k in order if np.isfinite(screened[k])]
+    enough, least = (_ENOUGH_SHOWN, _AT_LEAST_SHOWN) if regressed else (_ENOUGH, _AT_LEAST)
+    if shown is not None and max(len(c) for c in _all_cuts(problem, shown)) > _LONG:
+        n_starts = min(n_starts, least)
+    searches: list[Descent] = []
+    starts = []
+    for theta in begun[:n_starts]:
+        found = descend(objective, theta, coarse, _ROUGH, decrement=1e-3)
+        if found.outcome is Outcome.FAILED:
+            continue
+        searches.append(found)
+        starts.append(theta)
+        values = np.array([s.value for s in searches])
+        if len(values) >= least:
+            best_so_far = searches[int(np.argmin(values))].theta
+            same = _same_place(np.array([s.theta for s in searches]), best_so_far)
+            if np.sum(same | (values < values.min() + _SAME)) >= enough:
+                break
+    whole = _polished(objective, searches)
+    best = None if whole is None else Fit(
+        problem,
+        whole,
+        np.array([s.value for s in searches]),
+        tuple(s.outcome for s in searches),
+        np.array(starts),
+        np.array([s.theta for s in searches]),
+        len(problem.runs),
+        objective.evaluations,
+    )
+    return best if shown is None else _by_pieces(problem, shown, regressed, best)
+
+
+def _polished(objective: Objective, searches: list[Descent]) -> Descent | None:
+    """The best minimum, to the accuracy of the arithmetic."""
+    ordered = sorted((s for s in searches), key=lambda s: s.value)
+    chosen: list[Descent] = []
+    for s in ordered:
+        near = not chosen or s.value < chosen[0].value + _CLOSE
+        if near and not any(_same_place(s.theta[None], c.theta)[0] for c in chosen):
+            chosen.append(s)
+    fine = [descend(objective, s.theta, _FINE, _LAST) for s in chosen[:_POLISHED]]
+    fine = [s for s in fine if np.isfinite(s.value)]
+    if not fine:
+        return None
+    best = min(s.value for s in fine)
+    log_size = np.log(objective.space.size)
+
+    def unlikely(s: Descent) -> float:
+        """How far from natural sizes: what decides between minima that fit alike."""
+        value = np.abs(objective.space.natural(s.theta))
+        return float(np.sum((np.log(np.maximum(value, 1e-300)) - log_size) ** 2))
+
+    return min((s for s in fine if s.value <= best + _SAME), key=unlikely)
+
+
+def _coarse(problem: Problem) -> float:
+    """Relative tolerance of a search: well below the errors of the samples where these are known."""
+    objective = problem.objective
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.nanmin(np.abs(objective.errors / objective.measured), initial=np.inf)
+    return float(np.clip(_PER_ERROR * share, 1e-8, _COARSE))
+
+
+# ---------------------------------------------------------------------- pieces
+
+
+def _cuts(times: np.ndarray, shown: np.ndarray, most: int) -> np.ndarray:
+    """First samples of pieces over which the states move about two standard deviations."""
+    spread = shown.std(axis=0)
+    z = shown / np.where(spread > 0, spread, 1.0)
+    speed = np.diff(z, axis=0) / np.diff(times)[:, None]
+    turns = float(np.sqrt(np.mean(speed**2)) * (times[-1] - times[0])) / 2.0
+    count = int(np.clip(np.ceil(turns), 1, max(min((len(times) - 1) // _SAMPLES, most), 1)))
+    return np.unique(np.round(np.linspace(0, len(times) - 1, count + 1)).astype(int))
+
+
+def _cut(problem: Problem, states: Sequence[np.ndarray], cuts: Sequence[np.ndarray], free: bool) -> Problem:
+    """The problem of the pieces of all runs, each from states of its own."""
+    runs: list[Run] = []
+    for run, own, bounds in zip(problem.runs, states, cuts, strict=True):
+        for number, (a, b) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+            part = piece(run, int(a), int(b), own[a], free)
+            known = number == 0 and run.begin == run.times[0]
+            if known and free:  # what is known of the first states is known of the first piece's
+                part = Run(**{**vars(part), "first": run.first})
+            runs.append(part)
+    return problem.with_runs(runs)
+
+
+def _all_cuts(problem: Problem, shown: Sequence[np.ndarray]) -> list[np.ndarray]:
+    most = max(_MOST_STARTS // (len(problem.states) * len(problem.runs)), 1)
+    return [_cuts(run.times, own, most) for run, own in zip(problem.runs, shown, strict=True)]
+
+
+def _regressed(problem: Problem, shown: Sequence[np.ndarray], draws: np.ndarray) -> list[np.ndarray]:
+    """Parameters that fit pieces which begin at measured states, best first."""
+    q = len(problem.parameters)
+    if not q:
+        return []
+    short = [np.arange(0, len(run.times), max((len(run.times) - 1) // 60, 1)) for run in problem.runs]
+    cut = _cut(problem, shown, short, False)
+    objective = cut.objective
+    screened = np.array([objective.value(theta[:q], 1e-3) for theta in draws])
+    order = [k for k in np.argsort(screened, kind="stable") if np.isfinite(screened[k])]
+    found = [descend(objective, draws[k, :q], _COARSE, _ROUGH, decrement=1e-3) for k in order[:_REGRESSED]]
+    found.sort(key=lambda s: s.value)
+    kept: list[np.ndarray] = []
+    for s in found:
+        if not any(np.allclose(s.theta, theta, rtol=1e-2, atol=1e-2) for theta in kept):
+            kept.append(s.theta)
+    return kept[:3]
+
+
+def _by_pieces(
+    problem: Problem, shown: Sequence[np.ndarray], regressed: Sequence[np.ndarray], whole: Fit | None
+) -> Fit | None:
+    """Pieces with estimated starts, joined as long as they follow the data; better than a fit of whole runs?"""
+    cuts = _all_cuts(problem, shown)
+    if not regressed or all(len(c) <= 2 for c in cuts):
+        return whole
+    states, theta, last = list(shown), regressed[0], None
+    least = problem.objective.least
+    q = len(problem.parameters)
+    while True:
+        pieces = _cut(problem, states, cuts, True)
+        start = np.concatenate([theta, [_start(p.start, p.size) for p in pieces.space.parameters[q:]]])
+        found = descend(pieces.objective, start, _coarse(problem), _ROUGH)
+        if not np.isfinite(found.value) or (last is not None and _worse(found, last[1], least)):
+            break
+        last = pieces, found
+        theta, states = found.theta[:q], _joined_states(problem, found, cuts)
+        if all(len(c) <= 2 for c in cuts):
+            break
+        cuts = [np.unique(np.append(c[:-1:_MERGED], c[-1])) for c in cuts]
+    if last is None:
+        return whole
+    pieces, found = last
+    joined = all(len(c) <= 2 for c in cuts) and len(pieces.runs) == len(problem.runs)
+    if joined:
+        begun = problem.space.inside(found.theta) if len(found.theta) == len(problem.space) else None
+        if begun is not None:
+            fine = descend(problem.objective, begun, _FINE, _LAST)
+            if np.isfinite(fine.value) and (whole is None or fine.value < whole.descent.value):
+                return _replaced(whole, problem, fine, len(problem.runs))
+        return whole
+    if whole is not None and not _worse(whole.descent, found, least):
+        return whole
+    fine = descend(pieces.objective, found.theta, _FINE, _ROUGH)
+    return _replaced(whole, pieces, fine if np.isfinite(fine.value) else found, len(pieces.runs))
+
+
+def _start(value: float | None, size: float) -> float:
+    return (0.0 if value is None else value) / size
+
+
+def _worse(found: Descent, before: Descent, least: np.ndarray) -> bool:
+    """Whether the errors' scales are larger than those of pieces; of known scales, the misfit."""
+    now, then = found.evaluation.scales, before.evaluation.scales
+    estimated = np.isfinite(now) & np.isfinite(then)
+    if estimated.any():
+        floor = _FOLLOWED / LEAST_SHARE * least
+        return bool(np.any(now[estimated] > _WORSE * np.maximum(then, floor)[estimated]))
+    return found.evaluation.misfit > max(_WORSE**2 * before.evaluation.misfit, _EXPLAINED)
+
+
+def _joined_states(problem: Problem, found: Descent, cuts: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Fitted states (K, d) at the samples of each run."""
+    paths = iter(found.evaluation.paths)
+    states = []
+    for run, bounds in zip(problem.runs, cuts, strict=True):
+        own = np.empty((len(run.times), len(problem.states)))
+        for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+            own[a : b + 1] = next(paths).states
+        states.append(own)
+    return states
+
+
+def _replaced(whole: Fit | None, problem: Problem, descent: Descent, n_pieces: int) -> Fit:
+    """A fit that pieces led to."""
+    values = np.zeros(0) if whole is None else whole.values
+    outcomes = () if whole is None else whole.outcomes
+    q = len(problem.space)
+    starts = np.zeros((0, q)) if whole is None else whole.starts
+    ends = np.zeros((0, q)) if whole is None else whole.ends
+    count = problem.objective.evaluations + (0 if whole is None else whole.evaluations)
+    return Fit(problem, descent, values, outcomes, starts, ends, n_pieces, count)
