@@ -85,9 +85,14 @@ _BUILT_IN = {
             factory="fim_dynsys.models.sindy_strong:StrongSINDy",
         ),
         ModelSpec(
+            name="equations",
+            summary="your own equations: parameters, first states, doses, noise; from many starts",
+            factory="fim_dynsys.models.equations:EquationsModel",
+        ),
+        ModelSpec(
             name="symbolic",
-            summary="textbook functions beyond polynomials by search, or your own expressions fitted",
-            factory="fim_dynsys.models.symbolic:SymbolicModel",
+            summary="textbook functions beyond polynomials by search",
+            factory="fim_dynsys.models.symbolic:symbolic",
         ),
         ModelSpec(
             name="auto",

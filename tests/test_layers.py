@@ -24,7 +24,7 @@ LAYERS = (
     ("corruption", "reduction", "fields"),
     ("simulation", "metrics"),
     ("regression",),
-    ("search", "comparison"),
+    ("search", "comparison", "estimation"),
     ("systems", "distillation"),
     ("analyze",),
     ("plot", "explorer"),

@@ -37,14 +37,25 @@ def site(tmp_path, monkeypatch):
             del sys.modules[name]
 
 
-BUILT_IN = ["fim-ode", "fim-ode-published", "fim-ode-neural", "sindy", "sindy-strong", "symbolic", "auto"]
+BUILT_IN = [
+    "fim-ode",
+    "fim-ode-published",
+    "fim-ode-neural",
+    "sindy",
+    "sindy-strong",
+    "equations",
+    "symbolic",
+    "auto",
+]
 
 
 def test_built_in_models_are_listed_first():
     assert registry.available().names[: len(BUILT_IN)] == BUILT_IN
 
 
-@pytest.mark.parametrize("name", ["fim-ode", "fim-ode-neural", "sindy", "sindy-strong", "symbolic", "auto"])
+@pytest.mark.parametrize(
+    "name", ["fim-ode", "fim-ode-neural", "sindy", "sindy-strong", "equations", "symbolic", "auto"]
+)
 def test_built_in_models_load(name):
     model = fim_dynsys.load(name)
     assert isinstance(model, VectorFieldModel)

@@ -9,7 +9,7 @@ from benchmarks.harness.rows import View
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.models.symbolic import SymbolicModel
+from fim_dynsys.models.equations import EquationsModel
 from fim_dynsys.regression.observed import SPLINE
 
 
@@ -49,4 +49,4 @@ class TruthFitRow:
 
     def infer(self, view: View) -> VectorField:
         """Return the fitted field."""
-        return SymbolicModel(list(FORMS[view.problem.name])).infer(view.context)
+        return EquationsModel(list(FORMS[view.problem.name])).infer(view.context)

@@ -16,7 +16,7 @@ from benchmarks import report, study
 from benchmarks.harness.rows import Row, View
 from benchmarks.harness.run import Job, attempt, cached_outcomes
 from fim_dynsys.fields.base import VectorField
-from fim_dynsys.models.symbolic import SymbolicModel
+from fim_dynsys.models.equations import EquationsModel
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -87,7 +87,7 @@ class LawRow:
 
     def infer(self, view: View) -> VectorField:
         """Return the fitted field."""
-        return SymbolicModel(list(view.problem.law)).infer(view.context)
+        return EquationsModel(list(view.problem.law)).infer(view.context)
 
 
 def beginning(table: Table, n: int) -> Trajectories:

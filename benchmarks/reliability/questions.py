@@ -32,6 +32,7 @@ from fim_dynsys import (
 from fim_dynsys.__main__ import main
 from fim_dynsys.explorer.page import write_explorer
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.equations import EquationsModel
 
 Rng = np.random.Generator
 Question = tuple[str, Callable[[], Any]]
@@ -435,7 +436,7 @@ def expressions(rng: Rng) -> Question:
     start = one(rng, [None, *values[1:], *THINGS[:8]])
 
     def fit() -> None:
-        model = make("symbolic").set_params(expressions=thing, start=start).fit(record())
+        model = EquationsModel(thing, start=start).fit(record())
         model.print(file=io.StringIO())
         _used(model.field_)
 

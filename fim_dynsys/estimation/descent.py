@@ -10,7 +10,7 @@ from fim_dynsys.estimation.objective import Evaluation, Objective
 
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-3, 1e-12, 1e12
 _SUFFICIENT = 1e-4  # of the predicted decrease
-_DECREMENT = 1e-7  # log-likelihood units that one more step promises: converged
+_DECREMENT = 1e-9  # log-likelihood units that one more step promises: converged
 _ROUGH = 1e-3  # promised by an undamped step where rounding leaves no better point
 _LONGEST = 3.0  # of a step, in coordinates that are logarithms
 
@@ -22,6 +22,7 @@ class Outcome(enum.Enum):
     STALLED = "stalled"
     MAX_ITERATIONS = "out of iterations"
     FAILED = "no finite start"
+    BROKEN = "whole paths cannot be integrated"
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +80,8 @@ def descend(
     References
     ----------
     J. J. Moré, The Levenberg-Marquardt algorithm: implementation and theory, in Numerical Analysis, ed. G. A.
-    Watson (1978) 105 (scaling); H. B. Nielsen, Damping parameter in Marquardt's method, report IMM-REP-1999-05
-    (damping).
+    Watson (1978) 105 (scaling); H. B. Nielsen, Damping parameter in Marquardt's method, report
+    IMM-REP-1999-05 (damping).
     """
     space = objective.space
     theta = space.inside(np.asarray(theta, dtype=float))

@@ -159,7 +159,9 @@ def describe(
     for own in initial:
         unknown = set(own) - set(states)
         if unknown:
-            raise ValueError(f"{who}: expected initial states among {', '.join(states)}, got {sorted(unknown)}.")
+            raise ValueError(
+                f"{who}: expected initial states among {', '.join(states)}, got {sorted(unknown)}."
+            )
         for value in own.values():
             if isinstance(value, str):
                 symbols |= {s.name for s in read(value).xreplace(substituted).free_symbols}
@@ -176,7 +178,17 @@ def describe(
         who, read, states, columns, means, trajectories, known, initial, events, errors, curves
     )
     parameters, sizes = _parameters(
-        who, equations, seen[: len(columns)], states, trajectories, known, names, fixed, noise_names, sizes, initial
+        who,
+        equations,
+        seen[: len(columns)],
+        states,
+        trajectories,
+        known,
+        names,
+        fixed,
+        noise_names,
+        sizes,
+        initial,
     )
     problem = Problem(
         tuple(states),
@@ -204,10 +216,12 @@ def _each(who: str, what: str, given: Any, n: int) -> list[dict]:
         return [{} for _ in range(n)]
     if isinstance(given, Mapping):
         return [dict(given) for _ in range(n)]
-    if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == n:
-        if all(isinstance(own, Mapping) for own in given):
-            return [dict(own) for own in given]
-    raise ValueError(f"{who}: expected {what} as a dict, or a list of {n}, one for each trajectory, got {given!r}.")
+    is_list = isinstance(given, Sequence) and not isinstance(given, str)
+    if is_list and len(given) == n and all(isinstance(own, Mapping) for own in given):
+        return [dict(own) for own in given]
+    raise ValueError(
+        f"{who}: expected {what} as a dict, or a list of {n}, one for each trajectory, got {given!r}."
+    )
 
 
 def _events(who: str, read: _Reader, known: Known, states: Sequence[str], n: int) -> list[tuple[Event, ...]]:
@@ -225,7 +239,7 @@ def _events(who: str, read: _Reader, known: Known, states: Sequence[str], n: int
             for entry in entries:
                 if len(entry) != 3 or entry[1] not in states:
                     raise ValueError(
-                        f"{who}: expected doses as (time, state, amount) with a state of {', '.join(states)}, "
+                        f"{who}: expected doses as (time, state, amount), states {', '.join(states)}, "
                         f"got {entry!r}."
                     )
                 time = check_number(who, "the time of a dose", entry[0])
@@ -233,7 +247,9 @@ def _events(who: str, read: _Reader, known: Known, states: Sequence[str], n: int
     given = known.events
     lists = [given] * n if isinstance(given, Mapping) else ([{}] * n if given is None else given)
     if len(lists) != n or not all(isinstance(own, Mapping) for own in lists):
-        raise ValueError(f"{who}: expected events as a dict by time, or a list of {n} of such dicts, got {given!r}.")
+        raise ValueError(
+            f"{who}: expected events as a dict by time, or a list of {n} of such dicts, got {given!r}."
+        )
     for own, changes in zip(found, lists, strict=True):
         for time, change in changes.items():
             at = check_number(who, "the time of an event", float(time))
@@ -287,8 +303,8 @@ def _observables(
                 names |= {s.name for s in expression.free_symbols} - {s.name for s in mean.free_symbols}
         if kind not in {e.value for e in Errors}:
             raise ValueError(
-                f"{who}: expected noise 'relative', {', '.join(repr(e.value) for e in Errors)}, or such with a "
-                f"scale, got {word!r}."
+                f"{who}: expected noise 'relative', {', '.join(repr(e.value) for e in Errors)}, or "
+                f"one with a scale, got {word!r}."
             )
         at = -1
         if expression is not None:
@@ -338,7 +354,7 @@ def _runs(
     errors: Sequence[np.ndarray] | None,
     curves: Sequence[InputCurve] | None,
 ) -> tuple[list[Run], np.ndarray, list[np.ndarray] | None, dict[str, str], dict[str, tuple[float, float]]]:
-    """Runs, sizes (d,) of the states with NaN where unknown, measured states, holds, bounds of first states."""
+    """Runs; sizes (d,) of states, NaN if unknown; measured states; holds; bounds of first states."""
     direct = {i: k for k, mean in enumerate(means) for i, s in enumerate(states) if str(mean) == s}
     pairs = trajectories.arrays()
     begins = _begins(who, known.t0, [t for t, _ in pairs])
@@ -385,7 +401,15 @@ def _runs(
         shown.append(own)
         runs.append(
             Run(
-                t, begins[number], tuple(first), events[number], curve, rows, kinds, x[rows, kinds], known_errors,
+                t,
+                begins[number],
+                tuple(first),
+                events[number],
+                curve,
+                rows,
+                kinds,
+                x[rows, kinds],
+                known_errors,
                 guess=guess,
             )
         )

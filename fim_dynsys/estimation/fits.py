@@ -1,7 +1,8 @@
 """Fits of a problem from many starts, by pieces of the runs first where their states were measured."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -11,10 +12,15 @@ from fim_dynsys.estimation.parameters import ParameterSpace
 from fim_dynsys.estimation.problem import Problem, Run, piece
 from fim_dynsys.estimation.starts import draw_starts
 
-_COARSE, _FINE = 1e-5, 1e-9  # relative tolerances of the integration, of the search and of its end
+_COARSE = 1e-5  # relative tolerance of the integration during a search
 _SCREENED = 8  # draws for each start that is followed
 _ROUGH, _LAST = 40, 200  # iterations
-_SAME = 0.05  # log-likelihood units: the same minimum
+SAME = 0.05
+"""Log-likelihood units: the same minimum."""
+
+TOLERANCE = 1e-9
+"""Relative tolerance of the integration at the end of a fit."""
+
 _ENOUGH = 4  # searches that end in the best minimum: others are not needed
 _AT_LEAST = 8  # searches that are made in any case
 _ENOUGH_SHOWN, _AT_LEAST_SHOWN = 2, 3  # the same where pieces of measured states led to the starts
@@ -78,8 +84,8 @@ class Fit:
         """Which searches (s,) ended in the best minimum."""
         if not len(self.values):
             return np.zeros(0, dtype=bool)
-        near = _same_place(self.ends, self.descent.theta)
-        return near | (self.values <= min(self.descent.value, self.values.min()) + 2.0 * _SAME)
+        near = same_place(self.ends, self.descent.theta)
+        return near | (self.values <= min(self.descent.value, self.values.min()) + 2.0 * SAME)
 
     @property
     def converged_share(self) -> float:
@@ -87,7 +93,7 @@ class Fit:
         return float(np.mean(self.converged)) if len(self.values) else 0.0
 
 
-def _same_place(ends: np.ndarray, theta: np.ndarray) -> np.ndarray:
+def same_place(ends: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """Which coordinates (s, q) are those of a minimum (q,)."""
     if ends.shape[1] != len(theta):
         return np.zeros(len(ends), dtype=bool)
@@ -141,21 +147,38 @@ def fit_problem(
         values = np.array([s.value for s in searches])
         if len(values) >= least:
             best_so_far = searches[int(np.argmin(values))].theta
-            same = _same_place(np.array([s.theta for s in searches]), best_so_far)
-            if np.sum(same | (values < values.min() + _SAME)) >= enough:
+            same = same_place(np.array([s.theta for s in searches]), best_so_far)
+            if np.sum(same | (values < values.min() + SAME)) >= enough:
                 break
     whole = _polished(objective, searches)
-    best = None if whole is None else Fit(
-        problem,
-        whole,
-        np.array([s.value for s in searches]),
-        tuple(s.outcome for s in searches),
-        np.array(starts),
-        np.array([s.theta for s in searches]),
-        len(problem.runs),
-        objective.evaluations,
+    best = (
+        None
+        if whole is None
+        else Fit(
+            problem,
+            whole,
+            np.array([s.value for s in searches]),
+            tuple(s.outcome for s in searches),
+            np.array(starts),
+            np.array([s.theta for s in searches]),
+            len(problem.runs),
+            objective.evaluations,
+        )
     )
-    return best if shown is None else _by_pieces(problem, shown, regressed, best)
+    if shown is None:
+        return best
+    by_pieces = _by_pieces(problem, shown, regressed, best)
+    return _between_poles(problem, shown, draws) if by_pieces is None else by_pieces
+
+
+def refined(fit: Fit | None, problem: Problem, starts: Sequence[np.ndarray]) -> Fit | None:
+    """A fit, or a better one from other starts (q,)."""
+    coarse = _coarse(problem)
+    searches = [descend(problem.objective, theta, coarse, _LAST, decrement=1e-3) for theta in starts]
+    found = _polished(problem.objective, [s for s in searches if np.isfinite(s.value)])
+    if found is None or (fit is not None and fit.descent.value <= found.value):
+        return fit
+    return _replaced(fit, problem, found, len(problem.runs))
 
 
 def _polished(objective: Objective, searches: list[Descent]) -> Descent | None:
@@ -164,9 +187,9 @@ def _polished(objective: Objective, searches: list[Descent]) -> Descent | None:
     chosen: list[Descent] = []
     for s in ordered:
         near = not chosen or s.value < chosen[0].value + _CLOSE
-        if near and not any(_same_place(s.theta[None], c.theta)[0] for c in chosen):
+        if near and not any(same_place(s.theta[None], c.theta)[0] for c in chosen):
             chosen.append(s)
-    fine = [descend(objective, s.theta, _FINE, _LAST) for s in chosen[:_POLISHED]]
+    fine = [descend(objective, s.theta, TOLERANCE, _LAST) for s in chosen[:_POLISHED]]
     fine = [s for s in fine if np.isfinite(s.value)]
     if not fine:
         return None
@@ -178,7 +201,7 @@ def _polished(objective: Objective, searches: list[Descent]) -> Descent | None:
         value = np.abs(objective.space.natural(s.theta))
         return float(np.sum((np.log(np.maximum(value, 1e-300)) - log_size) ** 2))
 
-    return min((s for s in fine if s.value <= best + _SAME), key=unlikely)
+    return min((s for s in fine if s.value <= best + SAME), key=unlikely)
 
 
 def _coarse(problem: Problem) -> float:
@@ -206,7 +229,7 @@ def _cut(problem: Problem, states: Sequence[np.ndarray], cuts: Sequence[np.ndarr
     """The problem of the pieces of all runs, each from states of its own."""
     runs: list[Run] = []
     for run, own, bounds in zip(problem.runs, states, cuts, strict=True):
-        for number, (a, b) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+        for number, (a, b) in enumerate(pairwise(bounds)):
             part = piece(run, int(a), int(b), own[a], free)
             known = number == 0 and run.begin == run.times[0]
             if known and free:  # what is known of the first states is known of the first piece's
@@ -242,7 +265,7 @@ def _regressed(problem: Problem, shown: Sequence[np.ndarray], draws: np.ndarray)
 def _by_pieces(
     problem: Problem, shown: Sequence[np.ndarray], regressed: Sequence[np.ndarray], whole: Fit | None
 ) -> Fit | None:
-    """Pieces with estimated starts, joined as long as they follow the data; better than a fit of whole runs?"""
+    """Pieces with estimated starts, joined while they follow the data, if they are better than whole runs."""
     cuts = _all_cuts(problem, shown)
     if not regressed or all(len(c) <= 2 for c in cuts):
         return whole
@@ -267,14 +290,31 @@ def _by_pieces(
     if joined:
         begun = problem.space.inside(found.theta) if len(found.theta) == len(problem.space) else None
         if begun is not None:
-            fine = descend(problem.objective, begun, _FINE, _LAST)
+            fine = descend(problem.objective, begun, TOLERANCE, _LAST)
             if np.isfinite(fine.value) and (whole is None or fine.value < whole.descent.value):
                 return _replaced(whole, problem, fine, len(problem.runs))
         return whole
     if whole is not None and not _worse(whole.descent, found, least):
         return whole
-    fine = descend(pieces.objective, found.theta, _FINE, _ROUGH)
+    fine = descend(pieces.objective, found.theta, TOLERANCE, _ROUGH)
     return _replaced(whole, pieces, fine if np.isfinite(fine.value) else found, len(pieces.runs))
+
+
+def _between_poles(problem: Problem, shown: Sequence[np.ndarray], draws: np.ndarray) -> Fit | None:
+    """A fit of the gaps between samples that can be integrated, where no whole path can."""
+    q = len(problem.parameters)
+    cut = _cut(problem, shown, [np.arange(len(run.times)) for run in problem.runs], False)
+    fine = [
+        run for run in cut.runs if cut.with_runs([run]).objective.paths(draws[0, :q], TOLERANCE) is not None
+    ]
+    if not fine:
+        return None
+    pieces = problem.with_runs(fine)
+    found = descend(pieces.objective, draws[0, :q], TOLERANCE, _ROUGH)
+    if not np.isfinite(found.value):
+        return None
+    found = replace(found, outcome=Outcome.BROKEN)
+    return _replaced(None, pieces, found, len(fine))
 
 
 def _start(value: float | None, size: float) -> float:
@@ -297,7 +337,7 @@ def _joined_states(problem: Problem, found: Descent, cuts: Sequence[np.ndarray])
     states = []
     for run, bounds in zip(problem.runs, cuts, strict=True):
         own = np.empty((len(run.times), len(problem.states)))
-        for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+        for a, b in pairwise(bounds):
             own[a : b + 1] = next(paths).states
         states.append(own)
     return states

@@ -171,14 +171,16 @@ class Objective:
             return self._judged(theta, paths, wanted)
 
     def _judged(self, theta: np.ndarray, paths: Sequence[Path], wanted: bool) -> Evaluation:
-        n = len(self.space)
         mean = np.concatenate(
             [p.values[e.rows, self.at[e.kinds]] for e, p in zip(self.experiments, paths, strict=True)]
         )
         scale = self.errors.copy()
         if self.by_formula.any():
             formula = np.concatenate(
-                [p.values[e.rows, self.scale_at[e.kinds]] for e, p in zip(self.experiments, paths, strict=True)]
+                [
+                    p.values[e.rows, self.scale_at[e.kinds]]
+                    for e, p in zip(self.experiments, paths, strict=True)
+                ]
             )
             scale = np.where(self.by_formula, formula, scale)
         at, y = np.where(self.logs, np.log(mean) / self.unit, mean), self.measured

@@ -124,9 +124,7 @@ class Problem:
                     guess = run.guess[i] if len(run.guess) else np.nan
                     start = float(guess) if np.isfinite(guess) else None
                     found.append(
-                        Parameter(
-                            self.first_name(i, k), low, high, size=float(self.sizes[i]), start=start
-                        )
+                        Parameter(self.first_name(i, k), low, high, size=float(self.sizes[i]), start=start)
                     )
         return ParameterSpace(found)
 

@@ -187,8 +187,14 @@ class Graph:
         if expression.is_number and not expression.args:
             return self.number(float(expression))
         if expression.is_Add:
-            return self._sum([self.read(part, names) if not part.could_extract_minus_sign() else
-                              -1 - self.read(-part, names) for part in expression.args])
+            return self._sum(
+                [
+                    self.read(part, names)
+                    if not part.could_extract_minus_sign()
+                    else -1 - self.read(-part, names)
+                    for part in expression.args
+                ]
+            )
         if expression.is_Mul:
             above, below = self.one, self.one
             for part in expression.args:
@@ -340,9 +346,7 @@ class Graph:
         n_parameters = count - 1 - n_states - n_inputs
         states = range(1, 1 + n_states)
         parameters = range(1 + n_states + n_inputs, count)
-        by_state = [
-            (k, i - 1, self.slope(f, i)) for k, f in enumerate(outputs) for i in states
-        ]
+        by_state = [(k, i - 1, self.slope(f, i)) for k, f in enumerate(outputs) for i in states]
         by_parameter = [
             (k, i - parameters.start, self.slope(f, i)) for k, f in enumerate(outputs) for i in parameters
         ]
@@ -417,7 +421,10 @@ def _folded(code: int, values: Sequence[float]) -> float:
 
 @lru_cache(maxsize=64)
 def program(
-    expressions: "tuple[Expr, ...]", states: tuple[str, ...], inputs: tuple[str, ...], parameters: tuple[str, ...]
+    expressions: "tuple[Expr, ...]",
+    states: tuple[str, ...],
+    inputs: tuple[str, ...],
+    parameters: tuple[str, ...],
 ) -> Program:
     """The program of sympy expressions in ``t``, and the names of states, inputs and parameters."""
     graph = Graph((TIME, *states, *inputs, *parameters))

@@ -1,20 +1,33 @@
 """Known equations: their parameters fitted to trajectories."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.errors import DataWarning, FitWarning, check_whole, real_array, warn
-from fim_dynsys.estimation.curves import function_curve
+from fim_dynsys.errors import (
+    DataWarning,
+    FitWarning,
+    IgnoredInputWarning,
+    SimulationWarning,
+    check_whole,
+    real_array,
+    warn,
+)
+from fim_dynsys.estimation.curves import Hold, function_curve, sampled_curve
 from fim_dynsys.estimation.description import Description, Known, describe
 from fim_dynsys.estimation.experiments import InputCurve
-from fim_dynsys.estimation.fits import Fit, fit_problem
+from fim_dynsys.estimation.fits import Fit, fit_problem, refined
+from fim_dynsys.estimation.integration import path_of
+from fim_dynsys.estimation.problem import Problem
+from fim_dynsys.estimation.programs import TIME
 from fim_dynsys.estimation.summary import Summary, summarise
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.inference import Inference, Noise
 from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField
 from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.inputs import (
@@ -22,16 +35,19 @@ from fim_dynsys.models.inputs import (
     Observations,
     Times,
     as_trajectories,
+    assumed,
+    complete_errors,
     error_list,
     with_error_columns,
 )
 from fim_dynsys.models.members import check_members
-from fim_dynsys.regression.criteria import Noise
+from fim_dynsys.regression.given import Given
+from fim_dynsys.regression.observed import complete_inputs, complete_samples, observe
 from fim_dynsys.regression.roots import covariance_root
-from fim_dynsys.saved import SavedModel
+from fim_dynsys.regression.thinning import MANY
 from fim_dynsys.trajectories.container import Trajectories
 
-TIME = "t"
+_NOTICED = 2.0  # noise levels that are left: other starts are looked for
 
 
 class EquationsModel(VectorFieldModel):
@@ -159,10 +175,13 @@ class EquationsModel(VectorFieldModel):
         self,
         x: Observations,
         t: Times = None,
-        x_dot: None = None,
+        x_dot: ArrayLike | Sequence[ArrayLike] | None = None,
         u: ArrayLike | Sequence[ArrayLike] | Callable[[float], ArrayLike] | None = None,
         feature_names: Sequence[str] | None = None,
         *,
+        forcing: Mapping[str, Any] | None = None,
+        time: bool = False,
+        order: int = 1,
         sigma: Errors | None = None,
         observed: Sequence[str] | None = None,
         hold: Any = None,
@@ -175,8 +194,8 @@ class EquationsModel(VectorFieldModel):
             Observations, NaN where a column was not measured.
         t : float, array (n,) or list of arrays
             Time step, times, or times of each trajectory. Left out where `x` carries its times.
-        x_dot : None
-            Derivatives are not used.
+        x_dot, forcing, time, order
+            Without use here: equations are fitted to samples, and may hold the time ``t`` and velocities.
         u : array (n, k) or (n,), list of such arrays, or function, optional
             Inputs at the samples, or ``u(t)``, which is followed between them; jumps are located.
         feature_names : list of str, optional
@@ -208,8 +227,11 @@ class EquationsModel(VectorFieldModel):
             The data do not determine some parameters, or some are at their bounds or run away.
         """
         who = f"{self._who}.fit"
-        if x_dot is not None:
-            raise ValueError(f"{who}: expected no x_dot, got one; equations are fitted to the samples.")
+        if x_dot is not None or forcing is not None or time or order != 1:
+            raise ValueError(
+                f"{who}: expected neither x_dot, forcing, time nor order, got one; write sin(omega*t), or an "
+                "equation for each velocity, and fit to the samples with observed=[...]."
+            )
         observed = self.observed if observed is None else observed
         x, sigma = with_error_columns(x, sigma)
         states, columns, names = self._names(who, x, observed, feature_names)
@@ -265,9 +287,8 @@ class EquationsModel(VectorFieldModel):
         keys = tuple(map(str, given)) if isinstance(given, Mapping) else None
         own = None if feature_names is None else [str(name) for name in feature_names]
         if observed is None:
-            if isinstance(x, Trajectories) and own is None and keys is not None:
-                if set(x.state_names) < set(keys):
-                    return keys, tuple(x.state_names), None
+            if isinstance(x, Trajectories) and own is None and set(x.state_names) < set(keys or ()):
+                return keys, tuple(x.state_names), None
             if own is not None and keys is not None and not set(own) >= set(keys):
                 shown = [name for name in own if name in keys]
                 others = own[len(shown) :]
@@ -351,49 +372,108 @@ class EquationsModel(VectorFieldModel):
         check_whole(self._who, 1, n_starts=self.n_starts)
         check_whole(self._who, 0, seed=self.seed)
         described = self._described(trajectories, states, columns, errors, curves, hold)
-        fit = fit_problem(described.problem, described.shown, self.n_starts, self.seed)
+        problem = described.problem
+        fit = fit_problem(problem, described.shown, self.n_starts, self.seed)
+        if described.shown is None and _poor(described, fit):
+            fit = refined(fit, problem, self._grown(problem, trajectories, columns, errors))
         if fit is None:
-            names = ", ".join(described.problem.space.names) or "no parameters"
+            names = ", ".join(problem.space.names) or "no parameters"
             raise ValueError(
-                f"{self._who}: expected equations that can be integrated for some values of {names}, got none; "
-                "give start={name: value} or bounds."
+                f"{self._who}: expected equations that can be integrated for some values of {names}, got "
+                "none; give start={name: value} or bounds."
             )
         self.fit_, self._description = fit, described
         summary = summarise(described, fit)
         report = summary.report() | {
             "chosen": "given expressions",
-            "noise": _noise_word(errors),
             "states": list(states),
             "observed": list(columns),
             "hold": described.holds if hold is None else hold,
         }
         if curves is not None:
             report["curves"] = [[c.starts.tolist(), c.cubics.tolist()] for c in curves]
-        return self._field(described, trajectories, summary, report)
+        return self._field(described, trajectories, summary, report, errors)
+
+    def _grown(
+        self,
+        problem: Problem,
+        trajectories: Trajectories,
+        columns: Sequence[str],
+        errors: Sequence[np.ndarray] | Noise | None,
+    ) -> list[np.ndarray]:
+        """Coordinates that growing weights of the dynamics lead to, where hidden states are hard to find.
+
+        None where runs begin before their samples, have events or know their first states, where the
+        equations hold the time, or where observables are measured at times of their own.
+        """
+        symbols = {s.name for e in (*problem.equations, *problem.seen) for s in e.free_symbols}
+        plain = all(not run.events and run.begin == run.times[0] for run in problem.runs)
+        complete = all(np.isfinite(x).all() for _, x in trajectories.arrays())
+        many = int(np.sum(trajectories.n_obs)) > MANY
+        if TIME in symbols or not plain or not complete or many or len(problem.seen) > len(columns):
+            return []
+        if any(len(run.times) < 2 or any(f is not None for f in run.first) for run in problem.runs):
+            return []
+        names = [*problem.states, *problem.inputs]
+        fixed = {_symbol(name): value for name, value in problem.fixed.items()}
+        own = {_symbol(name): _symbol(f"x{k}") for k, name in enumerate(names)}
+        equations, seen = (
+            tuple(e.xreplace(fixed).xreplace(own) for e in part) for part in (problem.equations, problem.seen)
+        )
+        given = Given(problem.states, problem.inputs, equations, tuple(map(str, seen)))
+        observations = observe(
+            complete_samples(trajectories, self._who, 2), inputs=complete_inputs(trajectories, self._who)
+        )
+        if isinstance(errors, Noise):
+            observations = observations.counted()
+        elif errors is not None:
+            observations = observations.measured(complete_errors(errors, trajectories))
+        start = {k: v for k, v in dict(self.start or {}).items() if k in {*given.names, *problem.states}}
+        try:
+            found = given.fit(self._who, trajectories, observations, assumed(errors), start)
+        except ValueError:  # nowhere finite in steps of one length
+            return []
+        begun = [path[0] for path in found.paths]
+        natural = [found.parameters.get(p.name, p.start or p.size) for p in problem.parameters]
+        natural += [float(v) for first in begun for v in first]
+        space = problem.space
+        return [space.inside(space.coordinates(np.array(natural)))]
 
     def _field(
-        self, described: Description, trajectories: Trajectories, summary: Summary, report: dict[str, Any]
+        self,
+        described: Description,
+        trajectories: Trajectories,
+        summary: Summary,
+        report: dict[str, Any],
+        errors: Any,
     ) -> VectorField:
         """The right-hand sides at the fitted parameters; the time is an input of its own."""
         problem = described.problem
         symbols = {s.name for e in problem.equations for s in e.free_symbols}
-        driven = [*problem.inputs, *([TIME] if TIME in symbols and TIME not in problem.inputs else [])]
-        names = sorted(symbols - {*problem.states, *driven})
+        clock = _clock({*problem.states, *problem.inputs, *problem.names}) if TIME in symbols else None
+        driven = [*problem.inputs, *([] if clock is None else [clock])]
+        names = sorted(symbols - {*problem.states, *driven, TIME})
         parameters = {name: summary.parameters[name] for name in names}
         covariance = summary.covariance_of(names)
         full = tuple(described.columns) == tuple(problem.states) and described.shown is not None
-        context = trajectories if full and TIME not in driven else _states(problem, trajectories, summary, driven)
+        observed = full and clock is None
+        context = trajectories if observed else _states(problem, trajectories, summary, driven)
+        equations = problem.equations
+        if clock is not None:
+            equations = tuple(e.xreplace({_symbol(TIME): _symbol(clock)}) for e in equations)
+            report["clock"] = clock
         info = FitInfo(
             initial_states=summary.initial_states,
             noise_level=summary.noise_level if full else None,
             report=report,
+            inference=_facts(summary, errors),
             **summary.quality,
         )
         if driven:
             return DrivenExpressions(
-                problem.equations, parameters, covariance, input_names=driven, context=context, fit_info=info
+                equations, parameters, covariance, input_names=driven, context=context, fit_info=info
             )
-        return SymbolicField(problem.equations, parameters, covariance, context=context, fit_info=info)
+        return SymbolicField(equations, parameters, covariance, context=context, fit_info=info)
 
     def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
         super()._adopt(field, trajectories)
@@ -401,20 +481,26 @@ class EquationsModel(VectorFieldModel):
         self.n_features_in_ = field.dim
 
     def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
-        return field.fit_info
+        quality = dict(field.fit_info.report["quality"])
+        return replace(field.fit_info, **quality | {"problems": tuple(quality["problems"])})
 
     def _warn_of_problems(self, method: str) -> None:
         super()._warn_of_problems(method)
         report = self.field_.fit_info.report
         if report["status"] != "converged":
             warn(
-                f"{self._who}.{method}: the best search ended without convergence ({report['status']}); other "
-                "starts, bounds or units may help.",
+                f"{self._who}.{method}: the best search ended without convergence ({report['status']}); "
+                "other starts, bounds or units may help.",
                 FitWarning,
             )
+        unknown = self.field_.fit_info.inference.undetermined
+        if unknown:
+            warn(
+                f"{self._who}.{method}: the data do not determine {', '.join(unknown)}; other values would "
+                "fit as well. Give some of them as numbers, or observe more states.",
+                DataWarning,
+            )
         for kind, said in (
-            ("undetermined", "the data do not determine {}; other values would fit as well. Give some of them "
-             "as numbers, or observe more states."),
             ("at_bounds", "at their bounds: {}."),
             ("run_away", "beyond a million times their natural size: {}; the data may not determine them."),
             ("alternatives", "another minimum fits as well: {}."),
@@ -467,7 +553,8 @@ class EquationsModel(VectorFieldModel):
         asked = (interpolator, integrator_kws, interpolator_kws) != (None, None, None)
         if asked or integrator != "solve_ivp" or times.ndim != 1 or not (np.diff(times) > 0).all():
             return super().simulate(x0, t, u, integrator, interpolator, integrator_kws, interpolator_kws)
-        return simulated(who, field, x0, times, u, field.fit_info.report.get("hold"))
+        report = field.fit_info.report
+        return simulated(who, field, x0, times, u, report.get("hold"), report.get("clock"))
 
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Draws of the field from the normal approximation of the likelihood, within the bounds.
@@ -496,7 +583,10 @@ class EquationsModel(VectorFieldModel):
         draws = np.random.default_rng(seed).standard_normal((n, len(names))) @ root
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             values = np.where(logs, mean * np.exp(draws / np.where(logs, mean, 1.0)), mean + draws)
-        low, high = (np.array([report["limits"].get(name, [None, None])[k] for name in names], dtype=float) for k in (0, 1))
+        low, high = (
+            np.array([report["limits"].get(name, [None, None])[k] for name in names], dtype=float)
+            for k in (0, 1)
+        )
         values = np.fmin(np.fmax(values, low), high)
         return EnsembleField(
             [field.with_parameters(**dict(zip(names, map(float, row), strict=True))) for row in values]
@@ -505,12 +595,124 @@ class EquationsModel(VectorFieldModel):
     def _symbolic_field(self) -> Any:
         return self._fitted_field()
 
-    def restore(self, saved: SavedModel) -> Self:
-        """Become fitted again from what a folder holds; see `VectorFieldModel.restore`."""
-        return super().restore(saved)
+
+def _poor(described: Description, fit: Fit | None) -> bool:
+    """Whether a fit leaves more than the noise."""
+    return fit is None or summarise(described, fit).quality["residual_over_noise"] > _NOTICED
 
 
-def _noise_word(errors: Sequence[np.ndarray] | Noise | None) -> str:
-    if isinstance(errors, Noise):
-        return errors.value
-    return (Noise.ESTIMATED if errors is None else Noise.GIVEN).value
+def _facts(summary: Summary, errors: Sequence[np.ndarray] | Noise | None) -> Inference:
+    """The facts of the fit."""
+    noise = errors if isinstance(errors, Noise) else (Noise.ESTIMATED if errors is None else Noise.GIVEN)
+    unknown = summary.undetermined
+    facts = Inference(noise=noise, undetermined=unknown)
+    return facts.noting(f"the data do not determine {', '.join(unknown)}") if unknown else facts
+
+
+def _symbol(name: str) -> Any:
+    import sympy
+
+    return sympy.Symbol(name, real=True)
+
+
+def _clock(taken: set[str]) -> str:
+    """Name of the time as an input of a field: a name of its own, which no other number has."""
+    name = "time"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _function_curves(
+    who: str, u: Callable[[float], ArrayLike], trajectories: Trajectories, t0: Any
+) -> list[InputCurve]:
+    """A function of time as cubics over each trajectory."""
+
+    def values(t: np.ndarray) -> np.ndarray:
+        return np.stack([np.atleast_1d(real_array(u(float(s)), who, "u(t)")) for s in t])
+
+    pairs = trajectories.arrays()
+    begins = list(t0) if isinstance(t0, Sequence) else [t0] * len(pairs)
+    return [
+        function_curve(values, float(t[0] if begin is None else begin), float(t[-1]))
+        for (t, _), begin in zip(pairs, begins, strict=True)
+    ]
+
+
+def _states(problem: Problem, data: Trajectories, summary: Summary, driven: Sequence[str]) -> Trajectories:
+    """Fitted states at the samples, with inputs, and the time where it is one."""
+    inputs = None
+    if driven:
+        inputs = [
+            np.column_stack([own, t]) if len(driven) > own.shape[1] else own
+            for own, (t, _) in zip(data.input_arrays(), data.arrays(), strict=True)
+        ]
+    units = {name: unit for name, unit in data.units.items() if name in {*problem.states, TIME}}
+    return Trajectories.from_arrays(
+        summary.states,
+        [t for t, _ in data.arrays()],
+        state_names=problem.states,
+        coords=data.coords,
+        units=units,
+        u=inputs,
+        input_names=driven or None,
+    )
+
+
+def simulated(
+    who: str,
+    field: VectorField,
+    x0: ArrayLike,
+    t: np.ndarray,
+    u: ArrayLike | Callable[[float], ArrayLike] | None,
+    hold: Any,
+    clock: str | None,
+) -> np.ndarray:
+    """Path (m, d) of fitted equations; NaN from where it cannot be continued.
+
+    Warns
+    -----
+    SimulationWarning
+        Where that is before the last time.
+    """
+    assert isinstance(field, SymbolicField | DrivenExpressions)
+    start = np.atleast_1d(real_array(x0, who, "x0"))
+    if start.shape != (field.dim,):
+        raise ValueError(
+            f"{who}: expected x0 of shape ({field.dim},), got {start.shape}; forecast(x0, t) takes several "
+            "initial states."
+        )
+    inputs = [name for name in getattr(field, "input_names", ()) if name != clock]
+    if inputs and u is None:
+        raise TypeError(
+            f"{who}: expected inputs u ({', '.join(inputs)}), which the model was fitted with, got none."
+        )
+    if not inputs and u is not None:
+        warn(f"{who}: no effect of u; the model was fitted without inputs.", IgnoredInputWarning)
+    curve = InputCurve.none()
+    if inputs and callable(u):
+        curve = function_curve(
+            lambda s: np.stack([np.atleast_1d(real_array(u(float(v)), who, "u(t)")) for v in s]), t[0], t[-1]
+        )
+    elif inputs:
+        rows = real_array(u, who, "u").reshape(len(t), -1)
+        words = hold if isinstance(hold, Mapping) else dict.fromkeys(inputs, hold)
+        holds = [Hold(words.get(name) or Hold.SMOOTH) for name in inputs]
+        curve = sampled_curve(t, rows, holds)
+    if inputs and curve.cubics.shape[2] != len(inputs):
+        raise ValueError(
+            f"{who}: expected {len(inputs)} inputs ({', '.join(inputs)}), got {curve.cubics.shape[2]}."
+        )
+    every = [*field.state_names, *getattr(field, "input_names", ())]
+    named = {_symbol(f"x{k}"): _symbol(TIME if name == clock else name) for k, name in enumerate(every)}
+    equations = [e.xreplace(named) for e in field.expressions]
+    with np.errstate(all="ignore"):
+        path = path_of(equations, field.state_names, inputs, field.parameters, start, t, curve)
+    reached = int(np.isfinite(path).all(axis=1).sum())
+    if reached < len(t):
+        warn(
+            f"{who}: the path ends at {t[max(reached - 1, 0)]:.4g} of {t[-1]:.4g}, later rows are NaN: it "
+            "leaves all bounds, or its steps become too small.",
+            SimulationWarning,
+        )
+    return path

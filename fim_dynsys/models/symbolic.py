@@ -1,25 +1,21 @@
-"""Symbolic models: textbook functions found by search, or given expressions with fitted parameters."""
+"""Symbolic models: textbook functions found by search."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from fim_dynsys.analyze.results import PATIENCE, progress_bar
-from fim_dynsys.errors import DataWarning, warn
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.ensemble import EnsembleField
-from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.inference import Inference, Judge
 from fim_dynsys.fields.posterior import LawField
-from fim_dynsys.fields.symbolic import DrivenExpressions, SymbolicField, read_expressions
 from fim_dynsys.fields.terms import union
-from fim_dynsys.models.agreement import compared_in_part
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.models.given_equations import Observed, fitted_in_part
+from fim_dynsys.models.equations import EquationsModel
 from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import check_members
@@ -27,16 +23,10 @@ from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import with_errors
 from fim_dynsys.regression.criteria import Noise, even
-from fim_dynsys.regression.expression_fits import fit_expressions
-from fim_dynsys.regression.given import Expressions, Given, in_order
 from fim_dynsys.regression.observed import (
-    Observations,
     complete_inputs,
-    complete_records,
     complete_samples,
-    observe,
 )
-from fim_dynsys.regression.roots import covariance_root
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
@@ -72,9 +62,9 @@ class _Candidates(NamedTuple):
 
 
 class SymbolicModel(VectorFieldModel):
-    """Equations with textbook functions, found by search or given.
+    """Equations with textbook functions, found by search.
 
-    Without `expressions`, the best polynomial field and those with trigonometric, rational, saturating,
+    The best polynomial field and those with trigonometric, rational, saturating,
     exponential, logarithmic and power functions are fitted to the trajectories and compared by an extended
     Bayesian information criterion, which charges for the choice among so many functions. A state counts as
     an angle in radians where it has no unit, in degrees where that says so, and as none under other units.
@@ -85,21 +75,12 @@ class SymbolicModel(VectorFieldModel):
     more than rounding, the errors of integration or noise is the answer, quotients of several states and
     functions of sums among them; not with inputs, knowledge, errors of their own or positions alone.
 
-    With `expressions`, their free parameters are fitted to the trajectories: linear ones by regression,
-    the others from many starts.
-
     Parameters
     ----------
-    expressions : list of str, or dict by state, optional
-        One right-hand side per state, in the names of the states (or x0, x1, ...), of inputs and of free
-        parameters: ``["a*x0 - b*x0*x1", "b*x0*x1 - c*x1"]``. Text is read by a whitelist and never evaluated.
-        Not all states need to be observed, see `fit` with ``observed=``.
-    start : dict of str to float, optional
-        Where parameters of the expressions start, and states that were not observed, if known.
     effort : {"full", "quick"}
         Amount of search.
     knowledge : Knowledge, optional
-        What is known of the field beforehand; every candidate satisfies it. Not beside `expressions`.
+        What is known of the field beforehand; every candidate satisfies it.
     progress : bool, optional
         Whether a search of more than two seconds shows a bar; default on a terminal.
 
@@ -116,14 +97,10 @@ class SymbolicModel(VectorFieldModel):
 
     def __init__(
         self,
-        expressions: list[str] | dict[str, str] | None = None,
-        start: dict[str, float] | None = None,
         effort: str = "full",
         knowledge: Knowledge | None = None,
         progress: bool | None = None,
     ) -> None:
-        self.expressions = expressions
-        self.start = start
         self.effort = effort
         self.knowledge = knowledge
         self.progress = progress
@@ -134,9 +111,8 @@ class SymbolicModel(VectorFieldModel):
         trajectories: Trajectories,
         positions: Sequence[str] | None = None,
         sigma: Sequence[np.ndarray] | Noise | None = None,
-        observed: Observed | None = None,
     ) -> VectorField:
-        """Search, or fit the given expressions, on all trajectories together.
+        """Search on all trajectories together.
 
         Parameters
         ----------
@@ -146,82 +122,8 @@ class SymbolicModel(VectorFieldModel):
             States that were observed, the others being their velocities; see `fit` with ``order=2``.
         sigma : list of arrays (n, d), or Noise.POISSON, optional
             Known standard deviations of the observations; or these are counts.
-        observed : Observed, optional
-            What the columns of the trajectories are, and the states of the given expressions.
         """
-        if self.expressions is None:
-            return self._searched(trajectories, positions, sigma)
-        if positions is not None:
-            raise ValueError(f"{self._who}: expected no expressions with order=2, got {self.expressions}.")
-        if Knowledge.of(self.knowledge) is not None:
-            raise ValueError(
-                f"{self._who}: expected expressions or knowledge, got both; write what is known into the "
-                "expressions."
-            )
-        if observed is not None or trajectories.input_names or sigma is Noise.POISSON:
-            return self._fitted_in_part(trajectories, sigma, observed)
-        observations = observe(self._samples(trajectories))
-        if isinstance(sigma, Sequence):
-            observations = observations.measured(complete_errors(sigma, trajectories))
-        return self._fitted_expressions(self.expressions, trajectories, observations, assumed(sigma))
-
-    def _fitted_in_part(
-        self,
-        trajectories: Trajectories,
-        sigma: Sequence[np.ndarray] | Noise | None,
-        observed: Observed | None,
-    ) -> SymbolicField | DrivenExpressions:
-        assert self.expressions is not None
-        names = trajectories.state_names
-        told = Observed(tuple(names), tuple(names)) if observed is None else observed
-        given = Given.of(self._who, self.expressions, told.states, trajectories.input_names, told.columns)
-        samples = self._samples(trajectories)
-        observations = observe(samples, inputs=complete_inputs(trajectories, self._who))
-        complete = complete_records(trajectories, self._who)
-        if sigma is Noise.POISSON:
-            observations = observations.counted()
-        elif isinstance(sigma, Sequence):
-            observations = observations.measured(complete_errors(sigma, trajectories))
-        return fitted_in_part(given, complete, observations, assumed(sigma), self.start)
-
-    def _observed(self, observed: Sequence[str], names: Sequence[str] | None) -> tuple[Observed, list[str]]:
-        if self.expressions is None:
-            return super()._observed(observed, names)
-        if isinstance(observed, str) or not observed or len(set(observed)) < len(list(observed)):
-            raise ValueError(
-                f"{self._who}.fit: expected observed as a list of different states or expressions, got "
-                f"{observed!r}."
-            )
-        given = self.expressions
-        states = list(given) if isinstance(given, dict) else [f"x{i}" for i in range(len(given))]
-        states = states if names is None else [str(name) for name in names]
-        columns, d = tuple(map(str, observed)), len(given)
-        return Observed(columns, tuple(states[:d])), [*columns, *states[d:]]
-
-    def _adopt(self, field: VectorField, trajectories: Trajectories) -> None:
-        super()._adopt(field, trajectories)
-        self.feature_names = list(field.state_names)
-        self.n_features_in_ = field.dim
-
-    def _warn_of_problems(self, method: str) -> None:
-        super()._warn_of_problems(method)
-        unknown = self.field_.fit_info.inference.undetermined
-        if unknown and self.expressions is not None:
-            warn(
-                f"{self._who}.{method}: the data do not determine {', '.join(unknown)}; other values would "
-                "fit as well. Give some of them as numbers, or observe more states.",
-                DataWarning,
-            )
-
-    def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
-        report = field.fit_info.report
-        if not isinstance(field, SymbolicField | DrivenExpressions) or "observed" not in report:
-            return super()._compared(field, trajectories)
-        inputs = trajectories.input_names
-        given = Given(field.state_names, inputs, field.expressions, tuple(report["observed"]))
-        complete = complete_records(trajectories, self._who)
-        seen = given.expected({**field.parameters, **report["observation_parameters"]})
-        return compared_in_part(field, complete, np.array(report["observation_noise"]), seen)
+        return self._searched(trajectories, positions, sigma)
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if not isinstance(self.effort, str) or self.effort not in EFFORTS:
@@ -334,30 +236,6 @@ class SymbolicModel(VectorFieldModel):
         best = [items[k] for k in order]
         return _Candidates(search, best, [scores[k] for k in order], len(known) + len(grown))
 
-    # ------------------------------------------------------------------ given expressions
-
-    def _fitted_expressions(
-        self, given: Expressions, trajectories: Trajectories, observations: Observations, noise: Noise
-    ) -> SymbolicField:
-        texts = in_order("SymbolicModel", given, trajectories.state_names)
-        symbols, expressions = read_expressions(texts, trajectories.state_names)
-        fit = fit_expressions(expressions, symbols, observations, self.start)
-        complete = len(observations.first) == trajectories.n_trajectories
-        starts = observations.initial_states(fit.starts) * observations.scale
-        info = FitInfo(
-            initial_states=starts if complete else None,
-            noise_level=observations.noise_level,
-            report={
-                "chosen": "given expressions",
-                "score": fit.score,
-                "status": fit.status.value,
-                "covariance": fit.covariance.tolist(),
-            },
-            inference=Inference(noise=noise),
-        )
-        known = fit.covariance if np.isfinite(fit.covariance).all() else None
-        return SymbolicField(expressions, fit.parameters, known, context=trajectories, fit_info=info)
-
     # ------------------------------------------------------------------ uncertainty
 
     @np.errstate(all="ignore")
@@ -383,8 +261,6 @@ class SymbolicModel(VectorFieldModel):
         field = self._fitted_field()
         check_members(self._who, n, seed)
         rng = np.random.default_rng(seed)
-        if isinstance(field, SymbolicField | DrivenExpressions):
-            return EnsembleField(_expression_draws(field, n, rng))
         assert isinstance(field, DictionaryField)
         drawn = field.draws(n, seed) if isinstance(field, LawField) else None
         return EnsembleField(self._search_draws(field, n, rng) if drawn is None else drawn)
@@ -423,11 +299,36 @@ class SymbolicModel(VectorFieldModel):
         return self._fitted_field()
 
 
-def _expression_draws(
-    field: SymbolicField | DrivenExpressions, n: int, rng: np.random.Generator
-) -> list[VectorField]:
-    names = sorted(field.parameters)
-    mean = np.array([field.parameters[name] for name in names])
-    covariance = np.array(field.fit_info.report["covariance"], dtype=float).reshape(len(names), len(names))
-    draws = mean + rng.standard_normal((n, len(names))) @ covariance_root(covariance)
-    return [field.with_parameters(**dict(zip(names, draw, strict=True))) for draw in draws]
+def symbolic(
+    expressions: Sequence[str] | Mapping[str, str] | None = None,
+    start: Mapping[str, float] | None = None,
+    effort: str = "full",
+    knowledge: Knowledge | None = None,
+    progress: bool | None = None,
+) -> VectorFieldModel:
+    """A search for equations; with `expressions` the model "equations", which fits their parameters.
+
+    Parameters
+    ----------
+    expressions, start : optional
+        As for `fim_dynsys.models.equations.EquationsModel`, which has more to say of the parameters.
+    effort, knowledge, progress
+        As for `SymbolicModel`.
+
+    Returns
+    -------
+    SymbolicModel or EquationsModel
+
+    Raises
+    ------
+    ValueError
+        For expressions beside knowledge.
+    """
+    if expressions is None:
+        return SymbolicModel(effort, knowledge, progress)
+    if Knowledge.of(knowledge) is not None:
+        raise ValueError(
+            "SymbolicModel: expected expressions or knowledge, got both; write what is known into the "
+            "expressions, or give load('equations', ...) bounds and fixed."
+        )
+    return EquationsModel(expressions, start=start)

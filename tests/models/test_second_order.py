@@ -99,7 +99,7 @@ def test_what_no_order_can_be_asked_of_is_an_error():
         fim_dynsys.load("fim-ode").fit(x, t, order=2)
     with pytest.raises(ValueError, match="expected order 1 or 2"):
         fim_dynsys.load("sindy-strong").fit(x, t, order=3)
-    with pytest.raises(ValueError, match="expressions"):
+    with pytest.raises(ValueError, match="equation for each velocity"):
         fim_dynsys.load("symbolic", expressions=["x1", "-x0"]).fit(x, t, order=2)
     with pytest.raises(ValueError, match="at least five"):
         fim_dynsys.load("sindy-strong").fit([x[0], x[0][:3]], [T, T[:3]], order=2)

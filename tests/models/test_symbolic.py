@@ -10,6 +10,7 @@ import fim_dynsys
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.expressions import compiled, parse, slope
 from fim_dynsys.fields.symbolic import SymbolicField, read_expressions
+from fim_dynsys.models.equations import EquationsModel
 from fim_dynsys.models.symbolic import EFFORTS, SymbolicModel
 from fim_dynsys.regression.expression_fits import ExpressionProblem, fit_expressions
 from fim_dynsys.regression.observed import observe
@@ -362,7 +363,7 @@ def test_parameters_that_were_given_have_no_errors():
 def test_wrong_number_of_expressions_is_named():
     t, x = data(SymbolicField(["-x0"]), [2.0], 3.0, 40, 0.01)
     with pytest.raises(ValueError, match=r"expected 1 expressions, one per state \(x0\), got 2"):
-        SymbolicModel(["-a*x0", "x0"]).fit(x, t)
+        EquationsModel(["-a*x0", "x0"]).fit(x, t)
     with pytest.raises(ValueError, match="expected an effort among"):
         SymbolicModel(effort="heroic").fit(x, t)
 

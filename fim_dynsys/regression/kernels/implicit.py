@@ -117,8 +117,8 @@ def implicit_step(
         for b in range(3):
             factor = -step * table[1 + a, b]
             for i in range(d):
-                for l in range(d):
-                    big[a * d + i, b * d + l] = factor * jac[i, l]
+                for j in range(d):
+                    big[a * d + i, b * d + j] = factor * jac[i, j]
     for i in range(m):
         big[i, i] += 1.0
         z[i, 0] = 0.0
@@ -162,8 +162,8 @@ def implicit_step(
         return np.inf, used
     small, error, rest = np.empty((d, d)), np.empty((d, 1)), np.empty(d)
     for i in range(d):
-        for l in range(d):
-            small[i, l] = -jac[i, l]
+        for j in range(d):
+            small[i, j] = -jac[i, j]
         small[i, i] += RATE / step
         total = 0.0
         for a in range(3):
@@ -222,8 +222,8 @@ def implicit_slopes(
         for a in range(3):
             factor = -step * table[1 + a, b]
             for i in range(d):
-                for l in range(d):
-                    big[a * d + i, b * d + l] = factor * jac[i, l]
+                for j in range(d):
+                    big[a * d + i, b * d + j] = factor * jac[i, j]
     if n == 0:
         return True
     for a in range(3):

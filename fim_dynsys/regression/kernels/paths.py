@@ -18,9 +18,7 @@ _LEAST_STEP = 1e-15  # of the time
 
 
 @compiled
-def _first_step(
-    x: np.ndarray, f0: np.ndarray, scale: np.ndarray, gap: float, left: float
-) -> float:
+def _first_step(x: np.ndarray, f0: np.ndarray, scale: np.ndarray, gap: float, left: float) -> float:
     """A step over which an explicit Euler step changes the state by a hundredth, in tolerated errors."""
     size, speed = 0.0, 0.0
     for i in range(len(x)):
@@ -148,7 +146,19 @@ def follow(
                     edge = 0 if off >= _SELDOM else edge
                 if n:
                     explicit_slopes(
-                        machine, tables[0], t, step, stages, curve, t - began, column, s, own, moved, jac, rates
+                        machine,
+                        tables[0],
+                        t,
+                        step,
+                        stages,
+                        curve,
+                        t - began,
+                        column,
+                        s,
+                        own,
+                        moved,
+                        jac,
+                        rates,
                     )
                 fresh_jac = False
                 for i in range(d):

@@ -1,4 +1,4 @@
-"""Programs of arithmetic: expressions as lists of operations, so that no expression needs a compiler of its own.
+"""Programs of arithmetic: expressions as lists of operations, which need no compiler of their own.
 
 Each row of a program is an operation and the registers of its operands; its value goes into the register that
 follows that of the row before. A compiled loop works through some hundred million rows a second.
@@ -84,9 +84,9 @@ def run(code: np.ndarray, first: int, last: int, base: int, r: np.ndarray) -> No
 def load(machine: tuple, t: float, x: np.ndarray, curve: np.ndarray, since: float) -> None:
     """Time, states, and inputs by cubics (4, m) in the time ``since`` their start, into the registers.
 
-    A machine is a program's rows, sizes (numbers of states, inputs and parameters, of rows that the values need,
-    of all rows, and the base), its registers, the registers of values, and the derivatives by states and by
-    parameters that are not zero: (row, column, register).
+    A machine is a program's rows; sizes: numbers of states, inputs and parameters, of rows that the values
+    need and of all rows, and the base; its registers; the registers of values; and the derivatives by states
+    and by parameters that are not zero: (row, column, register).
     """
     _, sizes, r, _, _, _ = machine
     d = sizes[0]
@@ -111,8 +111,7 @@ def evaluate(machine: tuple, out: np.ndarray) -> bool:
 
 @compiled
 def linearise(machine: tuple, out: np.ndarray, by_state: np.ndarray) -> None:
-    """Values (k,) and their derivatives by the states (k, d) at what was loaded; those by parameters follow by `tangents`.
-    """
+    """Values (k,) and derivatives by the states (k, d) at what was loaded; see `tangents` for others."""
     code, sizes, r, values_at, jac, _ = machine
     run(code, 0, sizes[4], sizes[5], r)
     for i in range(len(values_at)):
@@ -135,11 +134,11 @@ def tangents(
     for i in range(len(out)):
         for c in range(n):
             out[i, c] = 0.0
-        for l in range(d):
-            value = by_state[i, l]
+        for j in range(d):
+            value = by_state[i, j]
             if value != 0.0:
                 for c in range(n):
-                    out[i, c] += value * slopes[l, c]
+                    out[i, c] += value * slopes[j, c]
     for e in range(len(by_parameter)):
         c = column[by_parameter[e, 1]]
         if c >= 0:

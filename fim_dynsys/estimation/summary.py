@@ -1,0 +1,344 @@
+"""What a fit says: estimates with errors, what is not determined, and how well the paths follow the data."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fim_dynsys.estimation.description import Description
+from fim_dynsys.estimation.experiments import Path
+from fim_dynsys.estimation.fits import SAME, TOLERANCE, Fit, same_place
+from fim_dynsys.estimation.problem import Problem
+from fim_dynsys.regression.criteria import noise_law
+
+_WIDE = 10.0  # sizes: a wide prior, which makes every error finite
+_UNKNOWN = 3.0  # sizes, or units of a logarithm: a larger error determines nothing
+_RUN_AWAY = 1e6  # natural sizes
+_AT_BOUND = 1e-6  # of a coordinate, or of 1
+_APART = 0.5  # standard deviations beyond twice the noise: the path no longer follows
+_POOR, _POOR_AHEAD = 0.5, 0.6  # shares of the variance that whole paths and pieces are to explain
+_NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, that are not to be left
+_AS_KNOWN = 1.5  # known errors: a fit that leaves no more is as good as the data
+_ENOUGH = 10  # samples of a column from which its noise can be told
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What was found.
+
+    Attributes
+    ----------
+    described : Description
+        What was asked.
+    fit : Fit
+        What was found.
+    parameters : dict
+        All parameters of equations and observables, known ones too.
+    covariance : array (q, q)
+        Of the estimated numbers, in their own units.
+    undetermined, at_bounds, run_away, alternatives : tuple of str
+        What a reader is to be warned of.
+    states : list of arrays (K, d)
+        Fitted states at the samples of each trajectory.
+    noise_level : array (m,)
+        Standard deviations of the columns: as estimated, or the typical one where they are known.
+    quality : dict
+        The numbers of `fim_dynsys.fields.frame.FitInfo`.
+    """
+
+    described: Description
+    fit: Fit
+    parameters: dict[str, float]
+    covariance: np.ndarray
+    undetermined: tuple[str, ...]
+    at_bounds: tuple[str, ...]
+    run_away: tuple[str, ...]
+    alternatives: tuple[str, ...]
+    states: list[np.ndarray]
+    noise_level: np.ndarray
+    quality: dict[str, Any]
+
+    @cached_property
+    def estimates(self) -> dict[str, float]:
+        """Estimated numbers by name, without first states where the runs were cut into pieces."""
+        problem = self.described.problem
+        whole = self.fit.problem is problem
+        count = len(problem.space) if whole else len(problem.parameters)
+        return dict(zip(problem.space.names[:count], map(float, self.fit.natural[:count]), strict=True))
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Standard errors of the estimates by name."""
+        place = {name: k for k, name in enumerate(self.fit.space.names)}
+        errors = np.sqrt(np.maximum(np.diagonal(self.covariance), 0.0))
+        return {name: float(errors[place[name]]) for name in self.estimates}
+
+    @property
+    def initial_states(self) -> np.ndarray | None:
+        """Fitted states (K, d) at the first samples; None where one is not finite."""
+        first = np.stack([own[0] for own in self.states])
+        return first if np.isfinite(first).all() else None
+
+    def covariance_of(self, names: Sequence[str]) -> np.ndarray:
+        """Covariance (k, k) of parameters, zero of those that are known."""
+        place = {name: k for k, name in enumerate(self.fit.space.names)}
+        rows = [place.get(name, -1) for name in names]
+        found = np.zeros((len(names), len(names)))
+        own = [k for k, row in enumerate(rows) if row >= 0]
+        chosen = [rows[k] for k in own]
+        found[np.ix_(own, own)] = self.covariance[np.ix_(chosen, chosen)]
+        return found
+
+    def report(self) -> dict[str, Any]:
+        """Plain values for a fit report."""
+        space, fit = self.described.problem.space, self.fit
+        symbols = {s.name for e in self.described.problem.equations for s in e.free_symbols}
+        own = sorted(name for name in self.described.problem.names if name in symbols)
+        return {
+            "score": 2.0 * fit.descent.value + float(np.log(self.n_measured)) * len(fit.space),
+            "objective": fit.descent.value,
+            "status": fit.descent.outcome.value,
+            "covariance": self.covariance_of(own).tolist(),
+            "estimates": self.estimates,
+            "errors": self.errors,
+            "logarithms": [name for name, log in zip(space.names, space.log, strict=True) if log],
+            "limits": {
+                p.name: [_plain(p.low), _plain(p.high)]
+                for p in space.parameters
+                if np.isfinite(p.low) or np.isfinite(p.high)
+            },
+            "at_bounds": list(self.at_bounds),
+            "run_away": list(self.run_away),
+            "alternatives": list(self.alternatives),
+            "searches": [float(v) for v in fit.values],
+            "converged_share": fit.converged_share,
+            "pieces": fit.n_pieces,
+            "quality": {**self.quality, "problems": list(self.quality["problems"])},
+        }
+
+    @property
+    def n_measured(self) -> int:
+        """Number of measurements."""
+        return self.described.problem.objective.n
+
+
+def _plain(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
+
+
+def summarise(described: Description, fit: Fit) -> Summary:
+    """What a fit says."""
+    problem, space, theta = described.problem, fit.space, fit.descent.theta
+    natural = fit.natural
+    covariance, vague = covariance_at(fit)
+    fixed = {name: float(problem.fixed[name]) for name in problem.names if name in problem.fixed}
+    found = dict(zip(space.names, map(float, natural), strict=True))
+    parameters = fixed | {name: found[name] for name in problem.names if name in found}
+    count = len(space) if fit.problem is problem else len(problem.parameters)
+    near = _AT_BOUND * np.maximum(np.abs(theta), 1.0)
+    at = (theta - space.low < near) | (space.high - theta < near)
+    at &= ~((space.natural_low == 0.0) & space.log & (theta - space.low > 1.0))
+    far = np.abs(np.log10(np.maximum(np.abs(natural), 1e-300) / space.size)) > np.log10(_RUN_AWAY)
+    far &= (natural != 0.0) & np.where(space.log, True, np.abs(natural) > space.size) & vague
+    states, whole = _paths(problem, fit)
+    level, quality = _quality(described, fit, whole)
+
+    def named(which: np.ndarray) -> tuple[str, ...]:
+        return tuple(n for n, is_so in zip(space.names[:count], which[:count], strict=True) if is_so)
+
+    return Summary(
+        described,
+        fit,
+        parameters,
+        covariance,
+        named(vague),
+        tuple(f"{name} = {found[name]:.4g}" for name in named(at)),
+        tuple(f"{name} = {found[name]:.3g}" for name in named(far)),
+        _alternatives(problem, fit),
+        states,
+        level,
+        quality,
+    )
+
+
+def covariance_at(fit: Fit) -> tuple[np.ndarray, np.ndarray]:
+    """Covariance (q, q) of the estimates in their own units, and which of them are not determined.
+
+    By the expected curvature, with a prior of ten times each number's size. Numbers at their bounds count as
+    known.
+    """
+    space, theta, now = fit.space, fit.descent.theta, fit.descent.evaluation
+    information = np.diagonal(now.curvature)
+    alone = np.where(information > 0, 1.0 / np.where(information > 0, information, 1.0), 0.0)
+    first = np.array([name.partition("[")[0].endswith("(0)") for name in space.names], dtype=bool)
+    size = np.where(first, np.maximum(np.abs(theta), 1.0), np.sqrt(theta**2 + alone))
+    size = np.where(space.log, 1.0, np.where(size > 0, size, 1.0))
+    pushed = ((theta <= space.low) & (now.gradient > 0)) | ((theta >= space.high) & (now.gradient < 0))
+    free = np.flatnonzero(~pushed)
+    matrix = now.curvature[np.ix_(free, free)] * size[free] * size[free][:, None]
+    values, vectors = np.linalg.eigh(matrix + np.eye(len(free)) / _WIDE**2)
+    values = np.maximum(values, 1e-2 / _WIDE**2)  # rounding leaves less than the prior
+    objective = fit.problem.objective
+    n = int(objective.estimated.sum())
+    factor = n / max(n - len(free), 1) if n else 1.0
+    covariance = np.zeros((len(space), len(space)))
+    covariance[np.ix_(free, free)] = (vectors / values) @ vectors.T * size[free] * size[free][:, None]
+    vague = np.sqrt(np.diagonal(covariance)) > _UNKNOWN * size
+    slope = space.slope(theta)
+    return factor * covariance * slope * slope[:, None], vague
+
+
+def _paths(problem: Problem, fit: Fit) -> tuple[list[np.ndarray], list[Path] | None]:
+    """Fitted states at the samples of each trajectory; whole paths, None where one breaks off."""
+    if fit.problem is problem:
+        found = list(fit.descent.evaluation.paths)
+        return [p.states for p in found], found
+    states = [np.full((len(run.times), len(problem.states)), np.nan) for run in problem.runs]
+    number = 0
+    for run, path in zip(fit.problem.runs, fit.descent.evaluation.paths, strict=True):
+        while problem.runs[number].inputs is not run.inputs:  # each run has a curve of its own
+            number += 1
+        first = int(np.searchsorted(problem.runs[number].times, run.times[0]))
+        states[number][first : first + len(run.times)] = path.states
+    begun = [
+        own[0, i]
+        for run, own in zip(problem.runs, states, strict=True)
+        for i, f in enumerate(run.first)
+        if f is None
+    ]
+    natural = np.append(fit.natural[: len(problem.parameters)], begun)
+    theta = problem.space.coordinates(natural)
+    return states, problem.objective.paths(theta, TOLERANCE, sensitivities=False)
+
+
+def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tuple[np.ndarray, dict[str, Any]]:
+    """Noise (m,) of the columns, and how well whole paths and fitted pieces follow the data."""
+    problem = described.problem
+    m = len(described.columns)
+    objective = problem.objective
+    values, kinds = objective.measured, objective.kinds
+    spread = np.array([np.std(values[kinds == k]) if (kinds == k).any() else 0.0 for k in range(m)])
+    size = np.array([np.abs(values[kinds == k]).max(initial=0.0) for k in range(m)])
+    spread = np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
+    left = _residuals(fit.problem, list(fit.descent.evaluation.paths))
+    window = np.array(
+        [np.sqrt(np.mean(left[1][left[0] == k] ** 2)) if (left[0] == k).any() else 0.0 for k in range(m)]
+    )
+    level = np.where(
+        np.isfinite(fit.descent.evaluation.scales[:m]), fit.descent.evaluation.scales[:m], window
+    )
+    known = objective.errors[np.isfinite(objective.errors)]
+    weight = np.ones(objective.n)
+    if len(known):
+        weight = np.where(np.isfinite(objective.errors), np.median(known) / objective.errors, 1.0)
+    unit = spread[kinds]
+    centred = np.concatenate(
+        [values[kinds == k] - values[kinds == k].mean() for k in range(m)] or [np.zeros(0)]
+    )
+    order = np.concatenate([np.flatnonzero(kinds == k) for k in range(m)])
+    total = np.empty(objective.n)
+    total[order] = centred
+    scale = float(np.sum((weight * total / unit) ** 2))
+
+    def explained(kind: np.ndarray, off: np.ndarray, own: np.ndarray) -> float:
+        lost = float(np.sum((own * off / spread[kind]) ** 2))
+        return 1.0 - lost / scale if scale > 0 else 1.0
+
+    noise = _noise(described)
+    path_r2, follows, follows_for = -np.inf, 0.0, 0.0
+    if whole is not None:
+        kind, off = _residuals(problem, whole)
+        path_r2 = explained(kind, off, weight)
+        follows, follows_for = _followed(problem, whole, spread, np.where(np.isfinite(noise), noise, 0.0))
+    same = fit.problem is problem
+    window_r2 = path_r2 if same else explained(left[0], left[1], np.ones(len(left[1])))
+    over = _over_noise(window, noise, objective.errors, fit)
+    problems = []
+    expected = bool(len(known)) and over < _AS_KNOWN
+    if not path_r2 > _POOR and window_r2 < _POOR_AHEAD and not expected:
+        problems.append(f"its path has R2 {path_r2:.2g} and follows {100 * follows:.0f} % of the record")
+    if over > _NOTICED and np.max(window / spread, initial=0.0) > _SMALL:
+        problems.append(f"it leaves {over:.2g} times the noise")
+    path_r2 = float(np.maximum(path_r2, -1e6))
+    return level, {
+        "path_r2": path_r2,
+        "window_r2": float(window_r2),
+        "residual_over_noise": over,
+        "follows": follows,
+        "follows_for": follows_for,
+        "problems": tuple(problems),
+    }
+
+
+def _residuals(problem: Problem, paths: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
+    """Observable and residual of each measurement."""
+    objective = problem.objective
+    off = [
+        path.values[e.rows, objective.at[e.kinds]] - e.values
+        for e, path in zip(objective.experiments, paths, strict=True)
+    ]
+    return objective.kinds, np.concatenate(off)
+
+
+def _followed(
+    problem: Problem, whole: Sequence[Path], spread: np.ndarray, level: np.ndarray
+) -> tuple[float, float]:
+    """Share of the records, and mean time, before a path is half a standard deviation off, and noise."""
+    limit = _APART + 2.0 * float(np.sqrt(np.mean((level / spread[: len(level)]) ** 2)))
+    reached, ends = [], []
+    for experiment, path in zip(problem.objective.experiments, whole, strict=True):
+        e = experiment
+        off = (path.values[e.rows, problem.objective.at[e.kinds]] - e.values) / spread[e.kinds]
+        squares = np.bincount(e.rows, off**2, minlength=len(e.times))
+        counts = np.maximum(np.bincount(e.rows, minlength=len(e.times)), 1)
+        far = np.sqrt(squares / counts) > limit
+        span = float(e.times[-1] - e.times[0])
+        reached.append(float(e.times[np.argmax(far)] - e.times[0]) if far.any() else span)
+        ends.append(span)
+    return (sum(reached) / sum(ends) if sum(ends) > 0 else 1.0), float(np.mean(reached))
+
+
+def _noise(described: Description) -> np.ndarray:
+    """Noise (m,) that the samples show by themselves; NaN where there are too few."""
+    found = np.full(len(described.columns), np.nan)
+    for k in range(len(found)):
+        parts = []
+        for e in described.problem.objective.experiments:
+            own = e.kinds == k
+            if own.sum() >= _ENOUGH:
+                order = np.argsort(e.times[e.rows[own]])
+                times, values = e.times[e.rows[own]][order], e.values[own][order]
+                parts.append((times - times[0], values[:, None]))
+        spread = float(np.std(np.concatenate([x for _, x in parts]))) if parts else 0.0
+        if spread > 0:
+            level = float(noise_law([(t, x / spread) for t, x in parts]).level[0])
+            found[k] = max(level, 1e-3) * spread
+    return found
+
+
+def _over_noise(window: np.ndarray, noise: np.ndarray, errors: np.ndarray, fit: Fit) -> float:
+    """What is left, over the noise: as known, or as the samples show it."""
+    if fit.descent.evaluation.misfit > 0 and not np.isnan(errors).all():
+        return float(np.sqrt(fit.descent.evaluation.misfit))
+    ratios = window / noise
+    return float(np.nanmax(ratios)) if np.isfinite(ratios).any() else 1.0
+
+
+def _alternatives(problem: Problem, fit: Fit) -> tuple[str, ...]:
+    """Other minima that fit as well, as text."""
+    best, found = fit.descent, []
+    space = problem.space
+    if fit.problem is not problem or not len(fit.values):
+        return ()
+    others = fit.ends[fit.values <= best.value + SAME]
+    kept: list[np.ndarray] = []
+    determined = ~covariance_at(fit)[1]
+    for theta in others:
+        apart = np.abs(theta - best.theta) > 0.3 * np.maximum(np.abs(best.theta), 1.0)
+        if (apart & determined).any() and not any(same_place(theta[None], own)[0] for own in kept):
+            kept.append(theta)
+            natural = space.natural(theta)
+            found.append(", ".join(f"{name} = {v:.3g}" for name, v in zip(space.names, natural, strict=True)))
+    return tuple(found[:3])

@@ -1,0 +1,221 @@
+"""Known equations: what is known of their numbers, doses, inputs, stiffness, noise, and what is warned of."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+from scipy.optimize import least_squares
+
+import fim_dynsys
+from fim_dynsys.errors import DataWarning, FitWarning, SimulationWarning
+
+pytestmark = pytest.mark.filterwarnings("error::fim_dynsys.errors.FitWarning")
+ORAL = {"g": "-ka*g", "c": "ka*g/V - ke*c"}
+HOURS = np.array([0.25, 0.57, 1.12, 2.02, 3.82, 5.1, 7.03, 9.05, 12.12, 24.37])
+
+
+def oral(t, ka=1.5, ke=0.08, volume=0.5, dose=4.0):
+    t = np.maximum(t, 0.0)
+    return dose * ka / volume / (ka - ke) * (np.exp(-ke * t) - np.exp(-ka * t))
+
+
+def orbit(f, x0, t, **options):
+    return solve_ivp(f, (t[0], t[-1]), x0, t_eval=t, **({"rtol": 1e-11, "atol": 1e-13} | options)).y.T
+
+
+def load(expressions, **options):
+    return fim_dynsys.load("equations", expressions=expressions, **options)
+
+
+def test_a_dose_before_the_first_sample_agrees_with_least_squares_on_the_closed_form():
+    y = oral(HOURS) * np.exp(0.05 * np.random.default_rng(0).standard_normal(len(HOURS)))
+    model = load(ORAL, initial={"g": "dose", "c": 0}, fixed={"dose": 4.0}, t0=0.0)
+    model.fit(y, HOURS, observed=["c"])
+    best = least_squares(lambda p: oral(HOURS, *p) - y, [1.5, 0.08, 0.5], xtol=1e-12, ftol=1e-12).x
+    found = [model.field_.parameters[name] for name in ("ka", "ke", "V")]
+    np.testing.assert_allclose(found, best, rtol=1e-4)
+    assert model.field_.parameters.keys() == {"ka", "ke", "V"}
+    left = oral(HOURS, *best) - y
+    np.testing.assert_allclose(model.fit_.descent.evaluation.scales, np.sqrt(np.mean(left**2)), rtol=1e-4)
+
+
+def test_repeated_doses_and_resets_are_exact():
+    t = np.linspace(0.5, 30.0, 40)
+    clean = sum(oral(t - s, dose=a) for s, a in ((0.0, 4.0), (8.0, 2.0)))
+    late = t > 20.0
+    clean[late] = 1.0 * np.exp(-0.08 * (t[late] - 20.0))  # all is washed out, and a known amount given
+    model = load(
+        ORAL,
+        initial={"g": 0, "c": 0},
+        t0=0.0,
+        doses=[(0.0, "g", 4.0), (8.0, "g", "2*F")],
+        events={20.0: {"g": 0.0, "c": 1.0}},
+        bounds={"F": (0.1, 10.0)},
+    )
+    found = model.fit(clean, t, observed=["c"]).parameters_
+    np.testing.assert_allclose([found[k] for k in ("ka", "ke", "V", "F")], [1.5, 0.08, 0.5, 1.0], rtol=1e-5)
+
+
+def test_doses_of_several_trajectories():
+    amounts = (4.0, 8.0)
+    y = [oral(HOURS, dose=a) for a in amounts]
+    model = load(ORAL, initial={"g": 0, "c": 0}, t0=0.0, doses=[[(0.0, "g", a)] for a in amounts])
+    found = model.fit(y, [HOURS] * 2, observed=["c"]).parameters_
+    np.testing.assert_allclose([found[k] for k in ("ka", "ke", "V")], [1.5, 0.08, 0.5], rtol=1e-5)
+
+
+def test_bounds_fixed_numbers_and_ties():
+    t = np.linspace(0.0, 10.0, 30)
+    x = orbit(lambda s, y: [0.8 * y[0] * (1 - y[0] / 5.0)], [0.5], t)
+    with pytest.warns(DataWarning, match=r"at their bounds: K = 4.95"):
+        model = load({"n": "r*n*(1-n/K)"}, bounds={"K": (1.0, 4.95)}).fit(x, t, feature_names=["n"])
+    assert model.parameters_["K"] == pytest.approx(4.95)
+    tied = load({"n": "r*n*(1-n/K)"}, fixed={"K": "r*q", "q": 6.25}).fit(x, t, feature_names=["n"])
+    assert tied.parameters_["r"] == pytest.approx(0.8, rel=1e-6)
+    assert "q" not in tied.parameters_
+
+
+def test_a_prior_makes_the_most_probable_fit():
+    t = np.linspace(0.0, 4.0, 9)
+    y = np.exp(-0.5 * t) + 0.1 * np.random.default_rng(1).standard_normal(9)
+    model = load({"c": "-k*c"}, initial={"c": 1.0}, priors={"k": ("normal", 0.3, 0.02)})
+    found = model.fit(y, t, feature_names=["c"], sigma=0.1).parameters_["k"]
+
+    def cost(k):
+        return np.append((np.exp(-k * t) - y) / 0.1, (k - 0.3) / 0.02)
+
+    assert found == pytest.approx(least_squares(cost, [0.4], xtol=1e-12, ftol=1e-12).x[0], rel=1e-5)
+
+
+def test_stiff_kinetics_from_unknown_constants():
+    def f(s, y):
+        return [
+            -0.04 * y[0] + 1e4 * y[1] * y[2],
+            0.04 * y[0] - 3e7 * y[1] ** 2 - 1e4 * y[1] * y[2],
+            3e7 * y[1] ** 2,
+        ]
+
+    t = np.append(0.0, np.logspace(-4, 4, 30))
+    x = orbit(f, [1.0, 0.0, 0.0], t, method="Radau", rtol=1e-10, atol=1e-15)
+    names = ("k1", "k2", "k3")
+    model = load(
+        ["-k1*a+k3*b*c", "k1*a-k2*b**2-k3*b*c", "k2*b**2"],
+        bounds=dict.fromkeys(names, (0, None)),
+        initial={"a": 1, "b": 0, "c": 0},
+    )
+    found = model.fit(x, t, feature_names=["a", "b", "c"]).parameters_
+    np.testing.assert_allclose([found[k] for k in names], [0.04, 3e7, 1e4], rtol=1e-5)
+
+
+@pytest.mark.parametrize("sampled", [True, False])
+def test_a_step_of_the_input_is_a_jump(sampled):
+    t = np.linspace(0.0, 6.0, 121)
+
+    def u(s):
+        return 1.0 if s >= 2.0 else 0.0
+
+    x = np.where(t < 2.0, 1.0, 3.0 - 2.0 * np.exp(-0.5 * (t - 2.0)))[:, None]
+    given = np.array([u(s) for s in t]) if sampled else u
+    model = load({"x": "-k*(x - 1) + b*u"}).fit(x, t, u=given, feature_names=["x", "u"])
+    np.testing.assert_allclose([model.parameters_["k"], model.parameters_["b"]], [0.5, 1.0], rtol=1e-5)
+    np.testing.assert_allclose(model.simulate([1.0], t, u=given), x, rtol=1e-6)
+    if sampled:
+        assert model.field_.fit_info.report["hold"] == {"u": "previous"}
+
+
+def test_time_in_the_equations(tmp_path):
+    t = np.linspace(0.0, 8.0, 81)
+    x = orbit(lambda s, y: [-0.2 * s * y[0] + 0.5], [1.0], t)
+    model = load(["-a*t*x+b"]).fit(x, t, feature_names=["x"])
+    assert model.parameters_["a"] == pytest.approx(0.2, abs=1e-6)
+    np.testing.assert_allclose(model.simulate(x[20], t[20:]), x[20:], rtol=1e-6)
+    again = fim_dynsys.load_fitted(model.save(tmp_path / "model"))
+    assert again.parameters_ == model.parameters_
+    np.testing.assert_allclose(again.simulate(x[20], t[20:]), x[20:], rtol=1e-6)
+
+
+def test_states_at_times_of_their_own():
+    t = np.linspace(0.0, 20.0, 121)
+    x = orbit(lambda s, y: [1.1 * y[0] - 0.4 * y[0] * y[1], 0.1 * y[0] * y[1] - 0.4 * y[1]], [10, 5], t)
+    y = x.copy()
+    y[::2, 0], y[1::2, 1] = np.nan, np.nan
+    found = load(["a*x-b*x*y", "c*x*y-d*y"]).fit(y, t, feature_names=["x", "y"]).parameters_
+    np.testing.assert_allclose([found[k] for k in "abcd"], [1.1, 0.4, 0.1, 0.4], rtol=1e-4)
+
+
+def test_errors_in_proportion_count_all_samples():
+    t = np.arange(0.0, 2.9, 0.25)
+
+    def f(s, y):
+        return [2 * y[0] - y[0] ** 2 + y[0] * y[1], 3 * y[1] - y[1] ** 2 + 2 * y[0] * y[1]]
+
+    x = orbit(f, [0.01, 0.001], t)
+    model = load(["a1*x-b1*x**2+c1*x*y", "a2*y-b2*y**2+c2*x*y"])
+    found = model.fit(x, t, feature_names=["x", "y"], sigma=1e-4 * x).parameters_
+    np.testing.assert_allclose(
+        [found[k] for k in ("a1", "a2", "b1", "b2", "c1", "c2")], [2, 3, 1, 1, 1, 2], rtol=1e-3
+    )
+
+
+@pytest.mark.parametrize("noise", ["lognormal", "relative"])
+def test_relative_noise_gives_its_size(noise):
+    t = np.linspace(0.0, 5.0, 60)
+    y = 100.0 * np.exp(-1.5 * t) * np.exp(0.1 * np.random.default_rng(0).standard_normal(60))
+    model = load({"c": "-k*c"}, noise=noise).fit(y, t, feature_names=["c"])
+    line = np.polyfit(t, np.log(y), 1)
+    assert model.parameters_["k"] == pytest.approx(-line[0], rel=0.01 if noise == "relative" else 1e-6)
+    size = model.parameters_.get("error_0", model.fit_.descent.evaluation.scales[0])
+    assert size == pytest.approx(np.std(np.log(y) - np.polyval(line, t)), rel=0.05)
+
+
+def test_chaos_is_fitted_by_pieces_with_errors_that_mean_something():
+    t = np.arange(0.0, 12.0, 0.02)
+
+    def f(s, x):
+        return [10 * (x[1] - x[0]), x[0] * (28 - x[2]) - x[1], x[0] * x[1] - 8 / 3 * x[2]]
+
+    x = orbit(f, [1.0, 1.0, 20.0], t)
+    y = x + 0.05 * x.std(axis=0) * np.random.default_rng(0).standard_normal(x.shape)
+    model = load(["s*(y-x)", "x*(r-z)-y", "x*y-b*z"]).fit(y, t, feature_names=["x", "y", "z"])
+    for name, value in {"s": 10.0, "r": 28.0, "b": 8 / 3}.items():
+        error = model.parameter_errors_[name]
+        assert abs(model.parameters_[name] - value) < 4.0 * error < 0.02 * value
+
+
+def test_alternatives_and_failures_are_said():
+    t = np.linspace(0.1, 24.0, 12)
+    y = oral(t) + 0.05 * np.random.default_rng(0).standard_normal(12)
+    with pytest.warns(DataWarning, match="another minimum fits as well"):
+        load(ORAL, initial={"g": 4.0, "c": 0}, t0=0.0).fit(y, t, observed=["c"])
+    with pytest.warns(FitWarning, match="does not describe"):
+        load({"x": "-k*x"}, bounds={"k": (0, None)}).fit(
+            np.sin(t * 0.5) + 2.0 * np.cos(t), t, feature_names=["x"]
+        )
+
+
+def test_a_pole_of_the_input_ends_a_path():
+    t = np.arange(24.0)
+    u = np.clip(np.sin(0.5 * t), 0, None) * 2
+    x = np.exp(-0.1 * t)[:, None] + 1e-3 * np.random.default_rng(0).standard_normal((24, 1))
+    model = load(["-a*x + b/(1-u)**2"], start={"a": 0.1, "b": 1e-4})
+    with pytest.warns(FitWarning, match="cannot be integrated"):
+        model.fit(x, t, u=u, feature_names=["x", "u"])
+    with pytest.warns(SimulationWarning, match="later rows are NaN"):
+        path = model.simulate(x[0], t, u=u)
+    assert np.isfinite(path[0]).all() and np.isnan(path[-1]).all()
+
+
+def test_what_is_not_there_is_an_error():
+    t, y = HOURS, oral(HOURS)
+    for options, match in (
+        ({"bounds": {"kk": (0, 1)}}, "expected bounds among"),
+        ({"bounds": {"ka": (1, 0)}}, "low < high"),
+        ({"initial": {"q": 1}}, "expected initial states among"),
+        ({"doses": [(0, "q", 1)]}, "doses as"),
+        ({"noise": "odd"}, "expected noise"),
+        ({"t0": 1.0}, "t0 at or before"),
+        ({"scale": {"ka": "cubic"}}, "expected scale"),
+        ({"priors": {"ka": (1, 2)}}, "expected the prior"),
+        ({"doses": [(0, "g", "c*2")]}, "in parameters alone"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            load(ORAL, **options).fit(y, t, observed=["c"])
