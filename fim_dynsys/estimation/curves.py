@@ -1,15 +1,13 @@
 """Inputs between their samples, and functions of time, as pieces of cubics."""
 
-import enum
 from collections.abc import Callable
 
 import numpy as np
 
 from fim_dynsys.estimation.experiments import InputCurve
 from fim_dynsys.regression.inputs import curves
+from fim_dynsys.trajectories.holding import Hold
 
-_FEW_LEVELS = 8  # of a column that is held
-_MOST_JUMPS = 0.25  # share of the intervals in which a held column changes
 _ACCURATE = 1e-9  # of a function's range
 _NARROW = 1e-12  # of the record: a jump is no wider
 _PIECES = 5000  # of one function
@@ -19,40 +17,23 @@ _NODES = np.array([0.0, 1 / 3, 2 / 3, 1.0])
 _TO_CUBIC = np.linalg.inv(np.vander(_NODES, 4, increasing=True))
 
 
-class Hold(enum.Enum):
-    """What an input does between its samples."""
-
-    PREVIOUS = "previous"
-    LINEAR = "linear"
-    SMOOTH = "smooth"
-
-
-def recognised(t: np.ndarray, u: np.ndarray) -> Hold:
-    """What a sampled input (n,) does: held where it has few levels and rarely changes."""
-    levels, jumps = len(np.unique(u)), np.count_nonzero(np.diff(u))
-    few = levels <= _FEW_LEVELS and 2 * levels < len(u)
-    return Hold.PREVIOUS if few and 0 < jumps <= _MOST_JUMPS * (len(u) - 1) else Hold.SMOOTH
-
-
-def sampled_curve(t: np.ndarray, u: np.ndarray, holds: list[Hold]) -> InputCurve:
-    """Inputs (n, m) sampled at increasing times, each as it is held."""
+def sampled_curve(t: np.ndarray, u: np.ndarray, holds: list[Hold]) -> tuple[InputCurve, list[Hold]]:
+    """Inputs (n, m) sampled at increasing times, each as it is held, and how that is."""
     m = u.shape[1]
     if not m:
-        return InputCurve.none()
+        return InputCurve.none(), []
     if len(t) < 2:
         cubics = np.zeros((1, 4, m))
         cubics[0, 0] = u[0]
-        return InputCurve(t[:1].copy(), cubics)
-    cubics = np.zeros((len(t), 4, m))
+        return InputCurve(t[:1].astype(float), cubics), holds
+    cubics, found = np.zeros((len(t), 4, m)), []
     cubics[:, 0] = u
-    gaps = np.diff(t)
+    powers = np.diff(t)[:, None] ** np.arange(4)
     for k, hold in enumerate(holds):
-        if hold is Hold.LINEAR:
-            cubics[:-1, 1, k] = np.diff(u[:, k]) / gaps
-        elif hold is Hold.SMOOTH:
-            own = curves(t, u[:, k : k + 1]).cubics[:, :, 0]
-            cubics[:-1, :, k] = own / gaps[:, None] ** np.arange(4)
-    return InputCurve(t.astype(float), np.ascontiguousarray(cubics))
+        own = curves(t, u[:, k : k + 1], hold)
+        cubics[:-1, :, k] = own.cubics[:, :, 0] / powers
+        found.append(own.hold[0])
+    return InputCurve(t.astype(float), np.ascontiguousarray(cubics)), found
 
 
 def function_curve(u: Callable[[np.ndarray], np.ndarray], first: float, last: float) -> InputCurve:

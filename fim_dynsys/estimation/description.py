@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fim_dynsys.errors import check_number
-from fim_dynsys.estimation.curves import Hold, recognised, sampled_curve
+from fim_dynsys.estimation.curves import sampled_curve
 from fim_dynsys.estimation.experiments import Event, InputCurve
 from fim_dynsys.estimation.objective import Errors, Observable
 from fim_dynsys.estimation.parameters import Parameter, Prior, Scale
@@ -16,6 +16,7 @@ from fim_dynsys.estimation.programs import TIME
 from fim_dynsys.estimation.sizes import natural_sizes, positive_names
 from fim_dynsys.fields.expressions import parse
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.holding import Hold
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -372,16 +373,18 @@ def _runs(
             size = float(np.sqrt(np.var(own) + _SMALL_MEAN * np.mean(own) ** 2))
             sizes[i] = size if size > 0 else np.nan
     runs, shown = [], []
+    held: dict[str, str] = {}
     for number, (t, x) in enumerate(pairs):
         rows, kinds = np.nonzero(np.isfinite(x))
         known_errors = np.full(len(rows), np.nan) if errors is None else errors[number][rows, kinds]
         kept = ~(np.isinf(known_errors))
         rows, kinds, known_errors = rows[kept], kinds[kept], known_errors[kept]
-        curve = (
-            curves[number]
-            if curves is not None
-            else sampled_curve(t, trajectories.input_arrays()[number], [Hold(h) for h in holds.values()])
-        )
+        if curves is not None:
+            curve = curves[number]
+        else:
+            curve, taken = sampled_curve(t, trajectories.input_arrays()[number], list(holds.values()))
+            for name, kind in zip(holds, taken, strict=True):
+                held.setdefault(name, kind.value)
         guess, own = np.full(len(states), np.nan), np.full((len(t), len(states)), np.nan)
         for i, k in direct.items():
             seen = np.isfinite(x[:, k])
@@ -414,7 +417,7 @@ def _runs(
             )
         )
     complete = all(np.isfinite(own).all() for own in shown)
-    return runs, sizes, shown if complete else None, holds, bounds
+    return runs, sizes, shown if complete else None, held, bounds
 
 
 def _begins(who: str, t0: Any, times: list[np.ndarray]) -> list[float]:
@@ -429,24 +432,14 @@ def _begins(who: str, t0: Any, times: list[np.ndarray]) -> list[float]:
     return [float(begin) for begin in each]
 
 
-def _holds(who: str, hold: Any, trajectories: Trajectories) -> dict[str, str]:
-    """What each input does between samples: as told, or as recognised."""
+def _holds(who: str, hold: Any, trajectories: Trajectories) -> dict[str, Hold]:
+    """What each input does between samples, as told."""
     names = trajectories.input_names
-    if not names:
-        return {}
     words = dict(hold) if isinstance(hold, Mapping) else dict.fromkeys(names, hold)
-    found = {}
-    u = trajectories.input_arrays()
-    for k, name in enumerate(names):
-        word = words.get(name)
-        if word in (None, "auto"):
-            kinds = {recognised(t, own[:, k]) for (t, _), own in zip(trajectories.arrays(), u, strict=True)}
-            found[name] = (Hold.PREVIOUS if Hold.PREVIOUS in kinds else Hold.SMOOTH).value
-        elif word in {h.value for h in Hold}:
-            found[name] = str(word)
-        else:
-            raise ValueError(f"{who}: expected hold 'previous', 'linear', 'smooth' or 'auto', got {word!r}.")
-    return found
+    unknown = set(words) - set(names)
+    if unknown:
+        raise ValueError(f"{who}: expected hold of the inputs {', '.join(names)}, got {sorted(unknown)}.")
+    return {name: Hold.of(who, words.get(name) or trajectories.hold) for name in names}
 
 
 def _parameters(

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+import xarray as xr
 from numpy.typing import ArrayLike
 
 from fim_dynsys.errors import (
@@ -16,13 +17,16 @@ from fim_dynsys.errors import (
     real_array,
     warn,
 )
-from fim_dynsys.estimation.curves import Hold, function_curve, sampled_curve
+from fim_dynsys.estimation.curves import function_curve, sampled_curve
 from fim_dynsys.estimation.description import Description, Known, describe
 from fim_dynsys.estimation.experiments import InputCurve
 from fim_dynsys.estimation.fits import Fit, fit_problem, refined
+from fim_dynsys.estimation.identifiability import Identifiability, identifiability
 from fim_dynsys.estimation.integration import path_of
 from fim_dynsys.estimation.problem import Problem
+from fim_dynsys.estimation.profiles import LEVELS, Profile, profile
 from fim_dynsys.estimation.programs import TIME
+from fim_dynsys.estimation.sampling import draw_parameters
 from fim_dynsys.estimation.summary import Summary, summarise
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -43,9 +47,9 @@ from fim_dynsys.models.inputs import (
 from fim_dynsys.models.members import check_members
 from fim_dynsys.regression.given import Given
 from fim_dynsys.regression.observed import complete_inputs, complete_samples, observe
-from fim_dynsys.regression.roots import covariance_root
 from fim_dynsys.regression.thinning import MANY
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.holding import Hold
 
 _NOTICED = 2.0  # noise levels that are left: other starts are looked for
 
@@ -94,7 +98,7 @@ class EquationsModel(VectorFieldModel):
         What the columns of the data are, see `fit`.
     hold : str or dict by input, optional
         What sampled inputs do between samples: ``"previous"``, ``"linear"`` or ``"smooth"``. Default
-        ``"previous"`` where a column has few levels and rarely changes, else ``"smooth"``.
+        as recognised, see `fim_dynsys.regression.inputs.curves`.
     n_starts : int
         Searches at most.
     seed : int
@@ -107,7 +111,7 @@ class EquationsModel(VectorFieldModel):
     parameter_errors_ : dict
         Standard errors of these, by the curvature of the likelihood.
     fit_ : fim_dynsys.estimation.fits.Fit
-        All searches.
+        All searches; `fim_dynsys.plot.waterfall` draws where they ended.
 
     References
     ----------
@@ -133,7 +137,8 @@ class EquationsModel(VectorFieldModel):
     min_observations = 2
     accepts_missing = True
     uses_inputs = uses_sigma = True
-    fit_: Fit
+    _fit: Fit | None = None
+    _description: Description | None = None
 
     def __init__(
         self,
@@ -382,13 +387,13 @@ class EquationsModel(VectorFieldModel):
                 f"{self._who}: expected equations that can be integrated for some values of {names}, got "
                 "none; give start={name: value} or bounds."
             )
-        self.fit_, self._description = fit, described
+        self._fit, self._description = fit, described
         summary = summarise(described, fit)
         report = summary.report() | {
             "chosen": "given expressions",
             "states": list(states),
             "observed": list(columns),
-            "hold": described.holds if hold is None else hold,
+            "hold": described.holds,
         }
         if curves is not None:
             report["curves"] = [[c.starts.tolist(), c.cubics.tolist()] for c in curves]
@@ -520,6 +525,142 @@ class EquationsModel(VectorFieldModel):
         """Standard errors of `parameters_`."""
         return dict(self._fitted_field().fit_info.report["errors"])
 
+    @property
+    def fit_(self) -> Fit:
+        """All searches; of a model that was read from a folder, one from where it ended."""
+        report = self._fitted_field().fit_info.report
+        if self._fit is None:
+            curves = (
+                [InputCurve(*map(np.array, own)) for own in report["curves"]] if "curves" in report else None
+            )
+            described = self._described(
+                self.context_,
+                report["states"],
+                report["observed"],
+                self._sigma,
+                curves,
+                report["hold"] or None,
+            )
+            problem = described.problem
+            if report["pieces"] == len(problem.runs) and len(report["estimates"]) == len(problem.space):
+                start = problem.space.coordinates(
+                    np.array([report["estimates"][n] for n in problem.space.names])
+                )
+                fit = refined(None, problem, [start])
+            else:
+                fit = fit_problem(problem, described.shown, self.n_starts, self.seed)
+            assert fit is not None  # it was fitted before
+            self._fit, self._description = fit, described
+        return self._fit
+
+    def profile(self, name: str, levels: Sequence[float] = LEVELS) -> Profile:
+        """The likelihood profile of one estimated number, all others fitted anew at each of its values.
+
+        Parameters
+        ----------
+        name : str
+            One of `parameters_`.
+        levels : sequence of float
+            Of the intervals.
+
+        Returns
+        -------
+        Profile
+            With ``intervals``, open where the data set no end; `fim_dynsys.plot.profiles` draws it.
+
+        Raises
+        ------
+        ValueError
+            For a name that was not estimated.
+
+        Warns
+        -----
+        FitWarning
+            The profile met a better minimum than the fit.
+        """
+        found = profile(self.fit_, name, tuple(levels))
+        if found.lower:
+            warn(
+                f"{self._who}.profile: a minimum better by {found.lower:.2g} log-likelihood units than the "
+                "fit; fit again with more n_starts.",
+                FitWarning,
+            )
+        return found
+
+    def profiles(
+        self, names: Sequence[str] | None = None, levels: Sequence[float] = LEVELS
+    ) -> dict[str, Profile]:
+        """Likelihood profiles of several numbers, by name.
+
+        Parameters
+        ----------
+        names : sequence of str, optional
+            Default all parameters; first states are profiled where they are named.
+        levels : sequence of float
+            Of the intervals.
+        """
+        own = [p.name for p in self.fit_.problem.parameters] if names is None else list(names)
+        return {name: self.profile(name, levels) for name in own}
+
+    def identifiability(self) -> Identifiability:
+        """Which estimated numbers the measurements determine, and which combinations have no effect.
+
+        Returns
+        -------
+        Identifiability
+        """
+        return identifiability(self.fit_)
+
+    def interval(
+        self,
+        quantity: Callable[[VectorField], ArrayLike],
+        levels: Sequence[float] = LEVELS,
+        n: int = 200,
+        seed: int = 0,
+    ) -> xr.Dataset:
+        """Intervals of whatever follows from the equations: a rate, a fixed point, a period, a bifurcation.
+
+        Parameters
+        ----------
+        quantity : callable
+            ``quantity(field) -> number or array``, of one shape; NaN, or a ValueError, where there is none.
+        levels : sequence of float
+            Of the intervals.
+        n : int
+            Draws of the parameters from their likelihood and prior.
+        seed : int
+            Equal seeds give equal draws.
+
+        Returns
+        -------
+        Dataset
+            ``best`` at the fit, ``median``, ``low`` and ``high`` (level, ...), and ``exists``, the share of
+            the draws that have the quantity.
+        """
+        field = self._fitted_field()
+        check_whole(f"{self._who}.interval", 2, n=n)
+        best = np.asarray(quantity(field), dtype=float)
+        values = np.full((n, *best.shape), np.nan)
+        for number, member in enumerate(self.ensemble(n, seed)):
+            try:
+                values[number] = np.asarray(quantity(member), dtype=float)
+            except ValueError:  # such as no bifurcation, or an analysis that refuses
+                continue
+        there = np.isfinite(values).reshape(n, -1).all(axis=1)
+        dims = [f"axis_{k}" for k in range(best.ndim)]
+        tails = [0.5 - 0.5 * v for v in levels]
+        shown = values[there] if there.any() else np.full((1, *best.shape), np.nan)
+        return xr.Dataset(
+            {
+                "best": (dims, best),
+                "median": (dims, np.median(shown, axis=0)),
+                "low": (["level", *dims], np.quantile(shown, tails, axis=0)),
+                "high": (["level", *dims], np.quantile(shown, [1.0 - v for v in tails], axis=0)),
+                "exists": ((), float(np.mean(there))),
+            },
+            coords={"level": list(levels)},
+        )
+
     def simulate(
         self,
         x0: ArrayLike,
@@ -557,7 +698,7 @@ class EquationsModel(VectorFieldModel):
         return simulated(who, field, x0, times, u, report.get("hold"), report.get("clock"))
 
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
-        """Draws of the field from the normal approximation of the likelihood, within the bounds.
+        """Draws of the field from the likelihood and priors of its parameters, within the bounds.
 
         Parameters
         ----------
@@ -566,30 +707,25 @@ class EquationsModel(VectorFieldModel):
         seed : int
             Equal seeds give equal draws.
         progress : bool, optional
-            Without effect: draws take no time.
+            Without effect: draws take seconds at most.
 
         Returns
         -------
         EnsembleField
+
+        References
+        ----------
+        `fim_dynsys.estimation.sampling.draw_parameters`.
         """
         field = self._fitted_field()
         check_members(self._who, n, seed)
         assert isinstance(field, SymbolicField | DrivenExpressions)
-        report = field.fit_info.report
-        names = sorted(field.parameters)
-        root = covariance_root(np.array(report["covariance"], dtype=float).reshape(len(names), len(names)))
-        logs = np.array([name in report["logarithms"] for name in names], dtype=bool)
-        mean = np.array([field.parameters[name] for name in names])
-        draws = np.random.default_rng(seed).standard_normal((n, len(names))) @ root
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            values = np.where(logs, mean * np.exp(draws / np.where(logs, mean, 1.0)), mean + draws)
-        low, high = (
-            np.array([report["limits"].get(name, [None, None])[k] for name in names], dtype=float)
-            for k in (0, 1)
-        )
-        values = np.fmin(np.fmax(values, low), high)
+        with np.errstate(all="ignore"):
+            draws = draw_parameters(self.fit_, n, seed)
+        place = {name: k for k, name in enumerate(self.fit_.space.names)}
+        changed = [name for name in field.parameters if name in place]
         return EnsembleField(
-            [field.with_parameters(**dict(zip(names, map(float, row), strict=True))) for row in values]
+            [field.with_parameters(**{name: float(row[place[name]]) for name in changed}) for row in draws]
         )
 
     def _symbolic_field(self) -> Any:
@@ -697,8 +833,7 @@ def simulated(
     elif inputs:
         rows = real_array(u, who, "u").reshape(len(t), -1)
         words = hold if isinstance(hold, Mapping) else dict.fromkeys(inputs, hold)
-        holds = [Hold(words.get(name) or Hold.SMOOTH) for name in inputs]
-        curve = sampled_curve(t, rows, holds)
+        curve, _ = sampled_curve(t, rows, [Hold.of(who, words.get(name) or Hold.AUTO) for name in inputs])
     if inputs and curve.cubics.shape[2] != len(inputs):
         raise ValueError(
             f"{who}: expected {len(inputs)} inputs ({', '.join(inputs)}), got {curve.cubics.shape[2]}."

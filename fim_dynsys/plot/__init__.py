@@ -14,12 +14,14 @@ _PUBLIC = {
     "lyapunov_convergence": "spectra",
     "phase_portrait": "portraits",
     "portrait_3d": "portraits",
+    "profiles": "estimation",
     "return_map": "spectra",
     "spectrum": "spectra",
     "support_map": "maps",
     "time_series": "series",
     "two_parameter": "diagrams",
     "uncertainty_map": "maps",
+    "waterfall": "estimation",
 }
 
 __all__ = [*_PUBLIC]

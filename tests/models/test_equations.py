@@ -167,6 +167,7 @@ def test_relative_noise_gives_its_size(noise):
     assert size == pytest.approx(np.std(np.log(y) - np.polyval(line, t)), rel=0.05)
 
 
+@pytest.mark.slow  # 10 s
 def test_chaos_is_fitted_by_pieces_with_errors_that_mean_something():
     t = np.arange(0.0, 12.0, 0.02)
 

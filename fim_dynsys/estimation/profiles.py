@@ -1,0 +1,214 @@
+"""Likelihood profiles: the best fit at each value of a parameter, and the intervals that they give."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fim_dynsys.estimation.descent import descend
+from fim_dynsys.estimation.fits import TOLERANCE, Fit
+
+LEVELS = (0.68, 0.9, 0.95)
+"""Shares of repetitions in which an interval is to hold the truth."""
+
+_POINTS = 60  # of each side at most
+_FIRST = 0.3  # standard errors, of the first step
+_RISE = 0.4  # log-likelihood units that a step is to add
+_LONGEST = 2.0  # of a step, in coordinates that are logarithms
+_FARTHEST = 20.0  # the same, from the best fit: no interval ends beyond
+_ITERATIONS = 30
+_LOWER = 1e-2  # log-likelihood units: a better minimum than the fit
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """The best objective at each value of one parameter.
+
+    Attributes
+    ----------
+    name : str
+        Of the parameter.
+    values : array (p,)
+        Increasing values, in its own units.
+    rises : array (p,)
+        How much the objective, minus the log-likelihood, is above that of the fit.
+    others : array (p, q)
+        All estimated numbers there, in their own units.
+    best : float
+        Value of the fit.
+    intervals : dict of float to (low, high)
+        By level; infinite where an end is open: at no value, or up to a bound, does the profile rise enough.
+    thresholds : dict of float to float
+        Rise at which each interval ends.
+    lower : float
+        By how much the profile met a better minimum than the fit; 0 where it met none.
+    """
+
+    name: str
+    values: np.ndarray
+    rises: np.ndarray
+    others: np.ndarray
+    best: float
+    intervals: dict[float, tuple[float, float]]
+    thresholds: dict[float, float]
+    lower: float
+
+    @property
+    def is_open(self) -> tuple[bool, bool]:
+        """Whether the widest interval has no lower end, and no upper one."""
+        low, high = self.intervals[max(self.intervals)]
+        return not np.isfinite(low), not np.isfinite(high)
+
+    def __repr__(self) -> str:
+        rows = [f"profile of {self.name}, best {self.best:.4g}"]
+        for level, (low, high) in sorted(self.intervals.items()):
+            ends = ["open" if not np.isfinite(v) else f"{v:.4g}" for v in (low, high)]
+            rows.append(f"  {100 * level:.0f} %: {ends[0]} to {ends[1]}")
+        if self.lower:
+            rows.append(
+                f"  the profile met a minimum that is better by {self.lower:.2g} log-likelihood units"
+            )
+        return "\n".join(rows)
+
+
+def thresholds(fit: Fit, levels: tuple[float, ...] = LEVELS) -> dict[float, float]:
+    """Rises of the objective at which intervals end.
+
+    Half a quantile of chi squared; where the scales of the errors are estimated, that of Student's t, by
+    which the profile of a linear model is exact.
+
+    References
+    ----------
+    D. M. Bates, D. G. Watts, Nonlinear regression analysis and its applications (1988), section 6.1.
+    """
+    from scipy.stats import chi2, t
+
+    n = int(fit.problem.objective.estimated.sum())
+    free = n - len(fit.space)
+    if n and free > 0:
+        return {v: 0.5 * n * float(np.log1p(t.ppf(0.5 + 0.5 * v, free) ** 2 / free)) for v in levels}
+    return {v: 0.5 * float(chi2.ppf(v, 1)) for v in levels}
+
+
+def profile(fit: Fit, name: str, levels: tuple[float, ...] = LEVELS) -> Profile:
+    """The profile of one estimated number.
+
+    Parameters
+    ----------
+    fit : Fit
+        A fit that converged.
+    name : str
+        Of the number.
+    levels : tuple of float
+        Of the intervals.
+
+    Raises
+    ------
+    ValueError
+        For a name that was not estimated.
+
+    References
+    ----------
+    A. Raue et al., Structural and practical identifiability analysis of partially observed dynamical models
+    by exploiting the profile likelihood, Bioinformatics 25 (2009) 1923.
+    """
+    space = fit.space
+    if name not in space.names:
+        raise ValueError(f"profile: expected one of {', '.join(space.names)}, got {name!r}.")
+    k = space.names.index(name)
+    limits = thresholds(fit, levels)
+    top = max(limits.values())
+    below, above = (_side(fit, k, sign, top) for sign in (-1.0, 1.0))
+    thetas = np.array(
+        [*(theta for theta, _ in below[::-1]), fit.descent.theta, *(theta for theta, _ in above)]
+    )
+    rises = np.array([*(rise for _, rise in below[::-1]), 0.0, *(rise for _, rise in above)])
+    at = len(below)
+    intervals = {}
+    for level, limit in limits.items():
+        low = _end(thetas[at::-1, k], rises[at::-1], limit)
+        high = _end(thetas[at:, k], rises[at:], limit)
+        ends = []
+        for coordinate, sign in ((low, -1.0), (high, 1.0)):
+            theta = fit.descent.theta.copy()
+            theta[k] = coordinate if np.isfinite(coordinate) else theta[k]
+            ends.append(float(space.natural(theta)[k]) if np.isfinite(coordinate) else sign * np.inf)
+        intervals[level] = (ends[0], ends[1])
+    others = np.array([space.natural(theta) for theta in thetas])
+    lower = -float(min(rises.min(), 0.0))
+    return Profile(
+        name,
+        others[:, k],
+        rises,
+        others,
+        float(fit.natural[k]),
+        intervals,
+        limits,
+        lower if lower > _LOWER else 0.0,
+    )
+
+
+def _side(fit: Fit, k: int, sign: float, top: float) -> list[tuple[np.ndarray, float]]:
+    """Coordinates and rises of one side, away from the fit, until the rise is beyond ``top``."""
+    objective, space = fit.problem.objective, fit.space
+    theta, best = fit.descent.theta, fit.descent.value
+    held = np.zeros(len(space), dtype=bool)
+    held[k] = True
+    bound = space.high[k] if sign > 0 else space.low[k]
+    now, before = fit.descent, None
+    step = _FIRST * _error(fit, k)
+    longest = _LONGEST if space.log[k] else np.inf
+    found: list[tuple[np.ndarray, float]] = []
+    rise = 0.0
+    while len(found) < _POINTS:
+        step = min(step, longest)
+        at = now.theta[k] + sign * step
+        at = min(at, bound) if sign > 0 else max(at, bound)
+        if at == now.theta[k] or not np.isfinite(at) or abs(at - theta[k]) > _farthest(fit, k):
+            break
+        start = now.theta.copy()
+        if before is not None and now.theta[k] != before.theta[k]:  # along the ridge so far
+            start += (now.theta - before.theta) * (at - now.theta[k]) / (now.theta[k] - before.theta[k])
+        start[k] = at
+        trial = descend(objective, start, TOLERANCE, _ITERATIONS, held, decrement=1e-5)
+        if not np.isfinite(trial.value):
+            start = now.theta.copy()
+            start[k] = at
+            trial = descend(objective, start, TOLERANCE, _ITERATIONS, held, decrement=1e-5)
+        gained = trial.value - best - rise
+        if not np.isfinite(trial.value) or (gained > 4.0 * _RISE and step > 1e-3 * _error(fit, k)):
+            step *= 0.4
+            if step < 1e-6 * max(abs(theta[k]), 1.0):
+                break
+            continue
+        before, now, rise = now, trial, trial.value - best
+        found.append((trial.theta, rise))
+        if rise > top:
+            break
+        step *= float(np.clip(_RISE / max(gained, 1e-9), 0.5, 2.0))
+    return found
+
+
+def _error(fit: Fit, k: int) -> float:
+    """Standard error of a coordinate, at most its size."""
+    matrix = fit.descent.evaluation.curvature
+    size = 1.0 if fit.space.log[k] else max(abs(fit.descent.theta[k]), 1e-3)
+    scale = np.sqrt(np.maximum(np.diagonal(matrix), 1e-300))
+    inverse = np.linalg.pinv(matrix / scale / scale[:, None], rcond=1e-12, hermitian=True)
+    error = float(np.sqrt(max(inverse[k, k], 0.0)) / scale[k])
+    return min(error, size) if np.isfinite(error) and error > 0 else 0.1 * size
+
+
+def _farthest(fit: Fit, k: int) -> float:
+    return _FARTHEST if fit.space.log[k] else 1e6 * max(abs(fit.descent.theta[k]), 1.0)
+
+
+def _end(coordinates: np.ndarray, rises: np.ndarray, limit: float) -> float:
+    """Where a side first rises beyond a limit; infinite where it does not."""
+    beyond = np.flatnonzero(rises > limit)
+    if not len(beyond):
+        return np.inf
+    j = int(beyond[0])
+    # a profile is about a parabola: its root is about a line
+    a, b = np.sqrt(np.maximum(rises[j - 1 : j + 1], 0.0))
+    share = (np.sqrt(limit) - a) / (b - a) if b > a else 1.0
+    return float(coordinates[j - 1] + share * (coordinates[j] - coordinates[j - 1]))
