@@ -75,7 +75,7 @@ docs: $(DOCS_VENV)/.installed
 $(DOCS_VENV)/.installed: pyproject.toml constraints.txt docs/constraints.txt
 	$(NEW_ENOUGH)
 	test -x $(DOCS_VENV)/bin/python || $(PYTHON) -m venv $(DOCS_VENV)
-	$(DOCS_VENV)/bin/python -m pip install $(PIP_OPTIONS) -c docs/constraints.txt -e ".[docs]"
+	$(DOCS_VENV)/bin/python -m pip install $(PIP_OPTIONS) -c docs/constraints.txt -e ".[docs,torch]"
 	@touch $@
 
 # What is uploaded: built anew, and its description checked as the index does.
@@ -98,7 +98,7 @@ $(LOWEST_VENV)/.installed: pyproject.toml tests/lowest_versions.py
 	test -x $(LOWEST_VENV)/bin/python || $(PYTHON) -m venv $(LOWEST_VENV)
 	$(PYTHON) tests/lowest_versions.py > $(LOWEST_VENV)/constraints.txt
 	$(LOWEST_VENV)/bin/python -m pip install --quiet -c $(LOWEST_VENV)/constraints.txt \
-		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -e ".[test]"
+		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -e ".[test,torch]"
 	@touch $@
 
 lint: install-test
@@ -124,18 +124,18 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(NEW_ENOUGH)
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PIP_INSTALL) setuptools wheel
-	$(PIP_INSTALL) --no-build-isolation -e .
+	$(PIP_INSTALL) --no-build-isolation -e ".[torch]"
 	@touch $@
 
 $(VENV)/.installed-test: $(VENV)/.installed
-	$(PIP_INSTALL) --no-build-isolation -e ".[test]"
+	$(PIP_INSTALL) --no-build-isolation -e ".[test,torch]"
 	@touch $@
 
 $(PLUGINS_VENV)/.installed: pyproject.toml constraints.txt plugins/constraints.txt plugins/common/pyproject.toml
 	$(NEW_ENOUGH)
 	test -x $(PLUGINS_VENV)/bin/python || $(PYTHON) -m venv $(PLUGINS_VENV)
 	$(PLUGINS_PIP_INSTALL) setuptools wheel
-	$(PLUGINS_PIP_INSTALL) --no-build-isolation pytest pytest-xdist -e . -e plugins/common
+	$(PLUGINS_PIP_INSTALL) --no-build-isolation pytest pytest-xdist -e ".[torch]" -e plugins/common
 	@touch $@
 
 $(PLUGINS_VENV)/.installed-%: plugins/%/pyproject.toml $(PLUGINS_VENV)/.installed
@@ -167,7 +167,7 @@ $(PYSINDY_VENV)/.installed: pyproject.toml constraints.txt
 	grep -v "^pytest" constraints.txt > $(PYSINDY_VENV)/constraints.txt
 	$(PYSINDY_VENV)/bin/python -m pip install --quiet -c $(PYSINDY_VENV)/constraints.txt \
 		$(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) \
-		"pytest<8" pytest-lazy-fixture cvxpy "jax[cpu]" diffrax -e .
+		"pytest<8" pytest-lazy-fixture cvxpy "jax[cpu]" diffrax -e ".[torch]"
 	@touch $@
 
 clean:

@@ -1,5 +1,6 @@
 """Warnings and errors, which users filter or catch by name, and checks of arguments that raise them."""
 
+import importlib.util
 import math
 import numbers
 import os
@@ -62,6 +63,23 @@ class FitError(ValueError):
 
 class PluginError(ImportError):
     """A model found through an entry point could not be imported or is incompatible."""
+
+
+class MissingPackageError(ImportError):
+    """An optional package is not installed; the message names the command that installs it."""
+
+
+def check_installed(who: str, package: str, extra: str) -> None:
+    """Raise MissingPackageError, naming ``pip install fim-dynsys[extra]``, unless a package is installed."""
+    try:
+        found = importlib.util.find_spec(package)
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise MissingPackageError(
+            f"{who}: expected the package {package}, which is not installed; run "
+            f'`pip install "fim-dynsys[{extra}]"`, in a checkout `pip install ".[{extra}]"`.'
+        )
 
 
 def check_whole(who: str, least: int, **values: object) -> None:

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fim_dynsys.errors import FimDynsysWarning, PluginError, warn
+from fim_dynsys.errors import FimDynsysWarning, PluginError, check_installed, warn
 
 ENTRY_POINT_GROUP = "fim_dynsys.models"
 API_VERSION = "1"
@@ -43,6 +43,8 @@ class ModelSpec:
     needs_training : bool
         Whether fitting trains the model from scratch, for minutes: `fim_dynsys.testing` then fits it less
         often.
+    needs : str
+        An optional package that the model needs, and the name of the package's extra that installs it.
     """
 
     name: str
@@ -51,6 +53,7 @@ class ModelSpec:
     api_version: str = "1"
     max_dim: int | None = None
     needs_training: bool = False
+    needs: str = ""
 
 
 _BUILT_IN = {
@@ -67,12 +70,14 @@ _BUILT_IN = {
             summary="the network of the FIM-ODE paper; needs the authors' weights",
             factory="fim_dynsys.models.fim_ode.decoded:fim_ode_published",
             max_dim=3,
+            needs="torch",
         ),
         ModelSpec(
             name="fim-ode-neural",
             summary="a network of the paper's design, weights in the package; a start for fine-tuning",
             factory="fim_dynsys.models.fim_ode.neural:fim_ode_neural",
             max_dim=3,
+            needs="torch",
         ),
         ModelSpec(
             name="sindy",
@@ -172,6 +177,8 @@ def load(name: str, **params: Any) -> Any:
         Unknown name; the nearest names are offered. A folder that `model.save` wrote is for `load_fitted`.
     TypeError
         The model has no parameter of a given name.
+    MissingPackageError
+        The model needs an optional package, such as torch, that is not installed.
     PluginError
         The plugin that offers the name is not installed, cannot be imported, or is written for another
         version.
@@ -289,6 +296,8 @@ def _plugin_spec(entry_point: metadata.EntryPoint) -> ModelSpec:
 
 def _import_factory(spec: ModelSpec) -> Callable[..., Any]:
     module, _, attribute = spec.factory.partition(":")
+    if spec.needs:
+        check_installed(spec.name, spec.needs, spec.needs)
     if spec is _BUILT_IN.get(spec.name):
         return getattr(importlib.import_module(module), attribute)
     try:

@@ -34,7 +34,8 @@ def pins():
 def direct_requirements():
     """What pyproject.toml asks for, test tools included."""
     project = PYPROJECT["project"]
-    return [Requirement(r) for r in project["dependencies"] + project["optional-dependencies"]["test"]]
+    optional = project["optional-dependencies"]
+    return [Requirement(r) for r in project["dependencies"] + optional["torch"] + optional["test"]]
 
 
 def closure(requirements):

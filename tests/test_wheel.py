@@ -127,6 +127,44 @@ def test_runs_outside_the_checkout(site, tmp_path):
     assert float(output.split("error")[1]) < 1e-2
 
 
+WITHOUT_TORCH = """
+import sys
+
+class NoTorch:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch" or name.startswith("torch."):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, NoTorch())
+import numpy as np
+import fim_dynsys
+from fim_dynsys import analyze
+
+t = np.linspace(0.0, 6.0, 60)
+x = np.stack([np.cos(2.0 * t), -2.0 * np.sin(2.0 * t)], axis=-1)
+x += 1e-9 * np.random.default_rng(0).standard_normal(x.shape)
+for name in ("fim-ode", "sindy"):
+    options = {{"refine": False}} if name == "fim-ode" else {{}}
+    model = fim_dynsys.load(name, **options).fit(x, t)
+    assert len(analyze.fixed_points(model, [(-1, 1), (-2, 2)])) == 1, name
+cases = ("fim-ode-published", {{}}), ("fim-ode-neural", {{}}), ("fim-ode", {{"device": "cuda"}})
+for name, options in cases:
+    try:
+        fim_dynsys.load(name, **options)
+    except fim_dynsys.errors.MissingPackageError as error:
+        assert name in str(error) and 'pip install "fim-dynsys[torch]"' in str(error), error
+    else:
+        raise AssertionError(name)
+assert "torch" not in sys.modules
+print("without torch", fim_dynsys.__file__.startswith({site!r}))
+"""
+
+
+def test_runs_without_torch(site, tmp_path):
+    """The models that need torch name the command that installs it; everything else works."""
+    assert "without torch True" in _outside(site, tmp_path, "-c", WITHOUT_TORCH.format(site=str(site)))
+
+
 def test_command_line_outside_the_checkout(site, tmp_path):
     output = _outside(site, tmp_path, "-m", "fim_dynsys", "available")
     for name in ("fim-ode", "fim-ode-published", "fim-ode-neural", "sindy", "sindy-strong"):

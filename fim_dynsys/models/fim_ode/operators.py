@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from fim_dynsys.errors import check_installed
 from fim_dynsys.models.fim_ode.calibration import Calibration
 from fim_dynsys.models.fim_ode.choice import N_CHOICE_FEATURES
 from fim_dynsys.models.fim_ode.configuration import AmortisedConfig
@@ -172,6 +173,7 @@ def _network(
     check_shapes("fim-ode", path, "AmortisedNetwork", config.shapes(), shapes)
     if device == "cpu":
         return AmortisedInference(config, parameters)
+    check_installed(f"fim-ode with device={device!r}", "torch", "torch")
     from fim_dynsys.models.fim_ode.devices import DeviceInference  # loads torch, which the CPU needs not
 
     return DeviceInference(path, device, prefix)
