@@ -71,6 +71,7 @@ plugins-test: plugins
 docs: $(DOCS_VENV)/.installed
 	$(DOCS_VENV)/bin/python -m sphinx -b html -W --keep-going docs docs/_build/html
 	$(DOCS_VENV)/bin/python docs/check_links.py docs/_build/html
+	$(DOCS_VENV)/bin/python docs/check_search.py docs/_build/html
 
 $(DOCS_VENV)/.installed: pyproject.toml constraints.txt docs/constraints.txt
 	$(NEW_ENOUGH)

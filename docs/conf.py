@@ -18,6 +18,7 @@ templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = "fim-dynsys"
 html_show_sourcelink = False
+html_search_scorer = str(HERE / "scorer.js")
 html_theme_options = {"show_toc_level": 2, "navigation_with_keys": True}
 
 myst_enable_extensions = ["colon_fence", "dollarmath"]
@@ -30,7 +31,7 @@ numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
 nb_execution_mode = os.environ.get("NOTEBOOKS", "force")  # "off" for a quick look at the text
-suppress_warnings = ["myst-nb.lexer"] if nb_execution_mode == "off" else []  # the kernel would tell it
+suppress_warnings = ["myst-nb.lexer"] if nb_execution_mode == "off" else []  # which the kernel would name
 nb_execution_timeout = 240
 nb_execution_raise_on_error = True
 nb_merge_streams = True
@@ -43,12 +44,12 @@ def _within(app: object, name: str, source: list[str]) -> None:
     """Links to files of the repository beside docs/ become their names: the site does not hold them."""
     path = HERE / f"{name}.md"
 
-    def told(match: re.Match) -> str:
+    def named(match: re.Match) -> str:
         target = (path.parent / match.group(2).split("#")[0]).resolve()
         inside = target.is_relative_to(HERE)
         return match.group(0) if inside else f"{match.group(1)} (`{target.relative_to(HERE.parent)}`)"
 
-    source[0] = _OUTSIDE.sub(told, source[0])
+    source[0] = _OUTSIDE.sub(named, source[0])
 
 
 def _plain_bars(app: object, what: str, name: str, thing: object, options: object, lines: list[str]) -> None:

@@ -1,10 +1,13 @@
 """The site: its API page has every public name, its notebooks run, its pages are in the index."""
 
+import importlib.util
 import pydoc
 import re
 import subprocess
 import sys
+import tomllib
 import types
+from functools import partial
 
 import matplotlib.pyplot as plt
 import pytest
@@ -98,3 +101,73 @@ def test_notebooks_run(path, tmp_path, monkeypatch):
     for source in CELL.findall(path.read_text(encoding="utf-8")):
         exec(compile(source, str(path), "exec"), vars(module))
     plt.close("all")
+
+
+def script(name):
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_pages_that_answer_a_search_are_ranked_as_in_the_browser():
+    index = {
+        "docnames": ["howto/a", "api/b", "howto/c"],
+        "titles": ["Missing data", "Data", "Other"],
+        "alltitles": {"Missing data": [[0, None]], "Data": [[1, None]], "Other": [[2, None]]},
+        "terms": {"miss": [0, 1, 2], "data": [0, 1], "gap": 2},
+        "titleterms": {"miss": [0], "data": [0, 1]},
+        "objects": {"m": [[1, 0, 1, "", "drop"]]},
+        "objnames": {"0": ["py", "function", "Python function"]},
+    }
+    rank = partial(
+        script("check_search").results, index, stem=lambda w: w.removesuffix("ing"), stopwords=frozenset()
+    )
+    assert rank("missing data") == ["howto/a", "api/b"]  # both words have to be there
+    assert rank("gap") == ["howto/c"] and rank("drop") == ["api/b"] and rank("nothing") == []
+
+
+def test_searched_phrases_lead_to_pages_that_are_there():
+    phrases = script("check_search").PHRASES
+    assert len(phrases) >= 20
+    assert [page for page in phrases.values() if not (DOCS / f"{page}.md").exists()] == []
+    asked = {
+        "confidence interval",
+        "prediction interval",
+        "train test split",
+        "cross-validation",
+        "missing data",
+    }
+    asked |= {
+        "install",
+        "CSV",
+        "parameter estimation",
+        "hidden states",
+        "phase portrait",
+        "bifurcation diagram",
+    }
+    assert asked <= set(phrases)
+
+
+def test_replaced_words_and_long_sentences_are_found(tmp_path):
+    checker = script("check_prose")
+    page = tmp_path / "page.md"
+    long = " ".join(["word"] * 31)
+    page.write_text(
+        f"# Title\n\nThe law was told. {long}.\n\n```\nlaw\n```\n\n`law` and lawn.\n\n- {long[:-5]}\n"
+    )
+    kinds = [(line, kind) for line, kind, _ in checker.problems(page, checker.replaced_words())]
+    assert kinds == [
+        (3, "replaced word: law"),
+        (3, "replaced word: told"),
+        (3, "31 words in a sentence"),
+    ]
+
+
+def test_pages_are_in_plain_words():
+    """What `make lint` asks, so that the suite says it too."""
+    checker = script("check_prose")
+    allowed = tomllib.loads((DOCS / "prose_allowed.toml").read_text(encoding="utf-8"))["allowed"]
+    assert all(rule["reason"] for rule in allowed)
+    assert list(checker.found(allowed)) == []
