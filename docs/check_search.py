@@ -1,7 +1,7 @@
-"""Each phrase of PHRASES leads to its page among the first three results: python docs/check_search.py docs/_build/html.
+"""Each phrase of PHRASES leads to its page among the first three results of the built site.
 
-The ranking is that of Sphinx's `searchtools.js`, which the built site runs in the browser, with the weights of
-`scorer.js`.
+Called as ``python docs/check_search.py docs/_build/html``. The ranking is that of Sphinx's `searchtools.js`,
+which the site runs in the browser, with the weights of `scorer.js`.
 """
 
 import json
