@@ -491,10 +491,14 @@ def with_steps(field: VectorField, scales: Scales) -> VectorField:
     VectorField
         Without context or region where it is not the field itself.
     """
-    differenced = type(field)._jac is VectorField._jac or getattr(field, "has_jacobian", True) is False
-    if field.length_scale is not None or not differenced:
+    if field.length_scale is not None or has_exact_jacobian(field):
         return field
     return CallableField(field, field.dim, state_names=field.state_names, scales=scales)
+
+
+def has_exact_jacobian(field: VectorField) -> bool:
+    """Whether the field's Jacobian is computed from a formula, not from differences."""
+    return type(field)._jac is not VectorField._jac and getattr(field, "has_jacobian", True) is not False
 
 
 def _speeds(f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

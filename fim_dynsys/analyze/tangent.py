@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fim_dynsys.analyze.results import scales_within
+from fim_dynsys.analyze.results import scales_within, with_steps
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.pairs import pair
@@ -31,6 +31,7 @@ class CountedField(VectorField):
         scales = inner.scales if region is None else scales_within(inner, region)
         super().__init__(inner.dim, state_names=inner.state_names, scales=scales)
         self.inner = inner
+        self._differentiable = with_steps(inner, scales)
         self.points = 0
 
     def _rhs(self, x: np.ndarray) -> np.ndarray:
@@ -39,7 +40,7 @@ class CountedField(VectorField):
 
     def _jac(self, x: np.ndarray) -> np.ndarray:
         self.points += len(x)
-        return self.inner._jac(x)
+        return self._differentiable._jac(x)
 
     def _directional(self, x: np.ndarray, directions: Sequence[np.ndarray]) -> np.ndarray:
         self.points += len(x)

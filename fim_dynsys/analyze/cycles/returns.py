@@ -1,11 +1,11 @@
 """Near returns of simulated trajectories to themselves: guesses of periodic orbits."""
 
+from enum import Enum, auto
 from typing import NamedTuple
 
 import numpy as np
 
-from fim_dynsys.fields.base import VectorField
-from fim_dynsys.regions import Region
+from fim_dynsys.analyze.cycles.charts import Chart
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
@@ -16,6 +16,28 @@ ESCAPE = 100.0
 """Multiples of the length scale; what goes further out is outside any box of interest too."""
 
 
+class FlightEnd(Enum):
+    """How one window of a trajectory ended."""
+
+    GOING = auto()
+    REST = auto()
+    LEFT = auto()
+    SINGULAR = auto()
+    OUT_OF_STEPS = auto()
+    OUT_OF_TIME = auto()
+
+
+_ENDS = {
+    Status.SUCCESS: FlightEnd.GOING,
+    Status.EVENT: FlightEnd.LEFT,
+    Status.LEFT_BOUNDS: FlightEnd.LEFT,
+    Status.NON_FINITE: FlightEnd.SINGULAR,
+    Status.STEP_TOO_SMALL: FlightEnd.SINGULAR,
+    Status.MAX_STEPS: FlightEnd.OUT_OF_STEPS,
+    Status.OUT_OF_TIME: FlightEnd.OUT_OF_TIME,
+}
+
+
 class Flight(NamedTuple):
     """Trajectories over one window of time, those that stayed in the box and still move."""
 
@@ -23,9 +45,9 @@ class Flight(NamedTuple):
     x: np.ndarray  # (k, m, d)
     velocity: np.ndarray  # (k, m, d), along the direction of travel
     step: float  # time between samples, positive
-    out_of_steps: bool
+    ends: list[FlightEnd]  # of all starts
     stride: float  # mean step of the integrator
-    ends: np.ndarray  # (n, d), of all that stayed in the box, at rest or not
+    stopped: np.ndarray  # (n, d), where those that did not leave were last
 
     def path_length(self, i: int, length: np.ndarray) -> float:
         """Length of the path of trajectory i, as a multiple of its largest extent along a state."""
@@ -42,23 +64,19 @@ class Return(NamedTuple):
     size: float  # largest distance from the end during the loop, in length scales
 
 
-def fly(
-    field: VectorField, x: np.ndarray, direction: int, window: float, box: Region, max_steps: int
-) -> Flight:
-    """Integrate states for one window of time, forwards (direction 1) or backwards (-1).
+def fly(chart: Chart, x: np.ndarray, direction: int, window: float, max_steps: int) -> Flight:
+    """Integrate for one window of time, forwards (direction 1) or backwards (-1).
 
     Parameters
     ----------
-    field : VectorField
-        The field.
+    chart : Chart
+        The field and its coordinates; a trajectory that leaves its box is given up.
     x : ndarray (n, d)
-        Starts.
+        Starts, in these coordinates.
     direction : {1, -1}
         Direction of time.
     window : float
         Duration, positive.
-    box : Region
-        A trajectory that is sampled outside is given up.
     max_steps : int
         Steps a trajectory may take.
 
@@ -66,21 +84,31 @@ def fly(
     -------
     Flight
     """
+    field = chart.field
     n_samples = min(_MOST_SAMPLES, int(np.ceil(_SAMPLES_PER_UNIT * window / field.scales.time)))
     t = direction * np.linspace(0.0, window, n_samples + 1)
-    solution = integrate([field], x, t, rtol=_SCOUT_RTOL, escape=ESCAPE, max_steps=max_steps)
+    solution = integrate(
+        [field],
+        x,
+        t,
+        rtol=_SCOUT_RTOL,
+        escape=chart.escape,
+        max_steps=max_steps,
+        until=lambda z: ~chart.inside(z),
+    )
+    ends = np.array([_ENDS[Status(int(status))] for status in solution.status], dtype=object)
     rows = np.flatnonzero(solution.status == Status.SUCCESS)
-    rows = rows[box.contains(solution.x[rows]).all(axis=1)]
     velocity = direction * field(solution.x[rows])
     moving = np.linalg.norm(velocity[:, -1] / field.scales.speed, axis=1) > 10 * _SCOUT_RTOL
+    ends[rows[~moving]] = FlightEnd.REST
     return Flight(
         rows[moving],
         solution.x[rows[moving]],
         velocity[moving],
         window / n_samples,
-        bool((solution.status == Status.MAX_STEPS).any()),
+        list(ends),
         float(np.abs(solution.t_stop).sum() / max(1, solution.n_steps.sum())),
-        solution.x[rows, -1],
+        solution.x_stop[np.isin(solution.status, (Status.SUCCESS, Status.MAX_STEPS))],
     )
 
 

@@ -1,6 +1,7 @@
 """Periodic orbits of stiff fields: an implicit integrator finds them, collocation makes them exact."""
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,7 +14,8 @@ from fim_dynsys.deadline import out_of_time
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.frame import Scales
-from fim_dynsys.regions import Region
+
+Inside = Callable[[np.ndarray], np.ndarray]
 
 _LOOKS = (1000, 2000, 4000, 8000)  # steps after which a return is looked for
 _RTOL = 1e-8  # linear pieces between its steps are then a guess good enough on a stiff orbit
@@ -55,7 +57,7 @@ def stiff_states(field: VectorField, x: np.ndarray, step: float, scales: Scales)
 
 
 def stiff_orbit(
-    field: VectorField, x: np.ndarray, box: Region, scales: Scales, n_samples: int
+    field: VectorField, x: np.ndarray, inside: Inside, scales: Scales, n_samples: int
 ) -> tuple[Orbit, np.ndarray] | None:
     """The stable cycle that a state leads to, if it does.
 
@@ -65,8 +67,8 @@ def stiff_orbit(
         The field, with Jacobian.
     x : ndarray (d,)
         Where to start.
-    box : Region
-        A trajectory that leaves it is given up.
+    inside : callable
+        Of states, where a trajectory may be; one that is elsewhere is given up.
     scales : Scales
         Units of state and time.
     n_samples : int
@@ -77,9 +79,39 @@ def stiff_orbit(
     (Orbit, ndarray (n_samples + 1, d)) or None
         The orbit, its nodes at the mesh of the collocation, and samples.
     """
-    found = _return(field, x, box, scales)
-    if found is None:
-        return None
+    found = _return(field, x, inside, scales)
+    return None if found is None else _closed(field, *found, scales, n_samples)
+
+
+def closed_guess(
+    field: VectorField, period: float, samples: np.ndarray, scales: Scales, n_samples: int
+) -> tuple[Orbit, np.ndarray] | None:
+    """An orbit that is known roughly, by collocation on a mesh adapted to it.
+
+    Parameters
+    ----------
+    field : VectorField
+        The field, with Jacobian.
+    period : float
+        Guess of the period.
+    samples : ndarray (k, d)
+        States at equal intervals of time once round, the last close to the first.
+    scales : Scales
+        Units of state and time.
+    n_samples : int
+        Equal intervals of time at whose ends the orbit is sampled.
+
+    Returns
+    -------
+    (Orbit, ndarray (n_samples + 1, d)) or None
+        None where Newton's method does not converge.
+    """
+    return _closed(field, np.linspace(0.0, period, len(samples)), samples, scales, n_samples)
+
+
+def _closed(
+    field: VectorField, times: np.ndarray, states: np.ndarray, scales: Scales, n_samples: int
+) -> tuple[Orbit, np.ndarray] | None:
     family = FieldFamily.from_callable(
         lambda x, p: field(x),
         field.dim,
@@ -87,7 +119,7 @@ def stiff_orbit(
         dp=lambda x, p: np.zeros_like(x),
         scales=scales,
     )
-    closed = closed_orbit(Equations(family, (0.0, 1.0), None), *found, 0.0, n_samples)
+    closed = closed_orbit(Equations(family, (0.0, 1.0), None), times, states, 0.0, n_samples)
     if closed is None:
         return None
     shot = Shot(np.zeros_like(closed.nodes), closed.transfers, field(closed.nodes), closed.divergence, False)
@@ -123,7 +155,7 @@ def stiff_multipliers(orbit: Orbit) -> Floquet:
 
 
 def _return(
-    field: VectorField, x: np.ndarray, box: Region, scales: Scales
+    field: VectorField, x: np.ndarray, inside: Inside, scales: Scales
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Times and states of one loop of a trajectory that has come back to its end."""
     from scipy.integrate import LSODA  # deferred, as most fields are not stiff
@@ -146,7 +178,7 @@ def _return(
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # LSODA words its failures; the status says it
                 solver.step()
-            if solver.status != "running" or not np.asarray(box.contains(solver.y * length)).all():
+            if solver.status != "running" or not inside(solver.y * length):
                 return None
             times.append(solver.t)
             states.append(solver.y.copy())

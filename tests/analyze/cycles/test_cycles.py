@@ -1,13 +1,19 @@
 """Periodic orbits: known periods and multipliers, unstable and stiff ones, families."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from fim_dynsys import CallableField, Region, Trajectories, systems
 from fim_dynsys.analyze.cycles import shooting
-from fim_dynsys.analyze.cycles.periodic import CycleKind, CycleStatus, limit_cycles
-from fim_dynsys.analyze.cycles.shooting import correct_orbit, floquet, refined
+from fim_dynsys.analyze.cycles.charts import charts
+from fim_dynsys.analyze.cycles.periodic import CycleKind, CycleStatus, SeedEnd, limit_cycles
+from fim_dynsys.analyze.cycles.planar import contradictions, enclosed, search_rays
+from fim_dynsys.analyze.cycles.search import Search, passes
+from fim_dynsys.analyze.cycles.shooting import Floquet, correct_orbit, floquet, refined
 from fim_dynsys.analyze.multipliers import product_eigenvalues
+from fim_dynsys.analyze.tangent import CountedField
 from fim_dynsys.simulation.solution import integrate
 
 
@@ -253,3 +259,119 @@ def test_more_saddle_cycles_of_a_chaotic_attractor():
     assert (cycles.kind == CycleKind.SADDLE).sum() >= 20 and not cycles.stable.any()
     for period in (1.5586522107, 2.3059072639, 3.0235837034, 3.0842767758):
         assert np.abs(cycles.period - period).min() < 1e-8
+
+
+# ---------------------------------------------------------------------- the whole plane
+
+
+def plane(rates):
+    return CallableField(lambda s: np.stack(rates(*s.T), axis=1), 2)
+
+
+def two_species(n, p):
+    """Rosenzweig and MacArthur's predators and prey far beyond the Hopf point."""
+    return 0.8 * n * (1 - n / 15) - 2.5 * n * p / (n + 1), 1.25 * n * p / (n + 1) - 0.4 * p
+
+
+def test_a_cycle_near_a_heteroclinic_loop_is_found_once():
+    """Predators fall to 1e-9: the period is that of DOP853 at 1e-12 in logarithms of both states."""
+    cycles = limit_cycles(plane(two_species), [(0, 18), (0, 18)], n_seeds=16)
+    assert cycles.period == pytest.approx([83.58266], abs=1e-4)
+    assert cycles.kind.tolist() == [CycleKind.STABLE]
+    assert cycles.liouville_error[0] < 1e-6 * abs(cycles.log_moduli[0, 1])
+    assert cycles.orbits[0].min() < 1e-6 and (cycles.orbits[0] > 0).all()
+
+
+@pytest.mark.parametrize("low", [0.0, -1.0])
+def test_paths_that_end_at_a_pole_do_not_end_the_search(low):
+    """Below zero lies a pole at x = -1.5: what becomes of each path is counted, and the others go on."""
+
+    def rates(x, y):
+        return x * (1 - x / 10) - 0.8 * x * y / (1.5 + x), -0.3 * y + 0.5 * x * y / (1.5 + x)
+
+    cycles = limit_cycles(plane(rates), [(low, 12), (low, 12)], n_seeds=32)
+    assert cycles.period == pytest.approx([38.68946], abs=1e-4)
+    assert sum(cycles.seed_ends.values()) == 64 and not cycles.effort.exhausted
+    singular = cycles.seed_ends.get(SeedEnd.SINGULAR, 0) + cycles.seed_ends.get(SeedEnd.OUT_OF_STEPS, 0)
+    assert (singular > 0) == (low < 0)
+    assert "no claim of completeness" in str(cycles)
+
+
+def close_pair(x, y):
+    """Radial rate (1 - r)(1.002 - r): the cycle r = 1 attracts, r = 1.002 repels."""
+    r = np.hypot(x, y)
+    g = (1 - r) * (1.002 - r)
+    return x * g - y, y * g + x
+
+
+def test_two_cycles_close_to_each_other():
+    cycles = limit_cycles(plane(close_pair), [(-1.5, 1.5)] * 2, n_seeds=8)
+    assert cycles.kind.tolist() == [CycleKind.STABLE, CycleKind.UNSTABLE]
+    assert np.linalg.norm(cycles.x, axis=1) == pytest.approx([1.0, 1.002], abs=1e-6)
+    assert cycles.log_moduli[:, 1] / (2 * np.pi) == pytest.approx([-0.002, 0.002 * 1.002], rel=1e-3)
+
+
+def test_of_a_family_at_most_five_members_are_listed():
+    pendulum = plane(lambda q, p: (p, -np.sin(q)))
+    cycles = limit_cycles(pendulum, Region([(-3.5, 3.5), (-3, 3)]))
+    assert len(cycles) == 5 and set(cycles.kind) == {CycleKind.CENTRE}
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e20])
+def test_units_cost_nothing(unit):
+    def scaled(x):
+        return unit * np.stack(
+            [x[:, 1] / unit, (1 - (x[:, 0] / unit) ** 2) * x[:, 1] / unit - x[:, 0] / unit], 1
+        )
+
+    cycles = limit_cycles(CallableField(scaled, 2), [(-3 * unit, 3 * unit), (-4 * unit, 4 * unit)], n_seeds=8)
+    assert cycles.period == pytest.approx([6.6632868593], abs=1e-8)
+    assert cycles.effort.points < 200_000
+
+
+def test_a_cycle_missing_between_two_is_looked_for_until_it_is_found():
+    """Cycles r = 1 and r = 3 attract, r = 2 repels; without it the other two contradict each other."""
+
+    def rates(x, y):
+        r = np.hypot(x, y)
+        g = (1 - r) * (2 - r) * (3 - r) / 4
+        return x * g - y, y * g + x
+
+    region = Region([(-4, 4), (-4, 4)])
+    counted = CountedField(plane(rates), region)
+    search = Search(charts(counted, region, 1.0)[0], counted, 10**7, 0.1, 8)
+    search_rays(search)
+    by_radius = {round(float(np.hypot(*cycle.orbit.x)), 6): cycle for cycle in search.found}
+    assert sorted(by_radius) == [1.0, 2.0, 3.0]
+    search.found = [by_radius[1.0], by_radius[3.0]]
+    assert contradictions(search) == []
+    assert sorted(round(float(np.hypot(*cycle.orbit.x)), 6) for cycle in search.found) == [1.0, 2.0, 3.0]
+    unit = np.exp(2j * np.pi * np.linspace(0, 1, 65))
+    loop = np.stack([unit.real, unit.imag], axis=1)
+    assert enclosed(loop, np.array([[0.0, 0.0], [0.9, 0.1], [1.1, 0.0], [-3.0, 0.2]])).tolist() == [
+        True,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_multipliers_that_contradict_the_divergence_are_no_cycle():
+    good = Floquet(np.array([1.0, 0.1]), np.array([0.0, np.log(0.1)]), 1e-9, 1e-9)
+    assert passes(good)
+    assert not passes(replace(good, trivial_error=1.0))
+    assert not passes(replace(good, liouville_error=13.0))
+
+
+def test_a_cycle_in_the_face_where_a_third_species_is_absent():
+    """Logarithms never reach the face z = 0, the states themselves do."""
+
+    def rates(s):
+        x, y, z = s.T
+        return np.stack(
+            [x * (1 - x / 10) - 0.8 * x * y / (1.5 + x), -0.3 * y + 0.5 * x * y / (1.5 + x), -z], axis=1
+        )
+
+    cycles = limit_cycles(CallableField(rates, 3), [(0, 11), (0, 8), (0, 1)], n_seeds=4)
+    assert cycles.period[0] == pytest.approx(38.68946, abs=1e-4) and cycles.stable[0]
+    assert np.abs(cycles.orbits[0][:, 2]).max() < 1e-9

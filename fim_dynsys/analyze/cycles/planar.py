@@ -1,0 +1,255 @@
+"""Cycles in the plane by return maps on lines: rays from equilibria, and lines across known cycles."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fim_dynsys.analyze.cycles.search import Cycle, CycleKind, Search
+from fim_dynsys.analyze.equilibria.points import PointStatus, fixed_points
+from fim_dynsys.simulation.problem import Status
+from fim_dynsys.simulation.solution import integrate
+
+_POINT_BUDGET = 20_000  # field evaluations for the equilibria, a tenth of what finding all of them may take
+_RAY = 40  # starts on a ray, evenly spaced in the logarithm of the distance, as cycles are of any size
+_SHORTEST = 1e-3  # of the ray's length: the nearest start
+_BESIDE = 20  # starts on either side of a cycle, likewise
+_NEAREST, _FARTHEST = 1e-4, 0.3  # of its size
+_BETWEEN = 60  # starts, evenly spaced, between two cycles that cannot be neighbours
+_FINER, _ROUNDS = 10, 2  # starts within a bracket, and how many times
+_RTOL = 1e-8  # displacements are then known to as much
+_CLOSED = 1e-5  # displacement by the distance that is none: that of a family of closed orbits
+_SAMPLES = 250  # of the first window, of which one before and one after a crossing show it
+_FIRST, _WINDOWS = 25.0, 4  # time scales, and windows of that length, twice that, and so on
+_PERIODS = 1.5  # of a known cycle, for one return beside it
+_STEPS = 2_000  # in a window: more are those of stiff corners, where explicit steps are of no use
+_REST = 1e-6  # speed, by that of the field, of a trajectory at rest
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """A line in the plane with the trajectories that start on it and come back."""
+
+    search: Search
+    origin: np.ndarray
+    along: np.ndarray  # direction, of length 1 in units of length
+    positive: bool  # whether only the half with s > 0 belongs to it
+
+    def states(self, s: np.ndarray) -> np.ndarray:
+        return self.origin + s[:, None] * self.along * self.search.length
+
+    def returns(self, s: np.ndarray, first: float, windows: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where trajectories cross the line again in the direction in which they left, and after what time.
+
+        NaN for those that do not within windows of time, each twice as long as the one before.
+        """
+        search, length = self.search, self.search.length
+        normal = np.array([-self.along[1], self.along[0]])
+        back, times = np.full(len(s), np.nan), np.full(len(s), np.nan)
+        z = self.states(s)
+        sense = np.sign(search.field(z) / length @ normal)
+        rows = np.flatnonzero((np.abs(sense) == 1) & search.chart.inside(z))
+        z, elapsed, window = z[rows], 0.0, first
+        for number in range(windows):
+            if not len(rows) or not search.affords():
+                break
+            t = np.linspace(0.0, window, _SAMPLES * 2**number + 1)
+            solution = integrate(
+                [search.field],
+                z,
+                t,
+                rtol=_RTOL,
+                max_steps=_STEPS,
+                escape=search.chart.escape,
+                until=lambda z: ~search.chart.inside(z),
+            )
+            away = (solution.x - self.origin) / length
+            height, place = away @ normal * sense[rows, None], away @ self.along
+            crosses = (height[:, :-1] < 0) & (height[:, 1:] >= 0)
+            crosses[:, 0] &= number > 0  # at the very start rounding decides the side
+            if self.positive:
+                crosses &= place[:, :-1] + place[:, 1:] > 0
+            here = np.flatnonzero(crosses.any(axis=1))
+            k = crosses[here].argmax(axis=1)
+            before, after = height[here, k], height[here, k + 1]
+            spent = (before / (before - after))[:, None] * np.array([0.0, t[1]])
+            if len(here):
+                # From the sample on, the step to the line itself and one of Newton's method.
+                x = integrate([search.field], solution.x[here, k], spent, rtol=_RTOL).x_stop
+                flow, off = search.field(x) / length, (x - self.origin) / length
+                late = (off @ normal) / (flow @ normal)
+                back[rows[here]] = off @ self.along - late * (flow @ self.along)
+                times[rows[here]] = elapsed + k * t[1] + spent[:, 1] - late
+            going = (solution.status == Status.SUCCESS) & ~crosses.any(axis=1)
+            speed = np.linalg.norm(search.field(solution.x_stop) / search.field.scales.speed, axis=1)
+            going &= speed > _REST
+            rows, z, elapsed, window = rows[going], solution.x_stop[going], elapsed + window, 2.0 * window
+        return back, times
+
+    def brackets(self, s: np.ndarray, first: float, windows: int) -> list[tuple[float, float, float, bool]]:
+        """Neighbouring starts between which a trajectory closes: both, the time, and whether it attracts."""
+        back, times = self.returns(s, first, windows)
+        known = np.flatnonzero(np.isfinite(back))
+        s, back, times = s[known], back[known], times[known]
+        moved = back - s
+        # On a line through a cycle the displacement by the distance does not change its sign there.
+        outwards = np.sign(moved * s)
+        closed = np.abs(moved) < _CLOSED * np.abs(s)
+        found = []
+        for i in range(len(s) - 1):
+            if outwards[i] * outwards[i + 1] < 0 and s[i] * s[i + 1] > 0 and not closed[i : i + 2].all():
+                nearer = i if abs(s[i]) < abs(s[i + 1]) else i + 1
+                time = float(np.mean(times[i : i + 2]))
+                found.append((float(s[i]), float(s[i + 1]), time, bool(outwards[nearer] > 0)))
+        return found
+
+    def look(self, s: np.ndarray, first: float, windows: int, size: float) -> bool:
+        """Search the line for cycles that are not known; whether one was found."""
+        before = len(self.search.found)
+        for low, high, time, attracts in self.brackets(s, first, windows):
+            for _ in range(_ROUNDS):
+                finer = self.brackets(np.linspace(low, high, _FINER), 1.5 * time, 1)
+                if not finer:
+                    break
+                low, high, time, attracts = finer[0]
+            if not finer:
+                continue  # the displacement jumps, as where a path is caught by something else
+            middle = self.states(np.array([(low + high) / 2]))[0]
+            self.search.try_guess(middle, time, min(size, abs(low)), 1 if attracts else -1)
+        return len(self.search.found) > before
+
+
+def search_rays(search: Search) -> None:
+    """Look for cycles on a ray from each equilibrium: every cycle encloses one, and crosses its ray.
+
+    Parameters
+    ----------
+    search : Search
+        In the plane; what is found is added.
+    """
+    chart, region = search.chart, search.chart.region
+    budget = max(1, min(_POINT_BUDGET, search.budget - search.counted.points))
+    points = fixed_points(search.counted.inner, region, budget=budget, slow=0.0, draws=0)
+    search.counted.points += points.effort.points
+    isolated = np.array([status is not PointStatus.NOT_ISOLATED for status in points.status], dtype=bool)
+    # One of index -1, a saddle, is enclosed only together with others.
+    centres = points.x[isolated & chart.holds(points.x) & ~(points.index == -1)]
+    along = np.array([1.0, 0.0])
+    for z in chart.coordinates(centres):
+        line = _Line(search, z, along, positive=True)
+        end = chart.coordinates(np.where(chart.signs < 0, chart.box.low, chart.box.high))[0]
+        reach = (end - z[0]) / search.length[0]
+        if reach > 0 and search.affords():
+            s = reach * np.geomspace(_SHORTEST, 1.0, _RAY)
+            line.look(s, _FIRST * search.field.scales.time, _WINDOWS, np.inf)
+
+
+def search_beside(search: Search) -> None:
+    """Look for further cycles close to those that are known.
+
+    Parameters
+    ----------
+    search : Search
+        In the plane; what is found is added.
+    """
+    done: list[Cycle] = []
+    while search.affords():
+        left = [cycle for cycle in search.found if cycle not in done and _is_limit(cycle)]
+        if not left:
+            return
+        cycle = left[0]
+        done.append(cycle)
+        line = _across(search, cycle)
+        s = cycle.size * np.geomspace(_NEAREST, _FARTHEST, _BESIDE)
+        for side in (s, -s):
+            line.look(side, _PERIODS * cycle.orbit.period, 1, cycle.size)
+
+
+def contradictions(search: Search, equilibria: np.ndarray | None = None) -> list[tuple[Cycle, Cycle]]:
+    """Nested pairs of cycles between which a third must lie and none is found, however closely one looks.
+
+    Between two neighbouring cycles that both attract what lies between, or both repel it, there is another
+    cycle or an equilibrium.
+
+    Parameters
+    ----------
+    search : Search
+        In the plane; what is found is added.
+    equilibria : ndarray (n, 2), optional
+        The equilibria, in coordinates of the chart; sought by default.
+
+    Returns
+    -------
+    list of (Cycle, Cycle)
+        Outer and inner one.
+    """
+    if equilibria is None:
+        equilibria = _equilibria(search) if _neighbours(search.found) else np.empty((0, 2))
+    open_pairs = []
+    for outer, inner in _neighbours(search.found):
+        if outer.kind is not inner.kind or _between(outer, inner, equilibria):
+            continue
+        line = _across(search, inner)
+        gap, share = 3.0 * outer.distance(inner.orbit.x), np.linspace(1e-3, 1.0, _BETWEEN)
+        if not any(
+            line.look(side * gap * share, _PERIODS * outer.orbit.period, 1, inner.size)
+            for side in (1.0, -1.0)
+        ):
+            open_pairs.append((outer, inner))
+    return open_pairs
+
+
+def _equilibria(search: Search) -> np.ndarray:
+    points = fixed_points(search.counted.inner, search.chart.region, budget=_POINT_BUDGET, slow=0.0, draws=0)
+    search.counted.points += points.effort.points
+    return search.chart.coordinates(points.x[points.is_root & search.chart.holds(points.x)])
+
+
+def _is_limit(cycle: Cycle) -> bool:
+    return cycle.kind in (CycleKind.STABLE, CycleKind.UNSTABLE)
+
+
+def _across(search: Search, cycle: Cycle) -> _Line:
+    """The line across a cycle, neither where it is slow, as near saddles, nor on a jump."""
+    flow = search.field(cycle.samples) / search.length
+    i = int(np.argsort(np.linalg.norm(flow, axis=1))[len(flow) // 2])
+    normal = np.array([-flow[i, 1], flow[i, 0]]) / np.linalg.norm(flow[i])
+    return _Line(search, cycle.samples[i], normal, positive=False)
+
+
+def _neighbours(found: Sequence[Cycle]) -> list[tuple[Cycle, Cycle]]:
+    """Pairs of limit cycles, outer and inner, with none between them."""
+    limits = [cycle for cycle in found if _is_limit(cycle)]
+    holds = {
+        (i, j): bool(enclosed(limits[i].samples, limits[j].orbit.x[None])[0])
+        for i, j in itertools.permutations(range(len(limits)), 2)
+    }
+    return [
+        (limits[i], limits[j])
+        for (i, j), inside in holds.items()
+        if inside and not any(holds.get((i, k)) and holds.get((k, j)) for k in range(len(limits)))
+    ]
+
+
+def _between(outer: Cycle, inner: Cycle, points: np.ndarray) -> bool:
+    """Whether an equilibrium lies between two nested cycles."""
+    return bool((enclosed(outer.samples, points) & ~enclosed(inner.samples, points)).any())
+
+
+def enclosed(loop: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """Which points (n, 2) a closed polygon (k, 2) goes round, (n,) of bool.
+
+    Parameters
+    ----------
+    loop : ndarray (k, 2)
+        Corners, the last equal to the first.
+    points : ndarray (n, 2)
+        Points.
+    """
+    (x0, y0), (x1, y1) = loop[:-1].T, loop[1:].T
+    x, y = points[:, :1], points[:, 1:]
+    crosses = (y0 > y) != (y1 > y)
+    with np.errstate(all="ignore"):
+        at = x0 + (y - y0) / (y1 - y0) * (x1 - x0)
+    return np.asarray((crosses & (x < at)).sum(axis=1) % 2 == 1)
