@@ -301,7 +301,7 @@ def _labelled(
     grid = np.tile(at, (resolution ** len(axes), 1))
     grid[:, coordinates] = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
     with time_limit("basins", max_seconds):
-        run = _Run(field, region, t_max, stay_supported, budget, n_sample + len(grid), progress)
+        run = Labelling(field, region, t_max, stay_supported, budget, n_sample + len(grid), progress)
         sampled, _ = run.label(sample, explore=True)
         if where is None:
             painted, support = run.label(grid)
@@ -351,8 +351,11 @@ def _section(
     return tuple(int(c) for c in numbers), at
 
 
-class _Run:
-    """Attractors known so far, and the labelling of states by them."""
+class Labelling:
+    """Attractors known so far, and the labelling of states by them.
+
+    `return_times` holds the time in which small disturbances decay by e, by number of the attractor.
+    """
 
     def __init__(
         self,
@@ -374,6 +377,7 @@ class _Run:
         self.traps: list[Trap] = []
         self.sinks: list[Sink] = []
         self.rates: list[float] = []
+        self.return_times: dict[int, float] = {}
         slowest = self._find_attractors()
         decays = min(_LONGEST_DECAYS / min(self.rates, default=np.inf), 30.0 * _LONGEST * self.unit)
         longest = max(_LONGEST * self.unit, _LONGEST_TURNS * slowest, decays)
@@ -394,6 +398,7 @@ class _Run:
         attracting = slowest * self.unit < -_SLOWEST
         for i in np.flatnonzero(attracting):
             sink = Sink(self.field, roots[i], np.delete(roots, i, axis=0), region)
+            self.return_times[len(self.attractors)] = float(-1.0 / slowest[i])
             self._add(AttractorKind.FIXED_POINT, roots[i : i + 1], sink)
             self.sinks.append(sink)
             self.rates.append(float(-slowest[i]))
@@ -401,6 +406,8 @@ class _Run:
             others = [roots, *(orbit for j, orbit in enumerate(cycles.orbits) if j != i)]
             orbit = cycles.orbits[i]
             tube = Tube(orbit, np.concatenate(others), self.field.scales.length)
+            decay = -float(cycles.log_moduli[i, 1:].max())
+            self.return_times[len(self.attractors)] = float(cycles.period[i]) / decay
             self._add(AttractorKind.CYCLE, orbit, tube)
         return cycles.period[cycles.stable].max(initial=0.0)
 
