@@ -13,7 +13,7 @@ from fim_dynsys.estimation.objective import Errors, Observable
 from fim_dynsys.estimation.parameters import Parameter, Prior, Scale
 from fim_dynsys.estimation.problem import Problem, Run
 from fim_dynsys.estimation.programs import TIME
-from fim_dynsys.estimation.sizes import natural_sizes, positive_names
+from fim_dynsys.estimation.sizes import natural_sizes, positive_names, size_of
 from fim_dynsys.fields.expressions import parse
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.holding import Hold
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sympy import Expr
 
 _TYPICAL = 1.0 / 3.0  # of a record, in which rates change the states by their size
+_STEEP = 1e-3  # of the size of what a sign is taken of
 _SMALL_MEAN = 0.1  # of a state's size that counts beside its scatter
 Words = Mapping[str, Any]
 
@@ -61,6 +62,8 @@ class Description:
     ----------
     problem : Problem
         What is estimated.
+    equations : tuple of sympy.Expr
+        Right-hand sides as they were given; those of the problem have smooth signs.
     shown : list of arrays (K, d) or None
         Measured states of each run at its samples, where all states were measured.
     columns : tuple of str
@@ -70,6 +73,7 @@ class Description:
     """
 
     problem: Problem
+    equations: "tuple[Expr, ...]"
     shown: list[np.ndarray] | None
     columns: tuple[str, ...]
     holds: dict[str, str] = field(default_factory=dict)
@@ -191,10 +195,11 @@ def describe(
         sizes,
         initial,
     )
+    smooth = _smooth_signs(equations, states, sizes, parameters, fixed, trajectories)
     problem = Problem(
         tuple(states),
         tuple(inputs),
-        equations,
+        smooth,
         observables,
         seen,
         names,
@@ -204,7 +209,35 @@ def describe(
         sizes,
         bounds,
     )
-    return Description(problem, shown, tuple(columns), holds)
+    return Description(problem, equations, shown, tuple(columns), holds)
+
+
+def _smooth_signs(
+    equations: "Sequence[Expr]",
+    states: Sequence[str],
+    sizes: np.ndarray,
+    parameters: Sequence[Parameter],
+    fixed: Mapping[str, float],
+    trajectories: Trajectories,
+) -> "tuple[Expr, ...]":
+    """Equations with hyperbolic tangents for signs of states, which rise within a thousandth of their size.
+
+    A rate that jumps would leave sensitivities without what they gain there, and sliding without an end.
+    """
+    import sympy
+
+    sized = dict(zip(states, sizes.tolist(), strict=True)) | {p.name: p.size for p in parameters}
+    sized |= {name: abs(value) or 1.0 for name, value in fixed.items()}
+    u = trajectories.input_arrays()
+    sized |= {name: _rms(np.concatenate(u)[:, k]) for k, name in enumerate(trajectories.input_names)}
+    own = {sympy.Symbol(s, real=True) for s in states}
+
+    def smooth(argument: "Expr") -> "Expr":
+        if not argument.free_symbols & own:
+            return sympy.sign(argument)
+        return sympy.tanh(argument / (_STEEP * size_of(argument, sized)))
+
+    return tuple(e.replace(sympy.sign, smooth) for e in equations)
 
 
 def _is_number(value: Any) -> bool:

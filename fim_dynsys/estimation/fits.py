@@ -14,13 +14,14 @@ from fim_dynsys.estimation.starts import draw_starts
 
 _COARSE = 1e-5  # relative tolerance of the integration during a search
 _SCREENED = 8  # draws for each start that is followed
-_ROUGH, _LAST = 40, 200  # iterations
+_ROUGH, _LAST = 100, 300  # iterations
 SAME = 0.05
 """Log-likelihood units: the same minimum."""
 
 TOLERANCE = 1e-9
 """Relative tolerance of the integration at the end of a fit."""
 
+_OFTEN = 0.4  # share of the searches that end there, for that
 _ENOUGH = 4  # searches that end in the best minimum: others are not needed
 _AT_LEAST = 8  # searches that are made in any case
 _ENOUGH_SHOWN, _AT_LEAST_SHOWN = 2, 3  # the same where pieces of measured states led to the starts
@@ -132,23 +133,27 @@ def fit_problem(
     begun += [draws[0]] if named else []
     screened = np.array([objective.value(theta, 1e-3) for theta in draws])
     order = np.argsort(screened, kind="stable")
+    screened_best = float(np.min(screened, initial=np.inf))
     begun += [draws[k] for k in order if np.isfinite(screened[k])]
     enough, least = (_ENOUGH_SHOWN, _AT_LEAST_SHOWN) if regressed else (_ENOUGH, _AT_LEAST)
     if shown is not None and max(len(c) for c in _all_cuts(problem, shown)) > _LONG:
         n_starts = min(n_starts, least)
     searches: list[Descent] = []
     starts = []
-    for theta in begun[:n_starts]:
+    for theta in begun:
+        if len(searches) >= n_starts:
+            break
         found = descend(objective, theta, coarse, _ROUGH, decrement=1e-3)
-        if found.outcome is Outcome.FAILED:
-            continue
+        if found.outcome is Outcome.FAILED or (found.iterations == 0 and found.value > screened_best + SAME):
+            continue  # on a plateau, where nothing depends on the parameters
         searches.append(found)
         starts.append(theta)
         values = np.array([s.value for s in searches])
         if len(values) >= least:
             best_so_far = searches[int(np.argmin(values))].theta
             same = same_place(np.array([s.theta for s in searches]), best_so_far)
-            if np.sum(same | (values < values.min() + SAME)) >= enough:
+            hits = np.sum(same | (values < values.min() + SAME))
+            if hits >= max(enough, _OFTEN * len(values)):
                 break
     whole = _polished(objective, searches)
     best = (

@@ -53,6 +53,10 @@ class Observable:
         Where the scale of the errors is; -1 where it is given for each sample or to be estimated.
     log_unit : float
         Unit of logarithms of which ``scale_at`` or given errors are: ln 10 for decadic ones.
+    group : str
+        Observables of one group share an estimated scale; default each has its own.
+    least, most : float
+        Bounds of an estimated scale.
     """
 
     name: str
@@ -60,6 +64,9 @@ class Observable:
     at: int = 0
     scale_at: int = -1
     log_unit: float = 1.0
+    group: str = ""
+    least: float = 0.0
+    most: float = np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +134,12 @@ class Objective:
         self.unit = np.array([o.log_unit for o in observables])[self.kinds]
         self.by_formula = self.scale_at[self.kinds] >= 0
         self.estimated = ~self.by_formula & np.isnan(self.errors) & ~self.poisson
-        self.numbers = np.bincount(self.kinds[self.estimated], minlength=count)
+        names = [o.group or f"{k}" for k, o in enumerate(observables)]
+        self.group_of = np.array([names.index(name) for name in names])
+        self.groups = self.group_of[self.kinds]
+        self.numbers = np.bincount(self.groups[self.estimated], minlength=count)
+        self.scale_low = np.array([o.least for o in observables])
+        self.scale_high = np.array([o.most for o in observables])
         size = np.array([_size(self.measured[self.kinds == k]) for k in range(count)])
         logs = np.array([o.errors.of_logarithm for o in observables], dtype=bool)
         self.least = LEAST_SHARE * np.where(logs, 1.0, size)
@@ -189,9 +201,9 @@ class Objective:
         scales = np.full(len(self.observables), np.nan)
         if self.estimated.any():
             own = self.estimated & ~self.laplace
-            squares = np.bincount(self.kinds[own], off[own] ** 2, minlength=len(scales))
+            squares = np.bincount(self.groups[own], off[own] ** 2, minlength=len(scales))
             sizes = np.bincount(
-                self.kinds[self.estimated & self.laplace],
+                self.groups[self.estimated & self.laplace],
                 np.abs(off[self.estimated & self.laplace]),
                 minlength=len(scales),
             )
@@ -199,11 +211,13 @@ class Objective:
             scales = np.where(
                 self.numbers > 0, np.sqrt(squares / counts + self.least**2) + sizes / counts, np.nan
             )
+            scales = np.clip(scales, self.scale_low, self.scale_high)[self.group_of]
             scale = np.where(self.estimated, scales[self.kinds], scale)
         ratio = off / scale
-        # the sum of squares over an estimated scale is the number of samples
-        normal = np.where(self.estimated, 0.5, 0.5 * ratio**2) + np.log(scale) + _ROOT_2PI
-        laplace = np.where(self.estimated, 1.0, np.abs(ratio)) + np.log(2.0 * scale)
+        # an estimated scale has a part that nothing explains, with which the objective is at its least in it
+        rest = np.where(self.estimated, (self.least[self.kinds] / scale) ** 2, 0.0)
+        normal = 0.5 * (ratio**2 + rest) + np.log(scale) + _ROOT_2PI
+        laplace = np.abs(ratio) + np.log(2.0 * scale)
         counts_at = np.maximum(mean, _LEAST_COUNT)
         poisson = counts_at - y * np.log(counts_at) + _log_factorial(np.where(self.poisson, y, 0.0))
         terms = np.where(self.poisson, poisson, np.where(self.laplace, laplace, normal))

@@ -95,6 +95,11 @@ def natural_sizes(
     return dict(zip(unknown, (10.0 ** np.clip(found, -_WIDEST, _WIDEST)).tolist(), strict=True))
 
 
+def size_of(expression: "Expr", known: Mapping[str, float]) -> float:
+    """The size of an expression by those of its symbols, positive."""
+    return float(10.0 ** _Balance(known, ()).size(expression)[1])
+
+
 def positive_names(expressions: "Sequence[Expr]", nonnegative: Sequence[str]) -> set[str]:
     """Symbols that can only be positive by where they stand.
 

@@ -58,9 +58,10 @@ class EquationsModel(VectorFieldModel):
     """Parameters of known equations, fitted to trajectories of which not all states need be observed.
 
     The equations are integrated with error control, by an implicit method where they are stiff, together with
-    the exact sensitivities to all parameters and first states. Searches begin at many starts, drawn over the
-    bounds or about natural sizes; where all states were measured, short pieces of the trajectories are fitted
-    first. The best minimum is polished. What is not sure of it is a warning.
+    the exact sensitivities to all parameters and first states. Signs of states are fitted as hyperbolic
+    tangents that rise within a thousandth of their size; ``abs`` stays as it is. Searches begin at many
+    starts, drawn over the bounds or about natural sizes; where all states were measured, short pieces of the
+    trajectories are fitted first. The best minimum is polished. What is not sure of it is a warning.
 
     Parameters
     ----------
@@ -454,7 +455,7 @@ class EquationsModel(VectorFieldModel):
     ) -> VectorField:
         """The right-hand sides at the fitted parameters; the time is an input of its own."""
         problem = described.problem
-        symbols = {s.name for e in problem.equations for s in e.free_symbols}
+        symbols = {s.name for e in described.equations for s in e.free_symbols}
         clock = _clock({*problem.states, *problem.inputs, *problem.names}) if TIME in symbols else None
         driven = [*problem.inputs, *([] if clock is None else [clock])]
         names = sorted(symbols - {*problem.states, *driven, TIME})
@@ -463,7 +464,7 @@ class EquationsModel(VectorFieldModel):
         full = tuple(described.columns) == tuple(problem.states) and described.shown is not None
         observed = full and clock is None
         context = trajectories if observed else _states(problem, trajectories, summary, driven)
-        equations = problem.equations
+        equations = described.equations
         if clock is not None:
             equations = tuple(e.xreplace({_symbol(TIME): _symbol(clock)}) for e in equations)
             report["clock"] = clock

@@ -205,6 +205,20 @@ def test_a_pole_of_the_input_ends_a_path():
     assert np.isfinite(path[0]).all() and np.isnan(path[-1]).all()
 
 
+def test_dry_friction_is_not_biased():
+    t = np.linspace(0.0, 12.0, 121)
+
+    def f(s, y):
+        return [y[1], -4.0 * y[0] - 0.3 * np.tanh(y[1] / 1e-6)]
+
+    x = orbit(f, [1.0, 0.0], t, method="Radau", rtol=1e-9, atol=1e-11)
+    y = x + 0.005 * np.random.default_rng(0).standard_normal(x.shape)
+    model = load({"x": "v", "v": "-k*x - F*sign(v)"}).fit(y, t, feature_names=["x", "v"])
+    for name, value in {"k": 4.0, "F": 0.3}.items():
+        assert abs(model.parameters_[name] - value) < max(4.0 * model.parameter_errors_[name], 1e-3 * value)
+    assert "sign" in model.equations()[1]
+
+
 def test_what_is_not_there_is_an_error():
     t, y = HOURS, oral(HOURS)
     for options, match in (
