@@ -9,6 +9,7 @@ from benchmarks import parts
 PARTS: dict[str, str] = {
     "equilibria": "benchmarks.analysis.equilibria",
     "cycles": "benchmarks.analysis.cycles",
+    "planar_cycles": "benchmarks.analysis.planar_cycles",
     "exponents": "benchmarks.analysis.exponents",
     "manifolds": "benchmarks.analysis.manifolds",
     "basins": "benchmarks.analysis.basins",

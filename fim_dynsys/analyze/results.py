@@ -108,6 +108,8 @@ class Result(abc.ABC):
     conserved : tuple of str
         Linear sums of the states that the field conserves; ``S + I + R = 1`` where the analysis was done on
         the level set of that total.
+    fit_problems : tuple of str
+        What the fit of the field warned of; empty for one that fits its data or was given.
     """
 
     drawn_by: ClassVar[str | Callable[..., object] | None] = None
@@ -116,6 +118,7 @@ class Result(abc.ABC):
     units: Mapping[str, str]
     effort: Effort
     conserved: tuple[str, ...] = ()
+    fit_problems: tuple[str, ...] = ()
 
     # ---------------------------------------------------------------- hooks
 
@@ -143,10 +146,13 @@ class Result(abc.ABC):
         return "\n".join([self._headline(), *(table if rows else []), *self._all_notes(len(rows))])
 
     def _all_notes(self, n_rows: int) -> list[str]:
-        """Lines below the table: rows that are not shown, what kinds have to say, conserved sums."""
+        """Lines below the table: rows that are not shown, what kinds have to say, sums, warnings."""
         hidden = [f"... and {n_rows - _MOST_ROWS:,} more, see to_dataframe()"] if n_rows > _MOST_ROWS else []
         conserved = [f"conserved: {', '.join(self.conserved)}"] if self.conserved else []
-        return [*hidden, *self._notes(), *conserved]
+        warned = (
+            [f"the fit of this field warned: {'; '.join(self.fit_problems)}"] if self.fit_problems else []
+        )
+        return [*hidden, *self._notes(), *conserved, *warned]
 
     def __repr__(self) -> str:
         return str(self)
@@ -214,6 +220,8 @@ class Result(abc.ABC):
         }
         if self.units:
             attrs["units"] = json.dumps(dict(self.units))
+        if self.fit_problems:
+            attrs["fit_problems"] = "; ".join(self.fit_problems)
         if self.conserved:
             attrs["conserved"] = ", ".join(self.conserved)
         attrs["result"] = type(self).__name__
@@ -511,7 +519,8 @@ def _speeds(f: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def labels(field: VectorField, region: Region | None = None) -> dict:
-    """What a result of this field carries, as keywords: names, units and conserved sums of the states.
+    """What a result of this field carries, as keywords: names, units and sums of the states, and what the fit
+    of the field warned of.
 
     Parameters
     ----------
@@ -523,12 +532,13 @@ def labels(field: VectorField, region: Region | None = None) -> dict:
     Returns
     -------
     dict
-        ``state_names``, ``units`` and ``conserved``.
+        ``state_names``, ``units``, ``conserved`` and ``fit_problems``.
     """
     names, units = state_labels(field)
     box = field.region if region is None else region
     conserved = () if box is None else conserved_sums(field, box).names
-    return {"state_names": names, "units": units, "conserved": conserved}
+    problems = tuple(field.fit_info.problems)
+    return {"state_names": names, "units": units, "conserved": conserved, "fit_problems": problems}
 
 
 def state_labels(field: VectorField) -> tuple[tuple[str, ...], dict[str, str]]:

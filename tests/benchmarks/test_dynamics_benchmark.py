@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.analysis import basins, cycles, exponents, manifolds
+from benchmarks.analysis import basins, cycles, exponents, manifolds, planar_cycles
 from fim_dynsys import systems
 
 
@@ -64,3 +64,15 @@ def test_a_loop_agrees_with_an_image():
     found = basins.basins(field, resolution=11, n_sample=32)
     row = basins._loop(field, found, seconds=1.0)
     assert row["agreement"] >= 0.9 and row["ratio"] == row["loop_seconds"] > 0
+
+
+def test_planar_cycles_are_compared_with_periods_of_another_route():
+    systems = planar_cycles.SYSTEMS
+    assert len(systems) >= 60
+    # Van der Pol at mu = 1: the period of the catalogue, which collocation gave.
+    assert planar_cycles.reference(systems["van der Pol 1"]) == pytest.approx([6.6632868593], abs=1e-7)
+    assert planar_cycles.reference(systems["three circles"]) == [2 * np.pi] * 3
+    row = planar_cycles.measure("two circles")
+    assert (row["expected"], row["missed"], row["false"]) == (2, 0, 0) and row["period_error"] < 1e-8
+    bad = {"task": "x", "missed": 1, "false": 2, "period_error": 1e-9, "seconds": 30.0}
+    assert [figure.value for figure in planar_cycles.figures([{**row, "task": "y"}, bad])][:2] == [1, 1]

@@ -99,6 +99,8 @@ class LimitCycles(Result):
         What became of the paths from the starting points, forwards and backwards in time.
     refused : int
         Orbits that closed but failed the checks of their multipliers, and are not listed.
+    from_data : bool
+        Whether the field was inferred from data, so that periods have errors that are not given here.
     """
 
     drawn_by = "fim_dynsys.plot.objects:limit_cycles"
@@ -118,6 +120,7 @@ class LimitCycles(Result):
     region: Region
     seed_ends: Mapping[SeedEnd, int]
     refused: int = 0
+    from_data: bool = False
 
     def __len__(self) -> int:
         return len(self.period)
@@ -154,6 +157,10 @@ class LimitCycles(Result):
         if self.refused:
             closed = counted(self.refused, "closed orbit")
             notes.append(f"{closed} refused: their multipliers contradict the divergence along them.")
+        if self.from_data and len(self):
+            notes.append(
+                "no errors: cycle_bands gives intervals of periods and multipliers over drawn fields."
+            )
         if self.seed_ends:
             ends = ", ".join(f"{self.seed_ends[end]:,} {end}" for end in SeedEnd if self.seed_ends.get(end))
             notes.append(f"Paths, forwards and backwards: {ends}.")
@@ -279,6 +286,8 @@ def _embedded(found: LimitCycles, level: LevelSet, field: VectorField, region: R
         state_names=names,
         units=units,
         conserved=level.text,
+        fit_problems=field.fit_info.problems,
+        from_data=field.context is not None,
         **rows,
     )
 
@@ -404,6 +413,7 @@ def _result(
         region=region,
         seed_ends=dict(ends),
         refused=refused,
+        from_data=field.context is not None,
         effort=effort,
         **labels(field, region),
     )

@@ -390,7 +390,9 @@ def fixed_points(
     with time_limit("fixed_points", max_seconds):
         search.run(n_seeds, seed)
         found = search.result(slow, drawn)
-    result = replace(found, errors_missing=missing, conserved=sums.names)
+    result = replace(
+        found, errors_missing=missing, conserved=sums.names, fit_problems=given.fit_info.problems
+    )
     return result if on_level is None else _embedded(result, on_level, given, region)
 
 

@@ -243,7 +243,7 @@ def basins(
     sums, on_level = level_set(field, region, level, "basins", keep=asked)
     if on_level is None:
         found = _labelled(field, region, resolution, asked, at, region.sobol(n_sample, seed), None, options)
-        return replace(found, conserved=sums.names)
+        return replace(found, conserved=sums.names, fit_problems=field.fit_info.problems)
     own = [int(np.flatnonzero(on_level.independent == i)[0]) for i in asked if i in on_level.independent]
     if coordinates is not None and len(own) < min(2, len(on_level.independent)):
         raise ValueError(
@@ -266,6 +266,7 @@ def basins(
         state_names=names,
         units=units,
         conserved=on_level.text,
+        fit_problems=field.fit_info.problems,
     )
 
 

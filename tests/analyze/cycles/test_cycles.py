@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fim_dynsys import CallableField, Region, Trajectories, systems
+from fim_dynsys.analyze import basins, fixed_points
 from fim_dynsys.analyze.cycles import shooting
 from fim_dynsys.analyze.cycles.charts import charts
 from fim_dynsys.analyze.cycles.periodic import CycleKind, CycleStatus, SeedEnd, limit_cycles
@@ -14,6 +15,7 @@ from fim_dynsys.analyze.cycles.search import Search, passes
 from fim_dynsys.analyze.cycles.shooting import Floquet, correct_orbit, floquet, refined
 from fim_dynsys.analyze.multipliers import product_eigenvalues
 from fim_dynsys.analyze.tangent import CountedField
+from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.simulation.solution import integrate
 
 
@@ -375,3 +377,20 @@ def test_a_cycle_in_the_face_where_a_third_species_is_absent():
     cycles = limit_cycles(CallableField(rates, 3), [(0, 11), (0, 8), (0, 1)], n_seeds=4)
     assert cycles.period[0] == pytest.approx(38.68946, abs=1e-4) and cycles.stable[0]
     assert np.abs(cycles.orbits[0][:, 2]).max() < 1e-9
+
+
+def test_a_cycle_of_data_points_to_its_bands_and_repeats_what_the_fit_warned_of():
+    circle = np.linspace(0, 2 * np.pi, 15)
+    data = Trajectories.from_arrays(
+        np.sqrt(0.5) * np.stack([np.cos(circle), np.sin(circle)], axis=1), circle / 2
+    )
+    given = systems.get("hopf").field()
+    assert "cycle_bands" not in str(limit_cycles(given, [(-1, 1), (-1, 1)], n_seeds=4))
+    fitted = CallableField(given, 2, context=data).with_fit_info(
+        FitInfo(problems=("its path leaves the data",))
+    )
+    cycles = limit_cycles(fitted, [(-1, 1), (-1, 1)], n_seeds=4)
+    assert "cycle_bands gives intervals" in str(cycles)
+    for result in (cycles, fixed_points(fitted), basins(fitted, resolution=4, n_sample=4)):
+        assert str(result).splitlines()[-1] == "the fit of this field warned: its path leaves the data"
+        assert result.to_xarray().attrs["fit_problems"] == "its path leaves the data"
