@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fim_dynsys.analyze.jumps import described, discontinuities
 from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,
@@ -16,7 +17,7 @@ from fim_dynsys.analyze.results import (
     progress_bar,
     unwrap,
 )
-from fim_dynsys.analyze.tangent import STAGES, CountedField, carry
+from fim_dynsys.analyze.tangent import STAGES, CountedField, carry, carry_by_neighbours
 from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import SimulationWarning, check_number, check_positive, check_whole, real_array, warn
 from fim_dynsys.fields.base import VectorField
@@ -40,6 +41,8 @@ _FEWEST_IN_ANY_CASE = 16
 # of time, but never more than half of it.
 _DISCARDED = 0.1
 _ALIGNED = 50.0
+_CHORDS = 48  # between states of the orbit, on which jumps of the field are looked for
+_BY_NEIGHBOURS = 1e-4  # of the largest exponent, that differences of neighbouring orbits leave
 _TAPERED = 0.4  # share of the time on both flanks together; the other six tenths count in full
 _BLOCKS = 4  # the fewest whose scatter says something: Student's t with three degrees of freedom
 _DEPENDENT = 2.0  # blocks that vary so much more than independent pieces would show that these are not
@@ -66,15 +69,18 @@ class LyapunovSpectrum(Result):
     times : ndarray (n_steps,)
         Time along each piece of the orbit.
     divergence : float
-        Mean divergence of the field along the same pieces.
+        Mean divergence of the field along the same pieces; NaN for a field that jumps.
     sum_error : float
-        Sum of the exponents less that mean: should be zero.
+        Sum of the exponents less that mean: should be zero; NaN likewise.
     duration : float
         Time that the estimate rests on, all pieces together.
     supported : float
         Share of it at which the field is backed by data.
     status : Status
         ``SUCCESS``, or how the integration of the orbit failed.
+    jumps : str
+        Where the field jumps or has a pole near the orbit, in words. The exponents then come from
+        neighbouring orbits, which cross the jump as the orbit does.
     """
 
     drawn_by = "fim_dynsys.plot.spectra:lyapunov_convergence"
@@ -88,6 +94,7 @@ class LyapunovSpectrum(Result):
     duration: float
     supported: float
     status: Status
+    jumps: str = ""
 
     @property
     def dimension(self) -> float:
@@ -119,9 +126,13 @@ class LyapunovSpectrum(Result):
         return ["exponent", "+- (95 %)"], [list(row) for row in rows]
 
     def _notes(self) -> list[str]:
-        check = (
-            f"sum less mean divergence {self.sum_error:.2g}; backed by data {self.supported:.0%} of the time"
-        )
+        if self.jumps:
+            check = f"{self.jumps}: by neighbouring orbits; backed by data {self.supported:.0%} of the time"
+        else:
+            check = (
+                f"sum less mean divergence {self.sum_error:.2g}; "
+                f"backed by data {self.supported:.0%} of the time"
+            )
         return [f"Kaplan-Yorke dimension {self.dimension:.5g}", check, *super()._notes()]
 
     def _variables(self) -> Variables:
@@ -201,15 +212,17 @@ def lyapunov(
     field = unwrap(field, "lyapunov")
     x0 = _checked(field, x0, n_pieces, precision, budget, transient)
     counted = CountedField(field)
+    jumps = ""
     try:
         with time_limit("lyapunov", max_seconds):
             x, length, unit = _pieces(counted, x0, n_pieces, transient, budget)
-            estimate = _Estimate(counted, x, length, unit)
+            jumps = _jumps(counted, x, length)
+            estimate = _Estimate(counted, x, length, unit, jumps)
             estimate.run(precision, budget, progress)
     except _Failure as failure:
         warn(
-            f"lyapunov: the orbit through {x0} could not be followed ({failure.status.name}); its exponents "
-            "are NaN.",
+            f"lyapunov: the orbit through {x0} could not be followed ({failure.status.name}"
+            f"{'; ' * bool(jumps)}{jumps}); its exponents are NaN.",
             SimulationWarning,
         )
         exhausted = failure.status in SPENT
@@ -256,6 +269,16 @@ def _pieces(
         length = np.maximum(states.std(axis=0), 1e-3 * np.abs(states).max())
         length = np.where(length > 0, length, 1.0)
     return states, length, unit
+
+
+def _jumps(field: CountedField, x: np.ndarray, length: np.ndarray) -> str:
+    """Where the field jumps between states (n, d) of the orbit, in words; empty where it does not."""
+    every = max(1, len(x) // _CHORDS)
+    some = x[::every]
+    speed = np.sqrt(np.mean(field(x) ** 2, axis=0))
+    found = discontinuities(field, some[:-1], some[1:], np.where(speed > 0, speed, 1.0))
+    size = np.maximum(np.ptp(x, axis=0), length)
+    return described(found, field.inner.state_names, size) if found else ""
 
 
 def _own_unit(field: CountedField, x0: np.ndarray, budget: int) -> tuple[np.ndarray, float]:
@@ -305,8 +328,11 @@ def _follow(field: CountedField, x0: np.ndarray, t: np.ndarray, budget: int) -> 
 class _Estimate:
     """Pieces under way, and the growth of their tangent vectors segment by segment."""
 
-    def __init__(self, field: CountedField, x: np.ndarray, length: np.ndarray, unit: float) -> None:
+    def __init__(
+        self, field: CountedField, x: np.ndarray, length: np.ndarray, unit: float, jumps: str
+    ) -> None:
         n, d = x.shape
+        self.jumps = jumps
         self.field, self.x, self.length, self.unit = field, x, length, unit
         self.vectors = np.broadcast_to(np.eye(d), (n, d, d))
         self._forget()
@@ -330,7 +356,10 @@ class _Estimate:
         return min(duration, longest)
 
     def _advance(self, duration: float) -> None:
-        end = carry(self.field, self.x, self.vectors, duration, self.length, _RTOL)
+        if self.jumps:
+            end = carry_by_neighbours(self.field, self.x, self.vectors, duration, self.length)
+        else:
+            end = carry(self.field, self.x, self.vectors, duration, self.length, _RTOL)
         if end.failed.any():
             raise _Failure(end.status[end.failed][0])
         self.x = end.x
@@ -376,7 +405,8 @@ class _Estimate:
         rate = np.array(self.divergence)[-len(kept) :] / self.segment
         self.mean_divergence = float((_taper(len(kept)) @ rate).mean())
         self.sum_error = float(self.exponents.sum() - self.mean_divergence)
-        systematic = abs(self.sum_error) + _RTOL * np.abs(self.exponents).max()
+        unchecked = _BY_NEIGHBOURS * np.abs(self.exponents).max() if self.jumps else abs(self.sum_error)
+        systematic = unchecked + _RTOL * np.abs(self.exponents).max()
         self.error = np.maximum(_NORMAL * pieces, self._shared_error(kept, pieces)) + systematic
 
     def _shared_error(self, kept: np.ndarray, pieces: np.ndarray) -> np.ndarray:
@@ -412,6 +442,7 @@ class _Estimate:
             duration=self.n_kept * self.segment * n,
             supported=float(np.mean(self.supported)) if self.supported else 1.0,
             status=Status.SUCCESS,
+            jumps=self.jumps,
             effort=_effort(n, len(self.growth), self.field, budget, self.exhausted),
             **labels(field),
         )

@@ -7,7 +7,7 @@ from html import escape
 import numpy as np
 
 from fim_dynsys.analyze.cycles.periodic import CycleKind, LimitCycles
-from fim_dynsys.analyze.equilibria.points import FixedPoints
+from fim_dynsys.analyze.equilibria.result import FixedPoints
 from fim_dynsys.analyze.phase_space.invariant import Manifolds
 from fim_dynsys.analyze.results import Result
 from fim_dynsys.fields.base import VectorField

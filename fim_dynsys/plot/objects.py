@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from fim_dynsys.analyze.cycles.periodic import CycleKind, LimitCycles
 from fim_dynsys.analyze.cycles.sections import PoincareSection
 from fim_dynsys.analyze.equilibria.kinds import Kind
-from fim_dynsys.analyze.equilibria.points import FixedPoints
+from fim_dynsys.analyze.equilibria.result import FixedPoints
 from fim_dynsys.analyze.phase_space.invariant import Manifolds
 from fim_dynsys.analyze.phase_space.nullcline import Nullclines
 from fim_dynsys.plot import style

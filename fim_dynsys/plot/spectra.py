@@ -5,7 +5,7 @@ from matplotlib.axes import Axes
 
 from fim_dynsys.analyze.cycles.periodic import LimitCycles
 from fim_dynsys.analyze.cycles.sections import PoincareSection
-from fim_dynsys.analyze.equilibria.points import FixedPoints
+from fim_dynsys.analyze.equilibria.result import FixedPoints
 from fim_dynsys.analyze.exponents import LyapunovSpectrum
 from fim_dynsys.analyze.results import cell
 from fim_dynsys.plot import style

@@ -110,3 +110,18 @@ def test_result():
 def test_refusals(x0, options, message):
     with pytest.raises(ValueError, match=message):
         lyapunov(systems.get("van_der_pol").field(), x0, **options)
+
+
+def test_exponents_across_a_jump():
+    """x'' = -x - c x' + sign x': the cycle's multiplier by the exact half turns, and the saltation at v = 0.
+
+    Between jumps the flow is linear, with rotation rate w and decay c / 2 about x = sign v. By symmetry the
+    return to v = 0 is an affine map of |x| with slope -exp(-c pi / 2 w), whose square is the multiplier; a
+    period lasts 2 pi / w, so that the second exponent is -c / 2.
+    """
+    c = 1.0
+    field = CallableField(lambda s: np.stack([s[:, 1], -s[:, 0] - c * s[:, 1] + np.sign(s[:, 1])], axis=1), 2)
+    found = lyapunov(field, [2.0, 0.0], n_pieces=24, budget=2_000_000)
+    assert "x1' jumps where x1 = 0" in str(found) and np.isnan(found.divergence)
+    np.testing.assert_allclose(found.exponents, [0.0, -c / 2], atol=5e-3)
+    assert (np.abs(found.exponents - [0.0, -c / 2]) <= 2 * found.error).all()

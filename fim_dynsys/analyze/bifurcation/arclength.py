@@ -1,6 +1,7 @@
 """continuation: equilibria of a family over its parameter, their bifurcations and the cycles born there."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,12 @@ from fim_dynsys.analyze.bifurcation.cycle_branches import follow_cycles, follow_
 from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     crossing_tangent,
-    first_lyapunov_coefficient,
     has_double_zero,
+    smooth_lyapunov_coefficient,
     solve_branch_point,
     solve_fold,
     solve_hopf,
+    with_finer_steps,
 )
 from fim_dynsys.analyze.bifurcation.on_levels import reduced
 from fim_dynsys.analyze.bifurcation.tracing import (
@@ -56,6 +58,7 @@ EXACT = 1e-8
 _BIRTHS = (BifurcationKind.HOPF, BifurcationKind.GENERALIZED_HOPF)  # of cycles
 # Solved for from two branches, a branch point differs by its imperfection at most, `EXACT`.
 _SAME_POINT = 1e-5
+_KINK = 1e-4  # share of the usual steps at a kink: it leaves an error of 1e-7 lengths, rounding one of 1e-9
 _VANISHING = 1e-7  # scaled Lyapunov coefficient, or smallest distance |Re lambda|, that is taken for zero
 _NEAR = 0.1  # share of a branch's median distance |Re lambda| below which a minimum is a near miss
 
@@ -332,8 +335,13 @@ class _Curve(Problem):
         u, omega, residual = solve_hopf(self.equations, located.u, eigenvalue)
         _demand(np.linalg.norm(u - located.u) < near)
         x, p = self.equations.unscaled(u[:-1], u[-1])
-        coefficient = first_lyapunov_coefficient(self.equations.family.at(p), x)
-        vanishes = abs(coefficient) * np.mean(self.equations.length) ** 2 < _VANISHING
+        coefficient = smooth_lyapunov_coefficient(self.equations.family.at(p), x)
+        if coefficient is None:  # a kink: the Jacobian is known as well as its steps are short
+            fine = copy(self.equations)
+            fine.family = _FineFamily(self.equations.family, x)
+            u, omega, residual = solve_hopf(fine, u, eigenvalue)
+        size = np.mean(self.equations.length) ** 2
+        vanishes = coefficient is not None and abs(coefficient) * size < _VANISHING
         return [
             self._event(
                 located,
@@ -353,7 +361,7 @@ class _Curve(Problem):
         u: np.ndarray,
         kind: BifurcationKind,
         residual: float,
-        **more: float,
+        **more: float | None,
     ) -> tuple[Point, Bifurcation]:
         row = self.metric * before.tangent
         exact = self.observe(u, located.tangent, self.linearise(u, row))
@@ -362,6 +370,20 @@ class _Curve(Problem):
         support = self.equations.support(x, p)
         event = Bifurcation(kind, p, x, float(residual), info.eigenvalues, support, **more)
         return replace(exact, info=info), event
+
+
+class _FineFamily(FieldFamily):
+    """A family whose Jacobians are differenced with short steps near a state."""
+
+    def __init__(self, family: FieldFamily, x: np.ndarray) -> None:
+        super().__init__(family.dim, family.parameter, state_names=family.state_names, scales=family.scales)
+        self._family, self._x = family, x
+
+    def _at(self, p: float) -> VectorField:
+        return with_finer_steps(self._family.at(p), self._x, _KINK)
+
+    def _dp(self, x: np.ndarray, p: float) -> np.ndarray:
+        return self._family.dp(x, p)
 
 
 def _demand(condition: bool | np.bool_) -> None:

@@ -87,11 +87,12 @@ class Bifurcation:
         Of the cycle; at a Hopf point that of the cycles born.
     lyapunov_coefficient : float or None
         First Lyapunov coefficient of a Hopf point: negative where the cycles born are stable on the centre
-        manifold (supercritical), positive where they are unstable (subcritical).
+        manifold (supercritical), positive where they are unstable (subcritical); None where the field is not
+        three times differentiable there, as ``-|x| x`` is not at 0.
     normal_form : float or None
         Of the return map, in units of 1 / size^2 of the cycle: c of w -> -w + c w^3 at a period doubling,
         which is supercritical where c > 0; d of w -> exp(i a) w (1 + d |w|^2) at a torus point, supercritical
-        where d < 0; NaN where neighbours of the cycle cannot be followed.
+        where d < 0; None where neighbours of the cycle cannot be followed, or part too fast for differences.
     """
 
     kind: BifurcationKind
@@ -108,6 +109,8 @@ class Bifurcation:
     def criticality(self) -> str:
         """``supercritical`` where what is born is stable, ``subcritical`` where not; else empty."""
         value = self.lyapunov_coefficient
+        if self.kind is BifurcationKind.GENERALIZED_HOPF:
+            return ""
         if value is None and self.normal_form is not None and abs(self.normal_form) > _VANISHING:
             value = self.normal_form
         if value is None:

@@ -31,9 +31,12 @@ UNEVEN = 2.0  # largest ratio of an interval's error measure to the mean before 
 _EVEN_PART = 0.2  # of the mesh density
 _SMALLEST = 1e-4  # scaled amplitude at which a branch has come back to an equilibrium
 _UPRIGHT = 1e-10  # slope of the branch in p that is taken for none, as in families of a centre
+_STANDS = 1e-7  # slope in p of a branch on which it stands still as far as cycles are known
+_FAMILY = 1e-3  # |log |mu|| below which cycles on an upright branch are one of a family
 _NEUTRAL = 1e-9  # |log mu| in the plane that is taken for none, likewise
 _LOCATED = 1e-7  # of the test function at a branch point, which does not vanish on a jump between branches
 _FAR = 0.5  # distance from +1 of multipliers at both ends of a step in which none passes it
+_LARGEST_FORM = 1e6  # normal form in units of the cycle's size beyond which differences have lost it
 _CRITICAL = 1e-2  # distance from +1 or -1, or of a product from 1, of the multipliers of a bifurcation
 
 
@@ -450,8 +453,14 @@ class Cycles(Problem):
 
     @staticmethod
     def _turns(before: Point, located: Point) -> bool:
-        """Whether a multiplier passes +1, beyond its error."""
+        """Whether a multiplier passes +1, beyond its error; in a family at one parameter value none does."""
         logarithm = before.info.log_multiplier
+        if max(abs(before.tangent[-1]), abs(located.tangent[-1])) < _STANDS:
+            # Canard explosions stand upright as well, but their multipliers are far from 1.
+            others = before.info.multipliers[1:]
+            off = np.abs(np.log(np.abs(others))).min() if logarithm is None else abs(logarithm)
+            if off < _FAMILY:
+                return False
         if logarithm is None:
             return bool(np.abs(located.info.multipliers[1:] - 1.0).min() < _CRITICAL)
         error = max(_NEUTRAL, 10.0 * max(before.info.closeness, located.info.closeness))
@@ -480,8 +489,10 @@ class Cycles(Problem):
         field = equations.family.at(info.p)
         mapping = ReturnMap(field, orbit[0], info.period, size, equations.length)
         if kind is BifurcationKind.PERIOD_DOUBLING:
-            return doubling_coefficient(mapping)
-        return torus_coefficient(mapping, info.multipliers[critical_pair(info.multipliers)[0]])
+            form = doubling_coefficient(mapping)
+        else:
+            form = torus_coefficient(mapping, info.multipliers[critical_pair(info.multipliers)[0]])
+        return form if np.isfinite(form) and abs(form) < _LARGEST_FORM else None
 
     # ---------------------------------------------------------------- mesh
 

@@ -6,10 +6,13 @@ import numpy as np
 
 from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.fields.frame import Scales
 
 _EPS = np.finfo(float).eps
 _ORTHOGONAL = 1e-6  # cosine of null vectors at a double zero: differences leave them known to 1e-8
 _DOUBLE = 1e-5  # singular values below it, of the largest, are those of the double zero
+_CLOSER, _GROWS = 0.25, 2.0  # steps of second derivatives, and their growth where there are none: fourfold
 _MAX_ITERATIONS = 12  # from a located sign change some four are enough; more mean that it leads elsewhere
 
 
@@ -282,6 +285,39 @@ def first_lyapunov_coefficient(field: VectorField, x: np.ndarray) -> float:
     second = np.linalg.solve(2j * omega * np.eye(len(x)) - jac, derivative(q, q))
     total = derivative(q, q, q.conj()) - 2.0 * derivative(q, mean) + derivative(q.conj(), second)
     return float(np.real(adjoint.conj() @ total) / (2.0 * omega))
+
+
+def smooth_lyapunov_coefficient(field: VectorField, x: np.ndarray) -> float | None:
+    """The first Lyapunov coefficient, or None where the field is not smooth enough to have one.
+
+    Derivatives by differences of a term like ``|x| x`` grow as their steps shrink, so that two steps tell.
+
+    Parameters
+    ----------
+    field, x
+        As for `first_lyapunov_coefficient`.
+    """
+    coefficient = first_lyapunov_coefficient(field, x)
+    if not np.isfinite(coefficient):
+        return None
+    closer = first_lyapunov_coefficient(with_finer_steps(field, x, _CLOSER), x)
+    grows = not abs(closer) < _GROWS * abs(coefficient)
+    size = abs(coefficient) * float(np.mean(_lengths(field, x))) ** 2
+    return None if grows and size > _EPS**0.25 else coefficient  # below, rounding decides
+
+
+def with_finer_steps(field: VectorField, x: np.ndarray, share: float) -> VectorField:
+    """The field, differenced with steps that are a share of its own near a state (d,)."""
+    own = field.scales
+    scales = Scales(share * _lengths(field, x), own.speed, own.time)
+    differenced = type(field)._jac is VectorField._jac or getattr(field, "has_jacobian", True) is False
+    jac = None if differenced else field.jacobian
+    return CallableField(field, field.dim, jac, state_names=field.state_names, scales=scales)
+
+
+def _lengths(field: VectorField, x: np.ndarray) -> np.ndarray:
+    known = field.length_scale
+    return np.maximum(1.0, np.abs(x)) if known is None else np.maximum(known, 1e-3 * np.abs(x))
 
 
 def _critical_pair(jac: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:

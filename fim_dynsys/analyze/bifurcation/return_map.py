@@ -9,6 +9,7 @@ from fim_dynsys.simulation.solution import integrate
 
 _STEP = 0.005  # of the cycle's size: third derivatives are then known to 1e-4, by either error
 _RTOL = 1e-12
+_OFF = 0.02  # distance of an eigenvalue of the return map by differences from the multiplier it stands for
 _LANDINGS = 3  # Newton steps onto the section; each is as accurate as the step before is small
 _OFFSETS = np.arange(-3, 4)
 _FIRST = np.array([-1, 9, -45, 0, 45, -9, 1]) / 60.0  # central differences of orders 6, 6 and 4
@@ -74,13 +75,15 @@ class ReturnMap:
         """Jacobian, its eigenvalue nearest a multiplier, and the vectors of that.
 
         These are q with |q| = 1 and the adjoint one with <adjoint, q> = 1. None where neighbours cannot be
-        followed.
+        followed, or part so fast that their returns say nothing of derivatives.
         """
         jac = self.along(np.eye(len(self.basis)))[0].T
         if not np.isfinite(jac).all():
             return None
         values, vectors = np.linalg.eig(jac)
         k = int(np.argmin(np.abs(values - multiplier)))
+        if abs(values[k] - multiplier) > _OFF:
+            return None  # the flow expands so much that neighbours are no differences any more
         left_values, left = np.linalg.eig(jac.T)
         adjoint = left[:, np.argmin(np.abs(left_values - np.conj(values[k])))]
         q = vectors[:, k]

@@ -27,6 +27,13 @@ _CUT = 0.4871
 _LOCAL = 1e-3
 
 
+UNDEFINED = "field undefined on the boundary"
+"""Why indices are not compared where the field has values on a part of the boundary only."""
+
+NO_DEGREE = "the field vanishes or is not finite on the boundary"
+"""Why they are not where no box near the region has a degree."""
+
+
 class IndexCheck(StrEnum):
     """Whether the indices of the zeros found add up to the degree of the field on the boundary."""
 
@@ -50,7 +57,7 @@ class Balance:
     box : Region
         The region, moved outwards or inwards a little where zeros lie on its edge.
     reason : str
-        Why the check was not run; else empty.
+        Why the check was not run, or which jumps and poles a mismatch may come from; else empty.
     """
 
     check: IndexCheck
@@ -75,6 +82,7 @@ class Checker:
 
     def __init__(self, meter: Meter, region: Region, scales: Scales) -> None:
         self.meter, self.region, self.scales = meter, region, scales
+        self.undefined = False  # whether a zero lies on the edge of the field's domain
 
     def balance(self, x: np.ndarray, index: np.ndarray) -> Balance:
         """Check the zeros at `x` (n, d) with their indices (n,), NaN where one is unknown.
@@ -83,6 +91,8 @@ class Checker:
         """
         if self.region.dim not in _HALVINGS:
             return self._not_run("only in one to three dimensions")
+        if self.undefined:
+            return self._not_run(UNDEFINED)
         for margin in _MARGINS:
             box = self.region.widened(margin)
             if _distance_to_boundary(x, box) < _TOO_CLOSE:
@@ -90,13 +100,17 @@ class Checker:
             found = index[box.contains(x)].sum() if len(x) else 0.0
             if np.isnan(found):
                 return self._not_run("zeros are not isolated, or the index of one is not known")
+            undefined, self.meter.undefined = self.meter.undefined, False
             boundary = self.degree(box)
+            at_boundary, self.meter.undefined = self.meter.undefined, undefined | self.meter.undefined
+            if at_boundary:
+                return self._not_run(UNDEFINED)
             if boundary is not None:
                 check = IndexCheck.BALANCED if boundary == found else IndexCheck.MISMATCH
                 return Balance(check, boundary, int(found), box)
         if self.meter.exhausted:
             return self._not_run("the budget is used up")
-        return self._not_run("the field vanishes or is not finite on the boundary")
+        return self._not_run(NO_DEGREE)
 
     def _not_run(self, reason: str) -> Balance:
         return Balance(IndexCheck.NOT_RUN, None, None, self.region, reason)

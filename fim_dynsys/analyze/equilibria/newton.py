@@ -27,6 +27,11 @@ _MINIMUM_STEP = 1e-5
 _MINIMUM_REACH = 0.1
 _MINIMUM_ROUNDS = 8
 _DIFFERENCE = 1e-4  # of a length; central differences of the gradient are then good to about 1e-8
+# A step beyond the edge of the field's domain is shortened to the edge, halving by halving. Differences for
+# the Jacobian shrink until all of their points are inside; those from the edge itself go inwards.
+_TO_EDGE = 40
+_SHRINKING, _SHRINKS = 1 / 32, 16
+_FROM_EDGE = 1e-8
 # Beyond this many scales the field counts as infinite; squares of what is below do not overflow.
 _HUGE = 1e100
 # Singular values below this share of the largest carry rounding errors alone.
@@ -49,6 +54,7 @@ class Meter:
         self.budget = budget
         self.points = 0
         self.exhausted = False
+        self.undefined = False
 
     def affords(self, n: int) -> bool:
         """Whether n more points are within budget and time; if not, the search is marked as exhausted."""
@@ -56,17 +62,64 @@ class Meter:
         self.exhausted |= not affordable
         return affordable
 
+    def spares(self, n: int) -> bool:
+        """Whether n more points are within budget and time; if not, nothing is lost."""
+        return self.points + n <= self.budget and not out_of_time()
+
     def rhs(self, x: np.ndarray) -> np.ndarray:
         """Field at rows ``(n, d)``, counted."""
         self.points += len(x)
         with np.errstate(all="ignore"):  # a search may step where the field overflows, and sees that it did
-            return self.field(x)
+            f = self.field(x)
+        self.undefined |= bool(np.isnan(f).any())
+        return f
 
     def jacobian(self, x: np.ndarray) -> np.ndarray:
         """Jacobian at rows ``(n, d)``, counted."""
         self.points += len(x)
         with np.errstate(all="ignore"):
             return self.field.jacobian(x)
+
+    def jacobian_beside(self, x: np.ndarray, length: np.ndarray, step: float | None = None) -> np.ndarray:
+        """Jacobian at rows ``(n, d)`` at or near the edge of the field's domain, by differences inside it.
+
+        Parameters
+        ----------
+        x : ndarray (n, d)
+            States at which the field is finite.
+        length : ndarray (d,)
+            Unit of each state, for the steps.
+        step : float, optional
+            Of differences from the edge itself, in lengths.
+
+        Returns
+        -------
+        ndarray (n, d, d)
+            NaN where the field is not finite on either side of a row.
+        """
+        n, d = x.shape
+        jac, centre = np.full((n, d, d), np.nan), self.rhs(x)
+        inwards = _FROM_EDGE if step is None else step
+        for axis in range(d):
+            way = np.zeros(d)
+            way[axis] = length[axis]
+            # As far as rounding allows: a difference must be some 1e-8 of the state itself.
+            shares = _DIFFERENCE * _SHRINKING ** np.arange(_SHRINKS)
+            for share in shares:
+                left = np.flatnonzero(~np.isfinite(jac[:, :, axis]).all(axis=1))
+                left = left[share * length[axis] > 1e-8 * np.abs(x[left, axis])]
+                if not len(left):
+                    break
+                ends = self.rhs(np.concatenate([x[left] + share * way, x[left] - share * way]))
+                jac[left, :, axis] = (ends[: len(left)] - ends[len(left) :]) / (2.0 * share * length[axis])
+            left = np.flatnonzero(~np.isfinite(jac[:, :, axis]).all(axis=1))
+            for sign in (1.0, -1.0):
+                slope = (self.rhs(x[left] + sign * inwards * way) - centre[left]) / (
+                    sign * inwards * length[axis]
+                )
+                inside = np.isfinite(slope).all(axis=1)
+                jac[left[inside], :, axis] = slope[inside]
+        return jac
 
 
 REFINED_ROWS = ("x", "residual", "step", "slope", "origin")
@@ -188,8 +241,13 @@ class _Rows:
         rows = rows[self.moved[rows]]
         if not len(rows):
             return
-        jac = self.meter.jacobian(self.x[rows]) * (self.scales.length / self.scales.speed[:, None])
+        by_scale = self.scales.length / self.scales.speed[:, None]
+        jac = self.meter.jacobian(self.x[rows]) * by_scale
         finite = (np.abs(jac) < _HUGE).all(axis=(1, 2))
+        if not finite.all() and self.meter.affords(int((~finite).sum()) * 2 * _SHRINKS * len(by_scale)):
+            beside = self.meter.jacobian_beside(self.x[rows[~finite]], self.scales.length)
+            jac[~finite] = beside * by_scale
+            finite = (np.abs(jac) < _HUGE).all(axis=(1, 2))
         self.known[rows] = finite
         self.active[rows[~finite]] = False
         rows = rows[finite]
@@ -208,6 +266,9 @@ class _Rows:
         step = -np.einsum("nij,ni->nj", self.vt[rows], inverse * along)
         trial = np.clip(self.x[rows] + step * self.scales.length, self.box.low, self.box.high)
         f_trial = self.meter.rhs(trial) / self.scales.speed
+        outside = np.isnan(f_trial).any(axis=1)
+        if outside.any():
+            self._to_edge(rows[outside], trial, f_trial, np.flatnonzero(outside))
         with np.errstate(over="ignore", invalid="ignore"):
             trial2 = np.einsum("nd,nd->n", f_trial, f_trial)
         better = trial2 < size2  # never where the field is not finite
@@ -220,6 +281,20 @@ class _Rows:
         rows, trial, f_trial = rows[better], trial[better], f_trial[better]
         self.x[rows], self.f[rows], self.moved[rows] = trial, f_trial, True
         self.active[rows[(f_trial == 0).all(axis=1)]] = False
+
+    def _to_edge(self, rows: np.ndarray, trial: np.ndarray, f_trial: np.ndarray, places: np.ndarray) -> None:
+        """Shorten steps that leave the field's domain to its edge, where the field is still finite."""
+        start, way = self.x[rows], trial[places] - self.x[rows]
+        low, high = np.zeros(len(rows)), np.ones(len(rows))
+        for _ in range(_TO_EDGE):
+            if not self.meter.affords(len(rows)):
+                return
+            middle = (low + high) / 2.0
+            x = start + middle[:, None] * way
+            f = self.meter.rhs(x) / self.scales.speed
+            inside = np.isfinite(f).all(axis=1)
+            low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+            trial[places[inside]], f_trial[places[inside]] = x[inside], f[inside]
 
     def give_up(self) -> None:
         now = np.einsum("nd,nd->n", self.f, self.f)

@@ -7,7 +7,8 @@ from enum import StrEnum
 import numpy as np
 
 from fim_dynsys.analyze.equilibria.kinds import Kind
-from fim_dynsys.analyze.equilibria.points import FixedPoints, fixed_points
+from fim_dynsys.analyze.equilibria.points import fixed_points
+from fim_dynsys.analyze.equilibria.result import FixedPoints
 from fim_dynsys.analyze.results import (
     SUPPORTED,
     Effort,

@@ -10,6 +10,7 @@ from contourpy import LineType, contour_generator
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.equilibria.newton import Meter
+from fim_dynsys.analyze.phase_space.between import Plane, finer_axes
 from fim_dynsys.analyze.phase_space.crossings import Crossing, asymptotes, rays_by_signs, turns, untangled
 from fim_dynsys.analyze.results import (
     SUPPORTED,
@@ -26,7 +27,7 @@ from fim_dynsys.analyze.results import (
     with_steps,
 )
 from fim_dynsys.deadline import time_limit
-from fim_dynsys.errors import check_whole, real_array
+from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 
@@ -44,6 +45,8 @@ _FLAT = 1e-3  # share that lower orders have in what the component is on the cir
 # Whether the grid is fine enough is probed along so many lines each way, at so many places in random order:
 # evenly spaced ones would miss what the grid misses.
 _PROBES, _PLACES = 3, 2048
+_MOST_CELLS = 8192  # along a side
+_HALVINGS = 52  # of two cells: to the last digit
 
 
 class NullclineStatus(StrEnum):
@@ -81,8 +84,9 @@ class Nullclines(Result):
     resolution : (int, int)
         Cells of the grid along each of the two states.
     resolved : bool
-        Whether probes between the grid's nodes show no sign change that the grid does not, and the budget
-        reached for all; if False, lines are missing.
+        Whether neither the field's second differences nor probes between the grid's nodes leave room for a
+        sign change that the grid does not show, and the budget reached for all; if False, lines are missing.
+        What varies within a cell and not at all beyond it shows in neither; see `cell`.
     """
 
     drawn_by = "fim_dynsys.plot.objects:nullclines"
@@ -97,6 +101,13 @@ class Nullclines(Result):
     region: Region
     resolution: tuple[int, int]
     resolved: bool
+
+    @property
+    def cell(self) -> tuple[float, float]:
+        """Size of a cell along both states: structures that are narrower may be missed."""
+        pair = [self.state_names.index(name) for name in self.states]
+        size = self.region.size[pair] / self.resolution
+        return float(size[0]), float(size[1])
 
     def _each(self) -> Iterator[tuple[str, np.ndarray, float, np.ndarray, NullclineStatus]]:
         """State, line, residual, support and status of each branch."""
@@ -131,10 +142,12 @@ class Nullclines(Result):
         still = [name for name, zero in zip(self.state_names, self.vanishing, strict=True) if zero]
         cells = f"searched on {self.resolution[0]:,} x {self.resolution[1]:,} cells"
         seen = (
-            "probes between them show nothing finer"
+            "second differences and probes between them show nothing finer"
             if self.resolved
             else "there is finer structure, or the budget did not reach: lines are missing"
         )
+        narrow = " x ".join(f"{size:.2g} ({name})" for size, name in zip(self.cell, self.states, strict=True))
+        seen += f"; what lies within {narrow} may be missed"
         return [f"{name} stands still everywhere" for name in still] + [f"{cells}; {seen}", str(self.effort)]
 
     def _variables(self) -> Variables:
@@ -199,19 +212,23 @@ def nullclines(
     """
     field = unwrap(field, "nullclines")
     region = resolve_region(field, region, "nullclines")
-    plane = _Plane.given(field, region, states, at)
+    plane = Plane.given(field, region, states, at)
     check_whole("nullclines", 2, resolution=resolution)
     check_whole("nullclines", (resolution + 2) ** 2, budget=budget)
     scales = scales_within(field, region)
     meter, speed = Meter(with_steps(field, scales), budget), scales.speed
     with time_limit("nullclines", max_seconds):
-        cells, resolved = _cells(meter, plane, resolution)
-        axes = [
-            low + (np.arange(n + 2) - _OFFSET) * h
-            for low, n, h in zip(plane.low, cells, plane.size / cells, strict=True)
-        ]
-        nodes = np.stack(np.meshgrid(*axes), axis=-1)
-        values = meter.rhs(plane.embed(nodes.reshape(-1, 2))).reshape(*nodes.shape[:2], -1)
+        cells, resolved, probes = _cells(meter, plane, resolution)
+        axes, values = _on_grid(meter, plane, cells)
+        hidden = finer_axes(meter, plane, axes, values, speed) | _unseen(probes, axes, values)
+        while hidden.any():
+            finer = np.where(hidden, 2 * cells, cells)
+            if finer.max() > _MOST_CELLS or not meter.spares(int(2 * np.prod(finer + 2))):
+                resolved = False
+                break
+            cells = finer
+            axes, values = _on_grid(meter, plane, cells)
+            hidden = finer_axes(meter, plane, axes, values, speed) | _unseen(probes, axes, values)
         curves = [_Curve(meter, plane, k, cells, speed[k]) for k in range(field.dim)]
         lines = [curve.lines(axes, values[:, :, k]) for k, curve in enumerate(curves)]
     whole = [[plane.embed(line) for line in of_state] for of_state in lines]
@@ -219,23 +236,55 @@ def nullclines(
         branches=whole,
         residual=[[_residual(field, line, k, speed[k]) for line in own] for k, own in enumerate(whole)],
         support=[[field.support(line) for line in own] for own in whole],
-        status=[[plane.status(line) for line in own] for own in lines],
+        status=[[_status(plane, line) for line in own] for own in lines],
         vanishing=[bool((values[:, :, k] == 0).all()) for k in range(field.dim)],
         states=(field.state_names[plane.pair[0]], field.state_names[plane.pair[1]]),
         at=None if field.dim == 2 else plane.at,
         region=region,
         resolution=(int(cells[0]), int(cells[1])),
         resolved=resolved and not meter.exhausted,
-        effort=Effort(nodes[:, :, 0].size, _ROUNDS, meter.points, budget, meter.exhausted),
+        effort=Effort(values[:, :, 0].size, _ROUNDS, meter.points, budget, meter.exhausted),
         **labels(field, region),
     )
 
 
-def _cells(meter: Meter, plane: "_Plane", resolution: int) -> tuple[np.ndarray, bool]:
-    """Cells along both states (2,), and whether they show all sign changes along the probes."""
+def _on_grid(meter: Meter, plane: "Plane", cells: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    """Coordinates of the nodes along both states, and the field there, (n1, n0, d)."""
+    axes = [
+        low + (np.arange(n + 2) - _OFFSET) * h
+        for low, n, h in zip(plane.low, cells, plane.size / cells, strict=True)
+    ]
+    nodes = np.stack(np.meshgrid(*axes), axis=-1)
+    return axes, meter.rhs(plane.embed(nodes.reshape(-1, 2))).reshape(*nodes.shape[:2], -1)
+
+
+@dataclass(frozen=True, eq=False)
+class _Probe:
+    """A line along a state at a value of the other one, and sign changes of each component (d,) on it."""
+
+    axis: int
+    across: float
+    changes: np.ndarray
+
+
+def _unseen(probes: Sequence[_Probe], axes: Sequence[np.ndarray], values: np.ndarray) -> np.ndarray:
+    """Along which states (2,) a probe changed its sign more often than the nodes on both sides of it."""
+    unseen = np.zeros(2, dtype=bool)
+    for probe in probes:
+        across = axes[1 - probe.axis]
+        near = np.clip(np.searchsorted(across, probe.across) + np.array([-1, 0]), 0, len(across) - 1)
+        signs = np.sign(np.take(values, near, axis=probe.axis))  # the first axis is that of the second state
+        shown = _changes(signs if probe.axis == 0 else np.swapaxes(signs, 0, 1)).max(axis=0)
+        unseen[probe.axis] |= bool((shown < probe.changes).any())
+    return unseen
+
+
+def _cells(meter: Meter, plane: Plane, resolution: int) -> tuple[np.ndarray, bool, list[_Probe]]:
+    """Cells along both states (2,), whether they show all sign changes along the probes, and these."""
     cells, resolved = np.full(2, resolution), True
+    probes: list[_Probe] = []
     if not meter.affords(2 * _PROBES * _PLACES + (resolution + 2) ** 2):
-        return cells, False
+        return cells, False, probes
     rng = np.random.default_rng(0)
     for axis in range(2):
         along = (np.arange(_PLACES) + rng.uniform(size=_PLACES)) / _PLACES
@@ -244,10 +293,12 @@ def _cells(meter: Meter, plane: "_Plane", resolution: int) -> tuple[np.ndarray, 
         x = plane.embed((plane.low + unit * plane.size).reshape(-1, 2))
         signs = np.sign(meter.rhs(x)).reshape(_PROBES, _PLACES, -1)
         wanted, known = _needed(signs, resolution)
+        places = plane.low[1 - axis] + across * plane.size[1 - axis]
+        probes += [_Probe(axis, float(at), n) for at, n in zip(places, _changes(signs), strict=True)]
         while cells[axis] < wanted and meter.affords(2 * int((2 * cells[axis] + 2) * (cells[1 - axis] + 2))):
             cells[axis] *= 2
         resolved &= known and bool(cells[axis] >= wanted)
-    return cells, resolved
+    return cells, resolved, probes
 
 
 def _needed(signs: np.ndarray, resolution: int) -> tuple[int, bool]:
@@ -270,56 +321,18 @@ def _residual(field: VectorField, line: np.ndarray, k: int, speed: float) -> flo
     return float(np.abs(field(line)[:, k]).max() / speed)
 
 
-@dataclass(frozen=True, eq=False)
-class _Plane:
-    """Two states spanned, the others held."""
-
-    pair: tuple[int, int]
-    at: np.ndarray
-    low: np.ndarray
-    size: np.ndarray
-
-    @classmethod
-    def given(
-        cls, field: VectorField, region: Region, states: Sequence[int | str] | None, at: ArrayLike | None
-    ) -> "_Plane":
-        names = field.state_names
-        if field.dim == 2 and states is None:
-            states = names
-        if not isinstance(states, Sequence | None) or isinstance(states, str):
-            raise ValueError(f"nullclines: expected states as two names or numbers, got {states!r}.")
-        if field.dim < 2 or states is None or len(states) != 2 or (field.dim > 2 and at is None):
-            raise ValueError(
-                "nullclines: expected a field of two states, or states=(name, name) and at=point that give a "
-                f"plane of a larger one, got {field.dim} states, states={states} and at={at!r}."
-            )
-        pair = [names.index(s) if isinstance(s, str) and s in names else s for s in states]
-        first, second = (i if isinstance(i, int) and 0 <= i < field.dim else None for i in pair)
-        if first is None or second is None or first == second:
-            raise ValueError(f"nullclines: expected two different states among {names}, got {states}.")
-        held = region.centre if at is None else real_array(at, "nullclines", "at")
-        if held.shape != (field.dim,) or not np.isfinite(held).all():
-            raise ValueError(f"nullclines: expected at of shape ({field.dim},), finite, got {held}.")
-        index = [first, second]
-        return cls((first, second), held, region.low[index], region.size[index])
-
-    def embed(self, points: np.ndarray) -> np.ndarray:
-        x = np.tile(self.at, (len(points), 1))
-        x[:, list(self.pair)] = points
-        return x
-
-    def status(self, line: np.ndarray) -> NullclineStatus:
-        if len(line) > 2 and np.array_equal(line[0], line[-1]):
-            return NullclineStatus.CLOSED
-        ends = (line[[0, -1]] - self.low) / self.size
-        at_edge = np.minimum(ends, 1 - ends).min(axis=1) < 1e-6
-        return NullclineStatus.TO_EDGE if at_edge.all() else NullclineStatus.INSIDE
+def _status(plane: Plane, line: np.ndarray) -> NullclineStatus:
+    if len(line) > 2 and np.array_equal(line[0], line[-1]):
+        return NullclineStatus.CLOSED
+    ends = (line[[0, -1]] - plane.low) / plane.size
+    at_edge = np.minimum(ends, 1 - ends).min(axis=1) < 1e-6
+    return NullclineStatus.TO_EDGE if at_edge.all() else NullclineStatus.INSIDE
 
 
 class _Curve:
     """The zero set of one component in a plane, in units of the grid's cells."""
 
-    def __init__(self, meter: Meter, plane: _Plane, k: int, cells: np.ndarray, speed: float) -> None:
+    def __init__(self, meter: Meter, plane: Plane, k: int, cells: np.ndarray, speed: float) -> None:
         self.meter, self.plane, self.k, self.speed = meter, plane, k, speed
         self.cell = plane.size / cells
 
@@ -424,11 +437,39 @@ class _Curve:
         with np.errstate(invalid="ignore"):
             f = np.abs(self.meter.field(self.plane.embed(x))[:, self.k])
             good = (moved < 1.5) & (f <= _POLISHED * self.speed)
+        x, good = self.bracketed(start, x, good)
         if good.all():
             x[-1] = x[0] if closed else x[-1]
             return [_without_repeats(x)]
         runs = np.split(np.arange(len(x)), np.flatnonzero(np.diff(good)) + 1)
         return [_without_repeats(x[run]) for run in runs if good[run[0]] and len(run) > 1]
+
+    def bracketed(self, start: np.ndarray, x: np.ndarray, good: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Points from which Newton's method went astray, by bisection; none at jumps and poles."""
+        lost = np.flatnonzero(~good)
+        if not len(lost) or not self.meter.spares(4 * (_HALVINGS + 1) * len(lost)):
+            return x, good
+        x, good = x.copy(), good.copy()
+        for axis in (0, 1):
+            lost = np.flatnonzero(~good)
+            # A drawn point lies on an edge of a cell, between the two nodes at its ends.
+            low, high = start[lost].copy(), start[lost].copy()
+            corner, cell = self.plane.low[axis] - _OFFSET * self.cell[axis], self.cell[axis]
+            low[:, axis] = corner + np.floor((low[:, axis] - corner) / cell) * cell
+            high[:, axis] = low[:, axis] + cell
+            at_low, at_high = (self.meter.rhs(self.plane.embed(end))[:, self.k] for end in (low, high))
+            with np.errstate(invalid="ignore"):
+                apart = at_low * at_high < 0
+            lost, low, high, at_low = lost[apart], low[apart], high[apart], at_low[apart]
+            for _ in range(_HALVINGS):
+                middle = (low + high) / 2.0
+                f = self.meter.rhs(self.plane.embed(middle))[:, self.k]
+                same = f * at_low > 0
+                low, high = np.where(same[:, None], middle, low), np.where(same[:, None], high, middle)
+            f = np.abs(self.meter.rhs(self.plane.embed(low))[:, self.k])
+            found = f <= _POLISHED * self.speed
+            x[lost[found]], good[lost[found]] = low[found], True
+        return x, good
 
     def clipped(self, line: np.ndarray) -> list[np.ndarray]:
         """The parts of a line inside the region, with ends on its boundary."""

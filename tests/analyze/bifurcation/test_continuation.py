@@ -14,6 +14,7 @@ from fim_dynsys.analyze.bifurcation.normal_forms import (
     solve_fold,
     solve_hopf,
 )
+from fim_dynsys.analyze.bifurcation.return_map import ReturnMap, doubling_coefficient
 from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.cycles.periodic import limit_cycles
 from fim_dynsys.fields.callable import CallableField
@@ -630,3 +631,51 @@ def test_branches_may_end_where_data_do():
     assert free.branches[0].ends[1] is BranchEnd.P_RANGE and free.branches[0].support.min() < 0.1
     assert bound.branches[0].ends[1] is BranchEnd.SUPPORT
     assert bound.branches[0].support.min() == pytest.approx(0.5, abs=1e-6)
+
+
+def test_no_fold_on_a_vertical_family_of_centres():
+    """x'' = x - x^3 + p x': at p = 0 all cycles round (1, 0) exist at once."""
+    family = FieldFamily.from_callable(
+        lambda s, p: np.stack([s[:, 1], s[:, 0] - s[:, 0] ** 3 + p * s[:, 1]], 1), 2, "p"
+    )
+    found = continuation(family, [1.0, 0.0], (-0.5, 0.5))
+    assert [b.kind for b in found.bifurcations] == [BifurcationKind.GENERALIZED_HOPF]
+    assert found.bifurcations[0].criticality == ""
+    (cycles,) = found.cycles
+    np.testing.assert_allclose(cycles.p, 0.0, atol=1e-8)
+
+
+def test_hopf_point_of_a_term_without_second_derivatives():
+    """x'' = -x + p x' - |x'| x': cycles of amplitude 3 pi p / 8 are born at p = 0."""
+    family = FieldFamily.from_callable(
+        lambda s, p: np.stack([s[:, 1], -s[:, 0] + p * s[:, 1] - np.abs(s[:, 1]) * s[:, 1]], 1), 2, "p"
+    )
+    found = continuation(family, [0.0, 0.0], (-0.5, 0.5))
+    (hopf,) = found.bifurcations
+    assert (hopf.kind, hopf.lyapunov_coefficient, hopf.criticality) == (BifurcationKind.HOPF, None, "")
+    assert abs(hopf.p) < 1e-6
+    (cycles,) = found.cycles
+    small = (cycles.p > 0.01) & (cycles.p < 0.2)
+    assert small.any()
+    np.testing.assert_allclose(cycles.high[small, 0], 3 * np.pi * cycles.p[small] / 8, rtol=0.02)
+
+
+def test_normal_forms_that_differences_lose_are_none():
+    """A return map that expands by 1e4 beside the critical direction: differences of 0.005 are none."""
+
+    class Mapping(ReturnMap):
+        def __init__(self, rate):
+            self.rate, self.basis = rate, np.eye(2)
+
+        def __call__(self, y):
+            a, b = y.T
+            return np.stack([-a + 2.0 * a**3, np.sin(self.rate * b) / 1e-3], axis=1)
+
+    assert doubling_coefficient(Mapping(1e-6)) == pytest.approx(2.0, rel=1e-3)
+
+    class Torn(Mapping):
+        def __call__(self, y):
+            a, b = y.T
+            return np.stack([-np.sin(1e3 * a) / 1e3, b / 2.0], axis=1)
+
+    assert np.isnan(doubling_coefficient(Torn(1.0)))

@@ -175,3 +175,40 @@ def test_crossing_and_close_lines():
     pair = CallableField(lambda s: np.stack([(s[:, 0] - 0.3) * (s[:, 0] - 0.305), s[:, 1] - 0.5], axis=1), 2)
     found = nullclines(pair, [(-2, 2), (-2, 2)])
     assert sorted(line[0, 0] for line in found.branches[0]) == pytest.approx([0.3, 0.305], abs=1e-9)
+
+
+def _two_in_a_cell(gap):
+    return CallableField(lambda x: np.stack([(x[:, 0] - 0.1) * (x[:, 0] - 0.1 - gap), x[:, 1]], axis=1), 2)
+
+
+def test_two_lines_between_nodes_are_found_or_said_to_be_missing():
+    found = nullclines(_two_in_a_cell(0.005), [(-2, 2)] * 2)
+    assert found.resolved and found.cell[0] < 0.005
+    ends = sorted(float(line[0, 0]) for line in found.branches[0])
+    np.testing.assert_allclose(ends, [0.1, 0.105], atol=1e-9)
+    narrow = nullclines(_two_in_a_cell(1e-5), [(-2, 2)] * 2)
+    assert not narrow.resolved and "lines are missing" in str(narrow)
+
+
+def test_a_circle_within_a_cell_is_found_or_said_to_be_missing():
+    for radius in (0.005, 1e-4):
+        field = CallableField(lambda x, r=radius: np.stack([(x**2).sum(axis=1) - r**2, x[:, 1]], axis=1), 2)
+        found = nullclines(field, [(-2, 2)] * 2)
+        if found.resolved:
+            (circle,) = found.branches[0]
+            np.testing.assert_allclose(np.linalg.norm(circle, axis=1), radius, rtol=1e-6)
+        assert found.resolved is (radius == 0.005)
+
+
+def test_a_bump_that_a_probe_meets_is_found_or_said_to_be_missing():
+    field = CallableField(
+        lambda x: np.stack([np.exp(-(((x[:, 0] - 0.1) / 1e-3) ** 2)) - 0.5, x[:, 1]], axis=1), 2
+    )
+    found = nullclines(field, [(-2, 2)] * 2)
+    assert len(found.branches[0]) == 2 or not found.resolved
+    assert "may be missed" in str(found)
+
+
+def test_a_smooth_line_costs_no_more_cells():
+    cubic = CallableField(lambda x: np.stack([x[:, 1], x[:, 0] - x[:, 0] ** 3 - 0.4 * x[:, 1]], axis=1), 2)
+    assert nullclines(cubic, [(-2, 2)] * 2).resolution == (128, 128)

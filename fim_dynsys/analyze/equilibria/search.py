@@ -1,0 +1,364 @@
+"""The search for zeros: refined from many starts, merged, their indices measured and balanced."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from fim_dynsys.analyze.conserved import ConservedSums, sampled
+from fim_dynsys.analyze.equilibria.balance import NO_DEGREE, Checker, IndexCheck
+from fim_dynsys.analyze.equilibria.domain import zeros_on_faces
+from fim_dynsys.analyze.equilibria.drawn import follow_into
+from fim_dynsys.analyze.equilibria.kinds import Kind, classify, eigen
+from fim_dynsys.analyze.equilibria.newton import REFINED_ROWS, ROOT_RESIDUAL, Meter, Refined, minima, refine
+from fim_dynsys.analyze.equilibria.result import MISSED, FixedPoints, PointStatus
+from fim_dynsys.analyze.equilibria.seeding import starting_points
+from fim_dynsys.analyze.jumps import described, discontinuities_within
+from fim_dynsys.analyze.results import (
+    SUPPORTED,
+    Effort,
+    scales_within,
+    state_labels,
+    with_steps,
+)
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.regions import Region
+
+# Iterates may go this far beyond the region, as a share of its size; zeros there serve the index check.
+_BEYOND = 0.1
+_ROUNDING = 1e-8  # a zero is known to about this share of the region where it is of second order: sqrt(eps)
+_EDGE = 1e-6  # a zero so near the boundary may be on either side of it: a hundred times that share
+# Zeros of second order end as far apart as they are known, 1e-8 of a length; simple ones at 1e-15. Of higher
+# order the step still to go tells how far: it shrinks by a constant factor a round, (1 - 1/p) for order p, so
+# that up to ten such steps remain for p <= 10, and never more than a hundredth of a length.
+_MERGED = 1e-6
+_STEPS_LEFT, _LONGEST_STEP = 10.0, 1e-3
+# Where the Jacobian is so nearly singular, the index is not the sign of its determinant but measured.
+_SINGULAR = 1e-6
+# Along a direction without slope, an isolated zero attracts from this distance, one among many does not.
+_PROBE = 1e-2
+# A continuum of zeros is shown, not sampled: a few points that a table holds, well apart in the region.
+_SPACING = 0.1
+_MOST_REPRESENTATIVES = 16
+_MOST_MINIMA = 64  # polishing costs some 8 (4 d + 2) points each: in the plane 5,000 of the budget in all
+_CHECKED = 3  # dimensions up to which indices tell what was missed; beyond, how often zeros were met
+_MET = 1e-4  # lengths within which iterations have ended at the same zero
+_BEYOND_EDGE = 1e-6  # lengths from a zero within which a field that is undefined there has its edge at it
+_FINER_FROM_EDGE = 1e-8 / 256  # step of the second of two one-sided differences, in lengths
+_DIVERGES = 1.05  # ratio of one-sided derivatives at steps of ratio 256 from which they are infinite: log h
+_FALLS = 4.0  # likewise from which they are 0: h^0.25
+_STEEP = 30.0  # slope in units of the scales from which a zero may be one of two sides of a jump
+_ACROSS, _JUMPS = 1e-9, 1e-3  # lengths across a zero, and the change of the field in speeds that is a jump
+_MOSTLY = 0.5  # share of the zeros with a singular Jacobian at which they are taken to form a continuum
+_ROUNDS = 4  # each with four times the starts of the one before, 64 to 4,096
+
+
+class Search:
+    """The zeros and minima known so far, in a region and a little beyond it."""
+
+    def __init__(self, field: VectorField, region: Region, budget: int, sums: ConservedSums | None) -> None:
+        self.given = field
+        # Zeros of a field with conserved sums form continua, one point of each on every level.
+        self.conserving = sums is not None and len(sums) > 0
+        self.scales = scales_within(field, region)
+        self.field, self.region = with_steps(field, self.scales), region
+        self.meter = Meter(self.field, budget)
+        self.meter.points = sampled(field.dim)
+        self.around = region.widened(_BEYOND)
+        self.checker = Checker(self.meter, region, self.scales)
+        self.seeds = self.iterations = self.non_finite = 0
+        d = field.dim
+        self.roots = Refined(np.empty((0, d)), np.empty(0), np.empty(0), np.empty(0), np.empty(0, dtype=int))
+        self.stalled = self.roots
+        self.index = np.empty(0)
+        self.isolated = self.at_domain_edge = self.on_jump = np.empty(0, dtype=bool)
+        self.met: list[np.ndarray] = []
+        self.missed: float | None = None
+
+    def run(self, n_seeds: int | None, seed: int) -> None:
+        self.refine(starting_points(self.meter, self.region, n_seeds, seed))
+        if self.meter.undefined:
+            self._add_edges(seed)
+        if self.region.dim > _CHECKED and not self.conserving:
+            self._until_met(seed)
+        self.balance = self.checker.balance(self.roots.x, self.measure())
+        for attempt in range(_ROUNDS):
+            if self.balance.check is not IndexCheck.MISMATCH or self.meter.exhausted:
+                break
+            starts = self.checker.where_missed(self.balance.box, self.roots.x, self.index, seed + 1 + attempt)
+            more = self.region.sobol(4 ** (attempt + 1) * 16, seed + 1 + attempt)
+            self.refine(np.concatenate([starts, more]))
+            self.balance = self.checker.balance(self.roots.x, self.measure())
+        vague = self.balance.check is IndexCheck.MISMATCH or self.balance.reason == NO_DEGREE
+        if vague or self.on_jump.any():
+            self._name_discontinuities(seed)
+
+    def _name_discontinuities(self, seed: int) -> None:
+        """Say where the field jumps or has a pole, which indices know nothing of."""
+        found = discontinuities_within(self.meter.rhs, self.region, self.scales.speed, seed)
+        if found:
+            where = described(found, self.given.state_names, self.region.size)
+            reason = f"indices need a continuous field, and {where}"
+            self.balance = replace(self.balance, reason=reason)
+
+    def _add_edges(self, seed: int) -> None:
+        """Add zeros on the faces beyond which the field is undefined: Newton's method is blind to many."""
+        x = zeros_on_faces(self.meter, self.region, self.scales, seed)
+        if not len(x) or not self.meter.affords(len(x)):
+            return
+        by_scale = self.scales.length / self.scales.speed[:, None]
+        jac = self.meter.jacobian_beside(x, self.scales.length) * by_scale
+        jac = np.where(np.isfinite(jac), jac, 0.0)
+        singular = np.linalg.svd(jac, compute_uv=False)
+        residual = np.linalg.norm(self.meter.rhs(x) / self.scales.speed, axis=1)
+        slope = singular[:, -1] / np.maximum(1.0, singular[:, 0])
+        found = Refined(x, residual, np.zeros(len(x)), slope, np.zeros(len(x), dtype=int))
+        self.roots = self._distinct(_joined(found, self.roots))
+
+    def _until_met(self, seed: int) -> None:
+        """Start from as many points again until few zeros seem to be missed."""
+        # Deflation finds one zero at a time, and among many known ones iterations are pushed away from all:
+        # of 243 zeros in five dimensions it finds fewer with twice as many points.
+        while True:
+            self.missed = self._estimate()
+            continuum = np.mean(self.roots.slope <= _SINGULAR) > _MOSTLY if len(self.roots.x) else False
+            if self.missed < MISSED or continuum or not self.meter.affords(self.seeds):
+                return
+            seed += 1
+            self.refine(self.region.sobol(self.seeds, seed))
+
+    def _estimate(self) -> float:
+        """Chao's lower bound of the number of zeros in the region that no iteration ended at."""
+        regular = (
+            self.roots.slope > _SINGULAR
+        )  # others may belong to a continuum, no point of which is met twice
+        inside = self.roots.x[np.asarray(self.region.contains(self.roots.x), dtype=bool) & regular]
+        ended = np.concatenate([*self.met, np.empty((0, self.region.dim))])
+        if not len(inside):
+            return 0.0
+        tree = cKDTree(inside / self.scales.length)
+        distance, which = tree.query(ended / self.scales.length, distance_upper_bound=_MET)
+        met = np.bincount(which[np.isfinite(distance)], minlength=len(inside))
+        once, twice = np.count_nonzero(met == 1), np.count_nonzero(met == 2)
+        return once * (once - 1) / (2.0 * (twice + 1))
+
+    def refine(self, starts: np.ndarray) -> None:
+        """Add what is reached from more starting points."""
+        self.seeds += len(starts)
+        ended = refine(self.meter, starts, self.scales, self.around)
+        self.non_finite += ended.non_finite
+        self.iterations += ended.iterations
+        self.met += [ended.x[ended.is_root]] if self.region.dim > _CHECKED else []
+        self.roots = self._distinct(_joined(self.roots, ended[ended.is_root]))
+        self.stalled = _joined(self.stalled, ended[~ended.is_root & self.region.contains(ended.x)])
+
+    def _distinct(self, roots: Refined) -> Refined:
+        """One of each group of zeros that lie within their own errors, that of least residual."""
+        z = roots.x / self.scales.length
+        kept: list[int] = []
+        left = np.argsort(roots.residual, kind="stable")
+        while len(left):
+            i, left = int(left[0]), left[1:]
+            if not self._continues(roots, z, i, kept):
+                kept.append(i)
+                gap = np.linalg.norm(z[left] - z[i], axis=1)
+                steps = np.minimum(_LONGEST_STEP, roots.step[left] + roots.step[i])
+                left = left[~(gap <= _MERGED + _STEPS_LEFT * steps)]
+        return roots[np.array(kept, dtype=int)]
+
+    def _continues(self, roots: Refined, z: np.ndarray, i: int, kept: Sequence[int]) -> bool:
+        """Whether a zero of higher order is one with another such one, from which rounding has parted it."""
+        if roots.slope[i] > _SINGULAR or not kept:
+            return False
+        gap = np.linalg.norm(z[kept] - z[i], axis=1)
+        flat = (gap <= _PROBE / 2) & (roots.slope[kept] <= _SINGULAR)
+        return self._vanishes_between(roots.x[i], roots.x[kept][flat])
+
+    def _vanishes_between(self, x: np.ndarray, others: np.ndarray) -> bool:
+        """Whether f is as good as zero halfway to another zero of higher order: then the two are one."""
+        if not len(others) or not self.meter.affords(len(others)):
+            return False
+        residual = np.linalg.norm(self.meter.rhs((x + others) / 2) / self.scales.speed, axis=1)
+        return bool((residual <= ROOT_RESIDUAL).any())
+
+    def measure(self) -> np.ndarray:
+        """Indices of the zeros; those that are not isolated have none."""
+        x = self.roots.x
+        self.index, self.isolated = np.full(len(x), np.nan), np.ones(len(x), dtype=bool)
+        self.at_domain_edge = self.on_jump = np.zeros(len(x), dtype=bool)
+        # Until it is known better, a zero at which the Jacobian is singular is one of many.
+        self.isolated[self.roots.slope <= _SINGULAR] = False
+        if not len(x) or not self.meter.affords(len(x)):
+            return self.index
+        jac = self.meter.jacobian(x) * (self.scales.length / self.scales.speed[:, None])
+        self.at_domain_edge = self._beyond_is_undefined(x)
+        if self.at_domain_edge.any():
+            beside = self.meter.jacobian_beside(x[self.at_domain_edge], self.scales.length)
+            jac[self.at_domain_edge] = beside * (self.scales.length / self.scales.speed[:, None])
+            jac[~np.isfinite(jac).all(axis=(1, 2))] = 0.0
+        self.index = np.linalg.slogdet(jac)[0]
+        self.index[self.at_domain_edge] = np.nan
+        self.on_jump = self._jumps_at(x, np.abs(jac).max(axis=(1, 2)) > _STEEP)
+        self.index[self.on_jump] = np.nan
+        self.checker.undefined = bool(self.at_domain_edge.any())
+        singular = np.flatnonzero(self.roots.slope <= _SINGULAR)
+        if len(singular) and not self.conserving:
+            self.isolated[singular] = self._are_isolated(x[singular], jac[singular])
+        for i in singular:
+            alone = self.isolated[i]
+            self.index[i] = self.checker.local_index(x[i], np.delete(x, i, axis=0)) if alone else np.nan
+        return self.index
+
+    def _beyond_is_undefined(self, x: np.ndarray) -> np.ndarray:
+        """Which zeros lie at the edge of the field's domain, (n,) of bool."""
+        n, d = x.shape
+        if not self.meter.undefined or not self.meter.affords(2 * n * d):
+            return np.zeros(n, dtype=bool)
+        steps = _BEYOND_EDGE * self.scales.length * np.concatenate([np.eye(d), -np.eye(d)])
+        f = self.meter.rhs((x[:, None] + steps).reshape(-1, d)).reshape(n, -1)
+        return np.isnan(f).any(axis=1)
+
+    def _jumps_at(self, x: np.ndarray, steep: np.ndarray) -> np.ndarray:
+        """Which of the steep zeros are those of one side of a jump, (n,) of bool."""
+        d, jumps = x.shape[1], np.zeros(len(x), dtype=bool)
+        rows = np.flatnonzero(steep & ~self.at_domain_edge)
+        if len(rows) and self.meter.affords(2 * d * len(rows)):
+            steps = _ACROSS * self.scales.length * np.concatenate([np.eye(d), -np.eye(d)])
+            f = self.meter.rhs((x[rows, None] + steps).reshape(-1, d)) / self.scales.speed
+            jumps[rows] = np.abs(f).reshape(len(rows), -1).max(axis=1) > _JUMPS
+        return jumps
+
+    def _are_isolated(self, x: np.ndarray, jac: np.ndarray) -> np.ndarray:
+        """Whether Newton's method returns to each zero from both sides along its direction of least slope."""
+        flat = np.linalg.svd(jac)[2][:, -1] * self.scales.length
+        starts = np.concatenate([x + _PROBE * flat, x - _PROBE * flat])
+        back = refine(self.meter, starts, self.scales, self.around)
+        came_from = back.origin % len(x)
+        moved = np.linalg.norm((back.x - x[came_from]) / self.scales.length, axis=1)
+        alone = np.ones(len(x), dtype=bool)
+        alone[came_from[back.is_root & (moved > _PROBE / 2)]] = False
+        return alone
+
+    def slow_points(self, slow: float) -> tuple[np.ndarray, np.ndarray]:
+        """Strict minima of |f| in the region, up to `slow`, and |f| there."""
+        starts = self.stalled[self.stalled.residual <= 2.0 * slow]
+        starts = starts.x[self._apart(starts.x, starts.residual, _PROBE)][:_MOST_MINIMA]
+        x = minima(self.meter, starts, self.scales)
+        x = x[self.region.contains(x)]
+        x = x[: max(0, self.meter.budget - self.meter.points)]
+        residual = np.linalg.norm(self.meter.rhs(x) / self.scales.speed, axis=1)
+        x, residual = x[residual <= slow], residual[residual <= slow]
+        x, residual = (values[self._apart(x, residual, _PROBE / 10)] for values in (x, residual))
+        gaps = np.linalg.norm((x[:, None] - self.roots.x) / self.scales.length, axis=2)
+        genuine = gaps.min(axis=1, initial=np.inf) > _PROBE
+        return x[genuine], residual[genuine]
+
+    def _apart(self, x: np.ndarray, residual: np.ndarray, distance: float) -> np.ndarray:
+        """Indices of points, by rising residual, that keep a distance in lengths."""
+        kept = np.empty(0, dtype=int)
+        z = x / self.scales.length
+        for i in np.argsort(residual, kind="stable"):
+            if not (np.linalg.norm(z[kept] - z[i], axis=1) <= distance).any():
+                kept = np.append(kept, i)
+        return kept
+
+    def result(self, slow: float, draws: EnsembleField | None) -> FixedPoints:
+        roots, how = self._inside()
+        still, speed = self.slow_points(slow)
+        x = np.concatenate([self.roots.x[roots], still])
+        residual = np.concatenate([self.roots.residual[roots], speed])
+        status = np.array([*how, *[PointStatus.MINIMUM] * len(still)], dtype=object)
+        index = np.concatenate([self.index[roots], np.full(len(still), np.nan)])
+        support = self.given.support(x)
+        minimum = np.array([s is PointStatus.MINIMUM for s in status], dtype=bool)
+        order = np.lexsort((*(x / self.scales.length).round(6).T[::-1], support < SUPPORTED, minimum))
+        x, residual, status, index = x[order], residual[order], status[order], index[order]
+        with np.errstate(all="ignore"):
+            jac = self.field.jacobian(x)
+        edge = np.concatenate([self.at_domain_edge[roots], np.zeros(len(still), dtype=bool)])[order]
+        values = self._spectra(x, jac, edge)
+        singular = np.concatenate([self.roots.slope[roots] <= _SINGULAR, np.zeros(len(still), dtype=bool)])
+        vanishing = singular[order] | (edge & (values == 0).any(axis=1))
+        kind = classify(values, vanishing, 1.0 / self.scales.time)
+        jump = np.array([s is PointStatus.ON_JUMP for s in status], dtype=bool)
+        values[jump], kind[jump] = np.nan, Kind.DEGENERATE
+        # Where rounding decides the sign of an eigenvalue, an index would contradict the kind.
+        largest = np.maximum(np.abs(values).max(axis=1, initial=0.0), np.finfo(float).tiny)
+        with np.errstate(invalid="ignore"):  # infinite ones have no index
+            contrary = np.sign(np.prod(values / largest[:, None], axis=1).real) == -index
+        index[contrary & (np.abs(index) == 1) & ~singular[order]] = np.nan
+        drawn = None if draws is None else follow_into(draws, x, values, self.scales, self.region)
+        if drawn is not None:
+            drawn = drawn.without([s is PointStatus.NOT_ISOLATED for s in status])
+            kind[drawn.undecided(values)] = Kind.INDETERMINATE
+        kind[minimum[order]] = Kind.SLOW
+        return FixedPoints(
+            x=x,
+            eigenvalues=values,
+            kind=kind,
+            status=status,
+            residual=residual,
+            support=support[order],
+            index=index,
+            balance=self.balance,
+            region=self.region,
+            non_finite=self.non_finite,
+            missed=self.missed,
+            draws=drawn,
+            effort=Effort(
+                self.seeds, self.iterations, self.meter.points, self.meter.budget, self.meter.exhausted
+            ),
+            state_names=tuple(self.given.state_names),
+            units=state_labels(self.given)[1],
+        )
+
+    def _spectra(self, x: np.ndarray, jac: np.ndarray, edge: np.ndarray) -> np.ndarray:
+        """Eigenvalues (n, d); at the domain's edge of one-sided derivatives, infinite where these grow."""
+        if not edge.any():
+            return eigen(jac, self.scales.length)[0]
+        fine = self.meter.jacobian_beside(x[edge], self.scales.length)
+        finer = self.meter.jacobian_beside(x[edge], self.scales.length, _FINER_FROM_EDGE)
+        jac = jac.copy()
+        jac[edge] = np.where(np.isfinite(finer), finer, 0.0)
+        values = eigen(jac, self.scales.length)[0]
+        before = eigen(np.where(np.isfinite(fine), fine, 0.0), self.scales.length)[0]
+        grown = np.abs(values[edge]) > _DIVERGES * np.abs(before)
+        values[edge] = np.where(grown, np.sign(values[edge].real) * np.inf + 0j, values[edge])
+        fallen = _FALLS * np.abs(values[edge]) < np.abs(before)  # as those of x^1.5, which are 0 there
+        values[edge] = np.where(fallen, 0.0, values[edge])
+        return values
+
+    def _inside(self) -> tuple[np.ndarray, list[PointStatus]]:
+        """Which zeros lie in the closed region, a few of each continuum, and their statuses."""
+        unit = (self.roots.x - self.region.low) / self.region.size
+        outside = np.maximum(-unit, unit - 1.0).max(axis=1, initial=-np.inf)
+        inside = np.flatnonzero(outside <= _ROUNDING)
+        isolated = inside[self.isolated[inside]]
+        many = inside[~self.isolated[inside]]
+        spread = many[_spaced(unit[many])]
+        on_edge = np.abs(outside[isolated]) <= _EDGE
+        texts = np.where(on_edge, PointStatus.ON_EDGE, PointStatus.ISOLATED).astype(object)
+        texts[self.at_domain_edge[isolated]] = PointStatus.DOMAIN_EDGE
+        texts[self.on_jump[isolated]] = PointStatus.ON_JUMP
+        status = [PointStatus(text) for text in texts]
+        return np.concatenate([isolated, spread]), status + [PointStatus.NOT_ISOLATED] * len(spread)
+
+
+def _joined(a: Refined, b: Refined) -> Refined:
+    both = ((name, getattr(a, name), getattr(b, name)) for name in REFINED_ROWS)
+    rows: dict[str, Any] = {name: np.concatenate(pair) for name, *pair in both}
+    return Refined(**rows, iterations=max(a.iterations, b.iterations))
+
+
+def _spaced(unit: np.ndarray) -> np.ndarray:
+    """Indices of a few points of the unit cube that keep their distance, in order of their coordinates."""
+    kept: list[int] = []
+    for i in np.lexsort(unit.T):
+        if len(kept) < _MOST_REPRESENTATIVES and all(
+            np.abs(unit[i] - unit[k]).max() > _SPACING for k in kept
+        ):
+            kept.append(i)
+    return np.array(kept, dtype=int)

@@ -1,0 +1,157 @@
+"""A plane through a field, and what happens between the nodes of a grid on it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fim_dynsys.analyze.equilibria.newton import Meter
+from fim_dynsys.errors import real_array
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.regions import Region
+
+_MOST_SUSPECTS = 300  # cells of one component that are looked into, those nearest to a zero
+_FINE, _LEVELS = 5, 7  # nodes along each side of the grid in such a cell, and how often it shrinks fourfold
+_BOTH = 0.25  # share of the larger second difference from which both states need finer cells
+_ROUNDING = 1e-14  # of the speed, that values less than zero must exceed
+_SLACK = 2.0  # on second differences, which vary from cell to cell
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Two states spanned, the others held."""
+
+    pair: tuple[int, int]
+    at: np.ndarray
+    low: np.ndarray
+    size: np.ndarray
+
+    @classmethod
+    def given(
+        cls, field: VectorField, region: Region, states: Sequence[int | str] | None, at: ArrayLike | None
+    ) -> "Plane":
+        names = field.state_names
+        if field.dim == 2 and states is None:
+            states = names
+        if not isinstance(states, Sequence | None) or isinstance(states, str):
+            raise ValueError(f"nullclines: expected states as two names or numbers, got {states!r}.")
+        if field.dim < 2 or states is None or len(states) != 2 or (field.dim > 2 and at is None):
+            raise ValueError(
+                "nullclines: expected a field of two states, or states=(name, name) and at=point that give a "
+                f"plane of a larger one, got {field.dim} states, states={states} and at={at!r}."
+            )
+        pair = [names.index(s) if isinstance(s, str) and s in names else s for s in states]
+        first, second = (i if isinstance(i, int) and 0 <= i < field.dim else None for i in pair)
+        if first is None or second is None or first == second:
+            raise ValueError(f"nullclines: expected two different states among {names}, got {states}.")
+        held = region.centre if at is None else real_array(at, "nullclines", "at")
+        if held.shape != (field.dim,) or not np.isfinite(held).all():
+            raise ValueError(f"nullclines: expected at of shape ({field.dim},), finite, got {held}.")
+        index = [first, second]
+        return cls((first, second), held, region.low[index], region.size[index])
+
+    def embed(self, points: np.ndarray) -> np.ndarray:
+        x = np.tile(self.at, (len(points), 1))
+        x[:, list(self.pair)] = points
+        return x
+
+
+def finer_axes(
+    meter: Meter, plane: Plane, axes: Sequence[np.ndarray], values: np.ndarray, speed: np.ndarray
+) -> np.ndarray:
+    """Along which of both states a grid is too coarse to show all sign changes, (2,) of bool.
+
+    Between nodes a component deviates from a plane by an eighth of its second differences at most, as far as
+    these do not change within a cell. Cells of one sign in which that suffices for a zero are looked into.
+
+    Parameters
+    ----------
+    meter : Meter
+        The field.
+    plane : Plane
+        The plane.
+    axes : pair of ndarray (n0,), (n1,)
+        Coordinates of the nodes.
+    values : ndarray (n1, n0, d)
+        The field there.
+    speed : ndarray (d,)
+        Sizes of the components.
+
+    Returns
+    -------
+    ndarray (2,) of bool
+    """
+    needed = np.zeros(2, dtype=bool)
+    for k in range(values.shape[2]):
+        f = values[:, :, k]
+        bend = np.stack([_bend(f, 1), _bend(f, 0)])  # along the first state, along the second
+        low, high, most = _of_cells(f, np.fmin), _of_cells(f, np.fmax), _of_cells(bend.sum(axis=0), np.fmax)
+        least = np.where(low > 0, low, np.where(high < 0, -high, np.inf))  # none where signs change already
+        # Next to a line that shows, another sign is that line's own bend.
+        shown = ~np.isfinite(least)
+        for axis in (0, 1):
+            shown = shown | _shifted(shown, axis, 1) | _shifted(shown, axis, -1)
+        with np.errstate(invalid="ignore"):
+            suspects = np.argwhere(~shown & (least <= _SLACK / 8.0 * most))
+        if not len(suspects):
+            continue
+        shares = least[tuple(suspects.T)] / most[tuple(suspects.T)]
+        suspects = suspects[np.argsort(shares, kind="stable")[:_MOST_SUSPECTS]]
+        changes = _changes_sign(meter, plane, axes, suspects, k, f, _ROUNDING * speed[k])
+        along = np.array([_of_cells(own, np.fmax)[tuple(suspects[changes].T)].sum() for own in bend])
+        if changes.any():
+            needed |= along >= _BOTH * along.max()
+    return needed
+
+
+def _shifted(flags: np.ndarray, axis: int, by: int) -> np.ndarray:
+    moved = np.roll(flags, by, axis=axis)
+    first: list[slice | int] = [slice(None), slice(None)]
+    first[axis] = 0 if by > 0 else -1
+    moved[tuple(first)] = False
+    return moved
+
+
+def _bend(f: np.ndarray, axis: int) -> np.ndarray:
+    """Moduli of second differences along an axis; at its ends those next to them, 0 where not finite."""
+    with np.errstate(invalid="ignore"):
+        second = np.abs(np.diff(f, n=2, axis=axis))
+    second = np.where(np.isfinite(second), second, 0.0)
+    ends = [np.take(second, [0], axis=axis), second, np.take(second, [-1], axis=axis)]
+    return np.concatenate(ends, axis=axis)
+
+
+def _of_cells(values: np.ndarray, of: np.ufunc) -> np.ndarray:
+    """The smallest or largest value at the corners of each cell."""
+    columns = of(values[:, :-1], values[:, 1:])
+    found: np.ndarray = of(columns[:-1], columns[1:])
+    return found
+
+
+def _changes_sign(
+    meter: Meter,
+    plane: Plane,
+    axes: Sequence[np.ndarray],
+    cells: np.ndarray,
+    k: int,
+    f: np.ndarray,
+    rounding: float,
+) -> np.ndarray:
+    """In which of the cells (m, 2) a component takes the other sign, looked for where it is smallest."""
+    second, first = cells.T
+    sign = np.sign(f[second, first])
+    low = np.stack([axes[0][first], axes[1][second]], axis=1)
+    size = np.stack([np.diff(axes[0])[first], np.diff(axes[1])[second]], axis=1)
+    centre, changes = low + size / 2.0, np.zeros(len(cells), dtype=bool)
+    steps = np.linspace(-0.5, 0.5, _FINE)
+    pattern = np.stack(np.meshgrid(steps, steps), axis=-1).reshape(-1, 2)
+    for _ in range(_LEVELS):
+        if not meter.spares(len(cells) * len(pattern)):
+            break
+        points = np.clip(centre[:, None] + pattern * size[:, None], low[:, None], None)
+        inside = meter.rhs(plane.embed(points.reshape(-1, 2)))[:, k].reshape(len(cells), -1) * sign[:, None]
+        changes |= (inside < -rounding).any(axis=1)
+        smallest = np.argmin(np.where(np.isfinite(inside), inside, np.inf), axis=1)
+        centre, size = points[np.arange(len(cells)), smallest], size / 4.0
+    return changes
