@@ -16,6 +16,7 @@ PARTS: dict[str, str] = {
     "continuation": "benchmarks.analysis.continuation",
     "diagrams": "benchmarks.analysis.diagrams",
     "families": "benchmarks.analysis.families",
+    "networks": "benchmarks.analysis.networks",
     "reference": "benchmarks.analysis.reference",
     "speed": "benchmarks.analysis.speed",
 }

@@ -1,13 +1,20 @@
 """correlation_dimension: how the number of neighbours grows with their distance."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
 
 from fim_dynsys.analyze.results import Table, Variables, counted
+from fim_dynsys.analyze.signals.embedding import (
+    FEW_FALSE,
+    embedded,
+    false_neighbours,
+    first_minimum,
+    mutual_information,
+)
 from fim_dynsys.analyze.signals.records import OfRecords, records_of
 from fim_dynsys.errors import check_whole
 from fim_dynsys.trajectories.container import Trajectories
@@ -20,6 +27,7 @@ _SPAN = 2.0  # logarithm of the ratio of its radii, at least
 _PARTS = 6
 _ENOUGH_PAIRS = 10_000  # more of them make no radius count more
 _MOST_POINTS = 40_000
+_MOST_LAGS, _MOST_COORDINATES = 500, 8  # of the embedding of a single state, as in `delay_embedding`
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -40,6 +48,9 @@ class CorrelationDimension(OfRecords):
         Samples behind it.
     theiler : int
         Pairs of at most so many samples apart do not count.
+    dim, delay : int or None
+        Of the delay embedding of a single state: coordinates, and samples between them; None where several
+        states were given, which are taken as they are.
     """
 
     drawn_by = "fim_dynsys.plot.measures:correlation_sum"
@@ -51,9 +62,15 @@ class CorrelationDimension(OfRecords):
     fitted: np.ndarray
     n_points: int
     theiler: int
+    dim: int | None = None
+    delay: int | None = None
 
     def _headline(self) -> str:
-        return f"Correlation dimension of {counted(self.n_points, 'sample')}"
+        whole = f"Correlation dimension of {counted(self.n_points, 'sample')}"
+        if self.dim is None:
+            return whole
+        name, dim = self.state_names[0], counted(self.dim, "coordinate")
+        return f"{whole} of {name}, embedded in {dim} {self.delay} samples apart"
 
     def _rows(self) -> Table:
         ends = self.radii[self.fitted][[0, -1]] if self.fitted.any() else np.full(2, np.nan)
@@ -86,7 +103,8 @@ def correlation_dimension(
     Parameters
     ----------
     data : Trajectories or array_like (n,) or (n, d)
-        Evenly sampled states, or the vectors of a `delay_embedding`.
+        Evenly sampled states, or the vectors of a `delay_embedding`. A single state is embedded first, as
+        `delay_embedding` does: by itself it has the dimension of a line, whatever the attractor.
     theiler : int, optional
         Samples; default the time in which the states decorrelate to 1 / e, ten times.
     radii : (float, float), optional
@@ -103,7 +121,8 @@ def correlation_dimension(
     Raises
     ------
     ValueError
-        For times that are not even, or fewer than 50 samples.
+        For times that are not even, fewer than 50 samples, or a single state that is too short to be
+        embedded.
 
     References
     ----------
@@ -120,10 +139,36 @@ def correlation_dimension(
     unit = records.pooled.std(axis=0)
     runs = [x / np.where(unit > 0, unit, 1.0) for x in records.x]
     theiler = 10 * decorrelation(runs) if theiler is None else int(theiler)
+    unfolding = None
+    if len(records.names) == 1:
+        runs, unfolding = _unfolded(runs)
     every = -(-n // max_points)
     runs, window = [x[::every] for x in runs], -(-theiler // every)
     grid, sums, pairs = correlation_sum(runs, window, radii)
-    return _result(grid, sums, pairs, radii, sum(map(len, runs)), theiler, records.names, records.units)
+    found = _result(grid, sums, pairs, radii, sum(map(len, runs)), theiler, records.names, records.units)
+    return found if unfolding is None else replace(found, dim=unfolding[0], delay=unfolding[1])
+
+
+def _unfolded(runs: Sequence[np.ndarray]) -> tuple[list[np.ndarray], tuple[int, int]]:
+    """Delay vectors of runs (n, 1), with their number of coordinates and their delay.
+
+    Raises
+    ------
+    ValueError
+        Where the runs are too short for it.
+    """
+    series = [x[:, 0] for x in runs]
+    shortest = min(map(len, series))
+    delay = first_minimum(mutual_information(series, max(2, min(_MOST_LAGS, shortest // 5))))
+    largest = min(_MOST_COORDINATES, (shortest - 2) // max(1, delay))
+    if delay < 1 or largest < 2:
+        raise ValueError(
+            f"correlation_dimension: expected a single state in runs of more than two delays of {delay} "
+            f"samples, got {shortest}; pass a longer record, or the vectors of a delay_embedding."
+        )
+    few = np.flatnonzero(false_neighbours(series, delay, largest) <= FEW_FALSE)
+    dim = max(2, int(few[0]) + 1) if len(few) else largest
+    return [embedded(x, delay, dim) for x in series], (dim, delay)
 
 
 def _result(

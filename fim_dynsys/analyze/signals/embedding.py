@@ -13,7 +13,9 @@ from fim_dynsys.errors import check_whole
 from fim_dynsys.trajectories.container import Trajectories
 
 _FALSE_RATIO, _FALSE_SIZE = 15.0, 2.0  # R_tol and A_tol of Kennel, Brown and Abarbanel
-_FEW_FALSE = 0.02  # share of false neighbours at which an attractor counts as unfolded
+FEW_FALSE = 0.02
+"""Share of false neighbours at which an attractor counts as unfolded."""
+
 _MOST_POINTS = 5000
 _LONGEST = 0.2  # of the shortest record, for the delay
 _MOST_LAGS = 500
@@ -135,7 +137,7 @@ def delay_embedding(
             f"{shortest}; pass a smaller max_dim or delay."
         )
     false = false_neighbours(series, delay, max_dim)
-    few = np.flatnonzero(false <= _FEW_FALSE)
+    few = np.flatnonzero(false <= FEW_FALSE)
     dim = int(few[0]) + 1 if len(few) else max_dim
     vectors = np.concatenate([embedded(x, delay, dim) for x in series])
     return Embedding(

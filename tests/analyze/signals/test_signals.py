@@ -256,3 +256,13 @@ def test_measures_of_data_alone_and_of_a_field_that_fails(attractor):
     assert np.isnan(lost.values[:, 1]).all() and lost.recurrences[1] is None
     with pytest.raises(ValueError, match="fields of dimension 3"):
         measures(attractor[0], CallableField(lambda x: -x, 2))
+
+
+def test_a_single_state_is_embedded_before_its_dimension_is_taken():
+    """Lorenz's x alone: 2.05 as of all states, not the 1 of a line."""
+    runs = on_attractor(16)
+    alone = Trajectories.from_arrays([x[:, :1] for _, x in runs.arrays()], STEP, state_names=["x"])
+    found = correlation_dimension(alone)
+    assert found.dim is not None and found.dim >= 3 and "of x, embedded in" in str(found)
+    assert abs(found.dimension - 2.05) < 0.2
+    assert correlation_dimension(runs).dim is None
