@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fim_dynsys.analyze.cycles.search import Cycle, CycleKind, Search
-from fim_dynsys.analyze.equilibria.points import PointStatus, fixed_points
+from fim_dynsys.analyze.equilibria.points import fixed_points
+from fim_dynsys.analyze.equilibria.result import PointStatus
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
