@@ -17,6 +17,7 @@ PARTS: dict[str, str] = {
     "diagrams": "benchmarks.analysis.diagrams",
     "families": "benchmarks.analysis.families",
     "networks": "benchmarks.analysis.networks",
+    "reports": "benchmarks.analysis.reports",
     "reference": "benchmarks.analysis.reference",
     "speed": "benchmarks.analysis.speed",
 }
