@@ -1,4 +1,4 @@
-"""A page about a fitted model: data, fit, portrait, fixed points and cycles, in one file without links."""
+"""A page about a fitted model: equations, portrait, fixed points, uncertainty, data; one whole file."""
 
 import base64
 import io
@@ -21,6 +21,8 @@ from fim_dynsys.analyze.phase_space.nullcline import nullclines
 from fim_dynsys.analyze.results import Result, cell, resolve_region, unwrap
 from fim_dynsys.explorer.turnable import turnable
 from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.forced import ForcedField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.metrics import r2_score
 from fim_dynsys.models.base import VectorFieldModel
@@ -33,6 +35,7 @@ from fim_dynsys.writing import replace_file
 
 _SMOOTH = 400  # times at which a simulated curve is drawn
 _WITH_ERRORS = "<p>Coefficients with their standard errors, these terms being given.</p>"
+_NOT_SURE = 0.5  # of a coefficient: a standard error above this leaves open even its sign, at two of them
 _STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; color: #1a1a1a; background: #fff; max-width: 68rem;
        margin: 2rem auto; padding: 0 1rem; }
@@ -41,7 +44,17 @@ table { border-collapse: collapse; margin: .6rem 0; font-size: .9rem; }
 th, td { border: 1px solid #ccc; padding: .2rem .55rem; text-align: left; vertical-align: top; }
 th { background: #f2f2f2; font-weight: 600; }
 .wide { overflow-x: auto; } figure { margin: .8rem 0; } img { max-width: 100%; height: auto; }
-pre { overflow-x: auto; background: #f6f6f6; padding: .6rem; } .note { color: #555; }
+.note { color: #555; }
+.equations { background: #f6f6f6; padding: .6rem .8rem; }
+.equations p { margin: .25rem 0; padding-left: 2.5rem; text-indent: -2.5rem; overflow-wrap: anywhere;
+               font: .95rem/1.5 ui-monospace, monospace; }
+details { margin-top: 2.2rem; border-top: 1px solid #ccc; padding-top: .6rem; }
+summary { font-size: 1.25rem; font-weight: 600; cursor: pointer; }
+.facts td { overflow-wrap: anywhere; }
+@media (max-width: 40rem) { body { font-size: 15px; margin: .8rem auto; padding: 0 .7rem; }
+  h1 { font-size: 1.3rem; } h2 { margin-top: 1.5rem; } table { font-size: .8rem; }
+  th, td { padding: .15rem .35rem; }
+  .equations p { font-size: .85rem; padding-left: 1.2rem; text-indent: -1.2rem; } }
 """
 
 
@@ -80,22 +93,29 @@ def write_report(
     ValueError
         For a model that is not fitted, or a region of another dimension.
     FileNotFoundError
-        If the folder does not exist.
+        If the folder does not exist, or there is no such page to link to.
     """
     page_path = Path(path)
     if not page_path.parent.is_dir():  # before the work, not after it
         raise FileNotFoundError(
             f"write_report: expected an existing folder for {page_path}, got {page_path.parent}."
         )
-    field = unwrap(model, "write_report")
+    if explorer is not None and not Path(explorer).is_file():
+        raise FileNotFoundError(
+            f"write_report: expected explorer as a page that model.explore wrote, got {explorer}; "
+            "write it first."
+        )
+    field, inputs = _autonomous(model)
     link = None if explorer is None else os.path.relpath(explorer, page_path.parent)
-    page = _Page(model, model.context_, field, resolve_region(field, region, "write_report"), link)
+    page = _Page(model, model.context_, field, inputs, resolve_region(field, region, "write_report"), link)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        sections = tqdm((_data, _fit, _dynamics), desc="report", disable=None, leave=False)
-        parts = [write(page) for write in sections]
+        sections = tqdm((_equations, _dynamics, _data, _fit), desc="report", disable=None, leave=False)
+        equations, dynamics, data, fit = (write(page) for write in sections)
     title = f"{model.name}: {', '.join(field.state_names)}"
-    body = [f"<h1>{escape(title)}</h1>", _provenance(model, provenance or {}), *parts, _warned(caught)]
+    uncertain = _uncertain(page, caught)
+    last = _provenance(model, provenance or {})
+    body = [f"<h1>{escape(title)}</h1>", equations, dynamics, uncertain, data, fit, last]
     return replace_file(page_path, _document(title, "\n".join(body)))
 
 
@@ -104,6 +124,7 @@ class _Page:
     model: VectorFieldModel
     data: Trajectories
     field: VectorField
+    inputs: Mapping[str, float]
     region: Region
     explorer: str | None
 
@@ -114,7 +135,78 @@ class _Page:
 def _provenance(model: VectorFieldModel, given: Mapping[str, object]) -> str:
     rows: dict[str, object] = {**given, "model": f"{model.name}, version {model.version}"}
     rows |= {"parameters": {key: repr(value) for key, value in model.get_params(deep=False).items()}}
-    return f"<h2>Provenance</h2>{_facts(rows)}"
+    return f"<details><summary>Provenance</summary>{_facts(rows)}</details>"
+
+
+def _autonomous(model: VectorFieldModel) -> tuple[VectorField, dict[str, float]]:
+    """The field that is analysed, and the constant inputs under which that is done: their means."""
+    field = getattr(model, "field_", None)
+    if not isinstance(field, DrivenField) or isinstance(field, ForcedField):
+        return unwrap(model, "write_report"), {}
+    means = np.concatenate(model.context_.input_arrays()).mean(axis=0)
+    inputs = dict(zip(field.input_names, (float(value) for value in means), strict=True))
+    return field.at_input(inputs), inputs
+
+
+def _equations(page: _Page) -> str:
+    text = io.StringIO()
+    known = page.field.has_errors
+    page.model.print(errors=known, file=text)
+    *lines, _ = text.getvalue().splitlines()  # the last one is the verdict, which follows in words
+    shown = "".join(f"<p>{escape(line)}</p>" for line in lines)
+    return (
+        f"<h2>Equations</h2>{_WITH_ERRORS if known else ''}<div class='equations'>{shown}</div>"
+        f"<p>{escape(_verdict(page.model.field_.fit_info))}</p>"
+    )
+
+
+def _uncertain(page: _Page, caught: Sequence[warnings.WarningMessage]) -> str:
+    """What a reader should not rely on: terms, assumptions, gaps of the data, warnings."""
+    info = page.model.field_.fit_info
+    facts = info.inference
+    items = [f"The field does not describe the data: {problem}." for problem in info.problems]
+    errors = page.field.standard_errors
+    if errors is None:
+        items.append("The coefficients have no standard errors: how far they can be trusted is not known.")
+    else:
+        unsure, terms = _unsure(page.field, errors)
+        items.append(
+            f"{unsure} of {terms} coefficients have a standard error above half their value; the data "
+            "leave their size, or their sign, open."
+            if unsure
+            else f"Each of the {terms} coefficients has a standard error below half its value."
+        )
+    if facts.undetermined:
+        items.append(f"The data do not determine: {'; '.join(map(str, facts.undetermined))}.")
+    if facts.outliers:
+        items.append(f"{facts.outliers} samples were left out as outliers.")
+    if facts.positions:
+        items.append(f"Only {', '.join(facts.positions)} were measured; the other states are their slopes.")
+    items += [f"{note[:1].upper()}{note[1:].rstrip('.')}." for note in facts.notes]
+    if page.inputs:
+        shown = ", ".join(f"{name} = {value:.4g}" for name, value in page.inputs.items())
+        items.append(f"Portrait, fixed points and cycles are those under constant inputs, the means {shown}.")
+    if info.noise_level is not None:
+        levels = np.broadcast_to(info.noise_level, page.field.dim)
+        shown = ", ".join(
+            f"{name} {level:.3g}" for name, level in zip(page.field.state_names, levels, strict=True)
+        )
+        items.append(f"Estimated standard deviation of the observation noise: {shown}.")
+    items += dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught)
+    return f"<h2>What is uncertain</h2><ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
+
+
+def _unsure(field: VectorField, errors: np.ndarray) -> tuple[int, int]:
+    """How many coefficients have large standard errors, and how many there are."""
+    values = getattr(field, "coefficients", None)
+    values = np.asarray(
+        values if values is not None else list(getattr(field, "parameters", {}).values()), dtype=float
+    )
+    sizes = np.abs(values)
+    if sizes.shape != np.shape(errors):
+        return 0, int(np.sum(np.asarray(errors) > 0))
+    kept = sizes > 0
+    return int(np.sum(np.asarray(errors)[kept] > _NOT_SURE * sizes[kept])), int(kept.sum())
 
 
 def _data(page: _Page) -> str:
@@ -139,7 +231,7 @@ def _data(page: _Page) -> str:
 def _fit(page: _Page) -> str:
     start, where = _starts(page)
     times = [_dense_times(t[t >= t0]) for (t, _), t0 in zip(page.data.arrays(), where, strict=True)]
-    simulated = simulate(page.field, start, times)
+    simulated = _simulated(page, start, times)
     rows = []
     for k, ((t, x), (t_sim, x_sim)) in enumerate(zip(page.data.arrays(), simulated.arrays(), strict=True)):
         status = Status(simulated.status[k]).name.lower().replace("_", " ")
@@ -147,15 +239,30 @@ def _fit(page: _Page) -> str:
     table = _table(["trajectory", "samples", "R²", "simulation", "until"], rows)
     drawing = plot.time_series(page.data, simulated, field=page.field)
     caption = "Observations, and the inferred field simulated from the start of each trajectory"
-    text = io.StringIO()
-    known = page.field.standard_errors is not None
-    page.model.print(errors=known, file=text)
     return (
         "<h2>Fit</h2><p>The inferred field, simulated from the estimated initial state of each trajectory "
         "(from its first complete observation where the model estimates none).</p>"
-        f"{table}<p>{escape(_verdict(page.field.fit_info))}</p>{_picture(drawing, caption)}"
-        f"<h3>Equations</h3>{_WITH_ERRORS if known else ''}<pre>{escape(text.getvalue())}</pre>"
+        f"{table}{_picture(drawing, caption)}"
     )
+
+
+def _simulated(page: _Page, start: np.ndarray, times: Sequence[np.ndarray]) -> Trajectories:
+    """Paths of the field, under the measured inputs where there are any."""
+    if not page.inputs:
+        return simulate(page.field, start, times)
+    paths = []
+    for k, (x0, t) in enumerate(zip(start, times, strict=True)):
+        seen, u = page.data.arrays()[k][0], page.data.input_arrays()[k]
+        held = np.stack([np.interp(t, seen, column) for column in u.T], axis=1)
+        paths.append(page.model.simulate(x0, t, u=held))
+    reached = [np.isfinite(x).all(axis=1) for x in paths]
+    coords = {
+        "status": np.array(
+            [int(Status.SUCCESS if r.all() else Status.NON_FINITE) for r in reached], dtype=np.int8
+        ),
+        "t_stop": np.array([t[r][-1] if r.any() else t[0] for t, r in zip(times, reached, strict=True)]),
+    }
+    return Trajectories.from_arrays(paths, list(times), state_names=page.field.state_names, coords=coords)
 
 
 def _verdict(info: FitInfo) -> str:
@@ -168,7 +275,7 @@ def _verdict(info: FitInfo) -> str:
 
 def _starts(page: _Page) -> tuple[np.ndarray, np.ndarray]:
     """Initial states ``(K, d)`` and their times ``(K,)``."""
-    estimated = page.field.fit_info.initial_states
+    estimated = page.model.field_.fit_info.initial_states
     pairs = page.data.arrays()
     if estimated is not None and np.shape(estimated) == (len(pairs), page.field.dim):
         return np.asarray(estimated), np.array([t[0] for t, _ in pairs])
@@ -204,17 +311,14 @@ def _dynamics(page: _Page) -> str:
     results = [*planar, points, *([cycles] if cycles is not None else [])]
     portrait = _picture(plot.phase_portrait(field, *results, region=region), "Phase portrait")
     caution = (
-        "<p class='note'>Hatched: the data do not back the field (support below 0.5): no observation is "
-        "near, nor does a posterior know the field there. What lies there is extrapolation. Support says "
-        "what the data tell of the field, not whether the model is right: for that see the comparison with "
-        "the data above.</p>"
+        "<p class='note'>Hatched: extrapolation. No observation is near, and no posterior knows the field "
+        "there (support below 0.5). Support does not say whether the model is right: for that compare it "
+        "with the data below.</p>"
     )
     link = ""
     if page.explorer is not None:
         address = quote(page.explorer.replace(os.sep, "/"))
-        link = (
-            f'<p><a href="{escape(address)}">The portrait to click into</a>: trajectories from anywhere.</p>'
-        )
+        link = f'<p><a href="{escape(address)}">Interactive explorer</a>: trajectories from anywhere.</p>'
     turning = "" if field.dim < 3 else turnable(field, results, region=region, data=field.context)
     text = f"<h2>Portrait</h2>{caution}{link}{portrait}{turning}<h2>Fixed points</h2>{_result(points)}"
     if len(points):
@@ -224,14 +328,6 @@ def _dynamics(page: _Page) -> str:
     if cycles is not None and len(cycles):
         text += _picture(plot.spectrum(cycles), "Floquet multipliers of the cycles")
     return text
-
-
-def _warned(caught: Sequence[warnings.WarningMessage]) -> str:
-    texts = dict.fromkeys(f"{w.category.__name__}: {w.message}" for w in caught)
-    if not texts:
-        return ""
-    items = "".join(f"<li>{escape(text)}</li>" for text in texts)
-    return f"<h2>Warnings</h2><ul>{items}</ul>"
 
 
 # ---------------------------------------------------------------------- HTML
@@ -266,7 +362,7 @@ def _facts(rows: Mapping) -> str:
     body = "".join(
         f"<tr><th>{escape(str(name))}</th><td>{_value(value)}</td></tr>" for name, value in rows.items()
     )
-    return f"<table>{body}</table>"
+    return f'<div class="wide"><table class="facts">{body}</table></div>'
 
 
 def _value(value: object) -> str:

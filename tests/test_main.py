@@ -8,6 +8,7 @@ import pytest
 
 import fim_dynsys
 from fim_dynsys import __main__ as cli
+from fim_dynsys.commands import installation
 from fim_dynsys.registry import ModelEntry, ModelSpec, ModelTable, available
 
 
@@ -23,8 +24,8 @@ def test_info_states_versions_weights_and_threads(capsys, monkeypatch):
     assert facts["fim-dynsys"] == fim_dynsys.__version__
     assert facts["packages"]["numpy"] == metadata.version("numpy")
     assert facts["threads"]["OMP_NUM_THREADS"] == "3"
-    assert set(facts["weights"]) == {path.name for path in cli.weights_files()}
-    for path in cli.weights_files():
+    assert set(facts["weights"]) == {path.name for path in installation.weights_files()}
+    for path in installation.weights_files():
         assert facts["weights"][path.name]["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
         assert facts["weights"][path.name]["header"]
     cli.main(["info"])
@@ -52,7 +53,7 @@ def test_doctor_is_content(capsys):
     assert checks["import numpy"] == metadata.version("numpy")
     assert checks["model sindy"].startswith("dx/dt at 1 of a decay: -0.50")
     assert "needs weights" in checks["model fim-ode-published"]
-    for path in cli.weights_files():
+    for path in installation.weights_files():
         assert hashlib.sha256(path.read_bytes()).hexdigest()[:16] in checks[f"weights {path.name}"]
 
 
@@ -60,9 +61,9 @@ def test_doctor_reports_what_is_broken(capsys, monkeypatch, tmp_path):
     damaged = tmp_path / "damaged.safetensors"
     damaged.write_bytes(b"not weights")
     broken = ModelEntry("toy", "toy-broken", None, "cannot import toy: RuntimeError: boom")
-    monkeypatch.setattr(cli, "weights_files", lambda: [damaged])
-    monkeypatch.setattr(cli, "available", lambda: ModelTable([broken]))
-    monkeypatch.setattr(cli, "_DEPENDENCIES", ("numpy", "not-installed-anywhere"))
+    monkeypatch.setattr(installation, "weights_files", lambda: [damaged])
+    monkeypatch.setattr(installation, "available", lambda: ModelTable([broken]))
+    monkeypatch.setattr(installation, "_DEPENDENCIES", ("numpy", "not-installed-anywhere"))
     code, results = _json(["doctor"], capsys)
     assert code == 1
     verdicts = {result["check"]: result["ok"] for result in results}
@@ -83,13 +84,13 @@ def test_unknown_commands_are_refused(arguments, capsys):
     with pytest.raises(SystemExit) as stopped:
         cli.main(arguments)
     assert stopped.value.code == 2
-    assert "usage: python -m fim_dynsys" in capsys.readouterr().err
+    assert "usage: fim-dynsys" in capsys.readouterr().err
 
 
 def test_doctor_fits_no_model_that_trains(capsys, monkeypatch):
     trained = ModelEntry("sindy", "toy", ModelSpec("sindy", "", "", needs_training=True))
-    monkeypatch.setattr(cli, "available", lambda: ModelTable([trained]))
-    monkeypatch.setattr(cli, "_DEPENDENCIES", ())
+    monkeypatch.setattr(installation, "available", lambda: ModelTable([trained]))
+    monkeypatch.setattr(installation, "_DEPENDENCIES", ())
     code, results = _json(["doctor"], capsys)
     assert code == 0
     (detail,) = [result["detail"] for result in results if result["check"] == "model sindy"]
@@ -97,9 +98,9 @@ def test_doctor_fits_no_model_that_trains(capsys, monkeypatch):
 
 
 def test_doctor_compiles_ahead(capsys, monkeypatch):
-    monkeypatch.setattr(cli, "_COMPILED", ("sindy-strong",))
-    monkeypatch.setattr(cli, "available", tuple)
-    monkeypatch.setattr(cli, "_DEPENDENCIES", ())
+    monkeypatch.setattr(installation, "_COMPILED", ("sindy-strong",))
+    monkeypatch.setattr(installation, "available", tuple)
+    monkeypatch.setattr(installation, "_DEPENDENCIES", ())
     assert cli.main(["doctor", "--compile", "--json"]) == 0
     (*_, last) = json.loads(capsys.readouterr().out)
     assert (last["check"], last["ok"]) == ("compile sindy-strong", True)

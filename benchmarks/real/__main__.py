@@ -1,4 +1,8 @@
-"""``python -m benchmarks.real``: held-out ends of real records, against persistence and the textbook law."""
+"""``python -m benchmarks.real``: held-out ends of real records, against persistence and the textbook's law.
+
+``--only files``: fourteen published tables as files of many forms, each from its file to a forecast of its
+last part by one command; ``--data FOLDER`` adds files of one's own.
+"""
 
 import hashlib
 import sys
@@ -15,6 +19,7 @@ import pandas as pd
 from benchmarks import report, study
 from benchmarks.harness.rows import Row, View
 from benchmarks.harness.run import Job, attempt, cached_outcomes
+from benchmarks.real import files
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.models.equations import EquationsModel
 from fim_dynsys.simulation.solution import integrate
@@ -195,9 +200,20 @@ STUDY = study.Study(
             summarise=lambda trials, _, commit: summarise(trials, commit),
             tables=("trials", "equations"),
             order=("data", "model"),
-        )
+        ),
+        "files": study.Part(
+            run=lambda rows, options: files.run(rows, options.data),
+            text=files.format_table,
+            tables=("files",),
+            report="files",
+            by=("data", "model"),
+            order=("data", "model"),
+        ),
     },
     {"truth-fit": LawRow},
+    options=lambda parser: parser.add_argument(
+        "--data", type=Path, metavar="FOLDER", help="further files for `--only files`"
+    ),
 )
 main = partial(study.main, STUDY)
 

@@ -1072,7 +1072,7 @@ def _commanded(words: Sequence[str]) -> str:
     said = err.getvalue().strip()
     if code not in (0, 2) or "Traceback" in said:
         return f"exit code {code}: {said}"
-    if code == 2 and not said.startswith(("python -m fim_dynsys", "usage: ")):
+    if code == 2 and not said.startswith(("fim-dynsys", "usage: ")):
         return f"a refusal that says {said!r}"
     return ""
 

@@ -633,7 +633,18 @@ class Trajectories:
 
     def _presentation(self) -> Presentation:
         return Presentation(
-            self._t, self._x, self._n_obs, self._names, self._input_names, self.units, tuple(self._coords)
+            self._t,
+            self._x,
+            self._n_obs,
+            self._names,
+            self._input_names,
+            self.units,
+            tuple(self._coords),
+            str(
+                self.dataset.attrs.get(
+                    reader.READ,
+                )
+            ),
         )
 
 

@@ -26,6 +26,8 @@ class Presentation(NamedTuple):
         Units by name.
     coords : tuple of str
         Names of the values per trajectory.
+    read : str
+        How their file was read; empty where they come from no file.
     """
 
     t: np.ndarray
@@ -35,12 +37,14 @@ class Presentation(NamedTuple):
     input_names: tuple[str, ...]
     units: Mapping[str, str]
     coords: tuple[str, ...]
+    read: str = ""
 
     def text(self) -> str:
         """A headline, and a line for each state."""
         rows = [f"{name}{f' [{unit}]' if unit else ''}: {span}" for name, unit, span in self._state_rows()]
         rows += [f"inputs: {', '.join(self.input_names)}"] if self.input_names else []
         rows += [f"per trajectory: {', '.join(self.coords)}"] if self.coords else []
+        rows += [self.read] if self.read else []
         return "\n  ".join([f"Trajectories: {self._headline()}", *rows])
 
     def html(self) -> str:
@@ -52,6 +56,7 @@ class Presentation(NamedTuple):
         ]
         inputs = f"<p>Inputs: {escape(', '.join(self.input_names))}</p>" if self.input_names else ""
         coords = f"<p>Per trajectory: {escape(', '.join(self.coords))}</p>" if self.coords else ""
+        coords += f"<p>{escape(self.read)}</p>" if self.read else ""
         return (
             f"<p><b>Trajectories</b>: {escape(self._headline())}</p><table><tr><th>state</th><th>unit</th>"
             f"<th>range</th><th>trajectory 0</th></tr>{''.join(cells)}</table>{inputs}{coords}"

@@ -1,11 +1,17 @@
 """Real records: the tables are those published, persistence is what it says, and a run leaves its files."""
 
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from benchmarks import cli
 from benchmarks.real import __main__ as real
+from benchmarks.real import files
+from fim_dynsys import Trajectories
+from fim_dynsys.errors import ReadingWarning
 
 
 def table(name):
@@ -38,10 +44,53 @@ def test_failures_are_counted():
 
 
 def test_a_run_leaves_its_files(tmp_path, capsys):
-    assert real.main(["--models", "sindy", "constant", "--out", str(tmp_path)]) == 0
+    assert real.main(["--only", "trials", "--models", "sindy", "constant", "--out", str(tmp_path)]) == 0
     assert {path.name for path in tmp_path.iterdir()} == {
         *("trials.csv", "equations.csv", "summary.csv", "report.txt"),
         "cache",
     }
     text = capsys.readouterr().out
     assert "Equations of influenza" in text and "hare' = " in text
+
+
+@pytest.mark.parametrize("source", files.sources(), ids=lambda source: source.name)
+def test_each_file_is_read_as_its_table_says(source, tmp_path):
+    assert source.source and source.kind and source.known
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadingWarning)
+        data = Trajectories.from_file(files.write(source, tmp_path))
+    assert data.state_names == tuple(source.states)
+    values = np.stack([np.atleast_2d(x) for x in source.states.values()], axis=-1)
+    np.testing.assert_array_equal(data.x, values)
+    if not isinstance(source.t[0], str):
+        np.testing.assert_array_equal(data.t, np.tile(np.array(source.t, dtype=float), (len(values), 1)))
+
+
+def test_there_are_a_dozen_tables_of_many_forms():
+    assert len(files.sources()) >= 12
+    assert len({source.form for source in files.sources()}) >= 8
+
+
+def test_persistence_of_a_file(tmp_path):
+    (table,) = [source for source in files.sources() if source.name == "yeast"]
+    x = table.states["biomass"]
+    error = np.sqrt(np.mean(((x[16:] - x[15]) / x.std()) ** 2))
+    assert files.evaluate("constant", "1", table)["error"] == pytest.approx(error)
+
+
+def test_from_a_file_to_its_forecast(tmp_path, capsys):
+    """The textbook's equations forecast the yeast better than persistence; a refusal counts as a failure."""
+    (table,) = [source for source in files.sources() if source.name == "yeast"]
+    assert files.evaluate("truth-fit", "1", table)["error"] < 0.02
+    failed = files.evaluate("sindy", "1", replace(table, options=("--order", "2")))
+    assert failed["error"] == np.inf and failed["status"].startswith("fim-dynsys fit: ")
+    text = files.format_table(pd.DataFrame([failed]))
+    assert "1 runs, 1 refused, 1 without a forecast" in text and "fails" in text
+
+
+def test_files_of_a_folder(tmp_path):
+    (tmp_path / "a.csv").write_text("t,x\n0,1\n1,2\n2,4\n")
+    (tmp_path / "a.options").write_text("--states\nx\n")
+    (tmp_path / "read.me").write_text("no data")
+    (found,) = files.of_folder(tmp_path)
+    assert (found.name, found.options, found.path) == ("a.csv", ("--states", "x"), tmp_path / "a.csv")

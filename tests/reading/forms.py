@@ -15,6 +15,8 @@ from typing import Any
 
 import h5py
 import numpy as np
+import pandas as pd
+import pytest
 import scipy.io
 
 T = np.round(np.linspace(0, 12, 121), 10)
@@ -548,6 +550,32 @@ def _days(write: str, count: int, **about: Any) -> Form:
 
 
 @form
+def days_of_iso():
+    return _days("%Y-%m-%d", 121)
+
+
+@form
+def days_of_iso_with_slashes():
+    return _days("%Y/%m/%d", 121)
+
+
+@form
+def months_of_years():
+    months = [f"{1950 + k // 12}-{k % 12 + 1:02d}" for k in range(121)]
+    cells = [[month, *row[1:]] for month, row in zip(months, CELLS, strict=True)]
+    t = (np.array(months, dtype="datetime64[D]") - np.datetime64("1950-01-01")) / np.timedelta64(1, "s")
+    return text("Month,x,v\n" + rows(",", cells), t=[t], units={"t": "s"})
+
+
+@form
+def days_before_1677():
+    """Before the first date that nanoseconds reach."""
+    days = [(datetime(1666, 6, 18) + timedelta(days=k)).strftime("%Y-%m-%d") for k in range(121)]
+    cells = [[day, *row[1:]] for day, row in zip(days, CELLS, strict=True)]
+    return text("date,x,v\n" + rows(",", cells), t=[86400.0 * np.arange(121)], units={"t": "s"})
+
+
+@form
 def days_of_england():
     return _days("%d/%m/%Y", 121, says="day first")
 
@@ -607,6 +635,60 @@ def time_of_day_past_midnight():
 def hours_and_minutes_or_minutes_and_seconds():
     cells = [[f"{k // 60:02d}:{k % 60:02d}", *row[1:]] for k, row in enumerate(CELLS[:59])]
     return text("time,x,v\n" + rows(",", cells), refused="time_format=")
+
+
+@form
+def physionet():
+    """Quotes of one mark, a clock of minutes and seconds, a row of units."""
+    lines = "".join(f"'0:{t:06.3f}',{row[1]},{row[2]}\n" for t, row in zip(T, CELLS, strict=True))
+    top = "'Elapsed time','MLII','V1'\n'hh:mm:ss.mmm','mV','mV'\n"
+    return text(
+        top + lines, states=("MLII", "V1"), units={"t": "s", "MLII": "mV"}, says="minutes and seconds"
+    )
+
+
+@form
+def durations_of_pandas():
+    lines = "".join(f"0 days 00:00:{t:09.6f},{row[1]},{row[2]}\n" for t, row in zip(T, CELLS, strict=True))
+    return text(",x,v\n" + lines, units={"t": "s"})
+
+
+@form
+def columns_that_are_not_split():
+    lines = "".join(f"12:00:{t:06.3f} -> {row[1]},{row[2]}\n" for t, row in zip(T, CELLS, strict=True))
+    return text(lines, name="a.txt", refused="separator=")
+
+
+@form
+def logger_pro():
+    top = "Vernier Format 2\npendulum.cmbl 5/1/2024 12:00:00.\nRun 1\n"
+    top += "Time\tPosition\tVelocity\nT\tx\tv\ns\tm\tm/s\n\n"
+    return text(top + rows("\t"), name="a.txt", units={"t": "s", "x": "m", "v": "m/s"})
+
+
+@form
+def separator_named_for_excel():
+    return text("sep=;\nt;x;v\n" + rows(";", commas()))
+
+
+@form
+def index_of_dates():
+    """What `DataFrame.to_csv()` writes of a table with an index of dates."""
+    return stamps(lambda d: d.isoformat(sep=" ", timespec="milliseconds"), header=",x,v")
+
+
+@form
+def index_with_gaps():
+    kept = [k for k in range(121) if k % 5]
+    cells = [[str(k), *CELLS[k]] for k in kept]
+    return text(",t,x,v\n" + rows(",", cells), x=[X[kept]], t=[T[kept]], says="row index")
+
+
+@form
+def switch():
+    cells = [[*row, str(k % 20 < 10)] for k, row in enumerate(CELLS)]
+    return text("t,x,v,on\n" + rows(",", cells), states=("x", "v", "on"), says="True and False",
+                x=[np.column_stack([X, np.arange(121) % 20 < 10])])  # fmt: skip
 
 
 @form
@@ -896,6 +978,34 @@ def matlab_73():
             file[name] = values
             file[name].attrs["MATLAB_class"] = np.bytes_("double")
     return Form(buffer.getvalue(), name="a.mat", states=("X0", "X1"))
+
+
+def _typed(write: str, suffix: str, package: str, **options: Any) -> Form:
+    """A table that an optional package writes."""
+    pytest.importorskip(package, reason=f"{suffix} files need the optional package {package}")
+    buffer = io.BytesIO()
+    getattr(pd.DataFrame({"Time (s)": T, "x": X[:, 0], "v": X[:, 1]}), write)(buffer, **options)
+    return Form(buffer.getvalue(), name=f"a{suffix}", units={"t": "s"})
+
+
+@form
+def excel():
+    return _typed("to_excel", ".xlsx", "openpyxl", index=False)
+
+
+@form
+def excel_below_other_rows():
+    return _typed("to_excel", ".xlsx", "openpyxl", index=False, startrow=3)
+
+
+@form
+def parquet():
+    return _typed("to_parquet", ".parquet", "pyarrow")
+
+
+@form
+def feather():
+    return _typed("to_feather", ".feather", "pyarrow")
 
 
 @form

@@ -37,7 +37,7 @@ def test_form(name, tmp_path):
     for (t, x), right_t, right_x in zip(data.arrays(), form.t, form.x, strict=True):
         np.testing.assert_allclose(t, right_t, rtol=1e-9, atol=2e-6)
         np.testing.assert_allclose(x, right_x, rtol=1e-9, atol=2e-6)
-    assert form.says in data.dataset.attrs["read"]
+    assert form.says in data.dataset.attrs["read"] and data.dataset.attrs["read"] in repr(data)
     for key, unit in form.units.items():
         assert data.units[key] == unit
     assert {key: values.tolist() for key, values in data.coords.items()} == form.coords

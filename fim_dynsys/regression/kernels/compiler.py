@@ -210,7 +210,7 @@ class _Notice:
         if not any(os.environ.get(name, "") not in ("", "0", "false") for name in ("TQDM_DISABLE", "CI")):
             print(
                 f"fim-dynsys: compiling, once for this installation (some {_SECONDS} seconds); "
-                "`python -m fim_dynsys doctor --compile` does it ahead.",
+                "`fim-dynsys doctor --compile` does it ahead.",
                 file=sys.stderr,
             )
 

@@ -29,6 +29,7 @@ _UNITS = {
     "generation": r"generations?",
 }
 _IN_UNITS = {unit: re.compile(pattern, re.IGNORECASE) for unit, pattern in _UNITS.items()}
+_AGES = re.compile(r"age|alter|âge|edad", re.IGNORECASE)
 _COUNTERS = re.compile(
     r"(frames?|samples?|steps?|index|idx|scans?|cycles?|records?|points?|obs|observation|no|nr|num|number|"
     r"row ?names?|"
@@ -66,8 +67,10 @@ def unit_of_name(label: str) -> str:
 
 
 def is_unit_name(label: str) -> bool:
-    """Whether a column is called by a unit of time."""
-    return any(pattern.fullmatch(_words(label)) for pattern in _IN_UNITS.values())
+    """Whether a column is called by a unit of time, or age."""
+    return _AGES.fullmatch(_words(label)) is not None or any(
+        pattern.fullmatch(_words(label)) for pattern in _IN_UNITS.values()
+    )
 
 
 def is_counter_name(label: str, named: bool = True) -> bool:

@@ -10,10 +10,11 @@ from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
 
 _DAY = 86_400.0  # seconds
 _CLOCK = re.compile(r"\d{1,3}:\d{2}:\d{2}(?:[.,]\d+)?")
+_DAYS = re.compile(r"-?\d+ days?(?: \d{2}:\d{2}:\d{2}(?:\.\d+)?)?")  # as pandas writes durations
 _STOPWATCH = re.compile(r"\d+:\d{2}[.,]\d+")
 _HALF_DAYS = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)? ?[AaPp]\.?[Mm]\.?")
 _HOURS_MINUTES = re.compile(r"\d{1,2}:\d{2}")
-_NUMERIC = re.compile(r"(\d{1,2})([/.-])(\d{1,2})\2(\d{2,4})")
+_NUMERIC = re.compile(r"^(\d{1,2})([/.-])(\d{1,2})\2(\d{2,4})")
 # Numbers of this size are seconds, milliseconds, ... since 1970: from the year 1973 on.
 _UNIX = ((1e8, 1e11, 1.0, "s"), (1e11, 1e14, 1e-3, "ms"), (1e14, 1e17, 1e-6, "us"), (1e17, 1e20, 1e-9, "ns"))
 
@@ -48,7 +49,7 @@ def as_seconds(label: str, column: pd.Series, options: Options, notes: Notes) ->
     if column.dtype.kind == "m":
         return column.to_numpy() / np.timedelta64(1, "s")
     if column.dtype.kind != "M" and not isinstance(column.dtype, pd.DatetimeTZDtype):
-        text = column.astype("string").str.strip()
+        text = column.astype("string").str.strip(" '")
         durations = _durations(label, text, options, notes)
         if durations is not None:
             return durations
@@ -69,6 +70,8 @@ def _durations(label: str, text: pd.Series, options: Options, notes: Notes) -> n
         return _past_midnight(
             pd.to_timedelta(text.str.replace(",", ".")).to_numpy() / np.timedelta64(1, "s"), notes
         )
+    if all(map(_DAYS.fullmatch, filled)):
+        return pd.to_timedelta(text).to_numpy() / np.timedelta64(1, "s")
     if all(map(_STOPWATCH.fullmatch, filled)):
         notes.decide(f"{label!r} read as minutes and seconds")
         return pd.to_timedelta("0:" + text.str.replace(",", ".")).to_numpy() / np.timedelta64(1, "s")

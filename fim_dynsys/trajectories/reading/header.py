@@ -19,6 +19,7 @@ from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
 from fim_dynsys.trajectories.reading.units import is_unit, split_name
 
 _LINES = 400  # of the head that are looked at
+_NAME = re.compile(r"[^\W\d_]|[(\[#°$]|$")  # how a name begins
 _ROWS_AHEAD = 5  # rows that have to follow the first one of the table
 NUMBERED = ""  # name of a column of row numbers, which R writes without one
 
@@ -188,7 +189,7 @@ def _names(
     fitting = _last_run(above)
     skipped = first - len(fitting)
     if not fitting:
-        _check_width(name, above, width)
+        _check_width(name, above, separator, width)
         from_comment = _commented(comments, lines[first].number, separator, width, kinds)
         if from_comment:
             notes.say("names from a comment line")
@@ -252,7 +253,7 @@ def _fitted(text: str, row: list[str], separator: str, width: int, kinds: Sequen
         return row[:width]
     for other in (r"\s{2,}|\t", r",", r";", r"\t", r"\s+"):
         cells = [cell.strip().strip("\"'") for cell in re.split(other, text.strip())]
-        if len(cells) == width and not all(map(is_number, cells)):
+        if len(cells) == width and all(_NAME.match(cell) for cell in cells):
             return cells
     if separator == BLANKS:
         joined = _with_units_joined(row)
@@ -304,11 +305,20 @@ def _check_row_numbers(name: str, rows: Sequence[list[str]], names: Sequence[str
         )
 
 
-def _check_width(name: str, above: Sequence[tuple[Line, list[str] | None]], width: int) -> None:
+def _check_width(
+    name: str, above: Sequence[tuple[Line, list[str] | None]], separator: str, width: int
+) -> None:
     """A header of another number of cells leaves open which name belongs to which column."""
     if not above:
         return
     line, _ = above[-1]
+    row = [cell for cell in splitter(separator)(line.text) if cell]
+    if len(row) > 1 and 2 * sum(is_number(cell) or is_date(cell) for cell in row) > len(row):
+        raise refusal(
+            f"{width} cells in each row",
+            f"others in line {line.number + 1} of {name!r}: {line.text.strip()[:80]!r}",
+            "mend or delete that line, or give separator= or decimal=",
+        )
     cells = re.split(r"[,;\t|]", line.text.strip().strip(",;\t|"))
     short = all(len(cell.split()) <= 4 and cell.strip() for cell in cells)
     if len(cells) > 1 and short and width > 1 and not any(is_number(cell.strip()) for cell in cells):

@@ -78,8 +78,8 @@ _THOUSANDS = {
 }
 _DATE = re.compile(
     r"(?=.*\d)(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*|\d{1,3}:\d{2}(?::\d{2})?(?:[.,]\d+)?(?: ?[AaPp][Mm])?"
-    r"|\d{1,2}[- ][A-Za-z]{3,9}\.?,?[- ]\d{2,4}.*|[A-Za-z]{3,9} \d{1,2},? \d{4}.*|\d{4}-\d{2}"
-    r"|[A-Za-z]{3} [A-Za-z]{3} +\d{1,2} .*\d{4})"
+    r"|-?\d+ days?(?: \d{2}:\d{2}:\d{2}(?:\.\d+)?)?|\d{1,2}[- ][A-Za-z]{3,9}\.?,?[- ]\d{2,4}.*"
+    r"|[A-Za-z]{3,9} \d{1,2},? \d{4}.*|\d{4}-\d{2}|[A-Za-z]{3} [A-Za-z]{3} +\d{1,2} .*\d{4})"
 )
 _WITH_UNIT = re.compile(r"^([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s.,+-].*)$")
 
@@ -106,7 +106,7 @@ def bare_number(cell: str) -> str:
 
 def is_date(cell: str) -> bool:
     """Whether a cell looks like a date or a time of day."""
-    return _DATE.fullmatch(cell) is not None
+    return _DATE.fullmatch(cell.strip("'")) is not None
 
 
 def marks(cells: Sequence[str]) -> tuple[str, str | None, bool]:

@@ -26,6 +26,8 @@ _VARIABLES = re.compile(
     r"parameters?|attributes?|states?|metrics?|items?|series",
     re.IGNORECASE,
 )
+_FEW = 5  # cells that say nothing of a column of text
+_MOSTLY = 0.9  # share of an index without a name that is whole and grows: a damaged cell makes it no state
 _VALUES = re.compile(
     r"values?|val|measurements?|readings?|y|amounts?|data|results?|observations?|wert", re.IGNORECASE
 )
@@ -65,7 +67,8 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
     frame = table.frame.iloc[rows] if rows is not None else table.frame
     t = times.values if rows is None else times.values[rows]
     states, inputs, coords = _rest(table, frame, t, runs, times, telling, options, notes)
-    if options.trials == "restart" and len(runs) == 1 and (trials := suffix_trials(states)):
+    trials = suffix_trials(states) if options.trials == "restart" and len(runs) == 1 else {}
+    if trials and min(map(len, trials.values())) > 1:
         own = ", ".join(" ".join(names) for names in trials.values())
         notes.say(f'states, unless these are trials: {own} (trials="suffix")')
     x = _stacked(frame, states)
@@ -186,6 +189,7 @@ def _rest(
     counters = [c for c in left if _is_counter(frame, c, t, runs)]
     for name in left:
         if is_text(frame[name]) or dates.looks_dated(frame[name]):
+            _check_label(name, frame[name])
             dropped[name] = "text"
         elif name in counters and len(counters) < len(left):
             dropped[name] = "row numbers"
@@ -216,6 +220,23 @@ def _rest(
     return states, inputs, _worth_keeping(coords, frame, runs)
 
 
+def _check_label(name: str, column: pd.Series) -> None:
+    """Refuse to drop text that holds other numbers in every row: a column that was not split, or a clock."""
+    if dates.looks_dated(column):
+        return
+    cells = column.dropna().astype(str)
+    if (
+        len(cells) > _FEW
+        and cells.nunique() > _MOSTLY * len(column)
+        and cells.str.contains(r"\d").mean() > _MOSTLY
+    ):
+        raise refusal(
+            f"numbers, dates or labels in column {name!r}",
+            f"{cells.iloc[0]!r}, {cells.iloc[1]!r}, ...",
+            "give separator= where it holds several columns, time_format= where it holds times, or states=",
+        )
+
+
 def _worth_keeping(
     coords: dict[str, np.ndarray], frame: pd.DataFrame, runs: Sequence[np.ndarray]
 ) -> dict[str, np.ndarray]:
@@ -235,6 +256,12 @@ def _is_counter(frame: pd.DataFrame, name: str, t: np.ndarray, runs: Sequence[np
     values = numbers_of(frame[name])
     if not clocks.is_counter_name(name):
         return False
+    if name == "column 1" and name == frame.columns[0]:
+        # An index without a name: pandas keeps it when rows are taken out.
+        seen = [values[run][np.isfinite(values[run])] for run in runs]
+        rising = np.concatenate([np.diff(own) >= 0 for own in seen])
+        whole = np.concatenate([own == np.floor(own) for own in seen])
+        return bool(rising.mean() > _MOSTLY and whole.mean() > _MOSTLY) if len(rising) else False
     return clocks.counts_rows(values) or all(clocks.counts_rows(values[run]) for run in runs)
 
 
@@ -293,7 +320,7 @@ def _renamed(
 
 def _say_time(table: Table, times: Times, notes: Notes) -> None:
     first = times.columns[0]
-    written = table.written.get(first, first)
+    written = table.written.get(first) or first
     text = f"time: {written!r}" + (f" in {times.unit}" if times.unit else "")
     if not any(note.startswith("time: ") for note in notes.done):
         notes.say(text)

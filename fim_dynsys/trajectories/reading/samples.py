@@ -5,6 +5,8 @@ import numpy as np
 from fim_dynsys.trajectories.reading import clocks
 from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
 
+_TICKS = 3  # equal times that a rounded clock has, at least
+
 
 def without_repeats(
     t: np.ndarray, x: np.ndarray, u: np.ndarray | None, runs: list[np.ndarray], options: Options, notes: Notes
@@ -31,11 +33,12 @@ def without_repeats(
         if options.repeated == "trials":
             final += _replicates(t, run)
             continue
-        if options.repeated is None and not clocks.looks_spread(t[run], x[run]):
+        few = int((np.diff(t[run]) == 0).sum()) < _TICKS  # a slip of the pen, and no clock
+        if options.repeated is None and (few or not clocks.looks_spread(t[run], x[run])):
             at = int(np.argmax(np.diff(t[run]) == 0))
             raise refusal(
                 "each time once in a trajectory",
-                f"{t[run][at]:g} several times, with values that do not follow each other",
+                f"{t[run][at]:g} several times, with other values",
                 'give repeated="spread" for a rounded clock, repeated="trials" for repeated measurements, '
                 "or trajectory= where a column tells them apart",
             )

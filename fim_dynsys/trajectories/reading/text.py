@@ -211,9 +211,9 @@ def _whole_rows(
     counts = np.array([len(split(line)) for line in lines if line.strip()])
     if len(counts) != len(frame):
         return frame  # cells with line breaks in quotes
-    short = counts <= filled[-1]
-    if not short.any() or (short.mean() > 0.5 and head.separator != BLANKS):
-        return frame  # the writer leaves out empty cells at the end
+    short = counts < np.bincount(counts).argmax()
+    if not short.any():
+        return frame
     if options.bad_rows == "drop":
         notes.decide(f"dropped {int(short.sum())} rows that are too short")
         return frame[~short].reset_index(drop=True)

@@ -24,13 +24,14 @@ _UNIT = re.compile(
 _BRACKETS = re.compile(r"^(?P<name>.*?\S)\s*[(\[{<](?P<unit>[^()\[\]{}<>]*(?:\([^()]*\)[^()]*)?)[)\]}>]$")
 _SLASH = re.compile(r"^(?P<name>[^/]*\S)\s*(?: / |/ | /|, ?| in )\s*(?P<unit>\S+)$")
 _TIGHT_SLASH = re.compile(r"^(?P<name>[A-Za-z]\w*)/(?P<unit>\S+)$")
+_CLOCK = re.compile(r"(?:yyyy|dd|[hH]{1,2}|mm)[-/:. ]?[a-zA-Z]{2}(?:[-/:. ]+[a-zA-Z]{1,4})*")  # hh:mm:ss.mmm
 _FUNCTION_OF_TIME = re.compile(r"^(?P<name>\w+)\((?:t|time)\)$")
 
 
 def is_unit(text: str) -> bool:
     """Whether a text reads as a unit, brackets round it or not."""
     bare = text.strip().strip("()[]{}<>").strip()
-    return bool(bare) and _UNIT.match(bare) is not None
+    return bool(bare) and (_UNIT.match(bare) is not None or _CLOCK.fullmatch(bare) is not None)
 
 
 def split_name(text: str) -> tuple[str, str]:
@@ -56,4 +57,6 @@ def split_name(text: str) -> tuple[str, str]:
 def bare_unit(text: str) -> str:
     """A unit out of a row of units, without brackets; empty for what says that there is none."""
     bare = text.strip().strip("()[]{}<>").strip()
+    if _CLOCK.fullmatch(bare):
+        return ""  # the cells are read as what they look like
     return "" if bare in ("-", "--", "1", "none") else bare

@@ -1,0 +1,154 @@
+"""The commands `analyze` and `explore`: what a fitted model does."""
+
+import argparse
+import json as as_json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fim_dynsys.commands import fitting, installation, reading
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.registry import load_fitted
+
+Box = list[tuple[str, tuple[float, float]]] | None
+
+
+def add_arguments(parser: argparse.ArgumentParser, command: str) -> None:
+    """Options of `analyze` and `explore`."""
+    parser.add_argument("folder", type=Path, help="where `fit` or model.save wrote")
+    if command == "analyze":
+        parser.add_argument("--report", type=Path, metavar="FILE", help="HTML page to write")
+        parser.add_argument(
+            "--portrait", type=Path, metavar="FILE", help="picture to write: .png, .svg or .pdf"
+        )
+        parser.add_argument(
+            "--explorer",
+            type=Path,
+            metavar="FILE",
+            help="page that `explore` wrote, for the report to link to",
+        )
+        parser.add_argument("--json", action="store_true", help="machine-readable output")
+    else:
+        parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="HTML file to write")
+        parser.add_argument(
+            "--members",
+            type=int,
+            default=20,
+            help="members of an ensemble shown beside the field; default 20",
+        )
+    parser.add_argument(
+        "--region",
+        nargs="+",
+        type=_bounds,
+        metavar="STATE=LOW:HIGH",
+        help="box to search, one entry a state; default that of the data, 10 %% wider on each side",
+    )
+
+
+def _bounds(text: str) -> tuple[str, tuple[float, float]]:
+    """``x=-3:3`` as a name and a pair of numbers."""
+    name, _, ends = text.partition("=")
+    try:
+        low, high = map(float, ends.split(":"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected STATE=LOW:HIGH, got {text!r}") from None
+    return name, (low, high)
+
+
+def analyze(
+    folder: Path,
+    report: Path | None,
+    portrait: Path | None,
+    explorer: Path | None,
+    json: bool,
+    region: Box,
+    quiet: bool,
+    command: str,
+) -> int:
+    """Find fixed points and limit cycles of a fitted model: tables, a portrait, a page.
+
+    Example: fim-dynsys analyze fitted --region x=-3:3 v=-4:4 --report page.html
+    """
+    if explorer is not None and not explorer.is_file():
+        raise FileNotFoundError(
+            f"expected --explorer as a page that `fim-dynsys explore` wrote, got {explorer}"
+        )
+    for path in (report, portrait):
+        if path is not None and not path.parent.is_dir():
+            raise FileNotFoundError(f"expected an existing folder for {path}, got {path.parent}")
+    model = load_fitted(folder)
+    box = None if region is None else dict(region)
+    if report is None or json or portrait is not None:
+        _tables(model, box, json, portrait)
+    if report is not None:
+        from fim_dynsys.report import write_report  # loads matplotlib, which no other command needs
+
+        fitted = recorded(folder)
+        before, today = fitted.pop("packages", None), installation.versions()
+        packages: dict[str, Any] = {"packages": today}
+        if before not in (None, today):
+            packages = {"packages at the fit": before, "packages at the analysis": today}
+        provenance = {**fitted, "analysed": fitting.now(), "analysis command": command, **packages}
+        write_report(model, report, region=box, provenance=provenance, explorer=explorer)
+        if not quiet:
+            print(f"{report} written", file=sys.stderr if json else sys.stdout)
+    return 0
+
+
+def _tables(model: VectorFieldModel, box: dict | None, json: bool, portrait: Path | None) -> None:
+    """Print fixed points and cycles, and draw them."""
+    from fim_dynsys.analyze.cycles.periodic import limit_cycles
+    from fim_dynsys.analyze.equilibria.points import fixed_points
+
+    points = fixed_points(model, box)
+    cycles = limit_cycles(model, box) if model.field_.dim > 1 else None
+    results = [points, *([cycles] if cycles is not None else [])]
+    if json:
+        facts = {"fixed points": _rows(points), "limit cycles": [] if cycles is None else _rows(cycles)}
+        print(as_json.dumps(facts, indent=2))
+    else:
+        print("\n\n".join(str(result) for result in results))
+    if portrait is not None:
+        from fim_dynsys import plot  # loads matplotlib
+
+        reading.save_picture(plot.phase_portrait(model, *results, region=box), portrait)
+
+
+def _rows(result: Any) -> list[dict[str, Any]]:
+    """The rows of a table of results, with numbers as numbers."""
+    names, rows = result._rows()
+    return [{str(name): _plain(value) for name, value in zip(names, row, strict=False)} for row in rows]
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON holds it."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    return value if isinstance(value, bool | int | str) or value is None else str(value)
+
+
+def explore(folder: Path, out: Path, members: int, region: Box, quiet: bool, command: str) -> int:
+    """Write a page of a fitted model on which a click starts a trajectory.
+
+    Example: fim-dynsys explore fitted --out explorer.html
+    """
+    model = load_fitted(folder)
+    model.explore(out, region=None if region is None else dict(region), members=members, folder=folder)
+    if not quiet:
+        print(f"{out} written")
+    return 0
+
+
+def recorded(folder: Path) -> dict[str, Any]:
+    """How the fitted model in a folder came about, if what is written there is about this very model."""
+    try:
+        record = as_json.loads((folder / fitting.RECORD).read_text(encoding="utf-8"))
+        if record.pop(fitting.MODEL) == fitting.sha256(folder / fitting.HEADER):
+            return record
+    except (OSError, ValueError, RecursionError, AttributeError, TypeError, KeyError):
+        pass  # none, or not what `fit` wrote
+    return {"fitted": "not recorded"}

@@ -1,0 +1,332 @@
+"""The command `fit`: from a file to equations, their errors, how well they fit and how far they predict."""
+
+import argparse
+import hashlib
+import json as as_json
+import sys
+import tomllib
+import warnings
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fim_dynsys.commands import installation, reading
+from fim_dynsys.errors import FimDynsysWarning
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.registry import load
+from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.writing import replace_file
+
+HEADER = "model.json"  # what model.save writes last
+RECORD = "fit.json"  # how a fitted model came about, beside what model.save writes
+MODEL = "model sha256"  # key of the record: of the model.json that it is about
+_FORECAST = "forecast.csv"
+_TABLES = ("start", "bounds", "fixed", "initial", "noise")  # of a file of equations, beside [equations]
+_HELD_OUT = 0.2  # share of each trajectory that the forecast is judged by
+_FEWEST = 6  # samples of a trajectory of which a part can be held out
+_ROWS = 200  # of forecast.csv
+_SHOWN = 6  # of these on the screen
+_BAND = 0.9
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of `fit`."""
+    reading.add_arguments(parser)
+    model = parser.add_argument_group("what is fitted")
+    model.add_argument("--model", default="auto", help="name that `fim-dynsys available` lists; default auto")
+    model.add_argument(
+        "--order", type=int, choices=(1, 2), default=1, help="2 for positions without velocities"
+    )
+    model.add_argument("--nonnegative", nargs="+", metavar="STATE", help="states that cannot become negative")
+    model.add_argument(
+        "--conserved", nargs="+", metavar="EXPRESSION", help='what stays constant, as "s + i + r"'
+    )
+    model.add_argument(
+        "--equations",
+        type=Path,
+        metavar="FILE",
+        help="TOML file with given equations, whose parameters are fitted",
+    )
+    results = parser.add_argument_group("what comes of it")
+    results.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder for the fitted model; default none is written"
+    )
+    results.add_argument("--report", type=Path, metavar="FILE", help="HTML page about the fit")
+    results.add_argument(
+        "--forecast", type=float, metavar="TIME", help="how far to go on beyond the last sample"
+    )
+    results.add_argument(
+        "--held-out",
+        type=float,
+        default=_HELD_OUT,
+        metavar="SHARE",
+        help="last part of each trajectory by which a second fit is judged; default 0.2, 0 for none",
+    )
+    results.add_argument("--json", action="store_true", help="machine-readable output")
+
+
+def fit(
+    data: str,
+    model: str,
+    order: int,
+    nonnegative: list[str] | None,
+    conserved: list[str] | None,
+    equations: Path | None,
+    out: Path | None,
+    report: Path | None,
+    forecast: float | None,
+    held_out: float,
+    json: bool,
+    quiet: bool,
+    command: str,
+    **options: Any,
+) -> int:
+    """Fit a model to a file: equations with errors, fit quality, a held-out forecast score.
+
+    Examples: fim-dynsys fit data.csv --out fitted
+    fim-dynsys fit tank.csv --step 4 --inputs u --out fitted --report page.html
+    fim-dynsys fit pendulum.xlsx --time "t [s]" --order 2 --forecast 10
+    """
+    if not 0.0 <= held_out < 1.0:
+        raise ValueError(f"expected --held-out from 0 to below 1, got {held_out:g}")
+    if forecast is not None and not (np.isfinite(forecast) and forecast > 0):
+        raise ValueError(f"expected --forecast as a positive time, got {forecast:g}")
+    for path in (out, report):
+        if path is not None and not path.parent.is_dir():
+            raise FileNotFoundError(f"expected an existing folder for {path}, got {path.parent}")
+    made = _model(model, equations, nonnegative, conserved)
+    trajectories = reading.read(data, reading.taken(options))
+    account = reading.in_options(reading.account(trajectories, data))
+    if not quiet and not json:
+        print(account, file=sys.stderr)
+    fitted = made.fit(trajectories, order=order) if order != 1 else made.fit(trajectories)
+    facts: dict[str, Any] = {
+        "read": [line.strip() for line in account.splitlines()],
+        "model": f"{fitted.name} {fitted.version}",
+    }
+    facts |= {"equations": _equations(fitted), "fit": _quality(fitted)}
+    if not json:
+        fitted.print(errors=True)
+    facts["held out"] = _judged(made, trajectories, order, held_out)
+    if not json:
+        print(_held_out_line(facts["held out"]))
+    if forecast is not None:
+        facts["forecast"] = _ahead(fitted, forecast, out, quiet or json)
+    if out is not None:
+        folder = save(fitted, data, out, command, account)
+        facts["folder"] = str(folder)
+        if not quiet and not json:
+            print(f"saved in {folder}", file=sys.stderr)
+    if report is not None:
+        from fim_dynsys.report import write_report  # loads matplotlib
+
+        write_report(
+            fitted,
+            report,
+            provenance=_record(fitted, data, command, account) | {"packages": installation.versions()},
+        )
+        if not quiet and not json:
+            print(f"{report} written", file=sys.stderr)
+    if json:
+        print(as_json.dumps(facts, indent=2))
+    return 0
+
+
+def _model(
+    name: str, equations: Path | None, nonnegative: list[str] | None, conserved: list[str] | None
+) -> VectorFieldModel:
+    """The model that is asked for, with what is known beforehand."""
+    if equations is not None:
+        if nonnegative or conserved:
+            raise ValueError(
+                "expected --equations without --nonnegative and --conserved, which are for unknown equations"
+            )
+        return load("equations", **given_equations(equations))
+    if nonnegative or conserved:
+        return load(name, knowledge=Knowledge(nonnegative=nonnegative or [], conserved=conserved or []))
+    return load(name)
+
+
+def given_equations(path: Path) -> dict[str, Any]:
+    """Arguments of a model with given equations, from a TOML file.
+
+    The file has a table ``[equations]`` of right-hand sides by state, and may have tables ``[start]``,
+    ``[bounds]``, ``[fixed]``, ``[initial]`` and ``[noise]``: what the model takes under these names.
+
+    Raises
+    ------
+    ValueError
+        If the file is no such file.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"expected a TOML file of equations, got {path}: {error}") from error
+    unknown = sorted(set(content) - {"equations", *_TABLES})
+    sides = content.get("equations")
+    if unknown or not isinstance(sides, dict) or not all(isinstance(side, str) for side in sides.values()):
+        raise ValueError(
+            f'expected {path} to hold a table [equations] with lines like x = "a*x - b*x*y", and tables '
+            f"among {', '.join(_TABLES)}, got {', '.join(unknown) or 'no such table'}"
+        )
+    return {"expressions": sides} | {name: content[name] for name in _TABLES if name in content}
+
+
+# ---------------------------------------------------------------------- what came of it
+
+
+def _equations(fitted: VectorFieldModel) -> list[str]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FimDynsysWarning)  # given when they were printed
+        return [
+            f"{name}' = {side}" for name, side in zip(fitted.feature_names, fitted.equations(), strict=True)
+        ]
+
+
+def _quality(fitted: VectorFieldModel) -> dict[str, Any]:
+    info = fitted.field_.fit_info
+    return {
+        "path_r2": info.path_r2,
+        "window_r2": info.window_r2,
+        "residual_over_noise": info.residual_over_noise,
+        "problems": list(info.problems),
+    }
+
+
+def _judged(made: VectorFieldModel, data: Trajectories, order: int, share: float) -> dict[str, Any] | None:
+    """Forecast of the last part of each trajectory by a second fit, which has not seen it."""
+    n_last = [int(share * n) for n in data.n_obs]
+    if share == 0.0 or min(data.n_obs) < _FEWEST or min(n_last) == 0:
+        return None
+    early = data.select_samples([np.arange(n - last) for n, last in zip(data.n_obs, n_last, strict=True)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FimDynsysWarning)  # those of the fit to all were given
+        try:
+            own = made.with_own_parameters()
+            own.fit(early, order=order) if order != 1 else own.fit(early)
+        except ValueError as error:
+            return {"share": share, "failed": " ".join(str(error).split())}
+        if isinstance(own.field_, DrivenField):
+            late = data.select_samples(
+                [np.arange(n - last, n) for n, last in zip(data.n_obs, n_last, strict=True)]
+            )
+            return {"share": share, "r2": float(own.score(late, metric="path")), "from": "its first sample"}
+        return {"share": share} | _compared(own, data, n_last)
+
+
+def _compared(own: VectorFieldModel, data: Trajectories, n_last: list[int]) -> dict[str, Any]:
+    """Medians and bands of a forecast beside what was measured."""
+    spread = np.nanstd(np.concatenate([x for _, x in data.arrays()]), axis=0)
+    errors, inside, total = [], 0, 0
+    for k in range(len(n_last)):
+        t, x = data.arrays()[k]
+        seen = own.context_[k]
+        end = seen.arrays()[0][0][-1]
+        later = t > end
+        ahead = own.forecast(seen, t[later] - end, bands=(_BAND,), observed=True, progress=False)
+        d = data.dim  # positions come first where velocities were added
+        median, truth = ahead["median"].values[0][:, :d], x[later]
+        low, high = (ahead[side].values[0, 0][:, :d] for side in ("low", "high"))
+        errors.append(((median - truth) / spread).ravel())
+        known = np.isfinite(truth)
+        inside += int(((low <= truth) & (truth <= high))[known].sum())
+        total += int(known.sum())
+    missed = np.concatenate(errors)
+    missed = missed[
+        np.isfinite(
+            np.concatenate([x[-last:].ravel() for (_, x), last in zip(data.arrays(), n_last, strict=True)])
+        )
+    ]
+    error = float(np.sqrt(np.mean(missed**2)))
+    return {
+        "error": error if np.isfinite(error) else None,
+        "inside": inside / total if total else None,
+        "band": _BAND,
+    }
+
+
+def _held_out_line(facts: dict[str, Any] | None) -> str:
+    if facts is None:
+        return "(no part was held out)"
+    part = f"last {100 * facts['share']:.0f} % held out"
+    if "failed" in facts:
+        return f"({part}: the fit to the rest failed: {facts['failed']})"
+    if "r2" in facts:
+        return f"({part}: path R2 {facts['r2']:.3g} from {facts['from']})"
+    if facts["error"] is None:
+        return f"({part}: the forecast did not get through it)"
+    return (
+        f"({part}: forecast error {facts['error']:.2g} standard deviations; "
+        f"{100 * facts['inside']:.0f} % inside the {100 * facts['band']:.0f} % band)"
+    )
+
+
+def _ahead(
+    fitted: VectorFieldModel, horizon: float, out: Path | None, silent: bool
+) -> list[dict[str, float]]:
+    """Forecast beyond the last samples; a table on the screen, and a file beside the model."""
+    if isinstance(fitted.field_, DrivenField):
+        raise ValueError(
+            "expected a model without inputs for --forecast, for later inputs are not known; "
+            "use simulate in Python"
+        )
+    ahead = fitted.forecast(fitted.context_, np.linspace(0.0, horizon, _ROWS + 1)[1:], bands=(_BAND,))
+    rows = []
+    for k in range(len(fitted.context_)):
+        for j in range(_ROWS):
+            row: dict[str, float] = {"trajectory": k, "t": float(ahead["t"].values[k, j])}
+            for i, name in enumerate(fitted.feature_names):
+                row[name] = float(ahead["median"].values[k, j, i])
+                row[f"{name} low"] = float(ahead["low"].values[0, k, j, i])
+                row[f"{name} high"] = float(ahead["high"].values[0, k, j, i])
+            rows.append(row)
+    frame = pd.DataFrame(rows)
+    if out is not None:
+        out.mkdir(exist_ok=True)
+        replace_file(out / _FORECAST, frame.to_csv(index=False, lineterminator="\n"))
+    shown = frame[(frame.index + 1) % (_ROWS // _SHOWN) == 0]
+    if not silent:
+        print(
+            f"\nforecast, with {100 * _BAND:.0f} % bands"
+            + (f" (all in {out / _FORECAST})" if out is not None else "")
+        )
+        print(shown.to_string(index=False, float_format=lambda value: f"{value:.4g}"))
+    return rows
+
+
+# ---------------------------------------------------------------------- the folder
+
+
+def save(fitted: VectorFieldModel, data: str, out: Path, command: str, account: str) -> Path:
+    """Save a fitted model, and beside it how it came about."""
+    folder = fitted.save(out)
+    record = _record(fitted, data, command, account)
+    record |= {"packages": installation.versions(), MODEL: sha256(folder / HEADER)}
+    replace_file(folder / RECORD, as_json.dumps(record, indent=2) + "\n")
+    return folder
+
+
+def _record(fitted: VectorFieldModel, data: str, command: str, account: str) -> dict[str, Any]:
+    return {
+        "fitted": now(),
+        "command": command,
+        "data": Path(data).name,
+        "how it was read": "; ".join(line.strip() for line in account.splitlines()),
+        "model at the fit": f"{fitted.name}, version {fitted.version}",
+        "data sha256": sha256(Path(data)) if data != "-" else None,
+    }
+
+
+def sha256(path: Path) -> str:
+    """Digest of a file."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def now() -> str:
+    """Time of day and date, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,143 @@
+"""Options of commands that read a file of observations, and errors in their words."""
+
+import argparse
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from fim_dynsys.errors import ReadingWarning
+from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.reading.options import Options
+from fim_dynsys.trajectories.reading.reader import READ
+
+_ROLES = ("time", "trajectory", "states", "inputs", "coords", "units", "step", "every", "trials", "repeated")
+_NAMES = tuple(item.name for item in fields(Options))
+# `time="Zeit"` and `step=` of an error: arguments of Python, which are options here.
+_ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(?:(\[\])|(\"[^\"]*\"|'[^']*'|-?[\w.]+)|)")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The file, and how it is written."""
+    parser.add_argument(
+        "data", help="the file: CSV and other text, Excel, MATLAB, numpy, HDF5, netCDF; - for standard input"
+    )
+    columns = parser.add_argument_group("what its columns are")
+    columns.add_argument("--time", metavar="COLUMN", help="the times; default found by names and values")
+    columns.add_argument(
+        "--step", type=float, metavar="DT", help="time between rows, where no column holds times"
+    )
+    columns.add_argument("--states", nargs="+", metavar="COLUMN", help="default all that are nothing else")
+    columns.add_argument(
+        "--inputs", nargs="+", metavar="COLUMN", help="measured inputs, such as a force or a voltage"
+    )
+    columns.add_argument("--trajectory", nargs="+", metavar="COLUMN", help="what tells trajectories apart")
+    columns.add_argument(
+        "--coords", nargs="+", metavar="COLUMN", help="values per trajectory, such as a parameter"
+    )
+    columns.add_argument(
+        "--units", nargs="+", type=_unit, metavar="NAME=UNIT", help="units of columns, t=s for the time"
+    )
+    columns.add_argument("--every", type=int, metavar="N", help="keep every Nth sample")
+    columns.add_argument(
+        "--trials",
+        choices=("restart", "suffix", "none"),
+        help="where trajectories begin: where the time starts again (default), by suffixes of names, nowhere",
+    )
+    columns.add_argument(
+        "--repeated",
+        choices=("spread", "trials"),
+        help="equal times: ticks of a rounded clock, or repeated measurements",
+    )
+    written = parser.add_argument_group("how it is written, where that is not found out")
+    written.add_argument(
+        "--missing", nargs="*", metavar="VALUE", help="what stands for missing values, as -999 or OVER"
+    )
+    written.add_argument(
+        "--bad-rows", choices=("error", "drop"), help="what to do with rows that are cut off or hold text"
+    )
+    written.add_argument(
+        "--separator", metavar="TEXT", help="between columns: comma, tab, blanks, or a character"
+    )
+    written.add_argument("--decimal", metavar="MARK", help="decimal mark")
+    written.add_argument("--thousands", metavar="MARK", help="mark of thousands")
+    written.add_argument("--comment", metavar="MARK", help="what begins comment lines")
+    written.add_argument("--encoding", metavar="NAME", help="of the text, as latin-1")
+    written.add_argument(
+        "--names", nargs="+", metavar="COLUMN", help="names of all columns, where the file has none"
+    )
+    written.add_argument(
+        "--dayfirst", action=argparse.BooleanOptionalAction, help="whether 1/2/2024 is in February"
+    )
+    written.add_argument("--time-format", metavar="FORMAT", help='of dates, as "%%d.%%m.%%Y %%H:%%M"')
+    written.add_argument("--sheet", metavar="NAME", help="of an Excel file")
+    written.add_argument(
+        "--format", metavar="KIND", help="text, excel, matlab, numpy, hdf5, parquet, feather, netcdf"
+    )
+
+
+def _unit(text: str) -> tuple[str, str]:
+    """``x=m`` as a pair."""
+    name, equals, unit = text.partition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"expected NAME=UNIT, got {text!r}")
+    return name, unit
+
+
+def taken(options: dict[str, Any]) -> dict[str, Any]:
+    """The options about reading, which are taken out of those of a command."""
+    given = {name: options.pop(name) for name in _NAMES if name in options}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def read(data: str, given: Mapping[str, Any]) -> Trajectories:
+    """Read a file of observations; units that are given are added to those it has."""
+    units = dict(given.get("units", ()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ReadingWarning)  # the account holds all of it
+        read = Trajectories.from_file(
+            data, **{name: value for name, value in given.items() if name != "units"}
+        )
+    return read.with_units({**read.units, **units}) if units else read
+
+
+def account(data: Trajectories, name: str) -> str:
+    """How a file was read, in one line for each thing that was done."""
+    said = data.dataset.attrs.get(READ)
+    if said is None:
+        said = f"read {int(data.n_obs.sum())} samples of {', '.join(data.state_names)}"
+    first, *others = str(said).split("; ")
+    return "\n".join([f"{Path(name).name}: {first}", *(f"  {text}" for text in others)])
+
+
+def save_picture(drawing: Any, path: Path) -> None:
+    """Write a drawing in the format that the name of the file says.
+
+    Raises
+    ------
+    ValueError
+        If matplotlib writes no such format.
+    """
+    drawing.figure.savefig(path, dpi=150)
+    drawing.close()
+
+
+def in_options(text: str) -> str:
+    """An error or account with the options of the command line instead of arguments of Python."""
+
+    def option(found: re.Match) -> str:
+        name, none, value = found.groups()
+        name = "--" + name.replace("_", "-")
+        if name == "--dayfirst" and value == "False":
+            return "--no-dayfirst"
+        if none or value in ("True", None):
+            return name
+        return f"{name} {value}"
+
+    return (
+        _ARGUMENT.sub(option, text)
+        .replace("Trajectories.from_file: ", "")
+        .replace("Trajectories.from_dataframe: ", "")
+    )

@@ -1,0 +1,221 @@
+"""From a file to equations, forecasts and pages, by the commands that a shell runs."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fim_dynsys
+from fim_dynsys import __main__ as cli
+from fim_dynsys.commands.reading import in_options
+
+T = np.linspace(0.0, 12.0, 241)
+X = np.exp(-0.1 * T)[:, None] * np.stack([np.cos(T), -np.sin(T)], axis=1)  # x' = -.1 x + v, v' = -x - .1 v
+
+
+def table(separator=";", decimal=",") -> str:
+    lines = ["Zeit (s);x (m);v (m/s)"] + [
+        ";".join(f"{cell:.7f}" for cell in row) for row in np.column_stack([T, X])
+    ]
+    return "\n".join(lines).replace(".", decimal).replace(";", separator) + "\n"
+
+
+@pytest.fixture
+def pendulum(tmp_path):
+    path = tmp_path / "pendulum.csv"
+    path.write_text(table(), encoding="utf-8")
+    return path
+
+
+def run(*words) -> int:
+    return cli.main([str(word) for word in words])
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        run("--version")
+    assert stopped.value.code == 0
+    assert capsys.readouterr().out == f"fim-dynsys {fim_dynsys.__version__}\n"
+
+
+@pytest.mark.parametrize("command", ["look", "fit", "analyze", "explore", "info", "available", "doctor"])
+def test_every_help_has_an_example(command, capsys):
+    with pytest.raises(SystemExit):
+        run(command, "--help")
+    assert f": fim-dynsys {command}" in capsys.readouterr().out
+
+
+def test_fit_says_what_was_read_and_found(pendulum, tmp_path, capsys):
+    out = tmp_path / "fitted"
+    assert run("fit", pendulum, "--model", "sindy-strong", "--out", out, "--forecast", 3, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["read"][0] == "pendulum.csv: read 241 samples of x, v"
+    assert "decimal comma" in facts["read"]
+    fitted = fim_dynsys.load_fitted(out)
+    np.testing.assert_allclose(fitted.predict(np.eye(2)), [[-0.1, -1], [1, -0.1]], atol=1e-3)
+    assert facts["equations"][0] == f"x' = {fitted.equations()[0]}"
+    assert facts["held out"]["share"] == 0.2 and facts["held out"]["error"] < 0.01
+    last = facts["forecast"][-1]
+    assert last["t"] == pytest.approx(15.0)
+    exact = np.exp(-1.5) * np.array([np.cos(15.0), -np.sin(15.0)])
+    np.testing.assert_allclose([last["x"], last["v"]], exact, atol=1e-3)
+    written = pd.read_csv(out / "forecast.csv")
+    np.testing.assert_allclose(written[["x", "v"]].iloc[-1], exact, atol=1e-3)
+    record = json.loads((out / "fit.json").read_text(encoding="utf-8"))
+    assert "decimal comma" in record["how it was read"]
+
+
+def test_fit_prints_equations_quality_and_a_held_out_score(pendulum, capsys):
+    assert run("fit", pendulum, "--model", "sindy-strong") == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("x' = ") and "path R2 1" in said.out
+    assert "(last 20 % held out: forecast error" in said.out
+    assert said.err.startswith("pendulum.csv: read 241 samples of x, v\n")
+    assert run("fit", pendulum, "--model", "sindy-strong", "-q", "--held-out", 0) == 0
+    said = capsys.readouterr()
+    assert said.err == "" and "(no part was held out)" in said.out
+
+
+def test_standard_input(pendulum, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(pendulum.read_bytes())))
+    assert run("look", "-", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["states"] == ["x", "v"] and facts["units"] == {"x": "m", "v": "m/s", "t": "s"}
+    assert facts["command"] == "fim-dynsys fit - --out fitted"
+
+
+def test_columns_and_units_by_options(pendulum, capsys):
+    assert run("look", pendulum, "--states", "x (m)", "--units", "x=cm", "--every", 2, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["states"], facts["samples"]) == (["x"], [121])
+    assert facts["units"] == {"x": "cm", "t": "s"}
+
+
+def test_look_proposes_second_order_inputs_and_thinning(tmp_path, capsys):
+    position = tmp_path / "position.csv"
+    position.write_text("t,x\n" + "".join(f"{a},{b}\n" for a, b in zip(T, X[:, 0], strict=True)))
+    assert run("look", position, "--plot", tmp_path / "p.png", "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["command"] == f"fim-dynsys fit {position} --order 2 --out position-fitted"
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+    tank = tmp_path / "tank.csv"
+    valve = np.where(T % 4 < 2, 1.0, 3.0)
+    tank.write_text(
+        "t,valve,h\n" + "".join(f"{a},{u},{b}\n" for a, u, b in zip(T, valve, np.exp(-T), strict=True))
+    )
+    assert run("look", tank, "--json") == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["command"] == f"fim-dynsys fit {tank} --inputs valve --out tank-fitted"
+    dense = tmp_path / "dense.csv"
+    times = np.linspace(0, 12, 20_001)
+    wave = np.column_stack([times, np.cos(times), -np.sin(times)])
+    np.savetxt(dense, wave, delimiter=",", header="t,x,v", comments="", fmt="%.8f")
+    assert run("look", dense, "--json") == 0
+    assert "--every" in json.loads(capsys.readouterr().out)["command"]
+
+
+def test_given_equations(pendulum, tmp_path, capsys):
+    given = tmp_path / "equations.toml"
+    given.write_text('[equations]\nx = "v - a*x"\nv = "-b*x - a*v"\n[start]\na = 0.5\n')
+    assert run("fit", pendulum, "--equations", given, "--out", tmp_path / "o", "--held-out", 0, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["model"].startswith(("symbolic", "equations"))
+    parameters = fim_dynsys.load_fitted(tmp_path / "o").field_.parameters
+    np.testing.assert_allclose([parameters["a"], parameters["b"]], [0.1, 1.0], atol=1e-4)
+    given.write_text("[laws]\nx = 1\n")
+    assert run("fit", pendulum, "--equations", given) == 2
+    assert "a table [equations]" in capsys.readouterr().err
+
+
+def test_knowledge(tmp_path, capsys):
+    path = tmp_path / "decay.csv"
+    path.write_text("t,s,p\n" + "".join(f"{a},{b},{1 - b}\n" for a, b in zip(T, np.exp(-T / 3), strict=True)))
+    words = (
+        "fit",
+        path,
+        "--model",
+        "sindy-strong",
+        "--conserved",
+        "s + p",
+        "--nonnegative",
+        "s",
+        "p",
+        "--json",
+    )
+    assert run(*words, "--held-out", 0, "--out", tmp_path / "o") == 0
+    rates = fim_dynsys.load_fitted(tmp_path / "o").predict(np.array([[0.4, 0.6], [0.9, 0.1]]))
+    np.testing.assert_allclose(rates.sum(axis=1), 0.0, atol=1e-12)
+    np.testing.assert_allclose(rates[:, 0], [-0.4 / 3, -0.3], rtol=1e-3)
+
+
+def test_a_driven_record_gets_a_page(tmp_path, capsys):
+    """h' = u - h / 2 under steps; portrait and fixed points are those under the mean input."""
+    t = np.linspace(0.0, 20.0, 401)
+    u = np.where(t % 8 < 4, 1.0, 0.2)
+    h = np.zeros_like(t)
+    for k in range(1, len(t)):
+        level = 2 * u[k - 1]
+        h[k] = level + (h[k - 1] - level) * np.exp(-(t[k] - t[k - 1]) / 2)
+    path = tmp_path / "tank.csv"
+    path.write_text("t,u,h\n" + "".join(f"{a:.4f},{b},{c:.8f}\n" for a, b, c in zip(t, u, h, strict=True)))
+    words = ("fit", path, "--inputs", "u", "--model", "sindy-strong", "--report", tmp_path / "page.html")
+    assert run(*words, "--held-out", 0.2) == 0
+    assert "held out: path R2" in capsys.readouterr().out
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"under constant inputs, the means u = {u.mean():.4g}" in page
+    (point,) = [line for line in page.split("<tr>") if "stable node" in line]
+    assert float(point.split("<td>")[1].split("</td>")[0]) == pytest.approx(2 * u.mean(), rel=0.05)
+
+
+def test_analyze_prints_tables(pendulum, tmp_path, capsys):
+    assert (
+        run("fit", pendulum, "--model", "sindy-strong", "--out", tmp_path / "o", "-q", "--held-out", 0) == 0
+    )
+    capsys.readouterr()
+    assert run("analyze", tmp_path / "o", "--json", "--portrait", tmp_path / "p.svg") == 0
+    facts = json.loads(capsys.readouterr().out)
+    (point,) = facts["fixed points"]
+    assert (point["x"], point["v"], point["kind"]) == (
+        pytest.approx(0, abs=1e-3),
+        pytest.approx(0, abs=1e-3),
+        "stable focus",
+    )
+    assert facts["limit cycles"] == []
+    assert (tmp_path / "p.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert run("analyze", tmp_path / "o") == 0
+    assert "stable focus" in capsys.readouterr().out
+
+
+def test_a_dead_link_is_an_error(pendulum, tmp_path, capsys):
+    assert run("fit", pendulum, "--model", "sindy", "--out", tmp_path / "o", "-q", "--held-out", 0) == 0
+    page = tmp_path / "r.html"
+    assert run("analyze", tmp_path / "o", "--report", page, "--explorer", tmp_path / "none.html") == 2
+    assert "expected --explorer as a page" in capsys.readouterr().err
+    with pytest.raises(FileNotFoundError, match=r"a page that model\.explore wrote"):
+        fim_dynsys.report.write_report(fim_dynsys.load_fitted(tmp_path / "o"), page, explorer="none.html")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ('give time="Zeit" or step=', 'give --time "Zeit" or --step'),
+        ("give missing=-999 if it is, missing=[] if not", "give --missing -999 if it is, --missing if not"),
+        ('give bad_rows="drop"', 'give --bad-rows "drop"'),
+        ("give dayfirst=True or dayfirst=False", "give --dayfirst or --no-dayfirst"),
+        ('two trials (trials="none")', 'two trials (--trials "none")'),
+        ("x=1 stays", "x=1 stays"),
+    ],
+)
+def test_errors_name_options(said, shown):
+    assert in_options(said) == shown
+
+
+def test_an_error_of_a_file_names_the_option(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    path.write_text("t,x\n0,1.5\n1,-999\n2,1.7\n3,1.6\n")
+    assert run("fit", path) == 2
+    assert "give --missing -999 if" in capsys.readouterr().err
+    assert run("look", path, "--missing", -999) == 0
+    assert "1 missing" in capsys.readouterr().err
