@@ -24,6 +24,8 @@ class EnsembleField(Sequence[VectorField]):
         At least one member.
     weights : array_like (m,), optional
         Non-negative weights, normalised to sum 1; default equal.
+    left_out : int
+        Draws that are not among the members, since their paths left all bounds from the data.
 
     Raises
     ------
@@ -31,7 +33,7 @@ class EnsembleField(Sequence[VectorField]):
         For no members, members of differing dimension, or weights that do not fit.
     """
 
-    def __init__(self, fields: Iterable[VectorField], weights: ArrayLike | None = None):
+    def __init__(self, fields: Iterable[VectorField], weights: ArrayLike | None = None, left_out: int = 0):
         self._fields = tuple(fields)
         if not self._fields:
             raise ValueError("EnsembleField: expected at least one field, got none.")
@@ -43,6 +45,7 @@ class EnsembleField(Sequence[VectorField]):
         if shares.shape != (m,) or not np.isfinite(shares).all() or (shares < 0).any() or shares.sum() <= 0:
             raise ValueError(f"EnsembleField: expected {m} weights >= 0 with a positive sum, got {shares}.")
         self._weights = frozen(shares / shares.sum())
+        self.left_out = left_out
 
     @property
     def weights(self) -> np.ndarray:

@@ -30,7 +30,7 @@ from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.law_notes import preference_note, with_relations
-from fim_dynsys.models.members import check_members
+from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.outliers import inferred_robustly, samples_of, told_as
 from fim_dynsys.models.second_order import told_of_positions
@@ -346,7 +346,8 @@ class Auto(VectorFieldModel):
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Candidates drawn by the selector's weights, each with parameters drawn from its posterior.
 
-        A model that was read from a file repeats the search first.
+        Draws whose paths leave all bounds from the data, where that of the field stays, are replaced and
+        counted in ``left_out``. A model that was read from a file repeats the search first.
 
         Parameters
         ----------
@@ -369,9 +370,13 @@ class Auto(VectorFieldModel):
             return EnsembleField([order.field(field, self._seen) for field in local])
         by_selector = found.opinion is not None and not found.laws
         weights = found.log_weights(_selector()) / (_TEMPERATURE if by_selector else 1.0)
-        drawn = found.draws(weights, n, np.random.default_rng(seed))
-        fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
-        return EnsembleField([order.field(field, self._seen) for field in fields])
+
+        def draw(n: int, seed: int) -> list[VectorField]:
+            drawn = found.draws(weights, n, np.random.default_rng(seed))
+            fields = [m.field(found.search.observations, order.trajectories, {}) for m in drawn]
+            return [order.field(field, self._seen) for field in fields]
+
+        return bounded_members(draw, n, seed, self.field_, self._seen)
 
     @property
     def alternatives_(self) -> Alternatives:

@@ -48,7 +48,7 @@ from fim_dynsys.models.inputs import (
     with_error_columns,
     without_unknown,
 )
-from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, check_members
+from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, bounded_members, check_members
 from fim_dynsys.models.outliers import samples_of
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.regression.criteria import Known
@@ -504,7 +504,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
 
         Several trajectories are resampled with replacement; a single one is replaced by blocks of
         consecutive observations at random positions, each block a trajectory of its own (moving
-        blocks), as many observations in all as there were.
+        blocks), as many observations in all as there were. Members whose paths leave all bounds from the
+        data, where that of the field stays, are replaced and counted in ``left_out``.
 
         Parameters
         ----------
@@ -526,28 +527,37 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         """
         field = self._fitted_field()
         check_members(self._who, n, seed)
-        rng = np.random.default_rng(seed)
+        seen = samples_of(field, self.context_)
+
+        def draw(n: int, seed: int) -> list[VectorField]:
+            return self._resampled(field, n, np.random.default_rng(seed), progress)
+
+        return bounded_members(draw, n, seed, field, seen)
+
+    def _resampled(
+        self, field: VectorField, n: int, rng: np.random.Generator, progress: bool | None
+    ) -> list[VectorField]:
         if self._sigma is not None:
             return self._weighed_ensemble(field, n, rng, progress)
         seen = samples_of(field, self.context_)
         contexts = [bootstrap_context(seen, rng, self.min_observations) for _ in range(n)]
         with np.errstate(all="ignore"), progress_bar(progress, n, "ensemble", "members", PATIENCE) as bar:
             if not isinstance(field, ResidualField):
-                return EnsembleField(self._refit_members(field, _followed(contexts, bar)))
+                return list(self._refit_members(field, _followed(contexts, bar)))
             bases = self._refit_members(field.base, _followed(contexts, bar))
-            return EnsembleField([refitted(field, base, c) for base, c in zip(bases, contexts, strict=True)])
+            return [refitted(field, base, c) for base, c in zip(bases, contexts, strict=True)]
 
     def _weighed_ensemble(
         self, field: VectorField, n: int, rng: np.random.Generator, progress: bool | None
-    ) -> EnsembleField:
+    ) -> list[VectorField]:
         """Bootstrap members where the errors of the samples are known: each sample keeps its own."""
-        members = []
+        members: list[VectorField] = []
         with np.errstate(all="ignore"), progress_bar(progress, n, "ensemble", "members", PATIENCE) as bar:
             for _ in range(n):
                 context, sigma = bootstrap_weighed(self.context_, self._sigma, rng, self.min_observations)
                 members.append(self._refit_weighed(field, context, sigma))
                 bar.update()
-        return EnsembleField(members)
+        return members
 
     def save(self, folder: str | os.PathLike) -> Path:
         """Write the fitted model to `folder`, to be restored by `fim_dynsys.load_fitted(folder)`.

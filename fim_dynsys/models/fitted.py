@@ -41,7 +41,9 @@ from fim_dynsys.models.judging import driven
 from fim_dynsys.models.outliers import samples_of
 from fim_dynsys.models.parameters import Estimator
 from fim_dynsys.models.paths import path_score
+from fim_dynsys.models.second_order import completed, start_of_positions
 from fim_dynsys.regions import Region
+from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -148,7 +150,8 @@ class FittedModel(Estimator):
         Parameters
         ----------
         x0 : array (d,)
-            Initial state at t[0].
+            Initial state at t[0]. Of a model of positions also the first positions of a record it was fitted
+            to.
         t : array (m,)
             Times, increasing or (to integrate backwards) decreasing.
         u : callable or array (n, m), optional
@@ -185,6 +188,9 @@ class FittedModel(Estimator):
         if not isinstance(integrator_kws, dict | None):
             raise ValueError(f"{who}: expected integrator_kws as a dict, got {integrator_kws!r}.")
         start = np.atleast_1d(real_array(x0, who, "x0"))
+        positions = field.fit_info.inference.positions
+        if positions and start.shape == (len(positions),):
+            start = start_of_positions(who, field, start)
         if start.shape != (field.dim,):
             raise ValueError(
                 f"{self._who}.simulate: expected x0 of shape ({field.dim},), got {start.shape}; "
@@ -288,15 +294,20 @@ class FittedModel(Estimator):
                 f"{', '.join(field.input_names)}; use simulate with u, or field_.at_input(u)."
             )
         who = f"{self._who}.forecast"
+        x0 = completed(who, field, x0)
         check_whole(who, 1, members=members)
         check_whole(who, 0, seed=seed)
         check_flags(who, observed=observed)
         drawn = field.draws(members, seed)
         ensemble = self.ensemble(members, seed, progress) if drawn is None else EnsembleField(drawn)
         levels = self._forecast_levels(field)
+        known = Knowledge.of(getattr(self, "knowledge", None))
+        positive = None if known is None else np.isin(field.state_names, known.nonnegative)
 
         def ahead(seen: Trajectories) -> xr.Dataset:
-            return forecast_bands(who, field, ensemble, seen, t, bands, observed, seed, levels, progress)
+            return forecast_bands(
+                who, field, ensemble, seen, t, bands, observed, seed, levels, progress, positive
+            )
 
         return ahead(x0) if origins is None else rolled(who, x0, origins, ahead)
 
@@ -319,7 +330,7 @@ class FittedModel(Estimator):
         Parameters
         ----------
         x, t, u
-            As for `fit`.
+            As for `fit`; of a model of positions these alone, or all states.
         x_dot : array or list of arrays, optional
             Derivatives to compare with; default `differentiate(x, t)`.
         metric : callable or "path", optional
@@ -352,7 +363,7 @@ class FittedModel(Estimator):
             raise ValueError(f"{self._who}.score: expected a callable, 'path' or no metric, got {metric!r}.")
         if metric is None and "horizon" in metric_kws:
             raise ValueError(f"{self._who}.score: expected metric='path' with horizon=, got no metric.")
-        trajectories = as_trajectories(x, t, None, u)
+        trajectories = completed(f"{self._who}.score", field, as_trajectories(x, t, None, u))
         if trajectories.dim != field.dim:
             raise ValueError(
                 f"{self._who}.score: expected observations of {field.dim} states, got {trajectories.dim}."

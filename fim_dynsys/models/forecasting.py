@@ -14,7 +14,7 @@ from fim_dynsys.models.forecast_levels import WIDEST, Levels
 from fim_dynsys.models.inputs import real_array
 from fim_dynsys.regression.criteria import noise_law
 from fim_dynsys.regression.smoothing import smoothing_bank
-from fim_dynsys.simulation.solution import integrate
+from fim_dynsys.simulation.solution import AUTO, integrate
 from fim_dynsys.trajectories.container import Trajectories
 
 _DRAWS = 8  # starts of each member
@@ -44,6 +44,7 @@ def forecast_bands(
     seed: int,
     levels: Levels | None = None,
     progress: bool | None = None,
+    positive: np.ndarray | None = None,
 ) -> xr.Dataset:
     """How trajectories go on; see `VectorFieldModel.forecast`.
 
@@ -74,6 +75,8 @@ def forecast_bands(
         Of these members.
     progress : bool, optional
         Whether a bar is shown after two seconds; default on a terminal.
+    positive : bool array (d,), optional
+        States that are never negative: neither starts nor bands are.
 
     Returns
     -------
@@ -95,8 +98,10 @@ def forecast_bands(
         starts, roots = _starts(ensemble, tail, unit, noise)
         normal = rng.standard_normal((len(ensemble), _DRAWS, field.dim))
         drawn = starts[:, None] + np.einsum("mij,mnj->mni", roots, normal)
+        if positive is not None:
+            drawn = np.where(positive, np.maximum(drawn, 0.0), drawn)
         which = np.repeat(np.arange(len(ensemble)), _DRAWS)
-        paths[k] = _paths(ensemble, drawn.reshape(-1, field.dim), np.append(0.0, ahead), unit, which)[
+        paths[k] = _paths(ensemble, drawn.reshape(-1, field.dim), np.append(0.0, ahead), which)[
             :, 1:
         ].reshape(shape[1:])
         bar.update()
@@ -109,6 +114,8 @@ def forecast_bands(
         weights = np.full(flat.shape[1], 1.0 / flat.shape[1])
     if observed:
         flat = flat + noise * rng.standard_normal(flat.shape)
+    if positive is not None:
+        flat = np.where(positive, np.maximum(flat, 0.0), flat)  # NaN stays
     return _dataset(trajectories, tails, ahead, shares, weights, flat, alive)
 
 
@@ -175,7 +182,7 @@ def _starts(
     for _ in range(_STEPS + 1):
         which = np.repeat(np.arange(m), d + 1)
         begun = (start[:, None] + nudges).reshape(-1, d)
-        path = _paths(ensemble, begun, tail.t, unit, which).reshape(m, d + 1, len(tail.t), d)
+        path = _paths(ensemble, begun, tail.t, which).reshape(m, d + 1, len(tail.t), d)
         for i in range(m):
             left = ((tail.x - path[i, 0]) / noise).ravel()
             slopes = ((path[i, 1:] - path[i, 0]) / (_NUDGE * unit)[:, None, None]).transpose(1, 2, 0)
@@ -195,11 +202,9 @@ def _starts(
     return ends, roots
 
 
-def _paths(
-    ensemble: EnsembleField, starts: np.ndarray, t: np.ndarray, unit: np.ndarray, which: np.ndarray
-) -> np.ndarray:
+def _paths(ensemble: EnsembleField, starts: np.ndarray, t: np.ndarray, which: np.ndarray) -> np.ndarray:
     solution = integrate(
-        list(ensemble), starts, t, which=which, rtol=_RTOL, atol=_RTOL * unit, max_steps=5000, escape=1e3
+        list(ensemble), starts, t, which=which, rtol=_RTOL, method=AUTO, max_steps=5000, escape=1e3
     )
     return solution.x
 

@@ -1,10 +1,23 @@
 """Members of an ensemble: contexts resampled from one."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 
 from fim_dynsys.errors import check_whole
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.ensemble import EnsembleField
+from fim_dynsys.models.judging import judged
 from fim_dynsys.regression.criteria import Known, Noise
 from fim_dynsys.trajectories.container import Trajectories
+
+_SPANS = 2.0  # of the longest record: as far as members are followed
+_AWAY = 10.0  # ranges of the data: a path that goes farther has left all bounds
+_ROUNDS = 4  # of drawing anew
+
+Draw = Callable[[int, int], Sequence[VectorField]]
+"""Members by their number and a seed."""
 
 
 def check_members(who: str, n: object, seed: object = 0) -> None:
@@ -72,3 +85,58 @@ def bootstrap_weighed(
         input_names=trajectories.input_names or None,
     ).with_hold(trajectories.hold)
     return context, sigma if errors is None else [errors[0][block] for block in blocks]
+
+
+def bounded_members(
+    draw: Draw, n: int, seed: int, field: VectorField, context: Trajectories
+) -> EnsembleField:
+    """Members whose paths from the data's starts stay in bounds, where that of the field itself does.
+
+    Draws from the normal approximation of a posterior may lose what holds the field back far out. Those that
+    leave ten ranges of the data within twice the longest record are drawn anew and counted.
+
+    Parameters
+    ----------
+    draw : callable
+        Gives so many members by a seed.
+    n, seed : int
+        As for `ensemble`.
+    field : VectorField
+        What the members are drawn about.
+    context : Trajectories
+        The observations.
+
+    Returns
+    -------
+    EnsembleField
+        Where hardly any draw stays, with the first ones in place of those that are missing.
+    """
+    drawn = list(draw(n, seed))
+    complete = context.drop_incomplete("ensemble")
+    if isinstance(field, DrivenField) or not _stays(field, complete):
+        return EnsembleField(drawn)
+    kept = [member for member in drawn if _stays(member, complete)]
+    left_out, again = n - len(kept), 0
+    while len(kept) < n and again < _ROUNDS:
+        again += 1
+        # seeds that users hardly take themselves
+        for member in draw(n - len(kept), seed + 1_000_003 * again):
+            stays = _stays(member, complete)
+            left_out += not stays
+            kept += [member] if stays else []
+    return EnsembleField(kept + drawn[: n - len(kept)], left_out=left_out)
+
+
+def _stays(field: VectorField, complete: Trajectories) -> bool:
+    """Whether the field's paths from the first samples stay near the data for twice the longest record."""
+    pairs = complete.arrays()
+    x = np.concatenate([own for _, own in pairs])
+    low, high = x.min(axis=0), x.max(axis=0)
+    reach = _AWAY * np.maximum(high - low, 1e-300)
+    t = np.linspace(0.0, _SPANS * max(float(own[-1] - own[0]) for own, _ in pairs), 200)
+    with np.errstate(all="ignore"):
+        found = judged(field, [own[0] for _, own in pairs], [t] * len(pairs))
+    return all(
+        np.isfinite(path).all() and (path >= low - reach).all() and (path <= high + reach).all()
+        for path in found.paths
+    )

@@ -106,7 +106,8 @@ def path_score(
 
     Every window is simulated from its first sample, which is not counted; from the fitted start where the
     field was fitted to this very record, so that the score is what `FitInfo.path_r2` says. Sums of squares
-    are those of all windows together, the total about the mean of each state.
+    are those of all windows together, the total about the mean of each state. Velocities that were not
+    observed are not counted.
 
     Parameters
     ----------
@@ -132,6 +133,7 @@ def path_score(
         As `windows_of`, or where no state varies.
     """
     windows = windows_of(who, trajectories, horizon)
+    counted = np.isin(field.state_names, field.fit_info.inference.positions or field.state_names)
     observed = np.concatenate([window.x[1:] for window in windows])
     paths = np.concatenate(
         [path[1:] for path in predicted(field, windows, progress, _starts(field, windows))]
@@ -140,7 +142,7 @@ def path_score(
     with np.errstate(all="ignore"):  # what overflows is judged below
         about = observed - np.nanmean(observed, axis=0)
         total = np.nansum(about**2, axis=0)
-        varies = total > (1e-12 * np.nanmax(np.abs(observed), axis=0)) ** 2
+        varies = counted & (total > (1e-12 * np.nanmax(np.abs(observed), axis=0)) ** 2)
         left = np.nansum((paths - observed) ** 2, axis=0)
     if not varies.any():
         raise ValueError(f"{who}: expected observations of which a state varies, got constant ones.")

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regression.observed import SPLINE
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories.container import Trajectories
@@ -19,12 +20,8 @@ def with_velocities(who: str, trajectories: Trajectories) -> Trajectories:
     Raises
     ------
     ValueError
-        Where a trajectory has fewer than five complete samples, there are inputs, or a name is taken.
+        Where a trajectory has fewer than five complete samples, or a name is taken.
     """
-    if trajectories.input_names:
-        raise ValueError(
-            f"{who}: expected no inputs with order=2, got {', '.join(trajectories.input_names)}."
-        )
     names = [*trajectories.state_names, *(f"{name}{VELOCITY}" for name in trajectories.state_names)]
     if len(set(names)) < len(names):
         raise ValueError(f"{who}: expected names without {VELOCITY}, those of velocities, got {names}.")
@@ -48,7 +45,42 @@ def with_velocities(who: str, trajectories: Trajectories) -> Trajectories:
         units = units | {
             f"{name}{VELOCITY}": f"{unit} / {per}" for name, unit in units.items() if name in names
         }
-    return Trajectories.from_arrays(found, times, state_names=names, coords=complete.coords, units=units)
+    return Trajectories.from_arrays(
+        found,
+        times,
+        state_names=names,
+        coords=complete.coords,
+        units=units,
+        u=complete.input_arrays() if complete.input_names else None,
+        input_names=complete.input_names or None,
+    ).with_hold(complete.hold)
+
+
+def completed(who: str, field: VectorField, trajectories: Trajectories) -> Trajectories:
+    """Trajectories of all states of a field: positions alone get velocities where it was fitted to such."""
+    positions = field.fit_info.inference.positions
+    if not positions or trajectories.dim != len(positions):
+        return trajectories
+    return with_velocities(who, trajectories)
+
+
+def start_of_positions(who: str, field: VectorField, x0: np.ndarray) -> np.ndarray:
+    """The state (2 d,) that the field was fitted with at positions (d,) that are the first of a record.
+
+    Raises
+    ------
+    ValueError
+        Where no record starts there: nothing is known of the velocities.
+    """
+    starts, context = field.fit_info.initial_states, field.context
+    if context is not None and starts is not None:
+        for (_, x), start in zip(context.arrays(), starts, strict=True):
+            if np.array_equal(x[0, : len(x0)], x0):
+                return np.asarray(start, dtype=float)
+    raise ValueError(
+        f"{who}: expected positions and velocities ({', '.join(field.state_names)}), or the first positions "
+        f"of a record that was fitted, got {x0}; forecast takes records of positions."
+    )
 
 
 def told_of_positions(knowledge: Knowledge | None, positions: Sequence[str] | None) -> Knowledge | None:

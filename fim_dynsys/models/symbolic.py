@@ -18,7 +18,7 @@ from fim_dynsys.models.base import VectorFieldModel
 from fim_dynsys.models.equations import EquationsModel
 from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.law_notes import law_field
-from fim_dynsys.models.members import check_members
+from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import Ordered
 from fim_dynsys.models.second_order import told_of_positions
 from fim_dynsys.models.telling import with_errors
@@ -263,7 +263,13 @@ class SymbolicModel(VectorFieldModel):
         rng = np.random.default_rng(seed)
         assert isinstance(field, DictionaryField)
         drawn = field.draws(n, seed) if isinstance(field, LawField) else None
-        return EnsembleField(self._search_draws(field, n, rng) if drawn is None else drawn)
+        if drawn is not None:
+            return EnsembleField(drawn)
+
+        def draw(n: int, seed: int) -> list[VectorField]:
+            return self._search_draws(field, n, np.random.default_rng(seed))
+
+        return bounded_members(draw, n, seed, field, self.context_)
 
     def _search_draws(self, field: DictionaryField, n: int, rng: np.random.Generator) -> list[VectorField]:
         context, report = self.context_, field.fit_info.report

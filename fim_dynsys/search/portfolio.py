@@ -333,6 +333,8 @@ class Portfolio:
             own = FunctionCandidate.of(member.candidate, member.dictionary, member.labelled)
             fitted, fit = own.fitted(self.search.observations, self._paths(own), (1,))
             if np.isfinite(fit.misfit) and np.isfinite(fitted.parameters).all():
+                # a number may have come to its bound in the fit, and is then no parameter
+                own = own if len(own.parameters) == len(fit.parameters) else fitted
                 deviates = rng.standard_normal((n, len(own.parameters)))
                 return own.drawn(self.search.observations, fit, deviates)
         return [member] * n

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import solve_ivp
 
 import fim_dynsys
 from fim_dynsys import Knowledge, simulate
@@ -103,3 +104,37 @@ def test_what_no_order_can_be_asked_of_is_an_error():
         fim_dynsys.load("symbolic", expressions=["x1", "-x0"]).fit(x, t, order=2)
     with pytest.raises(ValueError, match="at least five"):
         fim_dynsys.load("sindy-strong").fit([x[0], x[0][:3]], [T, T[:3]], order=2)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_positions_are_what_forecasts_scores_and_simulations_take(name):
+    x, t = duffing(0.01)
+    model = fim_dynsys.load(name, **MODELS[name]).fit(x, t, order=2, feature_names=["q"])
+    assert model.score(x, t, metric="path") == pytest.approx(model.field_.fit_info.path_r2, abs=1e-6)
+    assert model.score(x, t, metric="path") > 0.99 and model.score(x, t) > 0.9
+    ahead = model.forecast(Trajectories.from_arrays(x, t, state_names=["q"]), 2.0, members=3)
+    later = simulate(
+        CallableField(lambda s: np.concatenate([s[:, 1:], accelerations(s)], 1), 2), [1.5, 0.0], [0, 14]
+    )
+    assert ahead["median"].values[0, -1, 0] == pytest.approx(later.x[0, -1, 0], abs=0.1)
+    path = model.simulate(x[0][0], t[0])
+    np.testing.assert_allclose(path[:, 0], x[0][:, 0], atol=0.1)
+    with pytest.raises(ValueError, match="positions and velocities"):
+        model.simulate([0.3], t[0])
+
+
+def test_positions_under_an_input():
+    def force(s):
+        return 0.5 * np.sin(0.9 * s) + 0.3 * np.cos(0.4 * s)
+
+    t = np.linspace(0.0, 40.0, 400)
+    x = solve_ivp(
+        lambda s, z: [z[1], -z[0] - 0.3 * z[1] + force(s)], (0, 40), [1.0, 0.0], t_eval=t, rtol=1e-9
+    ).y.T[:, :1]
+    x = x + 0.005 * x.std() * np.random.default_rng(0).standard_normal(x.shape)
+    model = fim_dynsys.load("sindy-strong", degree=2).fit(x, t, u=force, order=2, feature_names=["q", "F"])
+    points = np.array([[0.4, -0.3], [-0.2, 0.5]])
+    np.testing.assert_allclose(
+        model.field_(points, [[0.2], [-0.1]])[:, 1], [-0.4 + 0.09 + 0.2, 0.2 - 0.15 - 0.1], atol=0.03
+    )
+    assert model.score(x, t, u=force(t), metric="path") > 0.99

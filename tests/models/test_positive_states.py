@@ -1,0 +1,56 @@
+"""States that are never negative: in draws, simulations and bands; members that leave the data."""
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import fim_dynsys
+from fim_dynsys import Knowledge, simulate
+from fim_dynsys.fields.callable import CallableField
+from fim_dynsys.models.members import bounded_members
+from fim_dynsys.trajectories.container import Trajectories
+
+
+def prey_and_hunter(_, y):
+    eaten = y[0] / (1.0 + 0.3 * y[0])
+    return [y[0] * (1.0 - y[0] / 12.0) - 1.2 * y[1] * eaten, y[1] * (0.55 * eaten - 0.28)]
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(1)
+    t = np.r_[0.0, np.sort(rng.uniform(0.0, 60.0, 64))]
+    x = solve_ivp(prey_and_hunter, (0, 60), [4.0, 1.0], t_eval=t, rtol=1e-9, atol=1e-11).y.T
+    x = np.abs(x * (1.0 + 0.06 * rng.standard_normal(x.shape)))
+    told = Knowledge(nonnegative=["A", "R"])
+    return fim_dynsys.load("auto", knowledge=told).fit(x, t, feature_names=["A", "R"])
+
+
+def test_members_neither_cross_zero_nor_leave_the_data(model):
+    ensemble = model.ensemble(20)
+    ((_, x),) = model.context_.arrays()
+    paths = simulate(ensemble, x[0], np.linspace(0.0, 90.0, 200)).x
+    assert len(ensemble) == 20 and ensemble.left_out > 0
+    assert paths.min() > -1e-9 and paths.max() < 10.0 * x.max()
+
+
+def test_bands_are_of_positive_amounts(model):
+    ahead = model.forecast(model.context_, 30.0, bands=(0.5, 0.99), members=5, observed=True)
+    assert float(ahead["low"].min()) >= 0.0 and np.isfinite(ahead["median"]).all()
+
+
+def test_what_leaves_is_replaced_and_counted():
+    data = Trajectories.from_arrays(np.exp(-np.linspace(0, 4, 30))[:, None], np.linspace(0, 4, 30))
+    decays, grows = CallableField(lambda x: -x, 1), CallableField(lambda x: 2.0 * x, 1)
+    asked = []
+
+    def draw(n, seed):
+        asked.append((n, seed))
+        return [decays, grows, grows, decays][:n] if len(asked) == 1 else [decays] * n
+
+    ensemble = bounded_members(draw, 4, 7, decays, data)
+    assert ensemble.left_out == 2 and list(ensemble) == [decays] * 4
+    assert [n for n, _ in asked] == [4, 2] and asked[0][1] == 7
+    assert bounded_members(lambda n, seed: [grows] * n, 3, 0, decays, data).left_out > 3
+    kept = bounded_members(lambda n, seed: [grows] * n, 3, 0, grows, data)  # the field itself leaves
+    assert kept.left_out == 0 and list(kept) == [grows] * 3
