@@ -260,7 +260,6 @@ class SymbolicModel(VectorFieldModel):
         """
         field = self._fitted_field()
         check_members(self._who, n, seed)
-        rng = np.random.default_rng(seed)
         assert isinstance(field, DictionaryField)
         drawn = field.draws(n, seed) if isinstance(field, LawField) else None
         if drawn is not None:
