@@ -206,8 +206,10 @@ def bic(
 ) -> np.ndarray:
     """Bayesian information criterion of a trajectory fit, lower is better (Schwarz 1978).
 
-    ``sum_i n_i log(max(variance_i, floor * signal_i)) + (active + n_starts * d) log(sum_i n_i)``; the
-    floor keeps clean data from rewarding digits that the integration does not have.
+    ``sum_i n_i log(max(variance_i, floor * signal_i)) + k log(N) N / (N - k - 1)`` of N values and
+    ``k = active + n_starts * d`` numbers; the floor keeps clean data from rewarding digits that the
+    integration does not have, the last factor few samples from being interpolated (as in the AIC of
+    C. M. Hurvich, C.-L. Tsai, Biometrika 76 (1989) 297).
 
     Parameters
     ----------
@@ -234,5 +236,8 @@ def bic(
     n = np.broadcast_to(n, (d,))
     floored = np.maximum(variance, floor * np.asarray(signal_variance))
     misfit = np.sum(n * np.log(np.maximum(floored, 1e-300)), axis=-1)
-    penalty = (np.asarray(active) + n_starts * d) * math.log(max(float(n.sum()), 2.0))
+    values, numbers = float(n.sum()), np.asarray(active) + n_starts * d
+    with np.errstate(divide="ignore"):
+        few = np.where(values > numbers + 1.0, values / (values - numbers - 1.0), np.inf)
+    penalty = np.where(numbers > 0, numbers * few, 0.0) * math.log(max(values, 2.0))
     return np.where(np.isfinite(variance).all(axis=-1), misfit + penalty, np.inf)

@@ -37,6 +37,7 @@ _OF_A_DEGREE = 1.0  # what one orbit does not tell apart
 _OF_ITS_TERMS = 2.0  # 1 - x and x may be equal to the data, not to a reader
 _HARDLY = 0.2  # of its mean, by which a function varies; of one part of a sum, the other
 _ROUNDS, _TRIED = 12, 2
+_SUPPORTED = 0.5  # of the samples, that a law which is not exact must leave
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ class Law:
         Weighted by the inverse variance of the signal.
     gaps : GapFit, optional
         From each sample to the next, where the item's numbers are fitted so.
+    signal : array (d,), optional
+        Variance of the samples; default 1.
     """
 
     item: FunctionCandidate
@@ -68,6 +71,7 @@ class Law:
     misses: float
     fit: TrajectoryFit
     gaps: GapFit | None = None
+    signal: np.ndarray | None = None
 
     @property
     def parameters(self) -> int:
@@ -75,10 +79,23 @@ class Law:
         return len(self.item.parameters)
 
     @property
-    def score(self) -> float:
-        """Extended BIC, every sample of its own worth."""
+    def freedom(self) -> float:
+        """Samples of each coordinate beyond the numbers and starts that were fitted to them."""
         n, d = self.residuals.shape
-        return float(n * np.sum(np.log(self.left))) + self.parameters * _price(n, d)
+        return n - len(self.item.candidate.start) - self.parameters / d
+
+    @property
+    def log_spread(self) -> np.ndarray:
+        """Logarithm (d,) of the residual variance over that of the signal, what was fitted accounted for."""
+        n = len(self.residuals)
+        signal = self.signal if self.signal is not None else np.ones_like(self.left)
+        return np.log(self.left / signal * n / max(self.freedom, 1e-9))
+
+    @property
+    def score(self) -> float:
+        """Extended BIC by the restricted likelihood, every sample of its own worth."""
+        n, d = self.residuals.shape
+        return float(max(self.freedom, 0.0) * np.sum(self.log_spread)) + self.parameters * _price(n, d)
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -149,7 +166,8 @@ def fitted(precise: Precise, item: FunctionCandidate) -> Law | None:
     left = np.maximum(variance, floor)
     new = item.with_parameters(p, start=fit.initial_states, refined=True, variance=variance)
     residuals = (precise.data.values - nodes) / np.sqrt(precise.signal)
-    return Law(new, left, floor, residuals, float(np.sqrt(np.mean(left / precise.signal))), fit)
+    misses = float(np.sqrt(np.mean(left / precise.signal)))
+    return Law(new, left, floor, residuals, misses, fit, signal=precise.signal)
 
 
 def from_sample_to_sample(precise: Precise, law: Law) -> Law:
@@ -270,9 +288,10 @@ def ranked(laws: list[Law]) -> list[Law]:
     """Laws that miss little, the preferred one first, their candidates scored by `criterion`.
 
     Terms that hardly show, and none of which makes a law exact, follow the integration errors of whoever
-    simulated the samples: laws with such terms come last.
+    simulated the samples: laws with such terms come last. Those of as many numbers as
+    samples are none; those of half as many are none unless nothing is left to explain.
     """
-    clean = [law for law in laws if law.misses < CLEAN and law.parameters]
+    clean = [law for law in laws if law.misses < CLEAN and law.parameters and _is_supported(law)]
     if not clean:
         return []
     scores = criterion(clean)
@@ -283,6 +302,11 @@ def ranked(laws: list[Law]) -> list[Law]:
     return sorted(scored, key=lambda law: (not law.is_plain, law.item.score))
 
 
+def _is_supported(law: Law) -> bool:
+    """Whether the samples are more than the numbers that were fitted to them."""
+    return law.freedom > (0.0 if law.is_exact else _SUPPORTED * len(law.residuals))
+
+
 def criterion(laws: list[Law]) -> np.ndarray:
     """Extended BIC (L,) of laws with as many samples as residuals are worth: those of the law at the knee.
 
@@ -290,7 +314,13 @@ def criterion(laws: list[Law]) -> np.ndarray:
     what is missing where no law is the right one, are smooth; with enough terms any law follows them. So the
     residuals are those of a law beyond which one term more does not lower them by a third, or where they are
     less than noise would be, by three fifths. Where they are less than a thousandth of the signal, as
-    simulations err, what is lower still counts as equal.
+    simulations err, what is lower still counts as equal. The likelihood is the restricted one: where samples
+    are few, numbers that are fitted to them leave little, whatever they are.
+
+    References
+    ----------
+    H. D. Patterson, R. Thompson, Recovery of inter-block information when block sizes are unequal, Biometrika
+    58 (1971) 545 (restricted likelihood).
     """
     plain = [law for law in laws if law.is_plain] or laws
     n, d = laws[0].residuals.shape
@@ -298,10 +328,10 @@ def criterion(laws: list[Law]) -> np.ndarray:
     if knee.misses < NOISELESS:
         knee = _knee([law for law in plain if law.misses < NOISELESS], _KNEE_OF_SIMULATIONS)
     independent = worth(knee.residuals)
-    least = knee.left if knee.misses < _SIMULATED else np.zeros(d)
+    log_least = knee.log_spread if knee.misses < _SIMULATED else np.full(d, -np.inf)
     return np.array(
         [
-            np.sum(independent * np.log(np.maximum(law.left, least)))
+            np.sum(independent * (law.freedom / n) * np.maximum(law.log_spread, log_least))
             + law.parameters * _price(n, d)
             + law.item.n_functions * _OF_A_FUNCTION
             + _reading(law.item.dictionary) * _OF_ITS_TERMS
@@ -313,7 +343,7 @@ def criterion(laws: list[Law]) -> np.ndarray:
 
 def _knee(laws: list[Law], factor: float) -> Law:
     """The law beyond which a parameter more lowers the residuals by less than a factor."""
-    return min(laws, key=lambda law: 0.5 * np.mean(np.log(law.left)) + math.log(factor) * law.parameters)
+    return min(laws, key=lambda law: 0.5 * np.mean(law.log_spread) + math.log(factor) * law.parameters)
 
 
 def _degrees(item: FunctionCandidate) -> int:
