@@ -1,4 +1,4 @@
-"""A record cut into windows, each with a free start: what a chaotic path is predictable over."""
+"""A record cut into windows, each with a free start, or thinned: what its samples tell over shorter spans."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -64,6 +64,29 @@ def in_windows(observations: Observations, length: float) -> Observations:
         curves=[whole.curves[k][a : b - 1] for k, a, b in bounds],
         smoothable=smoothable,
         cut=cut,
+    )
+
+
+def every(observations: Observations, stride: int) -> Observations:
+    """Every so manieth sample of each piece, in the same units; without inputs."""
+    rows = [np.arange(0, len(t), stride) for t, _ in observations.samples]
+    longest = max(map(len, rows))
+    padded = [np.append(own, np.full(longest - len(own), own[-1])) for own in rows]
+    inside = np.stack([np.arange(longest) < len(own) for own in rows])
+    weights = np.stack([part[own] for part, own in zip(observations.weights, padded, strict=True)])
+    return replace(
+        observations,
+        samples=[(t[own], z[own]) for (t, z), own in zip(observations.samples, rows, strict=True)],
+        t=np.stack([part[own] for part, own in zip(observations.t, padded, strict=True)]),
+        z=np.stack([part[own] for part, own in zip(observations.z, padded, strict=True)]),
+        weights=np.where(inside[:, :, None], weights, 0.0),
+        splines=[
+            (states[own], slopes[own])
+            for (states, slopes), own in zip(observations.splines, rows, strict=True)
+        ],
+        inputs=[u[own] for u, own in zip(observations.inputs, rows, strict=True)],
+        curves=[np.zeros((len(own) - 1, 4, 0)) for own in rows],
+        smoothable=None,
     )
 
 

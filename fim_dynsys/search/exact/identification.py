@@ -2,11 +2,14 @@
 
 import itertools
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.precise import RESOLVED, Precise, resolution
+from fim_dynsys.regression.windows import every
 from fim_dynsys.search.exact.laws import (
     CLEAN,
     NOISELESS,
@@ -19,6 +22,7 @@ from fim_dynsys.search.exact.laws import (
     systematic,
     with_constants,
     with_one_state,
+    without_traces,
     worth,
 )
 from fim_dynsys.search.exact.structures import (
@@ -42,7 +46,9 @@ from fim_dynsys.search.sides import Side, combined, sides_of, together
 SURE = 2e-3
 """Of the signal: laws that miss less, and nothing systematic, need no other search beside them."""
 
-_MOST_SAMPLES = 3000
+_MOST_SAMPLES = 3000  # among which laws are sought; more are thinned
+_GAP, _FEWEST = 0.1, 150  # units of time between samples that suffice to find a law, and samples
+_CHECKED = 6  # laws of thinned samples that are fitted to all
 _HIGHER = {1: 6, 2: 5}  # degrees by number of states, where no lower one is exact
 _UNEXPLAINED = 0.1  # of the signal, by polynomials from one clean sample to the next
 _FUNCTIONS_UP_TO = 4  # states
@@ -121,8 +127,8 @@ class Identification:
 
     @property
     def is_clean(self) -> bool:
-        """Whether the samples have so little noise, and are so few, that their digits may be fitted."""
-        return self._noise < CLEAN and self._search.observations.n <= _MOST_SAMPLES
+        """Whether the samples have so little noise that they may be fitted to numerical precision."""
+        return self._noise < CLEAN
 
     @property
     def is_free_of_noise(self) -> bool:
@@ -139,10 +145,36 @@ class Identification:
             Number of structures with functions whose numbers are fitted.
         simpler : bool
             Whether functions are sought where a polynomial is exact, too.
+
+        Notes
+        -----
+        Between samples that are close little happens, and many cost much: laws are first sought on every
+        k-th, and the best fitted to all. Where that finds none, they are sought on all up to three thousand.
         """
-        self._seek(functions, simpler)
-        self._recombine()
-        self._reselect()
+        search, precise = self._search, self._precise
+        for stride in _strides(search.observations):
+            self._forget()
+            if stride > 1:
+                self._search = replace(search, observations=every(search.observations, stride))
+                self._precise = Precise.of(
+                    self._search.observations, precise.resolution * search.observations.scale
+                )
+            self._seek(functions, simpler)
+            self._recombine()
+            self._reselect()
+            if stride > 1:
+                found = [law.item for law in self.laws[:_CHECKED]]
+                self._forget()
+                self._search, self._precise = search, precise
+                self.meet(found)
+            if self.settled:
+                return
+
+    def _forget(self) -> None:
+        """Begin anew, with other samples."""
+        self._met.clear()
+        self._stripped.clear()
+        self._varied.clear()
 
     def _seek(self, functions: int, simpler: bool) -> None:
         dictionary, n = self._search.dictionary, self._search.observations.n
@@ -351,6 +383,12 @@ class Identification:
         return law.is_exact or (few and law.misses < _RESOLVED * RESOLVED)
 
     def _strip(self) -> None:
+        traces = [
+            law
+            for law in self.laws[:_CHECKED]
+            if not law.is_plain and law.item.structure not in self._stripped
+        ]
+        self.meet(without_traces(law) for law in traces)
         for law in self._new():
             self.meet(itertools.chain(with_constants(law), with_one_state(law)))
         for law in self._new():
@@ -371,3 +409,12 @@ class Identification:
     def _noise(self) -> float:
         """At most so large is the noise, in standard deviations of the coordinates."""
         return float(np.max(self._search.observations.law.level / np.sqrt(self._precise.signal)))
+
+
+def _strides(observations: Observations) -> list[int]:
+    """Strides of the samples that laws are sought on: few that show the motion, then as many as may be."""
+    n = observations.n
+    gap = float(np.median(np.concatenate([np.diff(t) for t, _ in observations.samples])))
+    coarse = max(min(int(_GAP / gap) if gap > 0 else 1, n // _FEWEST), 1)
+    most = -(-n // _MOST_SAMPLES)
+    return sorted({max(coarse, most), most}, reverse=True)

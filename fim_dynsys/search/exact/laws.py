@@ -221,6 +221,13 @@ def _with_one_less(precise: Precise, law: Law) -> Iterator[Law]:
             yield trial
 
 
+def without_traces(law: Law) -> FunctionCandidate:
+    """The law's structure without the terms that hardly show."""
+    coefficients = np.where(law.shares > TRACE, law.item.candidate.coefficients, 0.0)
+    kept = replace(law.item.candidate, coefficients=coefficients)
+    return FunctionCandidate.of(kept, law.item.dictionary, law.item.labelled)
+
+
 def with_constants(law: Law) -> Iterator[FunctionCandidate]:
     """The law's structure with a constant in place of one function that hardly varies at the samples."""
     item, d = law.item, law.item.dictionary

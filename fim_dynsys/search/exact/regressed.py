@@ -19,6 +19,7 @@ _SHARED = 1e4  # times the variance of no misfit: a side that others may share
 _EQUAL = 1e-3  # of a number: what another differs by that is the same one
 _STEEP = (-6.0, -7.0, -9.0, -10.0, -12.0, -13.0)  # powers, of forces between molecules
 _SUPPLE = COMPOSED | {Kind.GAUSSIAN}
+_CUBIC = 2  # states: monomials beside functions without numbers are of degree 3 in so many
 _TRIED, _KEPT = 6, 3  # denominators and right-hand sides of each state
 
 
@@ -88,12 +89,19 @@ def _of_state(
     best = sorted((own.best(state) for own in prepared), key=lambda pair: pair[0])
     read = [terms for _, terms in best if terms is not None][:_TRIED]
     given = [Terms.of_bundle(bundle, dim) for bundle in _given(regressions)]
+    beside = plain + _cubes(dim) if dim == _CUBIC else plain
     sides: dict[bytes, Side] = {}
-    for every in [plain, *(plain + terms for terms in given), *(plain + terms for terms in read)]:
+    for every in [plain, *(beside + terms for terms in given), *(plain + terms for terms in read)]:
         side = selected(regressions, state, every)
         if side is not None and _is_believed(regressions, state, side):
             sides.setdefault(side.structure, side)
     return sorted(sides.values(), key=lambda side: side.score)[:_KEPT]
+
+
+def _cubes(dim: int) -> Terms:
+    """Monomials of degree 3."""
+    cubic = Dictionary.polynomial(dim, 3)
+    return Terms(cubic.subset(np.flatnonzero(cubic.exponents.sum(axis=1) == 3)))
 
 
 def _is_believed(regressions: Integrals, state: int, side: Side) -> bool:

@@ -15,7 +15,7 @@ from fim_dynsys.search.sides import Side
 
 _RESOLVED = 4.0  # times the variance of what is no misfit: what is less counts as nothing
 _MOST_TERMS = 5
-_MOST_SELECTED = 6000  # subsets that are tried of one size
+_MOST_SELECTED = 9000  # subsets that are tried of one size: three of 35 terms
 _FITTED = 8  # of them
 _FOUND = 1e2  # times the variance of what is no misfit: a side that needs nothing else
 _ROUNDS, _DIFFERENCE = 3, 1e-5  # of a fit of numbers; steps of differences
