@@ -64,6 +64,7 @@ _NEARER = 0.1  # than a polynomial: functions are sought again, along the law
 _WHITE = 0.5  # of the samples, that residuals are worth which are noise
 _NEAR = 5e-4  # of the signal: what misses more is not improved by its numbers alone
 _OPEN = 10.0  # in BIC: which law is the right one
+_SIMULATED = 1e-5  # of the signal: errors of usual simulations
 _RESOLVED = 50.0  # times what counts as rounding, and the error of usual simulations: a law is found
 
 
@@ -167,7 +168,8 @@ class Identification:
                 self._forget()
                 self._search, self._precise = search, precise
                 self.meet(found)
-            if self.settled:
+            best = self._best
+            if self.settled or (best is not None and self._simulated(best)):
                 return
 
     def _forget(self) -> None:
@@ -381,6 +383,10 @@ class Identification:
         """Whether a law misses hardly more than rounding, by few terms."""
         few = law.parameters <= _FEW * self._search.dictionary.dim
         return law.is_exact or (few and law.misses < _RESOLVED * RESOLVED)
+
+    def _simulated(self, law: Law) -> bool:
+        """Whether a law of few terms misses no more than the integration of whoever simulated the samples."""
+        return law.misses < _SIMULATED and law.parameters <= _FEW * self._search.dictionary.dim
 
     def _strip(self) -> None:
         traces = [

@@ -31,8 +31,7 @@ _LEVELS = (1.0, 1e2, 1e4, 1e6)  # factors of the least variance at which subsets
 _TOLERANCES = (1e2, 1e4)  # likewise, of functions
 _QUADRATURE = 0.1  # longest step, in units of time
 _FINEST = 8  # steps from one sample to the next
-_UNIT, _LEAST = 0.01, 1e-8  # of what a path misses: its own error; of the signal, likewise,
-_GAP = 0.1  # over a gap of so many units of time, in proportion over shorter ones
+_UNIT, _LEAST = 0.01, 1e-8  # of what a path misses: its own error; of the signal, likewise
 _SECANTS, _BESIDE, _FAR = 4, 1.01, 0.5  # steps towards a number, the first, and how far it is sought
 
 
@@ -293,9 +292,7 @@ def _explored(
 def _integrals(precise: Precise, search: Search, dense: FunctionCandidate, left: float) -> Integrals:
     observations = search.observations
     pieces = _between(precise, dense, observations.samples)
-    gaps = np.concatenate([np.diff(t) for t, _ in observations.samples])
-    least = _LEAST * min(float(np.median(gaps)) / _GAP, 1.0)
-    unit = max(_UNIT * left, least) ** 2 * precise.signal + precise.resolution**2
+    unit = max(_UNIT * left, _LEAST) ** 2 * precise.signal + precise.resolution**2
     return Integrals(observations, pieces, unit, observations.n)
 
 
