@@ -65,7 +65,7 @@ class StrongSINDy(VectorFieldModel):
     """
 
     name = "sindy-strong"
-    version = "6"
+    version = "7"
     min_observations = 5
     uses_inputs = uses_order = uses_sigma = True
     scale_equivariance = 1e-6

@@ -40,7 +40,7 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.trajectories.container import Trajectories
 
 DEFAULT_WEIGHTS = "fim-ode"
-_SEARCH = 13  # raised when the search changes
+_SEARCH = 14  # raised when the search changes
 
 
 class FIMODE(PretrainedModel):

@@ -37,6 +37,7 @@ _OF_A_DEGREE = 1.0  # what one orbit does not tell apart
 _OF_ITS_TERMS = 2.0  # 1 - x and x may be equal to the data, not to a reader
 _HARDLY = 0.2  # of its mean, by which a function varies; of one part of a sum, the other
 _ROUNDS, _TRIED = 12, 2
+_FEW_VALUES = 50  # samples times coordinates, below which what was fitted to them counts
 _SUPPORTED = 0.5  # of the samples, that a law which is not exact must leave
 
 
@@ -85,17 +86,27 @@ class Law:
         return n - len(self.item.candidate.start) - self.parameters / d
 
     @property
+    def counted(self) -> float:
+        """Samples of each coordinate in the likelihood: the free ones where there are few, else all.
+
+        Of many samples the free ones are hardly fewer, and what the restricted likelihood adds for them, the
+        determinant of the information, is left out here.
+        """
+        n, d = self.residuals.shape
+        return max(self.freedom, 0.0) if n * d < _FEW_VALUES else float(n)
+
+    @property
     def log_spread(self) -> np.ndarray:
         """Logarithm (d,) of the residual variance over that of the signal, what was fitted accounted for."""
         n = len(self.residuals)
         signal = self.signal if self.signal is not None else np.ones_like(self.left)
-        return np.log(self.left / signal * n / max(self.freedom, 1e-9))
+        return np.log(self.left / signal * n / max(self.counted, 1e-9))
 
     @property
     def score(self) -> float:
         """Extended BIC by the restricted likelihood, every sample of its own worth."""
         n, d = self.residuals.shape
-        return float(max(self.freedom, 0.0) * np.sum(self.log_spread)) + self.parameters * _price(n, d)
+        return float(self.counted * np.sum(self.log_spread)) + self.parameters * _price(n, d)
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -338,7 +349,7 @@ def criterion(laws: list[Law]) -> np.ndarray:
     log_least = knee.log_spread if knee.misses < _SIMULATED else np.full(d, -np.inf)
     return np.array(
         [
-            np.sum(independent * (law.freedom / n) * np.maximum(law.log_spread, log_least))
+            np.sum(independent * (law.counted / n) * np.maximum(law.log_spread, log_least))
             + law.parameters * _price(n, d)
             + law.item.n_functions * _OF_A_FUNCTION
             + _reading(law.item.dictionary) * _OF_ITS_TERMS
