@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from fim_dynsys.analyze.cycles.across import jumps_along
 from fim_dynsys.analyze.cycles.charts import charts
 from fim_dynsys.analyze.cycles.planar import contradictions, search_beside, search_rays
 from fim_dynsys.analyze.cycles.search import (
@@ -19,6 +20,7 @@ from fim_dynsys.analyze.cycles.search import (
     Search,
     SeedEnd,
 )
+from fim_dynsys.analyze.jumps import described
 from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
 from fim_dynsys.analyze.results import (
     SUPPORTED,
@@ -101,6 +103,9 @@ class LimitCycles(Result):
         Orbits that closed but failed the checks of their multipliers, and are not listed.
     from_data : bool
         Whether the field was inferred from data, so that periods have errors that are not given here.
+    jumps : str
+        Where the field jumps along an orbit, in words. Multipliers then come from neighbours of it, and
+        `liouville_error` is NaN.
     """
 
     drawn_by = "fim_dynsys.plot.objects:limit_cycles"
@@ -121,6 +126,7 @@ class LimitCycles(Result):
     seed_ends: Mapping[SeedEnd, int]
     refused: int = 0
     from_data: bool = False
+    jumps: str = ""
 
     def __len__(self) -> int:
         return len(self.period)
@@ -157,6 +163,8 @@ class LimitCycles(Result):
         if self.refused:
             closed = counted(self.refused, "closed orbit")
             notes.append(f"{closed} refused: their multipliers contradict the divergence along them.")
+        if self.jumps:
+            notes.append(f"{self.jumps}: multipliers by neighbouring orbits, which cross it too")
         if self.from_data and len(self):
             notes.append(
                 "no errors: cycle_bands gives intervals of periods and multipliers over drawn fields."
@@ -387,6 +395,7 @@ def _result(
     d = field.dim
     orbits = [cycle.chart.states(cycle.samples) for cycle in found]
     support = np.array([field.support(orbit).min() for orbit in orbits])
+    jumps = [jump for orbit in orbits for jump in jumps_along(field, orbit)]
     status = np.empty(len(found), dtype=object)
     for i, cycle in enumerate(found):
         if cycle in against:
@@ -414,6 +423,7 @@ def _result(
         seed_ends=dict(ends),
         refused=refused,
         from_data=field.context is not None,
+        jumps=described(jumps, field.state_names, region.size) if jumps else "",
         effort=effort,
         **labels(field, region),
     )

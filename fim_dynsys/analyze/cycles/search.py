@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fim_dynsys.analyze.cycles.across import floquet_across, jumps_along
 from fim_dynsys.analyze.cycles.charts import Chart
 from fim_dynsys.analyze.cycles.returns import Flight, FlightEnd, Return, fly, hermite, near_return
 from fim_dynsys.analyze.cycles.shooting import (
@@ -43,6 +44,7 @@ _STEPS_AT_FIRST = 2_000  # in the first window, twice that in the second
 _STIFF_STEPS = 500
 _BETTER = 0.1  # after a failure, a trajectory must return so much closer before it is tried again
 _FAILURES, _CLOSEST_THEN = 10, 1e-3  # after so many failures in all, any trajectory must
+_TRIVIAL_ACROSS = 1e-2  # |mu - 1| along the flow beyond which neighbours of an orbit across jumps say nothing
 _SMALLEST = 1e-4  # in length scales: smaller loops are those of a focus that has not come to rest
 _SAME = 1e-3  # distance from a cycle, relative to its size, from which a path goes nowhere else
 # Distance of equal orbits, relative to their size: they are closed to 1e-8 and known a little worse, by the
@@ -323,7 +325,13 @@ class Search:
         orbit = refined(self.field, orbit)
         self.iterations += orbit.iterations - before
         known = floquet(self.field, orbit)
-        if not passes(known):
+        jumps = jumps_along(self.field, samples)
+        if jumps:
+            known = floquet_across(self.field, samples, orbit.period)
+            if not known.trivial_error < _TRIVIAL_ACROSS:
+                self.refused += 1
+                return
+        elif not passes(known):
             guess = closed_guess(self.field, orbit.period, samples, self.field.scales, SAMPLES)
             if guess is None or not passes(stiff_multipliers(guess[0])):
                 self.refused += 1

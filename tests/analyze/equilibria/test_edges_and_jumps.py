@@ -116,3 +116,14 @@ def test_fixed_points_name_what_breaks_the_index_check():
     found = analyze.fixed_points(rubbing, [(-2, 2)] * 2)
     assert all(status is JUMP for status in found.status) and np.isnan(found.eigenvalues).all()
     assert "x1' jumps where x1 = 0" in str(found)
+
+
+def test_multipliers_of_a_cycle_across_a_jump():
+    """x'' = -x - c x' + sign x': by exact half turns the multiplier is exp(-c T / 2), T = 2 pi / w."""
+    c = 0.5
+    period = 2 * np.pi / np.sqrt(1 - c**2 / 4)
+    field = CallableField(lambda s: np.stack([s[:, 1], -s[:, 0] - c * s[:, 1] + np.sign(s[:, 1])], axis=1), 2)
+    found = analyze.limit_cycles(field, [(-4, 4)] * 2, n_seeds=8, budget=600_000)
+    np.testing.assert_allclose(found.period, [period], rtol=1e-6)
+    np.testing.assert_allclose(found.multipliers[0].real, [1, np.exp(-c * period / 2)], atol=1e-3)
+    assert found.stable.tolist() == [True] and "x1' jumps" in str(found)
