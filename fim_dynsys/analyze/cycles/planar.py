@@ -13,18 +13,22 @@ from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
 _POINT_BUDGET = 20_000  # field evaluations for the equilibria, a tenth of what finding all of them may take
-_RAY = 40  # starts on a ray, evenly spaced in the logarithm of the distance, as cycles are of any size
+_RAY = 20  # starts on a ray, evenly spaced in the logarithm of the distance, as cycles are of any size
 _SHORTEST = 1e-3  # of the ray's length: the nearest start
-_BESIDE = 20  # starts on either side of a cycle, likewise
+_BESIDE = 12  # starts on either side of a cycle, likewise
 _NEAREST, _FARTHEST = 1e-4, 0.3  # of its size
 _BETWEEN = 60  # starts, evenly spaced, between two cycles that cannot be neighbours
 _FINER, _ROUNDS = 10, 2  # starts within a bracket, and how many times
-_RTOL = 1e-8  # displacements are then known to as much
+_RTOL = 1e-7  # displacements are then known to as much
 _CLOSED = 1e-5  # displacement by the distance that is none: that of a family of closed orbits
 _SAMPLES = 250  # of the first window, of which one before and one after a crossing show it
-_FIRST, _WINDOWS = 25.0, 4  # time scales, and windows of that length, twice that, and so on
+_FIRST, _WINDOWS = 25.0, 3  # time scales, and windows of that length, twice that, and so on
 _PERIODS = 1.5  # of a known cycle, for one return beside it
 _STEPS = 2_000  # in a window: more are those of stiff corners, where explicit steps are of no use
+# Logarithm of the multiplier below which a cycle draws all around it onto itself in part of a turn: a second
+# one beside it would be a canard, and a return map tells nothing of it.
+_FLAT = -200.0
+_TIMES = 0.2  # relative difference of the times of return on both sides of a cycle: more is a jump of the map
 _REST = 1e-6  # speed, by that of the field, of a trajectory at rest
 
 
@@ -102,6 +106,8 @@ class _Line:
             if outwards[i] * outwards[i + 1] < 0 and s[i] * s[i + 1] > 0 and not closed[i : i + 2].all():
                 nearer = i if abs(s[i]) < abs(s[i + 1]) else i + 1
                 time = float(np.mean(times[i : i + 2]))
+                if abs(times[i] - times[i + 1]) > _TIMES * time and abs(s[i + 1] - s[i]) < _TIMES * abs(s[i]):
+                    continue
                 found.append((float(s[i]), float(s[i + 1]), time, bool(outwards[nearer] > 0)))
         return found
 
@@ -161,6 +167,8 @@ def search_beside(search: Search) -> None:
             return
         cycle = left[0]
         done.append(cycle)
+        if cycle.floquet.log_moduli[1:].max() < _FLAT:
+            continue
         line = _across(search, cycle)
         s = cycle.size * np.geomspace(_NEAREST, _FARTHEST, _BESIDE)
         for side in (s, -s):
