@@ -169,8 +169,6 @@ def _systems() -> dict[str, Planar]:
         out[f"Morris-Lecar {current:g}"] = Planar(
             _morris_lecar(current), ((-70.0, 50.0), (0.0, 0.7)), ((20.0, 0.3, 1),), transient=3000.0
         )
-    bogdanov = lambda x, y: (y, -0.1 - 0.28 * y + x**2 + x * y)  # noqa: E731
-    out["Bogdanov-Takens"] = Planar(bogdanov, ((-1.0, 1.0), (-1.0, 1.0)), ((-0.2, 0.0, -1),), transient=600.0)
     out["no cycle: damped"] = Planar(lambda x, y: (y, -x - 0.1 * y), ((-2.0, 2.0),) * 2)
     out["no cycle: two wells"] = Planar(lambda x, y: (y, x - x**3 - 0.2 * y), ((-2.0, 2.0),) * 2)
     out["no cycle: competition"] = Planar(
