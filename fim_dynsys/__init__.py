@@ -79,4 +79,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC, *_MODULES})
+    return sorted([*__all__, *_MODULES])

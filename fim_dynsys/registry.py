@@ -11,9 +11,19 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from fim_dynsys.errors import FimDynsysWarning, PluginError, check_installed, warn
+
+if TYPE_CHECKING:
+    from fim_dynsys.models.auto import Auto
+    from fim_dynsys.models.base import VectorFieldModel
+    from fim_dynsys.models.fim_ode.decoded import PublishedFIMODE
+    from fim_dynsys.models.fim_ode.neural import NeuralFIMODE
+    from fim_dynsys.models.fim_ode.own import FIMODE
+    from fim_dynsys.models.sindy import SINDy
+    from fim_dynsys.models.sindy_strong import StrongSINDy
+    from fim_dynsys.models.symbolic import SymbolicModel
 
 ENTRY_POINT_GROUP = "fim_dynsys.models"
 API_VERSION = "1"
@@ -156,6 +166,24 @@ KNOWN_PLUGINS = tuple(
 # ---------------------------------------------------------------------- loading
 
 
+@overload
+def load(name: Literal["fim-ode"], **params: Any) -> "FIMODE": ...
+@overload
+def load(name: Literal["fim-ode-published"], **params: Any) -> "PublishedFIMODE": ...
+@overload
+def load(name: Literal["fim-ode-neural"], **params: Any) -> "NeuralFIMODE": ...
+@overload
+def load(name: Literal["sindy"], **params: Any) -> "SINDy": ...
+@overload
+def load(name: Literal["sindy-strong"], **params: Any) -> "StrongSINDy": ...
+@overload
+def load(name: Literal["symbolic"], **params: Any) -> "SymbolicModel": ...
+@overload
+def load(name: Literal["auto"], **params: Any) -> "Auto": ...
+@overload
+def load(name: str, **params: Any) -> "VectorFieldModel": ...
+
+
 def load(name: str, **params: Any) -> Any:
     """Make the model registered as `name`.
 
@@ -168,8 +196,8 @@ def load(name: str, **params: Any) -> Any:
 
     Returns
     -------
-    TrajectoryModel
-        Not yet fitted.
+    VectorFieldModel
+        Not yet fitted. A plugin may offer another `TrajectoryModel`, which forecasts without a vector field.
 
     Raises
     ------
@@ -420,7 +448,7 @@ def _plugin_entry(entry_point: metadata.EntryPoint) -> ModelEntry:
 # ---------------------------------------------------------------------- fitted models
 
 
-def load_fitted(folder: str | os.PathLike, factory: Callable[..., Any] | None = None) -> Any:
+def load_fitted(folder: str | os.PathLike, factory: Callable[..., Any] | None = None) -> "VectorFieldModel":
     """Restore a fitted model that `model.save(folder)` wrote.
 
     Nothing is unpickled: model.json holds the parameters and names the files of the observations (netCDF) and

@@ -45,7 +45,7 @@ HOMES = {
     "dynesty": ("fim_dynsys.comparison.nested",),
     "pysindy": ("fim_dynsys.models.sindy", "fim_dynsys.models.pysindy_objects"),
     "sklearn": ("fim_dynsys.models.base", "fim_dynsys.models.", "fim_dynsys.testing"),
-    "matplotlib": ("fim_dynsys.plot.",),
+    "matplotlib": ("fim_dynsys.plot.", "fim_dynsys.analyze.results"),  # the latter names a type
     "benchmarks": (),
     "training": (),
     "plugins": (),

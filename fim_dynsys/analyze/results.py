@@ -23,7 +23,10 @@ from fim_dynsys.fields.frame import Scales
 from fim_dynsys.regions import Region
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from tqdm import tqdm
+
+    from fim_dynsys.plot import Drawing
 
 PATIENCE = 2.0
 """Seconds without a bar, of what is often done sooner."""
@@ -167,7 +170,7 @@ class Result(abc.ABC):
         notes = "".join(f"<p>{escape(note)}</p>" for note in self._all_notes(len(rows)))
         return f"<p><b>{escape(self._headline())}</b></p><table><tr>{head}</tr>{body}</table>{notes}"
 
-    def plot(self, ax: object = None, **kwargs: Any) -> Any:
+    def plot(self, ax: "Axes | None" = None, **kwargs: Any) -> "Drawing":
         """Draw the result on matplotlib axes (new ones where `ax` is None); see `fim_dynsys.plot`.
 
         Parameters
@@ -179,8 +182,8 @@ class Result(abc.ABC):
 
         Returns
         -------
-        object
-            The artists, as `fim_dynsys.plot` returns them.
+        Drawing
+            The axes, their figure and the artists.
         """
         from fim_dynsys.plot import draw  # the one way up: results must work where nothing is drawn
 

@@ -1,5 +1,7 @@
 """A field in other coordinates."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,5 +1,7 @@
 """FieldFamily: vector fields with one parameter, given by a function or interpolated between fields."""
 
+from __future__ import annotations
+
 import abc
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial, reduce
@@ -76,7 +78,7 @@ class FieldFamily(abc.ABC):
         dp: Rates | None = None,
         parameter_scale: float = 1.0,
         **kwargs: Any,
-    ) -> "FieldFamily":
+    ) -> FieldFamily:
         """Family of a function.
 
         Parameters
@@ -116,7 +118,7 @@ class FieldFamily(abc.ABC):
     @staticmethod
     def from_fields(
         p: ArrayLike, fields: Iterable[VectorField], interpolate: str | None = "spline", parameter: str = "p"
-    ) -> "FieldFamily":
+    ) -> FieldFamily:
         """Family of fields that are known at some parameter values.
 
         Parameters
@@ -374,7 +376,7 @@ class PooledFamily(_CurveFamily):
         """Variance of a number with this gradient by ``curve.values``, see `PooledRegression.variance`."""
         return self._regression.variance(gradient, at)
 
-    def bootstrap(self, n: int, seed: int = 0) -> "list[PooledFamily]":
+    def bootstrap(self, n: int, seed: int = 0) -> list[PooledFamily]:
         """Families fitted to resampled parameter values, the degree chosen anew each time.
 
         Parameters

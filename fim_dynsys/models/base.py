@@ -1,5 +1,7 @@
 """Models: what every inference method is to its users, pysindy's call surface included."""
 
+from __future__ import annotations
+
 import abc
 import enum
 import os
@@ -653,7 +655,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         return (*FIELD_CLASSES, *cls.field_classes)
 
 
-def _followed(contexts: Iterable[Trajectories], bar: "tqdm") -> Iterator[Trajectories]:
+def _followed(contexts: Iterable[Trajectories], bar: tqdm) -> Iterator[Trajectories]:
     """The same, and the bar is told when each is done with."""
     for context in contexts:
         yield context

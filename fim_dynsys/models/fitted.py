@@ -1,9 +1,11 @@
 """What a fitted model answers, in pysindy's names: values, paths, forecasts, scores, equations."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 import pandas as pd
@@ -68,14 +70,26 @@ class FittedModel(Estimator):
     def _who(self) -> str:
         return type(self).__name__
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("field_", "context_", "feature_names", "history_"):
-            raise _not_fitted(
-                f"{self._who}: expected a fitted model for {name}, got an unfitted one; call fit(x, t) first."
-            )
-        if hasattr(type(self), name):  # a property raised an AttributeError: that one is the answer
-            return object.__getattribute__(self, name)
-        raise AttributeError(f"{self._who!r} object has no attribute {name!r}", name=name, obj=self)
+    if TYPE_CHECKING:  # what `VectorFieldModel` adds
+
+        @property
+        def version(self) -> str: ...
+
+        def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField: ...
+
+        def differentiate(self, x: np.ndarray, t: np.ndarray) -> np.ndarray: ...
+
+    else:  # a checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("field_", "context_", "feature_names", "history_"):
+                raise _not_fitted(
+                    f"{self._who}: expected a fitted model for {name}, got an unfitted one; call fit(x, t) "
+                    "first."
+                )
+            if hasattr(type(self), name):  # a property raised an AttributeError: that one is the answer
+                return object.__getattribute__(self, name)
+            raise AttributeError(f"{self._who!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "field_" in vars(self)

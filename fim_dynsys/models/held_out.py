@@ -1,5 +1,7 @@
 """Models side by side on observations that they have not seen."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator, Mapping, Sequence
 

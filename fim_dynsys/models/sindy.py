@@ -1,11 +1,13 @@
 """SINDy: stock pysindy behind the common interface."""
 
+from __future__ import annotations
+
 import numbers
 import warnings
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import pysindy
@@ -195,14 +197,17 @@ class SINDy(VectorFieldModel):
     def __sklearn_is_fitted__(self) -> bool:
         return "stock_" in vars(self) or super().__sklearn_is_fitted__()
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("field_", "context_") and "stock_" in vars(self):
-            raise ValueError(
-                f"SINDy.{name}: expected a library of functions of the state, and an optimizer of explicit "
-                f"equations, got {type(self.feature_library).__name__} and {type(self.optimizer).__name__}, "
-                "whose equations are no vector field; use stock_, the fitted pysindy.SINDy."
-            )
-        return super().__getattr__(name)
+    if not TYPE_CHECKING:  # see `FittedModel`
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("field_", "context_") and "stock_" in vars(self):
+                raise ValueError(
+                    f"SINDy.{name}: expected a library of functions of the state, and an optimizer of "
+                    f"explicit equations, got {type(self.feature_library).__name__} and "
+                    f"{type(self.optimizer).__name__}, whose equations are no vector field; use stock_, the "
+                    "fitted pysindy.SINDy."
+                )
+            return super().__getattr__(name)
 
     def predict(self, x: Any, u: Any = None) -> Any:
         """As every model's."""

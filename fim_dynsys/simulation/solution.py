@@ -1,5 +1,7 @@
 """Batched adaptive integration of vector fields, with a step size and a status for each trajectory."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

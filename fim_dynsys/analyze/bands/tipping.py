@@ -1,5 +1,7 @@
 """tipping: how probably a ramp of a parameter, or noise, drives a state away from where it rested."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -238,7 +240,7 @@ class _System:
         members: int | Sequence[FieldFamily] | EnsembleField,
         seed: int,
         region: RegionLike | None,
-    ) -> "_System":
+    ) -> _System:
         if isinstance(fields, DataBifurcations | FieldFamily):
             return cls._of_families(fields, ramp, members, seed, region)
         field = unwrap(fields, "tipping")
@@ -273,7 +275,7 @@ class _System:
         members: int | Sequence[FieldFamily] | EnsembleField,
         seed: int,
         region: RegionLike | None,
-    ) -> "_System":
+    ) -> _System:
         family = fields.family if isinstance(fields, DataBifurcations) else fields
         if ramp is None or np.shape(ramp) != (2,) or not np.isfinite(ramp).all():
             raise ValueError(f"tipping: expected two values of {family.parameter} as ramp, got {ramp}.")

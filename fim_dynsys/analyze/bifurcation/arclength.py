@@ -1,5 +1,7 @@
 """continuation: equilibria of a family over its parameter, their bifurcations and the cycles born there."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -183,7 +185,7 @@ def _through_cycles(
     known: list[tuple[float, np.ndarray, float]],
     max_points: int,
     budget: int,
-    bar: "tqdm",
+    bar: tqdm,
     doublings: int,
 ) -> Continuation:
     """The branches through cycles, each given by its period, states at equal times, and its parameter."""
@@ -207,7 +209,7 @@ def follow(
     cycles: bool = True,
     max_points: int = 1000,
     budget: int = 10_000_000,
-    bar: "tqdm | None" = None,
+    bar: tqdm | None = None,
     doublings: int = 0,
 ) -> Continuation:
     """Follow the branches through known equilibria; see `continuation`.
@@ -394,7 +396,7 @@ def _demand(condition: bool | np.bool_) -> None:
 class _Explorer:
     """Follows branches of equilibria from starts and from the branch points on the way."""
 
-    def __init__(self, equations: Equations, max_points: int, budget: int, bar: "tqdm | None") -> None:
+    def __init__(self, equations: Equations, max_points: int, budget: int, bar: tqdm | None) -> None:
         self.bar = bar
         self.equations, self.curve = equations, _Curve(equations)
         self.max_points, self.budget = max_points, budget

@@ -1,5 +1,7 @@
 """Poincare sections: where trajectories cross a hyperplane, located on the integrator's dense output."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,5 +1,7 @@
 """Basins of attraction: where the trajectories from a grid and from a random sample of states end."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum

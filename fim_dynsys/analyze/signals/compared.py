@@ -1,5 +1,7 @@
 """measures: what a record and simulations of fitted fields have in common, in one table."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

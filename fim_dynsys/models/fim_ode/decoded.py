@@ -1,5 +1,7 @@
 """Networks of the FIM-ODE paper's design as models: fields that are decoded point by point."""
 
+from __future__ import annotations
+
 import abc
 import os
 from collections.abc import Sequence
