@@ -36,6 +36,7 @@ _PUBLIC = {
     "from_sbml": "estimation.sbml",
     "load": "registry",
     "load_fitted": "registry",
+    "register": "registry",
     "simulate": "simulation.solution",
     "truncate": "corruption",
     "without_outliers": "regression.outliers",

@@ -45,6 +45,7 @@ from fim_dynsys.registry import ModelSpec as ModelSpec
 from fim_dynsys.registry import available as available
 from fim_dynsys.registry import load as load
 from fim_dynsys.registry import load_fitted as load_fitted
+from fim_dynsys.registry import register as register
 from fim_dynsys.regression.outliers import without_outliers as without_outliers
 from fim_dynsys.search.knowledge import Knowledge as Knowledge
 from fim_dynsys.simulation.problem import Status as Status
@@ -82,6 +83,7 @@ __all__ = [
     "fit_many",
     "load",
     "load_fitted",
+    "register",
     "simulate",
     "truncate",
     "without_outliers",

@@ -1,5 +1,7 @@
 """Warnings and errors, which users filter or catch by name, and checks of arguments that raise them."""
 
+import contextlib
+import functools
 import importlib.util
 import math
 import numbers
@@ -10,7 +12,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-_PACKAGE = os.path.dirname(__file__) + os.sep
+# Frames between the package and its caller: its own, and those of decorators such as numpy.errstate.
+_INSIDE = (
+    os.path.dirname(__file__) + os.sep,
+    os.path.dirname(np.__file__) + os.sep,
+    contextlib.__file__,
+    functools.__file__,
+)
 
 
 class FimDynsysWarning(UserWarning):
@@ -161,8 +169,8 @@ def real_array(value: object, who: str, what: str) -> np.ndarray:
 
 
 def warn(message: str, category: type[FimDynsysWarning]) -> None:
-    """Warn at the line outside the package that led here, however deep in it the reason lies."""
+    """Warn at the user's line that led here, however deep in the package the reason lies."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)

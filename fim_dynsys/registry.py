@@ -118,6 +118,59 @@ _BUILT_IN = {
 }
 
 
+_REGISTERED: dict[str, tuple[ModelSpec, Callable[..., Any]]] = {}  # by `register`, in this process
+
+
+def register(name: str, factory: Callable[..., Any], summary: str = "") -> None:
+    """Make a model of your own loadable by name, in this process.
+
+    A plugin does the same for every process; see `ModelSpec`.
+
+    Parameters
+    ----------
+    name : str
+        What `load` is given. Registering a name again replaces its model, as running a notebook's cell again
+        does.
+    factory : callable
+        Called with the parameters given to `load`; returns the model. A model class is one.
+    summary : str
+        One line for `available`; default the first line of the factory's docstring.
+
+    Raises
+    ------
+    ValueError
+        If the name belongs to a model of the package or of a plugin.
+    TypeError
+        If the factory cannot be called.
+
+    See Also
+    --------
+    load : Makes the model.
+    available : Lists it.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> class Decay(fim_dynsys.VectorFieldModel):
+    ...     '''dx/dt = -x, whatever the data.'''
+    ...     name = "decay"
+    ...     def infer(self, trajectories):
+    ...         return fim_dynsys.SymbolicField(["-x0"], context=trajectories)
+    >>> fim_dynsys.register("decay", Decay)
+    >>> fim_dynsys.load("decay").fit([1.0, 0.6, 0.4, 0.2], 0.5).field_([3.0])
+    array([-3.])
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise ValueError(f"register: expected a name, got {name!r}.")
+    if name in _BUILT_IN or name in _plugin_entry_points():
+        raise ValueError(f"register: expected a name that is free, got {name!r}, which is a model already.")
+    if not callable(factory):
+        raise TypeError(f"register: expected a callable that returns a model, got {factory!r}.")
+    line = summary or (inspect.getdoc(factory) or "").partition("\n")[0] or "registered in this process"
+    home = f"{getattr(factory, '__module__', '')}:{getattr(factory, '__qualname__', repr(factory))}"
+    _REGISTERED[name] = (ModelSpec(name, line, home), factory)
+
+
 @dataclass(frozen=True)
 class KnownPlugin:
     """A plugin that the repository holds beside the package, whether it is installed or not.
@@ -233,6 +286,8 @@ def _check_parameters(name: str, factory: Callable[..., Any], params: dict[str, 
 
 def find(name: str) -> ModelSpec:
     """The spec registered as `name`; raises as `load` does."""
+    if name in _REGISTERED:
+        return _REGISTERED[name][0]
     plugins = _plugin_entry_points()
     if name not in _BUILT_IN and name not in plugins:  # it may have been installed meanwhile
         _scanned.cache_clear()
@@ -253,7 +308,7 @@ def find(name: str) -> ModelSpec:
                     f"load: expected an installed model, got {name!r}, a plugin that is not; in a checkout "
                     f"of the repository `{plugin.install}` installs it."
                 )
-        known = sorted({*_BUILT_IN, *plugins})
+        known = sorted({*_BUILT_IN, *_REGISTERED, *plugins})
         nearest = difflib.get_close_matches(str(name), known, n=3, cutoff=0.4) or known
         raise ValueError(
             f"load: expected the name of a registered model, got {name!r}; nearest: {', '.join(nearest)} "
@@ -323,6 +378,9 @@ def _plugin_spec(entry_point: metadata.EntryPoint) -> ModelSpec:
 
 
 def _import_factory(spec: ModelSpec) -> Callable[..., Any]:
+    registered, factory = _REGISTERED.get(spec.name, (None, None))
+    if spec is registered and factory is not None:
+        return factory
     module, _, attribute = spec.factory.partition(":")
     if spec.needs:
         check_installed(spec.name, spec.needs, spec.needs)
@@ -428,6 +486,7 @@ def available() -> ModelTable:
     _scanned.cache_clear()
     entry_points = _plugin_entry_points()
     entries = [ModelEntry(name, _OWN_DISTRIBUTION, spec) for name, spec in _BUILT_IN.items()]
+    entries += [ModelEntry(name, "this process", spec) for name, (spec, _) in _REGISTERED.items()]
     for name, offered in sorted(entry_points.items()):
         owners = [_OWN_DISTRIBUTION] * (name in _BUILT_IN) + list(map(_distribution, offered))
         if len(owners) > 1:

@@ -237,3 +237,50 @@ def test_where_plugins_are_disabled_none_is_missing(monkeypatch):
     assert registry.available().not_installed == ()
     with pytest.raises(ValueError, match="got 'gpode'; nearest"):
         fim_dynsys.load("gpode")
+
+
+class Still(VectorFieldModel):
+    """dx/dt = 0, whatever the data.
+
+    More is not to be said.
+    """
+
+    name = "still"
+
+    def infer(self, trajectories):
+        return fim_dynsys.SymbolicField(["0*x0"], context=trajectories)
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr(registry, "_REGISTERED", {})
+    fim_dynsys.register("still", Still)
+
+
+def test_a_registered_model_loads_lists_saves_and_restores(registered, tmp_path):
+    model = fim_dynsys.load("still").fit([1.0, 1.0, 1.0, 1.0], 0.5)
+    assert isinstance(model, Still)
+    row = next(row for row in fim_dynsys.available() if row.name == "still")
+    assert (row.distribution, row.spec.summary) == ("this process", "dx/dt = 0, whatever the data.")
+    assert isinstance(fim_dynsys.load_fitted(model.save(tmp_path / "kept")), Still)
+    with pytest.raises(ValueError, match="nearest: still"):
+        fim_dynsys.load("stil")
+    fim_dynsys.register("still", lambda: "another")  # as a cell that runs again
+    assert fim_dynsys.load("still") == "another"
+
+
+def test_names_that_are_taken_and_factories_that_are_none_are_refused(registered):
+    with pytest.raises(ValueError, match="expected a name that is free, got 'auto'"):
+        fim_dynsys.register("auto", Still)
+    with pytest.raises(ValueError, match="register: expected a name, got ''"):
+        fim_dynsys.register("", Still)
+    with pytest.raises(TypeError, match="expected a callable that returns a model, got 3"):
+        fim_dynsys.register("three", 3)
+
+
+@pytest.mark.parametrize("name", ["fim-ode", "sindy", "sindy-strong", "symbolic", "auto"])
+def test_errors_say_the_name_that_was_loaded(name):
+    with pytest.raises(ValueError, match=rf"^{name}[.:]"):
+        fim_dynsys.load(name).fit([[1.0, 2.0], [1.0, 2.0]], 0.1)
+    with pytest.raises(ValueError, match=rf"^{name}: expected a fitted model"):
+        fim_dynsys.load(name).predict([1.0])

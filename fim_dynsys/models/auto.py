@@ -571,7 +571,7 @@ class Auto(VectorFieldModel):
     def _effort(self) -> Effort:
         check_whole(self._who, 0, seed=self.seed)
         if not isinstance(self.budget, str) or self.budget not in EFFORTS:
-            raise ValueError(f"Auto: expected a budget among {sorted(EFFORTS)}, got {self.budget!r}.")
+            raise ValueError(f"auto: expected a budget among {sorted(EFFORTS)}, got {self.budget!r}.")
         return EFFORTS[self.budget]
 
 

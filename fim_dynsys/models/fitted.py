@@ -49,6 +49,8 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.simulation.solution import simulate
 from fim_dynsys.trajectories.container import Trajectories
 
+_UNNAMED = "unnamed"
+
 
 def _not_fitted(message: str) -> ValueError:
     from sklearn.exceptions import NotFittedError  # deferred: most of a second to import
@@ -68,7 +70,9 @@ class FittedModel(Estimator):
 
     @property
     def _who(self) -> str:
-        return type(self).__name__
+        """The model as its user calls it: by its registry name, else by its class."""
+        name = getattr(self, "name", _UNNAMED)
+        return type(self).__name__ if name == _UNNAMED else name
 
     if TYPE_CHECKING:  # what `VectorFieldModel` adds
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
@@ -20,8 +21,8 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _COLUMNS = ("path_r2", "path_error", "slope_error", "terms", "seconds")
 
-Models = Mapping[str, VectorFieldModel] | Sequence[VectorFieldModel]
-"""What users may pass as models: by names of their own, or under their registry names."""
+Models = Mapping[str, Any] | Sequence[Any]
+"""What users may pass as models, pysindy's own among them: by names of their own, or by registry names."""
 
 
 def compare(
@@ -39,7 +40,8 @@ def compare(
     Parameters
     ----------
     models : dict of str to model, or sequence of models
-        Fitted anew, as copies: they stay as they are.
+        Models of `fim_dynsys.load` and objects of ``pysindy.SINDy``. Fitted anew, as copies: they stay as
+        they are.
     train : Trajectories, Dataset or DataFrame
         What is fitted.
     held_out : Trajectories, Dataset or DataFrame, optional
@@ -101,17 +103,35 @@ def compare(
 def _named(models: Models) -> dict[str, VectorFieldModel]:
     if not isinstance(models, Mapping | list | tuple):
         raise ValueError(f"compare: expected a dict or a list of models, got {type(models).__name__}.")
-    own = models.items() if isinstance(models, Mapping) else [(getattr(m, "name", ""), m) for m in models]
-    pairs = [(str(name), model) for name, model in own]
+    if isinstance(models, Mapping):
+        own = list(models.items())
+    else:
+        own = [("pysindy" if _is_stock(m) else getattr(m, "name", ""), m) for m in models]
+    pairs = [(str(name), _wrapped(model)) for name, model in own]
     wrong = [type(model).__name__ for _, model in pairs if not isinstance(model, VectorFieldModel)]
     if wrong or not pairs:
         raise ValueError(
-            f"compare: expected models as fim_dynsys.load gives them, got {', '.join(wrong) or 'none'}."
+            "compare: expected models as fim_dynsys.load gives them, or pysindy.SINDy, got "
+            f"{', '.join(wrong) or 'none'}."
         )
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         raise ValueError(f"compare: expected models of different names, got {names}; pass a dict.")
     return dict(pairs)
+
+
+def _is_stock(model: object) -> bool:
+    """Whether a model is pysindy's own, told without importing pysindy."""
+    return type(model).__module__.partition(".")[0] == "pysindy"
+
+
+def _wrapped(model: Any) -> Any:
+    """pysindy's own model behind the interface of the others; any other as it is."""
+    if not _is_stock(model):
+        return model
+    from fim_dynsys.models.sindy import SINDy  # loads pysindy, which is loaded already
+
+    return SINDy.of_stock(model)
 
 
 def _measured(

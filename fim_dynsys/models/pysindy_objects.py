@@ -23,12 +23,12 @@ def described(part: Any) -> Any:
     if isinstance(part, BaseEstimator):
         name = type(part).__name__
         if getattr(pysindy, name, None) is not type(part):
-            raise ValueError(f"SINDy: expected objects of pysindy's public classes, got {part!r}.")
+            raise ValueError(f"sindy: expected objects of pysindy's public classes, got {part!r}.")
         try:
             params = part.get_params(deep=False)
         except (AttributeError, RuntimeError) as error:  # of classes without scikit-learn's conventions
             raise ValueError(
-                f"SINDy: expected objects that tell their parameters, got {name}; keep the data."
+                f"sindy: expected objects that tell their parameters, got {name}; keep the data."
             ) from error
         return {_CLASS: name} | {key: described(value) for key, value in params.items()}
     if isinstance(part, np.ndarray) and part.dtype.kind in "biuf":
@@ -42,7 +42,7 @@ def described(part: Any) -> Any:
     if part is None or type(part) in (bool, int, float, str):
         return part
     raise ValueError(
-        f"SINDy: expected parameters that can be written down, got {part!r}; keep the data and fit again."
+        f"sindy: expected parameters that can be written down, got {part!r}; keep the data and fit again."
     )
 
 
@@ -65,14 +65,14 @@ def made(description: Any) -> Any:
         return parts
     kind = getattr(pysindy, str(description[_CLASS]), None)
     if not (isinstance(kind, type) and issubclass(kind, BaseEstimator)):
-        raise ValueError(f"SINDy: expected the name of a class of pysindy, got {description[_CLASS]!r}.")
+        raise ValueError(f"sindy: expected the name of a class of pysindy, got {description[_CLASS]!r}.")
     for key, value in parts.items():
         largest = _LARGEST.get(key, _LARGEST_OTHERWISE)
         if isinstance(value, int) and abs(value) > largest:
-            raise ValueError(f"SINDy: expected {key} of at most {largest} in a description, got {value}.")
+            raise ValueError(f"sindy: expected {key} of at most {largest} in a description, got {value}.")
     try:
         return kind(**parts)
     except Exception as error:  # constructors of pysindy check as they like
         raise ValueError(
-            f"SINDy: expected parameters of pysindy.{kind.__name__}, got {parts}: {error}"
+            f"sindy: expected parameters of pysindy.{kind.__name__}, got {parts}: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""SINDy: stock pysindy behind the common interface."""
+"""sindy: stock pysindy behind the common interface."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ from fim_dynsys.saved import SavedModel
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.observations import is_list_of_trajectories
 
+_PARTS = ("optimizer", "feature_library", "differentiation_method")
 _SAID = (UserWarning, RuntimeWarning)  # what pysindy and scikit-learn say of the data
 
 
@@ -76,6 +77,19 @@ class SINDy(VectorFieldModel):
         self.feature_library = stock.feature_library
         self.differentiation_method = stock.differentiation_method
 
+    @classmethod
+    def of_stock(cls, stock: Any) -> Self:
+        """The same optimizer, library and differentiation as a `pysindy.SINDy`, which stays as it is.
+
+        Raises
+        ------
+        ValueError
+            For any other object of pysindy.
+        """
+        if not isinstance(stock, pysindy.SINDy):
+            raise ValueError(f"sindy: expected a pysindy.SINDy, got {type(stock).__name__}.")
+        return cls(*(deepcopy(getattr(stock, name)) for name in _PARTS))
+
     def fit(
         self,
         x: Observations,
@@ -102,7 +116,7 @@ class SINDy(VectorFieldModel):
         if isinstance(t, list | tuple) and (is_list_of_trajectories(x) or not isinstance(x, list | tuple)):
             if not isinstance(x, list | tuple) or len(t) != len(x):
                 raise ValueError(
-                    f"SINDy.fit: expected a list t with an entry for each trajectory in a list x, got "
+                    f"sindy.fit: expected a list t with an entry for each trajectory in a list x, got "
                     f"{len(t)} with x of type {type(x).__name__}; pass the times of one array as an array."
                 )
             t = cast(Any, [_times(e, z) for e, z in zip(t, x, strict=True)])
@@ -131,7 +145,7 @@ class SINDy(VectorFieldModel):
         self, model: Any, trajectories: Trajectories, x_dot: Sequence[np.ndarray] | None
     ) -> VectorField:
         """The field of a stock model, fitted in place."""
-        for name in ("optimizer", "feature_library", "differentiation_method"):
+        for name in _PARTS:
             part, method = getattr(model, name), "__call__" if name.startswith("diff") else "fit"
             if isinstance(part, type) or not all(hasattr(part, own) for own in (method, "get_params")):
                 raise ValueError(f"{self._who}: expected pysindy's {name}, got {part!r}.")
@@ -139,7 +153,7 @@ class SINDy(VectorFieldModel):
         x, t, x_dot, u = _complete(trajectories, x_dot)
         if x_dot is None and min(map(len, x), default=0) < self.min_observations:
             raise ValueError(
-                f"SINDy: expected at least {self.min_observations} complete samples in each trajectory, "
+                f"sindy: expected at least {self.min_observations} complete samples in each trajectory, "
                 f"got {min(map(len, x), default=0)}; leave the trajectory out or give x_dot."
             )
         names = [*trajectories.state_names, *trajectories.input_names]
@@ -149,13 +163,13 @@ class SINDy(VectorFieldModel):
                 model.fit(x, t=t, x_dot=x_dot, u=u if trajectories.input_names else None, feature_names=names)
         except ValueError as error:  # numpy's and scipy's too: overflow in the normal equations
             raise ValueError(
-                f"SINDy: expected observations that pysindy can regress, got its error {str(error)!r}; "
+                f"sindy: expected observations that pysindy can regress, got its error {str(error)!r}; "
                 "rescale states or times, or change the optimizer or library."
             ) from error
         for category, text in dict.fromkeys((w.category, str(w.message).strip()) for w in said):
             if issubclass(category, _SAID):
                 unconverged = issubclass(category, ConvergenceWarning)
-                warn(f"SINDy: pysindy warns: {text}", SINDyConvergenceWarning if unconverged else DataWarning)
+                warn(f"sindy: pysindy warns: {text}", SINDyConvergenceWarning if unconverged else DataWarning)
         info = FitInfo(
             initial_states=np.stack([v[0] for v in x]) if len(x) == trajectories.n_trajectories else None,
             report={"optimizer": _text(model.optimizer), "feature_library": _text(model.feature_library)},
@@ -185,7 +199,7 @@ class SINDy(VectorFieldModel):
     def _to_save(self) -> SavedModel:
         if "stock_" in vars(self):
             raise ValueError(
-                "SINDy.save: expected a fitted vector field, got equations with derivatives; keep the data "
+                "sindy.save: expected a fitted vector field, got equations with derivatives; keep the data "
                 "and fit again."
             )
         saved = super()._to_save()
@@ -202,7 +216,7 @@ class SINDy(VectorFieldModel):
         def __getattr__(self, name: str) -> Any:
             if name in ("field_", "context_") and "stock_" in vars(self):
                 raise ValueError(
-                    f"SINDy.{name}: expected a library of functions of the state, and an optimizer of "
+                    f"sindy.{name}: expected a library of functions of the state, and an optimizer of "
                     f"explicit equations, got {type(self.feature_library).__name__} and "
                     f"{type(self.optimizer).__name__}, whose equations are no vector field; use stock_, the "
                     "fitted pysindy.SINDy."
@@ -223,7 +237,7 @@ class SINDy(VectorFieldModel):
             return super().equations(precision, errors, style)
         if errors or style == "plain":
             raise ValueError(
-                "SINDy.equations: expected neither errors nor style='plain' for equations with derivatives, "
+                "sindy.equations: expected neither errors nor style='plain' for equations with derivatives, "
                 f"got errors={errors}, style={style!r}; leave them out."
             )
         return self.stock_.equations(precision)
@@ -330,7 +344,7 @@ def _times(t: Any, x: Any) -> Any:
     """Times of one trajectory, where they may be given as a step."""
     if not isinstance(t, numbers.Real):
         return t
-    check_positive("SINDy.fit", t=t)
+    check_positive("sindy.fit", t=t)
     return float(t) * np.arange(len(x))
 
 
@@ -339,7 +353,7 @@ def _complete(
 ) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray] | None, list[np.ndarray]]:
     """Complete samples, their times, slopes and inputs as lists, without trajectories that have none."""
     if x_dot is None:
-        kept = trajectories.drop_incomplete("SINDy")
+        kept = trajectories.drop_incomplete("sindy")
         t, x = (list(part) for part in zip(*kept.arrays(), strict=True))
         return x, t, None, kept.input_arrays()
     parts = zip(trajectories.arrays(), x_dot, trajectories.input_arrays(), strict=True)

@@ -179,21 +179,21 @@ class StrongSINDy(VectorFieldModel):
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if not isinstance(self.degree, int) or self.degree < 1:
-            raise ValueError(f"StrongSINDy: expected an integer degree >= 1, got {self.degree!r}.")
+            raise ValueError(f"sindy-strong: expected an integer degree >= 1, got {self.degree!r}.")
         if not isinstance(self.refined, int) or self.refined < 0:
-            raise ValueError(f"StrongSINDy: expected an integer refined >= 0, got {self.refined!r}.")
+            raise ValueError(f"sindy-strong: expected an integer refined >= 0, got {self.refined!r}.")
         dim = trajectories.dim + len(trajectories.input_names)
         terms = math.comb(dim + self.degree, self.degree)
         if terms > _MAX_MONOMIALS:
             raise ValueError(
-                f"StrongSINDy: expected at most {_MAX_MONOMIALS} monomials, got {terms} of degree "
+                f"sindy-strong: expected at most {_MAX_MONOMIALS} monomials, got {terms} of degree "
                 f"{self.degree} in {dim} states and inputs; lower the degree, or reduce the states first, "
                 "for example with PCAReduction."
             )
         samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]
         if sum(len(t) for t, _ in samples) < self.min_observations:
             raise ValueError(
-                f"StrongSINDy: expected at least {self.min_observations} complete samples in trajectories of "
-                "two or more, got fewer; give more samples or longer trajectories."
+                f"sindy-strong: expected at least {self.min_observations} complete samples in trajectories "
+                "of two or more, got fewer; give more samples or longer trajectories."
             )
         return samples

@@ -127,9 +127,7 @@ class SymbolicModel(VectorFieldModel):
 
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if not isinstance(self.effort, str) or self.effort not in EFFORTS:
-            raise ValueError(
-                f"SymbolicModel: expected an effort among {sorted(EFFORTS)}, got {self.effort!r}."
-            )
+            raise ValueError(f"symbolic: expected an effort among {sorted(EFFORTS)}, got {self.effort!r}.")
         return complete_samples(trajectories, self._who, self.min_observations)
 
     # ------------------------------------------------------------------ search
@@ -333,7 +331,7 @@ def symbolic(
         return SymbolicModel(effort, knowledge, progress)
     if Knowledge.of(knowledge) is not None:
         raise ValueError(
-            "SymbolicModel: expected expressions or knowledge, got both; write what is known into the "
+            "symbolic: expected expressions or knowledge, got both; write what is known into the "
             "expressions, or give load('equations', ...) bounds and fixed."
         )
     return EquationsModel(expressions, start=start)

@@ -10,6 +10,7 @@ _PUBLIC = {
     "compare_fields": "maps",
     "comparison": "errors",
     "draw": "results",
+    "forecast": "forecasts",
     "front": "front",
     "lyapunov_convergence": "spectra",
     "phase_portrait": "portraits",

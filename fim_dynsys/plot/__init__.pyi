@@ -4,6 +4,7 @@ from fim_dynsys.plot.canvas import Drawing as Drawing
 from fim_dynsys.plot.diagrams import bifurcation_diagram as bifurcation_diagram
 from fim_dynsys.plot.diagrams import two_parameter as two_parameter
 from fim_dynsys.plot.errors import comparison as comparison
+from fim_dynsys.plot.forecasts import forecast as forecast
 from fim_dynsys.plot.front import front as front
 from fim_dynsys.plot.maps import compare_fields as compare_fields
 from fim_dynsys.plot.maps import support_map as support_map
@@ -22,6 +23,7 @@ __all__ = [
     "compare_fields",
     "comparison",
     "draw",
+    "forecast",
     "front",
     "lyapunov_convergence",
     "phase_portrait",

@@ -1,29 +1,39 @@
 """Time series: observations, simulations and the bands of ensembles, one panel for each state."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.results import FieldLike, unwrap
+from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.plot import flow, style
 from fim_dynsys.plot.canvas import AxesLike, Drawing, add_legend, given_axes, new_axes, with_unit
 from fim_dynsys.plot.objects import with_neighbours
 from fim_dynsys.plot.space import States, chosen_states
 from fim_dynsys.plot.style import Look
 from fim_dynsys.simulation.problem import FAILURES, Status
-from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.simulation.solution import simulate
+from fim_dynsys.trajectories.container import Trajectories, concatenate
+
+Observed = Trajectories | ArrayLike | Sequence[ArrayLike]
+"""Trajectories, or one array or several of states at times that are given beside them."""
 
 _BANDS = ((0.05, 0.95, 0.18), (0.25, 0.75, 0.3))
 _ENOUGH = 0.9  # share of members that must have a value for a band to be drawn
 
 
 def time_series(
-    data: Trajectories | None = None,
-    simulated: Trajectories | None = None,
-    ensemble: Trajectories | None = None,
+    data: Observed | None = None,
+    simulated: Observed | None = None,
+    ensemble: Trajectories | EnsembleField | None = None,
     *,
+    t: ArrayLike | Sequence[ArrayLike] | None = None,
     ax: AxesLike | None = None,
     states: States | None = None,
     field: FieldLike | None = None,
@@ -35,12 +45,18 @@ def time_series(
 
     Parameters
     ----------
-    data : Trajectories, optional
-        Observations.
-    simulated : Trajectories, optional
-        Of `fim_dynsys.simulate`; the k-th is drawn in the colour and line style of the k-th of ``data``.
-    ensemble : Trajectories, optional
-        Of `fim_dynsys.simulate` with an EnsembleField: trajectories with a coordinate ``member``.
+    data : Trajectories, array (n, d) or list of such arrays, optional
+        Observations; arrays need `t`.
+    simulated : Trajectories, array (m, d) or list of such arrays, optional
+        Of `fim_dynsys.simulate`, or what ``model.simulate`` returns; the k-th is drawn in the colour of the
+        k-th of ``data``, with a line style of its own. Arrays need `t`, unless they have as many rows as the
+        data.
+    ensemble : Trajectories or EnsembleField, optional
+        Of `fim_dynsys.simulate` with an EnsembleField: trajectories with a coordinate ``member``. An
+        EnsembleField itself, as ``model.ensemble(20)``, is simulated from the first complete samples of
+        ``data`` over their times.
+    t : float, array (n,) or list of arrays, optional
+        Times of arrays, or the step between them.
     ax : Axes or sequence of Axes, optional
         One for each state shown; default a new figure.
     states : sequence of int or str, optional
@@ -56,14 +72,35 @@ def time_series(
     Raises
     ------
     ValueError
-        If nothing is given, or states and axes do not fit.
+        If nothing is given, times are missing, or states and axes do not fit.
+
+    See Also
+    --------
+    forecast : The bands of ``model.forecast``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import plot
+    >>> t = np.linspace(0, 5, 50)
+    >>> model = fim_dynsys.load("sindy-strong").fit(3.0 * np.exp(-0.5 * t), t)
+    >>> drawing = plot.time_series(model.context_, model.simulate([3.0], t), t=t)
+    >>> sorted(drawing.artists)
+    ['data', 'simulated']
     """
     who = "time_series"
+    names = field_names(data, simulated, ensemble)
+    data = read_series(who, data, t, names)
+    simulated = read_series(who, simulated, t, names, data)
+    if isinstance(ensemble, EnsembleField):
+        ensemble = _simulated_members(who, ensemble, data)
     given = [one for one in (data, simulated, ensemble) if one is not None]
-    if not given or any(not isinstance(one, Trajectories) for one in given):
+    if not given or not (ensemble is None or isinstance(ensemble, Trajectories)):
         raise ValueError(
-            f"{who}: expected Trajectories, got {[type(one).__name__ for one in given] or 'none'}; "
-            "pass data=, simulated= or ensemble="
+            f"{who}: expected data, simulated or ensemble, got "
+            f"{'none' if ensemble is None else type(ensemble).__name__}; Trajectories or arrays with t= will "
+            "do, and an EnsembleField as ensemble."
         )
     names, units = given[0].state_names, given[0].units
     if any(one.dim != len(names) for one in given):
@@ -86,6 +123,60 @@ def time_series(
     return Drawing(axes, {name: tuple(found) for name, found in artists.items()})
 
 
+def field_names(*given: Any) -> Sequence[str] | None:
+    """Names of the states, from the first argument that has them."""
+    return next((one.state_names for one in given if hasattr(one, "state_names")), None)
+
+
+def read_series(
+    who: str,
+    given: Observed | None,
+    t: Any,
+    names: Sequence[str] | None,
+    like: Trajectories | None = None,
+) -> Trajectories | None:
+    """Trajectories, or arrays at times `t`, by default at those of trajectories with as many samples."""
+    if given is None or isinstance(given, Trajectories):
+        return given
+    if isinstance(given, EnsembleField) or not np.iterable(given):
+        raise ValueError(f"{who}: expected Trajectories or arrays, got {type(given).__name__}.")
+    parts: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
+    if not all(np.ndim(part) for part in parts):
+        parts = [given]
+    arrays = [np.asarray(part, dtype=float) for part in parts]
+    arrays = [part[:, None] if part.ndim == 1 else part for part in arrays]
+    if t is None and like is not None and [len(part) for part in arrays] == like.n_obs.tolist():
+        times: Any = [own for own, _ in like.arrays()]
+    elif t is None:
+        raise ValueError(
+            f"{who}: expected times with arrays of {[len(part) for part in arrays]} rows, got none; pass t="
+        )
+    elif np.ndim(t) == 0:
+        times = [float(np.asarray(t)) * np.arange(len(part)) for part in arrays]
+    else:
+        several = isinstance(t, list | tuple) and bool(np.ndim(np.asarray(t[0])))
+        times = list(t) if isinstance(t, list | tuple) and several else [t] * len(arrays)
+    known = names if names is not None and len(names) == arrays[0].shape[1] else None
+    return Trajectories.from_arrays(arrays, times, known)
+
+
+def _simulated_members(who: str, ensemble: EnsembleField, data: Trajectories | None) -> Trajectories:
+    """Members of an ensemble from the first complete samples of the data, over their times."""
+    if data is None:
+        raise ValueError(
+            f"{who}: expected data with an EnsembleField, whose members start at the first samples; pass "
+            "data= or simulate the ensemble."
+        )
+    pairs = [(t, x, np.isfinite(x).all(axis=1)) for t, x in data.arrays()]
+    if not all(seen.any() for _, _, seen in pairs):
+        raise ValueError(f"{who}: expected a complete sample in each trajectory, got one without.")
+    from_first = [t[np.argmax(seen) :] for t, _, seen in pairs]
+    starts = np.array([x[np.argmax(seen)] for _, x, seen in pairs])
+    runs = [simulate(ensemble, start, own) for start, own in zip(starts, from_first, strict=True)]
+    members = [run[[k]] for k in range(len(ensemble)) for run in runs]
+    return concatenate(members)
+
+
 def _look(k: int, *keys: str) -> Look:
     """Of the k-th trajectory."""
     look = style.SERIES[k % len(style.SERIES)]
@@ -98,7 +189,8 @@ def _suffix(k: int, n: int) -> str:
 
 def _marks(ax: Axes, data: Trajectories, state: int) -> Iterator[tuple[str, Artist]]:
     for k, (t, x) in enumerate(data.arrays()):
-        look: Look = _look(k, "color", "marker") | {"linestyle": "", "markersize": 3.5, "fillstyle": "none"}
+        look: Look = _look(k, "marker") | {"linestyle": "", "markersize": 3.5, "fillstyle": "none"}
+        look["color"] = style.OBSERVED[k % len(style.OBSERVED)]
         label = f"observed{_suffix(k, len(data))}"
         yield "data", ax.plot(t, x[:, state], **look, zorder=style.DATA, label=label)[0]
 

@@ -39,6 +39,10 @@ SERIES: tuple[Look, ...] = tuple(
     )
 )
 
+# Observations are in greys and simulations in colours, so that data and model never share one; the k-th of
+# each belong together by their numbers in the legend.
+OBSERVED = (BLACK, "#5a5a5a", "#8c8c8c")
+
 # How fixed points look: marker, and what is filled. Squares where the flow turns, circles where it does not.
 _FIXED_POINTS = {
     "STABLE_NODE": ("o", "full"),

@@ -70,7 +70,7 @@ def test_select_makes_a_row_the_answer(model):
         assert not rows[k].field.fit_info.inference.selected
     finally:
         model.field_ = before
-    with pytest.raises(IndexError, match=f"Auto: expected a row of alternatives_ below {len(rows)}, got 99"):
+    with pytest.raises(IndexError, match=f"auto: expected a row of alternatives_ below {len(rows)}, got 99"):
         model.select(99)
 
 

@@ -93,9 +93,9 @@ def test_contract():
 def test_bad_input_is_refused():
     t, _, noisy = van_der_pol(n=20)
     allowed = r"\['fast', 'full', 'thorough'\]"
-    with pytest.raises(ValueError, match=rf"Auto: expected a budget among {allowed}, got 'huge'"):
+    with pytest.raises(ValueError, match=rf"auto: expected a budget among {allowed}, got 'huge'"):
         fim_dynsys.load("auto", budget="huge").fit(noisy, t)
-    with pytest.raises(ValueError, match="Auto: expected at least 5 complete samples"):
+    with pytest.raises(ValueError, match="auto: expected at least 5 complete samples"):
         fim_dynsys.load("auto").infer(Trajectories.from_arrays([x[None] for x in noisy[:6]], [[0.0]] * 6))
 
 

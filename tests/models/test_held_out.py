@@ -2,6 +2,7 @@
 
 import matplotlib
 import numpy as np
+import pysindy
 import pytest
 
 import fim_dynsys
@@ -107,6 +108,17 @@ def test_comparison_tells_models_apart(data):
     assert "field_" not in vars(Given()) and np.isnan(float(right.terms))
     frame = table.to_dataframe()
     assert list(frame.columns) == ["path_r2", "path_error", "slope_error", "terms", "seconds"]
+
+
+def test_objects_of_pysindy_are_compared_as_they_are(data):
+    stock = pysindy.SINDy(optimizer=pysindy.STLSQ(threshold=0.05))
+    own = fim_dynsys.load("sindy", optimizer=pysindy.STLSQ(threshold=0.05))
+    table = fim_dynsys.compare([stock, own, Given()], data, data)
+    assert table["model"].values.tolist() == ["pysindy", "sindy", "given"]
+    assert table["path_r2"].values[0, 0] == table["path_r2"].values[1, 0] > 0.9
+    assert not hasattr(stock.optimizer, "coef_")  # what was given is not fitted
+    with pytest.raises(ValueError, match=r"expected a pysindy\.SINDy, got STLSQ"):
+        fim_dynsys.compare({"a": pysindy.STLSQ()}, data, data)
 
 
 @pytest.mark.parametrize("by, folds", [("trajectory", 3), ("block", 4)])

@@ -821,6 +821,9 @@ def test_warnings_name_the_line_of_the_user(damped, tmp_path, monkeypatch):
             with pytest.warns(category) as caught:
                 source()
             assert {w.filename for w in caught if w.category is category} == {__file__}
+    with pytest.warns(SimulationWarning) as caught:  # a method that numpy decorates
+        np.errstate(all="ignore")(grows.simulate)([1.0], np.linspace(0, 900.0, 5))
+    assert caught[0].filename == __file__
     monkeypatch.setattr(Kernel, "version", "another")
     with pytest.warns(FimDynsysWarning, match="written by version") as caught:
         fim_dynsys.load_fitted(tmp_path, factory=Kernel)

@@ -237,7 +237,7 @@ def test_objects_come_back_from_disk_as_plain_data(tmp_path):
         {"class": "PolynomialLibrary", "degree": 10**6},
         {"class": "STLSQ", "no": 1},
     ):
-        with pytest.raises(ValueError, match="SINDy: expected"):
+        with pytest.raises(ValueError, match="sindy: expected"):
             made(wrong)
     with pytest.raises(ValueError, match=r"can be written down|tell their parameters"):
         SINDy(feature_library=pysindy.CustomLibrary([lambda x: np.tanh(x)])).fit(X, T).save(tmp_path)
@@ -259,7 +259,7 @@ def test_nested_lists_are_one_trajectory_and_steps_are_positive():
     nested = SINDy().fit(X.tolist(), T.tolist())
     np.testing.assert_array_equal(nested.coefficients(), SINDy().fit(X, T).coefficients())
     for step in (-0.1, np.inf, np.nan, 2**70 * 10**300):
-        with pytest.raises(ValueError, match=r"SINDy\.fit: expected t as a positive finite number"):
+        with pytest.raises(ValueError, match=r"sindy\.fit: expected t as a positive finite number"):
             SINDy().fit([X, X2], [step, 0.1])
 
 
@@ -283,7 +283,7 @@ def test_missing_samples_are_dropped_once_with_a_warning():
 
 
 def test_short_trajectories_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"SINDy: expected at least 3 complete samples in each.*got 2"):
+    with pytest.raises(ValueError, match=r"sindy: expected at least 3 complete samples in each.*got 2"):
         SINDy().fit([X, X2[:2]], [T, T[:2]])
 
 
@@ -455,13 +455,13 @@ def test_noise_level_and_regression_only():
     ],
 )
 def test_bad_parameters_are_named(params, words):
-    with pytest.raises(ValueError, match=f"StrongSINDy: expected an integer.*{words}"):
+    with pytest.raises(ValueError, match=f"sindy-strong: expected an integer.*{words}"):
         StrongSINDy(**params).fit(X, T)
 
 
 def test_too_few_samples_are_named():
     data = Trajectories.from_arrays([X[:1], X[4:5], X[:3]], [T[:1], T[4:5], T[:3]])
-    with pytest.raises(ValueError, match="StrongSINDy: expected at least 5 complete samples"):
+    with pytest.raises(ValueError, match="sindy-strong: expected at least 5 complete samples"):
         StrongSINDy().fit(data)
 
 
@@ -508,7 +508,7 @@ def test_warnings_of_pysindy_come_under_a_name_of_ours():
         SINDy().fit(still, 0.1)
     assert {w.category for w in caught} <= {DataWarning, FitWarning}
     (said,) = [str(w.message) for w in caught if "pysindy" in str(w.message)]
-    assert said == "SINDy: pysindy warns: Sparsity parameter is too big (0.1) and eliminated all coefficients"
+    assert said == "sindy: pysindy warns: Sparsity parameter is too big (0.1) and eliminated all coefficients"
 
 
 def test_too_many_monomials_are_refused_before_they_fill_the_memory():

@@ -7,6 +7,7 @@ import warnings
 import matplotlib
 import numpy as np
 import pytest
+import xarray as xr
 from matplotlib import colors
 from matplotlib.figure import Figure
 
@@ -598,10 +599,79 @@ def test_bands_end_where_members_are_missing():
     assert median.get_xdata()[-1] == pytest.approx(1 / 1.32, abs=0.01)
 
 
+def test_series_of_what_a_model_simulates(observed, rotation):
+    (t, x), _ = observed.arrays()
+    path = rotation(x) * 0.0 + x  # an array (n, d), as model.simulate returns one
+    by_data = plot.time_series(observed[[0]], path, ax=axes(2))
+    assert np.array_equal(by_data.artists["simulated"][0].get_xdata(), t)
+    assert by_data.axes[0].get_ylabel() == "x [m]"
+    fine = np.linspace(0.0, 1.0, 7)
+    several = plot.time_series(None, [np.ones((7, 2)), np.zeros((7, 2))], t=fine, ax=axes(2))
+    assert [len(line.get_xdata()) for line in several.artists["simulated"]] == [7] * 4
+    with pytest.raises(ValueError, match=r"expected times with arrays of \[7\] rows, got none; pass t="):
+        plot.time_series(observed[[0]], np.ones((7, 2)), ax=axes(2))
+
+
+def test_series_of_an_ensemble_start_at_the_first_samples():
+    rates = np.linspace(0.5, 1.5, 21)
+    members = EnsembleField([CallableField(lambda x, r=r: r * x, 1) for r in rates])
+    t = np.linspace(0.0, 1.0, 5)
+    data = Trajectories.from_arrays([np.exp(t)[:, None], 2.0 * np.exp(t)[:, None]], [t, t + 3.0])
+    drawing = plot.time_series(data, ensemble=members, ax=axes())
+    first, second = drawing.artists["median"]
+    assert first.get_ydata() == pytest.approx(np.exp(t), rel=1e-6)
+    assert second.get_ydata() == pytest.approx(2.0 * np.exp(t), rel=1e-6)
+    assert second.get_xdata() == pytest.approx(t + 3.0)
+    with pytest.raises(ValueError, match="expected data with an EnsembleField"):
+        plot.time_series(ensemble=members, ax=axes())
+
+
+def test_data_and_model_are_never_in_one_colour(observed, rotation):
+    simulated = fim_dynsys.simulate(rotation, observed.x[:, 0], np.linspace(0.0, 4.0, 30))
+    drawing = plot.time_series(observed, simulated, ax=axes(2))
+    inks = [{line.get_color() for line in drawing.artists[name]} for name in ("data", "simulated")]
+    assert not inks[0] & inks[1] and len(inks[1]) == 2
+
+
+def test_a_forecast_has_data_median_bands_and_what_was_held_out(observed):
+    ahead = np.array([0.5, 1.0, 2.0])
+    median = np.stack([np.sin(ahead), np.cos(ahead)], axis=1)[None]
+    widths = np.array([0.1, 0.3])[:, None, None, None]
+    dims = ("trajectory", "ahead", "state")
+    table = xr.Dataset(
+        {
+            "median": (dims, median),
+            "low": (("band", *dims), median - widths),
+            "high": (("band", *dims), median + widths),
+            "t": (("trajectory", "ahead"), (5.0 + ahead)[None]),
+        },
+        {"state": ["x", "v"], "ahead": ahead, "band": [0.5, 0.9]},
+    )
+    drawing = plot.forecast(table, observed[[0]], median[0] + 0.05, ax=axes(2))
+    counts = {name: len(found) for name, found in drawing.artists.items()}
+    assert counts == {"bands": 4, "median": 2, "data": 2, "held out": 2, "origin": 2}
+    assert [ax.get_ylabel() for ax in drawing.axes] == ["x [m]", "v"]
+    assert drawing.artists["median"][1].get_ydata() == pytest.approx(np.cos(ahead))
+    wide, narrow = drawing.artists["bands"][:2]
+    assert wide.get_label() == "90% band" and narrow.get_label() == "50% band"
+    ends = wide.get_paths()[0].vertices[:, 1]
+    assert (ends.min(), ends.max()) == pytest.approx((np.sin(0.5) - 0.3, np.sin(2.0) + 0.3))
+    assert drawing.artists["held out"][0].get_xdata() == pytest.approx(5.0 + ahead)
+    assert drawing.artists["origin"][0].get_xdata()[0] == observed.t[0, -1]
+    with pytest.raises(ValueError, match="held-out rows at the 3 times of the forecast, got"):
+        plot.forecast(table, None, np.ones((4, 2)), ax=axes(2))
+    with pytest.raises(ValueError, match="expected a forecast from one origin, got 2"):
+        plot.forecast(table.expand_dims(origin=2))
+    with pytest.raises(ValueError, match="expected a trajectory below 1, got 1"):
+        plot.forecast(table, trajectory=1)
+    with pytest.raises(ValueError, match=r"expected the Dataset of model\.forecast"):
+        plot.forecast(observed)
+
+
 def test_series_of_nothing_are_refused(observed):
-    with pytest.raises(ValueError, match="expected Trajectories, got none"):
+    with pytest.raises(ValueError, match="expected data, simulated or ensemble, got none"):
         plot.time_series()
-    with pytest.raises(ValueError, match=r"expected Trajectories, got \['list'\]"):
+    with pytest.raises(ValueError, match=r"expected times with arrays of \[1\] rows"):
         plot.time_series([1.0])
     with pytest.raises(ValueError, match="expected trajectories with a coordinate 'member'"):
         plot.time_series(ensemble=observed, ax=axes(2))

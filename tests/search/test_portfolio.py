@@ -130,6 +130,6 @@ def test_candidates_and_ensemble_of_the_model(observed, tmp_path):
     restored = fim_dynsys.load_fitted(tmp_path / "model")
     np.testing.assert_array_equal(restored.ensemble(6, seed=1)[2](x), members[2](x))
     with pytest.raises(
-        ValueError, match=r"Auto\.ensemble: expected n as a whole number of at least 1, got 0"
+        ValueError, match=r"auto\.ensemble: expected n as a whole number of at least 1, got 0"
     ):
         model.ensemble(0)

@@ -80,11 +80,26 @@ def read_header(path: str | os.PathLike) -> dict | None:
     Raises
     ------
     FileNotFoundError, ValueError
-        As `read_weights`.
+        As `read_weights`; a checkpoint of training is named as such.
     """
     with opened_safetensors(path, "numpy") as file:
         about = file.metadata() or {}
-    return _parse_header(path, about[HEADER_KEY]) if HEADER_KEY in about else None
+    if HEADER_KEY in about:
+        return _parse_header(path, about[HEADER_KEY])
+    if _is_training_checkpoint(path):
+        raise ValueError(
+            f"read_weights: expected exported weights, got {str(path)!r}, a training "
+            f"checkpoint; take {str(Path(path).with_name('weights.safetensors'))!r}, which training "
+            "writes when it ends, or resume it with `python -m training.pretrain`."
+        )
+    return None
+
+
+def _is_training_checkpoint(path: str | os.PathLike) -> bool:
+    """Whether a file holds networks, averages and an optimiser, as `training.checkpoint` writes them."""
+    with opened_safetensors(path, "numpy") as file:
+        numbers = set(file.metadata() or {})
+        return {"step", "total"} <= numbers and any(name.startswith("average.") for name in file.keys())  # noqa: SIM118
 
 
 def read_config(who: str, path: str | os.PathLike, header: dict, kind: type[_Config]) -> _Config:

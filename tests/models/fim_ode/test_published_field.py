@@ -348,16 +348,16 @@ def test_bad_input(gnot_weights):
     model = PublishedFIMODE(weights=gnot_weights)
     x, t = observations()
     with pytest.raises(
-        ValueError, match=r"PublishedFIMODE: expected at most 3 states, got 4; .*PCAReduction"
+        ValueError, match=r"fim-ode-published: expected at most 3 states, got 4; .*PCAReduction"
     ):
         model.fit(np.random.default_rng(0).normal(size=(20, 4)), 0.1)
     with pytest.raises(
-        ValueError, match=r"PublishedFIMODE: expected at most 3 states, which .* got 4; .*PCAReduction"
+        ValueError, match=r"fim-ode-published: expected at most 3 states, which .* got 4; .*PCAReduction"
     ):
         model.infer(Trajectories.from_arrays(np.random.default_rng(0).normal(size=(20, 4)), 0.1))
-    with pytest.raises(ValueError, match=r"PublishedFIMODE: expected at least 4 .* got 3"):
+    with pytest.raises(ValueError, match=r"fim-ode-published: expected at least 4 .* got 3"):
         model.infer(Trajectories.from_arrays(x[0][:3], t[0][:3]))
-    with pytest.raises(ValueError, match=r"PublishedFIMODE: .* two of them in one trajectory, got 5 in 5"):
+    with pytest.raises(ValueError, match=r"fim-ode-published: .* two of them in one trajectory, got 5 in 5"):
         model.infer(Trajectories.from_arrays([v[None] for v in x[0][:5]], [[0.0]] * 5))
     with pytest.raises(
         ValueError, match=r"fim-ode-published: expected precision 'float32' or 'float64', got 'half'"

@@ -207,6 +207,17 @@ def test_foreign_newer_and_unfitting_files(network, file, tmp_path):
         weights.read_header(file)
 
 
+def test_a_training_checkpoint_is_named_as_such(tmp_path):
+    path = tmp_path / "checkpoint.safetensors"
+    arrays = {f"{part}.layer": np.zeros(2, np.float32) for part in ("network", "average", "optimiser.step")}
+    save_arrays(arrays, path, {"step": "7", "total": "9", "restart": "0", "seconds": "1.0"})
+    expected = r"got '.*checkpoint\.safetensors', a training checkpoint; take '.*weights\.safetensors'"
+    with pytest.raises(ValueError, match=expected):
+        weights.read_weights(path)
+    with pytest.raises(ValueError, match=expected):
+        fim_dynsys.load("fim-ode", weights=path)
+
+
 def test_unknown_architecture_is_not_written(network, tmp_path):
     with pytest.raises(ValueError, match=r"save_weights: expected an architecture among .* got 'x'"):
         networks.save_weights(tmp_path / "x", network, "x", network.config, 3)
