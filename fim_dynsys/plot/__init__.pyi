@@ -4,6 +4,8 @@ from fim_dynsys.plot.canvas import Drawing as Drawing
 from fim_dynsys.plot.diagrams import bifurcation_diagram as bifurcation_diagram
 from fim_dynsys.plot.diagrams import two_parameter as two_parameter
 from fim_dynsys.plot.errors import comparison as comparison
+from fim_dynsys.plot.estimation import profiles as profiles
+from fim_dynsys.plot.estimation import waterfall as waterfall
 from fim_dynsys.plot.forecasts import forecast as forecast
 from fim_dynsys.plot.front import front as front
 from fim_dynsys.plot.maps import compare_fields as compare_fields
@@ -28,10 +30,12 @@ __all__ = [
     "lyapunov_convergence",
     "phase_portrait",
     "portrait_3d",
+    "profiles",
     "return_map",
     "spectrum",
     "support_map",
     "time_series",
     "two_parameter",
     "uncertainty_map",
+    "waterfall",
 ]
