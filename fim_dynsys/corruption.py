@@ -36,6 +36,21 @@ def add_noise(
     ------
     ValueError
         If ``sigma`` is negative, not finite or of another shape, or the kind is unknown.
+
+    See Also
+    --------
+    add_outliers : Gross errors in single samples.
+    drop : Fewer samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> t = np.linspace(0, 5, 50)
+    >>> data = fim_dynsys.Trajectories.from_arrays(3.0 * np.exp(-0.5 * t), t)
+    >>> noisy = fim_dynsys.add_noise(data, 0.05, rng=0)
+    >>> round(float(np.std(noisy.x / data.x)), 2)
+    0.05
     """
     sigma = _levels(sigma, trajectories.dim, "add_noise", "sigma")
     if kind not in _KINDS:
@@ -69,6 +84,21 @@ def add_outliers(
     ------
     ValueError
         If ``share`` lies outside [0, 1], or ``size`` is negative, not finite or of another shape.
+
+    See Also
+    --------
+    add_noise : Errors in every sample.
+    without_outliers : Marks them as missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> t = np.linspace(0, 5, 50)
+    >>> data = fim_dynsys.Trajectories.from_arrays(3.0 * np.exp(-0.5 * t), t)
+    >>> spoilt = fim_dynsys.add_outliers(data, 0.1, 2.0, rng=0)
+    >>> int(np.sum(spoilt.x != data.x))
+    4
     """
     if not 0 <= share <= 1:
         raise ValueError(f"add_outliers: expected a share in [0, 1], got {share!r}")
@@ -97,6 +127,19 @@ def drop(trajectories: Trajectories, rho: float, rng: int | np.random.Generator)
     ------
     ValueError
         If ``rho`` lies outside [0, 1) or a trajectory would keep no sample.
+
+    See Also
+    --------
+    truncate : Only the first samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> t = np.linspace(0, 5, 50)
+    >>> data = fim_dynsys.Trajectories.from_arrays(3.0 * np.exp(-0.5 * t), t)
+    >>> fim_dynsys.drop(data, 0.5, rng=0).n_obs
+    array([25])
     """
     if not 0 <= rho < 1:
         raise ValueError(f"drop: expected a fraction rho in [0, 1), got {rho!r}")
@@ -120,6 +163,19 @@ def truncate(trajectories: Trajectories, t_max: float) -> Trajectories:
     ------
     ValueError
         If a trajectory has no sample by then.
+
+    See Also
+    --------
+    drop : Samples at random.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> t = np.linspace(0, 5, 50)
+    >>> data = fim_dynsys.Trajectories.from_arrays(3.0 * np.exp(-0.5 * t), t)
+    >>> fim_dynsys.truncate(data, 2.5).n_obs
+    array([25])
     """
     kept = []
     for k, (t, _) in enumerate(trajectories.arrays()):

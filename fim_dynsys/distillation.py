@@ -113,6 +113,19 @@ def distill(
     References
     ----------
     G. Schwarz, Estimating the dimension of a model, Annals of Statistics 6 (1978) 461 (BIC).
+
+    See Also
+    --------
+    VectorFieldModel.equations : Distils where it has to.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> box = fim_dynsys.Region([-2], [2])
+    >>> field = fim_dynsys.CallableField(lambda x: x - x**3, 1, region=box)
+    >>> fim_dynsys.distill(field).equations()
+    ['x0 - x0^3']
     """
     region = _region(field, region)
     dictionary = Dictionary.polynomial(field.dim, degree)

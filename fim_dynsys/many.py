@@ -104,6 +104,22 @@ def fit_many(
     -----
     DataWarning
         For damaged rows in the folder, whose data sets are fitted again.
+
+    See Also
+    --------
+    VectorFieldModel.fit : One data set.
+    load_fitted : Reads models that were saved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> t = np.linspace(0, 5, 50)
+    >>> read = fim_dynsys.Trajectories.from_arrays
+    >>> sets = {"a": read(np.exp(-0.5 * t), t), "b": read(np.exp(-t), t)}
+    >>> table = fim_dynsys.fit_many(fim_dynsys.load("sindy-strong"), sets, n_jobs=1)
+    >>> table["equations"].tolist()
+    ["x0' = -0.5 x0", "x0' = -x0"]
     """
     if not isinstance(model, VectorFieldModel):
         raise TypeError(f"fit_many: expected a model with a vector field, got {type(model).__name__}.")

@@ -263,6 +263,20 @@ def load(name: str, **params: Any) -> Any:
     PluginError
         The plugin that offers the name is not installed, cannot be imported, or is written for another
         version.
+
+    See Also
+    --------
+    available : Lists the names.
+    load_fitted : Restores a model that was saved.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> t = np.linspace(0, 5, 50)
+    >>> model = fim_dynsys.load("fim-ode").fit(3.0 * np.exp(-0.5 * t), t)
+    >>> model.equations()
+    ['-0.5 x0']
     """
     factory = _import_factory(find(name))
     _check_parameters(name, factory, params)
@@ -482,6 +496,17 @@ def available() -> ModelTable:
         A sequence of ModelEntry that prints as a table. A plugin that cannot be imported is listed with
         the reason and disturbs no other model. `not_installed` are the repository's plugins that are not
         here, with the command that installs each.
+
+    See Also
+    --------
+    load : Makes a model.
+    register : Adds one of your own.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> fim_dynsys.available().names[:3]
+    ['fim-ode', 'fim-ode-published', 'fim-ode-neural']
     """
     _scanned.cache_clear()
     entry_points = _plugin_entry_points()
@@ -537,6 +562,22 @@ def load_fitted(folder: str | os.PathLike, factory: Callable[..., Any] | None = 
     -----
     FimDynsysWarning
         The model's version has changed since the folder was written.
+
+    See Also
+    --------
+    VectorFieldModel.save : Writes the folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> t = np.linspace(0, 5, 50)
+    >>> model = fim_dynsys.load("sindy-strong").fit(3.0 * np.exp(-0.5 * t), t)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = fim_dynsys.load_fitted(model.save(folder))
+    >>> again.equations()
+    ['-0.5 x0']
     """
     # deferred: scipy, xarray and scikit-learn, which looking a model up does not need
     from fim_dynsys.saved import SavedModel

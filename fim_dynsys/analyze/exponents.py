@@ -208,6 +208,20 @@ def lyapunov(
     ----------
     G. Benettin, L. Galgani, A. Giorgilli, J.-M. Strelcyn: Lyapunov characteristic exponents for smooth
     dynamical systems, part 2, Meccanica 15 (1980) 21.
+
+    See Also
+    --------
+    zero_one_test : For records without a field.
+    fim_dynsys.plot.lyapunov_convergence : Draws how they converge.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> box = fim_dynsys.Region([-1, -1], [1, 1])
+    >>> decay = fim_dynsys.SymbolicField(["-x0", "-2*x1"], region=box)
+    >>> analyze.lyapunov(decay, [0.5, 0.5]).exponents.round(3)
+    array([-1., -2.])
     """
     field = unwrap(field, "lyapunov")
     x0 = _checked(field, x0, n_pieces, precision, budget, transient)

@@ -213,6 +213,10 @@ def ensemble(
     ValueError
         For no members, or no region.
 
+    See Also
+    --------
+    cycle_bands : Bands of the cycles of one posterior.
+
     Examples
     --------
     >>> from fim_dynsys import CallableField

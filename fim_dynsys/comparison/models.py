@@ -108,6 +108,23 @@ def evidence(
     ----------
     D. J. C. MacKay, Information Theory, Inference, and Learning Algorithms (2003), ch. 28. Of the methods:
     `sample_nested`, `laplace` and `log_evidence_of_line` in `fim_dynsys.comparison`.
+
+    See Also
+    --------
+    compare : By prediction instead.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> t = np.linspace(0, 5, 50)
+    >>> data = fim_dynsys.Trajectories.from_arrays(3.0 * np.exp(-0.5 * t), t)
+    >>> noisy = fim_dynsys.add_noise(data, 0.02, rng=0)
+    >>> models = {"exponential": ["-k*x0"], "constant": ["-k"]}
+    >>> priors = {"k": ("uniform", 0.0, 2.0)}
+    >>> result = fim_dynsys.evidence(models, noisy, priors, method="laplace", progress=False)
+    >>> result.models[0].name
+    'exponential'
     """
     if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"evidence: expected method among {METHODS}, got {method!r}.")

@@ -6,7 +6,13 @@
 const INK = ["#d55e00", "#0072b2", "#009e73", "#8e3b80", "#e69f00", "#56b4e9"];
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [5, 5], [12, 3]];
 const NULLCLINES = ["#0072b2", "#e69f00"];
-const STABLE = "#000000", UNSTABLE = "#8e3b80", FLOW = "#9a9a9a", DATA = "#555555";
+const STABLE = "#000000", UNSTABLE = "#8e3b80", UNSURE = "#7f7f7f", FLOW = "#9a9a9a", DATA = "#555555";
+const LEGEND = "Filled: stable. Open: unstable. Half filled: saddle. Squares: the flow turns. " +
+  "Grey with a question mark: the stability is not determined. Dashed: unstable cycle.";
+
+// Of a fixed point: `stable` is null where its eigenvalues do not tell.
+const ink = (stable) => (stable === null ? UNSURE : stable ? STABLE : UNSTABLE);
+const filling = (kind, stable) => (kind.startsWith("saddle") ? "half" : stable ? "full" : "none");
 const MARGIN = { left: 58, right: 12, top: 12, bottom: 40 };
 const ARROWS = 21, NODES = 121, FAR = 500, MOST_STEPS = 40000, TOLERANCE = 1e-9, PIECES = 4;
 
@@ -226,7 +232,7 @@ class Plot {
     });
   }
 
-  mark(point, color, { radius = 5, fill = "full", square = false } = {}) {
+  mark(point, color, { radius = 5, fill = "full", square = false, sign = "" } = {}) {
     // Full: stable; none: unstable; half: a saddle. Squares where the flow turns.
     if (!point.every(Number.isFinite)) return;
     this.within((c) => {
@@ -247,6 +253,13 @@ class Plot {
         c.fillStyle = color;
         shape(x - radius, radius);
         c.fill();
+      }
+      if (sign) {
+        c.fillStyle = color;
+        c.font = `${2 * radius}px sans-serif`;
+        c.textAlign = "center";
+        c.textBaseline = "middle";
+        c.fillText(sign, x, y);
       }
     });
   }
@@ -473,8 +486,8 @@ class Explorer {
     });
     if (this.shown("points")) {
       for (const { x, kind, stable } of this.objects.points) {
-        const fill = kind.startsWith("saddle") ? "half" : stable === false ? "none" : "full";
-        plot.mark(this.place(x), stable === false ? UNSTABLE : STABLE, { fill, square: kind.includes("focus") });
+        const look = { fill: filling(kind, stable), square: kind.includes("focus"), sign: stable === null ? "?" : "" };
+        plot.mark(this.place(x), ink(stable), look);
       }
     }
     const [x, y] = plot.at(this.marked());
@@ -625,7 +638,7 @@ class Explorer {
     plot.line([[values[this.frame], scene.low[state]], [values[this.frame], scene.high[state]]], FLOW, { dash: [4, 3] });
     scene.frames.forEach(({ points, cycles }, k) => {
       for (const { x, stable } of points) {
-        plot.mark([values[k], x[state]], stable === false ? UNSTABLE : STABLE, { radius: 2.5, fill: stable === false ? "none" : "full" });
+        plot.mark([values[k], x[state]], ink(stable), { radius: 2.5, fill: stable ? "full" : "none" });
       }
       for (const { orbit, stable } of cycles) {
         const along = orbit.map((x) => x[state]), look = { radius: 2.5, square: true, fill: stable ? "full" : "none" };
@@ -641,7 +654,8 @@ class Explorer {
       row("td", [...x.map((v) => (v === null ? "" : short(v))), kind, eigenvalues, supported ? "yes" : "no"]));
     const table = element("table", {}, row("th", [...states, "kind", "eigenvalues", "supported by data"]), ...rows);
     const lines = cycles.map(({ period, kind }) => element("li", { textContent: `cycle, ${kind}, period ${short(period)}` }));
-    document.getElementById("objects").replaceChildren(table, element("ul", {}, ...lines));
+    const legend = element("p", { textContent: LEGEND });
+    document.getElementById("objects").replaceChildren(table, element("ul", {}, ...lines), legend);
   }
 
   // --- what one takes along ---

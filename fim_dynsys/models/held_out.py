@@ -76,6 +76,22 @@ def compare(
     -----
     FitWarning
         A model refuses what it is to fit: its errors are infinite.
+
+    See Also
+    --------
+    fim_dynsys.plot.comparison : Draws the table.
+    VectorFieldModel.score : One model, one number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> t = np.linspace(0, 5, 50)
+    >>> data = fim_dynsys.Trajectories.from_arrays(3.0 * np.exp(-0.5 * t), t)
+    >>> models = [fim_dynsys.load("sindy"), fim_dynsys.load("sindy-strong")]
+    >>> table = fim_dynsys.compare(models, data, folds=2)
+    >>> table["path_r2"].mean("fold").values.round(3)
+    array([1., 1.])
     """
     named = _named(models)
     if horizon is not None:

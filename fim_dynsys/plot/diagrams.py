@@ -71,6 +71,20 @@ def bifurcation_diagram(
     Drawing
         Artists named ``equilibria``, ``cycles``, ``bifurcations`` and ``labels``; for data ``found``,
         ``values`` and ``intervals``.
+
+    See Also
+    --------
+    fim_dynsys.analyze.continuation : The branches.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze, plot
+    >>> family = fim_dynsys.SymbolicField(["mu - x0**2"], {"mu": 1.0}).family("mu")
+    >>> drawing = plot.bifurcation_diagram(analyze.continuation(family, [1.0], (-1.0, 1.0), p0=1.0))
+    >>> drawing.ax.get_xlabel()
+    'mu'
+    >>> drawing.close()
     """
     who = "bifurcation_diagram"
     (state,) = chosen_states([state], result.state_names, who, 1)
@@ -114,6 +128,23 @@ def two_parameter(result: BifurcationCurves, ax: Axes | None = None) -> Drawing:
     -------
     Drawing
         Artists named ``folds``, ``hopf points``, ``cycles``, ``points`` and ``labels``.
+
+    See Also
+    --------
+    fim_dynsys.analyze.bifurcation_curves : The curves.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze, plot
+    >>> cusp = fim_dynsys.SymbolicField(["h + r*x0 - x0**3"], {"h": 0.0, "r": 1.0})
+    >>> found = analyze.bifurcation_curves(
+    ...     cusp.plane(["h", "r"]), [1.0], (-1.0, 1.0), (-1.0, 2.0), p0=0.0, q0=1.0
+    ... )
+    >>> drawing = plot.two_parameter(found)
+    >>> drawing.ax.get_xlabel(), drawing.ax.get_ylabel()
+    ('h', 'r')
+    >>> drawing.close()
     """
     own = ax is None
     (ax,) = given_axes(new_axes() if ax is None else ax, 1, "two_parameter")

@@ -3,10 +3,12 @@
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes
 
+_FEW_DECADES = 2.5  # three labels in each of more would be crowded
 _KINDS = (("path_error", "paths"), ("slope_error", "slopes"))
 
 
@@ -32,6 +34,24 @@ def comparison(table: xr.Dataset, ax: Axes | None = None) -> Drawing:
     ------
     ValueError
         If the dataset is no such table.
+
+    See Also
+    --------
+    fim_dynsys.compare : The table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> t = np.linspace(0, 5, 50)
+    >>> data = fim_dynsys.Trajectories.from_arrays(3.0 * np.exp(-0.5 * t), t)
+    >>> from fim_dynsys import plot
+    >>> models = [fim_dynsys.load("sindy"), fim_dynsys.load("sindy-strong")]
+    >>> table = fim_dynsys.compare(models, data, folds=2)
+    >>> drawing = plot.comparison(table)
+    >>> [label.get_text() for label in drawing.ax.get_yticklabels()]
+    ['sindy', 'sindy-strong']
+    >>> drawing.close()
     """
     if not isinstance(table, xr.Dataset):
         raise ValueError(f"comparison: expected a table of fim_dynsys.compare, got {type(table).__name__}.")
@@ -74,9 +94,18 @@ def comparison(table: xr.Dataset, ax: Axes | None = None) -> Drawing:
                     )
                 )
     ax.set_xscale("log")
+    _sparse_ticks(ax)
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.5, -0.5)
     ax.set_xlabel("error in standard deviations, held-out observations")
     if own:
         add_legend([ax])
     return Drawing((ax,), {name: tuple(found) for name, found in artists.items()})
+
+
+def _sparse_ticks(ax: Axes) -> None:
+    """Decades alone, or 1, 2 and 5 of each where they are few: labels of minor ticks run into each other."""
+    low, high = np.log10(ax.get_xlim())
+    ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high - low < _FEW_DECADES else (1.0,)))
+    ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+    ax.xaxis.set_minor_formatter(NullFormatter())

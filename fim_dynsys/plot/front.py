@@ -39,6 +39,22 @@ def front(model: _Considered | Alternatives, ax: Axes | None = None) -> Drawing:
     ------
     TypeError
         For anything else.
+
+    See Also
+    --------
+    fim_dynsys.load : ``"auto"`` has alternatives.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import plot
+    >>> t = np.linspace(0, 5, 60)
+    >>> model = fim_dynsys.load("auto", budget="fast").fit(3.0 * np.exp(-0.5 * t), t)
+    >>> drawing = plot.front(model)
+    >>> len(drawing.axes)
+    1
+    >>> drawing.close()
     """
     rows = model if isinstance(model, Alternatives) else getattr(model, "alternatives_", None)
     if not isinstance(rows, Alternatives):

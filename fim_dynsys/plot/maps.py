@@ -48,6 +48,21 @@ def compare_fields(
     ------
     ValueError
         For fields that are not planar or differ in dimension.
+
+    See Also
+    --------
+    uncertainty_map : Spread of one field.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import plot
+    >>> box = fim_dynsys.Region([-3, -3], [3, 3])
+    >>> vdp = fim_dynsys.SymbolicField(["x1", "mu*(1 - x0**2)*x1 - x0"], {"mu": 1.0}, region=box)
+    >>> drawing = plot.compare_fields(vdp.with_parameters(mu=1.2), vdp, region=box)
+    >>> len(drawing.axes)
+    3
+    >>> drawing.close()
     """
     who = "compare_fields"
     field, reference = unwrap(field, who), unwrap(reference, who)
@@ -99,6 +114,24 @@ def uncertainty_map(
     ------
     ValueError
         For a field that is not planar, or states no standard deviation.
+
+    See Also
+    --------
+    support_map : Where data are near.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import plot
+    >>> t = np.linspace(0, 6, 60)
+    >>> noise = 0.01 * np.random.default_rng(0).standard_normal((60, 2))
+    >>> x = np.stack([np.cos(t), -np.sin(t)], axis=1) + noise
+    >>> model = fim_dynsys.load("fim-ode").fit(x, t)
+    >>> drawing = plot.uncertainty_map(model, region=fim_dynsys.Region([-2, -2], [2, 2]))
+    >>> len(drawing.axes)
+    1
+    >>> drawing.close()
     """
     who = "uncertainty_map"
     members = list(field) if isinstance(field, EnsembleField) else [unwrap(field, who)]
@@ -143,6 +176,22 @@ def support_map(field: FieldLike, *, region: RegionLike | None = None, ax: Axes 
     ------
     ValueError
         For a field that is not planar.
+
+    See Also
+    --------
+    uncertainty_map : Spread instead of distance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import plot
+    >>> t = np.linspace(0, 6, 60)
+    >>> model = fim_dynsys.load("sindy-strong").fit(np.stack([np.cos(t), -np.sin(t)], axis=1), t)
+    >>> drawing = plot.support_map(model, region=fim_dynsys.Region([-2, -2], [2, 2]))
+    >>> len(drawing.axes)
+    1
+    >>> drawing.close()
     """
     who = "support_map"
     field = unwrap(field, who)

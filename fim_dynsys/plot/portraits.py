@@ -74,6 +74,22 @@ def phase_portrait(
     ------
     ValueError
         If no region is known, states or axes do not fit, or the field is finite nowhere in the region.
+
+    See Also
+    --------
+    portrait_3d : Of three states.
+    fim_dynsys.analyze.fixed_points : One of the results.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze, plot
+    >>> box = fim_dynsys.Region([-3, -3], [3, 3])
+    >>> vdp = fim_dynsys.SymbolicField(["x1", "mu*(1 - x0**2)*x1 - x0"], {"mu": 1.0}, region=box)
+    >>> drawing = plot.phase_portrait(vdp, analyze.fixed_points(vdp), analyze.limit_cycles(vdp))
+    >>> drawing.ax.get_xlabel()
+    'x0'
+    >>> drawing.close()
     """
     who = "phase_portrait"
     field = unwrap(field, who)
@@ -117,6 +133,23 @@ def portrait_3d(
     ------
     ValueError
         For a field of fewer than three states, and as for `phase_portrait`.
+
+    See Also
+    --------
+    phase_portrait : Of two states.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import plot
+    >>> rates = ["10*(y - x)", "x*(28 - z) - y", "x*y - 8*z/3"]
+    >>> lorenz = fim_dynsys.SymbolicField(rates, state_names=["x", "y", "z"])
+    >>> box = fim_dynsys.Region([-20, -30, 0], [20, 30, 50])
+    >>> path = fim_dynsys.simulate(lorenz, [1.0, 1.0, 20.0], [0.02 * k for k in range(500)])
+    >>> drawing = plot.portrait_3d(lorenz, path, region=box)
+    >>> len(drawing.axes)
+    1
+    >>> drawing.close()
     """
     field = unwrap(field, "portrait_3d")
     if field.dim < 3:

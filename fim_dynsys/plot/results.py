@@ -34,6 +34,21 @@ def draw(result: Result | Trajectories, ax: Axes | None = None, **kwargs: Any) -
     ------
     TypeError
         For anything that has no drawing.
+
+    See Also
+    --------
+    phase_portrait : Several results in one picture.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze, plot
+    >>> box = fim_dynsys.Region([-3, -3], [3, 3])
+    >>> vdp = fim_dynsys.SymbolicField(["x1", "mu*(1 - x0**2)*x1 - x0"], {"mu": 1.0}, region=box)
+    >>> drawing = plot.draw(analyze.fixed_points(vdp))
+    >>> drawing.ax.get_xlabel()
+    'x0'
+    >>> drawing.close()
     """
     if isinstance(result, Trajectories):
         return paths(result, ax, **kwargs)

@@ -41,6 +41,22 @@ def spectrum(result: FixedPoints | LimitCycles, ax: Axes | None = None) -> Drawi
     ------
     TypeError
         For anything else.
+
+    See Also
+    --------
+    fim_dynsys.analyze.fixed_points : Eigenvalues.
+    fim_dynsys.analyze.limit_cycles : Multipliers.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze, plot
+    >>> box = fim_dynsys.Region([-3, -3], [3, 3])
+    >>> vdp = fim_dynsys.SymbolicField(["x1", "mu*(1 - x0**2)*x1 - x0"], {"mu": 1.0}, region=box)
+    >>> drawing = plot.spectrum(analyze.fixed_points(vdp))
+    >>> len(drawing.axes)
+    1
+    >>> drawing.close()
     """
     if not isinstance(result, FixedPoints | LimitCycles):
         raise TypeError(f"spectrum: expected FixedPoints or LimitCycles, got {type(result).__name__}.")
@@ -122,6 +138,21 @@ def lyapunov_convergence(result: LyapunovSpectrum, ax: AxesLike | None = None) -
     -------
     Drawing
         Artists named ``running``, ``values`` and ``bands``, one of each for each exponent.
+
+    See Also
+    --------
+    fim_dynsys.analyze.lyapunov : The exponents.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze, plot
+    >>> box = fim_dynsys.Region([-1, -1], [1, 1])
+    >>> decay = fim_dynsys.SymbolicField(["-x0", "-2*x1"], region=box)
+    >>> drawing = plot.lyapunov_convergence(analyze.lyapunov(decay, [0.5, 0.5]))
+    >>> len(drawing.artists["values"])
+    2
+    >>> drawing.close()
     """
     d = len(result.exponents)
     panels = new_axes(d, size=(7.0, 2.0), sharex=True) if ax is None else ax
@@ -155,6 +186,21 @@ def return_map(result: PoincareSection, coordinate: int | str = 0, ax: Axes | No
     -------
     Drawing
         Artists named ``returns`` and ``diagonal``.
+
+    See Also
+    --------
+    fim_dynsys.analyze.poincare : The section.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze, plot
+    >>> box = fim_dynsys.Region([-3, -3], [3, 3])
+    >>> vdp = fim_dynsys.SymbolicField(["x1", "mu*(1 - x0**2)*x1 - x0"], {"mu": 1.0}, region=box)
+    >>> drawing = plot.return_map(analyze.poincare(vdp, [2.0, 0.0], ("x0", 0.0), n=5))
+    >>> len(drawing.axes)
+    1
+    >>> drawing.close()
     """
     (ax,) = given_axes(new_axes(size=(4.6, 4.4)) if ax is None else ax, 1, "return_map")
     (state,) = chosen_states([coordinate], result.state_names, "return_map", 1)

@@ -43,6 +43,23 @@ def without_outliers(trajectories: Trajectories) -> Trajectories:
     -----
     DataWarning
         Where samples have a missing state.
+
+    See Also
+    --------
+    add_outliers : Makes some.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> t = np.linspace(0, 5, 50)
+    >>> data = fim_dynsys.Trajectories.from_arrays(3.0 * np.exp(-0.5 * t), t)
+    >>> noisy = fim_dynsys.add_noise(data, 0.01, rng=0)
+    >>> x = noisy.x[0].copy()
+    >>> x[20] = 9.0
+    >>> kept = fim_dynsys.without_outliers(fim_dynsys.Trajectories.from_arrays(x, t))
+    >>> kept.n_obs
+    array([48])
     """
     trajectories = trajectories.drop_incomplete("without_outliers")
     outliers = beside(trajectories.arrays())

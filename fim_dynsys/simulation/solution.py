@@ -138,6 +138,22 @@ def simulate(
     sections II.4 (step size control, starting step), II.5 and II.6 (pairs and their dense output).
     E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd ed., Springer 1996, section IV.2
     (detection of stiffness).
+
+    See Also
+    --------
+    VectorFieldModel.simulate : In pysindy's form.
+    fim_dynsys.plot.time_series : Draws the result.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> field = fim_dynsys.SymbolicField(["-0.5*x0"])
+    >>> path = fim_dynsys.simulate(field, [3.0], np.linspace(0, 2, 3))
+    >>> path.x[0, :, 0].round(4)
+    array([3.    , 1.8196, 1.1036])
+    >>> fim_dynsys.Status(path.status[0]).name
+    'SUCCESS'
     """
     check_number("simulate", "rtol", rtol, SMALLEST_RTOL)
     check_number("simulate", "max_steps", max_steps, 1.0)

@@ -38,6 +38,17 @@ def check_field(
     ------
     AssertionError
         Naming what does not hold.
+
+    See Also
+    --------
+    check_model : Models.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import testing
+    >>> box = fim_dynsys.Region([-1], [1])
+    >>> testing.check_field(fim_dynsys.SymbolicField(["-x0"], region=box))
     """
     require(isinstance(field, VectorField), f"expected a VectorField, got {type(field).__name__}")
     x = sample_points(field) if points is None else np.asarray(points, dtype=np.float64)

@@ -91,6 +91,16 @@ def check_scaling(factory: Factory, tolerance: float) -> None:
     ------
     AssertionError
         Where the field inferred from rescaled data is not the rescaled field.
+
+    See Also
+    --------
+    check_model : The whole contract.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import testing
+    >>> testing.check_scaling(lambda: fim_dynsys.load("sindy-strong"), 1e-3)
     """
     dim = min(2, largest_dim(factory()))
     x, t = example_data(dim)

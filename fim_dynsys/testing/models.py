@@ -51,6 +51,16 @@ def check_model(factory: Factory, smooth: bool = True, cheap: bool | None = None
     ------
     AssertionError
         Naming what does not hold.
+
+    See Also
+    --------
+    check_field : Fields alone.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import testing
+    >>> testing.check_model(lambda: fim_dynsys.load("sindy"))
     """
     model = factory()
     require(isinstance(model, VectorFieldModel), f"expected a VectorFieldModel, got {type(model).__name__}")

@@ -67,6 +67,17 @@ def example_data(dim: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
     Returns
     -------
     x, t : lists of arrays
+
+    See Also
+    --------
+    check_model : Uses it.
+
+    Examples
+    --------
+    >>> from fim_dynsys import testing
+    >>> x, t = testing.example_data(2)
+    >>> len(x), x[0].shape, t[0].shape
+    (2, (45, 2), (45,))
     """
     rng = np.random.default_rng(dim)
     x: list[np.ndarray] = []

@@ -38,6 +38,19 @@ def check_trajectory_model(factory: Factory, dim: int = 2, cheap: bool | None = 
     ------
     AssertionError
         Naming what does not hold.
+
+    See Also
+    --------
+    check_model : Models with a vector field.
+
+    Examples
+    --------
+    >>> from fim_dynsys import testing
+    >>> try:
+    ...     testing.check_trajectory_model(object)
+    ... except AssertionError as error:
+    ...     print(error)
+    expected a TrajectoryModel, got object
     """
     model = factory()
     require(isinstance(model, TrajectoryModel), f"expected a TrajectoryModel, got {type(model).__name__}")

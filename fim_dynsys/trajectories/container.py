@@ -655,6 +655,19 @@ def concatenate(trajectories: Sequence[Trajectories]) -> Trajectories:
     ------
     ValueError
         If the list is empty, or names of states, inputs or coordinates or units differ.
+
+    See Also
+    --------
+    Trajectories.from_arrays : Several at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> t = np.linspace(0, 5, 50)
+    >>> data = fim_dynsys.Trajectories.from_arrays(3.0 * np.exp(-0.5 * t), t)
+    >>> len(fim_dynsys.concatenate([data, data]))
+    2
     """
     items = list(trajectories)
     if not items or not all(isinstance(item, Trajectories) for item in items):

@@ -1,5 +1,7 @@
 """Paths as a score, and models side by side on what they have not seen."""
 
+import itertools
+
 import matplotlib
 import numpy as np
 import pysindy
@@ -172,3 +174,21 @@ def test_the_figure_shows_every_fold(data):
     drawing.close()
     with pytest.raises(ValueError, match="path_error"):
         plot.comparison(table[["terms"]])
+
+
+def test_ticks_of_the_figure_do_not_collide(data):
+    """Labels of neighbouring ticks lie apart, whatever the range of the errors."""
+    table = fim_dynsys.compare({"right": Given(-1.0), "wrong": Given(-0.5)}, data, data)
+    for scale in (1.0, 1e-9):
+        table["path_error"][0] = table["path_error"][1] * scale
+        drawing = plot.comparison(table)
+        drawing.figure.canvas.draw()
+        axis = drawing.ax.xaxis
+        ticks = [*axis.get_major_ticks(), *axis.get_minor_ticks()]
+        boxes = [tick.label1.get_window_extent() for tick in ticks if tick.label1.get_text()]
+        spans = sorted(
+            (box.x0, box.x1) for box in boxes if drawing.ax.bbox.x0 <= box.x0 <= drawing.ax.bbox.x1
+        )
+        assert len(spans) >= 2
+        assert all(left[1] < right[0] for left, right in itertools.pairwise(spans))
+        drawing.close()

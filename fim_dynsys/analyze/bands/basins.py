@@ -142,6 +142,28 @@ def basin_probabilities(
         If the field has no posterior and no ensemble is given, or an option does not fit.
     TypeError
         If `field` has no vector field in the space of the observations.
+
+    See Also
+    --------
+    basins : Of one field.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> box = fim_dynsys.Region([-2, -2], [2, 2])
+    >>> wells = fim_dynsys.SymbolicField(["x1", "x0 - x0**3 - 0.5*x1"], region=box)
+    >>> rng = np.random.default_rng(0)
+    >>> t = np.linspace(0, 12, 120)
+    >>> starts = [[1.5, 1.5], [-1.5, -1.5], [0.2, 1.8], [-0.2, -1.8]]
+    >>> x = fim_dynsys.simulate(wells, starts, t).x
+    >>> noisy = [own + 0.02 * rng.standard_normal(own.shape) for own in x]
+    >>> model = fim_dynsys.load("fim-ode").fit(noisy, t)
+    >>> options = {"draws": 3, "resolution": 10, "n_sample": 32}
+    >>> found = analyze.basin_probabilities(model, wells.region, **options, progress=False)
+    >>> found.state_names
+    ('x0', 'x1')
     """
     check_whole("basin_probabilities", 0, seed=seed)
     level = check_number("basin_probabilities", "level", level, 0.0, 1.0)

@@ -194,6 +194,26 @@ def cycle_bands(
         If the field has no posterior and no ensemble is given.
     TypeError
         If `field` has no vector field in the space of the observations.
+
+    See Also
+    --------
+    limit_cycles : Of one field.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> box = fim_dynsys.Region([-3, -3], [3, 3])
+    >>> vdp = fim_dynsys.SymbolicField(["x1", "mu*(1 - x0**2)*x1 - x0"], {"mu": 1.0}, region=box)
+    >>> rng = np.random.default_rng(0)
+    >>> t = np.linspace(0, 12, 120)
+    >>> clean = fim_dynsys.simulate(vdp, [[0.5, 0.0], [3.0, 1.0]], t)
+    >>> noisy = [x + 0.02 * rng.standard_normal(x.shape) for x in clean.x]
+    >>> model = fim_dynsys.load("fim-ode").fit(noisy, t)
+    >>> bands = analyze.cycle_bands(model, draws=8, progress=False)
+    >>> bands.period.shape
+    (1, 8)
     """
     check_whole("cycle_bands", 0, seed=seed)
     level = check_number("cycle_bands", "level", level, 0.0, 1.0)

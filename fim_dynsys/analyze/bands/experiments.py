@@ -113,6 +113,26 @@ def next_measurement(
     References
     ----------
     F. Pukelsheim, Optimal Design of Experiments, Wiley 1993, chapter 2 (optimality for scalar parameters).
+
+    See Also
+    --------
+    bifurcations_from_data : The diagram.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> rates = np.array([-0.5, -0.25, 0.25, 0.5])
+    >>> t = np.linspace(0, 8, 60)
+    >>> fields = [fim_dynsys.SymbolicField([f"{mu}*x0 - x0**3"]) for mu in rates for _ in (0, 1)]
+    >>> x = [fim_dynsys.simulate(f, [s], t).x[0] for f, s in zip(fields, [1.2, -0.9] * 4)]
+    >>> data = fim_dynsys.Trajectories.from_arrays(x, [t] * 8, coords={"mu": np.repeat(rates, 2)})
+    >>> model = fim_dynsys.load("sindy-strong")
+    >>> found = analyze.bifurcations_from_data(model, data, n_members=5, progress=False)
+    >>> following = analyze.next_measurement(found, progress=False)
+    >>> following.parameter, len(following.values)
+    ('mu', 41)
     """
     check_whole("next_measurement", 0, bifurcation=bifurcation)
     if not isinstance(diagram, DataBifurcations):

@@ -168,6 +168,27 @@ def curves_from_data(
         If the model infers no field.
     ValueError
         If a coordinate is missing or not numeric, or there are too few pairs.
+
+    See Also
+    --------
+    bifurcation_curves : Of one plane of fields.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> pairs = [(h, r) for h in (-0.5, 0.0, 0.5) for r in (0.5, 1.0)]
+    >>> t = np.linspace(0, 6, 40)
+    >>> fields = [fim_dynsys.SymbolicField([f"{h} + {r}*x0 - x0**3"]) for h, r in pairs]
+    >>> paths = [fim_dynsys.simulate(field, [[1.5], [-1.5]], t).x for field in fields]
+    >>> coords = {"h": np.repeat([h for h, _ in pairs], 2), "r": np.repeat([r for _, r in pairs], 2)}
+    >>> x = [path for both in paths for path in both]
+    >>> data = fim_dynsys.Trajectories.from_arrays(x, [t] * 12, coords=coords)
+    >>> model = fim_dynsys.load("sindy-strong")
+    >>> found = analyze.curves_from_data(model, data, ("h", "r"), n_members=2, progress=False)
+    >>> type(found).__name__
+    'CurvesFromData'
     """
     check_whole("curves_from_data", 2, n_members=n_members)
     check_whole("curves_from_data", 1, budget=budget)

@@ -174,6 +174,20 @@ def tipping(
     ----------
     P. Ashwin, S. Wieczorek, R. Vitolo, P. Cox, Tipping points in open systems, Phil. Trans. R. Soc. A 370
     (2012) 1166 (tipping by bifurcation, noise and rate).
+
+    See Also
+    --------
+    basins : Which states lead where.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> box = fim_dynsys.Region([-2], [2])
+    >>> fields = fim_dynsys.FieldFamily.from_callable(lambda x, p: p + x - x**3, 1, "p", region=box)
+    >>> found = analyze.tipping(fields, [-1.1], 40.0, ramp=(0.0, 0.8), hold=20.0, n_paths=1)
+    >>> float(round(found.probability, 2))
+    1.0
     """
     check_positive("tipping", duration=duration, limit=limit, dt=1.0 if dt is None else dt)
     check_number("tipping", "hold", hold, 0.0)

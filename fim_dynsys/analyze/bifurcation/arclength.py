@@ -138,6 +138,20 @@ def continuation(
     ----------
     H. B. Keller, Numerical solution of bifurcation and nonlinear eigenvalue problems, in P. Rabinowitz (ed.),
     Applications of Bifurcation Theory, Academic Press 1977, section 4 (pseudo-arclength).
+
+    See Also
+    --------
+    bifurcation_curves : Over two parameters.
+    fim_dynsys.plot.bifurcation_diagram : Draws the branches.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> family = fim_dynsys.SymbolicField(["mu - x0**2"], {"mu": 1.0}).family("mu")
+    >>> found = analyze.continuation(family, [1.0], (-1.0, 1.0), p0=1.0)
+    >>> [(b.kind.name, abs(round(b.p, 6))) for branch in found.branches for b in branch.bifurcations][:1]
+    [('FOLD', 0.0)]
     """
     check_whole("continuation", 1, max_points=max_points, budget=budget)
     check_whole("continuation", 0, doublings=doublings)

@@ -123,6 +123,22 @@ def bifurcation_curves(
     ----------
     Yu. A. Kuznetsov, Elements of Applied Bifurcation Theory, 3rd ed., Springer 2004, sections 8.7 (normal
     forms) and 10.3 (curves of codimension one, test functions).
+
+    See Also
+    --------
+    continuation : Over one parameter.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> cusp = fim_dynsys.SymbolicField(["h + r*x0 - x0**3"], {"h": 0.0, "r": 1.0})
+    >>> found = analyze.bifurcation_curves(
+    ...     cusp.plane(["h", "r"]), [1.0], (-1.0, 1.0), (-1.0, 2.0), p0=0.0, q0=1.0
+    ... )
+    >>> sorted({curve.kind.name for curve in found.curves})
+    ['FOLD']
     """
     if not isinstance(plane, FieldPlane):
         raise TypeError(

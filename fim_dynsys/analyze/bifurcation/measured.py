@@ -291,6 +291,26 @@ def bifurcations_from_data(
         If the model infers no field.
     ValueError
         If the coordinate is missing or not numeric, or takes fewer than four values.
+
+    See Also
+    --------
+    branch_bands : Bands of the branches.
+    next_measurement : Where to measure next.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> rates = np.array([-0.5, -0.25, 0.25, 0.5])
+    >>> t = np.linspace(0, 8, 60)
+    >>> fields = [fim_dynsys.SymbolicField([f"{mu}*x0 - x0**3"]) for mu in rates for _ in (0, 1)]
+    >>> x = [fim_dynsys.simulate(f, [s], t).x[0] for f, s in zip(fields, [1.2, -0.9] * 4)]
+    >>> data = fim_dynsys.Trajectories.from_arrays(x, [t] * 8, coords={"mu": np.repeat(rates, 2)})
+    >>> model = fim_dynsys.load("sindy-strong")
+    >>> found = analyze.bifurcations_from_data(model, data, n_members=5, progress=False)
+    >>> [(b.kind.name, round(float(b.p), 1) + 0.0) for b in found.bifurcations]
+    [('FOLD', 0.0)]
     """
     _check([model, *(others or ())], n_members, level, seed)
     check_flags("bifurcations_from_data", cycles=cycles)

@@ -259,6 +259,23 @@ def limit_cycles(
     References
     ----------
     R. Seydel: Practical Bifurcation and Stability Analysis, 3rd ed., Springer 2010, chapter 7.
+
+    See Also
+    --------
+    fixed_points : Where the flow stands still.
+    poincare : A section of one trajectory.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> box = fim_dynsys.Region([-3, -3], [3, 3])
+    >>> vdp = fim_dynsys.SymbolicField(["x1", "mu*(1 - x0**2)*x1 - x0"], {"mu": 1.0}, region=box)
+    >>> cycles = analyze.limit_cycles(vdp)
+    >>> cycles.period.round(3)
+    array([6.663])
+    >>> cycles.kind[0].name
+    'STABLE'
     """
     field = unwrap(field, "limit_cycles")
     box = resolve_region(field, region, "limit_cycles")

@@ -175,6 +175,20 @@ def poincare(
         For states, a plane or options that do not fit.
     TypeError
         If `field` has no vector field in the space of the observations.
+
+    See Also
+    --------
+    limit_cycles : Finds closed orbits.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> box = fim_dynsys.Region([-3, -3], [3, 3])
+    >>> vdp = fim_dynsys.SymbolicField(["x1", "mu*(1 - x0**2)*x1 - x0"], {"mu": 1.0}, region=box)
+    >>> section = analyze.poincare(vdp, [2.0, 0.0], ("x0", 0.0), n=5)
+    >>> section.state_names
+    ('x0', 'x1')
     """
     field = unwrap(field, "poincare")
     x0 = np.atleast_2d(real_array(x0, "poincare", "x0"))

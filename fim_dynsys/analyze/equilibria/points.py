@@ -85,6 +85,11 @@ def fixed_points(
     Strogatz, Nonlinear Dynamics and Chaos, section 6.8: index theory.
     A. Chao, Scand. J. Statist. 11 (1984) 265: the number of classes that a sample has missed.
 
+    See Also
+    --------
+    limit_cycles : Closed orbits.
+    nullclines : Where single rates vanish.
+
     Examples
     --------
     >>> from fim_dynsys import CallableField

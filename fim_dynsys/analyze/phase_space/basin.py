@@ -232,6 +232,21 @@ def basins(
     ----------
     G. Datseris, A. Wagemakers: Effortless estimation of basins of attraction, Chaos 32 (2022) 023104, for
     the recurrence of cells.
+
+    See Also
+    --------
+    basin_probabilities : Under uncertainty.
+    manifolds : Their boundaries.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> box = fim_dynsys.Region([-2, -2], [2, 2])
+    >>> wells = fim_dynsys.SymbolicField(["x1", "x0 - x0**3 - 0.5*x1"], region=box)
+    >>> found = analyze.basins(wells, resolution=30, n_sample=100)
+    >>> len(found.attractors)
+    2
     """
     field = unwrap(field, "basins")
     region = resolve_region(field, region, "basins")

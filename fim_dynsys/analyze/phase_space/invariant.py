@@ -220,6 +220,21 @@ def manifolds(
     ----------
     B. Krauskopf et al.: A survey of methods for computing (un)stable manifolds of vector fields, Int. J.
     Bifurcation and Chaos 15 (2005) 763, section 1.
+
+    See Also
+    --------
+    basins : What they separate.
+    manifold_bands : Under uncertainty.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> box = fim_dynsys.Region([-2, -2], [2, 2])
+    >>> wells = fim_dynsys.SymbolicField(["x1", "x0 - x0**3 - 0.5*x1"], region=box)
+    >>> found = analyze.manifolds(wells)
+    >>> len(found.branches)
+    4
     """
     field = unwrap(field, "manifolds")
     region = resolve_region(field, region, "manifolds")

@@ -209,6 +209,20 @@ def nullclines(
     TypeError, ValueError
         For something that has no field, a region that does not fit, a plane that is not given or unknown, or
         a budget that does not reach for the grid.
+
+    See Also
+    --------
+    fixed_points : Where they cross.
+
+    Examples
+    --------
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> box = fim_dynsys.Region([-3, -3], [3, 3])
+    >>> vdp = fim_dynsys.SymbolicField(["x1", "mu*(1 - x0**2)*x1 - x0"], {"mu": 1.0}, region=box)
+    >>> found = analyze.nullclines(vdp)
+    >>> found.state_names
+    ('x0', 'x1')
     """
     field = unwrap(field, "nullclines")
     region = resolve_region(field, region, "nullclines")

@@ -61,6 +61,10 @@ def zero_one_test(
     G. A. Gottwald, I. Melbourne, On the implementation of the 0-1 test for chaos, SIAM J. Appl. Dyn. Syst. 8
     (2009) 129, sections 2 and 3 (modified mean square displacement, correlation method).
 
+    See Also
+    --------
+    lyapunov : For fields.
+
     Examples
     --------
     >>> x = np.empty(2000)
@@ -153,6 +157,10 @@ def permutation_entropy(
     ----------
     C. Bandt, B. Pompe, Permutation entropy: a natural complexity measure for time series, Phys. Rev. Lett.
     88 (2002) 174102.
+
+    See Also
+    --------
+    measures : Of records, several at once.
 
     Examples
     --------

@@ -128,6 +128,22 @@ def measures(
         For times that are not even, or fields of another dimension.
     TypeError
         For something else than fields.
+
+    See Also
+    --------
+    lyapunov : Exponents of a field.
+    recurrence : One of the measures.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> t = np.linspace(0, 60, 1200)
+    >>> wave = fim_dynsys.Trajectories.from_arrays(np.sin(t) + 0.3 * np.sin(2.3 * t), t)
+    >>> found = analyze.measures(wave, progress=False)
+    >>> found.to_dataframe()["measure"].tolist()[:2]
+    ['delay, x0', 'permutation entropy, x0']
     """
     check_whole("measures", 0, seed=seed)
     records = records_of(data, "measures", resample)

@@ -129,6 +129,21 @@ def correlation_dimension(
     P. Grassberger, I. Procaccia, Measuring the strangeness of strange attractors, Physica D 9 (1983) 189.
     J. Theiler, Spurious dimension from correlation algorithms applied to limited time-series data,
     Phys. Rev. A 34 (1986) 2427.
+
+    See Also
+    --------
+    measures : All of them at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> t = np.linspace(0, 300, 3000)
+    >>> torus = np.stack([np.cos(t), np.sin(t), np.cos(np.pi * t)], axis=1)
+    >>> found = analyze.correlation_dimension(fim_dynsys.Trajectories.from_arrays(torus, t))
+    >>> bool(abs(found.dimension - 2.0) < 0.5)
+    True
     """
     check_whole("correlation_dimension", 1, max_points=max_points)
     check_whole("correlation_dimension", 0, theiler=0 if theiler is None else theiler)

@@ -114,6 +114,10 @@ def delay_embedding(
     M. B. Kennel, R. Brown, H. D. I. Abarbanel, Determining embedding dimension for phase-space
     reconstruction using a geometrical construction, Phys. Rev. A 45 (1992) 3403.
 
+    See Also
+    --------
+    measures : Of records, several at once.
+
     Examples
     --------
     >>> t = np.arange(2000) * 0.05

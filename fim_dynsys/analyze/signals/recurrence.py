@@ -107,6 +107,20 @@ def recurrence(
     ----------
     N. Marwan, M. C. Romano, M. Thiel, J. Kurths, Recurrence plots for the analysis of complex systems,
     Physics Reports 438 (2007) 237, equations 44, 46, 50 and 52.
+
+    See Also
+    --------
+    measures : All of them at once.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fim_dynsys
+    >>> from fim_dynsys import analyze
+    >>> t = np.linspace(0, 60, 600)
+    >>> circle = fim_dynsys.Trajectories.from_arrays(np.stack([np.cos(t), np.sin(t)], axis=1), t)
+    >>> round(float(analyze.recurrence(circle).determinism), 1)
+    1.0
     """
     check_whole("recurrence", 0, trajectory=trajectory)
     check_number("recurrence", "rate", rate, 0.0, 1.0)
