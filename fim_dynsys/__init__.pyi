@@ -5,6 +5,7 @@ from fim_dynsys import comparison as comparison
 from fim_dynsys import corruption as corruption
 from fim_dynsys import distillation as distillation
 from fim_dynsys import errors as errors
+from fim_dynsys import estimation as estimation
 from fim_dynsys import explorer as explorer
 from fim_dynsys import fields as fields
 from fim_dynsys import many as many
@@ -28,6 +29,8 @@ from fim_dynsys.corruption import drop as drop
 from fim_dynsys.corruption import truncate as truncate
 from fim_dynsys.distillation import Distillation as Distillation
 from fim_dynsys.distillation import distill as distill
+from fim_dynsys.estimation.petab import equations_from_petab as equations_from_petab
+from fim_dynsys.estimation.sbml import from_sbml as from_sbml
 from fim_dynsys.fields.affine import AffineField as AffineField
 from fim_dynsys.fields.base import VectorField as VectorField
 from fim_dynsys.fields.callable import CallableField as CallableField
@@ -79,8 +82,10 @@ __all__ = [
     "concatenate",
     "distill",
     "drop",
+    "equations_from_petab",
     "evidence",
     "fit_many",
+    "from_sbml",
     "load",
     "load_fitted",
     "register",

@@ -12,8 +12,12 @@ from fim_dynsys.analyze.bands.experiments import NextMeasurement as NextMeasurem
 from fim_dynsys.analyze.bands.experiments import next_measurement as next_measurement
 from fim_dynsys.analyze.bands.manifolds import ManifoldBands as ManifoldBands
 from fim_dynsys.analyze.bands.manifolds import manifold_bands as manifold_bands
+from fim_dynsys.analyze.bands.phase_response import PhaseResponse as PhaseResponse
+from fim_dynsys.analyze.bands.phase_response import phase_response as phase_response
 from fim_dynsys.analyze.bands.plane import CurvesFromData as CurvesFromData
 from fim_dynsys.analyze.bands.plane import curves_from_data as curves_from_data
+from fim_dynsys.analyze.bands.resilience import Resilience as Resilience
+from fim_dynsys.analyze.bands.resilience import resilience as resilience
 from fim_dynsys.analyze.bands.tipping import Tipping as Tipping
 from fim_dynsys.analyze.bands.tipping import tipping as tipping
 from fim_dynsys.analyze.bifurcation.arclength import continuation as continuation
@@ -33,17 +37,20 @@ from fim_dynsys.analyze.bifurcation.tracks import Track as Track
 from fim_dynsys.analyze.bifurcation.two_parameters import BifurcationCurve as BifurcationCurve
 from fim_dynsys.analyze.bifurcation.two_parameters import BifurcationCurves as BifurcationCurves
 from fim_dynsys.analyze.bifurcation.two_parameters import CodimensionTwo as CodimensionTwo
+from fim_dynsys.analyze.cycles.isochrons import Isochrons as Isochrons
+from fim_dynsys.analyze.cycles.isochrons import isochrons as isochrons
 from fim_dynsys.analyze.cycles.periodic import CycleKind as CycleKind
 from fim_dynsys.analyze.cycles.periodic import CycleStatus as CycleStatus
 from fim_dynsys.analyze.cycles.periodic import LimitCycles as LimitCycles
+from fim_dynsys.analyze.cycles.periodic import SeedEnd as SeedEnd
 from fim_dynsys.analyze.cycles.periodic import limit_cycles as limit_cycles
 from fim_dynsys.analyze.cycles.sections import PoincareSection as PoincareSection
 from fim_dynsys.analyze.cycles.sections import poincare as poincare
 from fim_dynsys.analyze.equilibria.balance import IndexCheck as IndexCheck
 from fim_dynsys.analyze.equilibria.kinds import Kind as Kind
-from fim_dynsys.analyze.equilibria.points import FixedPoints as FixedPoints
-from fim_dynsys.analyze.equilibria.points import PointStatus as PointStatus
 from fim_dynsys.analyze.equilibria.points import fixed_points as fixed_points
+from fim_dynsys.analyze.equilibria.result import FixedPoints as FixedPoints
+from fim_dynsys.analyze.equilibria.result import PointStatus as PointStatus
 from fim_dynsys.analyze.exponents import LyapunovSpectrum as LyapunovSpectrum
 from fim_dynsys.analyze.exponents import lyapunov as lyapunov
 from fim_dynsys.analyze.members import Group as Group
@@ -102,6 +109,7 @@ __all__ = [
     "FixedPoints",
     "Group",
     "IndexCheck",
+    "Isochrons",
     "Kind",
     "LimitCycles",
     "LimitKind",
@@ -117,10 +125,13 @@ __all__ = [
     "NextMeasurement",
     "NullclineStatus",
     "Nullclines",
+    "PhaseResponse",
     "PoincareSection",
     "PointStatus",
     "Recurrence",
+    "Resilience",
     "Result",
+    "SeedEnd",
     "Tipping",
     "Track",
     "basin_probabilities",
@@ -136,6 +147,7 @@ __all__ = [
     "delay_embedding",
     "ensemble",
     "fixed_points",
+    "isochrons",
     "limit_cycles",
     "lyapunov",
     "manifold_bands",
@@ -144,8 +156,10 @@ __all__ = [
     "next_measurement",
     "nullclines",
     "permutation_entropy",
+    "phase_response",
     "poincare",
     "recurrence",
+    "resilience",
     "tipping",
     "zero_one_test",
 ]
