@@ -36,6 +36,7 @@ _SAMPLES = 4  # of a piece at least
 _MERGED = 4  # pieces that are joined at a time
 _WORSE = 1.5  # ratio of the errors' scales beyond which joined pieces no longer follow the data
 _EXPLAINED = 2.0  # mean squared residual, in known errors: nothing is to be gained by pieces
+_LOOKED_AT = 24  # short pieces, spread over all runs, to which these are fitted
 _REGRESSED = 6  # starts that are fitted to pieces from measured states
 
 
@@ -255,7 +256,8 @@ def _regressed(problem: Problem, shown: Sequence[np.ndarray], draws: np.ndarray)
         return []
     short = [np.arange(0, len(run.times), max((len(run.times) - 1) // 60, 1)) for run in problem.runs]
     cut = _cut(problem, shown, short, False)
-    objective = cut.objective
+    cut = cut.with_runs(cut.runs[:: max(len(cut.runs) // _LOOKED_AT, 1)])
+    objective, draws = cut.objective, draws[: _SCREENED * _REGRESSED]
     screened = np.array([objective.value(theta[:q], 1e-3) for theta in draws])
     order = [k for k in np.argsort(screened, kind="stable") if np.isfinite(screened[k])]
     found = [descend(objective, draws[k, :q], _COARSE, _ROUGH, decrement=1e-3) for k in order[:_REGRESSED]]

@@ -5,6 +5,7 @@ import numpy as np
 from fim_dynsys.estimation.parameters import Parameter, ParameterSpace, Scale
 
 _DECADES = 1.5  # about a natural size, to either side
+_FAR = 3.0  # the same of every third start: rates may be much faster than the record is long
 _NEAR = 0.5  # decades about a value that the user named
 _WIDE = 4.0  # decades of bounds; of wider ones every second start is drawn about the natural size
 _NEGATIVE = 0.25  # share of negative starts where a number may be so: rates and sizes are mostly positive
@@ -44,7 +45,8 @@ def _drawn(parameter: Parameter, u: np.ndarray, v: np.ndarray, low: float, high:
             values = parameter.size * (u - 0.5)
         values[0] = parameter.start
         return np.log(np.maximum(values, 1e-300)) if logs else values / parameter.size
-    about = np.log(parameter.size) + 2.0 * _DECADES * _LN10 * (u - 0.5)
+    decades = np.where(np.arange(len(u)) % 3 == 2, _FAR, _DECADES)
+    about = np.log(parameter.size) + 2.0 * decades * _LN10 * (u - 0.5)
     if logs:
         if not (np.isfinite(low) and np.isfinite(high)):
             return about

@@ -1,0 +1,1 @@
+"""Known equations fitted to textbook problems, beside scipy."""
