@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.fields.expressions import parse
 from fim_dynsys.regression.kernels.compiler import compiled_as
-from fim_dynsys.regression.observed import STEP_LIMIT, Observations
+from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.rollout import substeps
 
 Likelihood = Callable[[np.ndarray], float]
@@ -107,7 +107,8 @@ class TrajectoryLikelihood:
         scale, unit = observations.scale, observations.time_unit
         self._bound = float(_BOUND * (scale.max() if size is None else size))
         self._ends = np.cumsum([0, *(len(t) for t, _ in observations.samples)])
-        counts = [substeps(t, STEP_LIMIT) for t, _ in observations.samples]
+        pairs = zip(observations.samples, observations.limits, strict=True)
+        counts = [substeps(t, limits) for (t, _), limits in pairs]
         steps = [
             np.diff(t) * unit / count for (t, _), count in zip(observations.samples, counts, strict=True)
         ]

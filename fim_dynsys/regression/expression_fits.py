@@ -10,7 +10,7 @@ from fim_dynsys.errors import check_named
 from fim_dynsys.fields.expressions import compiled, slope
 from fim_dynsys.fields.symbolic import parameter_names
 from fim_dynsys.regression.criteria import bic
-from fim_dynsys.regression.observed import STEP_LIMIT, Observations
+from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.refinement import FitStatus, fit_trajectory, parameter_covariance
 
 _STARTS = 64  # tried per inner parameter, up to four times as many
@@ -299,7 +299,7 @@ def _fitted(
         time_limit=time_limit,
         start_precision=1.0 / observations.start_variance,
         paths=observations.path,
-        max_step=STEP_LIMIT,
+        max_step=observations.interval_limits,
         max_iterations=_ITERATIONS,
     )
     padded = np.zeros_like(observations.z)

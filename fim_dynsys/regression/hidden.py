@@ -10,7 +10,7 @@ from scipy.linalg import LinAlgError, solveh_banded
 
 from fim_dynsys.regression.criteria import ADDITIVE_SHARES, VARIANCE_FLOOR, Noise, NoiseLaw
 from fim_dynsys.regression.expression_fits import ExpressionProblem, natural_starts
-from fim_dynsys.regression.observed import STEP_LIMIT, Observations
+from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.refinement import FitStatus
 from fim_dynsys.regression.shooting import Data, tangent_maps
 
@@ -202,7 +202,7 @@ class _Annealing:
         self.linked = np.ones(len(gaps), dtype=bool)
         self.linked[self.data.first[1:-1] - 1] = False
         gaps[~self.linked] = 0.0
-        self.counts = np.maximum(np.ceil(gaps / STEP_LIMIT - 1e-9), 1).astype(np.int64)
+        self.counts = np.maximum(np.ceil(gaps / seen.interval_limits - 1e-9), 1).astype(np.int64)
         self.steps = gaps / self.counts
         self.typical = float(np.mean(self.weights))
         self.dim = rates.dim

@@ -33,6 +33,12 @@ the steps of one integration by 64 times the number of samples.
 LEAST_COUNT = 0.5
 """Least count that is expected: below, a count of 0 and one of 1 were too different."""
 
+_FAST, _FAR = 2.5, 0.5  # times the mean speed, and standard deviations from a sample to the next: a transient
+_NOISY = 4.0  # noise levels of a difference that are no motion
+_MISSED, _LEAST_MISSED = (
+    5.0,
+    5e-3,
+)  # noise levels, and standard deviations, by which smoothing misses a sample
 _FEW = 5  # samples: fewer are not interpolated between
 _MAX_MONOMIALS = 84  # of degree 3 in up to six states, of degree 2 in up to eleven
 
@@ -256,6 +262,27 @@ class Observations:
         return padded_curves(self.curves) if self.n_inputs else None
 
     @cached_property
+    def limits(self) -> list[np.ndarray]:
+        """Longest Runge-Kutta step (n - 1,) in each interval of each piece, see `transient_limits`."""
+        spread = np.sqrt(np.maximum(self.signal_variance, 1e-300))
+        level = self.law.level / spread
+        return [transient_limits(t, z / spread, level) for t, z in self.samples]
+
+    @cached_property
+    def padded_limits(self) -> np.ndarray:
+        """The same (P, n - 1), `STEP_LIMIT` in what is padded."""
+        longest = self.t.shape[1] - 1
+        return np.stack(
+            [np.pad(own, (0, longest - len(own)), constant_values=STEP_LIMIT) for own in self.limits]
+        )
+
+    @cached_property
+    def interval_limits(self) -> np.ndarray:
+        """The same of all pieces behind one another (N - 1,), `STEP_LIMIT` between pieces."""
+        rows = [part for own in self.limits for part in (own, [STEP_LIMIT])]
+        return np.concatenate(rows[:-1])
+
+    @cached_property
     def interval_curves(self) -> np.ndarray:
         """The curves of all pieces behind one another (N - 1, 4, m), zero between pieces."""
         apart = np.zeros((1, 4, self.n_inputs))
@@ -348,6 +375,29 @@ class Observations:
             return variance
         fails = ~np.isfinite(variance[..., self.seen]).all(axis=-1, keepdims=True)
         return np.where(self.seen, variance, np.where(fails, np.inf, self.noise_variance))
+
+
+def transient_limits(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Longest Runge-Kutta step (n - 1,) in each interval, in units of the pace of all samples.
+
+    `STEP_LIMIT`; less in and beside intervals in which the state moves far faster than it does on average,
+    as in the jumps of a relaxation oscillation: there it is a step for each `STEP_LIMIT` standard deviations.
+
+    Parameters
+    ----------
+    t : array (n,)
+        Times, in units of the pace.
+    z : array (n, d)
+        States in standard deviations.
+    level : array (d,)
+        Noise in these.
+    """
+    gaps = np.diff(t)
+    moved = np.max(np.maximum(np.abs(np.diff(z, axis=0)) - _NOISY * level, 0.0), axis=1)
+    beside = np.maximum(moved, np.maximum(np.append(0.0, moved[:-1]), np.append(moved[1:], 0.0)))
+    fast = (beside > _FAST * gaps) & (beside > _FAR)
+    counts = np.clip(np.ceil(beside / STEP_LIMIT), 1.0, STEPS_PER_GAP)
+    return np.where(fast, np.minimum(gaps / counts, STEP_LIMIT), STEP_LIMIT)
 
 
 def _interpolated(t: np.ndarray, z: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -510,7 +560,13 @@ def _pieces(
         cuts = [[0, *(np.flatnonzero(np.diff(t) > longest_gap) + 1).tolist(), len(t)] for t, _ in samples]
         if all(len(bounds) == 2 for bounds in cuts):
             scaled = [(t / time_unit, z) for t, z in samples]
-            return scaled, [(z, time_unit * v) for z, v in smooth], origin, time_unit
+            spread = np.std(np.concatenate([z for _, z in samples]), axis=0)
+            missed = np.maximum(_MISSED * law.level, _LEAST_MISSED * spread)
+            smooth = [
+                (np.where(np.abs(states - z) > missed, z, states), time_unit * v)
+                for (states, v), (_, z) in zip(smooth, samples, strict=True)
+            ]
+            return scaled, smooth, origin, time_unit
         pieces = [(k, a, b) for k, bounds in enumerate(cuts) for a, b in pairwise(bounds) if b - a >= 2]
         origin = [(origin[k][0], origin[k][1] + a) for k, a, _ in pieces]
         samples = [(samples[k][0][a:b] - samples[k][0][a], samples[k][1][a:b]) for k, a, b in pieces]

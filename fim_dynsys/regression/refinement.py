@@ -71,7 +71,7 @@ def fit_trajectory(
     *,
     start_precision: ArrayLike | None = None,
     paths: Sequence[np.ndarray] | None = None,
-    max_step: float | None = None,
+    max_step: float | np.ndarray | None = None,
     max_iterations: int = 12,
     check: bool = True,
     interval_maps: Callable | None = None,
@@ -111,8 +111,9 @@ def fit_trajectory(
     paths : list of arrays (n, d), optional
         States to linearise about first, for example smoothed observations. Default: the field integrated from
         ``initial_states`` where that stays near the data, else the observations.
-    max_step : float, optional
-        Longest Runge-Kutta step; default 0.15 of the time in which the state travels one standard deviation.
+    max_step : float or array (N - 1,), optional
+        Longest Runge-Kutta step, of each interval; default 0.15 of the time in which the state travels one
+        standard deviation.
     max_iterations : int
         Largest number of accepted or rejected steps in each stage.
     check : bool
@@ -239,7 +240,7 @@ def path_response(
     weights: Sequence[np.ndarray],
     expected_starts: np.ndarray,
     start_precision: ArrayLike,
-    max_step: float,
+    max_step: float | np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """How the misfit of given paths depends on all parameters, to second order; the starts are free.
 

@@ -8,14 +8,14 @@ from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.integration import integrate
 
 
-def substeps(t: np.ndarray, limit: float) -> np.ndarray:
+def substeps(t: np.ndarray, limit: float | np.ndarray) -> np.ndarray:
     """Number of Runge-Kutta steps in each interval so that none is longer than ``limit``.
 
     Parameters
     ----------
     t : array (..., n)
         Times; padded ones repeat the last and get one (empty) step.
-    limit : float
+    limit : float or array (..., n - 1)
         Longest step.
 
     Returns
@@ -30,7 +30,7 @@ def rollout(
     coefficients: np.ndarray,
     x0: np.ndarray,
     t: np.ndarray,
-    limit: float,
+    limit: float | np.ndarray,
     bound: float = 1e6,
     inputs: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -46,7 +46,7 @@ def rollout(
         Initial states, one per field and trajectory.
     t : array (T, n)
         Observation times; shorter trajectories are padded by repeating the last time.
-    limit : float
+    limit : float or array (T, n - 1)
         Longest step.
     bound : float
         A field that leaves ``|x| <= bound`` is given up.

@@ -83,7 +83,7 @@ def _starts(search: Search, candidates: list[Candidate]) -> np.ndarray:
     starts = start + away[:, None]
     count = len(candidates)
     each = np.repeat(np.stack([c.coefficients for c in candidates]), len(starts), axis=0)
-    paths = search.paths(each, np.tile(starts, (count, 1, 1)), 2.0 * STEP_LIMIT)
+    paths = search.paths(each, np.tile(starts, (count, 1, 1)), 2.0)
     allowed = np.maximum(observations.law.level**2 + 2.0 * observations.start_variance, 1e-300)
     left = np.mean(observations.residual_variance(paths) / allowed, axis=1).reshape(count, -1)
     left = np.log(np.where(np.isfinite(left), np.clip(left, _LEAST_LEFT, _MOST_LEFT), _MOST_LEFT))

@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from fim_dynsys.regression.observed import STEP_LIMIT, Observations, padded_curves
+from fim_dynsys.regression.observed import Observations, padded_curves
 from fim_dynsys.regression.refinement import TrajectoryFit
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.regression.smoothing import Smoother
@@ -172,18 +172,27 @@ def window_count(observations: Observations) -> int:
 
 
 def _windows(observations: Observations) -> tuple[tuple[np.ndarray, ...], int]:
-    """Padded windows: smoothed first states (W, d), times (W, m), samples and weights (W, m, d), inputs.
+    """Padded windows: smoothed first states (W, d), times (W, m), samples and weights (W, m, d).
 
-    And their number in a piece, on average.
+    Behind these longest steps and inputs between the samples. And their number in a piece, on average.
     """
     parts = []
-    for (t, z), path, weights, curves in zip(
-        observations.samples, observations.path, observations.weights, observations.curves, strict=True
+    seen = observations
+    for (t, z), path, weights, curves, limits in zip(
+        seen.samples, seen.path, seen.weights, seen.curves, seen.limits, strict=True
     ):
         count = max(min(round(t[-1] / _HORIZON), len(t) // _LEAST), 1)
         bounds = np.round(np.linspace(0, len(t), count + 1)).astype(int)
         parts += [
-            (path[a], t[a:b] - t[a], z[a:b], weights[a:b], curves[a : b - 1]) for a, b in pairwise(bounds)
+            (
+                path[a],
+                t[a:b] - t[a],
+                z[a:b],
+                weights[a:b],
+                curves[a : b - 1],
+                np.append(limits[a : b - 1], 1.0),
+            )
+            for a, b in pairwise(bounds)
         ]
     longest = max(len(part[1]) for part in parts)
 
@@ -192,20 +201,21 @@ def _windows(observations: Observations) -> tuple[tuple[np.ndarray, ...], int]:
             [np.pad(a, [(0, longest - len(a)), *[(0, 0)] * (a.ndim - 1)], mode=mode) for a in arrays]
         )
 
-    starts, times, samples, weights, inputs = zip(*parts, strict=True)
+    starts, times, samples, weights, inputs, steps = zip(*parts, strict=True)
     padding = padded(times, "edge"), padded(samples, "edge"), padded(weights, "constant")
-    return (np.stack(starts), *padding, padded_curves(inputs)), max(
+    longest_steps = padded(steps, "edge")[:, :-1]
+    return (np.stack(starts), *padding, longest_steps, padded_curves(inputs)), max(
         len(parts) // len(observations.samples), 1
     )
 
 
 def _judged(search: Search, candidates: list[Candidate], windows: tuple[np.ndarray, ...]) -> list[Candidate]:
-    starts, times, samples, weights, inputs = windows
+    starts, times, samples, weights, limits, inputs = windows
     fields = np.stack([candidate.coefficients for candidate in candidates])
     each = np.broadcast_to(starts, (len(fields), *starts.shape))
     scored = []
     driven = inputs if search.observations.n_inputs else None
-    paths = rollout(search.dictionary, fields, each, times, STEP_LIMIT, inputs=driven)
+    paths = rollout(search.dictionary, fields, each, times, limits, inputs=driven)
     for candidate, path in zip(candidates, paths, strict=True):
         squares = np.where(weights > 0, weights * (path - samples) ** 2, 0.0)
         scored.append(score(search.observations, candidate, squares.sum(axis=(0, 1)) / search.observations.n))

@@ -9,7 +9,7 @@ import numpy as np
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.criteria import Noise
 from fim_dynsys.regression.inputs import Inputs
-from fim_dynsys.regression.observed import STEP_LIMIT, Observations, largest_degree, observe
+from fim_dynsys.regression.observed import Observations, largest_degree, observe
 from fim_dynsys.regression.rollout import rollout
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.restrictions import Restriction, in_units
@@ -103,13 +103,14 @@ class Search:
         hidden = np.array([name not in seen for name in state_names])
         return replace(self, observations=self.observations.unseen(hidden))
 
-    def paths(self, coefficients: np.ndarray, starts: np.ndarray, limit: float = STEP_LIMIT) -> np.ndarray:
+    def paths(self, coefficients: np.ndarray, starts: np.ndarray, coarse: float = 1.0) -> np.ndarray:
         """Paths (K, P, n, d) of fields (K, m, d) from starts (K, P, d) at the observation times.
 
-        As `rollout`: nan from where a field leaves every bound.
+        As `rollout`: nan from where a field leaves every bound. ``coarse`` lengthens the steps.
         """
         seen = self.observations
-        return rollout(self.dictionary, coefficients, starts, seen.t, limit, inputs=seen.padded_curves)
+        limits = coarse * seen.padded_limits
+        return rollout(self.dictionary, coefficients, starts, seen.t, limits, inputs=seen.padded_curves)
 
 
 def told_apart(dictionary: Dictionary, observations: Observations) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.sensitivities import interval_maps
-from fim_dynsys.regression.observed import STEP_LIMIT, Observations
+from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.refinement import TrajectoryFit, fit_trajectory, path_response
 from fim_dynsys.regression.sparse import backward_elimination, solve_supports
 from fim_dynsys.search.candidates import Candidate, judge, score
@@ -216,7 +216,7 @@ def fit_samples(
         prior_precision=prior_precision,
         start_precision=observations.start_precision,
         paths=paths,
-        max_step=STEP_LIMIT,
+        max_step=observations.interval_limits,
         max_iterations=max_iterations,
         check=False,
         interval_maps=maps,
@@ -282,7 +282,7 @@ def response(
         search.observations.weights_over(variance),
         starts,
         search.observations.start_precision,
-        STEP_LIMIT,
+        search.observations.interval_limits,
     )
 
 

@@ -38,9 +38,11 @@ class Piece:
         return np.ascontiguousarray(path.T)
 
 
-def _grid(t: np.ndarray, curves: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _grid(
+    t: np.ndarray, curves: np.ndarray, limits: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Steps, times of their ends and middles, which ends are samples, and inputs between these times."""
-    counts = substeps(t, STEP_LIMIT)
+    counts = substeps(t, limits)
     steps = np.repeat(np.diff(t) / counts, counts)
     times = np.concatenate([[0.0], np.cumsum(np.repeat(0.5 * steps, 2))])
     return steps, times, np.concatenate([[0], np.cumsum(counts)]), divided(curves, 2 * counts)
@@ -64,8 +66,9 @@ def follow(search: Search, candidate: Candidate) -> list[Piece] | None:
     terms, values = _in_use(search.dictionary, candidate)
     pieces = []
     seen = search.observations
-    for (t, _), own, start in zip(seen.samples, seen.curves, candidate.start, strict=True):
-        steps, times, observed, curves = _grid(t, own)
+    pairs = zip(seen.samples, seen.curves, seen.limits, candidate.start, strict=True)
+    for (t, _), own, limits, start in pairs:
+        steps, times, observed, curves = _grid(t, own, limits)
         path = rollout(terms, values[None], start[None, None], times[None], STEP_LIMIT, inputs=curves[None])[
             0, 0
         ]
@@ -80,10 +83,10 @@ def smooth(observations: Observations) -> list[Piece]:
     from scipy.interpolate import CubicHermiteSpline  # deferred: laws of clean data are sought without
 
     pieces = []
-    for (t, _), own, (states, slopes) in zip(
-        observations.samples, observations.curves, observations.splines, strict=True
+    for (t, _), own, limits, (states, slopes) in zip(
+        observations.samples, observations.curves, observations.limits, observations.splines, strict=True
     ):
-        steps, times, observed, curves = _grid(t, own)
+        steps, times, observed, curves = _grid(t, own, limits)
         path = CubicHermiteSpline(t, states, slopes)(t[0] + times)
         pieces.append(Piece(path, steps, observed, curves))
     return pieces
