@@ -26,7 +26,7 @@ TERMS = {
 
 
 def test_the_true_field_of_a_bursting_neuron_is_closer_to_its_record():
-    """Steps of one length miss it by a tenth of the states' size; shorter ones in its spikes by a hundredth."""
+    """Steps of one length miss it by a tenth of its size; shorter ones in its spikes by a hundredth."""
     t = np.linspace(0.0, 60.0, 200)
     x = solve_ivp(hindmarsh_rose, (0, 60), [-1.0, 0.0, 2.8], "Radau", t, rtol=1e-10, atol=1e-12).y.T
     observations = observe([(t, x)])
