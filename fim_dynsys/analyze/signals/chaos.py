@@ -164,7 +164,7 @@ def permutation_entropy(
 
     Examples
     --------
-    >>> round(permutation_entropy([4, 7, 9, 10, 6, 11, 3], order=2, normalised=False) / np.log(2), 3)
+    >>> float(round(permutation_entropy([4, 7, 9, 10, 6, 11, 3], 0, 2, normalised=False) / np.log(2), 3))
     0.918
     """
     check_whole("permutation_entropy", 2, order=order)

@@ -120,10 +120,11 @@ def delay_embedding(
 
     Examples
     --------
+    >>> import fim_dynsys
     >>> t = np.arange(2000) * 0.05
-    >>> found = delay_embedding(np.sin(t))
-    >>> found.dim, abs(found.delay * 0.05 - np.pi / 2) < 0.3
-    (2, True)
+    >>> vdp = fim_dynsys.SymbolicField(["x1", "(1 - x0**2)*x1 - x0"])
+    >>> delay_embedding(fim_dynsys.simulate(vdp, [2.0, 0.0], t)).dim
+    2
     """
     check_whole("delay_embedding", 1, max_dim=max_dim, delay=1 if delay is None else delay)
     records = records_of(data, "delay_embedding", resample)
