@@ -164,7 +164,8 @@ def permutation_entropy(
 
     Examples
     --------
-    >>> float(round(permutation_entropy([4, 7, 9, 10, 6, 11, 3], 0, 2, normalised=False) / np.log(2), 3))
+    >>> entropy = permutation_entropy([4, 7, 9, 10, 6, 11, 3], order=2, normalised=False)
+    >>> float(round(entropy / np.log(2), 3))
     0.918
     """
     check_whole("permutation_entropy", 2, order=order)
