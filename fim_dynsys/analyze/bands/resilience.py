@@ -1,5 +1,7 @@
 """resilience: basin share, smallest fatal shock and return time of attractors along a parameter."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
