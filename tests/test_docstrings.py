@@ -18,8 +18,14 @@ PUBLIC = {
     for name in module.__all__
     if inspect.isfunction(getattr(module, name))
 }
-# Shown with the models that they draw, in tests/models/test_profiles.py.
-ELSEWHERE = {"plot.profiles", "plot.waterfall"}
+# Drawings of a model with known equations, in tests/models/test_profiles.py, and readers of files that need
+# an optional package, in tests/models/test_petab.py.
+ELSEWHERE = {
+    "plot.profiles",
+    "plot.waterfall",
+    "fim_dynsys.from_sbml",
+    "fim_dynsys.equations_from_petab",
+}
 HOMES = sorted({function.__module__ for name, function in PUBLIC.items() if name not in ELSEWHERE})
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
