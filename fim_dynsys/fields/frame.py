@@ -95,6 +95,10 @@ class FitInfo:
     def __post_init__(self) -> None:
         object.__setattr__(self, "report", {**self.report, **self.inference.entries()})
 
+    def noting(self, *said: str) -> Self:
+        """The same with more notes for readers."""
+        return replace(self, inference=self.inference.noting(*said))
+
     def summary(self) -> str:
         """How well the field fits, in one line."""
         if self.path_r2 is None or self.follows is None:

@@ -1,15 +1,16 @@
 """How well a fit fits: its path against the data, and what it leaves of them against their noise."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.judging import judged
+from fim_dynsys.models.unrelated import unrelated_samples, unrelated_steps
 from fim_dynsys.regression.criteria import Known, noise_law, precise
 from fim_dynsys.regression.smoothing import smoothing_bank
 from fim_dynsys.trajectories.container import Trajectories
@@ -24,6 +25,7 @@ _AWAY = 10.0  # standard deviations: the path has left the data
 _ESTIMATED = 1e9  # so long a unit makes nothing of errors in what was not observed
 _FARTHEST = 1e3  # standard deviations that a path counts as being away at most
 _POOR, _POOR_AHEAD = 0.5, 0.6  # R2 of the path and of the windows below which a fit fails
+_NOTHING = 0.1  # R2 below which a field explains nothing
 _NOTICED, _SMALL = 3.0, 0.1  # noise levels, and standard deviations, beyond which it fails too
 
 
@@ -97,7 +99,10 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     windows = _windows(samples, smooth, inputs, roots, pace)
     stretches = [*records, *windows]
     paths, endings = _paths(field, stretches, unit, len(records))
-    return replace(info, **_judged(records, windows, _apart(stretches, paths, unit), level, endings))
+    found = _judged(records, windows, _apart(stretches, paths, unit), level, endings)
+    if errors is None:
+        found["problems"] += _no_flow([x for _, x in samples], found)
+    return replace(info, **found)
 
 
 def compared_in_part(
@@ -198,6 +203,16 @@ def _judged(
         "follows_for": float(np.mean(times)),
         "problems": tuple(problems),
     }
+
+
+def _no_flow(samples: Sequence[np.ndarray], found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Why no field of these states explains the samples, where the field that was fitted does not."""
+    said = None
+    if found["path_r2"] < _NOTHING and found["window_r2"] < _POOR_AHEAD:
+        said = unrelated_samples(samples)
+    if said is None and found["problems"] and found["window_r2"] < _NOTHING:
+        said = unrelated_steps(samples)
+    return () if said is None else (said,)
 
 
 def _explained(left: np.ndarray, given: np.ndarray) -> float:

@@ -52,6 +52,7 @@ from fim_dynsys.models.inputs import (
 )
 from fim_dynsys.models.members import bootstrap_context, bootstrap_weighed, bounded_members, check_members
 from fim_dynsys.models.outliers import samples_of
+from fim_dynsys.models.scarcity import noting_few_samples
 from fim_dynsys.models.second_order import with_velocities
 from fim_dynsys.regression.criteria import Known
 from fim_dynsys.saved import (
@@ -497,7 +498,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
 
     def _compared(self, field: VectorField, trajectories: Trajectories) -> FitInfo:
         """The field's `fit_info` with how well it fits what was observed, but for outliers."""
-        return compared(field, samples_of(field, trajectories), self._sigma)
+        kept = samples_of(field, trajectories)
+        return noting_few_samples(field, compared(field, kept, self._sigma), kept, self._sigma is not None)
 
     # ------------------------------------------------------------------ members and keeping
 

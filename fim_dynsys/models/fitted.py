@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from fim_dynsys.distillation import Distillation, distill
 from fim_dynsys.errors import (
     DistillationWarning,
+    FitWarning,
     SimulationWarning,
     check_flags,
     check_whole,
@@ -302,6 +303,11 @@ class FittedModel(Estimator):
         ValueError
             For bands or times that are none, another number of states, or a trajectory without a complete
             sample, up to each of the origins.
+
+        Warns
+        -----
+        FitWarning
+            Where bands are asked of a field that does not describe the data, as `fit` said.
         """
         field = self._fitted_field()
         if not isinstance(x0, Trajectories):
@@ -316,6 +322,12 @@ class FittedModel(Estimator):
         check_whole(who, 1, members=members)
         check_whole(who, 0, seed=seed)
         check_flags(who, observed=observed)
+        if field.fit_info.problems:
+            warn(
+                f"{who}: bands of a field that does not describe the data: "
+                f"{'; '.join(field.fit_info.problems)}.",
+                FitWarning,
+            )
         drawn = field.draws(members, seed)
         ensemble = self.ensemble(members, seed, progress) if drawn is None else EnsembleField(drawn)
         levels = self._forecast_levels(field)

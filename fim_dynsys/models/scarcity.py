@@ -1,0 +1,49 @@
+"""Fits that few samples decide, as a note for readers."""
+
+import numpy as np
+
+from fim_dynsys.fields.base import VectorField
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.driven import DrivenField
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.inference import Judge, Noise
+from fim_dynsys.trajectories.container import Trajectories
+
+_FEW = 12  # samples: an estimate of the noise from these is off by a fifth
+_SPARE = 2.0  # values for each fitted number: with fewer, other equations may fit as well
+_EXACT = 1.0 - 2.5e-5  # R2 of a path that leaves .5 % of the spread: such errors decide little
+_BEGINNING = "few samples decide"
+
+
+def noting_few_samples(field: VectorField, info: FitInfo, context: Trajectories, known: bool) -> FitInfo:
+    """The facts of a fit with a note where few samples decide.
+
+    Parameters
+    ----------
+    field : VectorField
+        Inferred.
+    info : FitInfo
+        Of it.
+    context : Trajectories
+        What it was inferred from.
+    known : bool
+        Whether errors of the observations were given.
+    """
+    inference = info.inference
+    if inference.judge == Judge.OPERATOR or any(said.startswith(_BEGINNING) for said in inference.notes):
+        return info  # which says so itself
+    seen = [np.isfinite(x) for _, x in context.arrays()]
+    values, fewest = int(sum(s.sum() for s in seen)), int(sum(s.sum(axis=0) for s in seen).min())
+    terms = field.complexity if isinstance(field, DictionaryField) else 0
+    if isinstance(field, DrivenField):
+        terms = int(np.count_nonzero(field.coefficients))
+    starts = len(seen) * field.dim
+    known = known or inference.noise in (Noise.GIVEN, Noise.POISSON)
+    exact = inference.judge == Judge.EXACT or (info.path_r2 is not None and info.path_r2 > _EXACT)
+    if terms and values < _SPARE * (terms + starts):
+        said = f"{values} values for {terms} coefficients and {starts} initial states"
+    elif fewest <= _FEW and not (known or exact):
+        said = f"{fewest} of each state, and their noise is not known (sigma= gives it)"
+    else:
+        return info
+    return info.noting(f"{_BEGINNING}: {said}")

@@ -1,0 +1,50 @@
+"""Fits that few samples decide say so; forecasts of fits that fail do, too."""
+
+import numpy as np
+import pytest
+
+import fim_dynsys
+from fim_dynsys import CallableField, Trajectories
+from fim_dynsys.errors import FitWarning
+from fim_dynsys.fields.dictionary import DictionaryField
+from fim_dynsys.fields.frame import FitInfo
+from fim_dynsys.fields.inference import Inference, Judge, Noise
+from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.models.scarcity import noting_few_samples
+
+
+def few(field, n, known=False, **facts):
+    record = Trajectories.from_arrays(np.ones((n, field.dim)), np.arange(float(n)))
+    return noting_few_samples(field, FitInfo(inference=Inference(**facts)), record, known).inference.notes
+
+
+def test_what_counts_as_few():
+    line = DictionaryField(Dictionary.polynomial(1, 3), np.ones((4, 1)))
+    assert few(line, 9, judge=Judge.EXACT) == (
+        "few samples decide: 9 values for 4 coefficients and 1 initial states",
+    )
+    assert few(line, 10, judge=Judge.EXACT) == () == few(line, 10, known=True)
+    assert few(line, 10, noise=Noise.POISSON) == () == few(line, 13)
+    assert "12 of each state" in few(line, 12)[0]
+    record = Trajectories.from_arrays(np.ones((10, 1)), np.arange(10.0))
+    assert not noting_few_samples(line, FitInfo(path_r2=1.0 - 1e-9), record, False).inference.notes
+    assert few(CallableField(lambda x: -x, 1), 6, judge=Judge.OPERATOR) == ()
+
+
+def test_the_note_is_printed_and_comes_once(capsys, tmp_path):
+    t = np.linspace(0.0, 1.2, 12)
+    c = 2.0 * np.exp(-2.5 * t) + 0.04 * np.random.default_rng(0).standard_normal(12)
+    model = fim_dynsys.load("sindy-strong").fit(c[:, None], t)
+    model.print()
+    assert capsys.readouterr().out.count("few samples decide") == 1
+    again = fim_dynsys.load_fitted(model.save(tmp_path)).field_.fit_info
+    assert again.inference.notes == model.field_.fit_info.inference.notes
+
+
+def test_bands_of_a_fit_that_fails_warn_again():
+    t = np.arange(60.0)
+    x = np.where(t % 12 < 3, 1.0, 0.0)[:, None] + 0.05 * np.sin(t)[:, None]
+    with pytest.warns(FitWarning, match="fit: the field does not describe"):
+        model = fim_dynsys.load("sindy-strong").fit(x, t)
+    with pytest.warns(FitWarning, match="forecast: bands of a field that does not describe the data: "):
+        model.forecast(model.context_, 3.0, members=3)
