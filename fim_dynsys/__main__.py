@@ -4,11 +4,13 @@ import argparse
 import inspect
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import fim_dynsys
 from fim_dynsys.commands import analysis, fitting, installation, looking, reading
+from fim_dynsys.errors import FimDynsysWarning
 
 PROGRAM = "fim-dynsys"
 _INSTALLATION = {"info": installation.info, "available": installation.models, "doctor": installation.doctor}
@@ -38,6 +40,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(*options.values())
     if command == "look":
         options.pop("quiet")
+    usual = warnings.formatwarning
+
+    def in_one_line(message: Any, category: type[Warning], *where: Any) -> str:
+        """A warning of ours without the line of Python that it came from."""
+        if not issubclass(category, FimDynsysWarning):
+            return usual(message, category, *where)
+        return f"{PROGRAM} {command}: {category.__name__}: {reading.in_options(str(message))}\n"
+
+    warnings.formatwarning = in_one_line
     try:
         return run(
             **options, command=shlex.join([PROGRAM, *(sys.argv[1:] if arguments is None else arguments)])
@@ -45,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ImportError, TypeError, ValueError) as error:  # what users can mend
         print(f"{PROGRAM} {command}: {reading.in_options(str(error))}", file=sys.stderr)
         return 2
+    finally:
+        warnings.formatwarning = usual
 
 
 def _command(commands: Any, name: str, run: Callable[..., int]) -> argparse.ArgumentParser:

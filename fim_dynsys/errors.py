@@ -42,7 +42,7 @@ class TuningWarning(FimDynsysWarning):
 
 
 class SimulationWarning(FimDynsysWarning):
-    """At least one simulated trajectory stopped before its last requested time."""
+    """A simulated trajectory stopped before its last requested time, or lacks doses or events of the fit."""
 
 
 class DistillationWarning(FimDynsysWarning):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -219,3 +220,15 @@ def test_an_error_of_a_file_names_the_option(tmp_path, capsys):
     assert "give --missing -999 if" in capsys.readouterr().err
     assert run("look", path, "--missing", -999) == 0
     assert "1 missing" in capsys.readouterr().err
+
+
+def test_a_warning_names_the_command_and_nothing_of_python(tmp_path, capsys):
+    path = tmp_path / "a.csv"
+    t = np.arange(0.0, 8.0, 0.1)
+    path.write_text("t,x\n" + "".join(f"{s:.1f},{np.cos(s):.6f}\n" for s in t))
+    code = "import sys; from fim_dynsys.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", code, "fit", str(path), "--model", "sindy-strong", "--held-out", "0"]
+    said = subprocess.run(words, capture_output=True, text=True, check=True).stderr
+    (line,) = [line for line in said.splitlines() if "Warning" in line]
+    assert line.startswith("fim-dynsys fit: FitWarning: sindy-strong.fit: the field does not describe the data")
+    assert "field_" not in said and "More or better samples" in said

@@ -140,4 +140,6 @@ def in_options(text: str) -> str:
         _ARGUMENT.sub(option, text)
         .replace("Trajectories.from_file: ", "")
         .replace("Trajectories.from_dataframe: ", "")
+        .replace("See field_.fit_info; more", "More")
+        .replace("; with observed=[...] not all need to be in the data", "")
     )

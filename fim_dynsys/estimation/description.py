@@ -263,7 +263,8 @@ def _events(who: str, read: _Reader, known: Known, states: Sequence[str], n: int
     found: list[list[Event]] = [[] for _ in range(n)]
     doses = known.doses
     if doses is not None:
-        if not isinstance(doses, Sequence) or isinstance(doses, str):
+        is_list = isinstance(doses, Sequence) and not isinstance(doses, str)
+        if not is_list or not all(isinstance(own, Sequence) and not isinstance(own, str) for own in doses):
             raise ValueError(f"{who}: expected doses as a list of (time, state, amount), got {doses!r}.")
         flat = all(len(own) == 3 and not isinstance(own[0], Sequence) for own in doses)
         lists = [doses] * n if flat else doses
@@ -271,7 +272,7 @@ def _events(who: str, read: _Reader, known: Known, states: Sequence[str], n: int
             raise ValueError(f"{who}: expected doses, or a list of {n} of such lists, got {len(lists)}.")
         for own, entries in zip(found, lists, strict=True):
             for entry in entries:
-                if len(entry) != 3 or entry[1] not in states:
+                if not isinstance(entry, Sequence) or len(entry) != 3 or entry[1] not in states:
                     raise ValueError(
                         f"{who}: expected doses as (time, state, amount), states {', '.join(states)}, "
                         f"got {entry!r}."

@@ -49,8 +49,8 @@ class SymbolicField(VectorField):
 
     Parameters
     ----------
-    expressions : sequence of str or sympy.Expr
-        One right-hand side per state. Text may hold what `fim_dynsys.fields.expressions.parse` allows; it
+    expressions : sequence of str or sympy.Expr, or dict of these by state
+        One right-hand side per state; the keys of a dict name the states. Text may hold what `fim_dynsys.fields.expressions.parse` allows; it
         is never evaluated. Names are those of the states, or x0, x1, ... by position; all others are
         parameters.
     parameters : dict of str to float, optional
@@ -78,7 +78,7 @@ class SymbolicField(VectorField):
 
     def __init__(
         self,
-        expressions: "str | Sequence[str | Expr]",
+        expressions: "str | Sequence[str | Expr] | Mapping[str, str | Expr]",
         parameters: Mapping[str, float] | None = None,
         covariance: ArrayLike | None = None,
         **kwargs: Any,
@@ -87,8 +87,19 @@ class SymbolicField(VectorField):
             raise ValueError(
                 f"SymbolicField: expected a list of right-hand sides, one a state, got {expressions!r}."
             )
-        expressions = [expressions] if isinstance(expressions, str) else list(expressions)
-        super().__init__(len(expressions), **kwargs)
+        if isinstance(expressions, Mapping):
+            if not {"state_names", "context", "frame"} & {k for k, v in kwargs.items() if v is not None}:
+                kwargs["state_names"] = list(expressions)
+            super().__init__(len(expressions), **kwargs)
+            if set(expressions) != set(self.state_names):
+                raise ValueError(
+                    f"SymbolicField: expected expressions of the states {', '.join(self.state_names)}, got "
+                    f"those of {', '.join(map(str, expressions))}."
+                )
+            expressions = [expressions[name] for name in self.state_names]
+        else:
+            expressions = [expressions] if isinstance(expressions, str) else list(expressions)
+            super().__init__(len(expressions), **kwargs)
         self._symbols, self._expressions = read_expressions(expressions, self.state_names)
         self._parameters = check_named("SymbolicField", "parameters", parameters)
         needed = parameter_names(self._expressions, self._symbols)

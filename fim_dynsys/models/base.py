@@ -465,6 +465,12 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 f"fim_dynsys.reduction.PCAReduction.fit(trajectories, n_components={self.max_dim})."
             )
         seen = np.concatenate([np.isfinite(x) for _, x in trajectories.arrays()])
+        never = [name for name, s in zip(trajectories.state_names, seen.any(axis=0), strict=True) if not s]
+        if never:
+            raise ValueError(
+                f"{self._who}: expected observations of every state, got none of {', '.join(never)}; leave "
+                "out the columns that hold nothing but missing values."
+            )
         observed = int(seen.sum(axis=0).min() if self.accepts_missing else seen.all(axis=1).sum())
         if observed < self.min_observations:
             raise ValueError(

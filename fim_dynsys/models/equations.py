@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -689,14 +690,42 @@ class EquationsModel(VectorFieldModel):
         -------
         array (m, d)
             NaN from where the path cannot be continued, with a SimulationWarning.
+
+        Warns
+        -----
+        SimulationWarning
+            The path ends early, or doses or events of the fit lie within its times: they are not repeated.
         """
         field, who = self._fitted_field(), f"{self._who}.simulate"
         times = real_array(t, who, "t")
+        self._warn_of_path(who, x0, times)
         asked = (interpolator, integrator_kws, interpolator_kws) != (None, None, None)
         if asked or integrator != "solve_ivp" or times.ndim != 1 or not (np.diff(times) > 0).all():
             return super().simulate(x0, t, u, integrator, interpolator, integrator_kws, interpolator_kws)
         report = field.fit_info.report
         return simulated(who, field, x0, times, u, report.get("hold"), report.get("clock"))
+
+    def _warn_of_path(self, who: str, x0: ArrayLike | Trajectories, t: ArrayLike) -> None:
+        """Warn of doses and events within the times of a path, which follows the equations alone."""
+        times = real_array(t, who, "t").ravel()
+        spans = [(times.min(), times.max())] if times.size else []
+        if isinstance(x0, Trajectories) and spans:
+            spans = [(own[-1], own[-1] + times.max()) for own, _ in x0.arrays()]
+        met = sorted({at for at in self._change_times() for low, high in spans if low <= at < high})
+        if met:
+            warn(
+                f"{who}: doses and events of the fit are not repeated, but lie within these times, at "
+                f"{', '.join(f'{at:g}' for at in met)}; go from one to the next and change the state there.",
+                SimulationWarning,
+            )
+
+    def _change_times(self) -> list[float]:
+        """Times of the doses and events of all trajectories."""
+        doses, events = self.doses or [], self.events or {}
+        if any(not isinstance(own[0], Real) for own in doses if own):
+            doses = [dose for own in doses for dose in own]
+        several = [events] if isinstance(events, Mapping) else events
+        return [float(dose[0]) for dose in doses if dose] + [float(at) for own in several for at in own]
 
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
         """Draws of the field from the likelihood and priors of its parameters, within the bounds.

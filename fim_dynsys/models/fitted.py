@@ -310,6 +310,7 @@ class FittedModel(Estimator):
             Where bands are asked of a field that does not describe the data, as `fit` said.
         """
         field = self._fitted_field()
+        self._warn_of_path(f"{self._who}.forecast", x0, t)
         if not isinstance(x0, Trajectories):
             return _from_states(f"{self._who}.forecast", field, x0, t)
         if isinstance(field, DrivenField):
@@ -340,6 +341,9 @@ class FittedModel(Estimator):
             )
 
         return ahead(x0) if origins is None else rolled(who, x0, origins, ahead)
+
+    def _warn_of_path(self, who: str, x0: ArrayLike | Trajectories, t: ArrayLike) -> None:
+        """Warn of what happened in the data and is not repeated in a path from `x0` over `t`: here nothing."""
 
     def _forecast_levels(self, field: VectorField) -> Levels | None:
         """Calibrated levels of forecasts by members of `field`, where they are known for what chose it."""
@@ -656,6 +660,11 @@ def _usual(times: np.ndarray, interpolator: object, integrator_kws: dict[str, An
 
 def _from_states(who: str, field: VectorField, x0: ArrayLike, t: ArrayLike) -> Trajectories:
     """Paths from states; a field that is forced has its phase from the first time."""
+    if np.ndim(t) == 0:
+        raise ValueError(
+            f"{who}: expected times (m,) or (n, m) for states x0, of which the first is theirs, got {t!r}; to "
+            "go on with a record, pass Trajectories.from_arrays(x, t)."
+        )
     if not isinstance(field, ForcedField):
         if isinstance(field, DrivenField):
             field(np.zeros(field.dim))  # says which inputs it lacks

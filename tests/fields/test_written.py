@@ -150,3 +150,14 @@ def test_names_of_columns_are_terms():
 )
 def test_zeros_at_the_end_are_left_out(value, text):
     assert short_number(value, 3) == text
+
+
+def test_a_dict_of_expressions_names_its_states():
+    field = SymbolicField({"x": "y", "y": "-k*x"}, {"k": 3.0})
+    assert field.state_names == ("x", "y")
+    np.testing.assert_array_equal(field([[1.0, 2.0]]), [[2.0, -3.0]])
+    turned = SymbolicField({"x": "y", "y": "-k*x"}, {"k": 3.0}, state_names=["y", "x"])
+    np.testing.assert_array_equal(turned([[2.0, 1.0]]), [[-3.0, 2.0]])
+    np.testing.assert_array_equal(field.with_parameters(k=1.0)([[1.0, 2.0]]), [[2.0, -1.0]])
+    with pytest.raises(ValueError, match="of the states a, b, got those of x, y"):
+        SymbolicField({"x": "y", "y": "-x"}, state_names=["a", "b"])

@@ -1,5 +1,7 @@
 """Known equations: what is known of their numbers, doses, inputs, stiffness, noise, and what is warned of."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -53,6 +55,21 @@ def test_repeated_doses_and_resets_are_exact():
     )
     found = model.fit(clean, t, observed=["c"]).parameters_
     np.testing.assert_allclose([found[k] for k in ("ka", "ke", "V", "F")], [1.5, 0.08, 0.5, 1.0], rtol=1e-5)
+
+
+def test_paths_across_a_dose_of_the_fit_are_warned_of():
+    t = np.linspace(0.5, 16.0, 20)
+    model = load(ORAL, initial={"g": 0, "c": 0}, t0=0.0, doses=[(0.0, "g", 4.0), (8.0, "g", 2.0)], n_starts=1)
+    model.fit(oral(t) + oral(t - 8.0, dose=2.0), t, observed=["c"])
+    with pytest.warns(SimulationWarning, match=r"doses and events .* at 8;"):
+        model.simulate([4.0, 0.0], t)
+    with pytest.warns(SimulationWarning, match="at 0, 8;"):
+        model.forecast([4.0, 0.0], np.append(0.0, t))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SimulationWarning)
+        path = model.simulate([4.0, 0.0], np.array([0.5, 2.0, 8.0]))  # a sample at 8 is taken before the dose
+        late = model.simulate([2.0, 0.0], t[t > 8.0])
+    assert np.isfinite(path).all() and np.isfinite(late).all()
 
 
 def test_doses_of_several_trajectories():
@@ -226,6 +243,8 @@ def test_what_is_not_there_is_an_error():
         ({"bounds": {"ka": (1, 0)}}, "low < high"),
         ({"initial": {"q": 1}}, "expected initial states among"),
         ({"doses": [(0, "q", 1)]}, "doses as"),
+        ({"doses": (0, "g", 1)}, "doses as a list"),
+        ({"doses": [[0, 0]]}, "doses as"),
         ({"noise": "odd"}, "expected noise"),
         ({"t0": 1.0}, "t0 at or before"),
         ({"scale": {"ka": "cubic"}}, "expected scale"),

@@ -980,3 +980,19 @@ def test_a_step_that_does_not_fit_given_derivatives_is_an_error():
     with pytest.warns(IgnoredInputWarning):
         model.fit(x, 0.02, x_dot=x_dot)
     np.testing.assert_allclose(model.predict(x), x_dot, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["sindy-strong", "fim-ode", "auto", "sindy"])
+def test_a_state_that_was_never_observed_is_named(name):
+    t = np.linspace(0.0, 6.0, 40)
+    x = np.stack([np.cos(t), np.full(40, np.nan)], axis=1)
+    with pytest.raises(ValueError, match=r"observations of every state, got none of v;"):
+        fim_dynsys.load(name).fit(x, t, feature_names=["x", "v"])
+
+
+def test_a_forecast_of_an_array_over_one_number_says_what_it_needs():
+    t = np.linspace(0.0, 6.0, 40)
+    x = np.stack([np.cos(t), -np.sin(t)], axis=1)
+    model = fim_dynsys.load("sindy-strong").fit(x, t)
+    with pytest.raises(ValueError, match=r"sindy-strong.forecast: expected times .* got 5.0; .*from_arrays"):
+        model.forecast(x, 5.0)
