@@ -662,8 +662,8 @@ def _from_states(who: str, field: VectorField, x0: ArrayLike, t: ArrayLike) -> T
     """Paths from states; a field that is forced has its phase from the first time."""
     if np.ndim(t) == 0:
         raise ValueError(
-            f"{who}: expected times (m,) or (n, m) for states x0, of which the first is theirs, got {t!r}; to "
-            "go on with a record, pass Trajectories.from_arrays(x, t)."
+            f"{who}: expected times (m,) or (n, m) for states x0, of which the first is theirs, got {t!r}; "
+            "to go on with a record, pass Trajectories.from_arrays(x, t)."
         )
     if not isinstance(field, ForcedField):
         if isinstance(field, DrivenField):
