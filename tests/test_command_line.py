@@ -232,3 +232,9 @@ def test_a_warning_names_the_command_and_nothing_of_python(tmp_path, capsys):
     (line,) = [line for line in said.splitlines() if "Warning" in line]
     assert line.startswith("fim-dynsys fit: FitWarning: sindy-strong.fit: the field does not describe")
     assert "field_" not in said and "More or better samples" in said
+
+
+def test_a_forecast_with_inputs_is_refused_before_the_fit(pendulum, tmp_path, capsys):
+    assert run("fit", pendulum, "--inputs", "v", "--forecast", 5, "--out", tmp_path / "fitted") == 2
+    said = capsys.readouterr()
+    assert "without inputs for --forecast" in said.err and not said.out

@@ -101,6 +101,11 @@ def fit(
             raise FileNotFoundError(f"expected an existing folder for {path}, got {path.parent}")
     made = _model(model, equations, nonnegative, conserved)
     trajectories = reading.read(data, reading.taken(options))
+    if forecast is not None and trajectories.input_names:
+        raise ValueError(
+            "expected a model without inputs for --forecast, for later inputs are not known; "
+            "use simulate in Python"
+        )
     account = reading.in_options(reading.account(trajectories, data))
     if not quiet and not json:
         print(account, file=sys.stderr)
@@ -270,11 +275,6 @@ def _ahead(
     fitted: VectorFieldModel, horizon: float, out: Path | None, silent: bool
 ) -> list[dict[str, float]]:
     """Forecast beyond the last samples; a table on the screen, and a file beside the model."""
-    if isinstance(fitted.field_, DrivenField):
-        raise ValueError(
-            "expected a model without inputs for --forecast, for later inputs are not known; "
-            "use simulate in Python"
-        )
     ahead = fitted.forecast(fitted.context_, np.linspace(0.0, horizon, _ROWS + 1)[1:], bands=(_BAND,))
     rows = []
     for k in range(len(fitted.context_)):

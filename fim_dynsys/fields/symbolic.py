@@ -50,9 +50,9 @@ class SymbolicField(VectorField):
     Parameters
     ----------
     expressions : sequence of str or sympy.Expr, or dict of these by state
-        One right-hand side per state; the keys of a dict name the states. Text may hold what `fim_dynsys.fields.expressions.parse` allows; it
-        is never evaluated. Names are those of the states, or x0, x1, ... by position; all others are
-        parameters.
+        One right-hand side per state; the keys of a dict name the states. Text may hold what
+        `fim_dynsys.fields.expressions.parse` allows; it is never evaluated. Names are those of the states, or
+        x0, x1, ... by position; all others are parameters.
     parameters : dict of str to float, optional
         Values of the parameters.
     covariance : array (q, q), optional

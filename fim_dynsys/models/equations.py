@@ -641,6 +641,11 @@ class EquationsModel(VectorFieldModel):
         """
         field = self._fitted_field()
         check_whole(f"{self._who}.interval", 2, n=n)
+        if not callable(quantity):
+            raise TypeError(
+                f"{self._who}.interval: expected a function of the field, such as "
+                f"lambda field: field.parameters['k'], got {quantity!r}."
+            )
         best = np.asarray(quantity(field), dtype=float)
         values = np.full((n, *best.shape), np.nan)
         for number, member in enumerate(self.ensemble(n, seed)):

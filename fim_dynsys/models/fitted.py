@@ -343,7 +343,7 @@ class FittedModel(Estimator):
         return ahead(x0) if origins is None else rolled(who, x0, origins, ahead)
 
     def _warn_of_path(self, who: str, x0: ArrayLike | Trajectories, t: ArrayLike) -> None:
-        """Warn of what happened in the data and is not repeated in a path from `x0` over `t`: here nothing."""
+        """Warn of what happened in the data and is not repeated in a path over `t`: here nothing."""
 
     def _forecast_levels(self, field: VectorField) -> Levels | None:
         """Calibrated levels of forecasts by members of `field`, where they are known for what chose it."""

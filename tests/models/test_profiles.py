@@ -36,6 +36,8 @@ def test_the_profile_of_a_line_gives_the_intervals_of_linear_regression(line):
 def test_intervals_of_whatever_follows(line):
     model, slope, error = line
     found = model.interval(lambda field: 2.0 * field([1.0])[0], levels=(0.9,), n=400)
+    with pytest.raises(TypeError, match=r"equations.interval: expected a function of the field"):
+        model.interval("2*k")
     half = 2.0 * student.ppf(0.95, 10) * error
     assert float(found["best"]) == pytest.approx(2.0 * slope, rel=1e-5)
     assert float(found["high"][0] - found["low"][0]) == pytest.approx(2.0 * half, rel=0.25)
