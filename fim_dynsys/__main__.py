@@ -42,10 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.pop("quiet")
     usual = warnings.formatwarning
 
-    def in_one_line(message: Any, category: type[Warning], *where: Any) -> str:
+    def in_one_line(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+    ) -> str:
         """A warning of ours without the line of Python that it came from."""
         if not issubclass(category, FimDynsysWarning):
-            return usual(message, category, *where)
+            return usual(message, category, filename, lineno, line)
         return f"{PROGRAM} {command}: {category.__name__}: {reading.in_options(str(message))}\n"
 
     warnings.formatwarning = in_one_line

@@ -465,7 +465,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
                 f"fim_dynsys.reduction.PCAReduction.fit(trajectories, n_components={self.max_dim})."
             )
         seen = np.concatenate([np.isfinite(x) for _, x in trajectories.arrays()])
-        never = [name for name, s in zip(trajectories.state_names, seen.any(axis=0), strict=True) if not s]
+        never = [name for k, name in enumerate(trajectories.state_names) if not seen[:, k].any()]
         if never:
             raise ValueError(
                 f"{self._who}: expected observations of every state, got none of {', '.join(never)}; leave "
