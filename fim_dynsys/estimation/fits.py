@@ -38,6 +38,7 @@ _WORSE = 1.5  # ratio of the errors' scales beyond which joined pieces no longer
 _EXPLAINED = 2.0  # mean squared residual, in known errors: nothing is to be gained by pieces
 _LOOKED_AT = 24  # short pieces, spread over all runs, to which these are fitted
 _REGRESSED = 6  # starts that are fitted to pieces from measured states
+_AGREED = 2  # searches that end in the best minimum before it is believed
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +94,20 @@ class Fit:
     def converged_share(self) -> float:
         """Share of the searches that ended in the best minimum."""
         return float(np.mean(self.converged)) if len(self.values) else 0.0
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why a better minimum may exist; empty where several searches agree on the best one."""
+        found = []
+        if self.descent.outcome is not Outcome.CONVERGED:
+            found.append(f"the best search ended without convergence ({self.descent.outcome.value})")
+        agreed = int(np.sum(self.converged))
+        if agreed < _AGREED <= len(self.values):
+            found.append(
+                f"{agreed} of {len(self.values)} searches ended in the best minimum; a better one may exist, "
+                "so fit again with more starts or narrower bounds"
+            )
+        return tuple(found)
 
 
 def same_place(ends: np.ndarray, theta: np.ndarray) -> np.ndarray:

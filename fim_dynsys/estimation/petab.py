@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from fim_dynsys.errors import FitWarning, warn
 from fim_dynsys.estimation.experiments import InputCurve
 from fim_dynsys.estimation.fits import Fit, fit_problem
 from fim_dynsys.estimation.identifiability import Identifiability, identifiability
@@ -57,12 +58,19 @@ class PetabEquations:
         ------
         ValueError
             Where the equations can be integrated for no start.
+
+        Warns
+        -----
+        FitWarning
+            The best search did not converge, or no other search ended in its minimum.
         """
         found = fit_problem(self.problem, None, n_starts, seed)
         if found is None:
             raise ValueError(
                 "equations_from_petab: expected equations that are finite for some start, got none."
             )
+        for doubt in found.doubts:
+            warn(f"equations_from_petab.fit: {doubt}.", FitWarning)
         return PetabFit(self.problem, found)
 
     def objective(self, parameters: Mapping[str, float]) -> float:
