@@ -309,7 +309,11 @@ class Search:
             missed=self.missed,
             draws=drawn,
             effort=Effort(
-                self.seeds, self.iterations, self.meter.points, self.meter.budget, self.meter.exhausted
+                self.seeds,
+                self.iterations,
+                self.meter.points,
+                self.meter.budget,
+                self.meter.exhausted or self.meter.points > self.meter.budget,
             ),
             state_names=tuple(self.given.state_names),
             units=state_labels(self.given)[1],

@@ -413,7 +413,9 @@ class Labelling:
         self.field.points += points.effort.points + cycles.effort.points
         roots = points.x[points.is_root]
         slowest = points.eigenvalues[points.is_root].real.max(axis=1, initial=-np.inf)
-        attracting = slowest * self.unit < -_SLOWEST
+        # at the edge of the field's domain there are no rates on both sides, and so no trap
+        smooth = np.isfinite(field.jacobian(roots)).all(axis=(1, 2))
+        attracting = smooth & (slowest * self.unit < -_SLOWEST)
         for i in np.flatnonzero(attracting):
             sink = Sink(self.field, roots[i], np.delete(roots, i, axis=0), region)
             self.return_times[len(self.attractors)] = float(-1.0 / slowest[i])
