@@ -232,7 +232,7 @@ def test_errors_that_are_not_known_are_said_and_the_equations_printed(fitted, ca
 def test_other_fields_are_distilled_and_say_so(damped, capsys):
     x, t = damped
     model = Kernel(width=0.3).fit(x, t)
-    with pytest.warns(DistillationWarning, match=r"Kernel.*residual 0\.\d+"):
+    with pytest.warns(DistillationWarning, match=r"kernel: .*residual 0\.\d+"):
         model.print()
     printed = capsys.readouterr().out.splitlines()
     assert len(printed) == 4
@@ -315,7 +315,7 @@ def test_times_in_every_form(damped):
     [
         ({"t": None}, ["expected times t", "got None"]),
         ({"u": np.ones(5)}, ["inputs u of shape (101, m)", "got (5, 1)"]),
-        ({"u": np.ones(101)}, ["LeastSquares", "no inputs u, got u0", "and 'sindy' take inputs"]),
+        ({"u": np.ones(101)}, ["least-squares", "no inputs u, got u0", "and 'sindy' take inputs"]),
         ({"feature_names": ["a"]}, ["expected 2 different state names", "got ('a',)"]),
         ({"x_dot": np.zeros((3, 2))}, ["x_dot of shapes", "(101, 2)", "(3, 2)"]),
         ({"x": np.zeros((3, 2)), "t": np.arange(3.0)}, ["at least 6 observed points", "got 3"]),
@@ -354,7 +354,7 @@ def test_a_failing_inference_keeps_the_earlier_fit(damped):
 
 
 def test_unfitted_models_say_so():
-    with pytest.raises(NotFittedError, match=r"Kernel: expected a fitted model.*call fit"):
+    with pytest.raises(NotFittedError, match=r"kernel: expected a fitted model.*call fit"):
         Kernel().predict([[0.0]])
 
 
@@ -861,7 +861,7 @@ def test_derivatives_that_are_no_array_are_refused(damped):
 )
 def test_numbers_whose_squares_overflow_are_refused(damped, size, pace, what):
     x, t = damped
-    with pytest.raises(ValueError, match=f"LeastSquares: expected {what}.*change the units"):
+    with pytest.raises(ValueError, match=f"least-squares: expected {what}.*change the units"):
         LeastSquares().fit([size * v for v in x], [pace * s for s in t])
 
 
