@@ -68,7 +68,7 @@ def test_a_model_that_refuses_the_data_has_failed_and_the_others_go_on():
     t = np.linspace(0.0, 1.0, 4)
     few = fim_dynsys.Trajectories.from_arrays(np.exp(-t)[:, None], t)
     models = [fim_dynsys.load("sindy"), fim_dynsys.load("sindy-strong")]
-    with pytest.warns(FitWarning, match="compare: sindy-strong failed: StrongSINDy: expected at least 5"):
+    with pytest.warns(FitWarning, match="compare: sindy-strong failed: sindy-strong: expected at least 5"):
         table = fim_dynsys.compare(models, few, few)
     assert np.isfinite(table["path_error"].sel(model="sindy")).all()
     assert np.isposinf(table["path_error"].sel(model="sindy-strong")).all()
