@@ -100,7 +100,8 @@ def test_commands_exist(module, options):
     path = ROOT.joinpath(*module.split("."))
     sources = [path.with_suffix(".py")] if path.with_suffix(".py").exists() else sorted(path.glob("*.py"))
     assert sources, module
-    sources += sorted(ROOT.joinpath(module.split(".")[0]).glob("*.py"))
+    package = ROOT.joinpath(module.split(".")[0])
+    sources += sorted([*package.glob("*.py"), *package.glob("commands/*.py")])
     text = "\n".join(source.read_text(encoding="utf-8") for source in sources)
     assert [option for option in options if f'"{option}"' not in text] == []
 

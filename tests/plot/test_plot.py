@@ -83,7 +83,7 @@ def rotation(observed):
 def test_every_result_has_a_drawing():
     kinds = [getattr(analyze, name) for name in analyze.__all__]
     kinds = [k for k in kinds if isinstance(k, type) and issubclass(k, Result) and k is not Result]
-    assert len(kinds) == 22
+    assert len(kinds) == 25
     for kind in kinds:
         assert callable(pkgutil.resolve_name(kind.drawn_by))
 
