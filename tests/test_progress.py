@@ -21,6 +21,7 @@ from fim_dynsys import (
 from fim_dynsys.comparison.nested import sample_nested
 from fim_dynsys.explorer.page import write_explorer
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.paths import path_score
 
 T = np.linspace(0.0, 4.0, 30)
 LONG = (
@@ -98,13 +99,14 @@ NAMES = (
 def calls(data, model, tmp_path):
     plane = FieldPlane.from_callable(lambda x, h, r: h + r * x - x**3, 1, ("h", "r"))
     fold = FieldFamily.from_callable(lambda x, p: p + x - x**3, 1, "h")
+    decay = CallableField(lambda x: -0.5 * x, 1)  # sums of terms are followed by compiled code, without a bar
     field, saddle = model.field_, CallableField(lambda x: x * [1.0, -1.0], 2, region=Region([-1, -1], [1, 1]))
     cycle = CallableField(lambda x: x[:, ::-1] * [1.0, -1.0], 2)
     return {
         "ensemble": (lambda **p: model.ensemble(2, **p), 2),
         "compare": (lambda **p: compare([model], data[[0]], data[[1]], **p), 1),
         "forecast": (lambda **p: model.forecast(data, 1.0, members=2, **p), 2),
-        "paths": (lambda **p: model.score(data, metric="path", **p), 100),
+        "paths": (lambda **p: path_score("score", decay, data, None, **p), 100),
         "explore": (lambda **p: write_explorer(field, tmp_path / "page.html", **p), 1),
         "fit sindy-strong": (lambda **p: fit_many(model, {"a": data, "b": data}, n_jobs=1, **p), 2),
         "bifurcation curves": (

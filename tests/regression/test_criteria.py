@@ -106,9 +106,11 @@ def test_relative_variance_is_one_at_the_root_mean_square():
 
 def test_bic_by_hand_and_its_floor():
     value = bic([0.5, 2.0], 100, 7, [1.0, 4.0], n_starts=2)
-    assert value == pytest.approx(100 * (math.log(0.5) + math.log(2.0)) + (7 + 4) * math.log(200))
+    penalty = (7 + 4) * math.log(200) * 200 / (200 - 11 - 1)  # of 200 values and 11 numbers
+    assert value == pytest.approx(100 * (math.log(0.5) + math.log(2.0)) + penalty)
     floored = bic([0.0, 2.0], 100, 7, [1.0, 4.0], n_starts=2)
-    assert floored == pytest.approx(100 * (math.log(VARIANCE_FLOOR) + math.log(2.0)) + 11 * math.log(200))
+    assert floored == pytest.approx(100 * (math.log(VARIANCE_FLOOR) + math.log(2.0)) + penalty)
+    assert bic([0.5], 12, 10, [1.0]) == np.inf  # as many numbers as values explain anything
     assert bic([[np.nan, 1.0]], 100, 1, [1.0, 1.0])[0] == np.inf
 
 

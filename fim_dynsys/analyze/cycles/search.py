@@ -325,7 +325,7 @@ class Search:
         orbit = refined(self.field, orbit)
         self.iterations += orbit.iterations - before
         known = floquet(self.field, orbit)
-        jumps = jumps_along(self.field, samples)
+        jumps = jumps_along(self.counted, self.chart.states(samples))  # in logarithms all rates are steep
         if jumps:
             known = floquet_across(self.field, samples, orbit.period)
             if not known.trivial_error < _TRIVIAL_ACROSS:
