@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import fim_dynsys
+from fim_dynsys.errors import MissingPackageError
 from fim_dynsys.registry import available, load
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -35,6 +36,7 @@ _DEPENDENCIES = (
     "scikit-learn",
 )
 _IMPORT_NAMES = {"scikit-learn": "sklearn"}
+_PARAMETERS = {"equations": {"expressions": {"x0": "-k*x0"}}}  # of models that cannot be made without any
 _OPTIONAL = ("torch",)
 _COMPILED = ("fim-ode", "sindy-strong", "symbolic", "auto")  # models whose loops numba compiles
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -220,9 +222,11 @@ def _check_fit(name: str, trains: bool) -> str:
 
     t = np.linspace(0.0, 4.0, 60)
     try:
-        model = load(name)
+        model = load(name, **_PARAMETERS.get(name, {}))
     except FileNotFoundError as error:
         return f"needs weights: {error}"
+    except MissingPackageError as error:
+        return f"not usable here: {error}"
     if trains:
         return "loaded; not fitted, for it trains for minutes"
     model.fit(2.0 * np.exp(-0.5 * t)[:, None], t)

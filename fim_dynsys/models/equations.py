@@ -250,6 +250,9 @@ class EquationsModel(VectorFieldModel):
         columns = tuple(trajectories.state_names) if columns is None else columns
         errors = None if sigma is None else error_list(who, sigma, trajectories)
         self.check_context(trajectories)
+        word = self.hold if hold is None else hold
+        if isinstance(word, str) and trajectories.input_names:
+            trajectories = trajectories.with_hold(word)  # which scores and plots of these data follow too
         curves = None if curve is None else _function_curves(who, curve, trajectories, self.t0)
         with np.errstate(all="ignore"):
             field = self._estimated(trajectories, states, columns, errors, curves, hold)

@@ -140,7 +140,8 @@ def test_region_may_name_states_in_any_order():
 
 
 def test_labels_come_from_the_field():
-    assert labels(line_field()) == {"state_names": ("x0", "x1"), "units": {}, "conserved": ()}
+    found = {"state_names": ("x0", "x1"), "units": {}, "conserved": (), "fit_problems": ()}
+    assert labels(line_field()) == found
     assert labels(line_field(context=data({"u": "mV"})))["units"] == {"u": "mV"}
 
 

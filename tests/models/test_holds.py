@@ -99,6 +99,6 @@ def test_a_pole_in_an_input_ends_the_path():
         warnings.simplefilter("ignore")
         model = model.fit(x, t, u=u, feature_names=["x", "u"])
     for given in (u, lambda s: max(np.sin(0.5 * s), 0.0) * 2.0):
-        with pytest.warns(SimulationWarning, match="its path ends at"):
+        with pytest.warns(SimulationWarning, match="the path ends at 1 of 23"):
             path = model.simulate(x[0], t, u=given)
         assert np.isfinite(path[0]).all() and np.isnan(path[-1]).all()

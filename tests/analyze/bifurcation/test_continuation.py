@@ -539,12 +539,14 @@ def test_an_isola_of_cycles_closes():
     """r' = r (1/16 - p^2 - (r^2 - 1)^2): cycles on a circle in (p, r^2), equilibria without bifurcations."""
     family = planar(lambda s, p: 1 / 16 - p**2 - (s - 1) ** 2)
     cycles = limit_cycles(family.at(0.0), [(-2, 2), (-2, 2)], n_seeds=4)
-    (branch,) = continuation(family, cycles, (-1, 1), p0=0.0).branches
-    assert branch.ends == (BranchEnd.CLOSED, BranchEnd.CLOSED) and branch.p[0] == branch.p[-1]
-    assert [b.kind for b in branch.bifurcations] == [BifurcationKind.CYCLE_FOLD] * 2
-    assert sorted(b.p for b in branch.bifurcations) == pytest.approx([-0.25, 0.25], abs=1e-8)
-    radius = np.array([np.linalg.norm(orbit, axis=1).mean() for orbit in branch.orbits])
-    assert np.abs(branch.p**2 + (radius**2 - 1) ** 2 - 1 / 16).max() < 1e-7
+    branches = continuation(family, cycles, (-1, 1), p0=0.0).branches
+    assert len(branches) == len(cycles) == 2  # the attracting and the repelling cycle lie on one isola
+    for branch in branches:
+        assert branch.ends == (BranchEnd.CLOSED, BranchEnd.CLOSED) and branch.p[0] == branch.p[-1]
+        assert [b.kind for b in branch.bifurcations] == [BifurcationKind.CYCLE_FOLD] * 2
+        assert sorted(b.p for b in branch.bifurcations) == pytest.approx([-0.25, 0.25], abs=1e-8)
+        radius = np.array([np.linalg.norm(orbit, axis=1).mean() for orbit in branch.orbits])
+        assert np.abs(branch.p**2 + (radius**2 - 1) ** 2 - 1 / 16).max() < 1e-7
 
 
 def test_branches_of_cycles_that_cross_are_switched_to():
