@@ -400,6 +400,12 @@ def transient_limits(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> np.ndar
     return np.where(fast, np.minimum(gaps / counts, STEP_LIMIT), STEP_LIMIT)
 
 
+def _missed(states: np.ndarray, z: np.ndarray, law: NoiseLaw, spread: np.ndarray) -> np.ndarray:
+    """Which samples (n, d) smoothed states miss by far more than their noise, which may grow with the state."""
+    noise = law.level * np.sqrt(np.maximum(law.relative_variance(states), 1.0))
+    return np.abs(states - z) > np.maximum(_MISSED * noise, _LEAST_MISSED * spread)
+
+
 def _interpolated(t: np.ndarray, z: np.ndarray, known: np.ndarray) -> np.ndarray:
     """States (n, d) with those that are not known (n, d) on a smoothing spline through the others."""
     from scipy.interpolate import CubicHermiteSpline  # deferred: few fits know the errors of their samples
@@ -561,9 +567,8 @@ def _pieces(
         if all(len(bounds) == 2 for bounds in cuts):
             scaled = [(t / time_unit, z) for t, z in samples]
             spread = np.std(np.concatenate([z for _, z in samples]), axis=0)
-            missed = np.maximum(_MISSED * law.level, _LEAST_MISSED * spread)
             smooth = [
-                (np.where(np.abs(states - z) > missed, z, states), time_unit * v)
+                (np.where(_missed(states, z, law, spread), z, states), time_unit * v)
                 for (states, v), (_, z) in zip(smooth, samples, strict=True)
             ]
             return scaled, smooth, origin, time_unit
