@@ -1,10 +1,13 @@
 """Paths of dictionary fields with error control: what fits, warnings and scores are judged by."""
 
+import runpy
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.adaptive import follow
@@ -85,12 +88,14 @@ def followed(
 
 @cache
 def _explicit() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hairer's pair 8(5,3), from the weights in scipy's class."""
-    from scipy.integrate import DOP853  # deferred: a second to import
+    """Hairer's pair 8(5,3): the table in scipy, without the rest of `scipy.integrate`.
 
-    s = DOP853.n_stages
-    errors = np.stack([DOP853.E5[:s], DOP853.E3[:s]])
-    return np.ascontiguousarray(DOP853.A[:s, :s]), np.ascontiguousarray(DOP853.B), errors
+    Every first fit needs it, and importing the package takes a quarter of a second.
+    """
+    table = runpy.run_path(str(Path(scipy.__file__).parent / "integrate" / "_ivp" / "dop853_coefficients.py"))
+    s = table["N_STAGES"]
+    errors = np.stack([table["E5"][:s], table["E3"][:s]])
+    return np.ascontiguousarray(table["A"][:s, :s]), np.ascontiguousarray(table["B"]), errors
 
 
 @cache

@@ -401,7 +401,7 @@ def transient_limits(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> np.ndar
 
 
 def _missed(states: np.ndarray, z: np.ndarray, law: NoiseLaw, spread: np.ndarray) -> np.ndarray:
-    """Which samples (n, d) smoothed states miss by far more than their noise, which may grow with the state."""
+    """Which samples (n, d) are missed by far more than their noise, which may grow with the state."""
     noise = law.level * np.sqrt(np.maximum(law.relative_variance(states), 1.0))
     return np.abs(states - z) > np.maximum(_MISSED * noise, _LEAST_MISSED * spread)
 

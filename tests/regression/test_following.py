@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from scipy.integrate import DOP853
 
 from fim_dynsys.fields.terms import Dictionary
+from fim_dynsys.regression import following
 from fim_dynsys.regression.following import _implicit, followed
 from fim_dynsys.regression.inputs import curves
 from fim_dynsys.simulation.problem import Status
@@ -106,3 +108,10 @@ def test_a_stretch_does_not_depend_on_the_others():
     for k in range(3):
         alone = followed(*turning, starts[k : k + 1], t[k : k + 1], **options)
         np.testing.assert_array_equal(together.paths[k], alone.paths[0])
+
+
+def test_the_table_is_that_of_scipys_class():
+    a, b, errors = following._explicit()
+    s = DOP853.n_stages
+    assert np.array_equal(a, DOP853.A[:s, :s]) and np.array_equal(b, DOP853.B)
+    assert np.array_equal(errors, [DOP853.E5[:s], DOP853.E3[:s]])
