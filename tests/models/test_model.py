@@ -320,7 +320,7 @@ def test_times_in_every_form(damped):
         ({"x_dot": np.zeros((3, 2))}, ["x_dot of shapes", "(101, 2)", "(3, 2)"]),
         ({"x": np.zeros((3, 2)), "t": np.arange(3.0)}, ["at least 6 observed points", "got 3"]),
         ({"x": np.zeros((9, 4)), "t": np.arange(9.0)}, ["at most 3 states, got 4", "PCAReduction"]),
-        ({"x": np.full((9, 2), np.nan), "t": np.arange(9.0)}, ["got 0"]),
+        ({"x": np.full((9, 2), np.nan), "t": np.arange(9.0)}, ["every state, got none of x0, x1"]),
     ],
 )
 def test_refused_fits_say_why_and_change_nothing(fitted, damped, change, words):
