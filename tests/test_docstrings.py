@@ -8,7 +8,7 @@ import matplotlib
 import pytest
 
 import fim_dynsys
-from fim_dynsys import analyze, plot, testing
+from fim_dynsys import analyze, plot, registry, testing
 
 matplotlib.use("Agg")
 MODULES = {"fim_dynsys": fim_dynsys, "analyze": analyze, "plot": plot, "testing": testing}
@@ -38,6 +38,7 @@ def test_public_functions_have_an_example_and_relatives(name):
 
 @pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FimDynsysWarning")
 @pytest.mark.parametrize("name", HOMES)
-def test_examples_run(name):
+def test_examples_run(name, monkeypatch):
+    monkeypatch.setattr(registry, "_REGISTERED", {})  # what an example registers is not there for other tests
     results = doctest.testmod(importlib.import_module(name), optionflags=OPTIONS)
     assert results.attempted > 0 and results.failed == 0
