@@ -24,14 +24,13 @@ from benchmarks.inputs import figures
 from benchmarks.inputs.systems import SYSTEMS, Driven
 from fim_dynsys import metrics
 from fim_dynsys.fields.driven import DrivenField
-from fim_dynsys.models.driving import driven_stretches
+from fim_dynsys.models.judging import judged
 
 BEST = "sindy, best of 12"
 MODELS = ("fim-ode", "sindy-strong", "auto", BEST)
 SIGMAS = (0.0, 0.02, 0.05)
 GOALS = (90.0, 80.0, 65.0)
 SUCCESS = 0.9
-_STEP = 0.06  # of the pace: steps in which paths are followed
 _SETTINGS = tuple(product((2, 3), (0.02, 0.1, 0.3), ("FiniteDifference", "SmoothedFiniteDifference")))
 
 
@@ -82,8 +81,8 @@ class BestRow:
 def _score(field: DrivenField, system: Driven) -> float:
     """Return the R2 of the path under the new input; nan where it leaves all bounds."""
     start, u = system.paths[-1][0], system.inputs[-1]
-    (path,) = driven_stretches(field, [start], system.times[-1:], [u], _STEP * system.pace)
-    return metrics.r2_score(system.paths[-1], path)
+    found = judged(field, [start], system.times[-1:], [u])
+    return metrics.r2_score(system.paths[-1], found.paths[0])
 
 
 def evaluate(row: Row, system: Driven, context: Context) -> dict[str, Any]:

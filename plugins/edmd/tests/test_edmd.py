@@ -93,7 +93,7 @@ def test_ragged_trajectories_and_names():
 
 @pytest.mark.parametrize("bad", [{"degree": 0}, {"degree": 1.5}, {"ridge": -1.0}, {"ridge": np.nan}])
 def test_bad_parameters_are_refused(bad):
-    with pytest.raises(ValueError, match=f"EDMD: expected {next(iter(bad))}"):
+    with pytest.raises(ValueError, match=f"edmd: expected {next(iter(bad))}"):
         fim_dynsys.load("edmd", **bad).fit(*_oscillator())
 
 

@@ -124,5 +124,5 @@ def test_kept_with_its_posterior(tmp_path):
     ("params", "named"), [({"n_planar_layers": -1}, "numbers of layers"), ({"variance": 0.0}, "variance")]
 )
 def test_bad_settings(params, named):
-    with pytest.raises(ValueError, match=f"GPDNF: expected .*{named}"):
+    with pytest.raises(ValueError, match=f"gp-dnf: expected .*{named}"):
         GPDNF(**params).fit(*oscillator())

@@ -182,5 +182,5 @@ def test_kept_with_its_posterior(tmp_path):
     [({"method": "single"}, "a method among"), ({"constraint": 0.0}, "a positive constraint")],
 )
 def test_bad_settings(params, named):
-    with pytest.raises(ValueError, match=f"GPODE: expected {named}"):
+    with pytest.raises(ValueError, match=f"gpode: expected {named}"):
         GPODE(**params).fit(*oscillator())

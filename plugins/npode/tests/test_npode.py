@@ -115,7 +115,7 @@ def test_kept_without_fitting_again(tmp_path):
     ("params", "named"), [({"length_scale": -1.0}, "length_scale"), ({"n_inducing": 1}, "n_inducing")]
 )
 def test_bad_settings(params, named):
-    with pytest.raises(ValueError, match=f"NPODE: expected .*{named}"):
+    with pytest.raises(ValueError, match=f"npode: expected .*{named}"):
         NPODE(**params).fit(*oscillator())
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.errors import FitError
-from fim_dynsys.models.deadline import Deadline
+from fim_dynsys.deadline import Deadline
 from fim_dynsys_bayesian_neural_ode.posterior import Posterior
 from fim_dynsys_common.training import train
 

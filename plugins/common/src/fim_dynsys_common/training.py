@@ -10,7 +10,7 @@ import torch
 
 from fim_dynsys.analyze.results import progress_bar
 from fim_dynsys.errors import FitError
-from fim_dynsys.models.deadline import Deadline
+from fim_dynsys.deadline import Deadline
 
 State = TypeVar("State")
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fim_dynsys.models.deadline import Deadline
+from fim_dynsys.deadline import Deadline
 from fim_dynsys_common.data import Batch
 from fim_dynsys_common.heldout import held_out_blocks
 from fim_dynsys_common.networks import Networks, Weights
