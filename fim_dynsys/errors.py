@@ -58,7 +58,7 @@ class WeightsWarning(FimDynsysWarning):
 
 
 class CacheWarning(FimDynsysWarning):
-    """Compiled code cannot be kept where it usually is, so that it may have to be compiled again."""
+    """Compiled code cannot be kept on disk, so that each process compiles it again."""
 
 
 class SamplingWarning(FimDynsysWarning):
