@@ -8,8 +8,8 @@ import torch
 
 import fim_dynsys
 from benchmarks.oscillators.tasks import tasks
-from fim_dynsys.errors import FitError
 from fim_dynsys.deadline import Deadline
+from fim_dynsys.errors import FitError
 from fim_dynsys.testing import check_model
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_bayesian_neural_ode.posterior import Posterior

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from fim_dynsys.errors import FitError
 from fim_dynsys.deadline import Deadline
+from fim_dynsys.errors import FitError
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch, Units
 from fim_dynsys_common.heldout import held_out_blocks

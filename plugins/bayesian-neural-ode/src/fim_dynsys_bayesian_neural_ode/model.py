@@ -1,7 +1,7 @@
 """The model: draws from the posterior over networks, and their mean as the field."""
 
-from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.deadline import Deadline
+from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_bayesian_neural_ode.posterior import Posterior
 from fim_dynsys_bayesian_neural_ode.sampling import FEWEST_DRAWS, convergence, maxima, sample

@@ -12,8 +12,8 @@ from pyro.ops.stats import effective_sample_size, split_gelman_rubin
 from torch import Tensor
 
 from fim_dynsys.analyze.results import progress_bar
-from fim_dynsys.errors import FitError
 from fim_dynsys.deadline import Deadline
+from fim_dynsys.errors import FitError
 from fim_dynsys_bayesian_neural_ode.posterior import Posterior
 from fim_dynsys_common.training import train
 

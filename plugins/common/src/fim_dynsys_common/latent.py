@@ -15,9 +15,9 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
+from fim_dynsys.deadline import Deadline
 from fim_dynsys.errors import FitWarning, warn
 from fim_dynsys.models.base import ModelKind, TrajectoryModel
-from fim_dynsys.deadline import Deadline
 from fim_dynsys.models.inputs import Observations, Times, as_trajectories, real_array
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.simulation.problem import Status

@@ -9,8 +9,8 @@ from typing import Generic, TypeVar
 import torch
 
 from fim_dynsys.analyze.results import progress_bar
-from fim_dynsys.errors import FitError
 from fim_dynsys.deadline import Deadline
+from fim_dynsys.errors import FitError
 
 State = TypeVar("State")
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fim_dynsys.fields.base import VectorField
 from fim_dynsys.deadline import Deadline
+from fim_dynsys.fields.base import VectorField
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.posterior import PosteriorModel
 from fim_dynsys_common.training import generator

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fim_dynsys.deadline import Deadline
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.deadline import Deadline
 from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch

@@ -2,10 +2,10 @@
 
 import torch
 
+from fim_dynsys.deadline import Deadline
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.deadline import Deadline
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch
 from fim_dynsys_common.networks import NetworkField

@@ -12,10 +12,10 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from fim_dynsys.analyze.results import progress_bar
+from fim_dynsys.deadline import Deadline
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.models.base import VectorFieldModel
-from fim_dynsys.deadline import Deadline
 from fim_dynsys.regression.thinning import thinned
 from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys_common.data import Batch
