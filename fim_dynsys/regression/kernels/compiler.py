@@ -45,7 +45,8 @@ def _dispatcher(function: Callable, inline: bool = False) -> Any:
     options: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     handle: Any = numba.njit(**options, pipeline_class=_KernelCompiler)(function)
     handle.__class__ = _Kernel
-    part: Any = numba.njit(**options, no_cpython_wrapper=True, forceinline=inline)(function)
+    options |= {"no_cpython_wrapper": True, "forceinline": inline}
+    part: Any = numba.njit(**options)(function)
     handle.get_call_template, handle.get_overload = part.get_call_template, part.get_overload
     return handle
 
