@@ -194,10 +194,10 @@ def _n_kept(n: int, rho: float) -> int:
     return int(np.floor((1 - rho) * n + 1e-9))
 
 
-def _levels(given: float | np.ndarray, dim: int, who: str, name: str) -> np.ndarray:
+def _levels(given: float | np.ndarray, dim: int, caller: str, name: str) -> np.ndarray:
     levels = np.asarray(given)
     if levels.dtype.kind not in "iuf" or levels.shape not in ((), (dim,)):
-        raise ValueError(f"{who}: expected {name} to be a number or {dim} of them, got {given!r}")
+        raise ValueError(f"{caller}: expected {name} to be a number or {dim} of them, got {given!r}")
     if not (np.isfinite(levels).all() and (levels >= 0).all()):
-        raise ValueError(f"{who}: expected finite {name} >= 0, got {given!r}")
+        raise ValueError(f"{caller}: expected finite {name} >= 0, got {given!r}")
     return levels.astype(np.float64)

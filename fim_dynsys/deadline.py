@@ -16,7 +16,7 @@ class Deadline:
 
     Parameters
     ----------
-    who : str
+    caller : str
         For the message.
     seconds : float or None
 
@@ -26,9 +26,11 @@ class Deadline:
         Where `seconds` is not positive.
     """
 
-    def __init__(self, who: str, seconds: float | None) -> None:
+    def __init__(self, caller: str, seconds: float | None) -> None:
         if seconds is not None and not (isinstance(seconds, numbers.Real) and seconds > 0):
-            raise ValueError(f"{who}: expected max_seconds above 0, or None for no limit, got {seconds!r}.")
+            raise ValueError(
+                f"{caller}: expected max_seconds above 0, or None for no limit, got {seconds!r}."
+            )
         self.end = math.inf if seconds is None else time.perf_counter() + seconds
 
     def remaining(self) -> float:
@@ -41,7 +43,7 @@ class Deadline:
 
 
 @contextlib.contextmanager
-def time_limit(who: str, seconds: float | None) -> Iterator[None]:
+def time_limit(caller: str, seconds: float | None) -> Iterator[None]:
     """Limit the time of all integrations and searches inside a ``with`` block.
 
     They end early with what they have, as they do when their budget is spent; nothing is raised. A limit
@@ -49,7 +51,7 @@ def time_limit(who: str, seconds: float | None) -> Iterator[None]:
 
     Parameters
     ----------
-    who : str
+    caller : str
         For the message.
     seconds : float or None
         Time on the clock; None for no limit of this block's own.
@@ -65,7 +67,7 @@ def time_limit(who: str, seconds: float | None) -> Iterator[None]:
     ...     out_of_time()
     False
     """
-    token = _CURRENT.set(min(_CURRENT.get(), Deadline(who, seconds).end))
+    token = _CURRENT.set(min(_CURRENT.get(), Deadline(caller, seconds).end))
     try:
         yield
     finally:

@@ -77,7 +77,7 @@ class MissingPackageError(ImportError):
     """An optional package is not installed; the message names the command that installs it."""
 
 
-def check_installed(who: str, package: str, extra: str) -> None:
+def check_installed(caller: str, package: str, extra: str) -> None:
     """Raise MissingPackageError, naming ``pip install fim-dynsys[extra]``, unless a package is installed."""
     try:
         found = importlib.util.find_spec(package)
@@ -85,26 +85,30 @@ def check_installed(who: str, package: str, extra: str) -> None:
         found = None
     if found is None:
         raise MissingPackageError(
-            f"{who}: expected the package {package}, which is not installed; run "
+            f"{caller}: expected the package {package}, which is not installed; run "
             f'`pip install "fim-dynsys[{extra}]"`, in a checkout `pip install ".[{extra}]"`.'
         )
 
 
-def check_whole(who: str, least: int, **values: object) -> None:
+def check_whole(caller: str, least: int, **values: object) -> None:
     """Raise ValueError unless arguments, by their names, are whole numbers of at least so much."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < least:
-            raise ValueError(f"{who}: expected {name} as a whole number of at least {least}, got {value!r}.")
+            raise ValueError(
+                f"{caller}: expected {name} as a whole number of at least {least}, got {value!r}."
+            )
 
 
-def check_flags(who: str, **values: object) -> None:
+def check_flags(caller: str, **values: object) -> None:
     """Raise ValueError unless arguments, by their names, are True or False."""
     for name, value in values.items():
         if not isinstance(value, bool | np.bool_):
-            raise ValueError(f"{who}: expected {name} as True or False, got {value!r}.")
+            raise ValueError(f"{caller}: expected {name} as True or False, got {value!r}.")
 
 
-def check_number(who: str, what: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
+def check_number(
+    caller: str, what: str, value: object, low: float = -math.inf, high: float = math.inf
+) -> float:
     """A finite number from low to high, both allowed.
 
     Raises
@@ -116,17 +120,17 @@ def check_number(who: str, what: str, value: object, low: float = -math.inf, hig
     if not math.isfinite(number) or not low <= number <= high:
         within = f" from {low:g} to {high:g}" if math.isfinite(low) and math.isfinite(high) else ""
         within = within or (f" of at least {low:g}" if math.isfinite(low) else "")
-        raise ValueError(f"{who}: expected {what} as a finite number{within}, got {value!r}.")
+        raise ValueError(f"{caller}: expected {what} as a finite number{within}, got {value!r}.")
     return number
 
 
-def check_positive(who: str, infinite: bool = False, **values: object) -> None:
+def check_positive(caller: str, infinite: bool = False, **values: object) -> None:
     """Raise ValueError unless arguments, by their names, are positive numbers, finite unless that is said."""
     for name, value in values.items():
         number = _number(value)
         if not number > 0.0 or (math.isinf(number) and not infinite):
             kind = "" if infinite else " finite"
-            raise ValueError(f"{who}: expected {name} as a positive{kind} number, got {value!r}.")
+            raise ValueError(f"{caller}: expected {name} as a positive{kind} number, got {value!r}.")
 
 
 def _number(value: object) -> float:
@@ -139,7 +143,7 @@ def _number(value: object) -> float:
         return math.inf
 
 
-def check_named(who: str, what: str, value: object) -> dict[str, float]:
+def check_named(caller: str, what: str, value: object) -> dict[str, float]:
     """Finite numbers by name; an empty dict for None.
 
     Raises
@@ -150,21 +154,21 @@ def check_named(who: str, what: str, value: object) -> dict[str, float]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise ValueError(f"{who}: expected {what} as a dict of numbers by name, got {value!r}.")
-    return {str(name): check_number(who, f"{what} {name!r}", own) for name, own in value.items()}
+        raise ValueError(f"{caller}: expected {what} as a dict of numbers by name, got {value!r}.")
+    return {str(name): check_number(caller, f"{what} {name!r}", own) for name, own in value.items()}
 
 
-def real_array(value: object, who: str, what: str) -> np.ndarray:
+def real_array(value: object, caller: str, what: str) -> np.ndarray:
     """A float64 array, or a ValueError for what is not one of real numbers."""
     try:
         array = np.asarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
-            f"{who}: expected {what} as one array of real numbers, got {type(value).__name__} that numpy "
+            f"{caller}: expected {what} as one array of real numbers, got {type(value).__name__} that numpy "
             f"cannot convert ({error})."
         ) from error
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{who}: expected {what} of real numbers, got dtype {array.dtype}.")
+        raise ValueError(f"{caller}: expected {what} of real numbers, got dtype {array.dtype}.")
     return array.astype(np.float64)
 
 

@@ -253,15 +253,17 @@ def _hellinger(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.mean(np.sqrt(np.maximum(0.0, np.sum((roots[0] - roots[1]) ** 2, axis=0) / 2.0))))
 
 
-def _paired(who: str, truth: ArrayLike, prediction: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+def _paired(caller: str, truth: ArrayLike, prediction: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     truth, prediction = np.asarray(truth, dtype=float), np.asarray(prediction, dtype=float)
     if truth.shape != prediction.shape or truth.ndim not in (1, 2) or truth.size == 0:
         raise ValueError(
-            f"{who}: expected truth and prediction of one shape (n, d), got {truth.shape} and "
+            f"{caller}: expected truth and prediction of one shape (n, d), got {truth.shape} and "
             f"{prediction.shape}."
         )
     if not np.isfinite(truth).all():
-        raise ValueError(f"{who}: expected a finite truth, got {np.sum(~np.isfinite(truth))} other values.")
+        raise ValueError(
+            f"{caller}: expected a finite truth, got {np.sum(~np.isfinite(truth))} other values."
+        )
     return truth.reshape(len(truth), -1), prediction.reshape(len(truth), -1)
 
 
@@ -272,10 +274,10 @@ def _cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _intervals(
-    who: str, y: ArrayLike, lower: ArrayLike, upper: ArrayLike
+    caller: str, y: ArrayLike, lower: ArrayLike, upper: ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     y = np.asarray(y, dtype=float)
     lower, upper = (np.broadcast_to(np.asarray(end, dtype=float), y.shape) for end in (lower, upper))
     if y.size == 0 or not (lower <= upper).all():
-        raise ValueError(f"{who}: expected observations and intervals with lower <= upper, got others.")
+        raise ValueError(f"{caller}: expected observations and intervals with lower <= upper, got others.")
     return y, lower, upper

@@ -92,14 +92,14 @@ class Region:
         bounds = zip(self.low.tolist(), self.high.tolist(), strict=True)
         return dict(zip(self.names, bounds, strict=True))
 
-    def of_states(self, state_names: Sequence[str], who: str = "Region") -> "Region":
+    def of_states(self, state_names: Sequence[str], caller: str = "Region") -> "Region":
         """The box with its coordinates in the order of these states.
 
         Parameters
         ----------
         state_names : sequence of str
             Names of the states, d of them.
-        who : str
+        caller : str
             Name of the caller, for the error.
 
         Returns
@@ -114,14 +114,16 @@ class Region:
         """
         names = tuple(state_names)
         if self.dim != len(names):
-            raise ValueError(f"{who}: expected a region of dimension {len(names)}, got {self.dim}: {self}.")
+            raise ValueError(
+                f"{caller}: expected a region of dimension {len(names)}, got {self.dim}: {self}."
+            )
         if set(self.names) == set(names):
             order = [self.names.index(name) for name in names]
             return Region(self.low[order], self.high[order], names)
         if self.is_named:
             unknown = [name for name in self.names if name not in names]
             raise ValueError(
-                f"{who}: expected a region of the states {list(names)}, got one of {unknown}; name states "
+                f"{caller}: expected a region of the states {list(names)}, got one of {unknown}; name states "
                 "or leave the names out."
             )
         return Region(self.low, self.high, names)
@@ -241,9 +243,9 @@ def _checked_names(names: Any, dim: int) -> tuple[str, ...]:
     return tuple(str(name) for name in names)
 
 
-def _count(n: int, who: str, minimum: int = 1) -> int:
+def _count(n: int, caller: str, minimum: int = 1) -> int:
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < minimum:
-        raise ValueError(f"Region.{who}: expected an integer n >= {minimum}, got {n!r}")
+        raise ValueError(f"Region.{caller}: expected an integer n >= {minimum}, got {n!r}")
     return int(n)
 
 

@@ -370,22 +370,22 @@ def _distribution(entry_point: metadata.EntryPoint) -> str:
 
 def _plugin_spec(entry_point: metadata.EntryPoint) -> ModelSpec:
     """Import one plugin's spec and hold it against this version's contract."""
-    who = f"plugin {entry_point.name!r} of {_distribution(entry_point)}"
+    caller = f"plugin {entry_point.name!r} of {_distribution(entry_point)}"
     try:
         spec = entry_point.load()
     except (Exception, SystemExit) as error:  # what a foreign module raises belongs to that plugin alone
         raise PluginError(
-            f"{who}: cannot import {entry_point.value}: {type(error).__name__}: {error}"
+            f"{caller}: cannot import {entry_point.value}: {type(error).__name__}: {error}"
         ) from error
     if not isinstance(spec, ModelSpec):
         raise PluginError(
-            f"{who}: expected {entry_point.value} to be a ModelSpec, got {type(spec).__name__}."
+            f"{caller}: expected {entry_point.value} to be a ModelSpec, got {type(spec).__name__}."
         )
     if spec.name != entry_point.name:
-        raise PluginError(f"{who}: expected a ModelSpec of the entry point's name, got {spec.name!r}.")
+        raise PluginError(f"{caller}: expected a ModelSpec of the entry point's name, got {spec.name!r}.")
     if str(spec.api_version).split(".")[0] != API_VERSION:
         raise PluginError(
-            f"{who}: expected a model for API version {API_VERSION}, got {spec.api_version}; "
+            f"{caller}: expected a model for API version {API_VERSION}, got {spec.api_version}; "
             "install a release of the plugin that fits."
         )
     return spec

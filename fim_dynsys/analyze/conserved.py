@@ -195,7 +195,7 @@ def sum_text(row: np.ndarray, state_names: Sequence[str]) -> str:
     return "".join(parts)
 
 
-def read_sum(text: str, state_names: Sequence[str], who: str) -> np.ndarray:
+def read_sum(text: str, state_names: Sequence[str], caller: str) -> np.ndarray:
     """Weights (d,) of a linear sum written as text.
 
     Parameters
@@ -204,7 +204,7 @@ def read_sum(text: str, state_names: Sequence[str], who: str) -> np.ndarray:
         Such as ``"S+I+R"``, ``"E + 2*C"`` or ``"E + 2 C"``; or the name of a state.
     state_names : sequence of str
         Names of the d states.
-    who : str
+    caller : str
         The caller, for the error.
 
     Returns
@@ -230,17 +230,17 @@ def read_sum(text: str, state_names: Sequence[str], who: str) -> np.ndarray:
             weight = np.nan
         if name not in names or not np.isfinite(weight):
             raise ValueError(
-                f"{who}: expected a sum of the states {names} with numbers before them, such as "
+                f"{caller}: expected a sum of the states {names} with numbers before them, such as "
                 f"{' + '.join(names[:2])!r}, got {text!r}."
             )
         row[names.index(name)] += sign * weight
     if not row.any():
-        raise ValueError(f"{who}: expected a sum of the states {names}, got {text!r}.")
+        raise ValueError(f"{caller}: expected a sum of the states {names}, got {text!r}.")
     return row
 
 
-def as_given(sums: ConservedSums, level: object, who: str) -> ConservedSums:
+def as_given(sums: ConservedSums, level: object, caller: str) -> ConservedSums:
     """The same space of sums, written as the caller writes them in ``level`` where it does."""
     if not isinstance(level, Mapping):
         return sums
-    return sums.rewritten([read_sum(text, sums.state_names, who) for text in level])
+    return sums.rewritten([read_sum(text, sums.state_names, caller) for text in level])

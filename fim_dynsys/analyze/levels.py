@@ -215,7 +215,7 @@ def level_set(
     field: VectorField,
     region: Region,
     level: LevelLike | None,
-    who: str,
+    caller: str,
     keep: Sequence[int] = (),
     sums: ConservedSums | None = None,
 ) -> tuple[ConservedSums, LevelSet | None]:
@@ -229,7 +229,7 @@ def level_set(
         Where it is analysed.
     level : dict, array_like (d,) or None
         Totals by sum, or a state on the level set; default the level of the field's data.
-    who : str
+    caller : str
         The caller, for errors.
     keep : sequence of int
         States that should be coordinates.
@@ -252,41 +252,43 @@ def level_set(
     if not len(sums):
         if level is not None:
             raise ValueError(
-                f"{who}: expected a field that conserves a linear sum of its states for level={level!r}, got "
-                "one that conserves none; leave level out."
+                f"{caller}: expected a field that conserves a linear sum of its states for level={level!r}, "
+                "got one that conserves none; leave level out."
             )
         return sums, None
-    sums = as_given(_checked(sums, level, who), level, who)
+    sums = as_given(_checked(sums, level, caller), level, caller)
     known, note = _data_totals(field, sums)
     if level is None:
         return sums, None if known is None else LevelSet.of(sums, known, keep, note)
     if not isinstance(level, Mapping):
-        x = real_array(level, who, "level")
+        x = real_array(level, caller, "level")
         if x.shape != (len(sums.state_names),) or not np.isfinite(x).all():
             raise ValueError(
-                f"{who}: expected level as totals such as {{{sums.names[0]!r}: 1}}, or as a finite state of "
-                f"shape ({len(sums.state_names)},), got {level!r}."
+                f"{caller}: expected level as totals such as {{{sums.names[0]!r}: 1}}, or as a finite state "
+                f"of shape ({len(sums.state_names)},), got {level!r}."
             )
         return sums, LevelSet.of(sums, sums.totals(x), keep, "that of the given state")
     given = np.array([float(total) for total in level.values()])
     if not np.isfinite(given).all():
-        raise ValueError(f"{who}: expected finite totals as level, got {level!r}.")
-    rows = np.array([read_sum(text, sums.state_names, who) for text in level])
+        raise ValueError(f"{caller}: expected finite totals as level, got {level!r}.")
+    rows = np.array([read_sum(text, sums.state_names, caller) for text in level])
     if not sums.independent(rows):
-        raise ValueError(f"{who}: expected independent sums as level, got {level!r}.")
+        raise ValueError(f"{caller}: expected independent sums as level, got {level!r}.")
     if len(rows) < len(sums):
         missing = ", ".join(repr(name) for name in sums.names[len(rows) :])
         if known is None:
-            raise ValueError(f"{who}: expected a total of {missing} as well, got {level!r}; add it to level.")
+            raise ValueError(
+                f"{caller}: expected a total of {missing} as well, got {level!r}; add it to level."
+            )
         return sums, LevelSet.of(sums, np.concatenate([given, known[len(rows) :]]), keep, "")
     return sums, LevelSet.of(sums, np.linalg.solve(sums.combination(rows), given), keep)
 
 
-def _checked(sums: ConservedSums, level: LevelLike | None, who: str) -> ConservedSums:
+def _checked(sums: ConservedSums, level: LevelLike | None, caller: str) -> ConservedSums:
     for text in level if isinstance(level, Mapping) else ():
-        if not isinstance(text, str) or not sums.contain(read_sum(text, sums.state_names, who)):
+        if not isinstance(text, str) or not sums.contain(read_sum(text, sums.state_names, caller)):
             raise ValueError(
-                f"{who}: expected sums that the field conserves as level, among combinations of "
+                f"{caller}: expected sums that the field conserves as level, among combinations of "
                 f"{', '.join(sums.names)}, got {text!r}."
             )
     return sums

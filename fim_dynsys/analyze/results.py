@@ -367,7 +367,7 @@ def share_bar(progress: bool | None, what: str) -> Iterator[Callable[[float], No
 # ---------------------------------------------------------------------- what analyses are given
 
 
-def unwrap(field: object, who: str) -> VectorField:
+def unwrap(field: object, caller: str) -> VectorField:
     """The vector field behind an argument: itself, or the ``field_`` of a fitted model.
 
     Of a field that is forced periodically, the autonomous one whose further states are sines and cosines.
@@ -376,7 +376,7 @@ def unwrap(field: object, who: str) -> VectorField:
     ----------
     field : VectorField or fitted model
         What the user passed.
-    who : str
+    caller : str
         Name of the function that was called, for the error.
 
     Returns
@@ -395,26 +395,26 @@ def unwrap(field: object, who: str) -> VectorField:
     name = getattr(field, "name", None) or type(field).__name__
     if isinstance(field, EnsembleField):
         raise TypeError(
-            f"{who}: expected one vector field, got an ensemble of {len(field)}; use "
-            f"analyze.ensemble({who}, fields, region), or pass a member or fields.mean_field()."
+            f"{caller}: expected one vector field, got an ensemble of {len(field)}; use "
+            f"analyze.ensemble({caller}, fields, region), or pass a member or fields.mean_field()."
         )
     kind = getattr(field, "kind", None)
     if kind is not None and getattr(kind, "name", "") != "FIELD":
         raise TypeError(
-            f"{who}: expected a vector field in the space of the observations, got {name!r}, whose kind is "
-            f"{getattr(kind, 'value', kind)!r}; its forecasts can be compared, its dynamics not analysed."
+            f"{caller}: expected a vector field in the space of the observations, got {name!r}, whose kind "
+            f"is {getattr(kind, 'value', kind)!r}; its forecasts can be compared, its dynamics not analysed."
         )
     inner = getattr(field, "field_", None)
     if isinstance(inner, VectorField):
         return inner.autonomous() if isinstance(inner, ForcedField) else inner
     if hasattr(field, "infer"):
         raise ValueError(
-            f"{who}: expected a fitted model, got {name!r} without a field; call fit(x, t) first."
+            f"{caller}: expected a fitted model, got {name!r} without a field; call fit(x, t) first."
         )
-    raise TypeError(f"{who}: expected a VectorField or a fitted model, got {type(field).__name__}.")
+    raise TypeError(f"{caller}: expected a VectorField or a fitted model, got {type(field).__name__}.")
 
 
-def resolve_region(field: VectorField, region: RegionLike | None, who: str) -> Region:
+def resolve_region(field: VectorField, region: RegionLike | None, caller: str) -> Region:
     """The box to work in, with the field's state names.
 
     Parameters
@@ -425,7 +425,7 @@ def resolve_region(field: VectorField, region: RegionLike | None, who: str) -> R
         As the user passed it. A box that names the field's states may name them in any order. None stands
         for the box of the field's data widened by 10 % on each side, or, for a field without data, the
         region it was given.
-    who : str
+    caller : str
         Name of the function that was called, for the error.
 
     Returns
@@ -438,19 +438,19 @@ def resolve_region(field: VectorField, region: RegionLike | None, who: str) -> R
         Where neither the user nor the field gives a region, the dimension is wrong or a name is no state's.
     """
     if region is None:
-        return _default_region(field, who)
-    return Region(cast(Any, region)).of_states(field.state_names, who)  # takes more than it holds
+        return _default_region(field, caller)
+    return Region(cast(Any, region)).of_states(field.state_names, caller)  # takes more than it holds
 
 
-def _default_region(field: VectorField, who: str) -> Region:
+def _default_region(field: VectorField, caller: str) -> Region:
     if field.context is not None:
         box = field.context.box().widened(WIDENED)
     elif field.region is not None:
         box = field.region
     else:
         raise ValueError(
-            f"{who}: expected a region, since the field has neither data nor a region of its own, got None; "
-            "pass region=Region(low, high)."
+            f"{caller}: expected a region, since the field has neither data nor a region of its own, got "
+            "None; pass region=Region(low, high)."
         )
     return Region(box.low, box.high, field.state_names)
 

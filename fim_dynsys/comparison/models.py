@@ -473,10 +473,10 @@ def _read(
             f"evidence: expected {len(states)} right-hand sides, one per state, got {len(names)} in model "
             f"{name or k}."
         )
-    who = f"evidence of model {name or k}"
+    caller = f"evidence of model {name or k}"
     if texts is not None:
-        return Given.of(who, texts, states, inputs, observed), start, own
-    return Given(tuple(states), tuple(inputs), found, tuple(observed)).checked(who), start, own
+        return Given.of(caller, texts, states, inputs, observed), start, own
+    return Given(tuple(states), tuple(inputs), found, tuple(observed)).checked(caller), start, own
 
 
 def _freed(field: DictionaryField | DrivenField) -> "tuple[tuple[Expr, ...], dict[str, float]]":

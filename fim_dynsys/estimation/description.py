@@ -82,10 +82,10 @@ class Description:
 class _Reader:
     """Texts and numbers as expressions."""
 
-    def __init__(self, who: str, states: Sequence[str], inputs: Sequence[str]) -> None:
+    def __init__(self, caller: str, states: Sequence[str], inputs: Sequence[str]) -> None:
         import sympy
 
-        self.who, self.states, self.inputs = who, tuple(states), tuple(inputs)
+        self.caller, self.states, self.inputs = caller, tuple(states), tuple(inputs)
         names = [*states, *inputs]
         symbols = [sympy.Symbol(name, real=True) for name in names]
         self.symbols = {f"x{k}": s for k, s in enumerate(symbols)} | dict(zip(names, symbols, strict=True))
@@ -100,11 +100,11 @@ class _Reader:
             )
         if isinstance(value, str):
             return parse(value, self.symbols)
-        return sympy.Float(check_number(self.who, "a value", value))
+        return sympy.Float(check_number(self.caller, "a value", value))
 
 
 def describe(
-    who: str,
+    caller: str,
     expressions: Sequence[Any],
     states: Sequence[str],
     columns: Sequence[str],
@@ -118,7 +118,7 @@ def describe(
 
     Parameters
     ----------
-    who : str
+    caller : str
         Named in errors.
     expressions : sequence of str or sympy.Expr
         Right-hand sides.
@@ -143,7 +143,7 @@ def describe(
     import sympy
 
     inputs = trajectories.input_names
-    read = _Reader(who, states, inputs)
+    read = _Reader(caller, states, inputs)
     substituted = {
         sympy.Symbol(name, real=True): read(value)
         for name, value in dict(known.fixed or {}).items()
@@ -153,10 +153,11 @@ def describe(
     means = [read(c).xreplace(substituted) for c in columns]
     n_runs = len(trajectories)
     initial = [
-        {name: value for name, value in own.items()} for own in _each(who, "initial", known.initial, n_runs)
+        {name: value for name, value in own.items()}
+        for own in _each(caller, "initial", known.initial, n_runs)
     ]
-    events = _events(who, read, known, states, n_runs)
-    observables, seen, noise_names = _observables(who, read, columns, means, known.noise, poisson, errors)
+    events = _events(caller, read, known, states, n_runs)
+    observables, seen, noise_names = _observables(caller, read, columns, means, known.noise, poisson, errors)
     reserved = {*states, *inputs, TIME}
     symbols: set[str] = set()
     for e in (*equations, *seen, *(event.value for own in events for event in own)):
@@ -165,7 +166,7 @@ def describe(
         unknown = set(own) - set(states)
         if unknown:
             raise ValueError(
-                f"{who}: expected initial states among {', '.join(states)}, got {sorted(unknown)}."
+                f"{caller}: expected initial states among {', '.join(states)}, got {sorted(unknown)}."
             )
         for value in own.values():
             if isinstance(value, str):
@@ -173,17 +174,17 @@ def describe(
     for c, mean in zip(columns, means, strict=True):
         if not {s.name for s in mean.free_symbols} & set(states):
             raise ValueError(
-                f"{who}: expected observed expressions of the states {', '.join(states)}, got {c!r}, which "
-                "holds none."
+                f"{caller}: expected observed expressions of the states {', '.join(states)}, got {c!r}, "
+                "which holds none."
             )
     names = tuple(sorted(symbols - reserved))
     fixed = {k: float(v) for k, v in dict(known.fixed or {}).items() if _is_number(v)}
-    _check_names(who, known, names, states, {s.name for s in substituted})
+    _check_names(caller, known, names, states, {s.name for s in substituted})
     runs, sizes, shown, holds, bounds = _runs(
-        who, read, states, columns, means, trajectories, known, initial, events, errors, curves
+        caller, read, states, columns, means, trajectories, known, initial, events, errors, curves
     )
     parameters, sizes = _parameters(
-        who,
+        caller,
         equations,
         seen[: len(columns)],
         states,
@@ -244,7 +245,7 @@ def _is_number(value: Any) -> bool:
     return not isinstance(value, str) and not hasattr(value, "free_symbols")
 
 
-def _each(who: str, what: str, given: Any, n: int) -> list[dict]:
+def _each(caller: str, what: str, given: Any, n: int) -> list[dict]:
     """What is known of each trajectory: the same of all, or a list of as many."""
     if given is None:
         return [{} for _ in range(n)]
@@ -254,58 +255,60 @@ def _each(who: str, what: str, given: Any, n: int) -> list[dict]:
     if is_list and len(given) == n and all(isinstance(own, Mapping) for own in given):
         return [dict(own) for own in given]
     raise ValueError(
-        f"{who}: expected {what} as a dict, or a list of {n}, one for each trajectory, got {given!r}."
+        f"{caller}: expected {what} as a dict, or a list of {n}, one for each trajectory, got {given!r}."
     )
 
 
-def _events(who: str, read: _Reader, known: Known, states: Sequence[str], n: int) -> list[tuple[Event, ...]]:
+def _events(
+    caller: str, read: _Reader, known: Known, states: Sequence[str], n: int
+) -> list[tuple[Event, ...]]:
     """Doses and other sudden changes of each trajectory, in the order of their times."""
     found: list[list[Event]] = [[] for _ in range(n)]
     doses = known.doses
     if doses is not None:
         is_list = isinstance(doses, Sequence) and not isinstance(doses, str)
         if not is_list or not all(isinstance(own, Sequence) and not isinstance(own, str) for own in doses):
-            raise ValueError(f"{who}: expected doses as a list of (time, state, amount), got {doses!r}.")
+            raise ValueError(f"{caller}: expected doses as a list of (time, state, amount), got {doses!r}.")
         flat = all(len(own) == 3 and not isinstance(own[0], Sequence) for own in doses)
         lists = [doses] * n if flat else doses
         if len(lists) != n:
-            raise ValueError(f"{who}: expected doses, or a list of {n} of such lists, got {len(lists)}.")
+            raise ValueError(f"{caller}: expected doses, or a list of {n} of such lists, got {len(lists)}.")
         for own, entries in zip(found, lists, strict=True):
             for entry in entries:
                 if not isinstance(entry, Sequence) or len(entry) != 3 or entry[1] not in states:
                     raise ValueError(
-                        f"{who}: expected doses as (time, state, amount), states {', '.join(states)}, "
+                        f"{caller}: expected doses as (time, state, amount), states {', '.join(states)}, "
                         f"got {entry!r}."
                     )
-                time = check_number(who, "the time of a dose", entry[0])
+                time = check_number(caller, "the time of a dose", entry[0])
                 own.append(Event(time, list(states).index(entry[1]), read(entry[2])))
     given = known.events
     lists = [given] * n if isinstance(given, Mapping) else ([{}] * n if given is None else given)
     if len(lists) != n or not all(isinstance(own, Mapping) for own in lists):
         raise ValueError(
-            f"{who}: expected events as a dict by time, or a list of {n} of such dicts, got {given!r}."
+            f"{caller}: expected events as a dict by time, or a list of {n} of such dicts, got {given!r}."
         )
     for own, changes in zip(found, lists, strict=True):
         for time, change in changes.items():
-            at = check_number(who, "the time of an event", float(time))
+            at = check_number(caller, "the time of an event", float(time))
             for state, value in dict(change).items():
                 if state not in states:
                     raise ValueError(
-                        f"{who}: expected events of the states {', '.join(states)}, got {state!r}."
+                        f"{caller}: expected events of the states {', '.join(states)}, got {state!r}."
                     )
                 own.append(Event(at, list(states).index(state), read(value), sets=True))
     for own in found:
         for event in own:
             if {s.name for s in event.value.free_symbols} & {*states, *read.inputs, TIME}:
                 raise ValueError(
-                    f"{who}: expected amounts of doses and events in parameters alone, got {event.value}; "
+                    f"{caller}: expected amounts of doses and events in parameters alone, got {event.value}; "
                     "doses=[(time, state, amount)] add to the state."
                 )
     return [tuple(sorted(own, key=lambda e: e.time)) for own in found]
 
 
 def _observables(
-    who: str,
+    caller: str,
     read: _Reader,
     columns: Sequence[str],
     means: Sequence["Expr"],
@@ -319,7 +322,7 @@ def _observables(
     words = dict(noise) if isinstance(noise, Mapping) else dict.fromkeys(columns, noise)
     unknown = set(words) - set(columns)
     if unknown:
-        raise ValueError(f"{who}: expected noise of {', '.join(columns)}, got that of {sorted(unknown)}.")
+        raise ValueError(f"{caller}: expected noise of {', '.join(columns)}, got that of {sorted(unknown)}.")
     observables: list[Observable] = []
     scales: list[Expr] = []
     names: set[str] = set()
@@ -338,7 +341,7 @@ def _observables(
                 names |= {s.name for s in expression.free_symbols} - {s.name for s in mean.free_symbols}
         if kind not in {e.value for e in Errors}:
             raise ValueError(
-                f"{who}: expected noise 'relative', {', '.join(repr(e.value) for e in Errors)}, or "
+                f"{caller}: expected noise 'relative', {', '.join(repr(e.value) for e in Errors)}, or "
                 f"one with a scale, got {word!r}."
             )
         at = -1
@@ -351,7 +354,7 @@ def _observables(
 
 
 def _check_names(
-    who: str, known: Known, names: Sequence[str], states: Sequence[str], replaced: set[str]
+    caller: str, known: Known, names: Sequence[str], states: Sequence[str], replaced: set[str]
 ) -> None:
     """Raise a ValueError where something is said of a name that is in no equation."""
     for what in ("bounds", "fixed", "scale", "priors", "start"):
@@ -362,22 +365,22 @@ def _check_names(
             if unknown:
                 kind = "starts of parameters or states" if what == "start" else what
                 raise ValueError(
-                    f"{who}: expected {kind} among {', '.join([*names, *sorted(others)])}, got {unknown}."
+                    f"{caller}: expected {kind} among {', '.join([*names, *sorted(others)])}, got {unknown}."
                 )
 
 
-def _pair(who: str, name: str, given: Any) -> tuple[float, float]:
+def _pair(caller: str, name: str, given: Any) -> tuple[float, float]:
     if not isinstance(given, Sequence) or isinstance(given, str) or len(given) != 2:
-        raise ValueError(f"{who}: expected bounds of {name} as (low, high), None for none, got {given!r}.")
+        raise ValueError(f"{caller}: expected bounds of {name} as (low, high), None for none, got {given!r}.")
     low = -np.inf if given[0] is None else float(given[0])
     high = np.inf if given[1] is None else float(given[1])
     if not low < high:
-        raise ValueError(f"{who}: expected bounds of {name} with low < high, got {given!r}.")
+        raise ValueError(f"{caller}: expected bounds of {name} with low < high, got {given!r}.")
     return low, high
 
 
 def _runs(
-    who: str,
+    caller: str,
     read: _Reader,
     states: Sequence[str],
     columns: Sequence[str],
@@ -392,10 +395,10 @@ def _runs(
     """Runs; sizes (d,) of states, NaN if unknown; measured states; holds; bounds of first states."""
     direct = {i: k for k, mean in enumerate(means) for i, s in enumerate(states) if str(mean) == s}
     pairs = trajectories.arrays()
-    begins = _begins(who, known.t0, [t for t, _ in pairs])
-    holds = _holds(who, known.hold, trajectories)
+    begins = _begins(caller, known.t0, [t for t, _ in pairs])
+    holds = _holds(caller, known.hold, trajectories)
     bounds: dict[str, tuple[float, float]] = {
-        str(name): _pair(who, str(name), value)
+        str(name): _pair(caller, str(name), value)
         for name, value in dict(known.bounds or {}).items()
         if name in states
     }
@@ -429,7 +432,7 @@ def _runs(
         for i, state in enumerate(states):
             value = initial[number].get(state)
             if isinstance(value, Sequence) and not isinstance(value, str):
-                bounds[state] = _pair(who, state, value)
+                bounds[state] = _pair(caller, state, value)
                 value = None
             start = dict(known.start or {}).get(state)
             if value is None and start is not None:
@@ -454,30 +457,30 @@ def _runs(
     return runs, sizes, shown if complete else None, held, bounds
 
 
-def _begins(who: str, t0: Any, times: list[np.ndarray]) -> list[float]:
+def _begins(caller: str, t0: Any, times: list[np.ndarray]) -> list[float]:
     if t0 is None:
         return [float(t[0]) for t in times]
     each = list(t0) if isinstance(t0, Sequence) else [t0] * len(times)
     if len(each) != len(times):
-        raise ValueError(f"{who}: expected t0 as a number or a list of {len(times)}, got {t0!r}.")
+        raise ValueError(f"{caller}: expected t0 as a number or a list of {len(times)}, got {t0!r}.")
     for begin, t in zip(each, times, strict=True):
-        if check_number(who, "t0", begin) > t[0]:
-            raise ValueError(f"{who}: expected t0 at or before the first sample {t[0]:g}, got {begin!r}.")
+        if check_number(caller, "t0", begin) > t[0]:
+            raise ValueError(f"{caller}: expected t0 at or before the first sample {t[0]:g}, got {begin!r}.")
     return [float(begin) for begin in each]
 
 
-def _holds(who: str, hold: Any, trajectories: Trajectories) -> dict[str, Hold]:
+def _holds(caller: str, hold: Any, trajectories: Trajectories) -> dict[str, Hold]:
     """What each input does between samples, as told."""
     names = trajectories.input_names
     words = dict(hold) if isinstance(hold, Mapping) else dict.fromkeys(names, hold)
     unknown = set(words) - set(names)
     if unknown:
-        raise ValueError(f"{who}: expected hold of the inputs {', '.join(names)}, got {sorted(unknown)}.")
-    return {name: Hold.of(who, words.get(name) or trajectories.hold) for name in names}
+        raise ValueError(f"{caller}: expected hold of the inputs {', '.join(names)}, got {sorted(unknown)}.")
+    return {name: Hold.of(caller, words.get(name) or trajectories.hold) for name in names}
 
 
 def _parameters(
-    who: str,
+    caller: str,
     equations: "Sequence[Expr]",
     means: "Sequence[Expr]",
     states: Sequence[str],
@@ -534,13 +537,13 @@ def _parameters(
             continue
         low, high = -np.inf, np.inf
         if name in dict(known.bounds or {}):
-            low, high = _pair(who, name, dict(known.bounds or {})[name])
+            low, high = _pair(caller, name, dict(known.bounds or {})[name])
         start = dict(known.start or {}).get(name)
-        start = None if start is None else check_number(who, f"start of {name}", start)
+        start = None if start is None else check_number(caller, f"start of {name}", start)
         word = scales.get(name, everywhere)
         if word not in (None, *(s.value for s in Scale)):
-            raise ValueError(f"{who}: expected scale 'log' or 'linear' of {name}, got {word!r}.")
-        prior = _prior(who, name, dict(known.priors or {}).get(name))
+            raise ValueError(f"{caller}: expected scale 'log' or 'linear' of {name}, got {word!r}.")
+        prior = _prior(caller, name, dict(known.priors or {}).get(name))
         may = low >= 0 or (low == -np.inf and name in positive and high > 0)
         may = may or (prior is not None and prior.of_logarithm)
         may = may and (start is None or start > 0)
@@ -571,18 +574,18 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _prior(who: str, name: str, given: Any) -> Prior | None:
+def _prior(caller: str, name: str, given: Any) -> Prior | None:
     if given is None:
         return None
     if not isinstance(given, Sequence) or len(given) != 3 or given[0] not in ("normal", "lognormal"):
         raise ValueError(
-            f"{who}: expected the prior of {name} as ('normal', mean, deviation) or ('lognormal', median, "
+            f"{caller}: expected the prior of {name} as ('normal', mean, deviation) or ('lognormal', median, "
             f"deviation of the logarithm), got {given!r}."
         )
-    middle = check_number(who, f"the prior's middle of {name}", given[1])
-    deviation = check_number(who, f"the prior's deviation of {name}", given[2], low=1e-300)
+    middle = check_number(caller, f"the prior's middle of {name}", given[1])
+    deviation = check_number(caller, f"the prior's deviation of {name}", given[2], low=1e-300)
     if given[0] == "normal":
         return Prior(middle, deviation)
     if middle <= 0:
-        raise ValueError(f"{who}: expected a positive median of {name}, got {middle!r}.")
+        raise ValueError(f"{caller}: expected a positive median of {name}, got {middle!r}.")
     return Prior(float(np.log(middle)), deviation, True)

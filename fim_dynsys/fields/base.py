@@ -64,14 +64,14 @@ class VectorField(abc.ABC):
         fit_info: FitInfo | None = None,
         frame: Frame | None = None,
     ):
-        who, given = type(self).__name__, (context, state_names, region, scales)
+        caller, given = type(self).__name__, (context, state_names, region, scales)
         if int(dim) < 1:
-            raise ValueError(f"{who}: expected dim >= 1, got {dim}.")
+            raise ValueError(f"{caller}: expected dim >= 1, got {dim}.")
         if frame is None:
-            frame = Frame(int(dim), Given.checked(who, int(dim), *given), None)
+            frame = Frame(int(dim), Given.checked(caller, int(dim), *given), None)
         elif frame.dim != dim or any(part is not None for part in given):
             raise ValueError(
-                f"{who}: expected a frame of dimension {dim} in place of context, state_names, region and "
+                f"{caller}: expected a frame of dimension {dim} in place of context, state_names, region and "
                 f"scales, got one of dimension {frame.dim} and {sum(part is not None for part in given)} of "
                 "these."
             )

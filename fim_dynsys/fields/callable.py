@@ -103,7 +103,7 @@ def _takes(fn: FunctionType, n: int) -> bool:
     return needed <= n <= code.co_argcount or (needed <= n and bool(code.co_flags & inspect.CO_VARARGS))
 
 
-def check_arguments(who: str, fn: Callable[..., object], names: tuple[str, ...]) -> None:
+def check_arguments(caller: str, fn: Callable[..., object], names: tuple[str, ...]) -> None:
     """Raise a TypeError where a function needs other arguments than these, by number."""
     if isinstance(fn, FunctionType) and not vars(fn) and _takes(fn, len(names)):
         return  # as signatures say, at a tenth of their time: families make a field for each value
@@ -117,7 +117,7 @@ def check_arguments(who: str, fn: Callable[..., object], names: tuple[str, ...])
     many = any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in parameters)
     if len(needed) > len(names) or (len(positional) < len(names) and not many):
         raise TypeError(
-            f"{who}: expected a function of ({', '.join(names)}), got one of ({', '.join(needed)}); for "
+            f"{caller}: expected a function of ({', '.join(names)}), got one of ({', '.join(needed)}); for "
             "f(t, x) of one point, in which t does not matter, pass "
             "lambda x: np.stack([f(0.0, row) for row in x])."
         )

@@ -11,10 +11,10 @@ Style = Literal["plain", "pysindy"]
 """How equations are written: ``x0 - 2 x1^2``, or ``1.00 x0 + -2.00 x1^2`` as pysindy does."""
 
 
-def check_style(who: str, style: str) -> None:
+def check_style(caller: str, style: str) -> None:
     """Refuse styles of equations that do not exist."""
     if style not in ("plain", "pysindy"):
-        raise ValueError(f"{who}.equations: expected style='plain' or 'pysindy', got {style!r}.")
+        raise ValueError(f"{caller}.equations: expected style='plain' or 'pysindy', got {style!r}.")
 
 
 def check_precision(precision: int) -> None:
@@ -85,10 +85,10 @@ NO_ERRORS = (
 """Why standard errors may be unknown, and what to do then."""
 
 
-def refuse_errors(who: str) -> NoReturn:
+def refuse_errors(caller: str) -> NoReturn:
     """Say that the standard errors of a field are not known."""
     raise ValueError(
-        f"{who}.equations: expected a field with standard errors for errors=True, got one without; "
+        f"{caller}.equations: expected a field with standard errors for errors=True, got one without; "
         f"{NO_ERRORS}."
     )
 

@@ -123,16 +123,16 @@ class Given(NamedTuple):
     @classmethod
     def checked(
         cls,
-        who: str,
+        caller: str,
         dim: int,
         context: Trajectories | None = None,
         state_names: Sequence[str] | None = None,
         region: Region | None = None,
         scales: Scales | None = None,
     ) -> Self:
-        """The parts, all of dimension ``dim``; a ValueError that names ``who`` where one is not."""
+        """The parts, all of dimension ``dim``; a ValueError that names ``caller`` where one is not."""
         if isinstance(state_names, str) or not (state_names is None or np.iterable(state_names)):
-            raise ValueError(f"{who}: expected state_names as a list of text, got {state_names!r}.")
+            raise ValueError(f"{caller}: expected state_names as a list of text, got {state_names!r}.")
         for part, its_dim in (
             ("context", dim if context is None else context.dim),
             ("region", dim if region is None else region.dim),
@@ -140,10 +140,10 @@ class Given(NamedTuple):
             ("scales", dim if scales is None else len(scales.length)),
         ):
             if its_dim != dim:
-                raise ValueError(f"{who}: expected {part} of dimension {dim}, got {its_dim}.")
+                raise ValueError(f"{caller}: expected {part} of dimension {dim}, got {its_dim}.")
         names = None if state_names is None else tuple(str(name) for name in state_names)
         if region is not None and region.is_named and names is not None:
-            region = region.of_states(names, who)
+            region = region.of_states(names, caller)
         return cls(context, names, region, scales)
 
     @property

@@ -25,17 +25,17 @@ from fim_dynsys.fields.local import LocalField
 from fim_dynsys.fields.posterior import FittedField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.constraints_applied import with_errors
 from fim_dynsys.models.fim_ode.choice import MIN_OBSERVATIONS, Shortlist
 from fim_dynsys.models.fim_ode.own import FIMODE
 from fim_dynsys.models.fim_ode.weights import read_selector, shipped, weights_version
 from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.law_notes import preference_note, with_relations
 from fim_dynsys.models.members import bounded_members, check_members
-from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of, told_as
 from fim_dynsys.models.second_order import told_of_positions
-from fim_dynsys.models.telling import with_errors
-from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, even, precise
+from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, equal_errors, precise
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
 from fim_dynsys.saved import SavedModel
 from fim_dynsys.search.candidates import Candidate, shares
@@ -48,15 +48,6 @@ from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.functions.windowed import grow_over_windows
 from fim_dynsys.search.genetic.engine import GENETIC, INSTALL, GeneticEffort, is_installed
 from fim_dynsys.search.growth import grow
-from fim_dynsys.search.homogeneity import (
-    RETOLD,
-    by_units,
-    homogeneous,
-    is_told,
-    rates_by_units,
-    suggestion_note,
-    with_told,
-)
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.pool import Opinion, distinct, gather_compared
@@ -65,6 +56,15 @@ from fim_dynsys.search.problem import Search, told_apart
 from fim_dynsys.search.screening import screened
 from fim_dynsys.search.selector import Selector, beaten
 from fim_dynsys.search.standard_errors import law_errors
+from fim_dynsys.search.units import (
+    RETOLD,
+    by_units,
+    homogeneous,
+    is_told,
+    rates_by_units,
+    suggestion_note,
+    with_told,
+)
 from fim_dynsys.trajectories.container import Trajectories
 
 if TYPE_CHECKING:
@@ -227,17 +227,17 @@ class Auto(VectorFieldModel):
         trajectories: Trajectories,
         positions: Sequence[str] | None = None,
         sigma: Known | None = None,
-    ) -> tuple[VectorField, Portfolio, Ordered]:
+    ) -> tuple[VectorField, Portfolio, CanonicalOrder]:
         """The preferred field, the portfolio it is of, and the samples of that."""
-        met: list[tuple[Trajectories, Portfolio, Ordered]] = []
+        met: list[tuple[Trajectories, Portfolio, CanonicalOrder]] = []
 
         def search(complete: Trajectories, context: Trajectories) -> VectorField:
-            order = Ordered.of(complete)
+            order = CanonicalOrder.of(complete)
             found = self.portfolio(order.trajectories, positions, order.errors(sigma, context))
             met.append((context, found, order))
             return self._fields(found, order, context, 1, sigma)[0]
 
-        complete = trajectories.drop_incomplete(self._who)
+        complete = trajectories.drop_incomplete(self._caller)
         field = None
         if positions is None and sigma is None and not trajectories.input_names:
             field = inferred_robustly(search, complete, trajectories)
@@ -268,7 +268,7 @@ class Auto(VectorFieldModel):
     ) -> Portfolio:
         """The candidates before the choice, with what is known of each.
 
-        `fit` keeps those of the `Ordered` trajectories as `portfolio_`. ``positions`` as for `infer`,
+        `fit` keeps those of the `CanonicalOrder` trajectories as `portfolio_`. ``positions`` as for `infer`,
         ``sigma`` of the complete samples of trajectories of two and more. Where nothing is known but that
         units suggest equations, it is the portfolio with or without them.
 
@@ -294,8 +294,8 @@ class Auto(VectorFieldModel):
         told: Knowledge | None,
     ) -> Portfolio:
         effort = self._effort
-        samples = complete_samples(trajectories, self._who, self.min_observations)
-        inputs = complete_inputs(trajectories, self._who)
+        samples = complete_samples(trajectories, self._caller, self.min_observations)
+        inputs = complete_inputs(trajectories, self._caller)
         degree = _degree(samples) if inputs is None else None
         search = Search.polynomial(samples, degree, radians_per_unit(trajectories), inputs)
         names = trajectories.state_names
@@ -309,14 +309,16 @@ class Auto(VectorFieldModel):
             search, known = screened(search) if plain and positions is None else (search, [])
             bar.update()
             clean = Identification(search, samples, composed=effort.composed)
-            if plain and even(sigma):  # laws are read off without inputs, knowledge or errors of their own
+            if plain and equal_errors(
+                sigma
+            ):  # laws are read off without inputs, knowledge or errors of their own
                 clean.run(effort.laws)
             bar.update()
             proposals: Proposals | None = None
             notes: dict[str, str] = {}
             if effort.genetic is not None:
                 proposals, notes = _proposals(search, clean, effort.genetic, self.seed, bar.update)
-            if proposals is not None and even(sigma) and clean.is_clean:
+            if proposals is not None and equal_errors(sigma) and clean.is_clean:
                 clean.meet_sides(proposals.sides, Stage.GENETIC)
             if clean.settled:
                 return Portfolio.of_laws(search, clean.answers, notes)
@@ -363,7 +365,7 @@ class Auto(VectorFieldModel):
         EnsembleField
         """
         self._fitted_field()
-        check_members(self._who, n, seed)
+        check_members(self._caller, n, seed)
         found, order = self._found()
         if isinstance(self.field_, LocalField) and found.local is not None:
             local = found.local.draws(n, order.trajectories, np.random.default_rng(seed))
@@ -454,7 +456,7 @@ class Auto(VectorFieldModel):
         """
         rows = self.alternatives_
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 0 <= k < len(rows):
-            raise IndexError(f"{self._who}: expected a row of alternatives_ below {len(rows)}, got {k!r}.")
+            raise IndexError(f"{self._caller}: expected a row of alternatives_ below {len(rows)}, got {k!r}.")
         chosen = rows[k].field
         facts = replace(chosen.fit_info.inference, selected=True)
         self._adopt(chosen.with_inference(facts), self.context_)
@@ -474,9 +476,9 @@ class Auto(VectorFieldModel):
     def _seen(self) -> Trajectories:
         return samples_of(self.field_, self.context_)
 
-    def _found(self) -> tuple[Portfolio, Ordered]:
+    def _found(self) -> tuple[Portfolio, CanonicalOrder]:
         self._fitted_field()
-        order = Ordered.of(self._seen.drop_incomplete(self._who))
+        order = CanonicalOrder.of(self._seen.drop_incomplete(self._caller))
         if self.portfolio_ is None:
             positions = self.field_.fit_info.inference.positions or None
             errors = order.errors(self._sigma, self._seen)
@@ -486,7 +488,7 @@ class Auto(VectorFieldModel):
     def _fields(
         self,
         found: Portfolio,
-        order: Ordered,
+        order: CanonicalOrder,
         trajectories: Trajectories,
         count: int | None,
         sigma: Known | None = None,
@@ -525,7 +527,7 @@ class Auto(VectorFieldModel):
     def _field(
         self,
         found: Portfolio,
-        order: Ordered,
+        order: CanonicalOrder,
         k: int,
         trajectories: Trajectories,
         report: dict,
@@ -569,7 +571,7 @@ class Auto(VectorFieldModel):
 
     @property
     def _effort(self) -> Effort:
-        check_whole(self._who, 0, seed=self.seed)
+        check_whole(self._caller, 0, seed=self.seed)
         if not isinstance(self.budget, str) or self.budget not in EFFORTS:
             raise ValueError(f"auto: expected a budget among {sorted(EFFORTS)}, got {self.budget!r}.")
         return EFFORTS[self.budget]
@@ -623,7 +625,7 @@ def _by_units(free: Portfolio, told: Portfolio, suggested: Knowledge) -> Portfol
     return replace(told, notes=told.notes | said, remarks=(suggestion_note(suggested),))
 
 
-def _reason(found: Portfolio, order: Ordered, number: int) -> list[str]:
+def _reason(found: Portfolio, order: CanonicalOrder, number: int) -> list[str]:
     """Why a member is the answer though another has a clearly smaller BIC, as a list of one; else empty."""
     candidates = [m.candidate for m in found.members]
     better = beaten(candidates, candidates[number]) if found.judge is Judge.SELECTOR else None

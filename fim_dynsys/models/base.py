@@ -30,9 +30,9 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.forced import ForcedField, omegas_of
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.residual import ResidualField
-from fim_dynsys.models.agreement import compared
 from fim_dynsys.models.driving import InputFunction
 from fim_dynsys.models.finetuning.residual import Tuned, refitted, tune_residual
+from fim_dynsys.models.fit_quality import compared
 from fim_dynsys.models.fitted import FittedModel
 from fim_dynsys.models.forcing import forced
 from fim_dynsys.models.inputs import (
@@ -266,34 +266,36 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         if observed is not None:
             given["observed"], feature_names = self._observed(observed, feature_names)
         trajectories = as_trajectories(x, t, feature_names, u)
-        if Hold.of(f"{self._who}.fit", hold) != Hold.AUTO:
+        if Hold.of(f"{self._caller}.fit", hold) != Hold.AUTO:
             trajectories = trajectories.with_hold(hold)
         if forcing is not None or time:
-            trajectories = forced(self._who, trajectories, forcing, time)
-        slopes = None if x_dot is None else derivative_list(self._who, x_dot, trajectories)
+            trajectories = forced(self._caller, trajectories, forcing, time)
+        slopes = None if x_dot is None else derivative_list(self._caller, x_dot, trajectories)
         if slopes is not None and self.uses_x_dot:
             given["x_dot"] = slopes
         if sigma is not None:
             if not self.uses_sigma:
                 raise ValueError(
-                    f"{self._who}.fit: expected no sigma, got one; 'fim-ode', 'sindy-strong', 'auto' and "
+                    f"{self._caller}.fit: expected no sigma, got one; 'fim-ode', 'sindy-strong', 'auto' and "
                     "'symbolic' take it."
                 )
-            errors = error_list(f"{self._who}.fit", sigma, trajectories)
+            errors = error_list(f"{self._caller}.fit", sigma, trajectories)
             trajectories, given["sigma"] = without_unknown(trajectories, errors)
         if order != 1:
             trajectories = self._second_order(trajectories, order, given)
         self.check_context(trajectories)
         if slopes is not None and "x_dot" not in given:
-            check_step(self._who, t, slopes, trajectories)
+            check_step(self._caller, t, slopes, trajectories)
             warn(
-                f"{self._who}.fit: x_dot has no effect; this model infers derivatives itself.",
+                f"{self._caller}.fit: x_dot has no effect; this model infers derivatives itself.",
                 IgnoredInputWarning,
             )
         with np.errstate(all="ignore"):  # what overflows is judged by what comes of it
             field = self._infer_to_keep(trajectories, **given)
             if isinstance(field, DrivenField) and not omegas_of(field.input_names):
-                field = field.with_inference(field.fit_info.inference.noting(*held(self._who, trajectories)))
+                field = field.with_inference(
+                    field.fit_info.inference.noting(*held(self._caller, trajectories))
+                )
             self._sigma = given.get("sigma")
             self._adopt(field, trajectories)
         self._warn_of_problems("fit")
@@ -302,21 +304,21 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     def _observed(self, observed: Sequence[str], names: Sequence[str] | None) -> tuple[Any, list[str]]:
         """What `infer` is told of states that were observed in part, and names of what was, and of inputs."""
         raise ValueError(
-            f"{self._who}.fit: expected all states observed, got observed={list(observed)!r}; states that "
+            f"{self._caller}.fit: expected all states observed, got observed={list(observed)!r}; states that "
             "were not need equations: load('symbolic', expressions=...)."
         )
 
     def _second_order(self, positions: Trajectories, order: int, given: dict[str, Any]) -> Trajectories:
         if order != 2 or not self.uses_order:
             orders = "1 or 2" if self.uses_order else "1; 'sindy-strong', 'symbolic' and 'auto' take 2"
-            raise ValueError(f"{self._who}.fit: expected order {orders}, got {order!r}.")
+            raise ValueError(f"{self._caller}.fit: expected order {orders}, got {order!r}.")
         if given:
             raise ValueError(
-                f"{self._who}.fit: expected neither x_dot, sigma nor observed with order=2, got "
+                f"{self._caller}.fit: expected neither x_dot, sigma nor observed with order=2, got "
                 f"{', '.join(given)}."
             )
         given["positions"] = positions.state_names
-        return with_velocities(f"{self._who}.fit", positions)
+        return with_velocities(f"{self._caller}.fit", positions)
 
     def finetune(
         self,
@@ -385,7 +387,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         """
         if moves not in ("auto", "residual") or options:
             raise ValueError(
-                f"{self._who}.finetune: expected moves 'auto' or 'residual' without other options, got "
+                f"{self._caller}.finetune: expected moves 'auto' or 'residual' without other options, got "
                 f"{moves!r} and {', '.join(sorted(options)) or 'none'}."
             )
         deadline = Deadline("finetune", max_seconds)
@@ -421,8 +423,8 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         given = [name for name, is_given in beside.items() if is_given]
         if given:
             raise ValueError(
-                f"{self._who}.finetune: expected a field of the states alone, about which nothing is known, "
-                f"got {' and '.join(given)}; a residual would not respect that."
+                f"{self._caller}.finetune: expected a field of the states alone, about which nothing is "
+                f"known, got {' and '.join(given)}; a residual would not respect that."
             )
 
     def _tuned(self, found: Tuned, trajectories: Trajectories) -> Self:
@@ -436,7 +438,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
     def _warn_of_problems(self, method: str) -> None:
         if self.field_.fit_info.problems:
             warn(
-                f"{self._who}.{method}: the field does not describe the data: "
+                f"{self._caller}.{method}: the field does not describe the data: "
                 f"{'; '.join(self.field_.fit_info.problems)}. See field_.fit_info; more or better samples, "
                 "another model or other states may help.",
                 FitWarning,
@@ -461,36 +463,36 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             both = " and inputs together" if inputs else ""
             got = f"{trajectories.dim} and {inputs}" if inputs else f"{trajectories.dim}"
             raise ValueError(
-                f"{self._who}: expected at most {self.max_dim} states{both}, got {got}; reduce them first: "
-                f"fim_dynsys.reduction.PCAReduction.fit(trajectories, n_components={self.max_dim})."
+                f"{self._caller}: expected at most {self.max_dim} states{both}, got {got}; reduce them "
+                f"first: fim_dynsys.reduction.PCAReduction.fit(trajectories, n_components={self.max_dim})."
             )
         seen = np.concatenate([np.isfinite(x) for _, x in trajectories.arrays()])
         never = [name for k, name in enumerate(trajectories.state_names) if not seen[:, k].any()]
         if never:
             raise ValueError(
-                f"{self._who}: expected observations of every state, got none of {', '.join(never)}; leave "
-                "out the columns that hold nothing but missing values."
+                f"{self._caller}: expected observations of every state, got none of {', '.join(never)}; "
+                "leave out the columns that hold nothing but missing values."
             )
         observed = int(seen.sum(axis=0).min() if self.accepts_missing else seen.all(axis=1).sum())
         if observed < self.min_observations:
             raise ValueError(
-                f"{self._who}: expected at least {self.min_observations} observed points, got {observed}; "
+                f"{self._caller}: expected at least {self.min_observations} observed points, got {observed}; "
                 "give more samples or trajectories."
             )
         if trajectories.input_names and not self.uses_inputs:
             raise ValueError(
-                f"{self._who}: expected no inputs u, got {', '.join(trajectories.input_names)}; its "
+                f"{self._caller}: expected no inputs u, got {', '.join(trajectories.input_names)}; its "
                 "fields are autonomous. 'auto', 'fim-ode', 'sindy-strong', 'symbolic' and 'sindy' take "
                 "inputs; trajectories.without_inputs() leaves them out."
             )
-        check_magnitudes(self._who, trajectories)
+        check_magnitudes(self._caller, trajectories)
         values = np.concatenate([x for _, x in trajectories.arrays()])
         constant = np.nanmax(values, axis=0) == np.nanmin(values, axis=0)
         if constant.any():
             names = ", ".join(np.asarray(trajectories.state_names, dtype=object)[constant])
             warn(
-                f"{self._who}: constant over all observations: {names}; nothing can be learnt about how the "
-                "field depends on it.",
+                f"{self._caller}: constant over all observations: {names}; nothing can be learnt about how "
+                "the field depends on it.",
                 DataWarning,
             )
 
@@ -536,7 +538,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         Annals of Statistics 17 (1989), section 2 (moving blocks).
         """
         field = self._fitted_field()
-        check_members(self._who, n, seed)
+        check_members(self._caller, n, seed)
         seen = samples_of(field, self.context_)
 
         def draw(n: int, seed: int) -> list[VectorField]:
@@ -639,7 +641,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             Where the folder holds a field of a class that is not among `field_classes`.
         """
         context = saved.context if saved.field_context is None else saved.field_context
-        sigma = read_errors(self._who, saved.report.pop("sigma", None), saved.context)
+        sigma = read_errors(self._caller, saved.report.pop("sigma", None), saved.context)
         if saved.content is None:
             field = self.infer(saved.context, **({} if sigma is None else {"sigma": sigma}))
             if "fine-tuning" in saved.report:
@@ -648,7 +650,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
             kinds = {kind.__name__: kind for kind in self._kept_classes()}
             if saved.content not in kinds:
                 raise ValueError(
-                    f"{self._who}: expected a saved field of class {', '.join(sorted(kinds))}, got "
+                    f"{self._caller}: expected a saved field of class {', '.join(sorted(kinds))}, got "
                     f"{saved.content!r}; name the class in the model's field_classes."
                 )
             field = field_from_arrays(kinds[saved.content], saved.arrays, context, saved.report)

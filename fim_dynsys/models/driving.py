@@ -21,7 +21,7 @@ _STEPS_BETWEEN = 400  # explicit ones from one sample to the next, before an imp
 _SCIPY = ("LSODA", "RK23", "RK45", "DOP853", "Radau", "BDF")
 
 
-def input_rows(who: str, field: VectorField, u: object, n: int) -> np.ndarray | None:
+def input_rows(caller: str, field: VectorField, u: object, n: int) -> np.ndarray | None:
     """Inputs (n, m) that a field needs at n states, or None where it needs none.
 
     Raises
@@ -38,25 +38,25 @@ def input_rows(who: str, field: VectorField, u: object, n: int) -> np.ndarray | 
     """
     if not isinstance(field, DrivenField):
         if u is not None:
-            warn(f"{who}: no effect of u; the model was fitted without inputs.", IgnoredInputWarning)
+            warn(f"{caller}: no effect of u; the model was fitted without inputs.", IgnoredInputWarning)
         return None
     if u is None:
         raise TypeError(
-            f"{who}: expected inputs u ({', '.join(field.input_names)}), which the model was fitted "
+            f"{caller}: expected inputs u ({', '.join(field.input_names)}), which the model was fitted "
             "with, got none."
         )
-    rows = real_array(u, who, "u")
+    rows = real_array(u, caller, "u")
     rows = rows.reshape(n, -1) if rows.ndim < 2 and rows.size == n * len(field.input_names) else rows
     if rows.shape != (n, len(field.input_names)):
         raise ValueError(
-            f"{who}: expected inputs u of shape ({n}, {len(field.input_names)}), a row for each state, got "
-            f"{rows.shape}."
+            f"{caller}: expected inputs u of shape ({n}, {len(field.input_names)}), a row for each state, "
+            f"got {rows.shape}."
         )
     return rows
 
 
 def input_function(
-    who: str,
+    caller: str,
     field: DrivenField,
     t: np.ndarray,
     u: object,
@@ -71,32 +71,32 @@ def input_function(
     if callable(u):
         given = u
     else:
-        rows = input_rows(who, field, u, len(t))
+        rows = input_rows(caller, field, u, len(t))
         assert rows is not None  # of a driven field
         if interpolator is not None:
             if not callable(interpolator):
-                raise TypeError(f"{who}: expected an interpolator as a function, got {interpolator!r}.")
+                raise TypeError(f"{caller}: expected an interpolator as a function, got {interpolator!r}.")
             given = interpolator(t, rows, **(interpolator_kws or {}))
             if not callable(given):
-                raise TypeError(f"{who}: expected an interpolator that makes a function, got {given!r}.")
+                raise TypeError(f"{caller}: expected an interpolator that makes a function, got {given!r}.")
         else:
-            given = _interpolated(who, t, rows)
+            given = _interpolated(caller, t, rows)
 
     def values(time: float) -> np.ndarray:
-        return real_array(given(time), who, "u(t)").reshape(-1)
+        return real_array(given(time), caller, "u(t)").reshape(-1)
 
     if values(float(t[0])).shape != (len(field.input_names),):
         raise ValueError(
-            f"{who}: expected u(t) with {len(field.input_names)} values ({', '.join(field.input_names)}), "
+            f"{caller}: expected u(t) with {len(field.input_names)} values ({', '.join(field.input_names)}), "
             f"got {values(float(t[0])).shape}."
         )
     return values
 
 
-def _interpolated(who: str, t: np.ndarray, rows: np.ndarray) -> InputFunction:
+def _interpolated(caller: str, t: np.ndarray, rows: np.ndarray) -> InputFunction:
     """Cubics through values (n, m) at times (n,), lines where there are few, a constant if there is one."""
     if not (np.isfinite(rows).all() and np.isfinite(t).all() and len(np.unique(t)) == len(t)):
-        raise ValueError(f"{who}: expected finite inputs u at finite, different times, got others.")
+        raise ValueError(f"{caller}: expected finite inputs u at finite, different times, got others.")
     if len(t) == 1:
         return lambda time: rows[0]
     from scipy.interpolate import interp1d  # deferred, as all of scipy here: a second to import
@@ -111,7 +111,7 @@ def needs_scipy(integrator_kws: Mapping[str, Any] | None) -> bool:
 
 
 def scipy_path(
-    who: str,
+    caller: str,
     field: VectorField,
     x0: np.ndarray,
     t: np.ndarray,
@@ -132,10 +132,10 @@ def scipy_path(
         return field(x[None])[0] if u is None else field(x[None], u(time))[0]  # type: ignore[call-arg]
 
     options = {"rtol": _RTOL, "atol": _ATOL} | dict(integrator_kws or {})
-    check_positive(who, rtol=options["rtol"])
-    atol = real_array(options["atol"], who, "atol")
+    check_positive(caller, rtol=options["rtol"])
+    atol = real_array(options["atol"], caller, "atol")
     if atol.shape not in ((), x0.shape) or not ((atol >= 0) & np.isfinite(atol)).all():
-        raise ValueError(f"{who}: expected a finite atol >= 0, one number or {len(x0)}, got {atol}.")
+        raise ValueError(f"{caller}: expected a finite atol >= 0, one number or {len(x0)}, got {atol}.")
     path = np.full((len(t), len(x0)), np.nan)
     with np.errstate(all="ignore"):
         if integrator == "odeint":
@@ -148,13 +148,13 @@ def scipy_path(
         else:
             options.setdefault("method", "LSODA")
             if options["method"] not in _SCIPY:
-                raise ValueError(f"{who}: expected method {', '.join(_SCIPY)}, got {options['method']!r}.")
+                raise ValueError(f"{caller}: expected method {', '.join(_SCIPY)}, got {options['method']!r}.")
             solution = solve_ivp(rates, (t[0], t[-1]), x0, t_eval=t, **options)
             reached, message = solution.y.shape[1], solution.message
             path[:reached] = solution.y.T
     if reached < len(t):
         warn(
-            f"{who}: the path ends at {t[max(reached - 1, 0)]:.4g} of {t[-1]:.4g}, later rows are NaN: "
+            f"{caller}: the path ends at {t[max(reached - 1, 0)]:.4g} of {t[-1]:.4g}, later rows are NaN: "
             f"{message}",
             SimulationWarning,
         )

@@ -233,27 +233,27 @@ class EquationsModel(VectorFieldModel):
         DataWarning
             The data do not determine some parameters, or some are at their bounds or run away.
         """
-        who = f"{self._who}.fit"
+        caller = f"{self._caller}.fit"
         if x_dot is not None or forcing is not None or time or order != 1:
             raise ValueError(
-                f"{who}: expected neither x_dot, forcing, time nor order, got one; write sin(omega*t), or an "
-                "equation for each velocity, and fit to the samples with observed=[...]."
+                f"{caller}: expected neither x_dot, forcing, time nor order, got one; write sin(omega*t), or "
+                "an equation for each velocity, and fit to the samples with observed=[...]."
             )
         observed = self.observed if observed is None else observed
         x, sigma = with_error_columns(x, sigma)
-        states, columns, names = self._names(who, x, observed, feature_names)
+        states, columns, names = self._names(caller, x, observed, feature_names)
         curve: Callable[[float], ArrayLike] | None = u if callable(u) else None
         trajectories = as_trajectories(x, t, names, u)
         if observed is None and feature_names is None and columns is None:
             columns = tuple(trajectories.state_names)
         states = tuple(trajectories.state_names) if states is None else states
         columns = tuple(trajectories.state_names) if columns is None else columns
-        errors = None if sigma is None else error_list(who, sigma, trajectories)
+        errors = None if sigma is None else error_list(caller, sigma, trajectories)
         self.check_context(trajectories)
         word = self.hold if hold is None else hold
         if isinstance(word, str) and trajectories.input_names:
             trajectories = trajectories.with_hold(word)  # which scores and plots of these data follow too
-        curves = None if curve is None else _function_curves(who, curve, trajectories, self.t0)
+        curves = None if curve is None else _function_curves(caller, curve, trajectories, self.t0)
         with np.errstate(all="ignore"):
             field = self._estimated(trajectories, states, columns, errors, curves, hold)
         self._sigma = errors
@@ -275,14 +275,14 @@ class EquationsModel(VectorFieldModel):
         sigma : list of arrays (n, d), or Noise.POISSON, optional
             Known standard deviations of the samples.
         """
-        states, columns, _ = self._names(self._who, trajectories, self.observed, None)
+        states, columns, _ = self._names(self._caller, trajectories, self.observed, None)
         names = tuple(trajectories.state_names)
         model = type(self)(**self.get_params(deep=False))
         return model._estimated(trajectories, states or names, columns or names, sigma, None, None)
 
     def _names(
         self,
-        who: str,
+        caller: str,
         x: Observations,
         observed: Sequence[str] | None,
         feature_names: Sequence[str] | None,
@@ -291,7 +291,7 @@ class EquationsModel(VectorFieldModel):
         given = self.expressions
         if given is None or isinstance(given, str) or not isinstance(given, Mapping | Sequence) or not given:
             raise ValueError(
-                f"{self._who}: expected a list of expressions or a dict by state, got {given!r}."
+                f"{self._caller}: expected a list of expressions or a dict by state, got {given!r}."
             )
         d = len(given)
         keys = tuple(map(str, given)) if isinstance(given, Mapping) else None
@@ -307,7 +307,7 @@ class EquationsModel(VectorFieldModel):
             return None, None, own
         if isinstance(observed, str) or not observed or len(set(observed)) < len(list(observed)):
             raise ValueError(
-                f"{who}: expected observed as a list of different states or expressions, got {observed!r}."
+                f"{caller}: expected observed as a list of different states or expressions, got {observed!r}."
             )
         columns = tuple(map(str, observed))
         states = keys or tuple(f"x{i}" for i in range(d))
@@ -323,14 +323,14 @@ class EquationsModel(VectorFieldModel):
         if isinstance(given, Mapping):
             if set(given) != set(states):
                 raise ValueError(
-                    f"{self._who}: expected expressions of the states {', '.join(states)}, got those of "
+                    f"{self._caller}: expected expressions of the states {', '.join(states)}, got those of "
                     f"{', '.join(map(str, given))}; with observed=[...] not all need to be in the data."
                 )
             return [given[name] for name in states]
         if len(given) != len(states):
             raise ValueError(
-                f"{self._who}: expected {len(states)} expressions, one per state ({', '.join(states)}), got "
-                f"{len(given)}."
+                f"{self._caller}: expected {len(states)} expressions, one per state ({', '.join(states)}), "
+                f"got {len(given)}."
             )
         return list(given)
 
@@ -358,7 +358,7 @@ class EquationsModel(VectorFieldModel):
         )
         sigma = None if errors is None or isinstance(errors, Noise) else errors
         return describe(
-            self._who,
+            self._caller,
             self._ordered(states),
             states,
             columns,
@@ -379,8 +379,8 @@ class EquationsModel(VectorFieldModel):
         hold: Any,
     ) -> VectorField:
         """Fit, and make the field of what was found."""
-        check_whole(self._who, 1, n_starts=self.n_starts)
-        check_whole(self._who, 0, seed=self.seed)
+        check_whole(self._caller, 1, n_starts=self.n_starts)
+        check_whole(self._caller, 0, seed=self.seed)
         described = self._described(trajectories, states, columns, errors, curves, hold)
         problem = described.problem
         fit = fit_problem(problem, described.shown, self.n_starts, self.seed)
@@ -389,7 +389,7 @@ class EquationsModel(VectorFieldModel):
         if fit is None:
             names = ", ".join(problem.space.names) or "no parameters"
             raise ValueError(
-                f"{self._who}: expected equations that can be integrated for some values of {names}, got "
+                f"{self._caller}: expected equations that can be integrated for some values of {names}, got "
                 "none; give start={name: value} or bounds."
             )
         self._fit, self._description = fit, described
@@ -432,7 +432,8 @@ class EquationsModel(VectorFieldModel):
         )
         given = Given(problem.states, problem.inputs, equations, tuple(map(str, seen)))
         observations = observe(
-            complete_samples(trajectories, self._who, 2), inputs=complete_inputs(trajectories, self._who)
+            complete_samples(trajectories, self._caller, 2),
+            inputs=complete_inputs(trajectories, self._caller),
         )
         if isinstance(errors, Noise):
             observations = observations.counted()
@@ -440,7 +441,7 @@ class EquationsModel(VectorFieldModel):
             observations = observations.measured(complete_errors(errors, trajectories))
         start = {k: v for k, v in dict(self.start or {}).items() if k in {*given.names, *problem.states}}
         try:
-            found = given.fit(self._who, trajectories, observations, assumed(errors), start)
+            found = given.fit(self._caller, trajectories, observations, assumed(errors), start)
         except ValueError:  # nowhere finite in steps of one length
             return []
         begun = [path[0] for path in found.paths]
@@ -499,15 +500,15 @@ class EquationsModel(VectorFieldModel):
         report = self.field_.fit_info.report
         if report["status"] != "converged":
             warn(
-                f"{self._who}.{method}: the best search ended without convergence ({report['status']}); "
+                f"{self._caller}.{method}: the best search ended without convergence ({report['status']}); "
                 "other starts, bounds or units may help.",
                 FitWarning,
             )
         unknown = self.field_.fit_info.inference.undetermined
         if unknown:
             warn(
-                f"{self._who}.{method}: the data do not determine {', '.join(unknown)}; other values would "
-                "fit as well. Give some of them as numbers, or observe more states.",
+                f"{self._caller}.{method}: the data do not determine {', '.join(unknown)}; other values "
+                "would fit as well. Give some of them as numbers, or observe more states.",
                 DataWarning,
             )
         for kind, said in (
@@ -516,7 +517,7 @@ class EquationsModel(VectorFieldModel):
             ("alternatives", "another minimum fits as well: {}."),
         ):
             if report.get(kind):
-                warn(f"{self._who}.{method}: {said.format(', '.join(report[kind]))}", DataWarning)
+                warn(f"{self._caller}.{method}: {said.format(', '.join(report[kind]))}", DataWarning)
 
     # ------------------------------------------------------------------ answers
 
@@ -586,8 +587,8 @@ class EquationsModel(VectorFieldModel):
         found = profile(self.fit_, name, tuple(levels))
         if found.lower:
             warn(
-                f"{self._who}.profile: a minimum better by {found.lower:.2g} log-likelihood units than the "
-                "fit; fit again with more n_starts.",
+                f"{self._caller}.profile: a minimum better by {found.lower:.2g} log-likelihood units than "
+                "the fit; fit again with more n_starts.",
                 FitWarning,
             )
         return found
@@ -643,10 +644,10 @@ class EquationsModel(VectorFieldModel):
             the draws that have the quantity.
         """
         field = self._fitted_field()
-        check_whole(f"{self._who}.interval", 2, n=n)
+        check_whole(f"{self._caller}.interval", 2, n=n)
         if not callable(quantity):
             raise TypeError(
-                f"{self._who}.interval: expected a function of the field, such as "
+                f"{self._caller}.interval: expected a function of the field, such as "
                 f"lambda field: field.parameters['k'], got {quantity!r}."
             )
         best = np.asarray(quantity(field), dtype=float)
@@ -704,25 +705,25 @@ class EquationsModel(VectorFieldModel):
         SimulationWarning
             The path ends early, or doses or events of the fit lie within its times: they are not repeated.
         """
-        field, who = self._fitted_field(), f"{self._who}.simulate"
-        times = real_array(t, who, "t")
-        self._warn_of_path(who, x0, times)
+        field, caller = self._fitted_field(), f"{self._caller}.simulate"
+        times = real_array(t, caller, "t")
+        self._warn_of_path(caller, x0, times)
         asked = (interpolator, integrator_kws, interpolator_kws) != (None, None, None)
         if asked or integrator != "solve_ivp" or times.ndim != 1 or not (np.diff(times) > 0).all():
             return super().simulate(x0, t, u, integrator, interpolator, integrator_kws, interpolator_kws)
         report = field.fit_info.report
-        return simulated(who, field, x0, times, u, report.get("hold"), report.get("clock"))
+        return simulated(caller, field, x0, times, u, report.get("hold"), report.get("clock"))
 
-    def _warn_of_path(self, who: str, x0: ArrayLike | Trajectories, t: ArrayLike) -> None:
+    def _warn_of_path(self, caller: str, x0: ArrayLike | Trajectories, t: ArrayLike) -> None:
         """Warn of doses and events within the times of a path, which follows the equations alone."""
-        times = real_array(t, who, "t").ravel()
+        times = real_array(t, caller, "t").ravel()
         spans = [(times.min(), times.max())] if times.size else []
         if isinstance(x0, Trajectories) and spans:
             spans = [(own[-1], own[-1] + times.max()) for own, _ in x0.arrays()]
         met = sorted({at for at in self._change_times() for low, high in spans if low <= at < high})
         if met:
             warn(
-                f"{who}: doses and events of the fit are not repeated, but lie within these times, at "
+                f"{caller}: doses and events of the fit are not repeated, but lie within these times, at "
                 f"{', '.join(f'{at:g}' for at in met)}; go from one to the next and change the state there.",
                 SimulationWarning,
             )
@@ -756,7 +757,7 @@ class EquationsModel(VectorFieldModel):
         `fim_dynsys.estimation.sampling.draw_parameters`.
         """
         field = self._fitted_field()
-        check_members(self._who, n, seed)
+        check_members(self._caller, n, seed)
         assert isinstance(field, SymbolicField | DrivenExpressions)
         with np.errstate(all="ignore"):
             draws = draw_parameters(self.fit_, n, seed)
@@ -798,12 +799,12 @@ def _clock(taken: set[str]) -> str:
 
 
 def _function_curves(
-    who: str, u: Callable[[float], ArrayLike], trajectories: Trajectories, t0: Any
+    caller: str, u: Callable[[float], ArrayLike], trajectories: Trajectories, t0: Any
 ) -> list[InputCurve]:
     """A function of time as cubics over each trajectory."""
 
     def values(t: np.ndarray) -> np.ndarray:
-        return np.stack([np.atleast_1d(real_array(u(float(s)), who, "u(t)")) for s in t])
+        return np.stack([np.atleast_1d(real_array(u(float(s)), caller, "u(t)")) for s in t])
 
     pairs = trajectories.arrays()
     begins = list(t0) if isinstance(t0, Sequence) else [t0] * len(pairs)
@@ -834,7 +835,7 @@ def _states(problem: Problem, data: Trajectories, summary: Summary, driven: Sequ
 
 
 def simulated(
-    who: str,
+    caller: str,
     field: VectorField,
     x0: ArrayLike,
     t: np.ndarray,
@@ -850,31 +851,33 @@ def simulated(
         Where that is before the last time.
     """
     assert isinstance(field, SymbolicField | DrivenExpressions)
-    start = np.atleast_1d(real_array(x0, who, "x0"))
+    start = np.atleast_1d(real_array(x0, caller, "x0"))
     if start.shape != (field.dim,):
         raise ValueError(
-            f"{who}: expected x0 of shape ({field.dim},), got {start.shape}; forecast(x0, t) takes several "
-            "initial states."
+            f"{caller}: expected x0 of shape ({field.dim},), got {start.shape}; forecast(x0, t) takes "
+            "several initial states."
         )
     inputs = [name for name in getattr(field, "input_names", ()) if name != clock]
     if inputs and u is None:
         raise TypeError(
-            f"{who}: expected inputs u ({', '.join(inputs)}), which the model was fitted with, got none."
+            f"{caller}: expected inputs u ({', '.join(inputs)}), which the model was fitted with, got none."
         )
     if not inputs and u is not None:
-        warn(f"{who}: no effect of u; the model was fitted without inputs.", IgnoredInputWarning)
+        warn(f"{caller}: no effect of u; the model was fitted without inputs.", IgnoredInputWarning)
     curve = InputCurve.none()
     if inputs and callable(u):
         curve = function_curve(
-            lambda s: np.stack([np.atleast_1d(real_array(u(float(v)), who, "u(t)")) for v in s]), t[0], t[-1]
+            lambda s: np.stack([np.atleast_1d(real_array(u(float(v)), caller, "u(t)")) for v in s]),
+            t[0],
+            t[-1],
         )
     elif inputs:
-        rows = real_array(u, who, "u").reshape(len(t), -1)
+        rows = real_array(u, caller, "u").reshape(len(t), -1)
         words = hold if isinstance(hold, Mapping) else dict.fromkeys(inputs, hold)
-        curve, _ = sampled_curve(t, rows, [Hold.of(who, words.get(name) or Hold.AUTO) for name in inputs])
+        curve, _ = sampled_curve(t, rows, [Hold.of(caller, words.get(name) or Hold.AUTO) for name in inputs])
     if inputs and curve.cubics.shape[2] != len(inputs):
         raise ValueError(
-            f"{who}: expected {len(inputs)} inputs ({', '.join(inputs)}), got {curve.cubics.shape[2]}."
+            f"{caller}: expected {len(inputs)} inputs ({', '.join(inputs)}), got {curve.cubics.shape[2]}."
         )
     every = [*field.state_names, *getattr(field, "input_names", ())]
     named = {_symbol(f"x{k}"): _symbol(TIME if name == clock else name) for k, name in enumerate(every)}
@@ -884,7 +887,7 @@ def simulated(
     reached = int(np.isfinite(path).all(axis=1).sum())
     if reached < len(t):
         warn(
-            f"{who}: the path ends at {t[max(reached - 1, 0)]:.4g} of {t[-1]:.4g}, later rows are NaN: it "
+            f"{caller}: the path ends at {t[max(reached - 1, 0)]:.4g} of {t[-1]:.4g}, later rows are NaN: it "
             "leaves all bounds, or its steps become too small.",
             SimulationWarning,
         )

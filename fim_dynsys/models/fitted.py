@@ -70,7 +70,7 @@ class FittedModel(Estimator):
     _distilled: Distillation | None
 
     @property
-    def _who(self) -> str:
+    def _caller(self) -> str:
         """The model as its user calls it: by its registry name, else by its class."""
         name = getattr(self, "name", _UNNAMED)
         return type(self).__name__ if name == _UNNAMED else name
@@ -89,12 +89,12 @@ class FittedModel(Estimator):
         def __getattr__(self, name: str) -> Any:
             if name in ("field_", "context_", "feature_names", "history_"):
                 raise _not_fitted(
-                    f"{self._who}: expected a fitted model for {name}, got an unfitted one; call fit(x, t) "
-                    "first."
+                    f"{self._caller}: expected a fitted model for {name}, got an unfitted one; call fit(x, "
+                    "t) first."
                 )
             if hasattr(type(self), name):  # a property raised an AttributeError: that one is the answer
                 return object.__getattribute__(self, name)
-            raise AttributeError(f"{self._who!r} object has no attribute {name!r}", name=name, obj=self)
+            raise AttributeError(f"{self._caller!r} object has no attribute {name!r}", name=name, obj=self)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "field_" in vars(self)
@@ -102,7 +102,7 @@ class FittedModel(Estimator):
     def _fitted_field(self) -> VectorField:
         if not self.__sklearn_is_fitted__():
             raise _not_fitted(
-                f"{self._who}: expected a fitted model, got an unfitted one; call fit(x, t) first."
+                f"{self._caller}: expected a fitted model, got an unfitted one; call fit(x, t) first."
             )
         return self.field_
 
@@ -143,15 +143,17 @@ class FittedModel(Estimator):
             given = u if isinstance(u, list | tuple) else [u] * len(x)
             return [self.predict(part, own) for part, own in zip(x, given, strict=True)]
         if isinstance(x, xr.DataArray):
-            return x.copy(data=self.predict(real_array(x.values, f"{self._who}.predict", "x"), u)).rename(
+            return x.copy(data=self.predict(real_array(x.values, f"{self._caller}.predict", "x"), u)).rename(
                 "x_dot"
             )
-        points = real_array(x, f"{self._who}.predict", "x")
+        points = real_array(x, f"{self._caller}.predict", "x")
         if field.dim == 1 and points.ndim == 1 and points.shape != (1,):
             points = points[:, None]
         if not points.ndim:
-            raise ValueError(f"{self._who}.predict: expected states (n, {field.dim}), got the number {x!r}.")
-        inputs = input_rows(f"{self._who}.predict", field, u, points.size // max(points.shape[-1], 1))
+            raise ValueError(
+                f"{self._caller}.predict: expected states (n, {field.dim}), got the number {x!r}."
+            )
+        inputs = input_rows(f"{self._caller}.predict", field, u, points.size // max(points.shape[-1], 1))
         return cast(DrivenField, field)(points, inputs) if inputs is not None else field(points)
 
     def simulate(
@@ -198,44 +200,46 @@ class FittedModel(Estimator):
             Where the model was fitted with inputs and none are given.
         """
         field = self._fitted_field()
-        who = f"{self._who}.simulate"
-        times = real_array(t, who, "t")
+        caller = f"{self._caller}.simulate"
+        times = real_array(t, caller, "t")
         if times.ndim != 1:
-            raise ValueError(f"{who}: expected an array of times (m,), got {t!r}; pass the times themselves.")
+            raise ValueError(
+                f"{caller}: expected an array of times (m,), got {t!r}; pass the times themselves."
+            )
         if not isinstance(integrator, str) or integrator not in ("solve_ivp", "odeint"):
-            raise ValueError(f"{who}: expected integrator 'solve_ivp' or 'odeint', got {integrator!r}.")
+            raise ValueError(f"{caller}: expected integrator 'solve_ivp' or 'odeint', got {integrator!r}.")
         if not isinstance(integrator_kws, dict | None):
-            raise ValueError(f"{who}: expected integrator_kws as a dict, got {integrator_kws!r}.")
-        start = np.atleast_1d(real_array(x0, who, "x0"))
+            raise ValueError(f"{caller}: expected integrator_kws as a dict, got {integrator_kws!r}.")
+        start = np.atleast_1d(real_array(x0, caller, "x0"))
         positions = field.fit_info.inference.positions
         if positions and start.shape == (len(positions),):
-            start = start_of_positions(who, field, start)
+            start = start_of_positions(caller, field, start)
         if start.shape != (field.dim,):
             raise ValueError(
-                f"{self._who}.simulate: expected x0 of shape ({field.dim},), got {start.shape}; "
+                f"{self._caller}.simulate: expected x0 of shape ({field.dim},), got {start.shape}; "
                 "forecast(x0, t) takes several initial states."
             )
         inputs = None
         if isinstance(field, ForcedField) and u is None:
             u = field.inputs
         if isinstance(field, DrivenField) and u is not None:
-            inputs = input_function(who, field, times, u, interpolator, interpolator_kws)
+            inputs = input_function(caller, field, times, u, interpolator, interpolator_kws)
         else:
-            input_rows(who, field, u, 0)
+            input_rows(caller, field, u, 0)
         if (
             isinstance(field, DrivenField)
             and inputs is not None
             and _usual(times, interpolator, integrator_kws)
         ):
-            given = inputs if callable(u) else input_rows(who, field, u, len(times))
+            given = inputs if callable(u) else input_rows(caller, field, u, len(times))
             assert given is not None
             path, ending = driven(field, start, times, given)
             if ending is not None:
-                warn(f"{who}: {ending}; later rows are NaN.", SimulationWarning)
+                warn(f"{caller}: {ending}; later rows are NaN.", SimulationWarning)
             return path
         if inputs is not None or needs_scipy(integrator_kws):
-            return scipy_path(who, field, start, times, inputs, integrator, integrator_kws)
-        result = simulate(field, start, times, **integration_options(self._who, integrator_kws))
+            return scipy_path(caller, field, start, times, inputs, integrator, integrator_kws)
+        result = simulate(field, start, times, **integration_options(self._caller, integrator_kws))
         return result.x[0]
 
     @overload
@@ -310,22 +314,22 @@ class FittedModel(Estimator):
             Where bands are asked of a field that does not describe the data, as `fit` said.
         """
         field = self._fitted_field()
-        self._warn_of_path(f"{self._who}.forecast", x0, t)
+        self._warn_of_path(f"{self._caller}.forecast", x0, t)
         if not isinstance(x0, Trajectories):
-            return _from_states(f"{self._who}.forecast", field, x0, t)
+            return _from_states(f"{self._caller}.forecast", field, x0, t)
         if isinstance(field, DrivenField):
             raise ValueError(
-                f"{self._who}.forecast: expected a field without inputs to go on with trajectories, got "
+                f"{self._caller}.forecast: expected a field without inputs to go on with trajectories, got "
                 f"{', '.join(field.input_names)}; use simulate with u, or field_.at_input(u)."
             )
-        who = f"{self._who}.forecast"
-        x0 = completed(who, field, x0)
-        check_whole(who, 1, members=members)
-        check_whole(who, 0, seed=seed)
-        check_flags(who, observed=observed)
+        caller = f"{self._caller}.forecast"
+        x0 = completed(caller, field, x0)
+        check_whole(caller, 1, members=members)
+        check_whole(caller, 0, seed=seed)
+        check_flags(caller, observed=observed)
         if field.fit_info.problems:
             warn(
-                f"{who}: bands of a field that does not describe the data: "
+                f"{caller}: bands of a field that does not describe the data: "
                 f"{'; '.join(field.fit_info.problems)}.",
                 FitWarning,
             )
@@ -337,12 +341,12 @@ class FittedModel(Estimator):
 
         def ahead(seen: Trajectories) -> xr.Dataset:
             return forecast_bands(
-                who, field, ensemble, seen, t, bands, observed, seed, levels, progress, positive
+                caller, field, ensemble, seen, t, bands, observed, seed, levels, progress, positive
             )
 
-        return ahead(x0) if origins is None else rolled(who, x0, origins, ahead)
+        return ahead(x0) if origins is None else rolled(caller, x0, origins, ahead)
 
-    def _warn_of_path(self, who: str, x0: ArrayLike | Trajectories, t: ArrayLike) -> None:
+    def _warn_of_path(self, caller: str, x0: ArrayLike | Trajectories, t: ArrayLike) -> None:
         """Warn of what happened in the data and is not repeated in a path over `t`: here nothing."""
 
     def _forecast_levels(self, field: VectorField) -> Levels | None:
@@ -391,16 +395,18 @@ class FittedModel(Estimator):
         if isinstance(field, ForcedField) and u is None and not carried:
             x, t, carried = with_waves(as_trajectories(x, t), field.omegas), None, True
         if not isinstance(field, DrivenField) or (u is None and not carried):
-            u = input_rows(f"{self._who}.score", field, u, 0)
+            u = input_rows(f"{self._caller}.score", field, u, 0)
         paths = isinstance(metric, str) and metric == "path"
         if not (metric is None or paths or callable(metric)):
-            raise ValueError(f"{self._who}.score: expected a callable, 'path' or no metric, got {metric!r}.")
+            raise ValueError(
+                f"{self._caller}.score: expected a callable, 'path' or no metric, got {metric!r}."
+            )
         if metric is None and "horizon" in metric_kws:
-            raise ValueError(f"{self._who}.score: expected metric='path' with horizon=, got no metric.")
-        trajectories = completed(f"{self._who}.score", field, as_trajectories(x, t, None, u))
+            raise ValueError(f"{self._caller}.score: expected metric='path' with horizon=, got no metric.")
+        trajectories = completed(f"{self._caller}.score", field, as_trajectories(x, t, None, u))
         if trajectories.dim != field.dim:
             raise ValueError(
-                f"{self._who}.score: expected observations of {field.dim} states, got {trajectories.dim}."
+                f"{self._caller}.score: expected observations of {field.dim} states, got {trajectories.dim}."
             )
         if paths:
             return self._score_of_paths(trajectories, x_dot, **metric_kws)
@@ -409,19 +415,19 @@ class FittedModel(Estimator):
             short = [k for k, (times, _) in enumerate(pairs) if len(times) < 3]
             if short:
                 raise ValueError(
-                    f"{self._who}.score: expected at least 3 samples in each trajectory to take derivatives "
-                    f"of, got fewer in {short}; leave these out or give x_dot."
+                    f"{self._caller}.score: expected at least 3 samples in each trajectory to take "
+                    f"derivatives of, got fewer in {short}; leave these out or give x_dot."
                 )
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 parts = [self.differentiate(values, times) for times, values in pairs]
         else:
-            parts = derivative_list(self._who, x_dot, trajectories)
+            parts = derivative_list(self._caller, x_dot, trajectories)
         truth = np.concatenate(parts)
         states = np.concatenate([values for _, values in pairs])
         complete = np.isfinite(truth).all(axis=1) & np.isfinite(states).all(axis=1)
         if complete.sum() < 2:
             raise ValueError(
-                f"{self._who}.score: expected two complete samples with finite derivatives at least, got "
+                f"{self._caller}.score: expected two complete samples with finite derivatives at least, got "
                 f"{int(complete.sum())}."
             )
         if isinstance(field, DrivenField):
@@ -430,8 +436,8 @@ class FittedModel(Estimator):
             predicted = field(states[complete])
         if not np.isfinite(predicted).all():
             raise ValueError(
-                f"{self._who}.score: expected samples where the field is finite, got {len(predicted)} with "
-                f"{int((~np.isfinite(predicted).all(axis=1)).sum())} where it is not."
+                f"{self._caller}.score: expected samples where the field is finite, got {len(predicted)} "
+                f"with {int((~np.isfinite(predicted).all(axis=1)).sum())} where it is not."
             )
         if metric is None:
             from sklearn.metrics import r2_score  # costs 0.3 s to import
@@ -440,14 +446,14 @@ class FittedModel(Estimator):
         assert callable(metric)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             given = metric(truth[complete], predicted, **metric_kws)
-        value = real_array(given, f"{self._who}.score", "the metric's value")
+        value = real_array(given, f"{self._caller}.score", "the metric's value")
         if value.size != 1:
-            raise ValueError(f"{self._who}.score: expected a metric of one number, got {value.size}.")
+            raise ValueError(f"{self._caller}.score: expected a metric of one number, got {value.size}.")
         score = float(value.reshape(()))
         if not np.isfinite(score):
             raise ValueError(
-                f"{self._who}.score: expected rates whose squares are ordinary floating-point numbers, got a "
-                "score that is not finite; change the units."
+                f"{self._caller}.score: expected rates whose squares are ordinary floating-point numbers, "
+                "got a score that is not finite; change the units."
             )
         return score
 
@@ -462,9 +468,10 @@ class FittedModel(Estimator):
         if unknown or x_dot is not None:
             given = ", ".join([*unknown, *(["x_dot"] if x_dot is not None else [])])
             raise ValueError(
-                f"{self._who}.score: expected horizon= and progress= alone with metric='path', got {given}."
+                f"{self._caller}.score: expected horizon= and progress= alone with metric='path', got "
+                f"{given}."
             )
-        return path_score(f"{self._who}.score", self._fitted_field(), trajectories, horizon, progress)
+        return path_score(f"{self._caller}.score", self._fitted_field(), trajectories, horizon, progress)
 
     def explore(
         self,
@@ -498,7 +505,7 @@ class FittedModel(Estimator):
         from fim_dynsys.explorer.page import write_explorer  # loads the analyses, which no fit needs
 
         self._fitted_field()
-        check_whole(f"{self._who}.explore", 0, members=members)
+        check_whole(f"{self._caller}.explore", 0, members=members)
         ensemble = self.ensemble(members, progress=progress) if members else None
         return write_explorer(self, path, region=region, ensemble=ensemble, folder=folder, progress=progress)
 
@@ -511,7 +518,7 @@ class FittedModel(Estimator):
             return field
         distilled = self._distillation()
         warn(
-            f"{self._who}: the field is no finite sum of terms; equations approximate it with relative "
+            f"{self._caller}: the field is no finite sum of terms; equations approximate it with relative "
             f"residual {distilled.residual_supported:.2g} where data support it.",
             DistillationWarning,
         )
@@ -584,7 +591,7 @@ class FittedModel(Estimator):
         """
         symbolic = self._symbolic_field()
         style = style or self.equation_style
-        check_style(self._who, style)
+        check_style(self._caller, style)
         if lhs is None:
             lhs = [left_side(name, style) for name in self.feature_names]
         known = symbolic.has_errors
@@ -643,11 +650,11 @@ class FittedModel(Estimator):
 
     def _repr_html_(self) -> str:
         if not self.__sklearn_is_fitted__():
-            return html_block(self._who, self._summary())
+            return html_block(self._caller, self._summary())
         field = self.field_
         rows = self._summary()
         fit = rows.pop("fit", "")
-        return html_block(self._who, rows, self._shown_equations(), field.picture(), fit)
+        return html_block(self._caller, rows, self._shown_equations(), field.picture(), fit)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
@@ -658,23 +665,23 @@ def _usual(times: np.ndarray, interpolator: object, integrator_kws: dict[str, An
     return interpolator is None and not integrator_kws and bool((np.diff(times) > 0).all())
 
 
-def _from_states(who: str, field: VectorField, x0: ArrayLike, t: ArrayLike) -> Trajectories:
+def _from_states(caller: str, field: VectorField, x0: ArrayLike, t: ArrayLike) -> Trajectories:
     """Paths from states; a field that is forced has its phase from the first time."""
     if np.ndim(t) == 0:
         raise ValueError(
-            f"{who}: expected times (m,) or (n, m) for states x0, of which the first is theirs, got {t!r}; "
-            "to go on with a record, pass Trajectories.from_arrays(x, t)."
+            f"{caller}: expected times (m,) or (n, m) for states x0, of which the first is theirs, got "
+            f"{t!r}; to go on with a record, pass Trajectories.from_arrays(x, t)."
         )
     if not isinstance(field, ForcedField):
         if isinstance(field, DrivenField):
             field(np.zeros(field.dim))  # says which inputs it lacks
         return simulate(field, x0, t)
-    times, starts = real_array(t, who, "t"), real_array(x0, who, "x0")
+    times, starts = real_array(t, caller, "t"), real_array(x0, caller, "x0")
     shapes = times.ndim and times.size and starts.ndim in (1, 2) and starts.shape[-1] == field.dim
     if not shapes or not np.isfinite(times[..., 0]).all():
         raise ValueError(
-            f"{who}: expected states ({field.dim},) or (n, {field.dim}) and finite times (m,) or (n, m), got "
-            f"shapes {starts.shape} and {times.shape}."
+            f"{caller}: expected states ({field.dim},) or (n, {field.dim}) and finite times (m,) or (n, m), "
+            f"got shapes {starts.shape} and {times.shape}."
         )
     phases = np.broadcast_to(field.inputs(times[..., 0]), (*starts.shape[:-1], len(field.input_names)))
     path = simulate(field.autonomous(), np.concatenate([starts, phases], axis=-1), times)

@@ -26,13 +26,13 @@ _STRUCTURES = 2  # that are fitted
 
 
 def forced(
-    who: str, trajectories: Trajectories, forcing: Mapping[str, Any] | None, time: bool
+    caller: str, trajectories: Trajectories, forcing: Mapping[str, Any] | None, time: bool
 ) -> Trajectories:
     """Trajectories with the sines and cosines of a forcing as inputs.
 
     Parameters
     ----------
-    who : str
+    caller : str
         For errors.
     trajectories : Trajectories
         Without inputs.
@@ -53,34 +53,36 @@ def forced(
     """
     if trajectories.input_names:
         raise ValueError(
-            f"{who}.fit: expected forcing or inputs u, got both; give sin and cos of omega t as inputs "
+            f"{caller}.fit: expected forcing or inputs u, got both; give sin and cos of omega t as inputs "
             f"beside {', '.join(trajectories.input_names)}."
         )
     if forcing is None:
-        omega = find_omega(trajectories, who)
+        omega = find_omega(trajectories, caller)
         if omega is None:
             low, high = _searched(trajectories.arrays())
             among = (
                 f"of angular frequency {low:.3g} to {high:.3g}" if low < high else "that so few samples show"
             )
             warn(
-                f"{who}.fit: no periodic forcing {among} explains the slopes better than the states alone; "
-                "time has no effect.",
+                f"{caller}.fit: no periodic forcing {among} explains the slopes better than the states "
+                "alone; time has no effect.",
                 DataWarning,
             )
             return trajectories
         return with_waves(trajectories, [omega])
     if not isinstance(forcing, Mapping) or set(forcing) != {"omega"}:
-        raise ValueError(f"{who}.fit: expected forcing={{'omega': number or list}}, got {forcing!r}.")
-    omegas = np.atleast_1d(real_array(forcing["omega"], f"{who}.fit", "omega"))
+        raise ValueError(f"{caller}.fit: expected forcing={{'omega': number or list}}, got {forcing!r}.")
+    omegas = np.atleast_1d(real_array(forcing["omega"], f"{caller}.fit", "omega"))
     if omegas.ndim != 1 or not len(omegas) or not (np.isfinite(omegas) & (omegas > 0)).all():
-        raise ValueError(f"{who}.fit: expected positive angular frequencies omega, got {forcing['omega']!r}.")
+        raise ValueError(
+            f"{caller}.fit: expected positive angular frequencies omega, got {forcing['omega']!r}."
+        )
     if len(np.unique(omegas)) < len(omegas):
-        raise ValueError(f"{who}.fit: expected different omega, got {omegas.tolist()}.")
+        raise ValueError(f"{caller}.fit: expected different omega, got {omegas.tolist()}.")
     return with_waves(trajectories, omegas.tolist())
 
 
-def find_omega(trajectories: Trajectories, who: str) -> float | None:
+def find_omega(trajectories: Trajectories, caller: str) -> float | None:
     """The angular frequency of a sine that explains what the states leave of the slopes.
 
     Slopes of smoothing splines are regressed on the monomials of the states and, for each frequency of a fine
@@ -92,7 +94,7 @@ def find_omega(trajectories: Trajectories, who: str) -> float | None:
     ----------
     trajectories : Trajectories
         Observations.
-    who : str
+    caller : str
         For errors.
 
     Returns
@@ -105,7 +107,7 @@ def find_omega(trajectories: Trajectories, who: str) -> float | None:
     N. R. Lomb, Least-squares frequency analysis of unequally spaced data, Astrophys. Space Sci. 39 (1976)
     447, for a model with other columns.
     """
-    samples = complete_samples(trajectories, who, 5)
+    samples = complete_samples(trajectories, caller, 5)
     alone = Search.polynomial(samples)
     omega = _strongest(alone, samples)
     if omega is None:

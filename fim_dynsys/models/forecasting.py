@@ -34,7 +34,7 @@ class _Tail(NamedTuple):
 
 
 def forecast_bands(
-    who: str,
+    caller: str,
     field: VectorField,
     ensemble: EnsembleField,
     trajectories: Trajectories,
@@ -55,7 +55,7 @@ def forecast_bands(
 
     Parameters
     ----------
-    who : str
+    caller : str
         The caller, for errors.
     field : VectorField
         Its scales and noise level are used.
@@ -82,13 +82,13 @@ def forecast_bands(
     -------
     xarray.Dataset
     """
-    ahead = _ahead(who, horizon)
+    ahead = _ahead(caller, horizon)
     shares = np.asarray(bands, dtype=float).ravel()
     if not len(shares) or not ((shares > 0) & (shares < 1)).all():
-        raise ValueError(f"{who}: expected bands between 0 and 1, such as (0.5, 0.9), got {bands!r}.")
+        raise ValueError(f"{caller}: expected bands between 0 and 1, such as (0.5, 0.9), got {bands!r}.")
     if trajectories.dim != field.dim:
-        raise ValueError(f"{who}: expected trajectories of {field.dim} states, got {trajectories.dim}.")
-    tails = [_tail(who, k, t, x, field) for k, (t, x) in enumerate(trajectories.arrays())]
+        raise ValueError(f"{caller}: expected trajectories of {field.dim} states, got {trajectories.dim}.")
+    tails = [_tail(caller, k, t, x, field) for k, (t, x) in enumerate(trajectories.arrays())]
     unit, noise = field.scales.length, _noise(field, trajectories)
     rng = np.random.default_rng(seed)
     shape = (len(tails), len(ensemble), _DRAWS, len(ahead), field.dim)
@@ -120,18 +120,21 @@ def forecast_bands(
 
 
 def rolled(
-    who: str, trajectories: Trajectories, origins: ArrayLike, forecast: Callable[[Trajectories], xr.Dataset]
+    caller: str,
+    trajectories: Trajectories,
+    origins: ArrayLike,
+    forecast: Callable[[Trajectories], xr.Dataset],
 ) -> xr.Dataset:
     """Forecasts from the samples up to each of several times, along a first dimension ``origin``."""
-    times = np.atleast_1d(real_array(origins, who, "origins"))
+    times = np.atleast_1d(real_array(origins, caller, "origins"))
     if times.ndim != 1 or not len(times) or not np.isfinite(times).all():
-        raise ValueError(f"{who}: expected times to forecast from, got origins {origins!r}.")
+        raise ValueError(f"{caller}: expected times to forecast from, got origins {origins!r}.")
     pairs = trajectories.arrays()
     late = max(float(t[np.isfinite(x).all(axis=1)].min(initial=np.inf)) for t, x in pairs)
     if times.min() < late:
         raise ValueError(
-            f"{who}: expected origins from the first complete sample of each trajectory on ({late:g}), got "
-            f"{times.min():g}."
+            f"{caller}: expected origins from the first complete sample of each trajectory on ({late:g}), "
+            f"got {times.min():g}."
         )
     parts = [
         forecast(trajectories.select_samples([np.flatnonzero(t <= time) for t, _ in pairs])) for time in times
@@ -139,20 +142,21 @@ def rolled(
     return xr.concat(parts, xr.DataArray(times, dims="origin", name="origin"))
 
 
-def _ahead(who: str, horizon: ArrayLike) -> np.ndarray:
-    times = np.atleast_1d(real_array(horizon, who, "horizon"))
+def _ahead(caller: str, horizon: ArrayLike) -> np.ndarray:
+    times = np.atleast_1d(real_array(horizon, caller, "horizon"))
     if times.ndim != 1 or not np.isfinite(times).all() or not times[0] > 0 or (np.diff(times) <= 0).any():
         raise ValueError(
-            f"{who}: expected a time beyond the last sample, or increasing times after it, got {horizon!r}."
+            f"{caller}: expected a time beyond the last sample, or increasing times after it, got "
+            f"{horizon!r}."
         )
     return np.linspace(0.0, float(times[0]), _TIMES + 1)[1:] if np.ndim(horizon) == 0 else times
 
 
-def _tail(who: str, k: int, t: np.ndarray, x: np.ndarray, field: VectorField) -> _Tail:
+def _tail(caller: str, k: int, t: np.ndarray, x: np.ndarray, field: VectorField) -> _Tail:
     seen = np.isfinite(x).all(axis=1)
     t, x = t[seen], x[seen]
     if not len(t):
-        raise ValueError(f"{who}: expected a complete observation in each trajectory, got none in {k}.")
+        raise ValueError(f"{caller}: expected a complete observation in each trajectory, got none in {k}.")
     within = int((t >= t[-1] - field.scales.time).sum())
     n = min(max(within, 2 * field.dim + 2), _LONGEST, len(t))
     return _Tail(t[-n:] - t[-n], x[-n:], float(t[-1]))

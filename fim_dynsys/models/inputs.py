@@ -144,7 +144,7 @@ def _closest(
     return kinds[best]
 
 
-def held(who: str, trajectories: Trajectories) -> list[str]:
+def held(caller: str, trajectories: Trajectories) -> list[str]:
     """What is said of inputs that are not smooth between their samples.
 
     Warns
@@ -169,8 +169,8 @@ def held(who: str, trajectories: Trajectories) -> list[str]:
     ]
     if unsure:
         warn(
-            f"{who}.fit: {', '.join(unsure)} may jump between samples as well as follow a curve, which was "
-            "taken; say which with hold='previous', 'linear' or 'smooth'.",
+            f"{caller}.fit: {', '.join(unsure)} may jump between samples as well as follow a curve, which "
+            "was taken; say which with hold='previous', 'linear' or 'smooth'.",
             DataWarning,
         )
     return said
@@ -227,7 +227,7 @@ def renamed(trajectories: Trajectories, feature_names: Sequence[Any] | np.ndarra
     ).with_hold(trajectories.hold)
 
 
-def check_magnitudes(who: str, trajectories: Trajectories) -> None:
+def check_magnitudes(caller: str, trajectories: Trajectories) -> None:
     """Raise a ValueError where states, times or rates of change are too large or too small for arithmetic."""
     pairs = trajectories.arrays()
     with np.errstate(all="ignore"):
@@ -241,16 +241,16 @@ def check_magnitudes(who: str, trajectories: Trajectories) -> None:
         largest = max(float(np.max(v, initial=0.0, where=~np.isnan(v))) for v in values)
         if largest > _LARGEST:
             raise ValueError(
-                f"{who}: expected {what} of at most {_LARGEST:g}, whose squares are floating-point numbers, "
-                f"got {largest:g}; change the units."
+                f"{caller}: expected {what} of at most {_LARGEST:g}, whose squares are floating-point "
+                f"numbers, got {largest:g}; change the units."
             )
     for name, x in zip(trajectories.state_names, np.moveaxis(trajectories.x, 2, 0), strict=True):
         seen = x[np.isfinite(x)]
         width = float(np.ptp(seen)) if len(seen) else 0.0
         if 0.0 < width < _SMALLEST:
             raise ValueError(
-                f"{who}: expected states that vary by {_SMALLEST:g} at least or not at all, got {width:g} of "
-                f"{name!r}, too little for its inverse; change the units."
+                f"{caller}: expected states that vary by {_SMALLEST:g} at least or not at all, got {width:g} "
+                f"of {name!r}, too little for its inverse; change the units."
             )
 
 
@@ -260,16 +260,16 @@ def is_point(x: Sequence) -> bool:
 
 
 def derivative_list(
-    who: str, x_dot: ArrayLike | Sequence[ArrayLike], trajectories: Trajectories
+    caller: str, x_dot: ArrayLike | Sequence[ArrayLike], trajectories: Trajectories
 ) -> list[np.ndarray]:
     """Given derivatives as one float array for each trajectory, of the shape of its observations."""
     given = list(x_dot) if isinstance(x_dot, list | tuple) else [x_dot]
     wanted = [x.shape for _, x in trajectories.arrays()]
-    arrays = [real_array(v, f"{who}.fit", "x_dot") for v in given]
+    arrays = [real_array(v, f"{caller}.fit", "x_dot") for v in given]
     arrays = [v[:, None] if v.ndim == 1 else v for v in arrays]
     got = [v.shape for v in arrays]
     if got != wanted:
-        raise ValueError(f"{who}.fit: expected x_dot of shapes {wanted}, got {got}; give one for each x.")
+        raise ValueError(f"{caller}.fit: expected x_dot of shapes {wanted}, got {got}; give one for each x.")
     return arrays
 
 
@@ -296,12 +296,12 @@ def complete_errors(sigma: Known | None, trajectories: Trajectories) -> Known | 
     return [own[seen] for own, seen in zip(sigma, rows, strict=True) if seen.sum() >= 2]
 
 
-def error_list(who: str, sigma: Errors, trajectories: Trajectories) -> list[np.ndarray] | Noise:
+def error_list(caller: str, sigma: Errors, trajectories: Trajectories) -> list[np.ndarray] | Noise:
     """Known standard deviations as one float array for each trajectory, of the shape of its observations.
 
     Parameters
     ----------
-    who : str
+    caller : str
         Named in errors.
     sigma : float, array, list, dict, DataArray or "poisson"
         See `VectorFieldModel.fit`.
@@ -320,12 +320,14 @@ def error_list(who: str, sigma: Errors, trajectories: Trajectories) -> list[np.n
     if isinstance(sigma, str) and sigma == "poisson":
         seen = np.concatenate([x[np.isfinite(x)] for _, x in trajectories.arrays()])
         if (seen < 0).any() or (seen != np.round(seen)).any():
-            raise ValueError(f"{who}: expected counts 0, 1, 2, ... with sigma='poisson', got other numbers.")
+            raise ValueError(
+                f"{caller}: expected counts 0, 1, 2, ... with sigma='poisson', got other numbers."
+            )
         return Noise.POISSON
     if isinstance(sigma, xr.DataArray) and sigma.ndim == 3:  # padded, as a Dataset has the observations
         order = ("trajectory", "sample", "state")
         if set(sigma.dims) != set(order):
-            raise ValueError(f"{who}: expected sigma over {', '.join(order)}, got one over {sigma.dims}.")
+            raise ValueError(f"{caller}: expected sigma over {', '.join(order)}, got one over {sigma.dims}.")
         if "state" in sigma.coords:
             sigma = sigma.sel(state=list(trajectories.state_names))
         values = sigma.transpose(*order).values
@@ -334,28 +336,28 @@ def error_list(who: str, sigma: Errors, trajectories: Trajectories) -> list[np.n
     if isinstance(sigma, Mapping):
         if set(sigma) != set(trajectories.state_names):
             raise ValueError(
-                f"{who}: expected sigma of the states {', '.join(trajectories.state_names)}, got that of "
+                f"{caller}: expected sigma of the states {', '.join(trajectories.state_names)}, got that of "
                 f"{', '.join(map(str, sigma))}."
             )
         sigma = [sigma[name] for name in trajectories.state_names]
     try:
-        whole = real_array(sigma, who, "sigma")
+        whole = real_array(sigma, caller, "sigma")
     except ValueError:
         whole = None  # of trajectories of unequal lengths, or no numbers, which is told below
     if whole is not None and whole.shape in ((), (trajectories.dim,)):
         errors = [np.broadcast_to(whole, shape) for shape in wanted]
     else:
         given = list(sigma) if isinstance(sigma, list | tuple) else [sigma]
-        errors = [real_array(own, who, "sigma") for own in given]
+        errors = [real_array(own, caller, "sigma") for own in given]
         errors = [own[:, None] if own.ndim == 1 else own for own in errors]
     if [own.shape for own in errors] != wanted:
         raise ValueError(
-            f"{who}: expected sigma as a number, one for each of {trajectories.dim} states, or of shapes "
+            f"{caller}: expected sigma as a number, one for each of {trajectories.dim} states, or of shapes "
             f"{wanted}, got {[own.shape for own in errors]}."
         )
     observed = [np.isfinite(x) for _, x in trajectories.arrays()]
     if not all((own[seen] > 0).all() for own, seen in zip(errors, observed, strict=True)):
-        raise ValueError(f"{who}: expected positive sigma where there are observations, got others.")
+        raise ValueError(f"{caller}: expected positive sigma where there are observations, got others.")
     return errors
 
 
@@ -400,7 +402,7 @@ def kept_errors(sigma: Known | None) -> dict[str, Any]:
     return {"sigma": sigma.value if isinstance(sigma, Noise) else [own.tolist() for own in sigma]}
 
 
-def read_errors(who: str, kept: Any, trajectories: Trajectories) -> Known | None:
+def read_errors(caller: str, kept: Any, trajectories: Trajectories) -> Known | None:
     """The errors that `kept_errors` wrote, of the samples of trajectories.
 
     Raises
@@ -411,7 +413,7 @@ def read_errors(who: str, kept: Any, trajectories: Trajectories) -> Known | None
     if kept is None or kept == Noise.POISSON.value:
         return None if kept is None else Noise.POISSON
     return error_list(
-        who, [np.asarray(own) for own in kept] if isinstance(kept, list) else kept, trajectories
+        caller, [np.asarray(own) for own in kept] if isinstance(kept, list) else kept, trajectories
     )
 
 
@@ -460,7 +462,7 @@ def with_error_columns(x: Observations, sigma: Errors | None) -> tuple[Observati
     return found, [own for _, own in both.arrays()]
 
 
-def check_step(who: str, t: Times, x_dot: Sequence[np.ndarray], trajectories: Trajectories) -> None:
+def check_step(caller: str, t: Times, x_dot: Sequence[np.ndarray], trajectories: Trajectories) -> None:
     """Raise a ValueError where a time step does not fit given derivatives.
 
     A script that has derivatives may leave the step at 1; a model that infers its own would be wrong by it.
@@ -478,8 +480,8 @@ def check_step(who: str, t: Times, x_dot: Sequence[np.ndarray], trajectories: Tr
     ratio = float(np.sum(given[rows] * found[rows])) / squares if squares > 0 else 1.0
     if not _CLOSE < ratio < 1.0 / _CLOSE:
         raise ValueError(
-            f"{who}.fit: expected the time step of the samples, whose slopes this model infers itself, got "
-            f"t={t}, with which they are {ratio:.3g} times x_dot; give the true step."
+            f"{caller}.fit: expected the time step of the samples, whose slopes this model infers itself, "
+            f"got t={t}, with which they are {ratio:.3g} times x_dot; give the true step."
         )
 
 
@@ -487,18 +489,20 @@ def check_step(who: str, t: Times, x_dot: Sequence[np.ndarray], trajectories: Tr
 _METHODS = {"LSODA": "lsoda", "RK45": "rk45", "DOP853": "dop853", "RADAU": "radau"}
 
 
-def integration_options(who: str, integrator_kws: dict[str, Any] | None) -> dict[str, Any]:
+def integration_options(caller: str, integrator_kws: dict[str, Any] | None) -> dict[str, Any]:
     """Keyword arguments of `fim_dynsys.simulate` from what pysindy's scripts pass to its integrator."""
     given = dict(integrator_kws or {})
     options = {key: given.pop(key) for key in ("rtol", "atol", "max_step") if given.get(key) is not None}
     method = given.pop("method", None)
     if method is not None:
         if str(method).upper() not in _METHODS:
-            raise ValueError(f"{who}.simulate: expected method LSODA, RK45, DOP853 or Radau, got {method!r}.")
+            raise ValueError(
+                f"{caller}.simulate: expected method LSODA, RK45, DOP853 or Radau, got {method!r}."
+            )
         options["method"] = _METHODS[str(method).upper()]
     if given:
         warn(
-            f"{who}.simulate: no effect of integrator_kws {', '.join(sorted(given))}; "
+            f"{caller}.simulate: no effect of integrator_kws {', '.join(sorted(given))}; "
             "rtol, atol, max_step and method are honoured.",
             IgnoredInputWarning,
         )

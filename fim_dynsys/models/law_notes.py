@@ -10,7 +10,7 @@ import numpy as np
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.inference import Inference
 from fim_dynsys.fields.posterior import LawField
-from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.regression.observed import Observations
 from fim_dynsys.search.exact.laws import Law
 from fim_dynsys.search.exact.relations import relations
@@ -19,7 +19,9 @@ from fim_dynsys.search.standard_errors import law_roots
 from fim_dynsys.trajectories.container import Trajectories
 
 
-def with_relations(inference: Inference, law: Law, observations: Observations, order: Ordered) -> Inference:
+def with_relations(
+    inference: Inference, law: Law, observations: Observations, order: CanonicalOrder
+) -> Inference:
     """The facts of an inference with the equations that hold along the samples.
 
     Multiples of these could be added to the right-hand sides: the samples do not determine them.
@@ -39,7 +41,7 @@ def with_relations(inference: Inference, law: Law, observations: Observations, o
 def law_field(
     law: Law,
     observations: Observations,
-    order: Ordered,
+    order: CanonicalOrder,
     context: Trajectories,
     report: dict[str, Any],
     inference: Inference,

@@ -20,10 +20,10 @@ Draw = Callable[[int, int], Sequence[VectorField]]
 """Members by their number and a seed."""
 
 
-def check_members(who: str, n: object, seed: object = 0) -> None:
+def check_members(caller: str, n: object, seed: object = 0) -> None:
     """ValueError unless the number of members of an ensemble and the seed are whole numbers."""
-    check_whole(f"{who}.ensemble", 1, n=n)
-    check_whole(f"{who}.ensemble", 0, seed=seed)
+    check_whole(f"{caller}.ensemble", 1, n=n)
+    check_whole(f"{caller}.ensemble", 0, seed=seed)
 
 
 def bootstrap_context(

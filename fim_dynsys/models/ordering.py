@@ -16,7 +16,7 @@ from fim_dynsys.trajectories.container import Trajectories
 
 
 @dataclass(frozen=True)
-class Ordered:
+class CanonicalOrder:
     """Trajectories in an order that does not depend on how they were given.
 
     Sums depend in their last digits on the order of what is summed, and random draws on the order of what is

@@ -39,8 +39,8 @@ class Estimator:
         for key, value in params.items():
             name, _, own = key.partition("__")
             if name not in known:
-                who, names = type(self).__name__, ", ".join(sorted(known))
-                raise ValueError(f"{who}.set_params: expected parameters among {names}, got {name!r}.")
+                caller, names = type(self).__name__, ", ".join(sorted(known))
+                raise ValueError(f"{caller}.set_params: expected parameters among {names}, got {name!r}.")
             if own:
                 nested.setdefault(name, {})[own] = value
             else:

@@ -19,12 +19,12 @@ class Window(NamedTuple):
     u: np.ndarray  # (n, m) inputs
 
 
-def windows_of(who: str, trajectories: Trajectories, horizon: float | None) -> list[Window]:
+def windows_of(caller: str, trajectories: Trajectories, horizon: float | None) -> list[Window]:
     """Each trajectory as one window, or cut into windows of a duration, each from a complete sample on.
 
     Parameters
     ----------
-    who : str
+    caller : str
         Names the caller in errors.
     trajectories : Trajectories
         Observations.
@@ -42,7 +42,7 @@ def windows_of(who: str, trajectories: Trajectories, horizon: float | None) -> l
         Where the horizon is not positive, or no window has two samples.
     """
     if horizon is not None:
-        check_positive(who, infinite=True, horizon=horizon)
+        check_positive(caller, infinite=True, horizon=horizon)
     found = []
     for (t, x), u in zip(trajectories.arrays(), trajectories.input_arrays(), strict=True):
         complete = np.isfinite(x).all(axis=1)
@@ -58,8 +58,8 @@ def windows_of(who: str, trajectories: Trajectories, horizon: float | None) -> l
             first = max(last - 1, first + 1) if last < len(t) else len(t)
     if not found:
         raise ValueError(
-            f"{who}: expected a trajectory with two samples within the horizon, the first of them complete, "
-            f"got none with horizon {horizon}; give more samples, or a longer horizon."
+            f"{caller}: expected a trajectory with two samples within the horizon, the first of them "
+            f"complete, got none with horizon {horizon}; give more samples, or a longer horizon."
         )
     return found
 
@@ -96,7 +96,7 @@ def _starts(field: VectorField, windows: Sequence[Window]) -> list[np.ndarray]:
 
 
 def path_score(
-    who: str,
+    caller: str,
     field: VectorField,
     trajectories: Trajectories,
     horizon: float | None,
@@ -111,7 +111,7 @@ def path_score(
 
     Parameters
     ----------
-    who : str
+    caller : str
         Names the caller in errors.
     field : VectorField
         With inputs, where the trajectories have them.
@@ -132,7 +132,7 @@ def path_score(
     ValueError
         As `windows_of`, or where no state varies.
     """
-    windows = windows_of(who, trajectories, horizon)
+    windows = windows_of(caller, trajectories, horizon)
     counted = np.isin(field.state_names, field.fit_info.inference.positions or field.state_names)
     observed = np.concatenate([window.x[1:] for window in windows])
     paths = np.concatenate(
@@ -145,12 +145,12 @@ def path_score(
         varies = counted & (total > (1e-12 * np.nanmax(np.abs(observed), axis=0)) ** 2)
         left = np.nansum((paths - observed) ** 2, axis=0)
     if not varies.any():
-        raise ValueError(f"{who}: expected observations of which a state varies, got constant ones.")
+        raise ValueError(f"{caller}: expected observations of which a state varies, got constant ones.")
     if not np.isfinite(paths).all():
         return -np.inf
     if not (np.isfinite(total).all() and np.isfinite(left).all()):
         raise ValueError(
-            f"{who}: expected states whose squares are ordinary floating-point numbers, got larger ones; "
+            f"{caller}: expected states whose squares are ordinary floating-point numbers, got larger ones; "
             "change the units."
         )
     return float(np.mean(1.0 - left[varies] / total[varies]))

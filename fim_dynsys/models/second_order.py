@@ -14,7 +14,7 @@ VELOCITY = "_dot"
 """Ends the names of velocities."""
 
 
-def with_velocities(who: str, trajectories: Trajectories) -> Trajectories:
+def with_velocities(caller: str, trajectories: Trajectories) -> Trajectories:
     """Positions (n, d) as states (n, 2 d): with the slopes of smoothing splines as velocities.
 
     Raises
@@ -24,13 +24,13 @@ def with_velocities(who: str, trajectories: Trajectories) -> Trajectories:
     """
     names = [*trajectories.state_names, *(f"{name}{VELOCITY}" for name in trajectories.state_names)]
     if len(set(names)) < len(names):
-        raise ValueError(f"{who}: expected names without {VELOCITY}, those of velocities, got {names}.")
-    complete = trajectories.drop_incomplete(who)
+        raise ValueError(f"{caller}: expected names without {VELOCITY}, those of velocities, got {names}.")
+    complete = trajectories.drop_incomplete(caller)
     short = [k for k, n in enumerate(complete.n_obs) if n < 5]
     if short:
         raise ValueError(
-            f"{who}: expected at least five samples in each trajectory to see how fast it moves, got fewer "
-            f"in {short}; leave these out."
+            f"{caller}: expected at least five samples in each trajectory to see how fast it moves, got "
+            f"fewer in {short}; leave these out."
         )
     pairs = complete.arrays()
     size = np.sqrt(np.mean(np.concatenate([x for _, x in pairs]) ** 2, axis=0))
@@ -56,15 +56,15 @@ def with_velocities(who: str, trajectories: Trajectories) -> Trajectories:
     ).with_hold(complete.hold)
 
 
-def completed(who: str, field: VectorField, trajectories: Trajectories) -> Trajectories:
+def completed(caller: str, field: VectorField, trajectories: Trajectories) -> Trajectories:
     """Trajectories of all states of a field: positions alone get velocities where it was fitted to such."""
     positions = field.fit_info.inference.positions
     if not positions or trajectories.dim != len(positions):
         return trajectories
-    return with_velocities(who, trajectories)
+    return with_velocities(caller, trajectories)
 
 
-def start_of_positions(who: str, field: VectorField, x0: np.ndarray) -> np.ndarray:
+def start_of_positions(caller: str, field: VectorField, x0: np.ndarray) -> np.ndarray:
     """The state (2 d,) that the field was fitted with at positions (d,) that are the first of a record.
 
     Raises
@@ -78,8 +78,8 @@ def start_of_positions(who: str, field: VectorField, x0: np.ndarray) -> np.ndarr
             if np.array_equal(x[0, : len(x0)], x0):
                 return np.asarray(start, dtype=float)
     raise ValueError(
-        f"{who}: expected positions and velocities ({', '.join(field.state_names)}), or the first positions "
-        f"of a record that was fitted, got {x0}; forecast takes records of positions."
+        f"{caller}: expected positions and velocities ({', '.join(field.state_names)}), or the first "
+        f"positions of a record that was fitted, got {x0}; forecast takes records of positions."
     )
 
 

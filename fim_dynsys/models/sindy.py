@@ -148,7 +148,7 @@ class SINDy(VectorFieldModel):
         for name in _PARTS:
             part, method = getattr(model, name), "__call__" if name.startswith("diff") else "fit"
             if isinstance(part, type) or not all(hasattr(part, own) for own in (method, "get_params")):
-                raise ValueError(f"{self._who}: expected pysindy's {name}, got {part!r}.")
+                raise ValueError(f"{self._caller}: expected pysindy's {name}, got {part!r}.")
         constant = _constant_of(model.feature_library)
         x, t, x_dot, u = _complete(trajectories, x_dot)
         if x_dot is None and min(map(len, x), default=0) < self.min_observations:

@@ -11,11 +11,11 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.fields.inference import Inference
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.constraints_applied import honoured, with_errors
 from fim_dynsys.models.inputs import assumed, complete_errors
-from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly
 from fim_dynsys.models.second_order import told_of_positions
-from fim_dynsys.models.telling import honoured, with_errors
 from fim_dynsys.regression.criteria import Known, Noise
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
@@ -93,7 +93,7 @@ class StrongSINDy(VectorFieldModel):
         sigma : list of arrays (n, d), or Noise.POISSON, optional
             Known standard deviations of the observations; or these are counts.
         """
-        complete = trajectories.drop_incomplete(self._who)
+        complete = trajectories.drop_incomplete(self._caller)
         field = None
         if positions is None and sigma is None and not trajectories.input_names:
             field = inferred_robustly(self._searched, complete, trajectories)
@@ -108,8 +108,8 @@ class StrongSINDy(VectorFieldModel):
     ) -> DictionaryField | DrivenField:
         """The field of complete samples, and of the context as given."""
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
-        order = Ordered.of(complete)
-        inputs = complete_inputs(order.trajectories, self._who)
+        order = CanonicalOrder.of(complete)
+        inputs = complete_inputs(order.trajectories, self._caller)
         search = Search.polynomial(self._samples(order.trajectories), self.degree, inputs=inputs)
         names = order.trajectories.state_names
         search = search.knowing(knowledge, names, trajectories.input_names).observing(positions, names)
@@ -155,7 +155,7 @@ class StrongSINDy(VectorFieldModel):
         """Refit the chosen terms: to smoothed slopes, then to the trajectories if the fit did so."""
         terms = field.extended if isinstance(field, DrivenField) else field
         assert isinstance(terms, DictionaryField)
-        inputs = complete_inputs(context, self._who)
+        inputs = complete_inputs(context, self._caller)
         facts, names = field.fit_info.inference, context.state_names
         positions = facts.positions or None
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
@@ -190,7 +190,7 @@ class StrongSINDy(VectorFieldModel):
                 f"{self.degree} in {dim} states and inputs; lower the degree, or reduce the states first, "
                 "for example with PCAReduction."
             )
-        samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]
+        samples = [(t, x) for t, x in trajectories.drop_incomplete(self._caller).arrays() if len(t) >= 2]
         if sum(len(t) for t, _ in samples) < self.min_observations:
             raise ValueError(
                 f"sindy-strong: expected at least {self.min_observations} complete samples in trajectories "

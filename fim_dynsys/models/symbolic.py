@@ -15,14 +15,14 @@ from fim_dynsys.fields.inference import Inference, Judge
 from fim_dynsys.fields.posterior import LawField
 from fim_dynsys.fields.terms import union
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.constraints_applied import with_errors
 from fim_dynsys.models.equations import EquationsModel
 from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import bounded_members, check_members
-from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.second_order import told_of_positions
-from fim_dynsys.models.telling import with_errors
-from fim_dynsys.regression.criteria import Noise, even
+from fim_dynsys.regression.criteria import Noise, equal_errors
 from fim_dynsys.regression.observed import (
     complete_inputs,
     complete_samples,
@@ -32,7 +32,11 @@ from fim_dynsys.search.exact.identification import Identification
 from fim_dynsys.search.functions.combination import FULL, QUICK, extended_score, grow_functions
 from fim_dynsys.search.functions.families import radians_per_unit
 from fim_dynsys.search.functions.fits import FunctionCandidate
-from fim_dynsys.search.homogeneity import (
+from fim_dynsys.search.knowledge import Knowledge
+from fim_dynsys.search.origins import Origin, Stage
+from fim_dynsys.search.pool import gather
+from fim_dynsys.search.problem import Search
+from fim_dynsys.search.units import (
     RETOLD,
     by_units,
     homogeneous,
@@ -41,10 +45,6 @@ from fim_dynsys.search.homogeneity import (
     suggestion_note,
     with_told,
 )
-from fim_dynsys.search.knowledge import Knowledge
-from fim_dynsys.search.origins import Origin, Stage
-from fim_dynsys.search.pool import gather
-from fim_dynsys.search.problem import Search
 from fim_dynsys.trajectories.container import Trajectories
 
 EFFORTS = {"full": FULL, "quick": QUICK}
@@ -128,7 +128,7 @@ class SymbolicModel(VectorFieldModel):
     def _samples(self, trajectories: Trajectories) -> list[tuple[np.ndarray, np.ndarray]]:
         if not isinstance(self.effort, str) or self.effort not in EFFORTS:
             raise ValueError(f"symbolic: expected an effort among {sorted(EFFORTS)}, got {self.effort!r}.")
-        return complete_samples(trajectories, self._who, self.min_observations)
+        return complete_samples(trajectories, self._caller, self.min_observations)
 
     # ------------------------------------------------------------------ search
 
@@ -139,9 +139,9 @@ class SymbolicModel(VectorFieldModel):
         sigma: Sequence[np.ndarray] | Noise | None,
     ) -> DictionaryField | DrivenField:
         knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
-        order = Ordered.of(trajectories.drop_incomplete(self._who))
+        order = CanonicalOrder.of(trajectories.drop_incomplete(self._caller))
         errors = order.errors(sigma, trajectories)
-        if knowledge is None and even(errors) and not trajectories.input_names:
+        if knowledge is None and equal_errors(errors) and not trajectories.input_names:
             law = self._law(order, trajectories, errors)
             if law is not None:
                 return law
@@ -184,7 +184,7 @@ class SymbolicModel(VectorFieldModel):
         )
 
     def _law(
-        self, order: Ordered, trajectories: Trajectories, errors: Sequence[np.ndarray] | Noise | None
+        self, order: CanonicalOrder, trajectories: Trajectories, errors: Sequence[np.ndarray] | Noise | None
     ) -> LawField | None:
         """The law of clean samples; None where they are not clean, or follow none closely."""
         samples = self._samples(order.trajectories)
@@ -215,7 +215,7 @@ class SymbolicModel(VectorFieldModel):
     ) -> _Candidates:
         """All that is met, and what was found without the knowledge, fitted with it."""
         samples = self._samples(trajectories)
-        inputs = complete_inputs(trajectories, self._who)
+        inputs = complete_inputs(trajectories, self._caller)
         search = Search.polynomial(samples, radians=radians_per_unit(trajectories), inputs=inputs)
         names = trajectories.state_names
         search = search.knowing(knowledge, names, trajectories.input_names).observing(positions, names)
@@ -257,7 +257,7 @@ class SymbolicModel(VectorFieldModel):
         EnsembleField
         """
         field = self._fitted_field()
-        check_members(self._who, n, seed)
+        check_members(self._caller, n, seed)
         assert isinstance(field, DictionaryField)
         drawn = field.draws(n, seed) if isinstance(field, LawField) else None
         if drawn is not None:
@@ -290,8 +290,8 @@ class SymbolicModel(VectorFieldModel):
         model, fit = FunctionCandidate.of(start, terms, free).fitted(observations, observations.path)
         if not np.isfinite(model.parameters).all() or not math.isfinite(fit.misfit):
             raise ValueError(
-                f"{self._who}.ensemble: expected a trajectory fit that converges, got one that diverges; the "
-                "field has no posterior to draw from."
+                f"{self._caller}.ensemble: expected a trajectory fit that converges, got one that diverges; "
+                "the field has no posterior to draw from."
             )
         drawn = model.drawn(observations, fit, rng.standard_normal((n, len(model.parameters))))
         return [member.field(observations, context, {}) for member in drawn]

@@ -128,7 +128,7 @@ def new_axes(
     return tuple(axes.ravel())
 
 
-def given_axes(ax: AxesLike, n: int, who: str) -> tuple[Axes, ...]:
+def given_axes(ax: AxesLike, n: int, caller: str) -> tuple[Axes, ...]:
     """The n panels that the user passed as one Axes, a list or an array of them.
 
     Raises
@@ -139,7 +139,9 @@ def given_axes(ax: AxesLike, n: int, who: str) -> tuple[Axes, ...]:
     axes = tuple(np.asarray(ax, dtype=object).ravel())
     if len(axes) != n or not all(isinstance(own, Axes) for own in axes):
         got = f"{len(axes)}" if len(axes) != n else repr(ax)
-        raise ValueError(f"{who}: expected {n} axes, got {got}; pass as many, or ax=None for a new figure.")
+        raise ValueError(
+            f"{caller}: expected {n} axes, got {got}; pass as many, or ax=None for a new figure."
+        )
     return axes
 
 

@@ -86,10 +86,10 @@ def bifurcation_diagram(
     'mu'
     >>> drawing.close()
     """
-    who = "bifurcation_diagram"
-    (state,) = chosen_states([state], result.state_names, who, 1)
+    caller = "bifurcation_diagram"
+    (state,) = chosen_states([state], result.state_names, caller, 1)
     own = ax is None
-    (ax,) = given_axes(new_axes() if ax is None else ax, 1, who)
+    (ax,) = given_axes(new_axes() if ax is None else ax, 1, caller)
     measured = result if isinstance(result, DataBifurcations) else None
     curves = result.continuation if isinstance(result, DataBifurcations) else result
     artists: dict[str, list] = {"equilibria": [], "cycles": []}

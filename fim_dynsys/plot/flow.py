@@ -39,7 +39,9 @@ def planar_points(
     return axes, points[..., list(np.argsort(states))]
 
 
-def stream(ax: Axes, field: VectorField, region: Region, states: tuple[int, ...], who: str) -> StreamplotSet:
+def stream(
+    ax: Axes, field: VectorField, region: Region, states: tuple[int, ...], caller: str
+) -> StreamplotSet:
     """Streamlines of a planar field, thicker where the flow is faster (on a logarithmic scale).
 
     Points where the field is not finite are left out.
@@ -53,7 +55,9 @@ def stream(ax: Axes, field: VectorField, region: Region, states: tuple[int, ...]
     velocity = field(points)[..., list(states)]
     finite = np.isfinite(velocity).all(axis=-1)
     if not finite.any():
-        raise ValueError(f"{who}: expected a field that is finite somewhere in {region}, got none; move it.")
+        raise ValueError(
+            f"{caller}: expected a field that is finite somewhere in {region}, got none; move it."
+        )
     speed = np.linalg.norm(velocity / region.size[list(states)], axis=-1)
     u, v = (np.ma.masked_where(~finite, velocity[..., i]) for i in range(2))
     look: Look = style.STREAM | {"linewidth": _widths(np.where(finite, speed, 0.0))}

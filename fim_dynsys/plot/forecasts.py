@@ -77,30 +77,30 @@ def forecast(
     >>> sorted(drawing.artists)
     ['bands', 'data', 'held out', 'median', 'origin']
     """
-    who = "forecast"
+    caller = "forecast"
     if not isinstance(forecasts, xr.Dataset) or not {"median", "low", "high", "t"} <= set(forecasts):
         raise ValueError(
-            f"{who}: expected the Dataset of model.forecast(trajectories, horizon), got "
+            f"{caller}: expected the Dataset of model.forecast(trajectories, horizon), got "
             f"{type(forecasts).__name__}."
         )
     if "origin" in forecasts.dims:
         raise ValueError(
-            f"{who}: expected a forecast from one origin, got {forecasts.sizes['origin']}; choose one by "
+            f"{caller}: expected a forecast from one origin, got {forecasts.sizes['origin']}; choose one by "
             ".isel(origin=0)."
         )
     count = forecasts.sizes["trajectory"]
     if not -count <= trajectory < count:
-        raise ValueError(f"{who}: expected a trajectory below {count}, got {trajectory}.")
+        raise ValueError(f"{caller}: expected a trajectory below {count}, got {trajectory}.")
     one = forecasts.isel(trajectory=trajectory)
     names = [str(name) for name in one["state"].values]
     later = one["t"].values
-    seen = _chosen(who, read_series(who, data, t, names), trajectory, len(names))
-    missed = _chosen(who, _read_later(who, held_out, later, names), trajectory, len(names))
+    seen = _chosen(caller, read_series(caller, data, t, names), trajectory, len(names))
+    missed = _chosen(caller, _read_later(caller, held_out, later, names), trajectory, len(names))
     units = seen.units if seen is not None else {}
-    shown = tuple(range(len(names))) if states is None else chosen_states(states, names, who, len(names))
+    shown = tuple(range(len(names))) if states is None else chosen_states(states, names, caller, len(names))
     own = ax is None
     axes = given_axes(
-        new_axes(len(shown), size=(8.0, 2.2), sharex=True) if ax is None else ax, len(shown), who
+        new_axes(len(shown), size=(8.0, 2.2), sharex=True) if ax is None else ax, len(shown), caller
     )
     artists: dict[str, list[Artist]] = {"bands": [], "median": [], "data": [], "held out": [], "origin": []}
     for panel, state in zip(axes, shown, strict=True):
@@ -135,7 +135,7 @@ def _draw_bands(ax: Axes, one: xr.Dataset, artists: dict[str, list[Artist]]) -> 
     artists["median"] += ax.plot(times, one["median"].values, **line)
 
 
-def _read_later(who: str, held_out: Any, later: np.ndarray, names: Sequence[str]) -> Trajectories | None:
+def _read_later(caller: str, held_out: Any, later: np.ndarray, names: Sequence[str]) -> Trajectories | None:
     """What was held out; arrays have the times of the forecast."""
     if held_out is None or isinstance(held_out, Trajectories):
         return held_out
@@ -143,16 +143,16 @@ def _read_later(who: str, held_out: Any, later: np.ndarray, names: Sequence[str]
     sizes = [len(part) for part in held_out] if several else [len(held_out)]
     if set(sizes) != {len(later)}:
         raise ValueError(
-            f"{who}: expected held-out rows at the {len(later)} times of the forecast, got {sizes}; pass "
+            f"{caller}: expected held-out rows at the {len(later)} times of the forecast, got {sizes}; pass "
             "Trajectories, which have their own times."
         )
-    return read_series(who, held_out, later, names)
+    return read_series(caller, held_out, later, names)
 
 
-def _chosen(who: str, given: Trajectories | None, number: int, dim: int) -> Trajectories | None:
+def _chosen(caller: str, given: Trajectories | None, number: int, dim: int) -> Trajectories | None:
     """One of several trajectories; the only one where there is one."""
     if given is None:
         return None
     if given.dim != dim:
-        raise ValueError(f"{who}: expected observations of {dim} states, got {given.dim}.")
+        raise ValueError(f"{caller}: expected observations of {dim} states, got {given.dim}.")
     return given[[0 if len(given) == 1 else number]]

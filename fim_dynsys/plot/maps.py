@@ -64,15 +64,15 @@ def compare_fields(
     3
     >>> drawing.close()
     """
-    who = "compare_fields"
-    field, reference = unwrap(field, who), unwrap(reference, who)
-    _check_planar(field, who)
-    _check_planar(reference, who)
-    region = resolve_region(field, region, who)
-    axes = given_axes(new_axes(1, 3, size=(4.2, 3.8)) if ax is None else ax, 3, who)
+    caller = "compare_fields"
+    field, reference = unwrap(field, caller), unwrap(reference, caller)
+    _check_planar(field, caller)
+    _check_planar(reference, caller)
+    region = resolve_region(field, region, caller)
+    axes = given_axes(new_axes(1, 3, size=(4.2, 3.8)) if ax is None else ax, 3, caller)
     artists: dict[str, list] = {"streamlines": [], "arrows": [], "unsupported": []}
     for panel, one, title in zip(axes, (field, reference), ("field", "reference"), strict=False):
-        parts = flow.stream(panel, one, region, (0, 1), who)
+        parts = flow.stream(panel, one, region, (0, 1), caller)
         artists["streamlines"].append(parts.lines)
         artists["arrows"].append(parts.arrows)
         artists["unsupported"] += flow.veil(panel, *flow.projected_support(one, region, (0, 1)))
@@ -80,7 +80,7 @@ def compare_fields(
     grid, points = flow.plane(region, (0, 1))
     size = np.sqrt(np.nanmean(reference(points) ** 2, axis=(0, 1)))
     if not (size > 0).all():
-        raise ValueError(f"{who}: expected a reference that moves every state, got rms rates {size}.")
+        raise ValueError(f"{caller}: expected a reference that moves every state, got rms rates {size}.")
     distance = np.linalg.norm((field(points) - reference(points)) / size, axis=-1) / np.sqrt(2.0)
     artists["difference"] = [_levels(axes[2], grid, distance, "difference, relative")]
     axes[2].set_title("difference")
@@ -133,20 +133,20 @@ def uncertainty_map(
     1
     >>> drawing.close()
     """
-    who = "uncertainty_map"
-    members = list(field) if isinstance(field, EnsembleField) else [unwrap(field, who)]
+    caller = "uncertainty_map"
+    members = list(field) if isinstance(field, EnsembleField) else [unwrap(field, caller)]
     first = members[0]
-    _check_planar(first, who)
-    boxes = [resolve_region(member, region, who) for member in members]
+    _check_planar(first, caller)
+    boxes = [resolve_region(member, region, caller) for member in members]
     region = reduce(Region.union, boxes)
     grid, points = flow.plane(region, (0, 1))
     sd = _spread(field, points) if isinstance(field, EnsembleField) else first.scale(points)
     if sd is None:
         raise ValueError(
-            f"{who}: expected a field with a standard deviation, got {first!r}, which states none; pass "
+            f"{caller}: expected a field with a standard deviation, got {first!r}, which states none; pass "
             "model.ensemble(n), or see support_map."
         )
-    axes = given_axes(new_axes(size=(5.6, 4.4)) if ax is None else ax, 1, who)
+    axes = given_axes(new_axes(size=(5.6, 4.4)) if ax is None else ax, 1, caller)
     relative = np.linalg.norm(sd / first.scales.speed, axis=-1) / np.sqrt(2.0)
     artists = {"uncertainty": [_levels(axes[0], grid, relative, "standard deviation of f, relative")]}
     supports = [flow.projected_support(member, region, (0, 1)) for member in members]
@@ -193,11 +193,11 @@ def support_map(field: FieldLike, *, region: RegionLike | None = None, ax: Axes 
     1
     >>> drawing.close()
     """
-    who = "support_map"
-    field = unwrap(field, who)
-    _check_planar(field, who)
-    region = resolve_region(field, region, who)
-    axes = given_axes(new_axes(size=(5.6, 4.4)) if ax is None else ax, 1, who)
+    caller = "support_map"
+    field = unwrap(field, caller)
+    _check_planar(field, caller)
+    region = resolve_region(field, region, caller)
+    axes = given_axes(new_axes(size=(5.6, 4.4)) if ax is None else ax, 1, caller)
     (ax,) = axes
     grid, support = flow.projected_support(field, region, (0, 1))
     image = ax.contourf(*grid, support, levels=np.linspace(0.0, 1.0, 11), cmap=_PALETTE, zorder=style.FLOW)
@@ -208,9 +208,9 @@ def support_map(field: FieldLike, *, region: RegionLike | None = None, ax: Axes 
     return _finished(axes, artists, region, field)
 
 
-def _check_planar(field: VectorField, who: str) -> None:
+def _check_planar(field: VectorField, caller: str) -> None:
     if field.dim != 2:
-        raise ValueError(f"{who}: expected a field of two states, got {field.dim} ({field!r}).")
+        raise ValueError(f"{caller}: expected a field of two states, got {field.dim} ({field!r}).")
 
 
 def _spread(ensemble: EnsembleField, points: np.ndarray) -> np.ndarray:

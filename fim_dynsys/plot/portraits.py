@@ -91,15 +91,16 @@ def phase_portrait(
     'x0'
     >>> drawing.close()
     """
-    who = "phase_portrait"
-    field = unwrap(field, who)
-    region = resolve_region(field, region, who)
-    views = _views(ax, states, field, who)
+    caller = "phase_portrait"
+    field = unwrap(field, caller)
+    region = resolve_region(field, region, caller)
+    views = _views(ax, states, field, caller)
     panels = new_axes(1, len(views), size=(4.2, 4.0) if len(views) > 1 else (7.4, 4.6)) if ax is None else ax
-    panels = given_axes(panels, len(views), who)
+    panels = given_axes(panels, len(views), caller)
     context = field.context if data else None
     drawings = [
-        _panel(a, field, region, view, context, results, who) for a, view in zip(panels, views, strict=True)
+        _panel(a, field, region, view, context, results, caller)
+        for a, view in zip(panels, views, strict=True)
     ]
     if ax is None:
         add_legend(panels)
@@ -160,11 +161,13 @@ def portrait_3d(
     return drawing
 
 
-def _views(ax: AxesLike | None, states: States | None, field: VectorField, who: str) -> list[tuple[int, ...]]:
+def _views(
+    ax: AxesLike | None, states: States | None, field: VectorField, caller: str
+) -> list[tuple[int, ...]]:
     """The states that each panel shows."""
-    chosen = chosen_states(states, field.state_names, who, default=min(field.dim, 3))
+    chosen = chosen_states(states, field.state_names, caller, default=min(field.dim, 3))
     if len(chosen) < min(field.dim, 2):
-        raise ValueError(f"{who}: expected at least two states, got {states}; a portrait shows pairs.")
+        raise ValueError(f"{caller}: expected at least two states, got {states}; a portrait shows pairs.")
     flat = ax is None or not any(is_three_d(a) for a in np.asarray(ax, dtype=object).ravel())
     return list(combinations(chosen, 2)) if len(chosen) == 3 and flat else [chosen]
 
@@ -176,9 +179,11 @@ def _panel(
     states: tuple[int, ...],
     context: Trajectories | None,
     results: Sequence[Result | Trajectories],
-    who: str,
+    caller: str,
 ) -> Drawing:
-    artists = _line(ax, field, region, who) if field.dim == 1 else _space(ax, field, region, states, who)
+    artists = (
+        _line(ax, field, region, caller) if field.dim == 1 else _space(ax, field, region, states, caller)
+    )
     parts = [Drawing((ax,), artists)]
     parts += [] if context is None else [observations(context, ax, states=states)]
     parts += [draw(result, ax, states=states) for result in results]
@@ -187,11 +192,11 @@ def _panel(
     return merged(parts)
 
 
-def _space(ax: Axes, field: VectorField, region: Region, states: tuple[int, ...], who: str) -> dict:
+def _space(ax: Axes, field: VectorField, region: Region, states: tuple[int, ...], caller: str) -> dict:
     for i, which in zip(states, "xyz", strict=False):
         getattr(ax, f"set_{which}lim")(region.low[i], region.high[i])
     if field.dim == 2:
-        parts = flow.stream(ax, field, region, states, who)
+        parts = flow.stream(ax, field, region, states, caller)
         artists: dict[str, tuple] = {"streamlines": (parts.lines,), "arrows": (parts.arrows,)}
     else:
         artists = {"paths": (flow.paths(ax, field, region, states),)}
@@ -202,11 +207,13 @@ def _space(ax: Axes, field: VectorField, region: Region, states: tuple[int, ...]
 # ---------------------------------------------------------------------- one state
 
 
-def _line(ax: Axes, field: VectorField, region: Region, who: str) -> dict:
+def _line(ax: Axes, field: VectorField, region: Region, caller: str) -> dict:
     x = np.linspace(region.low[0], region.high[0], _CURVE)[:, None]
     f = field(x)[:, 0]
     if not np.isfinite(f).any():
-        raise ValueError(f"{who}: expected a field that is finite somewhere in {region}, got none; move it.")
+        raise ValueError(
+            f"{caller}: expected a field that is finite somewhere in {region}, got none; move it."
+        )
     name = field.state_names[0]
     (curve,) = ax.plot(x[:, 0], f, color=style.BLUE, zorder=style.CURVES, label=f"f({name})")
     zero = ax.axhline(0.0, color=style.GREY, linewidth=0.8, zorder=style.FLOW)

@@ -89,26 +89,26 @@ def time_series(
     >>> sorted(drawing.artists)
     ['data', 'simulated']
     """
-    who = "time_series"
+    caller = "time_series"
     names = field_names(data, simulated, ensemble)
-    data = read_series(who, data, t, names)
-    simulated = read_series(who, simulated, t, names, data)
+    data = read_series(caller, data, t, names)
+    simulated = read_series(caller, simulated, t, names, data)
     if isinstance(ensemble, EnsembleField):
-        ensemble = _simulated_members(who, ensemble, data)
+        ensemble = _simulated_members(caller, ensemble, data)
     given = [one for one in (data, simulated, ensemble) if one is not None]
     if not given or not (ensemble is None or isinstance(ensemble, Trajectories)):
         raise ValueError(
-            f"{who}: expected data, simulated or ensemble, got "
+            f"{caller}: expected data, simulated or ensemble, got "
             f"{'none' if ensemble is None else type(ensemble).__name__}; Trajectories or arrays with t= will "
             "do, and an EnsembleField as ensemble."
         )
     names, units = given[0].state_names, given[0].units
     if any(one.dim != len(names) for one in given):
-        raise ValueError(f"{who}: expected one number of states, got {[one.dim for one in given]}.")
-    shown = tuple(range(len(names))) if states is None else chosen_states(states, names, who, len(names))
+        raise ValueError(f"{caller}: expected one number of states, got {[one.dim for one in given]}.")
+    shown = tuple(range(len(names))) if states is None else chosen_states(states, names, caller, len(names))
     own = ax is None
     axes = given_axes(
-        new_axes(len(shown), size=(8.0, 2.2), sharex=True) if ax is None else ax, len(shown), who
+        new_axes(len(shown), size=(8.0, 2.2), sharex=True) if ax is None else ax, len(shown), caller
     )
     artists: dict[str, list[Artist]] = {}
     for panel, state in zip(axes, shown, strict=True):
@@ -129,7 +129,7 @@ def field_names(*given: Any) -> Sequence[str] | None:
 
 
 def read_series(
-    who: str,
+    caller: str,
     given: Observed | None,
     t: Any,
     names: Sequence[str] | None,
@@ -139,7 +139,7 @@ def read_series(
     if given is None or isinstance(given, Trajectories):
         return given
     if isinstance(given, EnsembleField) or not np.iterable(given):
-        raise ValueError(f"{who}: expected Trajectories or arrays, got {type(given).__name__}.")
+        raise ValueError(f"{caller}: expected Trajectories or arrays, got {type(given).__name__}.")
     parts: list[Any] = list(given) if isinstance(given, list | tuple) else [given]
     if not all(np.ndim(part) for part in parts):
         parts = [given]
@@ -149,7 +149,8 @@ def read_series(
         times: Any = [own for own, _ in like.arrays()]
     elif t is None:
         raise ValueError(
-            f"{who}: expected times with arrays of {[len(part) for part in arrays]} rows, got none; pass t="
+            f"{caller}: expected times with arrays of {[len(part) for part in arrays]} rows, got none; pass "
+            "t="
         )
     elif np.ndim(t) == 0:
         times = [float(np.asarray(t)) * np.arange(len(part)) for part in arrays]
@@ -160,16 +161,16 @@ def read_series(
     return Trajectories.from_arrays(arrays, times, known)
 
 
-def _simulated_members(who: str, ensemble: EnsembleField, data: Trajectories | None) -> Trajectories:
+def _simulated_members(caller: str, ensemble: EnsembleField, data: Trajectories | None) -> Trajectories:
     """Members of an ensemble from the first complete samples of the data, over their times."""
     if data is None:
         raise ValueError(
-            f"{who}: expected data with an EnsembleField, whose members start at the first samples; pass "
+            f"{caller}: expected data with an EnsembleField, whose members start at the first samples; pass "
             "data= or simulate the ensemble."
         )
     pairs = [(t, x, np.isfinite(x).all(axis=1)) for t, x in data.arrays()]
     if not all(seen.any() for _, _, seen in pairs):
-        raise ValueError(f"{who}: expected a complete sample in each trajectory, got one without.")
+        raise ValueError(f"{caller}: expected a complete sample in each trajectory, got one without.")
     from_first = [t[np.argmax(seen) :] for t, _, seen in pairs]
     starts = np.array([x[np.argmax(seen)] for _, x, seen in pairs])
     runs = [simulate(ensemble, start, own) for start, own in zip(starts, from_first, strict=True)]

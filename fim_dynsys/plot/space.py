@@ -40,7 +40,12 @@ class Space:
 
     @classmethod
     def opened(
-        cls, ax: Axes | None, states: States | None, names: Sequence[str], units: Mapping[str, str], who: str
+        cls,
+        ax: Axes | None,
+        states: States | None,
+        names: Sequence[str],
+        units: Mapping[str, str],
+        caller: str,
     ) -> "Space":
         """Space on the given axes, or on new ones: flat up to two states, three-dimensional from there on.
 
@@ -52,7 +57,7 @@ class Space:
             The states to show, by number or name; default as many of the first as the axes take.
         names, units
             Of all states.
-        who : str
+        caller : str
             The caller, for errors.
 
         Raises
@@ -62,14 +67,14 @@ class Space:
         """
         own = ax is None
         if ax is None:
-            chosen = chosen_states(states, names, who, default=min(len(names), 3))
+            chosen = chosen_states(states, names, caller, default=min(len(names), 3))
             (ax,) = new_axes(three_d=len(chosen) == 3)
         else:
-            (ax,) = given_axes(ax, 1, who)
-            chosen = chosen_states(states, names, who, default=min(len(names), 3 if is_three_d(ax) else 2))
+            (ax,) = given_axes(ax, 1, caller)
+            chosen = chosen_states(states, names, caller, default=min(len(names), 3 if is_three_d(ax) else 2))
         if (len(chosen) == 3) != is_three_d(ax):
             raise ValueError(
-                f"{who}: expected {'three' if is_three_d(ax) else 'one or two'} states on these axes, got "
+                f"{caller}: expected {'three' if is_three_d(ax) else 'one or two'} states on these axes, got "
                 f"{[names[i] for i in chosen]}; choose others by states="
             )
         return cls(ax, chosen, tuple(names), units, own)
@@ -107,7 +112,7 @@ class Space:
         return Drawing((self.ax,), {name: tuple(found) for name, found in artists.items() if len(found)})
 
 
-def chosen_states(states: States | None, names: Sequence[str], who: str, default: int) -> tuple[int, ...]:
+def chosen_states(states: States | None, names: Sequence[str], caller: str, default: int) -> tuple[int, ...]:
     """Numbers of the states that the user named, or the first ones.
 
     Raises
@@ -126,7 +131,7 @@ def chosen_states(states: States | None, names: Sequence[str], who: str, default
     wrong = [s for s in numbers if not isinstance(s, int | np.integer) or not 0 <= s < len(names)]
     if wrong or not 1 <= len(set(numbers)) == len(numbers) <= 3:
         raise ValueError(
-            f"{who}: expected one to three different states among {list(names)}, got {states}; "
+            f"{caller}: expected one to three different states among {list(names)}, got {states}; "
             "give names or numbers"
         )
     return tuple(int(s) for s in numbers)

@@ -43,7 +43,7 @@ def precise(errors: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [own <= most for own in errors]
 
 
-def even(known: Known | None) -> bool:
+def equal_errors(known: Known | None) -> bool:
     """Whether samples are not known to be of different precision."""
     if known is None or isinstance(known, Noise):
         return known is None

@@ -44,23 +44,23 @@ class Given:
     @classmethod
     def of(
         cls,
-        who: str,
+        caller: str,
         given: Expressions,
         states: Sequence[str],
         inputs: Sequence[str],
         observed: Sequence[str],
     ) -> Self:
-        """As read; a ValueError that names ``who`` where there is not one right-hand side for each state."""
-        texts = in_order(who, given, states)
+        """As read; a ValueError that names ``caller`` unless there is one right-hand side for each state."""
+        texts = in_order(caller, given, states)
         _, expressions = read_expressions(texts, [*states, *inputs])
-        return cls(tuple(states), tuple(inputs), expressions, tuple(observed)).checked(who)
+        return cls(tuple(states), tuple(inputs), expressions, tuple(observed)).checked(caller)
 
-    def checked(self, who: str) -> Self:
-        """This; a ValueError that names ``who`` where something observed is no function of the states."""
+    def checked(self, caller: str) -> Self:
+        """This; a ValueError that names ``caller`` where something observed is no function of the states."""
         for text, seen in zip(self.observed, self.seen, strict=True):
             if not set(self.state_symbols) & seen.free_symbols:
                 raise ValueError(
-                    f"{who}: expected observed expressions of the states {', '.join(self.states)}, got "
+                    f"{caller}: expected observed expressions of the states {', '.join(self.states)}, got "
                     f"{text!r}, which holds none."
                 )
         return self
@@ -112,7 +112,7 @@ class Given:
 
     def fit(
         self,
-        who: str,
+        caller: str,
         trajectories: Trajectories,
         observations: Observations,
         noise: Noise,
@@ -122,7 +122,7 @@ class Given:
 
         Parameters
         ----------
-        who : str
+        caller : str
             Named in errors.
         trajectories : Trajectories
             What was observed: the complete samples of trajectories of two or more.
@@ -140,7 +140,7 @@ class Given:
         """
         if int(np.sum(trajectories.n_obs)) > MANY:
             raise ValueError(
-                f"{who}: expected at most {MANY} samples with inputs, counts or hidden states, got more; "
+                f"{caller}: expected at most {MANY} samples with inputs, counts or hidden states, got more; "
                 "leave some out."
             )
         problem, known = self.problem(observations, noise), dict(start or {})
@@ -182,7 +182,7 @@ class Given:
         return lambda x, u: own.rhs(np.concatenate([x, u], axis=1), values)
 
 
-def in_order(who: str, given: Expressions, states: Sequence[str]) -> list[str]:
+def in_order(caller: str, given: Expressions, states: Sequence[str]) -> list[str]:
     """The right-hand sides, one for each state, in the order of the states.
 
     Raises
@@ -191,16 +191,16 @@ def in_order(who: str, given: Expressions, states: Sequence[str]) -> list[str]:
         Where they are those of other states, or more or fewer.
     """
     if isinstance(given, str) or not isinstance(given, Mapping | Sequence):
-        raise ValueError(f"{who}: expected a list of expressions or a dict by state, got {given!r}.")
+        raise ValueError(f"{caller}: expected a list of expressions or a dict by state, got {given!r}.")
     if isinstance(given, Mapping) and set(given) != set(states):
         raise ValueError(
-            f"{who}: expected expressions of the states {', '.join(states)}, got those of "
+            f"{caller}: expected expressions of the states {', '.join(states)}, got those of "
             f"{', '.join(given)}; with observed=[...] not all need to be in the data."
         )
     texts = [given[name] for name in states] if isinstance(given, Mapping) else list(given)
     if len(texts) != len(states):
         raise ValueError(
-            f"{who}: expected {len(states)} expressions, one per state ({', '.join(states)}), got "
+            f"{caller}: expected {len(states)} expressions, one per state ({', '.join(states)}), got "
             f"{len(texts)}."
         )
     return texts

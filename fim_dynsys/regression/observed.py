@@ -422,35 +422,35 @@ def _interpolated(t: np.ndarray, z: np.ndarray, known: np.ndarray) -> np.ndarray
     return filled
 
 
-def complete_inputs(trajectories: Trajectories, who: str) -> Inputs | None:
+def complete_inputs(trajectories: Trajectories, caller: str) -> Inputs | None:
     """Inputs at the samples of `complete_samples`; None where there are none."""
     if not trajectories.input_names:
         return None
-    found = [u for u in trajectories.drop_incomplete(who).input_arrays() if len(u) >= 2]
+    found = [u for u in trajectories.drop_incomplete(caller).input_arrays() if len(u) >= 2]
     return Inputs(found, trajectories.hold)
 
 
-def complete_records(trajectories: Trajectories, who: str) -> Trajectories:
+def complete_records(trajectories: Trajectories, caller: str) -> Trajectories:
     """The trajectories with two or more complete samples, and these alone."""
-    complete = trajectories.drop_incomplete(who)
+    complete = trajectories.drop_incomplete(caller)
     return complete[np.flatnonzero(complete.n_obs >= 2)]
 
 
 def complete_samples(
-    trajectories: Trajectories, who: str, least: float
+    trajectories: Trajectories, caller: str, least: float
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Complete samples of the trajectories with two or more: pairs of times (n,) and states (n, d).
 
     Raises
     ------
     ValueError
-        Naming ``who``, if there are fewer than ``least`` in all.
+        Naming ``caller``, if there are fewer than ``least`` in all.
     """
-    samples = [(t, x) for t, x in trajectories.drop_incomplete(who).arrays() if len(t) >= 2]
+    samples = [(t, x) for t, x in trajectories.drop_incomplete(caller).arrays() if len(t) >= 2]
     if sum(len(t) for t, _ in samples) < least:
         raise ValueError(
-            f"{who}: expected at least {least} complete samples in trajectories of two or more, got fewer; "
-            "give more samples or longer trajectories."
+            f"{caller}: expected at least {least} complete samples in trajectories of two or more, got "
+            "fewer; give more samples or longer trajectories."
         )
     return samples
 

@@ -11,25 +11,25 @@ _FINEST = 4000.0  # mean gaps in a bandwidth: of more, the penalty's share of 16
 # leaves no digit for the rest of the matrix, so knots are a 4000th of the bandwidth apart
 
 
-def checked(t: ArrayLike, x: ArrayLike, who: str, fewest: int = 2) -> tuple[np.ndarray, np.ndarray]:
-    """Increasing times (n,) and complete samples (n, d) as arrays, or a ValueError naming ``who``."""
+def checked(t: ArrayLike, x: ArrayLike, caller: str, fewest: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """Increasing times (n,) and complete samples (n, d) as arrays, or a ValueError naming ``caller``."""
     t, x = np.ascontiguousarray(t, dtype=np.float64), np.ascontiguousarray(x, dtype=np.float64)
     if t.ndim != 1 or len(t) < fewest or x.ndim != 2 or len(x) != len(t):
         raise ValueError(
-            f"{who}: expected t of shape (n,) with n >= {fewest} and x of shape (n, d), got {t.shape} and "
+            f"{caller}: expected t of shape (n,) with n >= {fewest} and x of shape (n, d), got {t.shape} and "
             f"{x.shape}."
         )
     gaps = np.diff(t)
     if not (gaps > 0).all():
         k = int(np.argmin(gaps > 0))
         raise ValueError(
-            f"{who}: expected increasing times, got {t[k]:.17g} and then {t[k + 1]:.17g} (position {k + 1}); "
-            "sort the samples and merge those of equal times."
+            f"{caller}: expected increasing times, got {t[k]:.17g} and then {t[k + 1]:.17g} (position "
+            f"{k + 1}); sort the samples and merge those of equal times."
         )
     if not np.isfinite(x).all():
         raise ValueError(
-            f"{who}: expected complete samples, got {int(np.sum(~np.isfinite(x).all(axis=1)))} with a value "
-            "that is not finite; drop them first."
+            f"{caller}: expected complete samples, got {int(np.sum(~np.isfinite(x).all(axis=1)))} with a "
+            "value that is not finite; drop them first."
         )
     return t, x
 

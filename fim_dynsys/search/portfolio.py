@@ -29,7 +29,7 @@ from fim_dynsys.search.local import (
 )
 from fim_dynsys.search.pool import Opinion, including, shortlist
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.selector import Selector, unfounded
+from fim_dynsys.search.selector import Selector, unfitted_and_far_behind
 
 N_PORTFOLIO_FEATURES = N_FEATURES + N_START_FEATURES + 7 + 3
 """Columns of `Portfolio.features`."""
@@ -259,12 +259,14 @@ class Portfolio:
         return np.isfinite(paths).all(axis=(1, 2, 3))
 
     def preferred(self, log_weights: np.ndarray) -> np.ndarray:
-        """Numbers of the members (C,), best first; those that are `unfounded` come last.
+        """Numbers of the members (C,), best first; those that are `unfitted_and_far_behind` come last.
 
         Where none explains the samples, those that stay within bounds come first.
         """
         order = np.argsort(-log_weights, kind="stable")
-        order = order[np.argsort(unfounded([m.candidate for m in self.members])[order], kind="stable")]
+        order = order[
+            np.argsort(unfitted_and_far_behind([m.candidate for m in self.members])[order], kind="stable")
+        ]
         return order if self.local is None else order[np.argsort(~self.stays[order], kind="stable")]
 
     def prefers_local(self, number: int) -> bool:

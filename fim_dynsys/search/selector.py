@@ -15,7 +15,7 @@ _UNFOUNDED = 30.0  # BIC by which a fit must follow the samples better
 _BEHIND = 10.0  # BIC by which a choice may be beaten without a word
 
 
-def unfounded(candidates: Sequence[Candidate]) -> np.ndarray:
+def unfitted_and_far_behind(candidates: Sequence[Candidate]) -> np.ndarray:
     """Which candidates (C,) nobody fitted to the trajectories, though a fit follows them far better.
 
     Such a one is an opinion or a regression: it is no answer, whatever a selector expects of it.

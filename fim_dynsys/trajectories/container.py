@@ -511,12 +511,12 @@ class Trajectories:
         columns = [self._names.index(name) for name in names]
         return self._replace(x=self._x[:, :, columns], state_names=names, units=self._units_for(names))
 
-    def drop_incomplete(self, who: str) -> "Trajectories":
+    def drop_incomplete(self, caller: str) -> "Trajectories":
         """Only the samples in which every coordinate was observed.
 
         Parameters
         ----------
-        who : str
+        caller : str
             Name of the model that needs complete samples, for the messages.
 
         Warns
@@ -529,7 +529,7 @@ class Trajectories:
         ValueError
             If no sample is complete.
         """
-        rows = observations.complete_rows(self._x, self._n_obs, who)
+        rows = observations.complete_rows(self._x, self._n_obs, caller)
         if rows is None:
             return self
         used = [k for k, chosen in enumerate(rows) if chosen.size]

@@ -16,7 +16,7 @@ class Hold(enum.Enum):
     """One of these, as the samples of each input look."""
 
     @classmethod
-    def of(cls, who: str, given: object) -> "Hold":
+    def of(cls, caller: str, given: object) -> "Hold":
         """That of a name.
 
         Raises
@@ -28,5 +28,5 @@ class Hold(enum.Enum):
         if isinstance(given, Hold):
             return given
         if not isinstance(given, str) or given not in names:
-            raise ValueError(f"{who}: expected hold among {', '.join(names)}, got {given!r}.")
+            raise ValueError(f"{caller}: expected hold among {', '.join(names)}, got {given!r}.")
         return cls(given)

@@ -380,7 +380,7 @@ def checked_rows(rows: Sequence[Any], n_obs: np.ndarray) -> list[np.ndarray]:
     return arrays
 
 
-def complete_rows(x: np.ndarray, n_obs: np.ndarray, who: str) -> list[np.ndarray] | None:
+def complete_rows(x: np.ndarray, n_obs: np.ndarray, caller: str) -> list[np.ndarray] | None:
     """Positions of each trajectory's complete samples, with a warning; None where all are complete."""
     inside = np.arange(x.shape[1]) < n_obs[:, None]
     keep = inside & ~np.isnan(x).any(axis=2)
@@ -390,13 +390,13 @@ def complete_rows(x: np.ndarray, n_obs: np.ndarray, who: str) -> list[np.ndarray
     n_used = int(keep.any(axis=1).sum())
     if n_used == 0:
         raise ValueError(
-            f"{who}: expected samples with every coordinate observed, got none among "
+            f"{caller}: expected samples with every coordinate observed, got none among "
             f"{int(inside.sum())}; give complete samples or use a model that takes partial ones"
         )
     n_lost = len(x) - n_used
     lost = f", with them {n_lost} whole trajectories" if n_lost else ""
     warn(
-        f"{who} needs complete samples: dropped {n_dropped} of {int(inside.sum())} with a missing "
+        f"{caller} needs complete samples: dropped {n_dropped} of {int(inside.sum())} with a missing "
         f"coordinate{lost}",
         DataWarning,
     )

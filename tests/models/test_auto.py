@@ -9,7 +9,7 @@ import fim_dynsys
 from fim_dynsys import CallableField, Trajectories, simulate
 from fim_dynsys.fields.inference import Judge
 from fim_dynsys.models import auto
-from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.regression.observed import largest_degree
 from fim_dynsys.testing import check_model
 
@@ -67,7 +67,7 @@ def test_traces_of_terms_are_left_out_of_exact_fields(noise):
     model = fim_dynsys.load("auto", budget="fast")
     field = model.infer(Trajectories.from_arrays(noisy, t))
     share = np.abs(field.dictionary.evaluate(clean)).max(axis=0)[:, None] * np.abs(field.coefficients)
-    found = model.portfolio(Ordered.of(Trajectories.from_arrays(noisy, t)).trajectories)
+    found = model.portfolio(CanonicalOrder.of(Trajectories.from_arrays(noisy, t)).trajectories)
     (best,) = [m for m in found.members if m.score == field.fit_info.report["BIC"]][:1]
     if noise == 0.0:
         assert (share[field.coefficients != 0].min()) > 0.5e-4 * np.abs(field(clean)).max()

@@ -8,7 +8,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary, reordered
-from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.search.origins import Origin, Stage, named
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -31,9 +31,12 @@ ORDERS = [([0, 1, 2], [0, 1, 2]), ([2, 0, 1], [2, 0, 1]), ([1, 2, 0], [1, 0, 2])
 
 @pytest.mark.parametrize(("trajectories", "states"), ORDERS)
 def test_the_order_is_that_of_the_data(trajectories, states):
-    first, other = Ordered.of(given(*ORDERS[0])).trajectories, Ordered.of(given(trajectories, states))
+    first, other = (
+        CanonicalOrder.of(given(*ORDERS[0])).trajectories,
+        CanonicalOrder.of(given(trajectories, states)),
+    )
     assert other.trajectories.equals(first)
-    assert [trajectories[k] for k in other.numbers] == list(Ordered.of(given(*ORDERS[0])).numbers)
+    assert [trajectories[k] for k in other.numbers] == list(CanonicalOrder.of(given(*ORDERS[0])).numbers)
 
 
 def sample_field(context, dim=3):
@@ -48,7 +51,7 @@ def sample_field(context, dim=3):
 @pytest.mark.parametrize(("trajectories", "states"), ORDERS)
 def test_a_field_found_there_is_the_same_field_here(trajectories, states):
     context = given(trajectories, states)
-    order = Ordered.of(context)
+    order = CanonicalOrder.of(context)
     found = sample_field(order.trajectories)
     field = order.field(found, context)
     points = np.random.default_rng(1).normal(size=(5, 3))
@@ -80,7 +83,7 @@ def test_terms_of_reordered_states_are_named_as_they_were():
 
 def test_starts_are_not_known_where_trajectories_were_left_out():
     context = given(*ORDERS[1])
-    order = Ordered.of(context[[0, 2]])
+    order = CanonicalOrder.of(context[[0, 2]])
     assert order.field(sample_field(order.trajectories), context).fit_info.initial_states is None
 
 

@@ -6,7 +6,7 @@ import pytest
 import fim_dynsys
 from fim_dynsys import CallableField, Trajectories
 from fim_dynsys.errors import FitWarning
-from fim_dynsys.models.agreement import compared
+from fim_dynsys.models.fit_quality import compared
 from fim_dynsys.models.unrelated import unrelated_samples, unrelated_steps
 
 

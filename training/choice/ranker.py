@@ -72,16 +72,16 @@ def train(
     ranker = Ranker(data.features.shape[2], width).to(device)
     optimiser = torch.optim.AdamW(ranker.parameters(), lr=2e-3, weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
-    worth = utility(data.labels)
+    effective_sample_size = utility(data.labels)
     generator = torch.Generator(device).manual_seed(seed)
     for _ in tqdm(range(steps), desc=f"member {seed}", disable=None, leave=False):
-        index = torch.randint(len(worth), (128,), generator=generator, device=device)
+        index = torch.randint(len(effective_sample_size), (128,), generator=generator, device=device)
         values, mask = data.features[index], data.mask[index]
         values = values + 0.1 * torch.randn(values.shape, generator=generator, device=device)
         logits = ranker(values, mask)
-        loss = -(logits.softmax(-1) * worth[index]).sum(-1).mean()
+        loss = -(logits.softmax(-1) * effective_sample_size[index]).sum(-1).mean()
         # some cross-entropy to the softened best keeps gradients where a choice is sure and wrong
-        target = (4.0 * worth[index]).masked_fill(~mask, -torch.inf).softmax(-1)
+        target = (4.0 * effective_sample_size[index]).masked_fill(~mask, -torch.inf).softmax(-1)
         loss = loss - 0.1 * (target * logits.log_softmax(-1).clamp(min=-50)).sum(-1).mean()
         optimiser.zero_grad()
         loss.backward()
@@ -107,13 +107,13 @@ def report(data: LabelledContexts, logits: Tensor) -> dict[str, dict[str, float]
 
     Of a portfolio, also beside that of BIC with a price on functions.
     """
-    worth = utility(data.labels).masked_fill(~data.mask, -torch.inf)
-    rules = {"BIC": scores(data, torch.zeros(len(worth), dtype=torch.long))}
+    effective_sample_size = utility(data.labels).masked_fill(~data.mask, -torch.inf)
+    rules = {"BIC": scores(data, torch.zeros(len(effective_sample_size), dtype=torch.long))}
     if data.features.shape[2] == N_PORTFOLIO_FEATURES:
         rules["margin"] = scores(data, priced(data.features).masked_fill(~data.mask, -torch.inf).argmax(-1))
     return rules | {
         "selector": scores(data, logits.argmax(-1)),
-        "oracle": scores(data, worth.argmax(-1)),
+        "oracle": scores(data, effective_sample_size.argmax(-1)),
     }
 
 

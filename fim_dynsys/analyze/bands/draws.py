@@ -10,7 +10,7 @@ FEWEST = 2
 """Draws that must have an object for its interval."""
 
 
-def drawn_fields(field: VectorField, draws: int | EnsembleField, seed: int, who: str) -> EnsembleField:
+def drawn_fields(field: VectorField, draws: int | EnsembleField, seed: int, caller: str) -> EnsembleField:
     """The drawn fields that a user asked for: a number of draws of the field's posterior, or an ensemble.
 
     Parameters
@@ -21,7 +21,7 @@ def drawn_fields(field: VectorField, draws: int | EnsembleField, seed: int, who:
         How many, or the fields themselves.
     seed : int
         Of the draws.
-    who : str
+    caller : str
         Name of the function that was called, for errors.
 
     Returns
@@ -34,16 +34,16 @@ def drawn_fields(field: VectorField, draws: int | EnsembleField, seed: int, who:
         For a field without a posterior, fewer than two draws, or draws of another dimension.
     """
     if not isinstance(draws, EnsembleField):
-        check_whole(who, FEWEST, draws=draws)
+        check_whole(caller, FEWEST, draws=draws)
         fields = field.draws(draws, seed)
         if fields is None:
             raise ValueError(
-                f"{who}: expected a field with a posterior of its own, got {type(field).__name__}; pass "
+                f"{caller}: expected a field with a posterior of its own, got {type(field).__name__}; pass "
                 "draws=model.ensemble(64)."
             )
         draws = fields if isinstance(fields, EnsembleField) else EnsembleField(fields)
     if draws.dim != field.dim:
-        raise ValueError(f"{who}: expected draws of dimension {field.dim}, got {draws.dim}.")
+        raise ValueError(f"{caller}: expected draws of dimension {field.dim}, got {draws.dim}.")
     return draws
 
 

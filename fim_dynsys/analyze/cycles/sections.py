@@ -270,10 +270,10 @@ def _plane(plane: tuple[int | str | ArrayLike, float], field: VectorField) -> tu
     return normal, offset
 
 
-def _state(which: object, names: Sequence[str], who: str) -> int:
+def _state(which: object, names: Sequence[str], caller: str) -> int:
     """Number of a state given by number or name."""
     if isinstance(which, str) and which in names:
         return list(names).index(which)
     if isinstance(which, int | np.integer) and 0 <= which < len(names):
         return int(which)
-    raise ValueError(f"{who}: expected a state among {list(names)} or its number, got {which!r}.")
+    raise ValueError(f"{caller}: expected a state among {list(names)} or its number, got {which!r}.")

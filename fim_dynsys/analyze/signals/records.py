@@ -59,14 +59,14 @@ class Records:
         return tuple(x[:, i] for x in self.x)
 
 
-def records_of(data: Trajectories | ArrayLike, who: str, resample: float | bool = False) -> Records:
+def records_of(data: Trajectories | ArrayLike, caller: str, resample: float | bool = False) -> Records:
     """Samples at equal intervals, or an error that says where they are not.
 
     Parameters
     ----------
     data : Trajectories or array_like (n,), (n, d)
         Observed or simulated; an array is one trajectory at times 0, 1, 2, ...
-    who : str
+    caller : str
         The caller, for errors.
     resample : bool or float
         Whether to interpolate linearly at equal intervals: at the median one, or at this one. Missing values
@@ -83,21 +83,23 @@ def records_of(data: Trajectories | ArrayLike, who: str, resample: float | bool 
         interval, and values that are not finite.
     """
     if not isinstance(data, Trajectories):
-        x = real_array(data, who, "data")
+        x = real_array(data, caller, "data")
         if x.ndim not in (1, 2) or len(x) < 2:
-            raise ValueError(f"{who}: expected Trajectories or an array (n,) or (n, d), got shape {x.shape}.")
+            raise ValueError(
+                f"{caller}: expected Trajectories or an array (n,) or (n, d), got shape {x.shape}."
+            )
         data = Trajectories.from_arrays(x.reshape(len(x), -1), np.arange(len(x), dtype=float))
     runs = [(t, x) for t, x in data.arrays() if len(t) > 1]
     if not runs:
-        raise ValueError(f"{who}: expected trajectories of at least two samples, got none.")
+        raise ValueError(f"{caller}: expected trajectories of at least two samples, got none.")
     steps = np.concatenate([np.diff(t) for t, _ in runs])
     step = float(np.median(steps))
     if not isinstance(resample, bool):
-        check_positive(who, resample=resample)
+        check_positive(caller, resample=resample)
         step = float(resample)
     if resample is not False:
         return Records(
-            tuple(_interpolated(t, x, step, who) for t, x in runs), step, data.state_names, data.units
+            tuple(_interpolated(t, x, step, caller) for t, x in runs), step, data.state_names, data.units
         )
     for k, (t, x) in enumerate(runs):
         missing = np.flatnonzero(~np.isfinite(x).all(axis=1))
@@ -109,19 +111,21 @@ def records_of(data: Trajectories | ArrayLike, who: str, resample: float | bool 
                 else f"an interval of {t[uneven[0] + 1] - t[uneven[0]]:g} after t = {t[uneven[0]]:g}"
             )
             raise ValueError(
-                f"{who}: expected samples at equal intervals of {step:g}, got {what} of trajectory {k}; pass "
-                "resample=True to interpolate, or split the trajectory there."
+                f"{caller}: expected samples at equal intervals of {step:g}, got {what} of trajectory {k}; "
+                "pass resample=True to interpolate, or split the trajectory there."
             )
     return Records(tuple(np.array(x) for _, x in runs), step, data.state_names, data.units)
 
 
-def _interpolated(t: np.ndarray, x: np.ndarray, step: float, who: str) -> np.ndarray:
+def _interpolated(t: np.ndarray, x: np.ndarray, step: float, caller: str) -> np.ndarray:
     even = t[0] + step * np.arange(int(np.floor((t[-1] - t[0]) / step * (1 + 1e-12))) + 1)
     columns = []
     for column in x.T:
         known = np.isfinite(column)
         if known.sum() < 2:
-            raise ValueError(f"{who}: expected at least two values of each state to interpolate, got fewer.")
+            raise ValueError(
+                f"{caller}: expected at least two values of each state to interpolate, got fewer."
+            )
         order = slice(None) if step > 0 else slice(None, None, -1)
         columns.append(np.interp(even, t[known][order], column[known][order]))
     return np.stack(columns, axis=1)

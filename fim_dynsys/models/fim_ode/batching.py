@@ -73,7 +73,7 @@ class PretrainedModel(VectorFieldModel):
 
     def _complete(self, contexts: Sequence[Trajectories]) -> list[Trajectories]:
         """Complete samples of contexts, each held against the limits of the weights."""
-        complete = [context.drop_incomplete(self._who) for context in contexts]
+        complete = [context.drop_incomplete(self._caller) for context in contexts]
         max_dim = self.max_dim
         for context in complete:
             self._check_limits(context, max_dim)
@@ -83,15 +83,15 @@ class PretrainedModel(VectorFieldModel):
         observed = int(context.n_obs.sum())
         if observed < self.min_observations or context.n_obs.max() < 2:
             raise ValueError(
-                f"{self._who}: expected at least {self.min_observations} complete observations, two of them "
-                f"in one trajectory, got {observed} in {len(context)} trajectories; give more samples."
+                f"{self._caller}: expected at least {self.min_observations} complete observations, two of "
+                f"them in one trajectory, got {observed} in {len(context)} trajectories; give more samples."
             )
         dim = context.dim + len(context.input_names)
         if max_dim is not None and dim > max_dim:
             inputs = f" and {len(context.input_names)} inputs" if context.input_names else ""
             of_both = " and inputs together" if inputs else ""
             raise ValueError(
-                f"{self._who}: expected at most {max_dim} states{of_both}, which is what these weights "
+                f"{self._caller}: expected at most {max_dim} states{of_both}, which is what these weights "
                 f"take, got {context.dim}{inputs}; reduce them first, for example with PCAReduction."
             )
 

@@ -10,7 +10,7 @@ import numpy as np
 from fim_dynsys.fields.inference import Inference, Judge
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.law_notes import preference_note
-from fim_dynsys.regression.criteria import Known, even, looks_clean
+from fim_dynsys.regression.criteria import Known, equal_errors, looks_clean
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
 from fim_dynsys.search.candidates import Candidate, price_of_choice
@@ -24,7 +24,7 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, gather_compared, shortlist
 from fim_dynsys.search.portfolio import Portfolio
 from fim_dynsys.search.problem import Search, told_apart
-from fim_dynsys.search.selector import Selector, beaten, unfounded
+from fim_dynsys.search.selector import Selector, beaten, unfitted_and_far_behind
 from fim_dynsys.trajectories.container import Trajectories
 
 MIN_OBSERVATIONS = 12
@@ -99,7 +99,9 @@ class Shortlist:
         if self.in_windows and self.compared is not None:
             return self.compared.preferred
         if selector is not None:
-            logits = np.where(unfounded(self.candidates), -np.inf, selector.logits(self.features()))
+            logits = np.where(
+                unfitted_and_far_behind(self.candidates), -np.inf, selector.logits(self.features())
+            )
             return self.candidates[int(np.argmax(logits))]
         terms = len(self.search.dictionary) if self.search.observations.n_inputs else 0
         prices = [price_of_choice(c, terms) if terms else 0.0 for c in self.candidates]
@@ -183,7 +185,7 @@ def consider(
     search = search.measured(known)
     opinion = Opinion.scaled(search, solves, variances)
     clean = None
-    free = inputs is None and search.restriction is None and even(known)  # laws are read off without
+    free = inputs is None and search.restriction is None and equal_errors(known)  # laws are read off without
     if laws and free and looks_clean(samples):
         clean = Identification(search, samples)
         clean.run(_FUNCTIONS, simpler=False)

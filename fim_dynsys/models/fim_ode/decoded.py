@@ -174,8 +174,8 @@ class DecodedFIMODE(PretrainedModel):
         )
         if self.delta is not None:
             raise ValueError(
-                f"{self._who}.finetune: expected a model without a delta, got {self._delta}; fine-tune the "
-                "model that it was made from, for more steps."
+                f"{self._caller}.finetune: expected a model without a delta, got {self._delta}; fine-tune "
+                "the model that it was made from, for more steps."
             )
         trajectories = as_trajectories(x, t, None)
         self.check_context(trajectories)

@@ -42,14 +42,14 @@ class DeviceInference:
         return [Estimate(*parts) for parts in zip(*(part.cpu().numpy() for part in found), strict=True)]
 
 
-def checked_device(who: str, device: str) -> torch.device:
+def checked_device(caller: str, device: str) -> torch.device:
     """The device of a name; ValueError where it is not there or does not hold float64."""
     try:
         where = torch.device(device)
         torch.empty(0, dtype=torch.float64, device=where)
     except (RuntimeError, TypeError, AssertionError) as error:
         raise ValueError(
-            f"{who}: expected a torch device that is there and holds float64, got {device!r} ({error}); "
+            f"{caller}: expected a torch device that is there and holds float64, got {device!r} ({error}); "
             "device='cpu' always works."
         ) from error
     return where

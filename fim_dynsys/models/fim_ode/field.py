@@ -380,10 +380,10 @@ def make_fields(
     return fields
 
 
-def parse_precision(who: str, precision: str) -> torch.dtype:
+def parse_precision(caller: str, precision: str) -> torch.dtype:
     """The torch type a precision names."""
     if precision not in PRECISIONS:
-        raise ValueError(f"{who}: expected precision 'float32' or 'float64', got {precision!r}.")
+        raise ValueError(f"{caller}: expected precision 'float32' or 'float64', got {precision!r}.")
     return PRECISIONS[precision]
 
 

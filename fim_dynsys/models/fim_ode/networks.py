@@ -108,7 +108,7 @@ def _classes(architecture: str) -> tuple[type, type]:
 
 
 def built(
-    who: str, path: str | os.PathLike, make: Callable[[], _Network], tensors: dict[str, Tensor]
+    caller: str, path: str | os.PathLike, make: Callable[[], _Network], tensors: dict[str, Tensor]
 ) -> _Network:
     """A network filled with `tensors`; ValueError unless names and shapes agree exactly and all are finite.
 
@@ -118,8 +118,8 @@ def built(
         outline = make()
     expected = {name: tuple(tensor.shape) for name, tensor in outline.state_dict().items()}
     got = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
-    check_shapes(who, path, type(outline).__name__, expected, got)
-    check_finite(who, path, [name for name, tensor in tensors.items() if not tensor.isfinite().all()])
+    check_shapes(caller, path, type(outline).__name__, expected, got)
+    check_finite(caller, path, [name for name, tensor in tensors.items() if not tensor.isfinite().all()])
     network = make()
     network.load_state_dict(tensors)
     return network

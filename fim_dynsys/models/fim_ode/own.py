@@ -18,6 +18,7 @@ from fim_dynsys.fields.inference import Inference, Judge
 from fim_dynsys.fields.posterior import LawField, PosteriorField
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.constraints_applied import honoured, with_errors
 from fim_dynsys.models.fim_ode.batching import PretrainedModel
 from fim_dynsys.models.fim_ode.calibration import Evidence
 from fim_dynsys.models.fim_ode.card import read_card
@@ -28,9 +29,8 @@ from fim_dynsys.models.forecast_levels import Levels
 from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import check_members
-from fim_dynsys.models.ordering import Ordered
+from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly, samples_of
-from fim_dynsys.models.telling import honoured, with_errors
 from fim_dynsys.regression.criteria import Known, Noise, precise
 from fim_dynsys.regression.dimensionless import dimensionless, still
 from fim_dynsys.regression.thinning import thinned
@@ -138,14 +138,14 @@ class FIMODE(PretrainedModel):
         """
         if sigma is None:
             return self.infer_many([trajectories])[0]
-        check_flags(self._who, refine=self.refine)
+        check_flags(self._caller, refine=self.refine)
         (complete,) = self._complete([trajectories])
         complete = complete[np.flatnonzero(complete.n_obs >= 2)]
         if not self.refine or int(complete.n_obs.sum()) < MIN_OBSERVATIONS:
             raise ValueError(
-                f"{self._who}: expected a search with sigma, which the operator alone does not weigh samples "
-                f"by, got refine={self.refine} and {int(complete.n_obs.sum())} samples; give refine=True and "
-                f"at least {MIN_OBSERVATIONS}."
+                f"{self._caller}: expected a search with sigma, which the operator alone does not weigh "
+                f"samples by, got refine={self.refine} and {int(complete.n_obs.sum())} samples; give "
+                f"refine=True and at least {MIN_OBSERVATIONS}."
             )
         if trajectories.input_names:
             return self._driven(complete, trajectories, sigma)
@@ -159,7 +159,7 @@ class FIMODE(PretrainedModel):
         With inputs there is none: the operator sees them as further states, what it says of their rates is
         left out, and the best BIC chooses.
         """
-        check_flags(self._who, refine=self.refine)
+        check_flags(self._caller, refine=self.refine)
         if contexts[0].input_names:
             return [self._driven(*pair) for pair in zip(complete, contexts, strict=True)]
         pairs = zip(complete, contexts, strict=True)
@@ -188,7 +188,7 @@ class FIMODE(PretrainedModel):
     ) -> DictionaryField | DrivenField:
         """The field of one context with inputs."""
         known = Knowledge.of(self.knowledge)
-        order = Ordered.of(complete)
+        order = CanonicalOrder.of(complete)
         errors = order.errors(complete_errors(sigma, context), complete)
         seen, states = order.trajectories, slice(complete.dim)
         shown = _precise(seen, errors)
@@ -247,7 +247,7 @@ class FIMODE(PretrainedModel):
         """As `infer_with_evidence`; ``sigma`` are the known errors of a single context."""
         operator = self.operator
         pairs: list[tuple[DictionaryField, Evidence | None]] = []
-        orders = [Ordered.of(samples) for samples in complete]
+        orders = [CanonicalOrder.of(samples) for samples in complete]
         errors = orders[0].errors(complete_errors(sigma, contexts[0]), complete[0])
         said = _answers(operator, [_precise(order.trajectories, errors) for order in orders])
         knowledge = Knowledge.of(self.knowledge)
@@ -353,7 +353,7 @@ class FIMODE(PretrainedModel):
         EnsembleField
         """
         field = self._fitted_field()
-        check_members(self._who, n, seed)
+        check_members(self._caller, n, seed)
         if (members := self._candidates(field, n, seed)) is not None:
             return members
         drawn = field.draws(n, seed)
@@ -367,7 +367,7 @@ class FIMODE(PretrainedModel):
         if not (learned or windows) or selector is None or isinstance(field, DrivenField):
             return None
         seen = samples_of(field, self.context_)
-        order = Ordered.of(self._complete([seen])[0])
+        order = CanonicalOrder.of(self._complete([seen])[0])
         (answer,) = _answers(self.operator, [order.trajectories])
         found = consider(order.trajectories, answer.dictionary, answer.solves, answer.variances)
         if found is None or found.laws:

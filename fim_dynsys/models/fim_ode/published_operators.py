@@ -35,7 +35,7 @@ class DecodedOperator(NamedTuple):
 
 
 def decoded_operator(
-    who: str, weights: str | os.PathLike | None, attention: str | None, precision: str, device: str
+    caller: str, weights: str | os.PathLike | None, attention: str | None, precision: str, device: str
 ) -> DecodedOperator:
     """The published network from its files; read once for each content of the files and setting.
 
@@ -53,7 +53,7 @@ def decoded_operator(
     files = [file for file in locate(weights) if file is not None]
     checkpoint, version = _found(str(weights), attention, tuple(map(stamp, files)))
     key = ("decoded", version, checkpoint.attention, repr(checkpoint.settings), precision, device)
-    return kept(key, lambda: _read_decoded(who, checkpoint, version, precision, device))
+    return kept(key, lambda: _read_decoded(caller, checkpoint, version, precision, device))
 
 
 @lru_cache(FILES_KEPT)
@@ -63,9 +63,9 @@ def _found(path: str, attention: str | None, stamps: tuple[Stamp | None, ...]) -
 
 
 def _read_decoded(
-    who: str, checkpoint: Checkpoint, version: str, precision: str, device: str
+    caller: str, checkpoint: Checkpoint, version: str, precision: str, device: str
 ) -> DecodedOperator:
-    dtype, where = parse_precision(who, precision), checked_device(who, device)
+    dtype, where = parse_precision(caller, precision), checked_device(caller, device)
     network = read_checkpoint(checkpoint).to(where).requires_grad_(False)
     decoder = Decoder(network, torch.float64)
     return DecodedOperator(network.to(dtype), decoder, version, network.config.max_dim)

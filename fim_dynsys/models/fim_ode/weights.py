@@ -102,7 +102,7 @@ def _is_training_checkpoint(path: str | os.PathLike) -> bool:
         return {"step", "total"} <= numbers and any(name.startswith("average.") for name in file.keys())  # noqa: SIM118
 
 
-def read_config(who: str, path: str | os.PathLike, header: dict, kind: type[_Config]) -> _Config:
+def read_config(caller: str, path: str | os.PathLike, header: dict, kind: type[_Config]) -> _Config:
     """The configuration that a file's header holds.
 
     Raises
@@ -112,26 +112,26 @@ def read_config(who: str, path: str | os.PathLike, header: dict, kind: type[_Con
     """
     config = _tuples(header["config"])
     if not isinstance(config, dict):
-        raise ValueError(f"{who}: expected an object as config in {str(path)!r}, got {config!r}.")
+        raise ValueError(f"{caller}: expected an object as config in {str(path)!r}, got {config!r}.")
     for key in getattr(kind, "retired", ()):
         if config.pop(key, ()):
             raise ValueError(
-                f"{who}: expected no {key} in {str(path)!r}, got {header['config'][key]!r}, which "
+                f"{caller}: expected no {key} in {str(path)!r}, got {header['config'][key]!r}, which "
                 "only earlier releases of fim-dynsys take."
             )
     try:
         return kind(**config)
     except TypeError as error:
         raise ValueError(
-            f"{who}: the configuration in {str(path)!r} does not fit the architecture "
+            f"{caller}: the configuration in {str(path)!r} does not fit the architecture "
             f"{header['architecture']!r} of this version ({error}); upgrade fim-dynsys."
         ) from error
     except ValueError as error:
-        raise ValueError(f"{who}: the configuration in {str(path)!r}: {error}") from error
+        raise ValueError(f"{caller}: the configuration in {str(path)!r}: {error}") from error
 
 
 def check_shapes(
-    who: str,
+    caller: str,
     path: str | os.PathLike,
     network: str,
     expected: Mapping[str, tuple[int, ...]],
@@ -147,12 +147,12 @@ def check_shapes(
     kinds = {"missing": missing, "unknown": extra, "of another shape": sorted(differing)}
     problems = [f"{len(names)} {kind} ({', '.join(names[:3])})" for kind, names in kinds.items() if names]
     raise ValueError(
-        f"{who}: expected the {len(expected)} tensors of {network}, got {str(path)!r} with "
+        f"{caller}: expected the {len(expected)} tensors of {network}, got {str(path)!r} with "
         f"{', '.join(problems)}; these weights belong to another network."
     )
 
 
-def read_parameters(who: str, path: str | os.PathLike) -> dict[str, np.ndarray]:
+def read_parameters(caller: str, path: str | os.PathLike) -> dict[str, np.ndarray]:
     """Arrays of the network in a weights file in our format, without the parts beside it.
 
     Raises
@@ -162,7 +162,7 @@ def read_parameters(who: str, path: str | os.PathLike) -> dict[str, np.ndarray]:
     """
     _, arrays = read_weights(path)
     network = part_of(arrays)
-    check_finite(who, path, [name for name, array in network.items() if not np.isfinite(array).all()])
+    check_finite(caller, path, [name for name, array in network.items() if not np.isfinite(array).all()])
     return network
 
 
@@ -173,11 +173,11 @@ def part_of(named: Mapping[str, _Tensor], prefix: str = "") -> dict[str, _Tensor
     return {n.removeprefix(prefix): value for n, value in named.items() if n.startswith(prefix)}
 
 
-def check_finite(who: str, path: str | os.PathLike, broken: list[str]) -> None:
+def check_finite(caller: str, path: str | os.PathLike, broken: list[str]) -> None:
     """ValueError if there are names of tensors that hold NaN or infinity."""
     if broken:
         raise ValueError(
-            f"{who}: expected finite weights in {str(path)!r}, got NaN or infinity in {sorted(broken)}."
+            f"{caller}: expected finite weights in {str(path)!r}, got NaN or infinity in {sorted(broken)}."
         )
 
 
@@ -352,10 +352,10 @@ def _parse_header(path: str | os.PathLike, text: str) -> dict:
     return header
 
 
-def check_architecture(who: str, name: str) -> None:
+def check_architecture(caller: str, name: str) -> None:
     """ValueError unless the name is one of an architecture."""
     if name not in ARCHITECTURES:
-        raise ValueError(f"{who}: expected an architecture among {sorted(ARCHITECTURES)}, got {name!r}.")
+        raise ValueError(f"{caller}: expected an architecture among {sorted(ARCHITECTURES)}, got {name!r}.")
 
 
 def _tuples(value: Any) -> Any:

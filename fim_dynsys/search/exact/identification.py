@@ -15,6 +15,7 @@ from fim_dynsys.search.exact.laws import (
     NOISELESS,
     TRACE,
     Law,
+    effective_sample_size,
     fitted,
     from_sample_to_sample,
     ranked,
@@ -23,7 +24,6 @@ from fim_dynsys.search.exact.laws import (
     with_constants,
     with_one_state,
     without_traces,
-    worth,
 )
 from fim_dynsys.search.exact.structures import (
     newton,
@@ -117,7 +117,7 @@ class Identification:
         best = self._best
         if best is None or not best.misses < SURE or self._systematic(best):
             return False
-        white = worth(best.residuals) > _WHITE * len(best.residuals)
+        white = effective_sample_size(best.residuals) > _WHITE * len(best.residuals)
         return best.misses < NOISELESS or bool(white.all())
 
     @property

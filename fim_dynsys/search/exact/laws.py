@@ -345,7 +345,7 @@ def criterion(laws: list[Law]) -> np.ndarray:
     knee = _knee(plain, _KNEE)
     if knee.misses < NOISELESS:
         knee = _knee([law for law in plain if law.misses < NOISELESS], _KNEE_OF_SIMULATIONS)
-    independent = worth(knee.residuals)
+    independent = effective_sample_size(knee.residuals)
     log_least = knee.log_spread if knee.misses < _SIMULATED else np.full(d, -np.inf)
     return np.array(
         [
@@ -378,10 +378,10 @@ def _reading(terms: Dictionary) -> int:
 
 def dependence(residuals: np.ndarray) -> float:
     """How many residuals (n, d) are worth one independent one, where they are worth least."""
-    return float(np.max(len(residuals) / worth(residuals)))
+    return float(np.max(len(residuals) / effective_sample_size(residuals)))
 
 
-def worth(residuals: np.ndarray) -> np.ndarray:
+def effective_sample_size(residuals: np.ndarray) -> np.ndarray:
     """How many independent samples (d,) residuals (n, d) are worth, by their correlation at the first lag."""
     rho = np.clip(autocorrelation(residuals), 0.0, _SMOOTH)
     return len(residuals) * (1.0 - rho) / (1.0 + rho)

@@ -89,7 +89,7 @@ class BayesianNeuralODE(PosteriorModel):
         FitError
             Where the density is not finite, or time is out during warm-up.
         """
-        deadline = Deadline(self._who, self.max_seconds)
+        deadline = Deadline(self._caller, self.max_seconds)
         self._check_settings()
         data = trajectories.drop_incomplete(self.name)
         batch = Batch.of(data)

@@ -42,7 +42,7 @@ class Draws:
 
 
 def maxima(
-    who: str, posterior: Posterior, first: Tensor, steps: int, deadline: Deadline, progress: bool | None
+    caller: str, posterior: Posterior, first: Tensor, steps: int, deadline: Deadline, progress: bool | None
 ) -> Tensor:
     """Vectors (C, P) near maxima of the density, by Adam from `first`, all at once.
 
@@ -67,7 +67,7 @@ def maxima(
         return float(posterior.energy(theta).sum())
 
     return train(
-        who,
+        caller,
         step,
         score,
         lambda: theta.detach().clone(),
@@ -83,7 +83,7 @@ class _OutOfTime(Exception):
 
 
 def sample(
-    who: str,
+    caller: str,
     posterior: Posterior,
     starts: Tensor,
     warmup: int,
@@ -111,7 +111,7 @@ def sample(
     # pyro's checks would turn a divergent transition, which it handles, into an exception
     with (
         pyro.validation_enabled(False),
-        progress_bar(progress, warmup + draws, who, "draws") as bar,
+        progress_bar(progress, warmup + draws, caller, "draws") as bar,
         contextlib.suppress(_OutOfTime),
     ):
         for kernel, state in zip(kernels, states, strict=True):
@@ -124,7 +124,7 @@ def sample(
             bar.update()
     if len(kept) < FEWEST_DRAWS:
         raise FitError(
-            f"{who}: expected time for {warmup} steps of warm-up and at least {FEWEST_DRAWS} draws of "
+            f"{caller}: expected time for {warmup} steps of warm-up and at least {FEWEST_DRAWS} draws of "
             f"{len(starts)} chains, got {len(kept)} draws; raise max_seconds, or lower warmup or width."
         )
     theta = torch.stack([torch.stack(chain) for chain in zip(*kept, strict=True)])

@@ -43,12 +43,14 @@ def cluster_centres(states: np.ndarray, n: int, seed: int) -> np.ndarray:
     return KMeans(n, n_init=1, random_state=seed).fit(states).cluster_centers_
 
 
-def check_arrays(who: str, arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
+def check_arrays(
+    caller: str, arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]
+) -> None:
     """ValueError unless every array is finite and of the shape given."""
     for name, array in arrays.items():
         if array.shape != shapes[name] or not np.isfinite(array).all():
             raise ValueError(
-                f"{who}: expected finite {name} of shape {shapes[name]}, got {array.shape} with "
+                f"{caller}: expected finite {name} of shape {shapes[name]}, got {array.shape} with "
                 f"{int((~np.isfinite(array)).sum())} values that are not finite."
             )
 

@@ -403,27 +403,27 @@ class LatentModel(TrajectoryModel, BaseEstimator):
 
     def _asked(self, what: str, x0: ArrayLike, t: ArrayLike) -> tuple[Tensor, np.ndarray]:
         """Starts (n, d) in normalised units and times (n, m), or a ValueError."""
-        who = f"{self.name}.{what}"
+        caller = f"{self.name}.{what}"
         if "arrays_" not in vars(self):
             raise NotFittedError(
-                f"{who}: expected a fitted model, got an unfitted one; call fit(x, t) first."
+                f"{caller}: expected a fitted model, got an unfitted one; call fit(x, t) first."
             )
-        starts, times = real_array(x0, who, "x0"), real_array(t, who, "t")
+        starts, times = real_array(x0, caller, "x0"), real_array(t, caller, "t")
         starts = starts[None] if starts.ndim == 1 else starts
         dim = self.context_.dim
         if starts.ndim != 2 or starts.shape[1] != dim or not len(starts):
-            raise ValueError(f"{who}: expected x0 of shape ({dim},) or (n, {dim}), got {np.shape(x0)}.")
+            raise ValueError(f"{caller}: expected x0 of shape ({dim},) or (n, {dim}), got {np.shape(x0)}.")
         if (
             times.ndim not in (1, 2)
             or times.shape[-1] == 0
             or (times.ndim == 2 and len(times) != len(starts))
         ):
-            raise ValueError(f"{who}: expected times (m,) or ({len(starts)}, m), got shape {times.shape}.")
+            raise ValueError(f"{caller}: expected times (m,) or ({len(starts)}, m), got shape {times.shape}.")
         if not (np.isfinite(starts).all() and np.isfinite(times).all()):
-            raise ValueError(f"{who}: expected finite states and times, got others; leave them out.")
+            raise ValueError(f"{caller}: expected finite states and times, got others; leave them out.")
         times = np.broadcast_to(times, (len(starts), times.shape[-1]))
         if not (np.diff(times, axis=1) > 0).all():
-            raise ValueError(f"{who}: expected times that increase strictly, got others; sort them.")
+            raise ValueError(f"{caller}: expected times that increase strictly, got others; sort them.")
         return torch.as_tensor(self.units_.inner(starts)), times
 
     def _grid(self, what: str, times: np.ndarray) -> Grid:

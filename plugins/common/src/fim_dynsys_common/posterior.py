@@ -25,7 +25,7 @@ class PosteriorModel(VectorFieldModel):
         EnsembleField
         """
         field = self._fitted_field()
-        check_members(self._who, n, seed)
+        check_members(self._caller, n, seed)
         members = field.draws(n, seed)
         assert isinstance(members, EnsembleField)
         return members

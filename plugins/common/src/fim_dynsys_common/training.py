@@ -41,7 +41,7 @@ class Trained(Generic[State]):
 
 
 def train(
-    who: str,
+    caller: str,
     step: Callable[[int], float],
     score: Callable[[], float],
     snapshot: Callable[[], State],
@@ -56,7 +56,7 @@ def train(
 
     Parameters
     ----------
-    who : str
+    caller : str
         The model, for messages and the progress bar.
     step : callable
         ``step(i)`` takes optimiser step i and returns the loss before it; one that is not finite ends the
@@ -84,7 +84,7 @@ def train(
         Where no score was finite.
     """
     best, best_score, best_step, ended, taken = None, math.inf, 0, "all steps", 0
-    with progress_bar(progress, steps, who, "steps") as bar:
+    with progress_bar(progress, steps, caller, "steps") as bar:
         for i in range(steps):
             if not math.isfinite(step(i)):
                 ended = "diverged"
@@ -108,7 +108,7 @@ def train(
                 break
     if best is None:
         raise FitError(
-            f"{who}: expected a fit with a finite error on held-out data, got none in {taken} steps "
+            f"{caller}: expected a fit with a finite error on held-out data, got none in {taken} steps "
             f"({ended}); allow more time (max_seconds), give more samples, or choose another model."
         )
     return Trained(best, best_score, best_step, taken, ended)

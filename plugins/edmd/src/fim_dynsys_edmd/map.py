@@ -151,20 +151,20 @@ class EDMDMap(BaseEstimator, TrajectoryModel):
         return path
 
     def _asked(self, x0: ArrayLike, t: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        who, dim = "EDMDMap.forecast", self.context_.dim
-        starts, times = np.atleast_2d(real_array(x0, who, "x0")), real_array(t, who, "t")
+        caller, dim = "EDMDMap.forecast", self.context_.dim
+        starts, times = np.atleast_2d(real_array(x0, caller, "x0")), real_array(t, caller, "t")
         if starts.ndim != 2 or starts.shape[1] != dim or not len(starts):
-            raise ValueError(f"{who}: expected x0 of shape ({dim},) or (n, {dim}), got {np.shape(x0)}.")
+            raise ValueError(f"{caller}: expected x0 of shape ({dim},) or (n, {dim}), got {np.shape(x0)}.")
         if times.ndim not in (1, 2) or not times.shape[-1] or (times.ndim == 2 and len(times) != len(starts)):
-            raise ValueError(f"{who}: expected times (m,) or ({len(starts)}, m), got shape {times.shape}.")
+            raise ValueError(f"{caller}: expected times (m,) or ({len(starts)}, m), got shape {times.shape}.")
         if not (np.isfinite(starts).all() and np.isfinite(times).all()):
-            raise ValueError(f"{who}: expected finite states and times, got others; leave them out.")
+            raise ValueError(f"{caller}: expected finite states and times, got others; leave them out.")
         times = np.broadcast_to(times, (len(starts), times.shape[-1]))
         if not (np.diff(times, axis=1) > 0).all():
-            raise ValueError(f"{who}: expected times that increase strictly, got others; sort them.")
+            raise ValueError(f"{caller}: expected times that increase strictly, got others; sort them.")
         if np.ptp(times, axis=1).max() > _MOST_STEPS * self.lag_:
             raise ValueError(
-                f"{who}: expected a horizon of at most {_MOST_STEPS * self.lag_:.3g}, got "
+                f"{caller}: expected a horizon of at most {_MOST_STEPS * self.lag_:.3g}, got "
                 f"{np.ptp(times, axis=1).max():.3g}; forecast in parts."
             )
         return starts, times

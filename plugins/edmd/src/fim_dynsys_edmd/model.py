@@ -57,8 +57,8 @@ class EDMD(VectorFieldModel):
         return self._estimate(trajectories)[0]
 
     def _estimate(self, trajectories: Trajectories) -> tuple[Generator, dict, np.ndarray | None, np.ndarray]:
-        check_parameters(self._who, self.degree, self.ridge)
-        observations = observe(complete_samples(trajectories, self._who, self.min_observations))
+        check_parameters(self._caller, self.degree, self.ridge)
+        observations = observe(complete_samples(trajectories, self._caller, self.min_observations))
         states, slopes = (np.concatenate(part) for part in zip(*observations.splines, strict=True))
         dictionary, matrix, degree, ridge = estimated(
             states,
@@ -80,9 +80,9 @@ class EDMD(VectorFieldModel):
         return generator, report, starts, observations.noise_level
 
 
-def check_parameters(who: str, degree: object, ridge: float | None) -> None:
+def check_parameters(caller: str, degree: object, ridge: float | None) -> None:
     """ValueError where degree or ridge are no such things."""
     if degree is not None and not (isinstance(degree, int) and degree >= 1):
-        raise ValueError(f"{who}: expected degree >= 1 or None, got {degree!r}.")
+        raise ValueError(f"{caller}: expected degree >= 1 or None, got {degree!r}.")
     if ridge is not None and not 0.0 <= ridge < np.inf:
-        raise ValueError(f"{who}: expected ridge >= 0 or None, got {ridge!r}.")
+        raise ValueError(f"{caller}: expected ridge >= 0 or None, got {ridge!r}.")

@@ -86,17 +86,17 @@ class GPDNF(PosteriorModel):
         settings = Settings.of(self)
         if min(self.n_planar_layers, self.n_output_layers) < 0:
             raise ValueError(
-                f"{self._who}: expected numbers of layers of 0 or more, got {self.n_planar_layers} and "
+                f"{self._caller}: expected numbers of layers of 0 or more, got {self.n_planar_layers} and "
                 f"{self.n_output_layers}."
             )
-        deadline = Deadline(self._who, self.max_seconds)
+        deadline = Deadline(self._caller, self.max_seconds)
         batch, process, vectors = begun(
-            trajectories, self._who, self.n_inducing, self.length_scale, self.variance, self.seed
+            trajectories, self._caller, self.n_inducing, self.length_scale, self.variance, self.seed
         )
         posterior = PlanarPosterior(vectors, self.n_planar_layers, generator(self.seed))
         flow = OutputFlow(self.n_output_layers, batch.dim)
         bound = Bound(batch, process, posterior, settings, flow)
-        found = fitted(self._who, bound, self.seed, deadline, self.progress)
+        found = fitted(self._caller, bound, self.seed, deadline, self.progress)
         bound.load_state_dict(found.state)
         units = batch.units
         return FlowField(

@@ -87,13 +87,13 @@ class GPODE(PosteriorModel):
             Where training diverges at once.
         """
         settings = Settings.of(self)
-        deadline = Deadline(self._who, self.max_seconds)
+        deadline = Deadline(self._caller, self.max_seconds)
         batch, process, vectors = begun(
-            trajectories, self._who, self.n_inducing, self.length_scale, self.variance, self.seed
+            trajectories, self._caller, self.n_inducing, self.length_scale, self.variance, self.seed
         )
         posterior = GaussianPosterior(vectors)
         bound = Bound(batch, process, posterior, settings)
-        found = fitted(self._who, bound, self.seed, deadline, self.progress)
+        found = fitted(self._caller, bound, self.seed, deadline, self.progress)
         bound.load_state_dict(found.state)
         units = batch.units
         return GaussianProcessField(

@@ -68,24 +68,24 @@ class Settings:
         ValueError
             An unknown method, or a setting that is not positive.
         """
-        given, who = model.get_params(deep=False), type(model).__name__
+        given, caller = model.get_params(deep=False), type(model).__name__
         if given["method"] not in METHODS:
-            raise ValueError(f"{who}: expected a method among {METHODS}, got {given['method']!r}.")
+            raise ValueError(f"{caller}: expected a method among {METHODS}, got {given['method']!r}.")
         for name in _POSITIVE:
             if not given[name] > 0:
-                raise ValueError(f"{who}: expected a positive {name}, got {given[name]!r}.")
+                raise ValueError(f"{caller}: expected a positive {name}, got {given[name]!r}.")
         own = {field.name: given[field.name] for field in fields(cls) if field.name in given}
         return cls(shooting=given["method"] == METHODS[0], **own)
 
 
 def begun(
-    trajectories: Trajectories, who: str, n_inducing: int, length_scale: float, variance: float, seed: int
+    trajectories: Trajectories, caller: str, n_inducing: int, length_scale: float, variance: float, seed: int
 ) -> tuple[Batch, Process, Tensor]:
     """Complete samples, a process whose inducing points lie among them, and whitened vectors (d, m).
 
     The field of these vectors has the slopes of the smoothed samples.
     """
-    batch = Batch.of(thinned(trajectories.drop_incomplete(who)))
+    batch = Batch.of(thinned(trajectories.drop_incomplete(caller)))
     states, slopes = (part[batch.seen.all(dim=-1)] for part in batch.smooth())
     centres = torch.tensor(cluster_centres(states.numpy(), n_inducing, seed))
     process = Process(centres, length_scale, variance)
@@ -194,7 +194,7 @@ def array(values: Tensor) -> np.ndarray:
 
 
 def fitted(
-    who: str, bound: Bound, seed: int, deadline: Deadline, progress: bool | None
+    caller: str, bound: Bound, seed: int, deadline: Deadline, progress: bool | None
 ) -> Trained[dict[str, Tensor]]:
     """Minimise the bound by Adam, the constraint tightened, then the steps shortened; the last state is kept.
 
@@ -232,7 +232,7 @@ def fitted(
         return float(loss.detach())
 
     return train(
-        who,
+        caller,
         step,
         score=lambda: -float(taken),
         snapshot=lambda: {name: value.clone() for name, value in bound.state_dict().items()},

@@ -84,7 +84,7 @@ class NeuralODE(VectorFieldModel):
         FitError
             Where training diverges at once.
         """
-        deadline = Deadline(self._who, self.max_seconds)
+        deadline = Deadline(self._caller, self.max_seconds)
         settings = self._settings()
         data = trajectories.drop_incomplete(self.name)
         batch = Batch.of(data, dtype=torch.float32)

@@ -119,7 +119,7 @@ class Shooting:
             (errors + self.decay * self.networks.squares()).sum().backward()
             optimiser.step()
 
-    def shoot(self, who: str, deadline: Deadline, progress: bool | None) -> Choice:
+    def shoot(self, caller: str, deadline: Deadline, progress: bool | None) -> Choice:
         """Fit networks and starts to the samples, and choose by the blocks that networks did not see."""
         groups = [self.networks.parameters(), [self.starts]]
         optimiser = torch.optim.Adam([{"params": list(group)} for group in groups])
@@ -148,7 +148,7 @@ class Shooting:
             return best, float(scores[best]), self.networks.copy([place]), starts
 
         trained = train(
-            who,
+            caller,
             step,
             score,
             snapshot,

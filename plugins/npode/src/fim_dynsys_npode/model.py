@@ -101,15 +101,15 @@ class NPODE(VectorFieldModel):
             chosen, no trajectory of two samples.
         """
         lengths, sizes = self._candidates(trajectories.dim)
-        deadline = Deadline(self._who, self.max_seconds)
-        data = thinned(trajectories.drop_incomplete(self._who))
+        deadline = Deadline(self._caller, self.max_seconds)
+        data = thinned(trajectories.drop_incomplete(self._caller))
         batch = Batch.of(data)
         pieces = _Pieces.of(batch)
         choices = list(itertools.product(sizes, lengths))
         scores: dict[tuple[int, float], list[float]] = {}
         if len(choices) > 1:
             folds = held_out_blocks(batch.n_obs, _FOLDS).numpy()
-            with progress_bar(self.progress, len(choices) * len(folds), self._who, "fits") as bar:
+            with progress_bar(self.progress, len(choices) * len(folds), self._caller, "fits") as bar:
                 for size, length in choices:
                     basis = self._basis(pieces, size, length)
                     errors = []

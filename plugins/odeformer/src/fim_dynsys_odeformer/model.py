@@ -93,17 +93,17 @@ class ODEFormer(VectorFieldModel):
         known = reader.env.params.max_dimension
         if trajectories.dim > known:
             raise ValueError(
-                f"{self._who}: expected at most the {known} states of the weights, got {trajectories.dim}."
+                f"{self._caller}: expected at most the {known} states of the weights, got {trajectories.dim}."
             )
-        samples = [(t, x) for t, x in trajectories.drop_incomplete(self._who).arrays() if len(t) >= 2]
+        samples = [(t, x) for t, x in trajectories.drop_incomplete(self._caller).arrays() if len(t) >= 2]
         if not samples:
             raise ValueError(
-                f"{self._who}: expected a trajectory of two complete samples at least, got none; give "
+                f"{self._caller}: expected a trajectory of two complete samples at least, got none; give "
                 "longer ones."
             )
         longest = sorted(samples, key=lambda pair: -len(pair[0]))[:_MOST_TRAJECTORIES]
         found: dict[str, tuple[sympy.Expr, ...]] = {}
-        with progress_bar(self.progress, len(longest), self._who, "trajectories") as bar:
+        with progress_bar(self.progress, len(longest), self._caller, "trajectories") as bar:
             for t, x in longest:
                 try:
                     sampled = candidates(
@@ -122,8 +122,8 @@ class ODEFormer(VectorFieldModel):
         best, error, usable = self._best(list(found.values()), samples, trajectories)
         if best is None:
             raise FitError(
-                f"{self._who}: expected an expression that follows the trajectories, got {len(found)} that "
-                f"do not (max_seconds {self.max_seconds}); allow more time, sample more (beam_size) or "
+                f"{self._caller}: expected an expression that follows the trajectories, got {len(found)} "
+                f"that do not (max_seconds {self.max_seconds}); allow more time, sample more (beam_size) or "
                 "warmer (beam_temperature), or rescale states that start near 0."
             )
         report = {"candidates": len(found), "usable": usable, "error": error}

@@ -86,7 +86,7 @@ class Operon(VectorFieldModel):
     def infer(self, trajectories: Trajectories) -> VectorField:
         """Search each state, then fit the constants of the best combinations to all trajectories."""
         end = math.inf if self.max_seconds is None else time.perf_counter() + self.max_seconds
-        observations = observe(complete_samples(trajectories, self._who, self.min_observations))
+        observations = observe(complete_samples(trajectories, self._caller, self.min_observations))
         symbols = sympy.symbols([f"x{i}" for i in range(trajectories.dim)], real=True)
         sides = self._searched(observations, symbols, end)
         fitted = self._chosen(sides, observations, symbols, trajectories.state_names, end)
@@ -107,7 +107,7 @@ class Operon(VectorFieldModel):
         search_end = (
             end - (1.0 - _SEARCH_SHARE) * max(end - time.perf_counter(), 0.0) if end < math.inf else end
         )
-        with progress_bar(self.progress, left, self._who, "searches") as bar:
+        with progress_bar(self.progress, left, self._caller, "searches") as bar:
             for vocabulary in vocabularies:
                 for i in range(len(symbols)):
                     now = time.perf_counter()
@@ -136,7 +136,7 @@ class Operon(VectorFieldModel):
                             found[i][structure(side)] = min(side, known, key=lambda s: s.score)
         if not all(found):
             raise FitError(
-                f"{self._who}: expected a right-hand side for each of {len(symbols)} states, got them for "
+                f"{self._caller}: expected a right-hand side for each of {len(symbols)} states, got them for "
                 f"{sum(map(bool, found))} within {self.max_seconds} s; allow more time (max_seconds) or give "
                 "more samples."
             )
@@ -159,7 +159,7 @@ class Operon(VectorFieldModel):
         best: tuple[ExpressionFit, tuple[sympy.Expr, ...]] | None = None
         current, tried = [of_state[0] for of_state in sides], 0
         changes = [(i, side) for i, of_state in enumerate(sides) for side in of_state[1:]]
-        with progress_bar(self.progress, 1 + len(changes), self._who, "fits") as bar:
+        with progress_bar(self.progress, 1 + len(changes), self._caller, "fits") as bar:
             for i, side in [(0, sides[0][0]), *changes]:
                 left = end - time.perf_counter()
                 if best is not None and left <= 0.0:
@@ -175,7 +175,7 @@ class Operon(VectorFieldModel):
                 bar.update()
         if best is None:
             raise FitError(
-                f"{self._who}: expected right-hand sides that follow the trajectories, got {tried} "
+                f"{self._caller}: expected right-hand sides that follow the trajectories, got {tried} "
                 "combinations that diverge; give more samples, or other symbols."
             )
         return *best, tried
@@ -218,14 +218,14 @@ class Operon(VectorFieldModel):
     def _refit_member(self, field: VectorField, context: Trajectories) -> VectorField:
         """The constants fitted anew, the structure kept."""
         assert isinstance(field, SymbolicField)
-        observations = observe(complete_samples(context, self._who, 2))
+        observations = observe(complete_samples(context, self._caller, 2))
         symbols = sympy.symbols([f"x{i}" for i in range(field.dim)], real=True)
         expressions = tuple(field.expressions)
         start = {name: field.parameters[name] for name in parameter_names(expressions, symbols)}
         fit = self._fit(expressions, symbols, observations, start, math.inf)
         if fit is None:
             raise FitError(
-                f"{self._who}.ensemble: expected a resample that the structure can be fitted to, got one "
+                f"{self._caller}.ensemble: expected a resample that the structure can be fitted to, got one "
                 "where it diverges; fit to more samples."
             )
         return self._field(fit, expressions, 1, observations, context)

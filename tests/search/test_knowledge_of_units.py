@@ -11,9 +11,9 @@ from fim_dynsys.fields.functions import Kind
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.fits import FunctionCandidate
-from fim_dynsys.search.homogeneity import ODDS, homogeneous, is_told, rates_by_units
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
+from fim_dynsys.search.units import ODDS, homogeneous, is_told, rates_by_units
 
 pytestmark = pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")
 T = np.linspace(0.0, 12.0, 120)

@@ -12,8 +12,8 @@ from fim_dynsys.errors import FitWarning
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.frame import FitInfo
 from fim_dynsys.fields.terms import Dictionary
-from fim_dynsys.models.agreement import compared
 from fim_dynsys.models.base import VectorFieldModel
+from fim_dynsys.models.fit_quality import compared
 
 # Boys in bed at an English boarding school, 1978 (British Medical Journal 1978, 1:587)
 IN_BED = np.array([3, 8, 26, 76, 225, 298, 258, 233, 189, 128, 68, 29, 14, 4.0])
