@@ -30,7 +30,7 @@ class DataWarning(FimDynsysWarning):
 
 
 class ReadingWarning(DataWarning):
-    """A file left open how it is to be read; the message says what was decided, and what would change it."""
+    """A file can be read in more than one way; the message says which was taken, and how to change it."""
 
 
 class FitWarning(FimDynsysWarning):

@@ -14,7 +14,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.driven import DrivenField
 from fim_dynsys.trajectories.container import Trajectories
 
-NOT_DETERMINED = "not told from the preferred one by these data"
+NOT_DETERMINED = "these data do not distinguish it from the preferred one"
 """Note of a form that follows the samples as well."""
 
 _NEAR_ZERO = 0.1
@@ -68,7 +68,7 @@ class Alternative:
 
 
 def cautions(field: VectorField, trajectories: Trajectories) -> list[str]:
-    """What a field does near its data that a law would not, in words.
+    """Implausible behaviour of a field near its data, in words.
 
     A state that was positive at all samples and came near zero should stay positive, and not grow from
     zero; and a path that goes on from the last samples for as long as they span should not leave their

@@ -75,7 +75,7 @@ class LyapunovSpectrum(Result):
     duration : float
         Time that the estimate rests on, all pieces together.
     supported : float
-        Share of it at which the field is backed by data.
+        Share of it at which the field is supported.
     status : Status
         ``SUCCESS``, or how the integration of the orbit failed.
     jumps : str
@@ -127,11 +127,10 @@ class LyapunovSpectrum(Result):
 
     def _notes(self) -> list[str]:
         if self.jumps:
-            check = f"{self.jumps}: by neighbouring orbits; backed by data {self.supported:.0%} of the time"
+            check = f"{self.jumps}: by neighbouring orbits; supported {self.supported:.0%} of the time"
         else:
             check = (
-                f"sum less mean divergence {self.sum_error:.2g}; "
-                f"backed by data {self.supported:.0%} of the time"
+                f"sum less mean divergence {self.sum_error:.2g}; supported {self.supported:.0%} of the time"
             )
         return [f"Kaplan-Yorke dimension {self.dimension:.5g}", check, *super()._notes()]
 

@@ -44,7 +44,7 @@ Variables = dict[str, tuple[tuple[str, ...], np.ndarray]]
 """Dimension names and values of what a dataset holds."""
 
 SUPPORTED = 0.5
-"""Support from which the data back a point, see `VectorField.support`."""
+"""Support from which a point counts as supported, see `VectorField.support`."""
 
 _SCALE_POINTS = 64  # a root mean square of so many is good to 10 %, and scales need no more
 _LARGEST_SPEED = 1e3  # times the median

@@ -53,7 +53,7 @@ def evidence(
 
     The likelihood integrates each model from free initial states; the noise is normal, its level known or
     integrated out. Models are given as right-hand sides with free parameters, or as fields or fitted models
-    whose coefficients become free. With `observed` they may have states that nobody observed, each its own:
+    whose coefficients become free. With `observed` they may have hidden states, each its own:
     where these start is integrated out like the parameters. Inputs that the trajectories carry act on all.
 
     Parameters

@@ -189,7 +189,7 @@ class ModelComparison:
 
     @property
     def probability(self) -> np.ndarray:
-        """Posterior probabilities of the models, all equally likely beforehand (m,)."""
+        """Posterior probabilities of the models, with equal prior probabilities (m,)."""
         return _softmax(np.array([model.log_evidence for model in self.models]))
 
     @property

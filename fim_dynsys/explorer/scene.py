@@ -83,7 +83,7 @@ def observations(field: VectorField) -> list[dict[str, Any]]:
 
 
 def support_maps(field: VectorField, region: Region) -> dict[str, list[int]]:
-    """For each pair of states, where the field is backed by data: rows of cells, 0 or 1.
+    """For each pair of states, where the field is supported: rows of cells, 0 or 1.
 
     Other states are at the middle of the region; a pair is named ``"0,1"``.
     """

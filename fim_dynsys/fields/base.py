@@ -267,7 +267,7 @@ class VectorField(abc.ABC):
         return None
 
     def support(self, x: ArrayLike) -> np.ndarray:
-        """How well the data back the field at points, in (0, 1]: by lying near, or by determining it there.
+        """Support of the field at points, in (0, 1]: high where data lie near, or determine the field.
 
         The first part is ``exp(-max(0, r - 1))``, r the whitened distance to the nearest smoothed observation
         divided by the 95 % quantile of the whitened distances between successive smoothed observations. Where

@@ -377,7 +377,7 @@ class PooledFamily(_CurveFamily):
         return self._regression.variance(gradient, at)
 
     def bootstrap(self, n: int, seed: int = 0) -> list[PooledFamily]:
-        """Families fitted to resampled parameter values, the degree chosen anew each time.
+        """Families fitted to resampled parameter values, the degree chosen each time.
 
         Parameters
         ----------

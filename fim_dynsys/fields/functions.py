@@ -66,7 +66,7 @@ SHAPED = frozenset({Kind.POWER, Kind.SATURATION, Kind.INHIBITION, Kind.QUADRATIC
 """Kinds whose ``second`` is a shape."""
 
 COMPOSED = frozenset({Kind.ARRHENIUS, Kind.SIN_SQUARE, Kind.COS_SQUARE, Kind.LOG_SQUARE})
-"""Functions of a square or a reciprocal, which are sought where no others explain clean samples."""
+"""Functions of a square or a reciprocal, tried where no others explain noise-free samples."""
 
 _WRITTEN = {
     Kind.ARRHENIUS: "exp(-1/{})",

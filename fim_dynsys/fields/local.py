@@ -1,4 +1,4 @@
-"""Fields that are regressed anew about every point, and lead back to the data from afar."""
+"""Fields that are regressed about every point by itself, and lead back to the data from afar."""
 
 from collections.abc import Mapping
 from typing import Any, Self

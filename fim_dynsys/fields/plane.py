@@ -205,7 +205,7 @@ class PooledPlane(FieldPlane):
         return self.fields[int(np.argmin(np.linalg.norm(away, axis=1)))].support(x)
 
     def bootstrap(self, n: int, seed: int = 0) -> "list[PooledPlane]":
-        """Planes fitted to pairs drawn with replacement, the degree chosen anew each time.
+        """Planes fitted to pairs drawn with replacement, the degree chosen each time.
 
         Parameters
         ----------

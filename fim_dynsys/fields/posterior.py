@@ -16,14 +16,14 @@ Checked = TypeVar("Checked")
 _WIDTH, _FREEDOM = 0.79, 1.0  # python -m training.calibration.laws --model fim-ode
 _WIDEST = 30.0  # times the width: beyond all bands that are asked for
 STATED = _WIDTH * 6.314 / 1.645
-"""How wide the 90 % band of a law's draws is, beside the normal one of its fit."""
+"""Width of the 90 % band of an exact model's draws, relative to the normal one of its fit."""
 
 
 def law_deviates(rng: np.random.Generator, n: int, q: int, width: float, freedom: float) -> np.ndarray:
-    """Deviates (n, q) of the numbers of laws of clean data, in independent standard errors of their fits.
+    """Deviates (n, q) of the numbers of exact models, in independent standard errors of their fits.
 
-    A law that is the right one is as wrong as its fit says, one that mimics the truth by more: the numbers of
-    a draw are together those of Student's distribution, as heavy-tailed as errors on known systems are.
+    A model with the right terms is as wrong as its fit says, one that mimics the truth by more: the numbers
+    of a draw are together those of Student's distribution, as heavy-tailed as errors on known systems are.
     """
     out = np.empty((n, q))
     for row in out:  # one after the other: fewer draws are the first of more
@@ -216,9 +216,9 @@ class PosteriorField(DictionaryField):
 
 
 class LawField(FittedField):
-    """A field that was fitted to the digits of clean data, with one posterior of all its numbers.
+    """A field fitted to numerical precision to noise-free data, with one posterior of all its numbers.
 
-    Draws have the tails of Student's distribution, learned on known systems: the law may be a mimic of the
+    Draws have the tails of Student's distribution, learned on known systems: the model may be a mimic of the
     true one. Standard errors are those of the numbers, the terms being given.
 
     Parameters

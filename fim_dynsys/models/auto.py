@@ -91,13 +91,13 @@ class Effort:
     windowed : int
         Structures fitted over short windows, where the best of the others leaves more than noise.
     fits, rounds : int
-        Fits about whose paths terms are chosen anew, and how often from each.
+        Fits about whose paths terms are chosen again, and how often from each.
     functions : FunctionEffort
         Of the search for functions.
     laws : int
-        Structures with functions that are tried on clean data.
+        Structures with functions that are tried on noise-free data.
     composed : bool
-        Whether functions of reciprocals and squares are tried on clean data where no others leave nothing.
+        Whether functions of reciprocals and squares are tried on noise-free data that no others explain.
     genetic : GeneticEffort, optional
         Of genetic programming, which proposes right-hand sides besides; None for none.
     """
@@ -122,26 +122,26 @@ EFFORTS = {
 class Auto(VectorFieldModel):
     """The best field that the data support, from one call.
 
-    Polynomial candidates come from the pretrained operator's opinion of the samples, from sparse regression
-    with nine smoothers, from choosing the terms anew about the paths of the best fits, and from adding terms
+    Polynomial candidates come from the pretrained operator's initial estimate, from sparse regression
+    with nine smoothers, from choosing the terms again about the paths of the best fits, and from adding terms
     to the best, by what the residuals ask for; all are fitted to the trajectories and pruned. Fields with
     functions (trigonometric, saturating, exponential, powers) are grown from the best polynomial, and from
     twelve samples on the answer of `fim-ode` is one of them; a state counts as an angle in radians where it
     has no unit, in degrees where that says so, and as none under other units. Where units say that one state
     may be the rate of change of another, noisy samples are searched with that equation too, and it is
     believed unless the samples are against it; the report says so. A selector trained on known systems
-    chooses among all of them, but no numbers that nobody fitted where a fit follows the samples far better,
+    chooses among all of them, but no unfitted coefficients where a fit follows the samples far better,
     and says why where another BIC is clearly smaller; beyond six states and below twelve samples, where the
     operator is not asked, the smallest BIC wins. Where none explains three or more trajectories, fields that
     leave all bounds from their samples come last, and one without an equation
     (`fim_dynsys.fields.local.LocalField`) is preferred if it predicts trajectories that it has not seen
-    clearly better than the best of the others, fitted anew without them, does. `field_.fit_info.report` says
+    clearly better than the best of the others, fitted again without them, does. `field_.fit_info.report` says
     what chose, and the origins, scores and weights of the first few.
 
-    Samples with less than about 1 % of noise are fitted to their digits instead: terms are read off what
-    happens from each sample to the next, functions of reciprocals and squares where nothing else explains
-    them, and the simplest law that leaves no more than rounding, the errors of integration or noise is the
-    answer. `alternatives_` lists what else the samples allow.
+    Samples with less than about 1 % of noise are fitted to numerical precision instead: terms are read off
+    what happens from each sample to the next, functions of reciprocals and squares where nothing else
+    explains them, and the simplest model that leaves no more than rounding, the errors of integration or
+    noise is the answer. `alternatives_` lists what else the samples allow.
 
     Samples that neither their neighbours nor the fitted path explain are left out, which the report and
     `print` say; not with inputs, known errors or positions alone.
@@ -158,7 +158,7 @@ class Auto(VectorFieldModel):
     progress : bool, optional
         Whether a search of more than two seconds shows a bar; default on a terminal.
     knowledge : Knowledge, optional
-        What is known of the field beforehand; every candidate satisfies it. Clean samples are then fitted
+        Prior knowledge of the field; every candidate satisfies it. Noise-free samples are then fitted
         like others, a field without an equation is no candidate, and units suggest no equations.
     """
 
@@ -201,8 +201,8 @@ class Auto(VectorFieldModel):
             States that were observed, the others being their velocities; see `fit` with ``order=2``.
         sigma : list of arrays (n, d), or Noise.POISSON, optional
             Known standard deviations of the observations; or these are counts. Fits, and the choice among
-            them, weigh the samples; the operator sees those that are not far worse than most, and laws are
-            only read off samples of one precision.
+            them, weigh the samples; the operator sees those that are not far worse than most, and exact
+            models are only read off samples of one precision.
 
         Raises
         ------
@@ -643,7 +643,7 @@ def _proposals(
         reason = f"only without inputs and knowledge, in up to {_FUNCTIONS_UP_TO} states"
         return None, {Stage.GENETIC.value: f"not asked: {reason}"}
     if clean.found:
-        return None, {Stage.GENETIC.value: "not asked: a short law follows the samples to their digits"}
+        return None, {Stage.GENETIC.value: "not run: a short model fits the samples to numerical precision"}
     from fim_dynsys.search.genetic.proposals import interpolated, propose  # deferred: sympy
 
     curves = interpolated(observations) if clean.is_free_of_noise else observations.splines

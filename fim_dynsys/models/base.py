@@ -118,13 +118,13 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         Whether measured inputs `u` are used; its field is then a `DrivenField`.
     uses_x_dot : bool
         Whether `infer(trajectories, x_dot=[...])` makes use of given derivatives, one array
-        (n_i, d) for each trajectory. Others never see them: the user is told that they had no effect.
+        (n_i, d) for each trajectory. Others never see them: a warning says that they had no effect.
     uses_sigma : bool
         Whether ``infer(trajectories, sigma=[...])`` makes use of known errors, one array (n_i, d) for each
         trajectory.
     uses_order : bool
         Whether second-order equations are inferred from positions alone: ``infer(trajectories,
-        positions=[...])`` is then told which states were observed, the others being velocities.
+        positions=[...])`` then receives the observed states, the others being velocities.
     accepts_missing : bool
         Whether single missing coordinates are used; otherwise only complete points are counted.
     scale_equivariance : float or None
@@ -344,7 +344,7 @@ class VectorFieldModel(FittedModel, TrajectoryModel):
         x, t
             As for `fit`. A model that is fitted to them is not fitted again.
         method : {"multiple-shooting", "single-shooting"}
-            Start anew in windows of about two turns, or only at the first samples.
+            Start again in windows of about two turns, or only at the first samples.
         moves : {"auto", "residual"}
             What is learnt; models whose fields a network decodes offer more.
         max_seconds : float or None

@@ -1,4 +1,4 @@
-"""What a model was told, to the last digit of the field it infers, and the errors of what it was not."""
+"""Knowledge imposed on a fitted field to numerical precision; standard errors of its free coefficients."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial

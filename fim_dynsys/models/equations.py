@@ -560,7 +560,7 @@ class EquationsModel(VectorFieldModel):
         return self._fit
 
     def profile(self, name: str, levels: Sequence[float] = LEVELS) -> Profile:
-        """The likelihood profile of one estimated number, all others fitted anew at each of its values.
+        """The likelihood profile of one estimated number, all others fitted again at each of its values.
 
         Parameters
         ----------

@@ -40,7 +40,7 @@ def compare(
     Parameters
     ----------
     models : dict of str to model, or sequence of models
-        Models of `fim_dynsys.load` and objects of ``pysindy.SINDy``. Fitted anew, as copies: they stay as
+        Models of `fim_dynsys.load` and objects of ``pysindy.SINDy``. Fitted as copies: they stay as
         they are.
     train : Trajectories, Dataset or DataFrame
         What is fitted.

@@ -274,7 +274,7 @@ def derivative_list(
 
 
 def assumed(sigma: Sequence[np.ndarray] | Noise | None) -> Noise:
-    """What is assumed of the errors of observations, by what a model was told of them."""
+    """What is assumed of the errors of observations, from the arguments of a model."""
     if isinstance(sigma, Noise):
         return sigma
     return Noise.ESTIMATED if sigma is None else Noise.GIVEN

@@ -1,4 +1,4 @@
-"""Fields of laws of clean data, and what reports say of them and of a choice that needs a reason."""
+"""Fields of exact models of noise-free data, and what reports note on them and on a surprising choice."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -46,7 +46,7 @@ def law_field(
     report: dict[str, Any],
     inference: Inference,
 ) -> LawField:
-    """The field of a law in the units of its context, with the posterior of the fit and a report."""
+    """The field of an exact model in the units of its context, with the posterior of the fit and a report."""
     item = law.item
     known = with_relations(inference, law, observations, order)
     field = order.field(item.field(observations, order.trajectories, report, known), context)

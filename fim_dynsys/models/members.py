@@ -92,8 +92,8 @@ def bounded_members(
 ) -> EnsembleField:
     """Members whose paths from the data's starts stay in bounds, where that of the field itself does.
 
-    Draws from the normal approximation of a posterior may lose what holds the field back far out. Those that
-    leave ten ranges of the data within twice the longest record are drawn anew and counted.
+    Draws from the normal approximation of a posterior may lose the terms that bound the field far out. Those
+    that leave ten ranges of the data within twice the longest record are drawn again and counted.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def described(part: Any) -> Any:
 
 
 def made(description: Any) -> Any:
-    """What `described` told, built anew; anything else unchanged.
+    """An object built from what `described` says; anything else unchanged.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Positions alone: second-order equations, whose velocities nobody observed."""
+"""Positions alone: second-order equations, whose velocities are hidden."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -39,7 +39,7 @@ class SINDyConvergenceWarning(DataWarning, ConvergenceWarning):
 
 
 class SINDy(VectorFieldModel):
-    """`pysindy.SINDy` as it comes, with the call surface of every other model.
+    """`pysindy.SINDy` with its own defaults and the call surface of every other model.
 
     Coefficients equal those of `pysindy.SINDy` with the same objects. As there, `fit` fits the objects given
     in place, so that ``model.optimizer.coef_`` and ``model.feature_library`` are the fitted ones afterwards;

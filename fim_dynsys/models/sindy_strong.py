@@ -39,7 +39,7 @@ class StrongSINDy(VectorFieldModel):
     paths (thresholded least squares and backward elimination). Every candidate is integrated from its
     smoothed first state over the observation times and scored by its misfit to the noisy samples and the
     Bayesian information criterion. The best structures are then fitted to the trajectories themselves and
-    stripped of terms that do not pay for themselves. Where none of them explains the samples from start to
+    pruned of terms that do not improve the fit enough. Where none of them explains the samples from start to
     end, as on long chaotic records, candidates are fitted and compared over windows instead, as long as what
     the best leaves does not rise. `field_.fit_info.report` says which candidate won, and over what.
     At most 500 monomials are searched.
@@ -55,7 +55,7 @@ class StrongSINDy(VectorFieldModel):
     refined : int
         Number of structures fitted to the trajectories; 0 leaves it at the regression of slopes.
     knowledge : Knowledge, optional
-        What is known of the field beforehand; every candidate satisfies it.
+        Prior knowledge of the field; every candidate satisfies it.
 
     References
     ----------

@@ -71,16 +71,17 @@ class SymbolicModel(VectorFieldModel):
     Where units say that one state may be the rate of change of another, the search is made with that equation
     too, unless there is knowledge, and it is believed unless the samples are against it.
 
-    Samples with hardly any noise are fitted to their digits, as by `auto`: the simplest law that leaves no
-    more than rounding, the errors of integration or noise is the answer, quotients of several states and
-    functions of sums among them; not with inputs, knowledge, errors of their own or positions alone.
+    Samples with hardly any noise are fitted to numerical precision, as by `auto`: the simplest model that
+    leaves no more than rounding, the errors of integration or noise is the answer, quotients of several
+    states and functions of sums among them; not with inputs, knowledge, errors of their own or positions
+    alone.
 
     Parameters
     ----------
     effort : {"full", "quick"}
         Amount of search.
     knowledge : Knowledge, optional
-        What is known of the field beforehand; every candidate satisfies it.
+        Prior knowledge of the field; every candidate satisfies it.
     progress : bool, optional
         Whether a search of more than two seconds shows a bar; default on a terminal.
 

@@ -1,4 +1,4 @@
-"""What draws leave open of cycles, branches, manifolds, basins and curves; tipping, and where to measure."""
+"""Uncertainty of cycles, branches, manifolds, basins and curves; tipping, and where to measure."""
 
 import numpy as np
 from matplotlib.artist import Artist

@@ -17,7 +17,7 @@ from fim_dynsys.plot.style import Look
 _COLORS = ("#f5e6b8", "#a8d0e6", "#e8a978", "#7fb08a", "#b483b0", "#5b7db1")
 _SPECIAL = {
     BasinLabel.LEFT_REGION: ("#ffffff", "..", "leaves the region"),
-    BasinLabel.LEFT_SUPPORT: ("#ffffff", "xx", "leaves what data back"),
+    BasinLabel.LEFT_SUPPORT: ("#ffffff", "xx", "leaves the supported region"),
     BasinLabel.UNDECIDED: ("#808080", None, "undecided"),
 }
 _BELOW = 0.5 * style.FLOW

@@ -48,7 +48,7 @@ _CURVES: dict[BifurcationKind, Look] = {
 def bifurcation_diagram(
     result: Continuation | DataBifurcations, ax: Axes | None = None, *, state: int | str = 0
 ) -> Drawing:
-    """One state over the parameter: solid where stable, dashed where not, grey where not backed by data.
+    """One state over the parameter: solid where stable, dashed where not, grey where unsupported.
 
     Cycles are drawn by their smallest and largest value, with filled circles where stable and open ones
     where not. Labels are the customary ones: LP fold, HB Hopf, BP branch point, PD period doubling, LPC
@@ -240,7 +240,7 @@ def _branch(ax: Axes, branch: Branch, state: int) -> list:
             look |= {"markevery": max(1, len(branch) // _CIRCLES)}
             look |= {"markerfacecolor": look["color"] if stable else "white"}
         what = "cycles, extremes" if cycles else "equilibria"
-        label = f"{'stable' if stable else 'unstable'} {what}{'' if backed else ', not backed'}"
+        label = f"{'stable' if stable else 'unstable'} {what}{'' if backed else ', unsupported'}"
         for values in (low, high) if cycles else (low,):
             artists += ax.plot(branch.p[rows], values[rows], **look, label=label)
     return artists

@@ -14,7 +14,7 @@ from fim_dynsys.plot.style import Look
 from fim_dynsys.regions import Region
 from fim_dynsys.simulation.solution import integrate
 
-UNSUPPORTED = "not backed by data"
+UNSUPPORTED = "unsupported by data"
 
 Grid = Sequence[np.ndarray]
 """Evenly spaced values along x and along y."""

@@ -156,7 +156,7 @@ def uncertainty_map(
 
 
 def support_map(field: FieldLike, *, region: RegionLike | None = None, ax: Axes | None = None) -> Drawing:
-    """How well the data back a planar field: its support, with the edge at 0.5, and the data.
+    """The support of a planar field, with the edge at 0.5, and the data.
 
     Parameters
     ----------

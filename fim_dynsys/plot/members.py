@@ -24,8 +24,8 @@ def member_objects(result: MemberResults, ax: Axes | None = None, *, states: Sta
     """Objects of an ensemble: dots for members, or thin orbits; a mark and a 90 % ellipse for each group.
 
     Beside each stands the probability that it exists; the mark is that of the most probable kind. The
-    ellipse holds the position in the states shown, if it is normally distributed. Grey where the data do
-    not back it on average.
+    ellipse holds the position in the states shown, if it is normally distributed. Grey where
+    the field is unsupported on average.
 
     Parameters
     ----------

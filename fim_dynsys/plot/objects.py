@@ -18,7 +18,7 @@ from fim_dynsys.plot.space import Space, States
 from fim_dynsys.plot.style import Look
 from fim_dynsys.trajectories.container import Trajectories
 
-NOT_BACKED = " (not backed)"
+NOT_BACKED = " (unsupported)"
 _RUG = 0.03  # height of ticks, as a share of the axes
 _NAMED = 3  # cycles of one kind, after which they share a label
 _CYCLES: dict[CycleKind, Look] = {
@@ -34,7 +34,7 @@ def fixed_points(result: FixedPoints, ax: Axes | None = None, *, states: States 
     """Fixed points: filled where stable, open where unstable, half-filled saddles.
 
     Squares where the flow turns round them, circles where it does not, a ring with a dot for centres, a
-    question mark where the kind is open, small diamonds for slow points. Grey where not backed by data.
+    question mark where the kind is open, small diamonds for slow points. Grey where unsupported.
     """
     space = Space.opened(ax, states, result.state_names, result.units, "fixed_points")
     space.show(result.region)
@@ -70,7 +70,7 @@ def marks(space: Space, points: np.ndarray, kind: Kind, firm: bool) -> list:
 
 
 def nullclines(result: Nullclines, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
-    """Nullclines: a colour and dash pattern for each state, a line for each branch, thin where not backed."""
+    """Nullclines: a colour and dash pattern for each state, a line per branch, thin where unsupported."""
     states = result.states if states is None else states
     space = Space.opened(ax, states, result.state_names, result.units, "nullclines")
     if {result.state_names[i] for i in space.states} != set(result.states):
@@ -91,7 +91,7 @@ def nullclines(result: Nullclines, ax: Axes | None = None, *, states: States | N
 
 
 def limit_cycles(result: LimitCycles, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
-    """Periodic orbits: stable ones solid, others dashed, an arrow along each; grey if not backed all round.
+    """Periodic orbits: stable ones solid, others dashed, an arrow along each; grey if partly unsupported.
 
     Thin are orbits of saddle type, which may be many, and those of families round a centre.
     """
@@ -119,7 +119,7 @@ def _cycle_name(kind: CycleKind, period: float, periods: np.ndarray) -> str:
 def manifolds(result: Manifolds, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
     """Branches of invariant manifolds: stable ones solid, unstable ones dashed, arrows along the flow.
 
-    Grey where not backed by data. On axes of its own the fixed points are drawn too.
+    Grey where unsupported. On axes of its own the fixed points are drawn too.
     """
     space = Space.opened(ax, states, result.state_names, result.units, "manifolds")
     space.show(result.fixed_points.region)
@@ -143,7 +143,7 @@ def manifolds(result: Manifolds, ax: Axes | None = None, *, states: States | Non
 
 
 def _by_support(path: np.ndarray, support: np.ndarray) -> Iterator[tuple[bool, np.ndarray]]:
-    """The path where it is backed by data, and where it is not, the rest of each NaN."""
+    """The path where it is supported, and where it is not, the rest of each NaN."""
     backed = support >= style.SUPPORTED
     loose = with_neighbours(~backed)  # neighbouring stretches share a point
     for firm, rows in ((True, backed), (False, loose)):
@@ -173,7 +173,7 @@ def arrow(space: Space, path: np.ndarray, color: str) -> list:
 
 
 def section(result: PoincareSection, ax: Axes | None = None, *, states: States | None = None) -> Drawing:
-    """Points of a Poincare section, in the states that run most along its plane; grey where not backed."""
+    """Points of a Poincare section, in the states that run most along its plane; grey where unsupported."""
     if ax is None and states is None and len(result.state_names) > 2:
         states = np.sort(np.argsort(np.abs(result.normal), stable=True)[:2]).tolist()
     space = Space.opened(ax, states, result.state_names, result.units, "poincare")

@@ -1,4 +1,4 @@
-"""Noise level and law of observations, and criteria that weigh fit against complexity."""
+"""Level and distribution of the noise of observations, and criteria that weigh fit against complexity."""
 
 import math
 from collections.abc import Sequence
@@ -114,10 +114,10 @@ def pseudo_residuals(t: ArrayLike, x: ArrayLike) -> tuple[np.ndarray, np.ndarray
 
 
 def noise_law(trajectories: Sequence[tuple[np.ndarray, np.ndarray]]) -> NoiseLaw:
-    """Level and law of the noise from pseudo-residuals, by likelihood.
+    """Level and distribution of the noise from pseudo-residuals, by likelihood.
 
     A pseudo-residual is noise and the error of the cubic, which is taken for normal with a standard deviation
-    in proportion to the product of the four gaps. Where gaps differ, the two are told apart; otherwise
+    in proportion to the product of the four gaps. Where gaps differ, the two are distinguished; otherwise
     noise is overestimated where samples are few for the motion between them. An error is assumed where
     it gains more than the logarithm of the number of residuals in twice the log-likelihood.
 
@@ -207,7 +207,7 @@ def bic(
     """Bayesian information criterion of a trajectory fit, lower is better (Schwarz 1978).
 
     ``sum_i n_i log(max(variance_i, floor * signal_i)) + k log(N) N / (N - k - 1)`` of N values and
-    ``k = active + n_starts * d`` numbers; the floor keeps clean data from rewarding digits that the
+    ``k = active + n_starts * d`` numbers; the floor keeps noise-free data from rewarding digits that the
     integration does not have, the last factor few samples from being interpolated (as in the AIC of
     C. M. Hurvich, C.-L. Tsai, Biometrika 76 (1989) 297).
 

@@ -397,7 +397,7 @@ class _Annealing:
     def reweighted(self, x: np.ndarray, p: np.ndarray) -> "_Annealing":
         """The same with observations weighed by what the fit expects of them, where that is to be found out.
 
-        Counts by Fisher's scoring; noise of unknown law by the likeliest of its `ADDITIVE_SHARES`.
+        Counts by Fisher's scoring; noise of unknown distribution by the likeliest of its `ADDITIVE_SHARES`.
         """
         kind = self.problem.noise
         if kind is Noise.GIVEN:

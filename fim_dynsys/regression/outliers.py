@@ -27,8 +27,8 @@ def without_outliers(trajectories: Trajectories) -> Trajectories:
 
     A sample is one where it is far from the cubic through its four neighbours, in robust standard deviations,
     past both of its neighbours, and those are near cubics through theirs once it is left out, while no state
-    jumps from one of them to the other: so an isolated error is told from a fast motion. The first and last
-    two samples are never left out.
+    jumps from one of them to the other: so an isolated error is distinguished from a fast motion. The first
+    and last two samples are never left out.
 
     Parameters
     ----------

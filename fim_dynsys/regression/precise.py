@@ -1,4 +1,4 @@
-"""Trajectory fits to the digits that data hold: a method of order eight, steps by their errors."""
+"""Trajectory fits to numerical precision: a method of order eight, steps by their errors."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -111,7 +111,7 @@ class GapFit:
 
 @dataclass(frozen=True)
 class Precise:
-    """Clean observations, to be fitted to their digits.
+    """Noise-free observations, to be fitted to numerical precision.
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ class Stage(Enum):
     FUNCTIONS = "functions"
     NEIGHBOURS = "neighbouring samples"
     IMPLICIT_REGRESSION = "implicit regression"
-    CROSSING = "right-hand sides of several laws"
+    CROSSING = "right-hand sides of several models"
     GENETIC = "genetic programming"
     REFIT = "refit"
     GIVEN = "given"

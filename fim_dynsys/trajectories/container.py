@@ -208,7 +208,7 @@ class Trajectories:
 
         Text tables of any separator, with decimal commas, comment lines, lines before the header, units,
         dates and missing values; Excel, MATLAB, numpy, HDF5, Parquet, Feather and netCDF; compressed or not.
-        What the file leaves open is decided where one reading is plain, and refused where two are possible:
+        An ambiguous file is read where one reading is plain, and refused where two are possible:
         the error names the argument to give. ``print(data)`` says what was done.
 
         Parameters

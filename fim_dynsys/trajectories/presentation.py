@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Presentation(NamedTuple):
-    """What is told of trajectories.
+    """Facts printed of trajectories.
 
     Attributes
     ----------

@@ -181,7 +181,7 @@ def test_genetic_programming_is_asked_only_where_it_may_help(monkeypatch, reason
     model = fim_dynsys.load("auto", budget="thorough")
     if reason == "found":
         model.fit((3.0 / (1.0 + 5.0 * np.exp(-0.9 * t)))[:, None], t)
-        expected = "not asked: a short law follows the samples to their digits"
+        expected = "not run: a short model fits the samples to numerical precision"
     else:
         model.fit((np.exp(-t) * (1.0 + t))[:, None], t, u=np.exp(-t)[:, None])
         expected = "not asked: only without inputs and knowledge, in up to 4 states"

@@ -182,7 +182,7 @@ def test_filled_open_half_filled(competition, kind, marker, fillstyle, face):
     assert colors.same_color(mark.get_markerfacecolor(), face)
     (loose,) = _only(competition, kind, support=0.49).plot(axes()).artists["fixed points"]
     assert colors.same_color(loose.get_markeredgecolor(), style.GREY)
-    assert loose.get_label() == f"{kind.value} (not backed)"
+    assert loose.get_label() == f"{kind.value} (unsupported)"
 
 
 def test_points_outside_the_axes_are_clipped_and_those_on_the_frame_whole(competition):
@@ -237,7 +237,7 @@ def test_what_data_do_not_back_is_hatched():
     assert hatch.hatches == ["//"]
     assert _area(hatch) == pytest.approx(2.0, abs=0.03)  # half of 2 x 2, up to a cell of the grid
     assert np.concatenate([p.vertices for p in hatch.get_paths()])[:, 0].max() < 2 / 100
-    assert "not backed by data" in drawing.ax.get_legend_handles_labels()[1]
+    assert "unsupported by data" in drawing.ax.get_legend_handles_labels()[1]
     everywhere = plot.phase_portrait(system_field("van_der_pol"), ax=axes())
     assert "unsupported" not in everywhere.artists
 
@@ -373,7 +373,7 @@ def test_cycles_are_closed_and_dashed_where_unstable(cycle):
     (line,) = repelling.plot(axes()).artists["cycles"]
     assert line.is_dashed()
     assert colors.same_color(line.get_color(), style.GREY)
-    assert line.get_label() == "unstable cycle, T = 6.663 (not backed)"
+    assert line.get_label() == "unstable cycle, T = 6.663 (unsupported)"
 
 
 def test_many_cycles_share_a_label(cycle):
@@ -801,7 +801,7 @@ def test_basins_with_states_swapped_and_special_labels(wells):
     assert [part.hatches for part in drawing.artists["special"]] == [[".."], ["xx"]]
     assert _area(drawing.artists["unsupported"][0]) == pytest.approx(4.0, rel=0.06)
     names = [label.split(",")[0] for label in drawing.ax.get_legend_handles_labels()[1]]
-    assert {"leaves the region", "leaves what data back", "not backed by data"} <= set(names)
+    assert {"leaves the region", "leaves the supported region", "unsupported by data"} <= set(names)
     with pytest.raises(ValueError, match=r"expected the states \['x', 'y'\] of the image, got \['x'\]"):
         wells.plot(axes(), states=["x"])
 

@@ -22,7 +22,7 @@ _SMALLEST = 1e-3  # extent of a cycle that is followed, as a share of the larges
 
 @dataclass(frozen=True, eq=False)
 class BranchBand:
-    """A branch with what an ensemble leaves open of it, at n of its points.
+    """A branch and its uncertainty over an ensemble, at n of its points.
 
     Attributes
     ----------

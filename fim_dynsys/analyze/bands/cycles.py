@@ -208,8 +208,8 @@ def cycle_bands(
     >>> vdp = fim_dynsys.SymbolicField(["x1", "mu*(1 - x0**2)*x1 - x0"], {"mu": 1.0}, region=box)
     >>> rng = np.random.default_rng(0)
     >>> t = np.linspace(0, 12, 120)
-    >>> clean = fim_dynsys.simulate(vdp, [[0.5, 0.0], [3.0, 1.0]], t)
-    >>> noisy = [x + 0.02 * rng.standard_normal(x.shape) for x in clean.x]
+    >>> exact = fim_dynsys.simulate(vdp, [[0.5, 0.0], [3.0, 1.0]], t)
+    >>> noisy = [x + 0.02 * rng.standard_normal(x.shape) for x in exact.x]
     >>> model = fim_dynsys.load("fim-ode").fit(noisy, t)
     >>> bands = analyze.cycle_bands(model, draws=8, progress=False)
     >>> bands.period.shape

@@ -1,4 +1,4 @@
-"""Fields that stand for what the data leave open, and intervals from what becomes of an object in each."""
+"""Fields that represent the uncertainty, and intervals of an object from its values in each."""
 
 import numpy as np
 

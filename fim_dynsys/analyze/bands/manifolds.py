@@ -106,8 +106,8 @@ def manifold_bands(
 ) -> ManifoldBands:
     """Bands of the manifolds of saddles, separatrices among them, from fields drawn from the posterior.
 
-    The manifolds of each draw are traced anew; each branch of the field is compared with the one that follows
-    it most closely.
+    The manifolds of each draw are traced from the start; each branch of the field is compared with the one
+    that follows it most closely.
 
     Parameters
     ----------

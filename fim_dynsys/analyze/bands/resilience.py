@@ -64,7 +64,7 @@ class Resilience(Result):
     unit : ndarray (d,)
         Unit of each state in `shock`.
     share_drawn, shock_drawn, return_time_drawn : ndarray (m, k, v)
-        The same in m fields that the data leave open; m = 0 without.
+        The same in m fields that represent the uncertainty; m = 0 without.
     level : float
         Probability that intervals are meant to have.
     """
@@ -194,8 +194,8 @@ def resilience(
     region : Region, dict or pairs, optional
         The box in which attractors and starts lie; default the family's.
     members : int or sequence of FieldFamily
-        For intervals: families that the data leave open; a number of them resamples the measured values of a
-        diagram or of a family fitted to fields. 0 for none.
+        For intervals: families that represent the uncertainty; a number of them resamples the measured values
+        of a diagram or of a family fitted to fields. 0 for none.
     n_sample : int
         States behind the shares.
     n_directions : int

@@ -106,7 +106,7 @@ def continuation(
     doublings : int
         How many times to go on from period doublings to cycles of twice the period.
     stay_supported : bool
-        Whether branches end where no data back the field (support below 0.5).
+        Whether branches end where the field is unsupported (support below 0.5).
     max_points : int
         Largest number of points of a branch and direction.
     budget : int

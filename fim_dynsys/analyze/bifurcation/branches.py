@@ -82,7 +82,7 @@ class Bifurcation:
     eigenvalues : ndarray (d,) complex
         Of the Jacobian; of the monodromy matrix for cycles (multipliers).
     support : float
-        How well data back the field there.
+        Support of the field there.
     period : float or None
         Of the cycle; at a Hopf point that of the cycles born.
     lyapunov_coefficient : float or None
@@ -138,9 +138,9 @@ class LongPeriod:
     ----------
     kind : LimitKind
     p : float
-        Parameter value at which the period would be infinite, extrapolated by the law.
+        Parameter value at which the period would be infinite, extrapolated.
     error : float
-        Bound of its distance from the last cycle's value, by either law: |dp / d log T| / 2.
+        Bound of its distance from the last cycle's value, for either scaling: |dp / d log T| / 2.
     x : ndarray (k, d)
         The equilibria passed, at the last cycle's parameter value; at a SNIC the slowest state.
     exponent : float
@@ -184,7 +184,7 @@ class Branch:
         Field at the equilibrium in units of the length and time scales (largest entry); for cycles
         |mu_trivial - 1|, which also measures the discretisation.
     support : ndarray (n,)
-        How well data back the field there; for cycles the least along the cycle.
+        Support of the field there; for cycles the least along the cycle.
     bifurcations : tuple of Bifurcation
         In order along the branch; their points are among those of the branch.
     ends : (BranchEnd, BranchEnd)

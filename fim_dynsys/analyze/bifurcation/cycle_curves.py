@@ -291,7 +291,7 @@ class _CycleCurve(Cycles):
     def shift(self, point: Point) -> float:
         """Bound of the scaled distance to cycles of infinite period: half of |d(p, q) / d log T|, across.
 
-        By the laws it is |d(p, q) / d log T| over lambda T at a homoclinic orbit, over 2 at a SNIC.
+        By the scalings it is |d(p, q) / d log T| over lambda T at a homoclinic orbit, over 2 at a SNIC.
         """
         nulls, along = point.info.nulls[:, -3:], point.tangent[-2:] / np.linalg.norm(point.tangent[-2:])
         longer = np.linalg.lstsq(nulls[:, :1].T, np.ones(1), rcond=None)[0] @ nulls

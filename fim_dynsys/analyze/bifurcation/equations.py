@@ -30,7 +30,7 @@ class Equations:
     points : int
         At how many points the family has been evaluated.
     supported_only : bool
-        Whether branches end where no data back the family.
+        Whether branches end where the family is unsupported.
     """
 
     def __init__(

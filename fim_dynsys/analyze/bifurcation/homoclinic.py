@@ -29,11 +29,11 @@ def long_period(equations: Equations, branch: Branch, end: int) -> LongPeriod | 
     Returns
     -------
     LongPeriod or None
-        None where the period does not grow, or by neither law.
+        None where the period does not grow, or follows neither scaling.
 
     References
     ----------
-    S. H. Strogatz, Nonlinear Dynamics and Chaos, Westview 1994, section 8.4 (the two laws).
+    S. H. Strogatz, Nonlinear Dynamics and Chaos, Westview 1994, section 8.4 (the two scalings).
     """
     assert branch.period is not None and branch.orbits is not None
     ascending = slice(None, None, -1) if end == 0 else slice(None)

@@ -34,7 +34,7 @@ class Track:
     n_unstable : ndarray (n,) of int
         Unstable directions.
     support : ndarray (n,)
-        How well data back the field there; the least along a cycle.
+        Support of the field there; the least along a cycle.
     """
 
     kind: BranchKind

@@ -55,9 +55,9 @@ class CycleStatus(StrEnum):
     """Where a periodic orbit lies."""
 
     SUPPORTED = "supported"
-    """Inside the region, and backed by data all the way."""
+    """Inside the region, and supported all the way."""
     UNSUPPORTED = "unsupported"
-    """Inside the region, but partly where no data back the field."""
+    """Inside the region, but partly where the field is unsupported."""
     LEAVES_REGION = "leaves region"
     """Partly outside the region."""
     CONTRADICTED = "contradicted"

@@ -47,7 +47,7 @@ class PoincareSection(Result):
     residual : ndarray (n,)
         Distance of each point from the hyperplane, with every state in units of its length scale.
     support : ndarray (n,)
-        How well data back the field there.
+        Support of the field there.
     status : ndarray (k,) of Status
         How each trajectory ended: ``EVENT`` after all the crossings asked for, ``SUCCESS`` where time was up.
     normal : ndarray (d,)

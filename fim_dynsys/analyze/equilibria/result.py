@@ -209,7 +209,7 @@ class FixedPoints(Result):
         parts = [counted(isolated, "fixed point")]
         parts += [f"a continuum of zeros ({shown} shown)"] if shown else []
         parts += [counted(slow, "slow point")] if slow else []
-        parts += [f"{outside} of all not backed by data"] if outside else []
+        parts += [f"{outside} of all unsupported by data"] if outside else []
         return f"{', '.join(parts)} in {self.region}"
 
     def _notes(self) -> list[str]:

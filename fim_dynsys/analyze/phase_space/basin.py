@@ -75,7 +75,7 @@ class BasinLabel(IntEnum):
     """It went further from the region than the region's own size; or a grid point of a level set has states
     outside the region."""
     LEFT_SUPPORT = -2
-    """It came where no data back the field, and staying where they do was asked for."""
+    """It came where the field is unsupported, and `stay_supported` was set."""
     UNDECIDED = -3
     """It reached no known attractor in the time allowed, or could not be followed."""
 
@@ -180,10 +180,10 @@ def basins(
     """Label the states of a grid, and a Sobol sample of the region, by the attractor they lead to.
 
     Attractors are the stable fixed points and cycles found in the region, and sets to which the trajectories
-    of the sample that reach none of these keep coming back (told by the cells they visit). A trajectory has
+    of the sample that reach none of these keep coming back (seen from the cells they visit). A trajectory has
     arrived once it is in a sink's trapping ellipsoid, in a thin tube round a cycle, or stays in a recurrent
     set's cells; it is given up when it has left the region by more than its size. Labels follow the field
-    wherever it leads; `support` says how far data back them.
+    wherever it leads; `support` is that of the field there.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def basins(
         Time after which a trajectory is undecided; default 500 time scales of the field, or 20 periods of
         its slowest cycle or decay times of its slowest stable fixed point if that is longer.
     stay_supported : bool
-        Whether to end trajectories, with a label of their own, where no data back the field (support below
+        Whether to end trajectories, with a label of their own, where the field is unsupported (support below
         0.5, sampled eight times a window).
     budget : int
         Number of field evaluations after which what is left is undecided.

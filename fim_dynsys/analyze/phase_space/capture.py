@@ -50,7 +50,7 @@ class Attractor:
     points : ndarray (k, d)
         The fixed point, the cycle at equal times, or a sample of the recurrent set.
     support : float
-        How well data back the field on it, where least.
+        Least support of the field on it.
     """
 
     kind: AttractorKind

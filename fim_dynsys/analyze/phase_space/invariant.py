@@ -77,7 +77,7 @@ class ManifoldBranch:
     residual : float
         Angle, in radians, between the field and the branch where it is launched.
     support : ndarray (m,)
-        How well data back the field along it.
+        Support of the field along it.
     """
 
     path: np.ndarray

@@ -151,7 +151,7 @@ def read_checkpoint(checkpoint: Checkpoint) -> PublishedNetwork:
 
 
 def translated(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The authors' tensors under our names; one leading ``model.`` is stripped where all names carry it."""
+    """The authors' tensors under our names; one leading ``model.`` is removed where all names carry it."""
     if all(name.startswith("model.") for name in tensors):
         tensors = {name.removeprefix("model."): tensor for name, tensor in tensors.items()}
     return {_our_name(name): tensor for name, tensor in tensors.items()}

@@ -1,6 +1,6 @@
-"""From the operator's opinion to one field: candidates fitted to the trajectories, and a learned choice.
+"""From the operator's initial estimate to one field: candidates fitted to trajectories, and a learned choice.
 
-Clean samples are fitted to their digits, and the laws that this gives need no learned choice.
+Noise-free samples are fitted to numerical precision: exact models need no learned choice.
 """
 
 from dataclasses import dataclass, field, replace
@@ -38,7 +38,7 @@ _SMOOTHERS = [
 ]  # one of each kind; all nine find hardly more, for twice the time
 
 _FUNCTIONS = 16
-"""Structures with functions that are tried where no polynomial explains clean samples."""
+"""Structures with functions that are tried where no polynomial explains noise-free samples."""
 
 _MET = 12  # candidates of the search that are fitted to the digits, too
 _TEMPERATURE = 3.0  # of the selector's weights where members are drawn: chosen by coverage on development
@@ -55,9 +55,9 @@ class Shortlist:
     opinion : Opinion
         The operator's.
     candidates : list of Candidate
-        The shortlist, best BIC first; none where a law leaves nothing systematic.
+        The shortlist, best BIC first; none where an exact model leaves nothing systematic.
     laws : list of Law
-        Of clean data, the preferred one first, which is chosen.
+        Of noise-free data, the preferred one first, which is chosen.
     compared : Compared or None
         Over what the candidates were compared.
     """
@@ -70,7 +70,7 @@ class Shortlist:
 
     @classmethod
     def searched(cls, search: Search, opinion: Opinion, compare: bool = True) -> "Shortlist":
-        """Of a search from an opinion, with a smoother of each kind; ``compare``: over windows, if needed."""
+        """Of a search from an initial estimate, with each kind of smoother; ``compare``: over windows too."""
         found = gather_compared(search, opinion, smoothers=_SMOOTHERS, windows=compare)
         return cls(found.search, opinion, shortlist(found.candidates), compared=found)
 
@@ -118,7 +118,7 @@ class Shortlist:
         return Portfolio(self.search, self.opinion, members).draws(weights, n, rng)
 
     def choose(self, selector: Selector | None) -> tuple[Candidate | FunctionCandidate, dict, Inference]:
-        """The preferred candidate, of laws the preferred one, a report on it, and the facts of the choice."""
+        """The preferred candidate or exact model, a report on it, and the facts of the choice."""
         if self.laws:
             law = self.laws[0]
             report = {
@@ -150,7 +150,7 @@ def consider(
     laws: bool = True,
     known: Known | None = None,
 ) -> Shortlist | None:
-    """Candidates for one context, and laws where its samples are clean.
+    """Candidates for one context, and exact models where its samples are noise-free.
 
     Parameters
     ----------
@@ -163,10 +163,11 @@ def consider(
     knowledge : Knowledge, optional
         What every candidate satisfies.
     laws : bool
-        Whether laws are sought where samples are clean; a selector is trained on shortlists alone.
+        Whether exact models are sought where samples are noise-free; a selector is trained on shortlists
+        alone.
     known : list of arrays (n, d) or Noise, optional
-        Errors of the samples of trajectories of two and more, as they were given; laws are only read off
-        samples of one precision.
+        Errors of the samples of trajectories of two and more, as they were given; exact models are only read
+        off samples of one precision.
 
     Returns
     -------

@@ -48,7 +48,7 @@ class Transitions:
     x, dx : Tensor (B, J, D)
         State at the start of each step and its change, in normalised units; zero where `mask` is False.
     mask : Tensor (B, J), bool
-        True for a real step. ``J = K (L - 1)`` slots; trajectories are not told apart.
+        True for a real step. ``J = K (L - 1)`` slots; trajectories are not distinguished.
     """
 
     dt: Tensor

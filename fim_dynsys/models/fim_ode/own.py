@@ -47,14 +47,14 @@ class FIMODE(PretrainedModel):
     """Our pretrained operator, which reads the vector field off the observations in one pass.
 
     What is inferred is a polynomial field in closed form, with a posterior where the weights hold one. The
-    operator's opinion is also the start of a short search: structures that it and a few sparse regressions
+    operator's initial estimate also starts a short search: structures that it and a few sparse regressions
     suggest are fitted to the trajectories themselves, and a small network, trained like the operator on known
     systems, chooses among all of them; `field_.fit_info.report` says which one won. Samples with hardly any
-    noise are fitted to their digits instead, functions tried where no polynomial explains them; samples that
-    neither their neighbours nor the fitted path explain are left out. Below twelve samples there is no
-    search, which the report and `print` say. Contexts may hold any number of trajectories, ragged
-    and irregularly sampled; samples with a missing coordinate are dropped with a warning. Results do not
-    depend on the order of trajectories, nor on units or the origin of time.
+    noise are fitted to numerical precision instead, functions tried where no polynomial explains them;
+    samples that neither their neighbours nor the fitted path explain are left out. Below twelve samples there
+    is no search, which the report and `print` say. Contexts may hold any number of trajectories, ragged and
+    irregularly sampled; samples with a missing coordinate are dropped with a warning. Results do not depend
+    on the order of trajectories, nor on units or the origin of time.
 
     Weights are read when first needed. A process keeps the last few, keyed by their hash, and models share
     them; a saved or pickled model holds the path only.
@@ -67,9 +67,9 @@ class FIMODE(PretrainedModel):
     device : str
         Where contexts are encoded, as torch names it.
     refine : bool
-        Whether to search round the operator's opinion; False gives its own field, ten times faster.
+        Whether to search round the operator's initial estimate; False gives its own field, ten times faster.
     knowledge : Knowledge, optional
-        What is known of the field beforehand. The operator's coefficients are moved to the nearest that
+        Prior knowledge of the field. The operator's coefficients are moved to the nearest that
         satisfy it, by how sure it is of each; so does every candidate of the search. Fields have no
         posterior then.
     """
@@ -229,7 +229,7 @@ class FIMODE(PretrainedModel):
         Returns
         -------
         list of (DictionaryField, Evidence or None)
-            None beside laws of clean data, which have their posterior from their fit.
+            None beside exact models, which have their posterior from their fit.
 
         Raises
         ------
@@ -336,8 +336,8 @@ class FIMODE(PretrainedModel):
 
         Where a search chose the field, its candidates are drawn by the selector's weights, each with
         coefficients from the posterior of its own fit: bands of paths, since members follow the samples. (The
-        search is repeated, which takes some hundredths of a second.) The operator's own field, and laws of
-        clean samples, have draws from their posterior, as `field_.draws`.
+        search is repeated, which takes some hundredths of a second.) The operator's own field, and exact
+        models, have draws from their posterior, as `field_.draws`.
 
         Parameters
         ----------

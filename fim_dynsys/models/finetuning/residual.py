@@ -124,7 +124,7 @@ def tune_residual(
 
 
 def refitted(field: ResidualField, base: VectorField, context: Trajectories) -> ResidualField:
-    """The residual of a field, its Gaussians kept, fitted anew beside another base to other data."""
+    """The residual of a field, its Gaussians kept, fitted to other data beside another base."""
     windows = Windows.of(complete_samples(context, "ensemble", 4), whole=False)
     basis = RadialBasis(field.basis.centres / windows.unit, field.basis.widths / windows.unit)
     fit, _, _ = fit_residual(windows, base, basis)

@@ -62,7 +62,7 @@ def find_times(
     Raises
     ------
     ValueError
-        Where it is left open which column the times are.
+        Where more than one column may hold the times.
     """
     frame = table.frame.drop(columns=[*kept])
     if options.time is not None:

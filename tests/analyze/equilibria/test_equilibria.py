@@ -316,7 +316,7 @@ def test_support_is_told_and_supported_points_come_first():
     np.testing.assert_allclose(wide.x, [[0, 0], [-1, 0], [1, 0]], atol=1e-10)
     np.testing.assert_allclose(wide.support, field.support(wide.x), rtol=1e-12)
     assert wide.support[0] > 0.5 > wide.support[1]
-    assert "2 of all not backed by data" in str(wide)
+    assert "2 of all unsupported by data" in str(wide)
     assert len(str(wide).splitlines()) == 1 + 1 + 3 + 3
 
 
