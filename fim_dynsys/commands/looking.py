@@ -12,6 +12,7 @@ import numpy as np
 
 from fim_dynsys.commands import reading
 from fim_dynsys.trajectories.container import Trajectories
+from fim_dynsys.trajectories.reading.reader import READ
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _WIDTH = 60  # characters of a curve in text
@@ -66,7 +67,7 @@ def look(data: str, plot: Path | None, json: bool, command: str, **options: Any)
         print(as_json.dumps(facts, indent=2))
     else:
         print(reading.in_options(reading.account(trajectories, data)), file=sys.stderr)
-        print(trajectories)
+        print(repr(trajectories).removesuffix(f"\n  {trajectories.dataset.attrs.get(READ)}"))  # said above
         for name, curve in curves(trajectories):
             print(f"  {name:>12.12s} {curve}")
         print("\n".join(["", f"To fit it:  {proposed[0]}", *(f"  {why}" for why in proposed[1])]))

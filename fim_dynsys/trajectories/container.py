@@ -275,7 +275,7 @@ class Trajectories:
         """
         checked = Options.of(options)
         if str(path) != reader.STANDARD_INPUT:
-            kind = reader.kind_of(Path(path).name, checked)
+            kind = reader.kind_of(path, checked)
             if kind == "netcdf":
                 if options:
                     raise ValueError(
@@ -640,11 +640,7 @@ class Trajectories:
             self._input_names,
             self.units,
             tuple(self._coords),
-            str(
-                self.dataset.attrs.get(
-                    reader.READ,
-                )
-            ),
+            str(self.dataset.attrs.get(reader.READ, "")),
         )
 
 

@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from pathlib import Path
 
+from fim_dynsys.trajectories.reading.contents import is_text, looks_like
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 
 _COMPRESSED = {".gz": gzip.decompress, ".bz2": bz2.decompress, ".xz": lzma.decompress}
@@ -19,6 +20,7 @@ _MARKS = (  # byte order marks; those of UTF-32 begin like that of UTF-16
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_PADDING = b"\0\x1a"  # of loggers that reserve space, and the end mark of DOS
 _HEAD = 4096  # bytes that are looked at to tell an encoding without a mark
 
 
@@ -70,11 +72,18 @@ def as_utf8(name: str, content: bytes, options: Options, notes: Notes) -> bytes:
     ValueError
         If it is no text, or not in the encoding that is given.
     """
+    what, remedy = looks_like(content)
+    if options.encoding is None and not is_text(content.rstrip(_PADDING)) and not _halved(content):
+        raise refusal("a text table", f"{name!r}, which holds {what}", remedy)
     if options.encoding is not None:
         text = _decoded(name, content, options.encoding)
         content = text.removeprefix("\ufeff").encode("utf-8", "surrogatepass")
     else:
         content = _told_by_itself(name, content, notes)
+    padded = len(content) - len(content.rstrip(_PADDING))
+    if padded:
+        content = content[:-padded]
+        notes.decide(f"left out {padded} bytes of padding at the end")
     if b"\0" in content:
         raise refusal(
             "a text table", f"{name!r}, which holds bytes that are no text", "name its kind by format="
@@ -93,12 +102,10 @@ def _told_by_itself(name: str, content: bytes, notes: Notes) -> bytes:
                 return body
             notes.say(f"text in {encoding[:6].upper()}")
             return _decoded(name, body, encoding).encode()
-    head = content[:_HEAD]
-    for start, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
-        zeros = head[start::2].count(0)
-        if len(head) >= 4 and zeros > 0.4 * len(head) / 2 and head[1 - start :: 2].count(0) == 0:
-            notes.say("text in UTF-16 without a byte order mark")
-            return _decoded(name, content, encoding).encode()
+    halved = _halved(content)
+    if halved:
+        notes.say("text in UTF-16 without a byte order mark")
+        return _decoded(name, content, halved).encode()
     try:
         content.decode("utf-8")
     except UnicodeDecodeError:
@@ -110,6 +117,16 @@ def _told_by_itself(name: str, content: bytes, notes: Notes) -> bytes:
         notes.decide("text is not UTF-8, read as Latin-1 (encoding=)")
         return text.encode()
     return content
+
+
+def _halved(content: bytes) -> str:
+    """UTF-16 without a mark, by the zeros in every second byte of what is mostly Latin; or empty."""
+    head = content[:_HEAD]
+    for start, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):
+        zeros = head[start::2].count(0)
+        if len(head) >= 4 and zeros > 0.4 * len(head) / 2 and head[1 - start :: 2].count(0) == 0:
+            return encoding
+    return ""
 
 
 def _decoded(name: str, content: bytes, encoding: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from fim_dynsys.trajectories.reading.clocks import is_time_name, is_unit_name
+from fim_dynsys.trajectories.reading.contents import looks_like
 from fim_dynsys.trajectories.reading.lines import (
     BLANKS,
     Line,
@@ -15,7 +16,7 @@ from fim_dynsys.trajectories.reading.lines import (
     without_tail,
 )
 from fim_dynsys.trajectories.reading.numbers import bare_number, is_date, is_missing, is_number, marks
-from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
+from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.units import is_unit, split_name
 
 _LINES = 400  # of the head that are looked at
@@ -77,18 +78,15 @@ def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
     """
     lines, comments = content_lines(text, options.comment, _LINES)
     if not lines:
-        raise refusal("a table of numbers", f"{name!r}, which is empty")
+        held = "comments only" if comments else "blank lines only" if text else "nothing"
+        raise refusal("a table of numbers", f"{name!r}, which holds {held}")
     separator = _separator(lines, options)
     split = splitter(separator)
     rows = [split(line.text) for line in lines]
     width, kinds = _columns(rows)
     first = _first_row(rows, width, kinds)
     if first is None:
-        raise refusal(
-            "rows of numbers",
-            f"{name!r}, of which no two lines in a row are ones",
-            "name what is between columns by separator=",
-        )
+        raise _without_rows(name, text, lines, rows)
     numbers = [bare_number(cell) for row in rows[first:] for cell in row[:width] if cell and is_number(cell)]
     decimal, thousands, guessed = marks(numbers)
     if options.decimal is not None:
@@ -108,6 +106,22 @@ def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
             + (f", thousands {thousands!r}" if thousands else "")
         )
     return Head(lines[first].number, separator, decimal, thousands, width, names, units, clock)
+
+
+def _without_rows(name: str, text: str, lines: Sequence[Line], rows: Sequence[list[str]]) -> ValueError:
+    """The error about a file in which no lines follow each other that are rows of numbers."""
+    what, remedy = looks_like(text.encode())
+    if what not in ("text", ""):
+        return refusal("a text table", f"{name!r}, which holds {what}", remedy)
+    if len(lines) == 1 and len(rows[0]) > 1 and not any(map(is_number, rows[0])):
+        return refusal(
+            "rows of numbers below the header", f"{name!r} with none, and columns {quoted(rows[0])}"
+        )
+    return refusal(
+        "rows of numbers",
+        f"{name!r}, which begins {lines[0].text.strip()[:60]!r}",
+        "name what is between columns by separator=",
+    )
 
 
 def _separator(lines: Sequence[Line], options: Options) -> str:

@@ -1,5 +1,6 @@
 """Any file of observations as arrays and names, and an account of how it was read."""
 
+import difflib
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,8 +10,9 @@ from typing import Any
 from fim_dynsys.errors import ReadingWarning, warn
 from fim_dynsys.trajectories.parts import Parts
 from fim_dynsys.trajectories.reading.arrays import read_arrays
+from fim_dynsys.trajectories.reading.contents import looks_like
 from fim_dynsys.trajectories.reading.encoding import as_utf8, decompressed, without_compression
-from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
+from fim_dynsys.trajectories.reading.options import WHO, Notes, Options, refusal
 from fim_dynsys.trajectories.reading.roles import assign
 from fim_dynsys.trajectories.reading.sheets import read_typed, sheet_as_text
 from fim_dynsys.trajectories.reading.text import Table, read_text
@@ -44,14 +46,19 @@ _KINDS = {
 }
 
 
-def kind_of(name: str, options: Options) -> str:
+def kind_of(path: str | Path, options: Options) -> str:
     """What kind of file it is, by its name.
 
     Raises
     ------
+    OSError
+        If there is no such file, or it is a folder.
     ValueError
-        For a name that says nothing, or a kind that is not read.
+        For a name that says nothing.
     """
+    name = name_of(path)
+    if name != STANDARD_INPUT:
+        _check_there(Path(path))
     if options.format is not None:
         return "text" if options.format == "csv" else options.format
     suffix = Path(without_compression(name)).suffix.lower()
@@ -59,11 +66,35 @@ def kind_of(name: str, options: Options) -> str:
     if found is None and name == STANDARD_INPUT:
         return "text"
     if found is None:
-        known = ", ".join(s for suffixes in _KINDS.values() for s in suffixes)
+        what, remedy = looks_like(_beginning(Path(path)))
         raise refusal(
-            f"a file name ending in {known}", repr(name), 'name its kind by format=, as format="text"'
+            f"a file name that says its kind, as {', '.join(suffixes[0] for suffixes in _KINDS.values())}",
+            f"{name!r}, which holds {what}",
+            remedy,
         )
     return found
+
+
+def name_of(path: str | Path) -> str:
+    """The name of a file, or that of standard input."""
+    return STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path).name
+
+
+def _check_there(path: Path) -> None:
+    if path.is_dir():
+        inside = sorted(item.name for item in path.iterdir() if item.is_file())
+        shown = f"{len(inside)} files, the first {inside[0]!r}" if inside else "no files"
+        raise IsADirectoryError(f"{WHO}: expected a file, got the folder {str(path)!r} with {shown}")
+    if not path.exists():
+        beside = sorted(item.name for item in path.parent.iterdir()) if path.parent.is_dir() else []
+        near = difflib.get_close_matches(path.name, beside, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ""
+        raise FileNotFoundError(f"{WHO}: expected an existing file, got {str(path)!r}{meant}")
+
+
+def _beginning(path: Path) -> bytes:
+    with open(path, "rb") as stream:
+        return stream.read(1 << 16)
 
 
 def read(path: str | Path, given: Mapping[str, Any]) -> Parts:
@@ -91,9 +122,11 @@ def read(path: str | Path, given: Mapping[str, Any]) -> Parts:
         With all that was decided about the file.
     """
     options, notes = Options.of(given), Notes()
-    name = STANDARD_INPUT if str(path) == STANDARD_INPUT else Path(path).name
-    kind = kind_of(name, options)
+    name = name_of(path)
+    kind = kind_of(path, options)
     content = sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(path).read_bytes()
+    if not content:
+        raise refusal("a table of numbers", f"{name!r}, which is empty (0 bytes)")
     content = decompressed(name, content, notes)
     found: Table | Parts
     if kind in ("matlab", "numpy", "hdf5"):

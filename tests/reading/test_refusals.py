@@ -1,0 +1,63 @@
+"""Files that hold no table are refused by what they are."""
+
+import pytest
+
+from fim_dynsys import Trajectories
+from fim_dynsys import __main__ as cli
+
+HELD = {
+    "header.csv": (
+        b"t,x,v\n",
+        "rows of numbers below the header, got 'header.csv' with none, and columns 't'",
+    ),
+    "empty.csv": (b"", "which is empty"),
+    "empty.mat": (b"", "which is empty"),
+    "blank.csv": (b"\n\n", "blank lines only"),
+    "comments.csv": (b"# t,x\n# 1,2\n", "comments only"),
+    "prose.txt": (b"Dear all,\nno numbers here\n", "which begins 'Dear all,'"),
+    "picture.csv": (b"\x89PNG\r\n\x1a\n" + bytes(40), "a PNG picture"),
+    "picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(40), "a PNG picture"),
+    "old.xls": (b"\xd0\xcf\x11\xe0" + bytes(40), "save it as .xlsx or .csv"),
+    "text.xls": (b"t\tx\n0\t1\n1\t2\n", 'which holds text; give format="text"'),
+    "records.json": (b'[{"t": 0, "x": 1}]', "which holds JSON"),
+    "records.txt": (b'{"t": 0, "x": 1}\n{"t": 1, "x": 2}\n', "which holds JSON"),
+    "page.txt": (b"<table><tr><td>1</td></tr></table>", "which holds HTML"),
+    "array.dat": (b"\x93NUMPY\x01\x00" + bytes(100), 'give format="numpy"'),
+    "model.pkl": (b"\x80\x04\x95" + bytes(40), "a Python pickle"),
+    "noise.bin": (bytes(range(256)) * 4, "bytes that are no text"),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_what_a_file_holds_is_said(name, tmp_path):
+    content, said = HELD[name]
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError, match=r"^Trajectories\.from_file: expected ") as refused:
+        Trajectories.from_file(tmp_path / name)
+    assert said in str(refused.value)
+
+
+def test_folders_and_missing_files(tmp_path):
+    (tmp_path / "run.csv").write_text("t,x\n0,1\n1,2\n2,3\n")
+    with pytest.raises(
+        IsADirectoryError, match=r"a file, got the folder .* with 1 files, the first 'run.csv'"
+    ):
+        Trajectories.from_file(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"an existing file, .*; did you mean 'run.csv'\?"):
+        Trajectories.from_file(tmp_path / "runs.csv")
+    with pytest.raises(FileNotFoundError, match=r"got .*absent.xyz'$"):
+        Trajectories.from_file(tmp_path / "absent.xyz")
+
+
+def test_padding_at_the_end_is_left_out_and_said(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"t,x\n0,1\n1,2\n2,4\n" + bytes(64))
+    with pytest.warns(UserWarning, match="64 bytes of padding"):
+        data = Trajectories.from_file(tmp_path / "a.csv")
+    assert data.arrays()[0][1].ravel().tolist() == [1, 2, 4]
+
+
+def test_look_gives_its_account_once(tmp_path, capsys):
+    (tmp_path / "run.csv").write_text("Zeit (s);x\n0,0;1\n0,5;2,5\n1,0;4\n")
+    assert cli.main(["look", str(tmp_path / "run.csv")]) == 0
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("decimal comma") == 1 and "decimal comma" in said.err
