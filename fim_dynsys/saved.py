@@ -261,8 +261,8 @@ def _apart(header: dict, arrays: Mapping[str, np.ndarray]) -> tuple[dict, dict[s
     with _arrays_of(_WHOLE_RESIDUAL):
         added = {names[name]: arrays[name] for name in names}
         kind = str(arrays["base"])
-    left = {name: array for name, array in arrays.items() if name not in {*names, "base"}}
-    base = {name.removeprefix("base_"): array for name, array in left.items()}
+    remaining = {name: array for name, array in arrays.items() if name not in {*names, "base"}}
+    base = {name.removeprefix("base_"): array for name, array in remaining.items()}
     return header | {"content": kind}, base, Delta.of(arrays_digest(base), "residual", added)
 
 

@@ -115,9 +115,9 @@ def _leaving(field: VectorField, trajectories: Trajectories, low: np.ndarray, hi
         ahead = np.linspace(0.0, t[-1] - t[0], 200)
         path = integrate([field], z[seen[-1:]], ahead[None], rtol=_RTOL, escape=_ESCAPE).x[0]
         away = np.abs(path - 0.5 * (low + high)) > _FAR * np.maximum(high - low, 1e-300)
-        left = np.flatnonzero(away.any(axis=1) | ~np.isfinite(path).all(axis=1))
-        if len(left):
-            first = min(first, float(ahead[left[0]]))
+        departed = np.flatnonzero(away.any(axis=1) | ~np.isfinite(path).all(axis=1))
+        if len(departed):
+            first = min(first, float(ahead[departed[0]]))
     return [f"leaves the data by far within {first:.2g} after them"] if np.isfinite(first) else []
 
 

@@ -72,14 +72,14 @@ class LevelSet:
         """
         k, d = sums.weights.shape
         order = [*(i for i in reversed(range(d)) if i not in keep), *reversed(keep)]
-        left, dependent = sums.weights * sums.rates, []
-        left /= np.abs(left).max(axis=1, keepdims=True)
+        remaining, dependent = sums.weights * sums.rates, []
+        remaining /= np.abs(remaining).max(axis=1, keepdims=True)
         for _ in range(k):
-            sizes = np.linalg.norm(left, axis=0)
+            sizes = np.linalg.norm(remaining, axis=0)
             pivot = next(i for i in order if sizes[i] >= _DEPENDENT * sizes.max() and i not in dependent)
             dependent.append(pivot)
-            unit = left[:, pivot] / sizes[pivot]
-            left = left - np.outer(unit, unit @ left)
+            unit = remaining[:, pivot] / sizes[pivot]
+            remaining = remaining - np.outer(unit, unit @ remaining)
         independent = np.setdiff1d(np.arange(d), dependent)
         inverse = np.linalg.inv(sums.weights[:, dependent])
         basis, by_totals = np.zeros((d, d - k)), np.zeros((d, k))

@@ -350,9 +350,9 @@ def _matched(features: Sequence[np.ndarray]) -> np.ndarray:
             group = np.full(len(own), -1)
             for i, j in assigned(own, means, _FARTHEST):
                 group[i] = j
-            left = group < 0
-            group[left] = len(means) + np.arange(left.sum())
-            means = np.concatenate([means, own[left]])
+            unmatched = group < 0
+            group[unmatched] = len(means) + np.arange(unmatched.sum())
+            means = np.concatenate([means, own[unmatched]])
             groups.append(group)
         _, label = np.unique(np.concatenate(groups), return_inverse=True)
         means = np.array([everything[label == g].mean(axis=0) for g in np.unique(label)])

@@ -66,9 +66,11 @@ def _paths(data: Trajectories) -> Sequence[np.ndarray]:
 def _noise(observed: Sequence[np.ndarray], paths: Sequence[np.ndarray]) -> np.ndarray:
     """Standard deviation (d,): by fourth differences, or of what smoothing takes away if that is less."""
     rough = np.concatenate([np.diff(x, n=_ORDER, axis=0) for x in observed])
-    left = np.concatenate([x - path for x, path in zip(observed, paths, strict=True)])
+    residuals = np.concatenate([x - path for x, path in zip(observed, paths, strict=True)])
     by_difference = np.sqrt(np.mean(rough**2, axis=0) / _GAIN)
-    by_smoothing = np.sqrt(2.0 * np.mean(left**2, axis=0))  # half of the noise or more is left on the path
+    by_smoothing = np.sqrt(
+        2.0 * np.mean(residuals**2, axis=0)
+    )  # half of the noise or more is left on the path
     return np.minimum(by_difference, by_smoothing)
 
 

@@ -60,8 +60,8 @@ def function_curve(u: Callable[[np.ndarray], np.ndarray], first: float, last: fl
         if not np.isfinite(values).all():
             raise ValueError(f"equations: expected finite inputs u(t) from {first:g} to {last:g}.")
         cubic = _TO_CUBIC @ values[:4]
-        left = values[4:] - np.vander(_PROBES, 4, increasing=True) @ cubic
-        if (np.abs(left) > _ACCURATE * scale).any() and b - a > _NARROW * span:
+        residual = values[4:] - np.vander(_PROBES, 4, increasing=True) @ cubic
+        if (np.abs(residual) > _ACCURATE * scale).any() and b - a > _NARROW * span:
             middle = 0.5 * (a + b)
             todo += [(middle, b), (a, middle)]
             if len(starts) + len(todo) > _PIECES:

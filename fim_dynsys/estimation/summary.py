@@ -222,9 +222,12 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
     spread = np.array([np.std(values[kinds == k]) if (kinds == k).any() else 0.0 for k in range(m)])
     size = np.array([np.abs(values[kinds == k]).max(initial=0.0) for k in range(m)])
     spread = np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
-    left = _residuals(fit.problem, list(fit.descent.evaluation.paths))
+    residuals = _residuals(fit.problem, list(fit.descent.evaluation.paths))
     window = np.array(
-        [np.sqrt(np.mean(left[1][left[0] == k] ** 2)) if (left[0] == k).any() else 0.0 for k in range(m)]
+        [
+            np.sqrt(np.mean(residuals[1][residuals[0] == k] ** 2)) if (residuals[0] == k).any() else 0.0
+            for k in range(m)
+        ]
     )
     level = np.where(
         np.isfinite(fit.descent.evaluation.scales[:m]), fit.descent.evaluation.scales[:m], window
@@ -253,7 +256,7 @@ def _quality(described: Description, fit: Fit, whole: list[Path] | None) -> tupl
         path_r2 = explained(kind, off, weight)
         follows, follows_for = _followed(problem, whole, spread, np.where(np.isfinite(noise), noise, 0.0))
     same = fit.problem is problem
-    window_r2 = path_r2 if same else explained(left[0], left[1], np.ones(len(left[1])))
+    window_r2 = path_r2 if same else explained(residuals[0], residuals[1], np.ones(len(residuals[1])))
     over = _over_noise(window, noise, objective.errors, fit)
     problems = []
     expected = bool(len(known)) and over < _AS_KNOWN

@@ -275,9 +275,9 @@ class _Lanes:
         most = _STEPS_BETWEEN + 2.0 * float(gaps.max()) / self.longest
         while len(active) and used < most:
             used += 1
-            own, left = rows[active], gaps[active] - done[active]
+            own, remaining = rows[active], gaps[active] - done[active]
             h = np.minimum(self.h[own], self.longest)
-            step = np.where(h > left * (1.0 - 1e-12), left, h)
+            step = np.where(h > remaining * (1.0 - 1e-12), remaining, h)
             begun, width = done[active] / gaps[active], step / gaps[active]
             new, error = self._step(own, step, begun, width, partial(inputs, active))
             good = error <= 1.0
@@ -286,7 +286,7 @@ class _Lanes:
             # a step cut short by a sample says little of the longer ones
             self.h[own] = np.where(good & (factor >= 1.0), np.maximum(grown, self.h[own]), grown)
             self.x[own[good]] = new[good]
-            done[active[good]] = np.where(step == left, gaps[active], done[active] + step)[good]
+            done[active[good]] = np.where(step == remaining, gaps[active], done[active] + step)[good]
             self.status[own[good & (np.abs(new) > self.bound).any(axis=1)]] = Status.LEFT_BOUNDS
             stuck = ~good & (self.h[own] < 1e-14 * gaps[active])
             self.status[own[stuck]] = np.where(

@@ -215,10 +215,10 @@ def _no_flow(samples: Sequence[np.ndarray], found: Mapping[str, Any]) -> tuple[s
     return () if said is None else (said,)
 
 
-def _explained(left: np.ndarray, given: np.ndarray) -> float:
+def _explained(residual: np.ndarray, given: np.ndarray) -> float:
     """Share of the sum of squares of what is given that is not left over."""
     total = float(np.sum(given**2))
-    return 1.0 - float(np.sum(left**2)) / total if total > 0 else 1.0
+    return 1.0 - float(np.sum(residual**2)) / total if total > 0 else 1.0
 
 
 def _noise(info: FitInfo, samples: Sequence[tuple[np.ndarray, np.ndarray]], unit: np.ndarray) -> np.ndarray:
@@ -234,8 +234,8 @@ def _smoothed(t: np.ndarray, z: np.ndarray, level: np.ndarray) -> tuple[np.ndarr
     Where the cubics miss samples by far, as in fast transients, the states are these.
     """
     states, slopes = smoothing_bank(t, z, _WIDTHS)
-    left = np.sqrt(np.mean((states[:-1] - z) ** 2, axis=1))
-    fine = np.flatnonzero((left <= 1.1 * np.maximum(level, _ACCURACY)).all(axis=1))
+    residual = np.sqrt(np.mean((states[:-1] - z) ** 2, axis=1))
+    fine = np.flatnonzero((residual <= 1.1 * np.maximum(level, _ACCURACY)).all(axis=1))
     best = int(fine[-1]) if len(fine) else 0
     missed = np.abs(states[best] - z) > _MISSED * np.maximum(level, _ACCURACY)
     return np.where(missed, z, states[best]), slopes[best]

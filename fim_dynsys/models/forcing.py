@@ -153,14 +153,14 @@ def _strongest(search: Search, samples: Sequence[tuple[np.ndarray, np.ndarray]])
     pieces = zip(seen.samples, seen.origin, strict=True)
     times = np.concatenate([samples[k][0][first] + t * seen.time_unit for (t, _), (k, first) in pieces])
     basis, _ = np.linalg.qr(columns / np.linalg.norm(columns, axis=0))
-    left = slopes - basis @ (basis.T @ slopes)
-    size = np.linalg.norm(left, axis=0)
-    left = left / np.where(size > 0, size, 1.0)
+    residual = slopes - basis @ (basis.T @ slopes)
+    size = np.linalg.norm(residual, axis=0)
+    residual = residual / np.where(size > 0, size, 1.0)
     turn, highest = _searched(samples)
     omegas = np.arange(turn, highest, turn / _OVERSAMPLED)
     gains = []
     for omega in omegas:
         pair = waves([omega], times)
         own, _ = np.linalg.qr(pair - basis @ (basis.T @ pair))
-        gains.append(float(np.max(np.sum((own.T @ left) ** 2, axis=0))))
+        gains.append(float(np.max(np.sum((own.T @ residual) ** 2, axis=0))))
     return float(omegas[np.argmax(gains)]) if gains else None

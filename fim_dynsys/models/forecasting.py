@@ -188,18 +188,18 @@ def _starts(
         begun = (start[:, None] + nudges).reshape(-1, d)
         path = _paths(ensemble, begun, tail.t, which).reshape(m, d + 1, len(tail.t), d)
         for i in range(m):
-            left = ((tail.x - path[i, 0]) / noise).ravel()
+            residuals = ((tail.x - path[i, 0]) / noise).ravel()
             slopes = ((path[i, 1:] - path[i, 0]) / (_NUDGE * unit)[:, None, None]).transpose(1, 2, 0)
-            size = float(left @ left)
+            size = float(residuals @ residuals)
             if not np.isfinite(size) or not np.isfinite(slopes).all() or size >= least[i]:
                 start[i] = (start[i] + best[i]) / 2  # half the way back
                 continue
             least[i], best[i] = size, start[i]
             jac = (slopes / noise[:, None]).reshape(-1, d)
-            step, *_ = np.linalg.lstsq(jac, left, rcond=None)
+            step, *_ = np.linalg.lstsq(jac, residuals, rcond=None)
             covariance = slopes[-1] @ np.linalg.pinv(jac.T @ jac) @ slopes[-1].T
             # what the member leaves of the samples beyond their noise is no smaller at their end
-            excess = max(size / max(left.size - d, 1), 1.0)
+            excess = max(size / max(residuals.size - d, 1), 1.0)
             values, vectors = np.linalg.eigh(excess * covariance)
             ends[i], roots[i] = path[i, 0, -1], vectors * np.sqrt(np.maximum(values, 0.0))
             start[i] = start[i] + step

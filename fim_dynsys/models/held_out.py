@@ -189,8 +189,8 @@ def _slope_error(model: VectorFieldModel, unseen: Trajectories) -> float:
     if not np.isfinite(found).all():
         return np.inf
     about = np.sum((slopes[rows] - slopes[rows].mean(axis=0)) ** 2, axis=0)
-    left = np.sum((slopes[rows] - found) ** 2, axis=0)
-    return float(np.sqrt(np.mean(left[about > 0] / about[about > 0])))
+    squares = np.sum((slopes[rows] - found) ** 2, axis=0)
+    return float(np.sqrt(np.mean(squares[about > 0] / about[about > 0])))
 
 
 def _splits(data: Trajectories, by: str | None, folds: int) -> Iterator[tuple[Trajectories, Trajectories]]:

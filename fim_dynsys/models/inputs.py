@@ -125,7 +125,7 @@ def _closest(
         Where nothing comes close, as where it jumps between samples.
     """
     kinds = (Hold.SMOOTH, Hold.PREVIOUS, Hold.LINEAR)
-    left, total = np.zeros(len(kinds)), 0.0
+    squares, total = np.zeros(len(kinds)), 0.0
     values = np.concatenate(at_samples)
     spread = np.maximum(values.std(axis=0), 1e-300)
     for t, rows in zip(times, at_samples, strict=True):
@@ -133,10 +133,10 @@ def _closest(
         found = [curves(t, rows, kind).cubics[few] for kind in kinds]
         for part in _PARTS:
             true = _evaluated(u, t[few] + part * (t[few + 1] - t[few]))
-            left += [np.sum(((at(cubics, part) - true) / spread) ** 2) for cubics in found]
+            squares += [np.sum(((at(cubics, part) - true) / spread) ** 2) for cubics in found]
             total += true.size
-    best = int(np.argmin(left))
-    if total and np.sqrt(left[best] / total) > _CLOSE_TO:
+    best = int(np.argmin(squares))
+    if total and np.sqrt(squares[best] / total) > _CLOSE_TO:
         warn(
             "fit: the inputs u(t) jump or turn between the samples; give more samples there.",
             DataWarning,
@@ -383,7 +383,7 @@ def without_unknown(trajectories: Trajectories, sigma: Known) -> tuple[Trajector
     filled = [np.where(np.isnan(own) | far, typical, own) for own, far in zip(observed, unknown, strict=True)]
     if not any(own.any() for own in unknown):
         return trajectories, filled
-    left = Trajectories.from_arrays(
+    remaining = Trajectories.from_arrays(
         [np.where(own, np.nan, x) for (_, x), own in zip(pairs, unknown, strict=True)],
         [t for t, _ in pairs],
         state_names=trajectories.state_names,
@@ -392,7 +392,7 @@ def without_unknown(trajectories: Trajectories, sigma: Known) -> tuple[Trajector
         u=trajectories.input_arrays() if trajectories.input_names else None,
         input_names=trajectories.input_names or None,
     ).with_hold(trajectories.hold)
-    return left, filled
+    return remaining, filled
 
 
 def kept_errors(sigma: Known | None) -> dict[str, Any]:
@@ -452,13 +452,13 @@ def with_error_columns(x: Observations, sigma: Errors | None) -> tuple[Observati
             f"fit: expected sigma by columns {', '.join(map(str, x.columns))}, or by numbers, got "
             f"{dict(sigma)}."
         )
-    left = x.drop(columns=columns)
+    remaining = x.drop(columns=columns)
     named = {str(state): x[column] for state, column in sigma.items()}
-    found = labelled(left)
+    found = labelled(remaining)
     wrong = set(found.state_names) - set(named)
     if wrong:
         raise ValueError(f"fit: expected a column of errors for each state, got none for {sorted(wrong)}.")
-    both = labelled(left.assign(**{name: own for name, own in named.items()}))
+    both = labelled(remaining.assign(**{name: own for name, own in named.items()}))
     return found, [own for _, own in both.arrays()]
 
 

@@ -143,14 +143,14 @@ def path_score(
         about = observed - np.nanmean(observed, axis=0)
         total = np.nansum(about**2, axis=0)
         varies = counted & (total > (1e-12 * np.nanmax(np.abs(observed), axis=0)) ** 2)
-        left = np.nansum((paths - observed) ** 2, axis=0)
+        squares = np.nansum((paths - observed) ** 2, axis=0)
     if not varies.any():
         raise ValueError(f"{caller}: expected observations of which a state varies, got constant ones.")
     if not np.isfinite(paths).all():
         return -np.inf
-    if not (np.isfinite(total).all() and np.isfinite(left).all()):
+    if not (np.isfinite(total).all() and np.isfinite(squares).all()):
         raise ValueError(
             f"{caller}: expected states whose squares are ordinary floating-point numbers, got larger ones; "
             "change the units."
         )
-    return float(np.mean(1.0 - left[varies] / total[varies]))
+    return float(np.mean(1.0 - squares[varies] / total[varies]))

@@ -61,15 +61,15 @@ def front(model: _Considered | Alternatives, ax: Axes | None = None) -> Drawing:
         raise TypeError(f"front: expected a fitted 'auto' or its alternatives_, got {type(model).__name__}.")
     own = ax is None
     (ax,) = given_axes(new_axes() if ax is None else ax, 1, "front")
-    size, left = [row.parameters for row in rows], [row.misses for row in rows]
+    size, misses = [row.parameters for row in rows], [row.misses for row in rows]
     chosen = [k for k, row in enumerate(rows) if row.is_preferred]
-    drawn = ax.plot(size, left, "o", color=style.GREY, markerfacecolor="none", label="alternatives")
+    drawn = ax.plot(size, misses, "o", color=style.GREY, markerfacecolor="none", label="alternatives")
     best = ax.plot(
-        [size[k] for k in chosen], [left[k] for k in chosen], "o", color=style.BLACK, label="preferred"
+        [size[k] for k in chosen], [misses[k] for k in chosen], "o", color=style.BLACK, label="preferred"
     )
     texts = [
         ax.annotate(str(k), (x, y), xytext=(5, 3), textcoords="offset points", fontsize="small")
-        for k, (x, y) in enumerate(zip(size, left, strict=True))
+        for k, (x, y) in enumerate(zip(size, misses, strict=True))
     ]
     ax.set_yscale("log")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))

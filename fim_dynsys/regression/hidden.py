@@ -152,9 +152,9 @@ def fit_hidden(
             for _ in range(1 if problem.noise is Noise.GIVEN else _ROUNDS):
                 own = own.reweighted(x, p)
                 x, p, status = own.closed(x, p)
-            misfit, gaps = annealed.left(x, p)
+            misfit, gaps = annealed.misfit_and_gaps(x, p)
             fits.append((misfit + gaps, gaps, own.answer(x, p, status, state_names)))
-        if fits and min(left for left, *_ in fits) < _EXPLAINED * np.count_nonzero(annealed.weights):
+        if fits and min(misfit for misfit, *_ in fits) < _EXPLAINED * np.count_nonzero(annealed.weights):
             break
     if not fits:
         raise ValueError(
@@ -240,11 +240,11 @@ class _Annealing:
         slopes = np.concatenate([v for _, v in seen.splines])[:, shown] / seen.time_unit * self.scale[shown]
         unit = np.sqrt(np.mean(slopes**2, axis=0))
         unit = np.where(unit > 0, unit, 1.0)
-        left = (slopes - rates.rhs(points, p)[:, direct[shown]]) / unit
+        residual = (slopes - rates.rhs(points, p)[:, direct[shown]]) / unit
         design = rates.jac_p(points, p)[:, direct[shown]][:, :, columns] / unit[:, None] * p[columns]
-        if not (np.isfinite(left).all() and np.isfinite(design).all()):
+        if not (np.isfinite(residual).all() and np.isfinite(design).all()):
             return p
-        moved = np.linalg.lstsq(design.reshape(-1, len(columns)), left.ravel(), rcond=_COLLINEAR)[0]
+        moved = np.linalg.lstsq(design.reshape(-1, len(columns)), residual.ravel(), rcond=_COLLINEAR)[0]
         p[columns] *= 1.0 + moved
         return p
 
@@ -422,7 +422,7 @@ class _Annealing:
             own.weights = np.where(better & known, 1.0 / (variance * relative), own.weights)
         return own
 
-    def left(self, x: np.ndarray, p: np.ndarray) -> tuple[float, float]:
+    def misfit_and_gaps(self, x: np.ndarray, p: np.ndarray) -> tuple[float, float]:
         """What is left of the observations, in variances of their noise, and of the dynamics."""
         parts = self.linearised(x, p)
         if parts is None:

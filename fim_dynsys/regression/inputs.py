@@ -71,8 +71,8 @@ def _splines(t: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     from scipy.interpolate import Akima1DInterpolator, CubicSpline  # deferred: fits without inputs need none
 
     kinds = (CubicSpline, Akima1DInterpolator)
-    left = np.stack([u[1:-1:2] - kind(t[::2], u[::2])(t[1:-1:2]) for kind in kinds])
-    errors = np.sqrt(np.nanmean(left**2, axis=1))
+    missed = np.stack([u[1:-1:2] - kind(t[::2], u[::2])(t[1:-1:2]) for kind in kinds])
+    errors = np.sqrt(np.nanmean(missed**2, axis=1))
     gaps = np.diff(t)[:, None, None]
     found = [kind(t, u).c.transpose(1, 0, 2)[:, ::-1] * gaps ** np.arange(4)[:, None] for kind in kinds]
     return np.where(errors[1] < errors[0], found[1], found[0]), errors.min(axis=0) / 8.0

@@ -307,7 +307,7 @@ class Precise:
         moved = condense(ends_and_tangents[1], off, none, none, self.data.segments(1).bounds)[0][:, :, -1]
         return np.sqrt(np.mean(moved**2, axis=0))
 
-    def left(self, fit: TrajectoryFit) -> np.ndarray:
+    def residual_variances(self, fit: TrajectoryFit) -> np.ndarray:
         """Weighted residual variance (d,) of a fit in the units of the samples; gaps count as misfit."""
         residuals = self.data.values - np.concatenate(fit.paths)
         on_nodes = np.mean(self.data.weights * residuals**2, axis=0)

@@ -193,10 +193,12 @@ def expected_gains(information: np.ndarray, score: np.ndarray, active: np.ndarra
     crossed = information[np.ix_(active, others)]
     size = np.diagonal(information)[others]
     explained = np.linalg.lstsq(known, np.column_stack([crossed, score[active]]), rcond=1e-12)[0]
-    left = size - np.sum(crossed * explained[:, :-1], axis=0)
+    unexplained = size - np.sum(crossed * explained[:, :-1], axis=0)
     rest = score[others] - crossed.T @ explained[:, -1]
     gains = np.zeros(len(score))
-    gains[others] = np.where(left > 1e-9 * size, rest**2 / np.where(left > 0, left, 1.0), 0.0)
+    gains[others] = np.where(
+        unexplained > 1e-9 * size, rest**2 / np.where(unexplained > 0, unexplained, 1.0), 0.0
+    )
     return gains
 
 

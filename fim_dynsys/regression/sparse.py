@@ -229,7 +229,7 @@ def smallest_subset(
     Returns
     -------
     subset : bool array (m,)
-    left : float
+    residual_variances : float
         Residual sum of squares. None in place of both where no subset leaves so little.
     """
     m = len(equations) - 1
@@ -237,13 +237,13 @@ def smallest_subset(
         if math.comb(m, size) > _MOST_SUBSETS:
             return None
         every = subsets_of(m, size)
-        left = subset_residuals(equations, every)
+        residual_variances = subset_residuals(equations, every)
         price = np.zeros(len(every)) if cost is None else cost[every].sum(axis=1)
-        best = int(np.lexsort((left, price, left > most))[0])
-        if left[best] <= most:
+        best = int(np.lexsort((residual_variances, price, residual_variances > most))[0])
+        if residual_variances[best] <= most:
             subset = np.zeros(m, dtype=bool)
             subset[every[best]] = True
-            return subset, max(float(left[best]), 0.0)
+            return subset, max(float(residual_variances[best]), 0.0)
     return None
 
 

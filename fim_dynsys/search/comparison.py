@@ -104,7 +104,7 @@ def compared(search: Search, found: list[Candidate], structures: int, windows: b
     whole = sorted([*whole, *_in_one_piece(search, level)], key=lambda c: c.score)
     if not windows or explains(search.observations, whole[0]):
         return Compared(search, whole)
-    lacking = level.left > _EXPLAINED
+    lacking = level.residual_variance > _EXPLAINED
     if lacking and level.length < _LEAST_LENGTH:
         level = _level(search, _LEAST_LENGTH, level.fits) or level
     if level.search.observations.cut is None:
@@ -142,7 +142,7 @@ class _Level:
     met: list[Candidate]
 
     @property
-    def left(self) -> float:
+    def residual_variance(self) -> float:
         """Residual variance of the best over that of the noise, free numbers and starts accounted for."""
         seen, best = self.search.observations, self.fits[0][0]
         assert best.variance is not None
@@ -158,13 +158,13 @@ def _climbed(search: Search, fits: list[tuple[Candidate, TrajectoryFit]]) -> _Le
     level = _level(search, length, begun)
     if level is None:
         return None
-    least = level.left
+    least = level.residual_variance
     while level.search.observations.cut is not None:
         length *= _LONGER
         longer = _level(search, length, level.fits)
-        if longer is None or longer.left > _RISE * least:
+        if longer is None or longer.residual_variance > _RISE * least:
             return level
-        level, least = longer, min(least, longer.left)
+        level, least = longer, min(least, longer.residual_variance)
     return level
 
 

@@ -17,7 +17,10 @@ from fim_dynsys.search.problem import Search
 _POINTS = 48
 _STARTS = 8
 _PLAUSIBLE = 4  # starts besides the smoothed one
-_LEAST_LEFT, _MOST_LEFT = 1e-3, 1e4  # of the samples' variance, in units of what noise and start allow
+_LEAST_VARIANCE, _MOST_VARIANCE = (
+    1e-3,
+    1e4,
+)  # of the samples' variance, in units of what noise and start allow
 _SAMPLES = 48
 _ESCAPE = 1e3  # in root mean squares of the data
 _FAR = 30.0  # extents and ratios beyond this say no more
@@ -85,11 +88,17 @@ def _starts(search: Search, candidates: list[Candidate]) -> np.ndarray:
     each = np.repeat(np.stack([c.coefficients for c in candidates]), len(starts), axis=0)
     paths = search.paths(each, np.tile(starts, (count, 1, 1)), 2.0)
     allowed = np.maximum(observations.law.level**2 + 2.0 * observations.start_variance, 1e-300)
-    left = np.mean(observations.residual_variance(paths) / allowed, axis=1).reshape(count, -1)
-    left = np.log(np.where(np.isfinite(left), np.clip(left, _LEAST_LEFT, _MOST_LEFT), _MOST_LEFT))
+    residual_variance = np.mean(observations.residual_variance(paths) / allowed, axis=1).reshape(count, -1)
+    residual_variance = np.log(
+        np.where(
+            np.isfinite(residual_variance),
+            np.clip(residual_variance, _LEAST_VARIANCE, _MOST_VARIANCE),
+            _MOST_VARIANCE,
+        )
+    )
     own = _variances(candidates, d)
-    own = np.log(np.clip(np.mean(own / allowed, axis=1), _LEAST_LEFT, _MOST_LEFT))
-    mean, worst = left.mean(axis=1), left.max(axis=1)
+    own = np.log(np.clip(np.mean(own / allowed, axis=1), _LEAST_VARIANCE, _MOST_VARIANCE))
+    mean, worst = residual_variance.mean(axis=1), residual_variance.max(axis=1)
     moved = np.stack([c.start for c in candidates]) - start
     moved = np.sqrt(np.mean(moved**2 / observations.start_variance, axis=(1, 2)))
     return np.column_stack(
@@ -100,7 +109,7 @@ def _starts(search: Search, candidates: list[Candidate]) -> np.ndarray:
             worst - own,
             mean - mean.min(),
             worst - worst.min(),
-            (left < 1.0).mean(axis=1),  # less than e times what is allowed
+            (residual_variance < 1.0).mean(axis=1),  # less than e times what is allowed
             np.log(moved + 1e-2),
         ]
     )

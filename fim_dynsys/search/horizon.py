@@ -118,11 +118,11 @@ def merged(
     """What `merge_windows` makes of the fits of `fit_in_windows`."""
     met = list(met)
     for best, fit in fits[:_MERGED_FITS]:
-        left = window_count(search.observations)
-        while left > 1 and np.isfinite(best.score):
-            left = max(left // _MERGED, 1)
-            steps = _LAST_ITERATIONS if left == 1 else ITERATIONS
-            best, fit = refine(search, best, fit.paths, (left,), steps)
+        remaining = window_count(search.observations)
+        while remaining > 1 and np.isfinite(best.score):
+            remaining = max(remaining // _MERGED, 1)
+            steps = _LAST_ITERATIONS if remaining == 1 else ITERATIONS
+            best, fit = refine(search, best, fit.paths, (remaining,), steps)
             met.append(best)
     return judge(search, [c for c in met if c.is_finite])
 

@@ -27,7 +27,7 @@ FITS, ROUNDS = 4, 3
 MOST_COEFFICIENTS = 600
 """Dictionaries with more coefficients than that are not searched: the cost grows with their square."""
 
-LEAST_LEFT = 0.1
+LEAST_VARIANCE = 0.1
 """Of the noise variance, which may be overestimated: subsets that would leave less are not better for it."""
 
 
@@ -108,7 +108,7 @@ def _response(
     observations = search.observations
     assumed = assumed_variance(observations, candidate)
     about = response(search, candidate, assumed, paths, observations.start)
-    least = LEAST_LEFT * float(np.mean(observations.noise_variance / assumed))
+    least = LEAST_VARIANCE * float(np.mean(observations.noise_variance / assumed))
     alike = 2.0 * log_alike(search.dictionary, observations.dim)
     if candidate.restriction is not None:
         numbers, alike = (

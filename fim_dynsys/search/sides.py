@@ -74,9 +74,9 @@ class Side:
                 basis = np.column_stack([basis, rest / np.linalg.norm(rest)])
         values = np.linalg.lstsq(columns[:, kept] / size[kept], slopes, rcond=None)[0]
         free = tuple((place, slot) for place, k in enumerate(kept) for slot in rows[k][1])
-        left = slopes - columns[:, kept] / size[kept] @ values
+        residual = slopes - columns[:, kept] / size[kept] @ values
         n, count = len(slopes), len(kept) + len(free)
-        mean = max(float(left @ left) / n, np.finfo(float).tiny)
+        mean = max(float(residual @ residual) / n, np.finfo(float).tiny)
         return cls(
             terms.subset(np.array(kept)), values / size[kept], free, n * np.log(mean) + count * np.log(n)
         )

@@ -73,9 +73,9 @@ def _signs(trajectories: Trajectories, state: int, rates: dict[int, float]) -> t
         integrals.append(integral - integral.mean(axis=0))
     change, integral = np.concatenate(changes), np.concatenate(integrals)
     tried = list(itertools.product((0, 1, -1), repeat=len(rates)))
-    left = [float(np.mean((change - integral @ signs) ** 2)) for signs in tried]
-    best = min(range(len(tried)), key=left.__getitem__)
-    return tried[best if left[best] < _LEFT * left[0] else 0]
+    variances = [float(np.mean((change - integral @ signs) ** 2)) for signs in tried]
+    best = min(range(len(tried)), key=variances.__getitem__)
+    return tried[best if variances[best] < _LEFT * variances[0] else 0]
 
 
 def with_told(search: Search, found: Sequence[FunctionCandidate]) -> list[FunctionCandidate]:

@@ -128,8 +128,8 @@ class BatchedSolver:
         """Attempt one step with every trajectory."""
         count_nonzero = np.count_nonzero
         self.n_iterations += 1
-        left = self.end - self.s
-        h = np.minimum(self.h, left)
+        remaining = self.end - self.s
+        h = np.minimum(self.h, remaining)
         x_new, f_new = self._stages((h * self.sign)[:, None])
         reach = np.abs(x_new)
         error = self._error(reach)
@@ -137,7 +137,7 @@ class BatchedSolver:
             self._look_for_stiffness(x_new)
         factor = np.minimum(self.pair.step_factor(error), self.growth)
         accepted = error <= 1.0
-        s_new = np.where(h < left, self.s + h, self.end)
+        s_new = np.where(h < remaining, self.s + h, self.end)
         hit = self._cross(accepted, x_new, s_new, h) if self.detector.events else None
         if self.until is not None:
             done = accepted & self.until(x_new)

@@ -99,7 +99,7 @@ def conditioned_draws(field: FieldLike, draws: int | EnsembleField = 64, *, seed
     precision = np.diag(prior) + matrix @ matrix.T
     values, vectors = np.linalg.eigh(precision)
     root = vectors / np.sqrt(np.maximum(values, 1e-12 * values[-1]))
-    middle = root @ (root.T @ (matrix @ (paths.left / paths.noise)))
+    middle = root @ (root.T @ (matrix @ (paths.residuals / paths.noise)))
     scatter = root @ np.random.default_rng(seed).standard_normal((len(values), len(drawn)))
     chosen = middle[:, None] + scatter
     moved = np.einsum("in,imd->nmd", chosen[:m] / np.sqrt(m), away)
@@ -139,13 +139,13 @@ class _Paths:
         if not np.isfinite(self.own).all():
             return False
         d = self.field.dim
-        left = np.where(self.kept, observed - self.own, np.nan).reshape(-1, d)
-        size = np.sqrt(np.nanmean(left**2, axis=0))
-        alike = np.nanmean(left[1:] * left[:-1], axis=0) / np.maximum(size**2, np.finfo(float).tiny)
+        residuals = np.where(self.kept, observed - self.own, np.nan).reshape(-1, d)
+        size = np.sqrt(np.nanmean(residuals**2, axis=0))
+        alike = np.nanmean(residuals[1:] * residuals[:-1], axis=0) / np.maximum(size**2, np.finfo(float).tiny)
         memory = np.clip(alike, 0.0, _LONGEST_MEMORY)
         size = np.maximum(size * np.sqrt((1.0 + memory) / (1.0 - memory)), 1e-9 * self.field.scales.length)
-        self.noise = np.tile(size, len(left))[self.kept]
-        self.left = left.ravel()[self.kept]
+        self.noise = np.tile(size, len(residuals))[self.kept]
+        self.residuals = residuals.ravel()[self.kept]
         return True
 
     def along(self, fields: Sequence[VectorField], share: float) -> np.ndarray:

@@ -264,8 +264,8 @@ def _followed(plane: PooledPlane, values: np.ndarray, region: Region, budget: in
         points += roots.effort.points
         if not len(starts) or points >= budget:
             continue
-        left = max(1000, budget - points)
-        found = bifurcation_curves(plane, starts, *ends, region, p0=p0, q0=q0, budget=left)
+        remaining = max(1000, budget - points)
+        found = bifurcation_curves(plane, starts, *ends, region, p0=p0, q0=q0, budget=remaining)
         points += found.effort.points
         for curve in found.curves:
             if not any(_same(curve, own, ends) for own in kept):

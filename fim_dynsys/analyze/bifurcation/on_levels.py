@@ -127,9 +127,11 @@ def reduced(
     if isinstance(level, Mapping) or (level is not None and over is None):
         own = {over: float(p_range[0]), **level} if over is not None and isinstance(level, Mapping) else level
         if isinstance(own, Mapping) and len(own) < len(sums):  # what is not given is that of x0
-            left = [name for name in as_given(sums, own, "continuation").names[len(own) :]]
-            rows = [read_sum(name, names, "continuation") for name in left]
-            own = dict(own) | {name: float(starts[0] @ row) for name, row in zip(left, rows, strict=True)}
+            remaining = [name for name in as_given(sums, own, "continuation").names[len(own) :]]
+            rows = [read_sum(name, names, "continuation") for name in remaining]
+            own = dict(own) | {
+                name: float(starts[0] @ row) for name, row in zip(remaining, rows, strict=True)
+            }
         sums, on = level_set(example, around, own, "continuation", sums=sums)
         assert on is not None  # a level was given
     else:

@@ -162,10 +162,10 @@ def search_beside(search: Search) -> None:
     """
     done: list[Cycle] = []
     while search.affords():
-        left = [cycle for cycle in search.found if cycle not in done and _is_limit(cycle)]
-        if not left:
+        remaining = [cycle for cycle in search.found if cycle not in done and _is_limit(cycle)]
+        if not remaining:
             return
-        cycle = left[0]
+        cycle = remaining[0]
         done.append(cycle)
         if cycle.floquet.log_moduli[1:].max() < _FLAT:
             continue

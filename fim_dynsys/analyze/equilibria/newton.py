@@ -106,19 +106,21 @@ class Meter:
             # As far as rounding allows: a difference must be some 1e-8 of the state itself.
             shares = _DIFFERENCE * _SHRINKING ** np.arange(_SHRINKS)
             for share in shares:
-                left = np.flatnonzero(~np.isfinite(jac[:, :, axis]).all(axis=1))
-                left = left[share * length[axis] > 1e-8 * np.abs(x[left, axis])]
-                if not len(left):
+                undefined = np.flatnonzero(~np.isfinite(jac[:, :, axis]).all(axis=1))
+                undefined = undefined[share * length[axis] > 1e-8 * np.abs(x[undefined, axis])]
+                if not len(undefined):
                     break
-                ends = self.rhs(np.concatenate([x[left] + share * way, x[left] - share * way]))
-                jac[left, :, axis] = (ends[: len(left)] - ends[len(left) :]) / (2.0 * share * length[axis])
-            left = np.flatnonzero(~np.isfinite(jac[:, :, axis]).all(axis=1))
+                ends = self.rhs(np.concatenate([x[undefined] + share * way, x[undefined] - share * way]))
+                jac[undefined, :, axis] = (ends[: len(undefined)] - ends[len(undefined) :]) / (
+                    2.0 * share * length[axis]
+                )
+            undefined = np.flatnonzero(~np.isfinite(jac[:, :, axis]).all(axis=1))
             for sign in (1.0, -1.0):
-                slope = (self.rhs(x[left] + sign * inwards * way) - centre[left]) / (
+                slope = (self.rhs(x[undefined] + sign * inwards * way) - centre[undefined]) / (
                     sign * inwards * length[axis]
                 )
                 inside = np.isfinite(slope).all(axis=1)
-                jac[left[inside], :, axis] = slope[inside]
+                jac[undefined[inside], :, axis] = slope[inside]
         return jac
 
 

@@ -159,14 +159,14 @@ class Search:
         """One of each group of zeros that lie within their own errors, that of least residual."""
         z = roots.x / self.scales.length
         kept: list[int] = []
-        left = np.argsort(roots.residual, kind="stable")
-        while len(left):
-            i, left = int(left[0]), left[1:]
+        remaining = np.argsort(roots.residual, kind="stable")
+        while len(remaining):
+            i, remaining = int(remaining[0]), remaining[1:]
             if not self._continues(roots, z, i, kept):
                 kept.append(i)
-                gap = np.linalg.norm(z[left] - z[i], axis=1)
-                steps = np.minimum(_LONGEST_STEP, roots.step[left] + roots.step[i])
-                left = left[~(gap <= _MERGED + _STEPS_LEFT * steps)]
+                gap = np.linalg.norm(z[remaining] - z[i], axis=1)
+                steps = np.minimum(_LONGEST_STEP, roots.step[remaining] + roots.step[i])
+                remaining = remaining[~(gap <= _MERGED + _STEPS_LEFT * steps)]
         return roots[np.array(kept, dtype=int)]
 
     def _continues(self, roots: Refined, z: np.ndarray, i: int, kept: Sequence[int]) -> bool:

@@ -440,6 +440,6 @@ def _free_starts(
     total = (member * weight).sum(2).clamp(min=1e-30)[..., None]  # (B, d, G, 1)
     weighted = (member * weight).transpose(-1, -2)
     target = raw.transpose(1, 2)[..., None]
-    left = integral[:, None] - member @ ((weighted @ integral[:, None]) / total)
+    residual = integral[:, None] - member @ ((weighted @ integral[:, None]) / total)
     right = target - member @ ((weighted @ target) / total)
-    return left, right
+    return residual, right

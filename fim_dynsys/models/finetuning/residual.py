@@ -195,10 +195,10 @@ class _Search:
                 key = f"fold {width} {fold}"
                 if key not in self._record and self._deadline.passed():
                     return
-                left = self._record.remembered(key, partial(self._hold_out, width, fold, found))
-                blocks += left["held_out"]
-                seconds += left["seconds"]
-                yield float(np.mean(left["held_out"]))
+                outcome = self._record.remembered(key, partial(self._hold_out, width, fold, found))
+                blocks += outcome["held_out"]
+                seconds += outcome["seconds"]
+                yield float(np.mean(outcome["held_out"]))
             held_out = np.minimum(np.nan_to_num(blocks, nan=_LOST, posinf=_LOST), _LOST)
             self._scored.append(_Scored(width, found["iterations"], found["loss"], held_out, seconds))
 

@@ -185,8 +185,8 @@ class Identification:
             return
         largest = _UNEXPLAINED if self._noise < CLEAN else CLEAN
         for start in starts(self._search):
-            dense, left = newton(self._precise, start)
-            if left < largest:
+            dense, misses = newton(self._precise, start)
+            if misses < largest:
                 break
         else:
             return
@@ -197,8 +197,8 @@ class Identification:
         higher = _HIGHER.get(dictionary.dim, 0)
         if higher > dictionary.degree and not (best and best.is_exact):
             wide, missed = newton(self._precise, over(Dictionary.polynomial(dictionary.dim, higher), dense))
-            if missed < left:
-                self._meet_high(wide, missed, _CLOSER * left)
+            if missed < misses:
+                self._meet_high(wide, missed, _CLOSER * misses)
                 best = self._best
         if best is not None and not self._systematic(best):
             degree = best.item.dictionary.degree
@@ -208,10 +208,10 @@ class Identification:
                 return
             highest = degree >= dictionary.degree
             most = best.parameters - _SIMPLER if highest else 0
-            if best.misses < left:
-                dense, left = best.item, best.misses
+            if best.misses < misses:
+                dense, misses = best.item, best.misses
         if functions and dictionary.dim <= min(_FUNCTIONS_UP_TO, most):
-            self._read_sides(dense, left)
+            self._read_sides(dense, misses)
             read = self._best
             if read is not None and read.is_exact and read is not best:
                 if read.parameters > _FEW_READ * dictionary.dim:
@@ -220,9 +220,9 @@ class Identification:
                 if read.parameters <= _FEW * dictionary.dim:
                     return
                 most = read.parameters - _SIMPLER
-            self._seek_functions(dense, left, functions, most)
+            self._seek_functions(dense, misses, functions, most)
             self._strip()
-            self._seek_again(dense, left, functions, most)
+            self._seek_again(dense, misses, functions, most)
 
     def meet(self, items: Iterable[FunctionCandidate]) -> None:
         """Fit structures that were not met."""
@@ -325,16 +325,16 @@ class Identification:
             self._met[known] = fitted(self._precise, item) if few else None
         return self._met[known]
 
-    def _read_sides(self, dense: FunctionCandidate, left: float) -> None:
+    def _read_sides(self, dense: FunctionCandidate, misses: float) -> None:
         """Fit laws of right-hand sides read off the samples, those of each state alone."""
-        sides = right_hand_sides(self._precise, self._search, dense, left, self._composed)
+        sides = right_hand_sides(self._precise, self._search, dense, misses, self._composed)
         self._combine(sides, Stage.IMPLICIT_REGRESSION)
         self._strip()
 
-    def _seek_functions(self, dense: FunctionCandidate, left: float, functions: int, most: int) -> None:
+    def _seek_functions(self, dense: FunctionCandidate, misses: float, functions: int, most: int) -> None:
         fits: list[Law] = []
         exact = most < MAX_TERMS
-        for item in with_functions(self._precise, self._search, dense, left, functions):
+        for item in with_functions(self._precise, self._search, dense, misses, functions):
             if exact and (len(item.parameters) > most + _LONGER or len(fits) == _FEW_FITS):
                 continue
             law = self._fitted(item)
@@ -356,26 +356,26 @@ class Identification:
             wide.append(newton(self._precise, widened(self._search, item)))
             if wide[-1][1] < _RESOLVED * RESOLVED:
                 break
-        for item, left in sorted(wide, key=lambda pair: pair[1])[:_RESELECTED]:
-            if left < CLEAN:
+        for item, misses in sorted(wide, key=lambda pair: pair[1])[:_RESELECTED]:
+            if misses < CLEAN:
                 self.meet(subsets(self._precise, item))
 
-    def _seek_again(self, dense: FunctionCandidate, left: float, functions: int, most: int) -> None:
+    def _seek_again(self, dense: FunctionCandidate, misses: float, functions: int, most: int) -> None:
         """Functions along the path of the best law, where it is the better one, and few terms."""
         best = self._best
         if best is None or self._found(best):
             return
-        if best.misses < _NEARER * left:
-            dense, left = best.item, best.misses
-            self._read_sides(dense, left)
+        if best.misses < _NEARER * misses:
+            dense, misses = best.item, best.misses
+            self._read_sides(dense, misses)
             best = self._best or best
             if self._found(best):
                 return
             if best.misses < _RESOLVED * RESOLVED or most < MAX_TERMS:
                 most = best.parameters - _SIMPLER
             if most > self._search.dictionary.dim:
-                self._seek_functions(dense, left, functions, most)
-        few = of_few_terms(self._precise, self._search, dense, left, most - 1)
+                self._seek_functions(dense, misses, functions, most)
+        few = of_few_terms(self._precise, self._search, dense, misses, most - 1)
         self.meet(itertools.islice(few, _FEW_FITS))
         self._strip()
 

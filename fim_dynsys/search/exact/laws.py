@@ -49,7 +49,7 @@ class Law:
     ----------
     item : FunctionCandidate
         Terms and numbers.
-    left : array (d,)
+    residual_variance : array (d,)
         Residual variance, at least the floor.
     floor : array (d,)
         Variance of what is no misfit: rounding of the samples, and what the integration errs by.
@@ -66,7 +66,7 @@ class Law:
     """
 
     item: FunctionCandidate
-    left: np.ndarray
+    residual_variance: np.ndarray
     floor: np.ndarray
     residuals: np.ndarray
     misses: float
@@ -99,8 +99,8 @@ class Law:
     def log_spread(self) -> np.ndarray:
         """Logarithm (d,) of the residual variance over that of the signal, what was fitted accounted for."""
         n = len(self.residuals)
-        signal = self.signal if self.signal is not None else np.ones_like(self.left)
-        return np.log(self.left / signal * n / max(self.counted, 1e-9))
+        signal = self.signal if self.signal is not None else np.ones_like(self.residual_variance)
+        return np.log(self.residual_variance / signal * n / max(self.counted, 1e-9))
 
     @property
     def score(self) -> float:
@@ -122,7 +122,7 @@ class Law:
     @property
     def is_exact(self) -> bool:
         """Whether nothing is left to explain."""
-        return self.misses < _TINY and bool((self.left <= _EXACT**2 * self.floor).all())
+        return self.misses < _TINY and bool((self.residual_variance <= _EXACT**2 * self.floor).all())
 
     @property
     def calibrated_fit(self) -> TrajectoryFit:
@@ -170,15 +170,15 @@ def fitted(precise: Precise, item: FunctionCandidate) -> Law | None:
         if not (np.isfinite(fit.misfit) and np.isfinite(fit.parameters).all()):
             return None
         p, nodes = fit.parameters, np.concatenate(fit.paths)
-        variance = precise.left(fit)
+        variance = precise.residual_variance(fit)
         if float(np.mean(variance / precise.signal)) > _COARSELY**2:
             break
     floor = precise.resolution**2 + error**2 + RESOLVED**2 * precise.signal
-    left = np.maximum(variance, floor)
+    residual_variance = np.maximum(variance, floor)
     new = item.with_parameters(p, start=fit.initial_states, refined=True, variance=variance)
     residuals = (precise.data.values - nodes) / np.sqrt(precise.signal)
-    misses = float(np.sqrt(np.mean(left / precise.signal)))
-    return Law(new, left, floor, residuals, misses, fit, signal=precise.signal)
+    misses = float(np.sqrt(np.mean(residual_variance / precise.signal)))
+    return Law(new, residual_variance, floor, residuals, misses, fit, signal=precise.signal)
 
 
 def from_sample_to_sample(precise: Precise, law: Law) -> Law:
@@ -195,7 +195,9 @@ def from_sample_to_sample(precise: Precise, law: Law) -> Law:
         return law
     with np.errstate(all="ignore"):
         gaps = precise.fit_gaps(packed_field(law.item), law.item.parameters)
-    log_density = -0.5 * float(np.sum(np.log(2.0 * math.pi * math.e * law.left / precise.signal)))
+    log_density = -0.5 * float(
+        np.sum(np.log(2.0 * math.pi * math.e * law.residual_variance / precise.signal))
+    )
     if gaps is None or not gaps.log_density > log_density:
         return law
     return replace(law, item=law.item.with_parameters(gaps.parameters), gaps=gaps)

@@ -92,15 +92,15 @@ def fewest(
         fits = []
         for row in np.lexsort((degrees[rest][every].sum(axis=1), missed))[:_FITTED]:
             own = triangle[:, every[row]]
-            left = triangle[:, -1] - own @ np.linalg.lstsq(own, triangle[:, -1], rcond=RANK)[0]
-            fits.append((_criterion(left, n, terms + len(held)), np.append(rest[every[row]], held)))
+            residual = triangle[:, -1] - own @ np.linalg.lstsq(own, triangle[:, -1], rcond=RANK)[0]
+            fits.append((_criterion(residual, n, terms + len(held)), np.append(rest[every[row]], held)))
         found.append(min(fits, key=lambda fit: (round(fit[0], 6), degrees[fit[1]].sum())))
     return found
 
 
-def _criterion(left: np.ndarray, n: int, parameters: int) -> float:
+def _criterion(residual: np.ndarray, n: int, parameters: int) -> float:
     """BIC of ``n`` samples."""
-    return n * math.log(max(left @ left / n, _RESOLVED)) + parameters * math.log(n)
+    return n * math.log(max(residual @ residual / n, _RESOLVED)) + parameters * math.log(n)
 
 
 def selected(regressions: Integrals, state: int, every: Terms) -> Side | None:
@@ -138,9 +138,9 @@ def _regressed(regressions: Integrals, state: int, terms: Terms) -> tuple[Side, 
     size = np.linalg.norm(columns, axis=0)
     size[~(size > 0.0)] = 1.0
     values = np.linalg.lstsq(columns / size, target, rcond=RANK)[0] / size
-    left, side = target - columns @ values, Side(terms.terms, values, terms.free)
-    score = _criterion(left, len(left), len(values) + len(_numbers(side)))
-    return replace(side, score=score), left, columns
+    residual, side = target - columns @ values, Side(terms.terms, values, terms.free)
+    score = _criterion(residual, len(residual), len(values) + len(_numbers(side)))
+    return replace(side, score=score), residual, columns
 
 
 def _numbers(side: Side) -> list[float]:
@@ -150,7 +150,7 @@ def _numbers(side: Side) -> list[float]:
 
 def tuned(regressions: Integrals, state: int, side: Side, rounds: int = _ROUNDS) -> Side:
     """The side with its numbers fitted (Golub and Pereyra's variable projection, in Kaufman's form)."""
-    _, left, columns = _regressed(regressions, state, Terms(side.terms, side.free))
+    _, residual, columns = _regressed(regressions, state, Terms(side.terms, side.free))
     for _ in range(rounds):
         basis = np.linalg.qr(columns)[0]
         numbers = _numbers(side)
@@ -162,7 +162,7 @@ def tuned(regressions: Integrals, state: int, side: Side, rounds: int = _ROUNDS)
             change = columns_of(regressions, moved, [state])[0] - columns[:, rows]
             slope = change @ side.coefficients[rows] / step
             slopes.append(slope - basis @ (basis.T @ slope))
-        steps = np.linalg.lstsq(np.column_stack(slopes), left, rcond=RANK)[0].tolist()
+        steps = np.linalg.lstsq(np.column_stack(slopes), residual, rcond=RANK)[0].tolist()
         for part in _PARTS:
             now = {number: number + part * step for number, step in zip(numbers, steps, strict=True)}
             trial = with_numbers(side, now)
@@ -172,7 +172,7 @@ def tuned(regressions: Integrals, state: int, side: Side, rounds: int = _ROUNDS)
         else:
             break
         gained = side.score - new.score
-        side, (left, columns) = new, rest
+        side, (residual, columns) = new, rest
         if gained < _GAIN:
             break
     return side

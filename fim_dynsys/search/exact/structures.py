@@ -64,22 +64,22 @@ def newton(precise: Precise, item: FunctionCandidate) -> tuple[FunctionCandidate
     -------
     item : FunctionCandidate
         Its numbers inside functions are those given.
-    left : float
+    misses : float
         Root mean square of what it misses, in standard deviations of the coordinates.
     """
     now = best = item.candidate.coefficients
-    left = np.inf
+    misses = np.inf
     for _ in range(_STEPS):
-        missed, by_terms = _about(precise, item, now, min(max(left * left, FINE), COARSE))
+        missed, by_terms = _about(precise, item, now, min(max(misses * misses, FINE), COARSE))
         rms = float(np.sqrt(np.mean(missed**2)))
-        if not rms < left:
+        if not rms < misses:
             break
-        settled = rms > 0.5 * left
-        best, left = now, rms
+        settled = rms > 0.5 * misses
+        best, misses = now, rms
         if settled or not np.isfinite(by_terms).all():
             break
         now = best + _least_squares(by_terms, missed).reshape(best.shape)
-    return replace(item, candidate=replace(item.candidate, coefficients=best)), left
+    return replace(item, candidate=replace(item.candidate, coefficients=best)), misses
 
 
 def subsets(precise: Precise, item: FunctionCandidate) -> Iterator[FunctionCandidate]:
@@ -139,9 +139,9 @@ def _of_few(
         index = np.append(own, len(active))
         crossed = equations[np.ix_(others, index)]
         known = equations[np.ix_(others, others)]
-        left = equations[np.ix_(index, index)] - crossed.T @ np.linalg.lstsq(known, crossed, rcond=1e-12)[0]
+        misses = equations[np.ix_(index, index)] - crossed.T @ np.linalg.lstsq(known, crossed, rcond=1e-12)[0]
         prices = None if cost is None else cost[own]
-        subset = smallest_subset(left, most, int(active[own].sum()), prices)
+        subset = smallest_subset(misses, most, int(active[own].sum()), prices)
         if subset is not None:
             active[own] = subset[0]
     return active
@@ -202,7 +202,7 @@ def tuned(precise: Precise, search: Search, item: FunctionCandidate) -> Function
     falls to the digits at the right number alone, in proportion to the distance from it.
     """
 
-    def left(number: float, k: int) -> float:
+    def misses(number: float, k: int) -> float:
         parameters = item.parameters
         parameters[k] = number
         missed = newton(precise, widened(search, item.with_parameters(parameters)))[1]
@@ -211,7 +211,7 @@ def tuned(precise: Precise, search: Search, item: FunctionCandidate) -> Function
     count = len(item.parameters)
     for k in range(count - item.candidate.inner, count):
         now = float(item.parameters[k])
-        seen = [(left(number, k), number) for number in (now, now * _BESIDE)]
+        seen = [(misses(number, k), number) for number in (now, now * _BESIDE)]
         for _ in range(_SECANTS):
             (low, a), (high, b) = sorted(seen)[:2]
             if not (RESOLVED < low < high < math.inf):
@@ -219,7 +219,7 @@ def tuned(precise: Precise, search: Search, item: FunctionCandidate) -> Function
             for sign in (-1.0, 1.0):  # both on one side of the right number, or it is between them
                 number = (high * a + sign * low * b) / (high + sign * low)
                 if abs(number - now) < _FAR * abs(now):
-                    seen.append((left(number, k), number))
+                    seen.append((misses(number, k), number))
         parameters = item.parameters
         parameters[k] = min(seen)[1]
         item = item.with_parameters(parameters)
@@ -227,7 +227,7 @@ def tuned(precise: Precise, search: Search, item: FunctionCandidate) -> Function
 
 
 def with_functions(
-    precise: Precise, search: Search, dense: FunctionCandidate, left: float, most: int
+    precise: Precise, search: Search, dense: FunctionCandidate, misses: float, most: int
 ) -> Iterator[FunctionCandidate]:
     """Structures with functions that fit along the paths of a dense polynomial between the samples.
 
@@ -237,12 +237,12 @@ def with_functions(
         The samples.
     dense : FunctionCandidate
         From `newton`, on monomials.
-    left : float
+    misses : float
         What it misses.
     most : int
         Number of structures whose numbers are fitted.
     """
-    exploration, tried = _explored(precise, search, dense, left)
+    exploration, tried = _explored(precise, search, dense, misses)
     chosen = [s for family in tried for start in family for s in exploration.select(start, _TOLERANCES)]
     by_tolerance = [
         sorted((s for s in chosen if s.tolerance == tolerance), key=lambda s: s.criterion)
@@ -258,7 +258,7 @@ def with_functions(
 
 
 def of_few_terms(
-    precise: Precise, search: Search, dense: FunctionCandidate, left: float, most: int
+    precise: Precise, search: Search, dense: FunctionCandidate, misses: float, most: int
 ) -> Iterator[FunctionCandidate]:
     """Structures of one state with few terms and one number, sought wherever it may be.
 
@@ -267,7 +267,7 @@ def of_few_terms(
     """
     if dense.dictionary.dim > 1 or most < 1:
         return
-    exploration, tried = _explored(precise, search, dense, left)
+    exploration, tried = _explored(precise, search, dense, misses)
     ones = [family for family in tried if len(family[0].numbers) == 1]
     found = [selection for family in ones for selection in exploration.scan(family, _TOLERANCES[0], most)]
     for selection in sorted(found, key=lambda s: s.criterion):
@@ -275,24 +275,24 @@ def of_few_terms(
 
 
 def right_hand_sides(
-    precise: Precise, search: Search, dense: FunctionCandidate, left: float, composed: bool = False
+    precise: Precise, search: Search, dense: FunctionCandidate, misses: float, composed: bool = False
 ) -> list[list[Side]]:
     """Right-hand sides (d,) of single states, see `regressed`. Arguments as for `with_functions`."""
-    return regressed(_integrals(precise, search, dense, left), composed)
+    return regressed(_integrals(precise, search, dense, misses), composed)
 
 
 def _explored(
-    precise: Precise, search: Search, dense: FunctionCandidate, left: float
+    precise: Precise, search: Search, dense: FunctionCandidate, misses: float
 ) -> tuple[Exploration, list[list[Bundle]]]:
-    integrals = _integrals(precise, search, dense, left)
+    integrals = _integrals(precise, search, dense, misses)
     tried = families(search.observations.angle) + powers(search.observations.dim)
     return Exploration(integrals, monomials(search), dense.candidate, len(tried), few=True), tried
 
 
-def _integrals(precise: Precise, search: Search, dense: FunctionCandidate, left: float) -> Integrals:
+def _integrals(precise: Precise, search: Search, dense: FunctionCandidate, misses: float) -> Integrals:
     observations = search.observations
     pieces = _between(precise, dense, observations.samples)
-    unit = max(_UNIT * left, _LEAST) ** 2 * precise.signal + precise.resolution**2
+    unit = max(_UNIT * misses, _LEAST) ** 2 * precise.signal + precise.resolution**2
     return Integrals(observations, pieces, unit, observations.n)
 
 

@@ -49,14 +49,14 @@ class _Family:
             for own in by_state
         ]
 
-    def apart(self, left: np.ndarray) -> list[tuple[float, Bundle]]:
+    def apart(self, unexplained: np.ndarray) -> list[tuple[float, Bundle]]:
         """The best few that are no neighbours, by what each leaves (starts,), with that."""
         kept: list[tuple[float, Bundle]] = []
-        for place in np.argsort(left)[: np.count_nonzero(np.isfinite(left))].tolist():
+        for place in np.argsort(unexplained)[: np.count_nonzero(np.isfinite(unexplained))].tolist():
             start = self.starts[place]
             far = [np.linalg.norm(start.numbers - own.numbers) for _, own in kept]
             if all(own > self.distance * np.linalg.norm(start.numbers) for own in far):
-                kept.append((float(left[place]), start))
+                kept.append((float(unexplained[place]), start))
             if len(kept) == self.most:
                 break
         return kept
@@ -104,8 +104,8 @@ def sums(
         for family in families:
             columns = family.columns(regressions, dim)
             for state in left_open:
-                left = _left(columns[state], beside[state], regressions.targets[state])
-                starts[state] += family.apart(left)
+                unexplained = _unexplained(columns[state], beside[state], regressions.targets[state])
+                starts[state] += family.apart(unexplained)
         for state in left_open:
             tried = [bundle for _, bundle in sorted(starts[state], key=lambda pair: pair[0])]
             found[state] += _of_starts(regressions, state, plain, tried, rounds)
@@ -133,7 +133,7 @@ def _of_starts(
     return found
 
 
-def _left(columns: np.ndarray, beside: np.ndarray, target: np.ndarray) -> np.ndarray:
+def _unexplained(columns: np.ndarray, beside: np.ndarray, target: np.ndarray) -> np.ndarray:
     """Squares (starts,) left by columns (n, starts, m) beside others (n, p); inf where there are poles."""
     usable = np.isfinite(columns).all(axis=(0, 2)) & (np.abs(columns).max(axis=0) > 0.0).all(axis=1)
     basis = np.linalg.qr(beside)[0]

@@ -141,12 +141,12 @@ class Exploration:
         for size in range(1, min(most, FEW) + 1):
             every = subsets_of(len(equations[0]) - 1, size)
             every = every[every[:, -1] >= p]
-            left = np.array([subset_residuals(own, every) for own in equations])
-            expected = _expected_minima(left)
+            variances = np.array([subset_residuals(own, every) for own in equations])
+            expected = _expected_minima(variances)
             order = np.argsort(expected, axis=None)[:_FOLLOWED]
             order = order[expected.flat[order] <= least * tolerance]
             found = []
-            for place, row in zip(*np.unravel_index(order, left.shape), strict=True):
+            for place, row in zip(*np.unravel_index(order, variances.shape), strict=True):
                 active = np.zeros(len(equations[0]) - 1, dtype=bool)
                 active[every[row]] = True
                 bundle = self.fit_numbers(Selection(bundles[place], (active,), math.inf, tolerance))
@@ -339,10 +339,10 @@ class _Profile:
         return vector - self.orthonormal @ (self.orthonormal.T @ vector)
 
 
-def _expected_minima(left: np.ndarray) -> np.ndarray:
+def _expected_minima(variances: np.ndarray) -> np.ndarray:
     """What each minimum along the first axis (g, k) may fall to, by a parabola; infinite beside minima."""
-    expected = np.full_like(left, np.inf)
-    before, here, after = left[:-2], left[1:-1], left[2:]
+    expected = np.full_like(variances, np.inf)
+    before, here, after = variances[:-2], variances[1:-1], variances[2:]
     bend = before - 2.0 * here + after
     falls = (before - after) ** 2 / np.where(bend > 0.0, 8.0 * bend, np.inf)
     lowest = (here <= before) & (here <= after)

@@ -106,10 +106,12 @@ def matched(
         if dropped is not None:
             support[dropped] = False
         c = solve_supports(reduced, reduced_moment, support)
-        left = max(float(rest - 2.0 * c @ reduced_moment + c @ reduced @ c), 0.0) / len(target)
+        residual_variance = max(float(rest - 2.0 * c @ reduced_moment + c @ reduced @ c), 0.0) / len(target)
         kept = np.flatnonzero(support).tolist()
         count = len(kept) + sum(len(numbers(terms[j])) for j in kept)
-        score = float(bic([left], len(target), count, observations.signal_variance[[state]], pieces))
+        score = float(
+            bic([residual_variance], len(target), count, observations.signal_variance[[state]], pieces)
+        )
         if np.isfinite(c).all() and (best is None or score < best.score):
             best = RightHandSide(tuple(c[kept].tolist()), tuple(terms[j] for j in kept), score)
     return best

@@ -182,16 +182,16 @@ def _rest(
     taken = {*times.columns, *telling, *inputs, *named}
     if options.states is not None:
         return options.columns("states"), inputs, _worth_keeping(coords, frame, runs)
-    left = [c for c in frame if c not in taken]
+    remaining = [c for c in frame if c not in taken]
     dropped: dict[str, str] = {}
     states: list[str] = []
     constant: list[str] = []
-    counters = [c for c in left if _is_counter(frame, c, t, runs)]
-    for name in left:
+    counters = [c for c in remaining if _is_counter(frame, c, t, runs)]
+    for name in remaining:
         if is_text(frame[name]) or dates.looks_dated(frame[name]):
             _check_label(name, frame[name])
             dropped[name] = "text"
-        elif name in counters and len(counters) < len(left):
+        elif name in counters and len(counters) < len(remaining):
             dropped[name] = "row numbers"
         elif clocks.is_time_name(name) and times.columns and _is_linear(numbers_of(frame[name]), t, runs):
             dropped[name] = "a second clock"
