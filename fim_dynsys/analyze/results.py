@@ -358,10 +358,10 @@ def share_bar(progress: bool | None, what: str) -> Iterator[Callable[[float], No
     """
     with progress_bar(progress, 100, what, "%", PATIENCE) as bar:
 
-        def told(share: float) -> None:
+        def report_share(share: float) -> None:
             bar.update(int(100 * share) - bar.n)
 
-        yield told
+        yield report_share
 
 
 # ---------------------------------------------------------------------- what analyses are given

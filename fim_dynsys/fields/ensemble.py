@@ -100,10 +100,10 @@ class EnsembleField(Sequence[VectorField]):
             for state, term, coefficient in member.coefficient_rows():
                 found.setdefault((state, term), []).append((coefficient, weight))
         place = {name: i for i, name in enumerate(self.state_names)}
-        told = {key: _summary(np.array(values)) for key, values in found.items()}
-        ordered = sorted(told, key=lambda key: (place[key[0]], -told[key][0]))
+        summaries = {key: _summary(np.array(values)) for key, values in found.items()}
+        ordered = sorted(summaries, key=lambda key: (place[key[0]], -summaries[key][0]))
         columns = ["state", "term", "share", "mean", "standard_deviation", "low", "high"]
-        return pd.DataFrame([[*key, *told[key]] for key in ordered], columns=columns)
+        return pd.DataFrame([[*key, *summaries[key]] for key in ordered], columns=columns)
 
     def mean_field(self) -> VectorField:
         """The weighted average of the members as one field (VectorField) with the first member's context."""

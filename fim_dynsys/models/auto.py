@@ -33,8 +33,8 @@ from fim_dynsys.models.inputs import assumed
 from fim_dynsys.models.law_notes import preference_note, with_relations
 from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
-from fim_dynsys.models.outliers import inferred_robustly, samples_of, told_as
-from fim_dynsys.models.second_order import told_of_positions
+from fim_dynsys.models.outliers import inferred_robustly, samples_of, with_outliers_of
+from fim_dynsys.models.second_order import knowledge_with_positions
 from fim_dynsys.regression.criteria import VARIANCE_FLOOR, Known, Noise, equal_errors, precise
 from fim_dynsys.regression.observed import Observations, complete_inputs, complete_samples
 from fim_dynsys.saved import SavedModel
@@ -52,18 +52,18 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.pool import Opinion, distinct, gather_compared
 from fim_dynsys.search.portfolio import OperatorChoice, Portfolio, normalised
-from fim_dynsys.search.problem import Search, told_apart
+from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.search.screening import screened
 from fim_dynsys.search.selector import Selector, beaten
 from fim_dynsys.search.standard_errors import law_errors
 from fim_dynsys.search.units import (
-    RETOLD,
+    REFITTED,
     by_units,
+    fitted_with_constraints,
     homogeneous,
-    is_told,
+    is_accepted,
     rates_by_units,
     suggestion_note,
-    with_told,
 )
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -75,7 +75,7 @@ _MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched
 _TEMPERATURE = 2.0  # of the selector's weights where members are drawn: chosen by coverage on development
-_TOLD_UP_TO = 6  # states: beyond, terms are screened, without knowledge
+_SUGGESTED_UP_TO = 6  # states: beyond, terms are screened, without knowledge
 SELECTOR_FILE = "auto-selector"
 """Of the learned choice, among the shipped weights."""
 
@@ -229,12 +229,12 @@ class Auto(VectorFieldModel):
         sigma: Known | None = None,
     ) -> tuple[VectorField, Portfolio, CanonicalOrder]:
         """The preferred field, the portfolio it is of, and the samples of that."""
-        met: list[tuple[Trajectories, Portfolio, CanonicalOrder]] = []
+        portfolios: list[tuple[Trajectories, Portfolio, CanonicalOrder]] = []
 
         def search(complete: Trajectories, context: Trajectories) -> VectorField:
             order = CanonicalOrder.of(complete)
             found = self.portfolio(order.trajectories, positions, order.errors(sigma, context))
-            met.append((context, found, order))
+            portfolios.append((context, found, order))
             return self._fields(found, order, context, 1, sigma)[0]
 
         complete = trajectories.drop_incomplete(self._caller)
@@ -244,7 +244,7 @@ class Auto(VectorFieldModel):
         if field is None:
             field = search(complete, trajectories)
         seen = samples_of(field, trajectories)
-        return next((field, found, order) for context, found, order in met if context is seen)
+        return next((field, found, order) for context, found, order in portfolios if context is seen)
 
     @np.errstate(all="ignore")
     def candidates(self, trajectories: Trajectories) -> list[VectorField]:
@@ -257,7 +257,7 @@ class Auto(VectorFieldModel):
         """
         field, found, order = self._inferred(trajectories)
         fields = self._fields(found, order, samples_of(field, trajectories), None)
-        return [told_as(own, field) for own in fields]
+        return [with_outliers_of(own, field) for own in fields]
 
     @np.errstate(all="ignore")
     def portfolio(
@@ -277,9 +277,14 @@ class Auto(VectorFieldModel):
         ValueError
             As `infer`.
         """
-        told = told_of_positions(Knowledge.of(self.knowledge), positions)
-        found = self._portfolio(trajectories, positions, sigma, told)
-        if told is not None or found.laws or found.local is not None or trajectories.dim > _TOLD_UP_TO:
+        constraints = knowledge_with_positions(Knowledge.of(self.knowledge), positions)
+        found = self._portfolio(trajectories, positions, sigma, constraints)
+        if (
+            constraints is not None
+            or found.laws
+            or found.local is not None
+            or trajectories.dim > _SUGGESTED_UP_TO
+        ):
             return found
         suggested = rates_by_units(trajectories)
         if suggested is None:
@@ -291,7 +296,7 @@ class Auto(VectorFieldModel):
         trajectories: Trajectories,
         positions: Sequence[str] | None,
         sigma: Known | None,
-        told: Knowledge | None,
+        constraints: Knowledge | None,
     ) -> Portfolio:
         effort = self._effort
         samples = complete_samples(trajectories, self._caller, self.min_observations)
@@ -299,7 +304,7 @@ class Auto(VectorFieldModel):
         degree = _degree(samples) if inputs is None else None
         search = Search.polynomial(samples, degree, radians_per_unit(trajectories), inputs)
         names = trajectories.state_names
-        search = search.knowing(told, names, trajectories.input_names)
+        search = search.knowing(constraints, names, trajectories.input_names)
         search = search.observing(positions, names).measured(sigma)
         stages = 5 + effort.functions.stages
         if effort.genetic is not None:
@@ -309,9 +314,7 @@ class Auto(VectorFieldModel):
             search, known = screened(search) if plain and positions is None else (search, [])
             bar.update()
             clean = Identification(search, samples, composed=effort.composed)
-            if plain and equal_errors(
-                sigma
-            ):  # laws are read off without inputs, knowledge or errors of their own
+            if plain and equal_errors(sigma):
                 clean.run(effort.laws)
             bar.update()
             proposals: Proposals | None = None
@@ -342,7 +345,11 @@ class Auto(VectorFieldModel):
             found = replace(found, lacking=compared.lacking)
             if clean.laws:
                 clean.meet(found.members[:_MET])
-        return Portfolio.of_laws(search, clean.answers, notes) if clean.laws else replace(found, told=told)
+        return (
+            Portfolio.of_laws(search, clean.answers, notes)
+            if clean.laws
+            else replace(found, constraints=constraints)
+        )
 
     @np.errstate(all="ignore")
     def ensemble(self, n: int = 20, seed: int = 0, progress: bool | None = None) -> EnsembleField:
@@ -400,7 +407,7 @@ class Auto(VectorFieldModel):
             self._field(found, order, row.place, self._seen, {}, float(weights[row.place]), self._sigma)
             for row in rows
         ]
-        fields = [told_as(field, self.field_) for field in fields]
+        fields = [with_outliers_of(field, self.field_) for field in fields]
         own = next(terms_by_state(f) for f, row in zip(fields, rows, strict=True) if row.place == preferred)
         signal = np.maximum(found.search.observations.signal_variance, 1e-300)
         out = []
@@ -562,7 +569,7 @@ class Auto(VectorFieldModel):
             field,
             own.refined,
             free=free,
-            knowledge=found.told,
+            knowledge=found.constraints,
             degree=found.search.dictionary.degree,
             positions=facts.positions or None,
             sigma=sigma,
@@ -612,17 +619,21 @@ def _polynomials(
     return replace(result, candidates=found), opinion
 
 
-def _by_units(free: Portfolio, told: Portfolio, suggested: Knowledge) -> Portfolio:
+def _by_units(free: Portfolio, constrained: Portfolio, suggested: Knowledge) -> Portfolio:
     """A portfolio without or with equations that units suggest, by the smallest BIC of each."""
-    chosen = [free.members[k] for k in free.preferred(free.log_weights(_selector()))[:RETOLD]]
-    met = {member.structure for member in told.members}
-    more = [item for item in with_told(told.search, chosen) if item.structure not in met]
-    told = replace(told, members=sorted(told.members + more, key=lambda m: m.score))
-    scores = told.members[0].score, free.members[0].score
+    chosen = [free.members[k] for k in free.preferred(free.log_weights(_selector()))[:REFITTED]]
+    structures = {member.structure for member in constrained.members}
+    more = [
+        item
+        for item in fitted_with_constraints(constrained.search, chosen)
+        if item.structure not in structures
+    ]
+    constrained = replace(constrained, members=sorted(constrained.members + more, key=lambda m: m.score))
+    scores = constrained.members[0].score, free.members[0].score
     said = by_units(suggested, *scores)
-    if not is_told(suggested, *scores):
+    if not is_accepted(suggested, *scores):
         return replace(free, notes=free.notes | said)
-    return replace(told, notes=told.notes | said, remarks=(suggestion_note(suggested),))
+    return replace(constrained, notes=constrained.notes | said, remarks=(suggestion_note(suggested),))
 
 
 def _reason(found: Portfolio, order: CanonicalOrder, number: int) -> list[str]:
@@ -719,7 +730,7 @@ def _opinion(search: Search, sigma: Known | None) -> Opinion | None:
     if not observations.n_inputs:
         return Opinion(solves, spread).allowed(search.restriction)
     states = slice(observations.dim)
-    terms = told_apart(Dictionary.polynomial(dim, model.degree), observations)
+    terms = distinguishable(Dictionary.polynomial(dim, model.degree), observations)
     return Opinion(solves[:, terms, states], spread[terms, states]).allowed(search.restriction)
 
 

@@ -80,7 +80,7 @@ def with_errors(
     -------
     FittedField, or DrivenField of one
     """
-    told = honoured(field, knowledge, degree)
+    constrained = honoured(field, knowledge, degree)
     errors = partial(
         standard_errors,
         free=free,
@@ -90,12 +90,14 @@ def with_errors(
         sigma=sigma,
         window=window,
     )
-    if not isinstance(told, DrivenField):
-        return FittedField.of(told, errors if fitted else None)
+    if not isinstance(constrained, DrivenField):
+        return FittedField.of(constrained, errors if fitted else None)
 
     def of_driven(_: object) -> ArrayLike | None:
-        return errors(told)
+        return errors(constrained)
 
-    assert isinstance(told.extended, DictionaryField)
-    extended = FittedField.of(told.extended, of_driven if fitted else None)
-    return DrivenField(extended, told.input_names, context=told.context, fit_info=told.fit_info)
+    assert isinstance(constrained.extended, DictionaryField)
+    extended = FittedField.of(constrained.extended, of_driven if fitted else None)
+    return DrivenField(
+        extended, constrained.input_names, context=constrained.context, fit_info=constrained.fit_info
+    )

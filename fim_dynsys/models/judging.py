@@ -140,9 +140,16 @@ def judged(
     grid = np.full((len(times), longest), np.nan)
     for row, t in zip(grid, times, strict=True):
         row[: len(t)] = t - t[0]
-    with np.errstate(all="ignore"), share_bar(progress, "paths") as told:
+    with np.errstate(all="ignore"), share_bar(progress, "paths") as report_share:
         solution = integrate(
-            [field], first, grid, rtol=RTOL, method=AUTO, max_steps=steps, escape=_ESCAPE, progress=told
+            [field],
+            first,
+            grid,
+            rtol=RTOL,
+            method=AUTO,
+            max_steps=steps,
+            escape=_ESCAPE,
+            progress=report_share,
         )
     paths = [x[: len(t)] for x, t in zip(solution.x, times, strict=True)]
     return Judged(paths, solution.status, solution.t_stop)

@@ -65,8 +65,8 @@ def samples_of(field: VectorField, context: Trajectories) -> Trajectories:
     return field.context
 
 
-def told_as(field: _F, other: VectorField) -> _F:
-    """A field of the same samples as another, with what the other's report says of outliers."""
+def with_outliers_of(field: _F, other: VectorField) -> _F:
+    """A field of the same samples as another, which says of outliers what the other does."""
     count = other.fit_info.inference.outliers
     return _noted(field, count) if count else field
 

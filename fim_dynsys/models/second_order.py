@@ -83,7 +83,9 @@ def start_of_positions(caller: str, field: VectorField, x0: np.ndarray) -> np.nd
     )
 
 
-def told_of_positions(knowledge: Knowledge | None, positions: Sequence[str] | None) -> Knowledge | None:
+def knowledge_with_positions(
+    knowledge: Knowledge | None, positions: Sequence[str] | None
+) -> Knowledge | None:
     """What is known, and that positions change as fast as the velocities say.
 
     Raises

@@ -15,7 +15,7 @@ from fim_dynsys.models.constraints_applied import honoured, with_errors
 from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.ordering import CanonicalOrder
 from fim_dynsys.models.outliers import inferred_robustly
-from fim_dynsys.models.second_order import told_of_positions
+from fim_dynsys.models.second_order import knowledge_with_positions
 from fim_dynsys.regression.criteria import Known, Noise
 from fim_dynsys.regression.observed import complete_inputs, observe
 from fim_dynsys.regression.smoothing import TIME_AWARE
@@ -107,7 +107,7 @@ class StrongSINDy(VectorFieldModel):
         sigma: Sequence[np.ndarray] | Noise | None = None,
     ) -> DictionaryField | DrivenField:
         """The field of complete samples, and of the context as given."""
-        knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
+        knowledge = knowledge_with_positions(Knowledge.of(self.knowledge), positions)
         order = CanonicalOrder.of(complete)
         inputs = complete_inputs(order.trajectories, self._caller)
         search = Search.polynomial(self._samples(order.trajectories), self.degree, inputs=inputs)
@@ -158,7 +158,7 @@ class StrongSINDy(VectorFieldModel):
         inputs = complete_inputs(context, self._caller)
         facts, names = field.fit_info.inference, context.state_names
         positions = facts.positions or None
-        knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
+        knowledge = knowledge_with_positions(Knowledge.of(self.knowledge), positions)
         search = Search(observe(self._samples(context), inputs=inputs), terms.dictionary)
         search = search.knowing(knowledge, names, context.input_names).observing(positions, names)
         search = search.measured(complete_errors(sigma, context))

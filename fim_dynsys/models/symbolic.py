@@ -21,7 +21,7 @@ from fim_dynsys.models.inputs import assumed, complete_errors
 from fim_dynsys.models.law_notes import law_field
 from fim_dynsys.models.members import bounded_members, check_members
 from fim_dynsys.models.ordering import CanonicalOrder
-from fim_dynsys.models.second_order import told_of_positions
+from fim_dynsys.models.second_order import knowledge_with_positions
 from fim_dynsys.regression.criteria import Noise, equal_errors
 from fim_dynsys.regression.observed import (
     complete_inputs,
@@ -37,13 +37,13 @@ from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.pool import gather
 from fim_dynsys.search.problem import Search
 from fim_dynsys.search.units import (
-    RETOLD,
+    REFITTED,
     by_units,
+    fitted_with_constraints,
     homogeneous,
-    is_told,
+    is_accepted,
     rates_by_units,
     suggestion_note,
-    with_told,
 )
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -58,7 +58,7 @@ class _Candidates(NamedTuple):
     search: Search
     items: list[FunctionCandidate]
     scores: list[float]
-    met: int
+    n_candidates: int
 
 
 class SymbolicModel(VectorFieldModel):
@@ -139,7 +139,7 @@ class SymbolicModel(VectorFieldModel):
         positions: Sequence[str] | None,
         sigma: Sequence[np.ndarray] | Noise | None,
     ) -> DictionaryField | DrivenField:
-        knowledge = told_of_positions(Knowledge.of(self.knowledge), positions)
+        knowledge = knowledge_with_positions(Knowledge.of(self.knowledge), positions)
         order = CanonicalOrder.of(trajectories.drop_incomplete(self._caller))
         errors = order.errors(sigma, trajectories)
         if knowledge is None and equal_errors(errors) and not trajectories.input_names:
@@ -151,19 +151,21 @@ class SymbolicModel(VectorFieldModel):
         remarks: tuple[str, ...] = ()
         suggested = rates_by_units(order.trajectories) if knowledge is None else None
         if suggested is not None:
-            told = self._candidates(order.trajectories, suggested, positions, errors, found.items[:RETOLD])
-            scores = told.scores[0], found.scores[0]
+            constrained = self._candidates(
+                order.trajectories, suggested, positions, errors, found.items[:REFITTED]
+            )
+            scores = constrained.scores[0], found.scores[0]
             notes |= by_units(suggested, *scores)
-            if is_told(suggested, *scores):
-                found, knowledge = told, suggested
+            if is_accepted(suggested, *scores):
+                found, knowledge = constrained, suggested
                 remarks = (suggestion_note(suggested),)
-                notes["told"] = suggested.plain()
+                notes["constraints"] = suggested.plain()
         best, search = found.items[0], found.search
         free = order.free(best.dictionary, best.free)
         report = {
             "chosen": best.candidate.origin.text(order.coordinates),
             "score": found.scores[0],
-            "candidates": found.met,
+            "candidates": found.n_candidates,
             "runners_up": [
                 [item.candidate.origin.text(order.coordinates), own]
                 for item, own in zip(found.items[1:4], found.scores[1:4], strict=True)
@@ -229,7 +231,7 @@ class SymbolicModel(VectorFieldModel):
             grown = grow_functions(search, known[0], effort, bar.update)
         items = [FunctionCandidate.of(known[0], search.dictionary)]
         items += homogeneous(observations, grown, trajectories)
-        items += with_told(search, others) if others else []
+        items += fitted_with_constraints(search, others) if others else []
         scores = [extended_score(observations, item) for item in items]
         order = sorted(range(len(items)), key=scores.__getitem__)
         best = [items[k] for k in order]
@@ -272,7 +274,9 @@ class SymbolicModel(VectorFieldModel):
     def _search_draws(self, field: DictionaryField, n: int, rng: np.random.Generator) -> list[VectorField]:
         context, report = self.context_, field.fit_info.report
         positions = field.fit_info.inference.positions or None
-        knowledge = told_of_positions(Knowledge.of(report.get("told", self.knowledge)), positions)
+        knowledge = knowledge_with_positions(
+            Knowledge.of(report.get("constraints", self.knowledge)), positions
+        )
         search = Search.polynomial(self._samples(context)).knowing(knowledge, context.state_names)
         search = search.observing(positions, context.state_names)
         search = search.measured(complete_errors(self._sigma, context))

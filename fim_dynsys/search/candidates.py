@@ -260,9 +260,9 @@ def _restricted_fits(
         part_gram = gram[:, equations] * weight[..., None, None]
         part_moment = moment[:, equations] * weight[..., None]
         left, right = own.equations(part_gram, part_moment)
-        told = np.einsum("skm,mk->s", 2.0 * part_moment, own.offset)
-        told -= np.einsum("mk,skml,lk->s", own.offset, part_gram, own.offset)
-        rest = np.maximum((weight * total[:, equations]).sum(axis=1) - told, 0.0)
+        offsets = np.einsum("skm,mk->s", 2.0 * part_moment, own.offset)
+        offsets -= np.einsum("mk,skml,lk->s", own.offset, part_gram, own.offset)
+        rest = np.maximum((weight * total[:, equations]).sum(axis=1) - offsets, 0.0)
         fits = _sparse_fits(left[:, None], right[:, None], rest[:, None])
         values[:, :, numbers] = fits[:, :, 0]
         for k in range(smoothers):

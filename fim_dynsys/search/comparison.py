@@ -96,8 +96,8 @@ def compared(search: Search, found: list[Candidate], structures: int, windows: b
     """
     if not structures or explains(search.observations, found[0]):
         return Compared(search, found)
-    met, fits = fit_in_windows(search, found, structures)
-    whole = sorted([*found, *merged(search, met, fits)], key=lambda c: c.score)
+    fitted, fits = fit_in_windows(search, found, structures)
+    whole = sorted([*found, *merged(search, fitted, fits)], key=lambda c: c.score)
     level = None if explains(search.observations, whole[0]) else _climbed(search, fits)
     if level is None:
         return Compared(search, whole)
@@ -116,7 +116,7 @@ def compared(search: Search, found: list[Candidate], structures: int, windows: b
         next(c for c in found if c.origin.stage is Stage.NO_MOTION),
         start=np.stack([z.mean(axis=0) for _, z in seen.observations.samples]),
     )
-    candidates = judge(seen, [still, *level.met])
+    candidates = judge(seen, [still, *level.candidates])
     return Compared(seen, _staying(search, candidates), level.length, lacking)
 
 
@@ -132,14 +132,14 @@ class _Level:
         Of the windows.
     fits : list of (Candidate, nodes (N, d))
         Of different structures, best BIC first.
-    met : list of Candidate
+    candidates : list of Candidate
         All that was fitted over them.
     """
 
     search: Search
     length: float
     fits: list[tuple[Candidate, np.ndarray]]
-    met: list[Candidate]
+    candidates: list[Candidate]
 
     @property
     def residual_variance(self) -> float:
@@ -171,8 +171,8 @@ def _climbed(search: Search, fits: list[tuple[Candidate, TrajectoryFit]]) -> _Le
 def _in_one_piece(search: Search, level: _Level) -> list[Candidate]:
     """Fits over windows, fitted again to whole records."""
     if level.search.observations.cut is None:
-        return level.met
-    met = []
+        return level.candidates
+    candidates = []
     for candidate, nodes in level.fits:
         paths, count = split_at(search.observations, nodes), len(level.search.observations.samples)
         best = candidate
@@ -180,8 +180,8 @@ def _in_one_piece(search: Search, level: _Level) -> list[Candidate]:
             count //= _LONGER
             best, fit = refine(search, best, paths, (max(count // len(paths), 1),), _ITERATIONS)
             paths = fit.paths
-            met.append(best)
-    return judge(search, [c for c in met if c.is_finite])
+            candidates.append(best)
+    return judge(search, [c for c in candidates if c.is_finite])
 
 
 def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.ndarray]]) -> _Level | None:
@@ -190,12 +190,12 @@ def _level(search: Search, length: float, begun: Sequence[tuple[Candidate, np.nd
     None where none has a finite BIC.
     """
     own = replace(search, observations=in_windows(search.observations, length))
-    met: list[Candidate] = []
+    candidates: list[Candidate] = []
     for candidate, nodes in begun[:_CLIMBED]:
         paths = split_at(own.observations, nodes)
         start = np.stack([path[0] for path in paths])
-        met += pruned(own, replace(candidate, start=start), paths, (1,))[0]
-    judged = judge(own, [c for c in met if c.is_finite])
+        candidates += pruned(own, replace(candidate, start=start), paths, (1,))[0]
+    judged = judge(own, [c for c in candidates if c.is_finite])
     chosen = reselect(own, judged, _RESELECTED, _ROUNDS)
     ranked = sorted([*judged, *chosen], key=lambda c: c.score)
     kept: list[tuple[Candidate, np.ndarray]] = []

@@ -35,7 +35,7 @@ def grow(search: Search, candidate: Candidate, rounds: int = 3, tried: int = _TR
         All structures met, judged by integration, best first.
     """
     best, fit = refine(search, candidate, search.observations.path)
-    met = [best]
+    candidates = [best]
     for _ in range(rounds):
         if not np.isfinite(best.score):
             break
@@ -44,12 +44,12 @@ def grow(search: Search, candidate: Candidate, rounds: int = 3, tried: int = _TR
         found = []
         for k in order[gains[order] > 0.0]:
             found += _fitted(search, best, int(k), fit.paths)
-        met += found
+        candidates += found
         better = min(found, key=lambda c: c.score, default=best)
         if better.score >= best.score:
             break
         best, fit = refine(search, better, fit.paths, (1,))
-    return judge(search, [c for c in met if c.is_finite])
+    return judge(search, [c for c in candidates if c.is_finite])
 
 
 def _gains(search: Search, candidate: Candidate, fit: TrajectoryFit) -> np.ndarray:

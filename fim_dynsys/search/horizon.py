@@ -75,19 +75,19 @@ def fit_in_windows(
 
     Returns
     -------
-    met : list of Candidate
+    fitted : list of Candidate
         All that were fitted.
     fits : list of (Candidate, TrajectoryFit)
         What remains of each structure, best BIC first.
     """
     windows, count = _windows(search.observations)
-    met, fits = [], {}
+    fitted, fits = [], {}
     ranked = _judged(search, candidates, windows)
     for candidate in distinct_structures(ranked, structures, most_terms(search.observations.dim)):
         found, best, fit = pruned(search, candidate, search.observations.path, (count,))
-        met += found
+        fitted += found
         fits[best.support.tobytes()] = best, fit
-    return met, sorted(fits.values(), key=lambda own: own[0].score)
+    return fitted, sorted(fits.values(), key=lambda own: own[0].score)
 
 
 def merge_windows(search: Search, candidates: list[Candidate], structures: int) -> list[Candidate]:
@@ -113,18 +113,18 @@ def merge_windows(search: Search, candidates: list[Candidate], structures: int) 
 
 
 def merged(
-    search: Search, met: list[Candidate], fits: list[tuple[Candidate, TrajectoryFit]]
+    search: Search, candidates: list[Candidate], fits: list[tuple[Candidate, TrajectoryFit]]
 ) -> list[Candidate]:
     """What `merge_windows` makes of the fits of `fit_in_windows`."""
-    met = list(met)
+    candidates = list(candidates)
     for best, fit in fits[:_MERGED_FITS]:
         remaining = window_count(search.observations)
         while remaining > 1 and np.isfinite(best.score):
             remaining = max(remaining // _MERGED, 1)
             steps = _LAST_ITERATIONS if remaining == 1 else ITERATIONS
             best, fit = refine(search, best, fit.paths, (remaining,), steps)
-            met.append(best)
-    return judge(search, [c for c in met if c.is_finite])
+            candidates.append(best)
+    return judge(search, [c for c in candidates if c.is_finite])
 
 
 def gather_windowed(search: Search, structures: int, smoothers: Sequence[Smoother]) -> list[Candidate]:
@@ -153,11 +153,11 @@ def gather_windowed(search: Search, structures: int, smoothers: Sequence[Smoothe
         propose(search, range(1, search.dictionary.degree + 1), smoothers),
         windows,
     )
-    met = []
+    candidates = []
     for candidate in distinct_structures(ranked, structures, _TERMS_PER_STATE * search.observations.dim):
-        met += refine_and_prune(search, candidate, search.observations.path, (count,))
-    met = [c for c in met if c.is_finite]
-    return sorted(ranked + met, key=lambda c: c.score)
+        candidates += refine_and_prune(search, candidate, search.observations.path, (count,))
+    candidates = [c for c in candidates if c.is_finite]
+    return sorted(ranked + candidates, key=lambda c: c.score)
 
 
 def refine_over_windows(search: Search, candidate: Candidate) -> Candidate:

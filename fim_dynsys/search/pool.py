@@ -158,7 +158,7 @@ def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> lis
         opinion.solves[-1], search.observations.start, origin, Stage.SOLVE.value, restriction=known_facts
     )
     (solve,) = judge(search, [said])
-    met = []
+    candidates = []
     for ratio in RATIOS:
         support = np.abs(solve.coefficients) > ratio * np.sqrt(opinion.variance)
         if support.tobytes() in seen or not 0 < np.count_nonzero(support) <= MAX_TERMS:
@@ -172,8 +172,8 @@ def fit_opinion(search: Search, opinion: Opinion, known: list[Candidate]) -> lis
             coefficients=kept,
             origin=Origin(Stage.STRUCTURE, f"at {ratio:g} deviations"),
         )
-        met += refine_and_prune(search, start, search.observations.path)
-    return [c for c in met if c.is_finite]
+        candidates += refine_and_prune(search, start, search.observations.path)
+    return [c for c in candidates if c.is_finite]
 
 
 def distinct(candidates: list[Candidate]) -> list[Candidate]:

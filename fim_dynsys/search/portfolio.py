@@ -85,8 +85,8 @@ class Portfolio:
         What a reader should know of it.
     operator : OperatorChoice or None
         What the operator's own search chooses, and by what.
-    told : Knowledge or None
-        What the search was told.
+    constraints : Knowledge or None
+        What the search was given to satisfy.
     lacking : bool
         Whether windows were compared of which the best leaves clearly more than noise, see `Compared`.
     """
@@ -99,7 +99,7 @@ class Portfolio:
     notes: dict[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     operator: OperatorChoice | None = None
-    told: Knowledge | None = None
+    constraints: Knowledge | None = None
     lacking: bool = False
 
     @classmethod

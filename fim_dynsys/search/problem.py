@@ -54,8 +54,7 @@ class Search:
         radians : array (d,), optional
             See `observe`.
         inputs : Inputs, optional
-            See `observe`; the monomials are then of states and inputs, without those that `told_apart` leaves
-            out.
+            See `observe`; the monomials are then of states and inputs, those that are `distinguishable`.
         """
         observations = observe(samples, radians, inputs)
         dim = observations.dim + observations.n_inputs
@@ -63,7 +62,7 @@ class Search:
             degree = largest_degree(dim, observations.n)
         dictionary = _polynomial(dim, degree)
         if observations.n_inputs:
-            dictionary = dictionary.subset(told_apart(dictionary, observations))
+            dictionary = dictionary.subset(distinguishable(dictionary, observations))
         return cls(observations, dictionary)
 
     def knowing(
@@ -113,8 +112,8 @@ class Search:
         return rollout(self.dictionary, coefficients, starts, seen.t, limits, inputs=seen.padded_curves)
 
 
-def told_apart(dictionary: Dictionary, observations: Observations) -> np.ndarray:
-    """Which monomials (m,) of states and inputs the inputs at the samples tell from lower ones.
+def distinguishable(dictionary: Dictionary, observations: Observations) -> np.ndarray:
+    """Which monomials (m,) of states and inputs the inputs at the samples distinguish from lower ones.
 
     The square of an input of two levels is a line in it, an input that is constant in all samples is a
     constant, and the squares of a sine and a cosine add up to one: of what inputs make the same, the lowest

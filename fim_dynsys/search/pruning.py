@@ -322,9 +322,9 @@ def pruned(
 ) -> tuple[list[Candidate], Candidate, TrajectoryFit]:
     """As `refine_and_prune`: all structures met, the best of them and its fit."""
     best, fit = refine(search, candidate, paths, segments)
-    met = [best]
+    candidates = [best]
     if not np.isfinite(best.score):
-        return met, best, fit
+        return candidates, best, fit
     share, drop = 1.0, _droppable(search.observations, best, fit)
     for _ in range(_ROUNDS):
         count = max(int(share * len(drop)), min(len(drop), 1))
@@ -332,7 +332,7 @@ def pruned(
             break
         smaller = _without(best, fit, drop[:count])
         trial, trial_fit = refine(search, smaller, fit.paths, segments[-1:])
-        met.append(trial)
+        candidates.append(trial)
         if trial.score < best.score:
             best, fit, share = trial, trial_fit, 1.0
             drop = _droppable(search.observations, best, fit)
@@ -340,7 +340,7 @@ def pruned(
             break
         else:
             share *= 0.5
-    return met, best, fit
+    return candidates, best, fit
 
 
 def _droppable(observations: Observations, candidate: Candidate, fit: TrajectoryFit) -> np.ndarray:
@@ -427,12 +427,12 @@ def improve(
     list of Candidate
         ``ranked`` and what was met, best first.
     """
-    met = []
+    candidates = []
     for candidate in distinct_structures(ranked, count, max_terms):
-        met += refine_and_prune(search, candidate, search.observations.path)
+        candidates += refine_and_prune(search, candidate, search.observations.path)
         if done is not None:
             done()
-    finite = [c for c in met if c.is_finite]
+    finite = [c for c in candidates if c.is_finite]
     return sorted(ranked + judge(search, finite), key=lambda c: c.score)
 
 

@@ -68,16 +68,16 @@ def reselect(
     fitted = [c for c in found if c.refined]
     seen = {c.support.tobytes() for c in fitted}
     good = [c for c in fitted if follows(search.observations, c)]
-    met = []
+    candidates = []
     for best in distinct_structures(good, fits, MAX_TERMS):
         for _ in range(rounds):
             new = _about(search, best, seen)
-            met += new
+            candidates += new
             better = min(new, key=lambda c: c.score, default=best)
             if better.score >= best.score:
                 break
             best = better
-    return met
+    return candidates
 
 
 def _about(search: Search, candidate: Candidate, seen: set[bytes]) -> list[Candidate]:
@@ -86,7 +86,7 @@ def _about(search: Search, candidate: Candidate, seen: set[bytes]) -> list[Candi
     if not np.isfinite(path).all():
         return []
     paths = [own[: len(t)] for own, (t, _) in zip(path, search.observations.samples, strict=True)]
-    met = []
+    candidates = []
     for chosen in chosen_subsets(*_response(search, candidate, paths)):
         known = candidate.restriction
         coefficients = chosen if known is None else known.clipped(known.coefficients(chosen[:, 0]))
@@ -97,8 +97,8 @@ def _about(search: Search, candidate: Candidate, seen: set[bytes]) -> list[Candi
         start = replace(candidate, coefficients=coefficients, origin=origin)
         found = refine_and_prune(search, start, paths, (1,))
         seen.update(c.support.tobytes() for c in found)
-        met += [c for c in found if c.is_finite]
-    return judge(search, met) if met else []
+        candidates += [c for c in found if c.is_finite]
+    return judge(search, candidates) if candidates else []
 
 
 def _response(

@@ -84,15 +84,15 @@ def _laws(seen: Observations, terms: Dictionary, floor: float, tried: set[bytes]
         used = np.flatnonzero(values.any(axis=1))
         own = Search(seen, terms.subset(used))
         first = Candidate(values[used], start, Origin(Stage.SCREENING), Stage.SCREENING.value)
-        met = judge(own, [law for law in refine_and_prune(own, first, paths) if law.is_finite])
-        for law in met:
+        candidates = judge(own, [law for law in refine_and_prune(own, first, paths) if law.is_finite])
+        for law in candidates:
             wide = np.zeros_like(values)
             wide[used] = law.coefficients
             yield replace(law, coefficients=wide)
-        followed = follow(own, met[0]) if met and met[0].score < best else None
+        followed = follow(own, candidates[0]) if candidates and candidates[0].score < best else None
         if followed is None:
             return
-        pieces, start, best = followed, met[0].start, met[0].score
+        pieces, start, best = followed, candidates[0].start, candidates[0].score
         paths = [piece.path[::2][piece.observed] for piece in pieces]
 
 

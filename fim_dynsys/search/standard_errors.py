@@ -18,7 +18,7 @@ from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.horizon import window_count
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.origins import Origin, Stage
-from fim_dynsys.search.problem import Search, told_apart
+from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.trajectories.container import Trajectories
 
 _CONFIRMED = 3.0  # errors: numbers that a fit moves further are not those of a fit
@@ -143,7 +143,7 @@ def _in_units_of_the_search(
     if knowledge is not None:
         monomials = Dictionary.polynomial(len(scale), degree)
         if observations.n_inputs:
-            monomials = monomials.subset(told_apart(monomials, observations))
+            monomials = monomials.subset(distinguishable(monomials, observations))
         every, (_, rows) = union([monomials, own_terms])
         names = context.state_names, context.input_names
         searched = Search(observations, monomials).knowing(knowledge, *names)

@@ -17,13 +17,13 @@ from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.problem import Search
 from fim_dynsys.trajectories.container import Trajectories
 
-RETOLD = 3
+REFITTED = 3
 """Candidates found without what units suggest that are fitted again with it."""
 
 ODDS = 20.0
 """Before the data, to one: a state is the rate of change that its unit says, where it looks like that."""
 
-_LEFT = 0.5  # of a state's variance, by the integral of what may be its rate
+_UNEXPLAINED = 0.5  # of a state's variance, by the integral of what may be its rate
 _MOST = 4  # states that may be rates of one
 
 
@@ -75,10 +75,10 @@ def _signs(trajectories: Trajectories, state: int, rates: dict[int, float]) -> t
     tried = list(itertools.product((0, 1, -1), repeat=len(rates)))
     variances = [float(np.mean((change - integral @ signs) ** 2)) for signs in tried]
     best = min(range(len(tried)), key=variances.__getitem__)
-    return tried[best if variances[best] < _LEFT * variances[0] else 0]
+    return tried[best if variances[best] < _UNEXPLAINED * variances[0] else 0]
 
 
-def with_told(search: Search, found: Sequence[FunctionCandidate]) -> list[FunctionCandidate]:
+def fitted_with_constraints(search: Search, found: Sequence[FunctionCandidate]) -> list[FunctionCandidate]:
     """Candidates that were found without knowledge, fitted again with it.
 
     Parameters
@@ -95,27 +95,33 @@ def with_told(search: Search, found: Sequence[FunctionCandidate]) -> list[Functi
         known = search.restriction.extended(search.dictionary, terms)
         coefficients = np.zeros((len(terms), search.observations.dim))
         coefficients[own] = item.candidate.coefficients
-        told = replace(item.candidate, coefficients=known.clipped(coefficients), restriction=known)
+        constrained = replace(item.candidate, coefficients=known.clipped(coefficients), restriction=known)
         free = [(int(own[term]), slot, number) for term, slot, number in item.labelled]
         polynomial = len(terms) == len(search.dictionary)
-        start = FunctionCandidate(told, terms) if polynomial else FunctionCandidate.of(told, terms, free)
+        start = (
+            FunctionCandidate(constrained, terms)
+            if polynomial
+            else FunctionCandidate.of(constrained, terms, free)
+        )
         fitted, _ = start.fitted(search.observations, search.observations.path)
         if np.isfinite(fitted.parameters).all() and np.isfinite(fitted.score):
             out.append(replace(fitted, dictionary=search.dictionary) if polynomial else fitted)
     return judge_functions(search.observations, out)
 
 
-def is_told(suggested: Knowledge, told: float, free: float) -> bool:
+def is_accepted(suggested: Knowledge, constrained: float, free: float) -> bool:
     """Whether equations that units suggest are believed, by BIC with and without: `ODDS` to one for each."""
-    return told <= free + 2.0 * len(suggested.known) * math.log(ODDS)
+    return constrained <= free + 2.0 * len(suggested.known) * math.log(ODDS)
 
 
-def by_units(suggested: Knowledge, told: float, free: float) -> dict[str, str]:
+def by_units(suggested: Knowledge, constrained: float, free: float) -> dict[str, str]:
     """For the report of a field: equations that units suggest, and what became of them."""
-    taken = is_told(suggested, told, free)
+    taken = is_accepted(suggested, constrained, free)
     odds = f"before the data {ODDS:.0f} to 1 for each"
     equations = _written(suggested)
-    said = f"{equations} {'' if taken else 'not '}taken: BIC {told:.1f} with, {free:.1f} without; {odds}"
+    said = (
+        f"{equations} {'' if taken else 'not '}taken: BIC {constrained:.1f} with, {free:.1f} without; {odds}"
+    )
     return {"units": said}
 
 
@@ -156,13 +162,13 @@ def homogeneous(
     if not any(lacking):
         return found
     kept = [item for item, terms in zip(found, lacking, strict=True) if not terms]
-    met = {item.structure for item in kept}
+    structures = {item.structure for item in kept}
     for item, terms in zip(found, lacking, strict=True):
         if not terms or item.candidate.restriction is not None:
             continue
         whole = _with_monomials(item, terms)
-        if whole.structure not in met:
-            met.add(whole.structure)
+        if whole.structure not in structures:
+            structures.add(whole.structure)
             fitted, _ = whole.fitted(observations, observations.path)
             if np.isfinite(fitted.parameters).all() and np.isfinite(fitted.score):
                 kept.append(fitted)

@@ -13,7 +13,7 @@ from fim_dynsys.search.candidates import Candidate
 from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.origins import Origin, Stage
 from fim_dynsys.search.problem import Search
-from fim_dynsys.search.units import ODDS, homogeneous, is_told, rates_by_units
+from fim_dynsys.search.units import ODDS, homogeneous, is_accepted, rates_by_units
 
 pytestmark = pytest.mark.filterwarnings("ignore::fim_dynsys.errors.FitWarning")
 T = np.linspace(0.0, 12.0, 120)
@@ -65,8 +65,8 @@ def test_conversions_and_balances():
 def test_odds_before_the_data():
     one, two = Knowledge(known={"x": "v"}), Knowledge(known={"x": "v", "y": "w"})
     worse = 2.0 * np.log(ODDS)
-    assert is_told(one, worse - 0.1, 0.0) and not is_told(one, worse + 0.1, 0.0)
-    assert is_told(two, worse + 0.1, 0.0)
+    assert is_accepted(one, worse - 0.1, 0.0) and not is_accepted(one, worse + 0.1, 0.0)
+    assert is_accepted(two, worse + 0.1, 0.0)
 
 
 @pytest.mark.parametrize(("name", "given"), [("auto", {"budget": "fast"}), ("symbolic", {"effort": "quick"})])

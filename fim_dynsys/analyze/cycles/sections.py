@@ -216,8 +216,10 @@ def poincare(
         if len(alive):
             event = _Crossing(normal, offset, direction, n)
             t = transient + np.array([0.0, _LONGEST * unit if t_max is None else t_max])
-            with share_bar(progress, "section") as told:
-                solution = integrate([metered], start[alive], t, events=event, progress=told, **options)
+            with share_bar(progress, "section") as report_share:
+                solution = integrate(
+                    [metered], start[alive], t, events=event, progress=report_share, **options
+                )
             status[alive] = solution.status
             found = sorted(solution.occurrences, key=lambda entry: entry[:2])
     points = np.array([state for *_, state in found]).reshape(-1, field.dim)

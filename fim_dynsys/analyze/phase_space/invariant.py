@@ -385,7 +385,7 @@ def _traced(
 ) -> tuple[list[ManifoldBranch], bool]:
     """Branches of one kind, and whether any ran out of steps."""
     stable = launches[0].stable
-    with share_bar(progress, f"{'' if stable else 'un'}stable manifolds") as told:
+    with share_bar(progress, f"{'' if stable else 'un'}stable manifolds") as report_share:
         solution = integrate(
             [_UnitSpeed(field, stable)],
             np.array([launch.x for launch in launches]),
@@ -394,7 +394,7 @@ def _traced(
             events=(_ComesToRest(field), _Leaves(region.widened(_MARGIN))),
             max_step=10 * (t[1] - t[0]),
             max_steps=steps,
-            progress=told,
+            progress=report_share,
         )
     events = {row: event for row, _, event, _ in solution.occurrences}
     branches = []

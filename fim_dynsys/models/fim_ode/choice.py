@@ -23,7 +23,7 @@ from fim_dynsys.search.functions.fits import FunctionCandidate
 from fim_dynsys.search.knowledge import Knowledge
 from fim_dynsys.search.pool import Opinion, gather_compared, shortlist
 from fim_dynsys.search.portfolio import Portfolio
-from fim_dynsys.search.problem import Search, told_apart
+from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.search.selector import Selector, beaten, unfitted_and_far_behind
 from fim_dynsys.trajectories.container import Trajectories
 
@@ -180,7 +180,7 @@ def consider(
     inputs = complete_inputs(context, "fim-ode")
     observations = observe(samples, radians_per_unit(context), inputs)
     if inputs is not None:
-        kept = told_apart(dictionary, observations)
+        kept = distinguishable(dictionary, observations)
         dictionary, solves, variances = dictionary.subset(kept), solves[:, kept], variances[kept]
     search = Search(observations, dictionary).knowing(knowledge, context.state_names, context.input_names)
     search = search.measured(known)
@@ -197,6 +197,6 @@ def consider(
     if clean is None:
         return found
     if clean.laws:
-        met = found.candidates[:_MET]
-        clean.meet(FunctionCandidate.of(c, search.dictionary) for c in met)
+        candidates = found.candidates[:_MET]
+        clean.meet(FunctionCandidate.of(c, search.dictionary) for c in candidates)
     return replace(found, laws=clean.answers)

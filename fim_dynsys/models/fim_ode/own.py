@@ -252,7 +252,7 @@ class FIMODE(PretrainedModel):
         said = _answers(operator, [_precise(order.trajectories, errors) for order in orders])
         knowledge = Knowledge.of(self.knowledge)
         for answer, order, context in zip(said, orders, contexts, strict=True):
-            answer = answer.told(knowledge, order.trajectories.state_names)
+            answer = answer.constrained(knowledge, order.trajectories.state_names)
             report: dict[str, Any] = {"operator": self.name, "weights": operator.version}
             found = None
             if self.refine:
@@ -281,7 +281,7 @@ class FIMODE(PretrainedModel):
                 assert isinstance(inferred, DictionaryField)
                 if sigma is not None or found.in_windows:
                     own, degree = order.field(inferred, context), answer.dictionary.degree
-                    told = with_errors(
+                    constrained = with_errors(
                         own,
                         best.refined,
                         knowledge=knowledge,
@@ -289,8 +289,8 @@ class FIMODE(PretrainedModel):
                         sigma=sigma,
                         window=facts.window,
                     )
-                    assert isinstance(told, DictionaryField)
-                    pairs.append((told, None))
+                    assert isinstance(constrained, DictionaryField)
+                    pairs.append((constrained, None))
                     continue
                 field = inferred
                 others = found.coefficients if found.candidates else answer.solves
@@ -437,7 +437,7 @@ class _Answer(NamedTuple):
     information: np.ndarray  # (d, m, m) what the data say of them
     dictionary: Dictionary  # the terms
 
-    def told(self, knowledge: Knowledge | None, state_names: Sequence[str]) -> "_Answer":
+    def constrained(self, knowledge: Knowledge | None, state_names: Sequence[str]) -> "_Answer":
         """The nearest that satisfies what is known."""
         if knowledge is None:
             return self

@@ -14,7 +14,7 @@ from fim_dynsys.search.functions.exploration import Exploration, Selection
 from fim_dynsys.search.functions.families import INNER, SECOND, Bundle, families
 from fim_dynsys.search.functions.fits import FunctionCandidate, judge_functions
 from fim_dynsys.search.functions.regressions import Integrals, Surrogate, follow, smooth
-from fim_dynsys.search.problem import Search, told_apart
+from fim_dynsys.search.problem import Search, distinguishable
 from fim_dynsys.search.pruning import assumed_variance
 from fim_dynsys.search.restrictions import Restriction
 
@@ -115,13 +115,13 @@ def grow_functions(
             fitted, _ = model.fitted(observations, observations.path)
             fits.append((fitted, selection.bundle))
             done()
-    met = [fitted for fitted, _ in fits]
+    candidates = [fitted for fitted, _ in fits]
     for fitted, bundle in sorted(fits, key=lambda item: item[0].score)[: effort.repeated]:
-        met += _repeated(search, fitted, bundle, len(tried), tolerances, seen)
+        candidates += _repeated(search, fitted, bundle, len(tried), tolerances, seen)
         done()
-    for model in sorted(met, key=lambda m: m.score)[: effort.repeated]:
-        met += _rounded(observations, model)
-    finite = [m for m in met if np.isfinite(m.parameters).all() and np.isfinite(m.score)]
+    for model in sorted(candidates, key=lambda m: m.score)[: effort.repeated]:
+        candidates += _rounded(observations, model)
+    finite = [m for m in candidates if np.isfinite(m.parameters).all() and np.isfinite(m.score)]
     return judge_functions(observations, finite)
 
 
@@ -195,7 +195,7 @@ def monomials(search: Search) -> Dictionary:
     own = dictionary.subset(dictionary.kind == Kind.MONOMIAL)
     lowest = Dictionary.polynomial(dim, degree)
     if search.observations.n_inputs:
-        lowest = lowest.subset(told_apart(lowest, search.observations))
+        lowest = lowest.subset(distinguishable(lowest, search.observations))
     return union([lowest, own])[0]
 
 
@@ -219,7 +219,7 @@ def _repeated(
     seen: set[bytes],
 ) -> list[FunctionCandidate]:
     """Fits of the terms selected anew about a model's own path, with its own numbers, while they improve."""
-    met = []
+    candidates = []
     for _ in range(_ROUNDS):
         numbers = bundle.numbers
         numbers[list(fitted.labels)] = fitted.numbers
@@ -234,18 +234,18 @@ def _repeated(
                 seen.add(model.structure)
                 observations = search.observations
                 fits.append((model.fitted(observations, observations.path)[0], selection.bundle))
-        met += [model for model, _ in fits]
+        candidates += [model for model, _ in fits]
         better = min(fits, key=lambda item: item[0].score, default=(fitted, bundle))
         if not better[0].score < fitted.score:
             break
         fitted, bundle = better
-    return met
+    return candidates
 
 
 def _rounded(observations: Observations, model: FunctionCandidate) -> list[FunctionCandidate]:
     """Fits with one number given that is round within its error."""
     fitted, fit = model.fitted(observations, observations.path, (1,))
-    met = []
+    candidates = []
     inverse = np.linalg.pinv(fit.information)
     noise = max(fit.misfit / (observations.n * observations.dim), 1.0)
     errors = np.sqrt(np.maximum(np.diagonal(inverse), 0.0) * noise)
@@ -254,8 +254,8 @@ def _rounded(observations: Observations, model: FunctionCandidate) -> list[Funct
         near = _round_number(observations, fitted, number, value)
         if near is not None and abs(near - value) < max(_NEAR * errors[first + number], 1e-3 * abs(value)):
             given, _ = fitted.fixed(number, near).fitted(observations, fit.paths, (1,))
-            met.append(given)
-    return met
+            candidates.append(given)
+    return candidates
 
 
 def _round_number(

@@ -42,16 +42,16 @@ def grow_over_windows(
         return []
     short = replace(found.search, observations=in_windows(seen, _LENGTH))
     grown = grow_functions(short, _fitted(short, best, nodes), effort, done)
-    met, structures = [], set()
+    candidates, structures = [], set()
     for item in grown:
         if item.structure in structures or not np.isfinite(item.score):
             continue
         structures.add(item.structure)
         own = path_of(item.on(short.observations), item.candidate)
-        met.append(item.fitted(seen, split_at(seen, own), (1,))[0])
-        if len(met) == _FITTED:
+        candidates.append(item.fitted(seen, split_at(seen, own), (1,))[0])
+        if len(candidates) == _FITTED:
             break
-    return judge_functions(seen, [item for item in met if np.isfinite(item.parameters).all()])
+    return judge_functions(seen, [item for item in candidates if np.isfinite(item.parameters).all()])
 
 
 def _fitted(search: Search, candidate: Candidate, nodes: np.ndarray) -> Candidate:

@@ -137,7 +137,7 @@ def fitted_proposals(
         _distinct([_thinned(side, state, observations) for side in of_state])[:kept]
         for state, of_state in enumerate(proposals.sides)
     ]
-    met: list[FunctionCandidate] = []
+    candidates: list[FunctionCandidate] = []
 
     def fit(sides: Sequence[Side]) -> float:
         item = together(sides, observations.start, Stage.GENETIC)
@@ -146,11 +146,11 @@ def fitted_proposals(
         new, _ = item.fitted(observations, observations.path)
         if not (np.isfinite(new.parameters).all() and np.isfinite(new.score)):
             return np.inf
-        met.append(new)
+        candidates.append(new)
         return new.score
 
     combined(thinned, sides_of(best), best.score, fit)
-    return judge_functions(observations, met)
+    return judge_functions(observations, candidates)
 
 
 def _thinned(side: Side, state: int, observations: Observations) -> Side | None:

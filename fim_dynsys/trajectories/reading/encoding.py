@@ -79,7 +79,7 @@ def as_utf8(name: str, content: bytes, options: Options, notes: Notes) -> bytes:
         text = _decoded(name, content, options.encoding)
         content = text.removeprefix("\ufeff").encode("utf-8", "surrogatepass")
     else:
-        content = _told_by_itself(name, content, notes)
+        content = _declared(name, content, notes)
     padded = len(content) - len(content.rstrip(_PADDING))
     if padded:
         content = content[:-padded]
@@ -93,7 +93,7 @@ def as_utf8(name: str, content: bytes, options: Options, notes: Notes) -> bytes:
     return content
 
 
-def _told_by_itself(name: str, content: bytes, notes: Notes) -> bytes:
+def _declared(name: str, content: bytes, notes: Notes) -> bytes:
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             body = content[len(mark) :]
