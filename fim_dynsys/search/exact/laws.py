@@ -170,7 +170,7 @@ def fitted(precise: Precise, item: FunctionCandidate) -> Law | None:
         if not (np.isfinite(fit.misfit) and np.isfinite(fit.parameters).all()):
             return None
         p, nodes = fit.parameters, np.concatenate(fit.paths)
-        variance = precise.residual_variance(fit)
+        variance = precise.residual_variances(fit)
         if float(np.mean(variance / precise.signal)) > _COARSELY**2:
             break
     floor = precise.resolution**2 + error**2 + RESOLVED**2 * precise.signal
