@@ -108,6 +108,28 @@ def test_no_cycles():
     assert set(MODULES) <= set(order)
 
 
+def _siblings(importer: str, imported: str) -> tuple[str, str] | None:
+    """The two folders of one folder that hold two modules; None where one is above or beside the other."""
+    a, b = importer.split("."), imported.split(".")
+    k = next(k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+    return (".".join(a[: k + 1]), ".".join(b[: k + 1])) if len(a) > k + 1 and len(b) > k + 1 else None
+
+
+def test_no_folder_imports_one_that_imports_it():
+    """Sub-packages too: what two folders of one folder both need stands in a third below them."""
+    graph: dict[str, set[str]] = {}
+    for module in MODULES:
+        if MODULES[module].name != "__init__.py":
+            for imported in _own(module) & set(MODULES) - {module}:
+                if imported.startswith(module + ".") or module.startswith(imported + "."):
+                    continue
+                pair = _siblings(module, imported)
+                if pair is not None:
+                    graph.setdefault(pair[0], set()).add(pair[1])
+    assert graph["fim_dynsys.analyze.bands"] >= {"fim_dynsys.analyze.cycles", "fim_dynsys.analyze.bifurcation"}
+    list(graphlib.TopologicalSorter(graph).static_order())  # raises CycleError, which names the folders
+
+
 @pytest.mark.parametrize("package", sorted(HOMES))
 def test_heavy_packages_stay_at_home(package):
     strays = {

@@ -16,7 +16,7 @@ _HOLDS = {
     "bands.resilience": ("Resilience", "resilience"),
     "bands.tipping": ("Tipping", "tipping"),
     "bifurcation.arclength": ("continuation",),
-    "bifurcation.branches": (
+    "tracing.branches": (
         "Bifurcation",
         "BifurcationKind",
         "Branch",
@@ -27,7 +27,7 @@ _HOLDS = {
     ),
     "bifurcation.curves": ("bifurcation_curves",),
     "bifurcation.measured": ("DataBifurcations", "MeasuredBifurcation", "bifurcations_from_data"),
-    "bifurcation.tracing": ("BranchEnd",),
+    "tracing.curve": ("BranchEnd",),
     "bifurcation.tracks": ("Track",),
     "bifurcation.two_parameters": ("BifurcationCurve", "BifurcationCurves", "CodimensionTwo"),
     "cycles.isochrons": ("Isochrons", "isochrons"),

@@ -21,18 +21,10 @@ from fim_dynsys.analyze.bands.resilience import resilience as resilience
 from fim_dynsys.analyze.bands.tipping import Tipping as Tipping
 from fim_dynsys.analyze.bands.tipping import tipping as tipping
 from fim_dynsys.analyze.bifurcation.arclength import continuation as continuation
-from fim_dynsys.analyze.bifurcation.branches import Bifurcation as Bifurcation
-from fim_dynsys.analyze.bifurcation.branches import BifurcationKind as BifurcationKind
-from fim_dynsys.analyze.bifurcation.branches import Branch as Branch
-from fim_dynsys.analyze.bifurcation.branches import BranchKind as BranchKind
-from fim_dynsys.analyze.bifurcation.branches import Continuation as Continuation
-from fim_dynsys.analyze.bifurcation.branches import LimitKind as LimitKind
-from fim_dynsys.analyze.bifurcation.branches import LongPeriod as LongPeriod
 from fim_dynsys.analyze.bifurcation.curves import bifurcation_curves as bifurcation_curves
 from fim_dynsys.analyze.bifurcation.measured import DataBifurcations as DataBifurcations
 from fim_dynsys.analyze.bifurcation.measured import MeasuredBifurcation as MeasuredBifurcation
 from fim_dynsys.analyze.bifurcation.measured import bifurcations_from_data as bifurcations_from_data
-from fim_dynsys.analyze.bifurcation.tracing import BranchEnd as BranchEnd
 from fim_dynsys.analyze.bifurcation.tracks import Track as Track
 from fim_dynsys.analyze.bifurcation.two_parameters import BifurcationCurve as BifurcationCurve
 from fim_dynsys.analyze.bifurcation.two_parameters import BifurcationCurves as BifurcationCurves
@@ -80,6 +72,14 @@ from fim_dynsys.analyze.signals.embedding import Embedding as Embedding
 from fim_dynsys.analyze.signals.embedding import delay_embedding as delay_embedding
 from fim_dynsys.analyze.signals.recurrence import Recurrence as Recurrence
 from fim_dynsys.analyze.signals.recurrence import recurrence as recurrence
+from fim_dynsys.analyze.tracing.branches import Bifurcation as Bifurcation
+from fim_dynsys.analyze.tracing.branches import BifurcationKind as BifurcationKind
+from fim_dynsys.analyze.tracing.branches import Branch as Branch
+from fim_dynsys.analyze.tracing.branches import BranchKind as BranchKind
+from fim_dynsys.analyze.tracing.branches import Continuation as Continuation
+from fim_dynsys.analyze.tracing.branches import LimitKind as LimitKind
+from fim_dynsys.analyze.tracing.branches import LongPeriod as LongPeriod
+from fim_dynsys.analyze.tracing.curve import BranchEnd as BranchEnd
 
 __all__ = [
     "Attractor",

@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 
 from fim_dynsys.analyze.bands import basins, branches, cycles, experiments, manifolds, plane
 from fim_dynsys.analyze.bands import tipping as tips
-from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, BranchKind
+from fim_dynsys.analyze.tracing.branches import BifurcationKind, BranchKind
 from fim_dynsys.plot import style
 from fim_dynsys.plot.basin import basin_image
 from fim_dynsys.plot.canvas import (

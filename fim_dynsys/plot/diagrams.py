@@ -7,15 +7,15 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 
-from fim_dynsys.analyze.bifurcation.branches import (
+from fim_dynsys.analyze.bifurcation.measured import DataBifurcations, MeasuredBifurcation
+from fim_dynsys.analyze.bifurcation.two_parameters import BifurcationCurves
+from fim_dynsys.analyze.tracing.branches import (
     Bifurcation,
     BifurcationKind,
     Branch,
     BranchKind,
     Continuation,
 )
-from fim_dynsys.analyze.bifurcation.measured import DataBifurcations, MeasuredBifurcation
-from fim_dynsys.analyze.bifurcation.two_parameters import BifurcationCurves
 from fim_dynsys.plot import style
 from fim_dynsys.plot.canvas import Drawing, add_legend, given_axes, new_axes, with_unit
 from fim_dynsys.plot.labels import place_label

@@ -7,10 +7,10 @@ import numpy as np
 
 from fim_dynsys.analyze.bands.cycles import follow_orbit
 from fim_dynsys.analyze.bands.draws import half_width
-from fim_dynsys.analyze.bifurcation.branches import Branch, BranchKind
 from fim_dynsys.analyze.bifurcation.measured import DataBifurcations
 from fim_dynsys.analyze.equilibria.drawn import follow_into
 from fim_dynsys.analyze.results import Effort, Result, Table, Variables, counted, progress_bar
+from fim_dynsys.analyze.tracing.branches import Branch, BranchKind
 from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import PooledFamily

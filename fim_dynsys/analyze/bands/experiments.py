@@ -5,13 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.measured import (
     DataBifurcations,
     MeasuredBifurcation,
     solved_bifurcation,
 )
 from fim_dynsys.analyze.results import Effort, Result, Table, Variables, progress_bar
+from fim_dynsys.analyze.tracing.equations import Equations
 from fim_dynsys.errors import check_whole
 from fim_dynsys.fields.family import PooledFamily
 

@@ -7,9 +7,7 @@ import numpy as np
 
 from fim_dynsys.analyze.bands.draws import half_width
 from fim_dynsys.analyze.bands.lines import distances
-from fim_dynsys.analyze.bifurcation.branches import Bifurcation
 from fim_dynsys.analyze.bifurcation.curves import BifurcationCurve, BifurcationCurves, bifurcation_curves
-from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.measured import InfersFields, solved_bifurcation
 from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.results import (
@@ -23,6 +21,8 @@ from fim_dynsys.analyze.results import (
     progress_bar,
     resolve_region,
 )
+from fim_dynsys.analyze.tracing.branches import Bifurcation
+from fim_dynsys.analyze.tracing.equations import Equations
 from fim_dynsys.errors import check_number, check_whole
 from fim_dynsys.fields.plane import FieldPlane, PooledPlane
 from fim_dynsys.regions import Region

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike
 from scipy.special import betaincinv
 
 from fim_dynsys.analyze.bands.draws import drawn_fields
-from fim_dynsys.analyze.bifurcation.equations import ROOT, Equations
 from fim_dynsys.analyze.bifurcation.measured import DataBifurcations
 from fim_dynsys.analyze.results import (
     Effort,
@@ -24,6 +23,7 @@ from fim_dynsys.analyze.results import (
     resolve_region,
     unwrap,
 )
+from fim_dynsys.analyze.tracing.equations import ROOT, Equations
 from fim_dynsys.errors import check_number, check_positive, check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField

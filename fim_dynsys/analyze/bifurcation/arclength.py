@@ -11,15 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import minimize_scalar
 
-from fim_dynsys.analyze.bifurcation.branches import (
-    Bifurcation,
-    BifurcationKind,
-    Branch,
-    BranchKind,
-    Continuation,
-)
 from fim_dynsys.analyze.bifurcation.cycle_branches import follow_cycles, follow_orbit
-from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     crossing_tangent,
     has_double_zero,
@@ -30,7 +22,17 @@ from fim_dynsys.analyze.bifurcation.normal_forms import (
     with_finer_steps,
 )
 from fim_dynsys.analyze.bifurcation.on_levels import reduced
-from fim_dynsys.analyze.bifurcation.tracing import (
+from fim_dynsys.analyze.cycles.periodic import LimitCycles
+from fim_dynsys.analyze.levels import LevelLike
+from fim_dynsys.analyze.results import Effort, FieldLike, RegionLike, progress_bar, resolve_region, unwrap
+from fim_dynsys.analyze.tracing.branches import (
+    Bifurcation,
+    BifurcationKind,
+    Branch,
+    BranchKind,
+    Continuation,
+)
+from fim_dynsys.analyze.tracing.curve import (
     BranchEnd,
     Jumped,
     Linear,
@@ -42,9 +44,7 @@ from fim_dynsys.analyze.bifurcation.tracing import (
     events_between,
     trace,
 )
-from fim_dynsys.analyze.cycles.periodic import LimitCycles
-from fim_dynsys.analyze.levels import LevelLike
-from fim_dynsys.analyze.results import Effort, FieldLike, RegionLike, progress_bar, resolve_region, unwrap
+from fim_dynsys.analyze.tracing.equations import Equations
 from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import check_flags, check_whole, real_array
 from fim_dynsys.fields.base import VectorField

@@ -9,16 +9,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fim_dynsys.analyze.bifurcation.arclength import continuation
-from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind, Branch
 from fim_dynsys.analyze.bifurcation.cycle_branches import follow_cycles
 from fim_dynsys.analyze.bifurcation.cycle_curves import OF_CYCLES, follow_curve
-from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     cusp_coefficient,
     double_zero_coefficients,
     first_lyapunov_coefficient,
 )
-from fim_dynsys.analyze.bifurcation.tracing import (
+from fim_dynsys.analyze.bifurcation.two_parameters import (
+    BifurcationCurve,
+    BifurcationCurves,
+    CodimensionTwo,
+    System,
+)
+from fim_dynsys.analyze.cycles.periodic import LimitCycles
+from fim_dynsys.analyze.results import PATIENCE, Effort, RegionLike, progress_bar, resolve_region
+from fim_dynsys.analyze.tracing.branches import Bifurcation, BifurcationKind, Branch
+from fim_dynsys.analyze.tracing.curve import (
     BranchEnd,
     Jumped,
     Linear,
@@ -29,14 +36,7 @@ from fim_dynsys.analyze.bifurcation.tracing import (
     dense_linear,
     trace,
 )
-from fim_dynsys.analyze.bifurcation.two_parameters import (
-    BifurcationCurve,
-    BifurcationCurves,
-    CodimensionTwo,
-    System,
-)
-from fim_dynsys.analyze.cycles.periodic import LimitCycles
-from fim_dynsys.analyze.results import PATIENCE, Effort, RegionLike, progress_bar, resolve_region
+from fim_dynsys.analyze.tracing.equations import Equations
 from fim_dynsys.deadline import out_of_time, time_limit
 from fim_dynsys.errors import check_flags, check_number, check_whole, real_array
 from fim_dynsys.fields.base import VectorField

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind, Branch, BranchKind
-from fim_dynsys.analyze.bifurcation.closed import settled
-from fim_dynsys.analyze.bifurcation.collocation import Crossing, Cycles
-from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.homoclinic import long_period
-from fim_dynsys.analyze.bifurcation.tracing import BranchEnd, Point, Spend, Trace, trace
+from fim_dynsys.analyze.tracing.branches import Bifurcation, BifurcationKind, Branch, BranchKind
+from fim_dynsys.analyze.tracing.closed import settled
+from fim_dynsys.analyze.tracing.collocation import Crossing, Cycles
+from fim_dynsys.analyze.tracing.curve import BranchEnd, Point, Spend, Trace, trace
+from fim_dynsys.analyze.tracing.equations import Equations
 
 _NEIGHBOUR = 0.05  # scaled distance in which two Hopf points are the same
 _SAME = 1e-5  # scaled distance in which two branch points of cycles are, solved for on two meshes

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, Branch
-from fim_dynsys.analyze.bifurcation.collocation import CycleInfo, Cycles, critical_pair, turning
 from fim_dynsys.analyze.bifurcation.cycle_branches import joined
-from fim_dynsys.analyze.bifurcation.equations import Equations
-from fim_dynsys.analyze.bifurcation.tracing import BranchEnd, Jumped, Linear, Point, Spend, Trace, trace
 from fim_dynsys.analyze.bifurcation.two_parameters import BifurcationCurve, CodimensionTwo, System
+from fim_dynsys.analyze.tracing.branches import BifurcationKind, Branch
+from fim_dynsys.analyze.tracing.collocation import CycleInfo, Cycles, critical_pair, turning
+from fim_dynsys.analyze.tracing.curve import BranchEnd, Jumped, Linear, Point, Spend, Trace, trace
+from fim_dynsys.analyze.tracing.equations import Equations
 
 _FOLD, _DOUBLING, _TORUS = (
     BifurcationKind.CYCLE_FOLD,

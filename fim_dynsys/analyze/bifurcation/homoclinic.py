@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.branches import Branch, LimitKind, LongPeriod
-from fim_dynsys.analyze.bifurcation.equations import ROOT, Equations
+from fim_dynsys.analyze.tracing.branches import Branch, LimitKind, LongPeriod
+from fim_dynsys.analyze.tracing.equations import ROOT, Equations
 
 _LONG = 2.0  # times the shortest period of a branch: passages of an equilibrium then take most of the time
 _SLOW = 0.05  # of the largest speed: what is passed more slowly may be an equilibrium

@@ -11,14 +11,6 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from fim_dynsys.analyze.bifurcation.arclength import EXACT, follow
-from fim_dynsys.analyze.bifurcation.branches import (
-    Bifurcation,
-    BifurcationKind,
-    Branch,
-    BranchKind,
-    Continuation,
-)
-from fim_dynsys.analyze.bifurcation.equations import ROOT, Equations
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     finite,
     solve_branch_point,
@@ -37,6 +29,14 @@ from fim_dynsys.analyze.results import (
     progress_bar,
     resolve_region,
 )
+from fim_dynsys.analyze.tracing.branches import (
+    Bifurcation,
+    BifurcationKind,
+    Branch,
+    BranchKind,
+    Continuation,
+)
+from fim_dynsys.analyze.tracing.equations import ROOT, Equations
 from fim_dynsys.errors import check_flags, check_number, check_whole
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily, PooledFamily
@@ -149,7 +149,7 @@ class DataBifurcations(Result):
     @property
     def branches(self) -> tuple[Branch, ...]:
         """Branches of the interpolated field; equilibria first, then cycles."""
-        return self.continuation.branches
+        return self.tracing.branches
 
     def _rows(self) -> Table:
         percent = f"{100 * self.level:g} % interval"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.equations import Equations
+from fim_dynsys.analyze.tracing.equations import Equations
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.frame import Scales

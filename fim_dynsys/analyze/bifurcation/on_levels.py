@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.analyze.bifurcation.branches import Bifurcation, Branch, Continuation
 from fim_dynsys.analyze.conserved import ConservedSums, as_given, conserved_by, conserved_sums, read_sum
 from fim_dynsys.analyze.cycles.periodic import LimitCycles
 from fim_dynsys.analyze.levels import LevelLike, LevelSet, level_set
+from fim_dynsys.analyze.tracing.branches import Bifurcation, Branch, Continuation
 from fim_dynsys.errors import real_array
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.branches import BranchKind
 from fim_dynsys.analyze.cycles.periodic import limit_cycles
 from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.matching import assigned
+from fim_dynsys.analyze.tracing.branches import BranchKind
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.regions import Region
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, Branch
-from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.results import Result, Table, Variables, counted
+from fim_dynsys.analyze.tracing.branches import BifurcationKind, Branch
+from fim_dynsys.analyze.tracing.curve import BranchEnd
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.plane import FieldPlane
 from fim_dynsys.regions import Region

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.closed import closed_orbit
-from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.cycles.returns import hermite
 from fim_dynsys.analyze.cycles.shooting import Floquet, Orbit, Shot
 from fim_dynsys.analyze.multipliers import product_eigenvalues
+from fim_dynsys.analyze.tracing.closed import closed_orbit
+from fim_dynsys.analyze.tracing.equations import Equations
 from fim_dynsys.deadline import out_of_time
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily

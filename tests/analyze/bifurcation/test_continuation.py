@@ -6,17 +6,17 @@ from scipy.integrate import solve_ivp
 
 from fim_dynsys import Trajectories, systems
 from fim_dynsys.analyze.bifurcation.arclength import continuation
-from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, BranchKind, LimitKind
-from fim_dynsys.analyze.bifurcation.equations import Equations
 from fim_dynsys.analyze.bifurcation.normal_forms import (
     first_lyapunov_coefficient,
     solve_branch_point,
     solve_fold,
     solve_hopf,
 )
-from fim_dynsys.analyze.bifurcation.return_map import ReturnMap, doubling_coefficient
-from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.cycles.periodic import limit_cycles
+from fim_dynsys.analyze.tracing.branches import BifurcationKind, BranchKind, LimitKind
+from fim_dynsys.analyze.tracing.curve import BranchEnd
+from fim_dynsys.analyze.tracing.equations import Equations
+from fim_dynsys.analyze.tracing.return_map import ReturnMap, doubling_coefficient
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.family import FieldFamily

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fim_dynsys.analyze.bifurcation.branches import BifurcationKind
 from fim_dynsys.analyze.bifurcation.curves import bifurcation_curves
-from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
+from fim_dynsys.analyze.tracing.branches import BifurcationKind
+from fim_dynsys.analyze.tracing.curve import BranchEnd
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.fields.plane import FieldPlane
 from fim_dynsys.fields.symbolic import SymbolicField

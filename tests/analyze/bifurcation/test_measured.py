@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fim_dynsys.analyze.bifurcation.branches import BifurcationKind, BranchKind
 from fim_dynsys.analyze.bifurcation.measured import bifurcations_from_data
+from fim_dynsys.analyze.tracing.branches import BifurcationKind, BranchKind
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.terms import Dictionary

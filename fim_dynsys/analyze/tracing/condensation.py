@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.polynomials import DEGREE
 from fim_dynsys.analyze.multipliers import product_eigenvalues
+from fim_dynsys.analyze.tracing.polynomials import DEGREE
 
 _SEGMENTS = 15  # what the condensed matrix keeps at least; divides the number of intervals
 _GROWTH = 1e4  # of a perturbation over a segment at most: rounding then stays below convergence

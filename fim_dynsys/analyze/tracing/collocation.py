@@ -7,12 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.branches import Bifurcation, BifurcationKind
-from fim_dynsys.analyze.bifurcation.condensation import Condensed, Flow, composed, fewest_segments
-from fim_dynsys.analyze.bifurcation.equations import Equations
-from fim_dynsys.analyze.bifurcation.polynomials import DEGREE, gauss, lagrange, midway
-from fim_dynsys.analyze.bifurcation.return_map import ReturnMap, doubling_coefficient, torus_coefficient
-from fim_dynsys.analyze.bifurcation.tracing import (
+from fim_dynsys.analyze.tracing.branches import Bifurcation, BifurcationKind
+from fim_dynsys.analyze.tracing.condensation import Condensed, Flow, composed, fewest_segments
+from fim_dynsys.analyze.tracing.curve import (
     BranchEnd,
     Jumped,
     Linear,
@@ -20,6 +17,9 @@ from fim_dynsys.analyze.bifurcation.tracing import (
     Problem,
     passed,
 )
+from fim_dynsys.analyze.tracing.equations import Equations
+from fim_dynsys.analyze.tracing.polynomials import DEGREE, gauss, lagrange, midway
+from fim_dynsys.analyze.tracing.return_map import ReturnMap, doubling_coefficient, torus_coefficient
 
 _INTERVALS = 30  # to begin with; doubled where the trivial multiplier asks for it
 MOST_INTERVALS = 120  # two doublings: errors at the mesh points are then 1 / 65,536 of the first

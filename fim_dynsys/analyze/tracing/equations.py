@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.results import SUPPORTED
+from fim_dynsys.analyze.tracing.curve import BranchEnd
 from fim_dynsys.fields.family import FieldFamily
 from fim_dynsys.regions import Region
 

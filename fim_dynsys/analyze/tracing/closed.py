@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.collocation import MOST_INTERVALS, UNEVEN, Cycles
-from fim_dynsys.analyze.bifurcation.equations import Equations
-from fim_dynsys.analyze.bifurcation.tracing import Linear, Point
+from fim_dynsys.analyze.tracing.collocation import MOST_INTERVALS, UNEVEN, Cycles
+from fim_dynsys.analyze.tracing.curve import Linear, Point
+from fim_dynsys.analyze.tracing.equations import Equations
 
 _CORRECTIONS = 25  # Newton steps from a guess on one mesh
 _ADAPTIONS = 12  # of the mesh to one orbit

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fim_dynsys.analyze.bifurcation.tracing import BranchEnd
 from fim_dynsys.analyze.results import Result, Table, Variables, counted
+from fim_dynsys.analyze.tracing.curve import BranchEnd
 
 _VANISHING = 1e-2  # coefficient, in units of the cycle's size, that differences do not tell from zero
 
