@@ -126,7 +126,7 @@ def test_no_folder_imports_one_that_imports_it():
                 pair = _siblings(module, imported)
                 if pair is not None:
                     graph.setdefault(pair[0], set()).add(pair[1])
-    assert graph["fim_dynsys.analyze.bands"] >= {"fim_dynsys.analyze.cycles", "fim_dynsys.analyze.bifurcation"}
+    assert "fim_dynsys.analyze.cycles" in graph["fim_dynsys.analyze.bands"]
     list(graphlib.TopologicalSorter(graph).static_order())  # raises CycleError, which names the folders
 
 
