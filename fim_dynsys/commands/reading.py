@@ -13,7 +13,6 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.trajectories.reading.options import Options
 from fim_dynsys.trajectories.reading.reader import READ
 
-_ROLES = ("time", "trajectory", "states", "inputs", "coords", "units", "step", "every", "trials", "repeated")
 _NAMES = tuple(item.name for item in fields(Options))
 # `time="Zeit"` and `step=` of an error: arguments of Python, which are options here.
 _ARGUMENT = re.compile(rf"\b({'|'.join(_NAMES)})=(?:(\[\])|(\"[^\"]*\"|'[^']*'|-?[\w.]+)|)")

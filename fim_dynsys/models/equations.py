@@ -140,7 +140,6 @@ class EquationsModel(VectorFieldModel):
     accepts_missing = True
     uses_inputs = uses_sigma = True
     _fit: Fit | None = None
-    _description: Description | None = None
 
     def __init__(
         self,
@@ -392,7 +391,7 @@ class EquationsModel(VectorFieldModel):
                 f"{self._caller}: expected equations that can be integrated for some values of {names}, got "
                 "none; give start={name: value} or bounds."
             )
-        self._fit, self._description = fit, described
+        self._fit = fit
         summary = summarise(described, fit)
         report = summary.report() | {
             "chosen": "given expressions",
@@ -556,7 +555,7 @@ class EquationsModel(VectorFieldModel):
             else:
                 fit = fit_problem(problem, described.shown, self.n_starts, self.seed)
             assert fit is not None  # it was fitted before
-            self._fit, self._description = fit, described
+            self._fit = fit
         return self._fit
 
     def profile(self, name: str, levels: Sequence[float] = LEVELS) -> Profile:

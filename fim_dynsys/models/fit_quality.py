@@ -1,6 +1,6 @@
 """How well a fit fits: its path against the data, and what it leaves of them against their noise."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -103,58 +103,6 @@ def compared(field: VectorField, context: Trajectories, sigma: Known | None = No
     if errors is None:
         found["problems"] += _no_flow([x for _, x in samples], found)
     return replace(info, **found)
-
-
-def compared_in_part(
-    field: VectorField,
-    context: Trajectories,
-    noise: np.ndarray,
-    seen: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> FitInfo:
-    """As `compared`, where functions of the states were observed.
-
-    Parameters
-    ----------
-    field : VectorField
-        Inferred; its context has the fitted states at the samples.
-    context : Trajectories
-        What was observed, at the samples of the same trajectories.
-    noise : array (m,)
-        Standard deviations of the observations.
-    seen : callable
-        What is expected of the observations (n, m) at states (n, d) and inputs (n, k).
-    """
-    assert field.context is not None
-    fitted, every_input = field.context.arrays(), context.input_arrays()
-    values = np.concatenate([y for _, y in context.arrays()])
-    of_values = values.std(axis=0)
-    of_values = np.where(of_values > 0, of_values, 1.0)
-    of_states = np.nanstd(np.concatenate([x for _, x in fitted]), axis=0)
-    of_states = np.where(of_states > 0, of_states, 1.0)
-    smooth, samples, inputs = [], [], []
-    for (t, y), (_, x), u in zip(context.arrays(), fitted, every_input, strict=True):
-        rows = np.isfinite(x).all(axis=1)
-        samples.append((t[rows] - t[rows][0], y[rows]))
-        smooth.append((x[rows], x[rows]))
-        inputs.append(u[rows])
-    slopes = np.concatenate([np.gradient(y, t, axis=0) / of_values for t, y in samples])
-    pace = 1.0 / max(float(np.sqrt(np.mean(slopes**2))), 1.0 / max(float(t[-1]) for t, _ in samples))
-    roots = [np.ones(y.shape) for _, y in samples]
-    each = zip(samples, smooth, inputs, roots, strict=True)
-    records = [_Stretch(t, y, x[0], u, root) for (t, y), (x, _), u, root in each]
-    windows = _windows(samples, smooth, inputs, roots, pace)
-    stretches = [*records, *windows]
-    in_units = [s._replace(start=s.start / of_states) for s in stretches]
-    apart, own = [], []
-    paths, endings = _paths(field, in_units, of_states, len(records))
-    for stretch, path in zip(stretches, paths, strict=True):
-        with np.errstate(all="ignore"):
-            gap = np.abs(seen(path, stretch.u) - stretch.x) / of_values
-        apart.append(_bounded(gap))
-        start = seen(stretch.start[None], stretch.u[:1])[0] / of_values
-        own.append(stretch._replace(x=stretch.x / of_values, start=start))
-    n = len(records)
-    return replace(field.fit_info, **_judged(own[:n], own[n:], apart, noise / of_values, endings))
 
 
 def _judged(

@@ -259,9 +259,9 @@ def _stretches(branch: Branch) -> Iterator[tuple[slice, bool, bool]]:
             yield slice(first, last + 1), bool(stable[first]), bool(backed[first])
 
 
-def _densified(path: np.ndarray, n: int = 16) -> np.ndarray:
-    """A polyline with n points on each of its pieces."""
-    share = np.linspace(0.0, 1.0, n)[:, None, None]
+def _densified(path: np.ndarray) -> np.ndarray:
+    """A polyline with 16 points on each of its pieces, for labels to keep clear of."""
+    share = np.linspace(0.0, 1.0, 16)[:, None, None]
     return ((1.0 - share) * path[:-1] + share * path[1:]).reshape(-1, 2)
 
 

@@ -1,16 +1,14 @@
 """Paths of dictionary fields with error control: what fits, warnings and scores are judged by."""
 
-import runpy
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import scipy
 
 from fim_dynsys.fields.terms import Dictionary
 from fim_dynsys.regression.kernels.adaptive import follow
+from fim_dynsys.simulation.pairs import dop853_table
 
 
 class Followed(NamedTuple):
@@ -88,11 +86,8 @@ def followed(
 
 @cache
 def _explicit() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hairer's pair 8(5,3): the table in scipy, without the rest of `scipy.integrate`.
-
-    Every first fit needs it, and importing the package takes a quarter of a second.
-    """
-    table = runpy.run_path(str(Path(scipy.__file__).parent / "integrate" / "_ivp" / "dop853_coefficients.py"))
+    """Hairer's pair 8(5,3): weights of the stages, of the result, and of its two errors."""
+    table = dop853_table()
     s = table["N_STAGES"]
     errors = np.stack([table["E5"][:s], table["E3"][:s]])
     return np.ascontiguousarray(table["A"][:s, :s]), np.ascontiguousarray(table["B"]), errors

@@ -47,8 +47,6 @@ class HiddenFit:
         States at the samples of each piece, in the units of the data.
     expected : list of arrays (n, m)
         What is expected of the observations there.
-    start_errors : array (P, d)
-        Standard errors of the states at the first sample of each piece.
     undetermined : tuple of str
         Parameters, and starts of states as in ``"s(0)"``, of which the data do not tell the size.
     score : float
@@ -61,7 +59,6 @@ class HiddenFit:
     covariance: np.ndarray
     paths: list[np.ndarray]
     expected: list[np.ndarray]
-    start_errors: np.ndarray
     undetermined: tuple[str, ...]
     score: float
     status: FitStatus
@@ -485,7 +482,6 @@ class _Annealing:
             covariance[columns - q :, columns - q :],
             self.data.split(x),
             self.data.split(self.problem.seen.rhs(points, p)),
-            errors[: columns - q].reshape(-1, d),
             tuple(unknown),
             self.unlikelihood(x, p) + float(np.log(n)) * columns,
             status,

@@ -12,6 +12,7 @@ from fim_dynsys.regression.kernels.shooting import condense
 from fim_dynsys.regression.observed import STEP_LIMIT, Observations
 from fim_dynsys.regression.refinement import FitStatus, TrajectoryFit
 from fim_dynsys.regression.shooting import Data, Shooting
+from fim_dynsys.simulation.pairs import dop853_table
 
 RESOLVED = 2e-10
 """Of a coordinate's standard deviation: what is smaller counts as rounding."""
@@ -39,11 +40,10 @@ Field = Callable[[np.ndarray], tuple[Terms, np.ndarray, np.ndarray, np.ndarray, 
 
 @cache
 def _method() -> np.ndarray:
-    """Hairer's method of order eight with twelve stages, from the weights in scipy's class."""
-    from scipy.integrate import DOP853  # deferred: only clean data need it
-
-    s = DOP853.n_stages
-    return np.ascontiguousarray(np.vstack([DOP853.A[:s, :s], DOP853.B[None]]))
+    """Hairer's method of order eight with twelve stages: their weights, then those of the result."""
+    table = dop853_table()
+    s = table["N_STAGES"]
+    return np.ascontiguousarray(np.vstack([table["A"][:s, :s], table["B"][None]]))
 
 
 def resolution(samples: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:

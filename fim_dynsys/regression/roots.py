@@ -25,11 +25,3 @@ def inverse_root(information: np.ndarray, least: np.ndarray) -> np.ndarray:
     values, axes = np.linalg.eigh((information + information.swapaxes(-1, -2)) / 2.0)
     rows = axes.swapaxes(-1, -2)
     return rows / np.sqrt(np.maximum(values, rows**2 @ least))[..., None]
-
-
-def covariance_root(covariance: np.ndarray) -> np.ndarray:
-    """Root R (q, q) of a covariance ``R^T R`` (q, q), in which rounding may have left negative variances."""
-    size = np.sqrt(np.maximum(np.diagonal(covariance), 0.0))
-    scale = np.where(size > 0.0, size, 1.0)
-    values, axes = np.linalg.eigh(covariance / scale[:, None] / scale)
-    return np.sqrt(np.maximum(values, 0.0))[:, None] * axes.T * scale

@@ -1,9 +1,13 @@
 """Embedded explicit Runge-Kutta pairs with their dense output."""
 
+import runpy
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import scipy
 
 
 class RungeKuttaPair:
@@ -64,20 +68,30 @@ class RungeKuttaPair:
         return 0.9 * error ** (-1.0 / self.order)
 
 
-def _dormand_prince_853() -> RungeKuttaPair:
-    """Hairer's 8(5,3) pair with its seventh-order dense output, from the weights in scipy's class."""
-    from scipy.integrate import DOP853  # deferred, for inferring a sum of terms needs no solver
+@cache
+def dop853_table() -> dict[str, Any]:
+    """Weights of Hairer's 8(5,3) pair: A, B, C, E3, E5 and D as scipy's table names them.
 
-    s = DOP853.n_stages
-    n_columns = s + 1 + len(DOP853.A_EXTRA)
-    increment = np.append(DOP853.B, np.zeros(n_columns - s))
+    Read without the rest of `scipy.integrate`: every first fit needs it, and importing that package takes
+    a quarter of a second.
+    """
+    return runpy.run_path(str(Path(scipy.__file__).parent / "integrate" / "_ivp" / "dop853_coefficients.py"))
+
+
+def _dormand_prince_853() -> RungeKuttaPair:
+    """Hairer's 8(5,3) pair with its seventh-order dense output."""
+    table = dop853_table()
+    s, weights = table["N_STAGES"], table["B"]
+    extra = table["A"][s + 1 :]
+    n_columns = s + 1 + len(extra)
+    increment = np.append(weights, np.zeros(n_columns - s))
     old, new = np.eye(n_columns)[0], np.eye(n_columns)[s]
-    nested = np.vstack([increment, old - increment, 2 * increment - new - old, DOP853.D])
+    nested = np.vstack([increment, old - increment, 2 * increment - new - old, table["D"]])
     return RungeKuttaPair(
-        DOP853.A[:s, :s],
-        DOP853.B,
-        np.array([DOP853.E5, DOP853.E3]),
-        DOP853.A_EXTRA,
+        table["A"][:s, :s],
+        weights,
+        np.array([table["E5"], table["E3"]]),
+        extra,
         nested,
         order=8,
         stability=6.1,
@@ -87,7 +101,7 @@ def _dormand_prince_853() -> RungeKuttaPair:
 
 def _dormand_prince_54() -> RungeKuttaPair:
     """The 5(4) pair with its fourth-order dense output, from the weights in scipy's class."""
-    from scipy.integrate import RK45  # deferred likewise
+    from scipy.integrate import RK45  # deferred: only those who ask for this pair need it
 
     return RungeKuttaPair(RK45.A, RK45.B, RK45.E[None], np.empty((0, 0)), RK45.P.T, order=5, stability=3.25)
 

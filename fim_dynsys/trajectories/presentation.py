@@ -84,8 +84,9 @@ class Presentation(NamedTuple):
         return rows
 
 
-def _sparkline(t: np.ndarray, x: np.ndarray, width: int = 160, height: int = 32) -> str:
+def _sparkline(t: np.ndarray, x: np.ndarray) -> str:
     """Small SVG curve of at most 200 of the values observed."""
+    width, height = 160, 32  # pixels
     rows = np.flatnonzero(~np.isnan(x))
     if rows.size < 2:
         return ""

@@ -412,13 +412,16 @@ def _mixture(bank: Tensor, logits: Tensor) -> Tensor:
     return (bank.permute(0, 2, 3, 1) * logits.to(bank.dtype).softmax(-1)).sum(-1)
 
 
-def _bounded_gradient(choice: Tensor, limit: float = 2.0) -> Tensor:
+_STEEPEST = 2.0  # norm of a context's gradient by what is chosen: a usual one is below 1
+
+
+def _bounded_gradient(choice: Tensor) -> Tensor:
     """Cut each context's gradient where it leaves the solve, so that one ill-posed context moves nothing."""
     if choice.requires_grad:
 
         def cut(gradient: Tensor) -> Tensor:
             norm = torch.linalg.vector_norm(gradient.flatten(1), dim=1)
-            factor = (limit / len(gradient) / norm.clamp(min=1e-30)).clamp(max=1.0)
+            factor = (_STEEPEST / len(gradient) / norm.clamp(min=1e-30)).clamp(max=1.0)
             shape = (-1, *[1] * (gradient.ndim - 1))
             return torch.where(norm.isfinite().view(shape), factor.view(shape) * gradient, 0.0)
 

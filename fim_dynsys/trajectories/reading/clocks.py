@@ -73,7 +73,7 @@ def is_unit_name(label: str) -> bool:
     )
 
 
-def is_counter_name(label: str, named: bool = True) -> bool:
+def is_counter_name(label: str) -> bool:
     """Whether a column is called as those are that count rows; a column without a name is."""
     return label.startswith("column ") or _COUNTERS.fullmatch(_words(label)) is not None
 
