@@ -1,8 +1,9 @@
 """Fields that know how far each coefficient may be off, and with a posterior the field at any point."""
 
-from collections.abc import Callable, Mapping
+import abc
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,8 +11,6 @@ from numpy.typing import ArrayLike
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.terms import NUMBERS, Dictionary
-
-Checked = TypeVar("Checked")
 
 _WIDTH, _FREEDOM = 0.79, 1.0  # python -m training.calibration.laws --model fim-ode
 _WIDEST = 30.0  # times the width: beyond all bands that are asked for
@@ -32,15 +31,66 @@ def law_deviates(rng: np.random.Generator, n: int, q: int, width: float, freedom
     return out
 
 
-def _known(field: DictionaryField, given: Any, checked: Callable[[Any], Checked]) -> Checked:
-    """What was given and checked, or what a callable says when it is first asked."""
-    if not callable(given):
-        return given
-    with np.errstate(all="ignore"):  # as while it was fitted; what overflows is refused
-        return checked(given(field))
+class _WithErrors(DictionaryField):
+    """A dictionary field and an array of how far its numbers may be off, given or found when first needed.
+
+    Parameters
+    ----------
+    dictionary, coefficients, **kwargs
+        As for `DictionaryField`.
+    known : array, callable or None
+        The array; or what returns it, given the field; None where it is not known.
+    """
+
+    _stored: ClassVar[str]  # name of the array in `to_arrays` and in errors
+
+    def __init__(self, dictionary: Dictionary, coefficients: ArrayLike, known: Any, **kwargs: Any):
+        super().__init__(dictionary, coefficients, **kwargs)
+        self._given = known if callable(known) else self._checked(known)
+
+    @classmethod
+    def of(cls, field: DictionaryField, known: Any) -> Self:
+        """A `DictionaryField` with what is known of its errors."""
+        return cls(field.dictionary, field.coefficients, known, frame=field.frame, fit_info=field.fit_info)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """As of `DictionaryField`, with the errors where they are known."""
+        return super().to_arrays() | ({} if self._known is None else {self._stored: self._known})
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
+        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
+        return cls.of(DictionaryField.from_arrays(arrays, **description), arrays.get(cls._stored))
+
+    @cached_property
+    def _known(self) -> np.ndarray | None:
+        if not callable(self._given):
+            return self._given
+        with np.errstate(all="ignore"):  # as while it was fitted; what overflows is refused
+            return self._checked(self._given(self))
+
+    def _checked(self, given: ArrayLike | None) -> np.ndarray | None:
+        if given is None:
+            return None
+        values = np.array(given, dtype=np.float64)
+        shape, axes, least = self._expected()
+        alike = values.ndim == len(shape) and all(
+            n in (m, "q") for n, m in zip(shape, values.shape, strict=True)
+        )
+        if not alike or not (np.isfinite(values) & (values >= least)).all():
+            raise ValueError(
+                f"{type(self).__name__}: expected finite {self._stored} of shape {shape} ({axes}), got shape "
+                f"{values.shape} with {int(np.sum(~np.isfinite(values)))} values that are not finite."
+            )
+        values.setflags(write=False)
+        return values
+
+    @abc.abstractmethod
+    def _expected(self) -> tuple[tuple[int | str, ...], str, float]:
+        """Shape of the array (``"q"`` for any length), its axes in words, and the least value allowed."""
 
 
-class FittedField(DictionaryField):
+class FittedField(_WithErrors):
     """A dictionary field that was fitted to trajectories, with the standard errors of its numbers.
 
     They hold for its terms: that others may be the right ones is not in them. So they are no errors of the
@@ -52,7 +102,7 @@ class FittedField(DictionaryField):
         The terms.
     coefficients : array (m, d)
         In units of the state per unit of time and per unit of the term.
-    errors : array (m, d + 3), callable or None
+    known : array (m, d + 3), callable or None
         Standard errors of the coefficients, then of the terms' `numbers`; 0 for what was not fitted. A
         callable is given the field and returns them when they are first needed. None: not known.
     **kwargs
@@ -61,49 +111,18 @@ class FittedField(DictionaryField):
     Raises
     ------
     ValueError
-        If ``errors`` have another shape, are negative or not finite.
+        If the errors have another shape, are negative or not finite.
     """
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        coefficients: ArrayLike,
-        errors: ArrayLike | Callable[[Any], ArrayLike | None] | None,
-        **kwargs: Any,
-    ):
-        super().__init__(dictionary, coefficients, **kwargs)
-        self._given_errors = errors if callable(errors) else self._checked_errors(errors)
+    _stored = "errors"
 
-    @classmethod
-    def of(cls, field: DictionaryField, errors: ArrayLike | Callable[[Any], ArrayLike | None] | None) -> Self:
-        """A `DictionaryField` with these errors."""
-        return cls(field.dictionary, field.coefficients, errors, frame=field.frame, fit_info=field.fit_info)
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """As of `DictionaryField`, with the errors where they are known."""
-        return super().to_arrays() | ({} if self._errors is None else {"errors": self._errors})
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
-        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
-        return cls.of(DictionaryField.from_arrays(arrays, **description), arrays.get("errors"))
-
-    @cached_property
+    @property
     def _errors(self) -> np.ndarray | None:
-        return _known(self, self._given_errors, self._checked_errors)
+        return self._known
 
-    def _checked_errors(self, given: ArrayLike | None) -> np.ndarray | None:
-        if given is None:
-            return None
-        errors = np.array(given, dtype=np.float64)
+    def _expected(self) -> tuple[tuple[int | str, ...], str, float]:
         m, d = self.coefficients.shape
-        if errors.shape != (m, d + len(NUMBERS)) or not (np.isfinite(errors) & (errors >= 0)).all():
-            raise ValueError(
-                f"FittedField: expected finite errors of shape {(m, d + len(NUMBERS))} (terms, states and "
-                f"numbers inside functions), none negative, got shape {errors.shape}."
-            )
-        errors.setflags(write=False)
-        return errors
+        return (m, d + len(NUMBERS)), "terms, states and numbers inside functions; none negative", 0.0
 
     @property
     def standard_errors(self) -> np.ndarray | None:
@@ -116,7 +135,7 @@ class FittedField(DictionaryField):
         return None if self._errors is None else self._errors[:, self.dim :]
 
 
-class PosteriorField(DictionaryField):
+class PosteriorField(_WithErrors):
     """A dictionary field whose coefficients are Gaussian, independently for each coordinate.
 
     Parameters
@@ -125,7 +144,7 @@ class PosteriorField(DictionaryField):
         The terms.
     coefficients : array (m, d)
         Means.
-    roots : array (d, m, m), or callable
+    known : array (d, m, m), or callable
         R of the covariances ``R^T R``; a callable is given the field and returns them when they are first
         needed.
     **kwargs
@@ -134,54 +153,20 @@ class PosteriorField(DictionaryField):
     Raises
     ------
     ValueError
-        If ``roots`` have another shape or are not finite.
+        If the roots have another shape or are not finite.
     """
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        coefficients: ArrayLike,
-        roots: np.ndarray | Callable[[Any], ArrayLike],
-        **kwargs: Any,
-    ):
-        super().__init__(dictionary, coefficients, **kwargs)
-        self._given_roots = roots if callable(roots) else self._checked_roots(roots)
+    _stored = "roots"
 
-    @classmethod
-    def of(cls, field: DictionaryField, roots: np.ndarray | Callable[[Any], ArrayLike]) -> Self:
-        """A `DictionaryField` with the posterior that ``roots`` give it."""
-        return cls(
-            field.dictionary,
-            field.coefficients,
-            roots,
-            frame=field.frame,
-            fit_info=field.fit_info,
-        )
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """As of `DictionaryField`, with the roots."""
-        return {**super().to_arrays(), "roots": self.roots}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
-        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
-        return cls.of(DictionaryField.from_arrays(arrays, **description), arrays["roots"])
-
-    @cached_property
+    @property
     def roots(self) -> np.ndarray:
         """R (d, m, m) of the coefficients' covariances ``R^T R``."""
-        return _known(self, self._given_roots, self._checked_roots)
+        assert self._known is not None  # they are this field's reason
+        return self._known
 
-    def _checked_roots(self, given: ArrayLike) -> np.ndarray:
-        roots = np.array(given, dtype=np.float64)
+    def _expected(self) -> tuple[tuple[int | str, ...], str, float]:
         m, d = self.coefficients.shape
-        if roots.shape != (d, m, m) or not np.isfinite(roots).all():
-            raise ValueError(
-                f"PosteriorField: expected finite roots of shape {(d, m, m)} (states, terms, terms), got "
-                f"shape {roots.shape} with {int(np.sum(~np.isfinite(roots)))} values that are not finite."
-            )
-        roots.setflags(write=False)
-        return roots
+        return (d, m, m), "states, terms, terms", -np.inf
 
     @property
     def standard_errors(self) -> np.ndarray:
@@ -227,8 +212,8 @@ class LawField(FittedField):
         The terms.
     coefficients : array (m, d)
         Means.
-    roots : array (q, m, d + 3), callable or None
-        Independent deviations of the coefficients, then of the terms' `numbers`; a callable is given
+    known : array (q, m, d + 3), callable or None
+        Roots: independent deviations of the coefficients, then of the terms' `numbers`; a callable is given
         the field and returns them when they are first needed. None: not known.
     **kwargs
         As for `DictionaryField`.
@@ -236,45 +221,19 @@ class LawField(FittedField):
     Raises
     ------
     ValueError
-        If ``roots`` have another shape or are not finite.
+        If the roots have another shape or are not finite.
     """
 
-    def __init__(
-        self,
-        dictionary: Dictionary,
-        coefficients: ArrayLike,
-        roots: np.ndarray | Callable[[Any], ArrayLike | None] | None,
-        **kwargs: Any,
-    ):
-        super().__init__(dictionary, coefficients, None, **kwargs)
-        self._given_roots = roots if callable(roots) else self._checked_roots(roots)
+    _stored = "roots"
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """As of `DictionaryField`, with the roots where they are known."""
-        return DictionaryField.to_arrays(self) | ({} if self.roots is None else {"roots": self.roots})
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray], **description: Any) -> Self:
-        """The field that `to_arrays` took apart, with keyword arguments of `VectorField`."""
-        return cls.of(DictionaryField.from_arrays(arrays, **description), arrays.get("roots"))
-
-    @cached_property
+    @property
     def roots(self) -> np.ndarray | None:
         """Independent deviations (q, m, d + 3) of all numbers; None where they are not known."""
-        return _known(self, self._given_roots, self._checked_roots)
+        return self._known
 
-    def _checked_roots(self, given: ArrayLike | None) -> np.ndarray | None:
-        if given is None:
-            return None
-        roots = np.array(given, dtype=np.float64)
+    def _expected(self) -> tuple[tuple[int | str, ...], str, float]:
         m, d = self.coefficients.shape
-        if roots.shape[1:] != (m, d + len(NUMBERS)) or not np.isfinite(roots).all():
-            raise ValueError(
-                f"LawField: expected finite roots of shape {('q', m, d + len(NUMBERS))} (deviations, "
-                f"terms, states and numbers inside functions), got shape {roots.shape}."
-            )
-        roots.setflags(write=False)
-        return roots
+        return ("q", m, d + len(NUMBERS)), "deviations, terms, states and numbers inside functions", -np.inf
 
     @cached_property
     def _errors(self) -> np.ndarray | None:

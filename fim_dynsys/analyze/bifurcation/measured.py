@@ -149,7 +149,7 @@ class DataBifurcations(Result):
     @property
     def branches(self) -> tuple[Branch, ...]:
         """Branches of the interpolated field; equilibria first, then cycles."""
-        return self.tracing.branches
+        return self.continuation.branches
 
     def _rows(self) -> Table:
         percent = f"{100 * self.level:g} % interval"
