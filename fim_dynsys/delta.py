@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 _KEY = "fim_dynsys_delta"
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 1  # of the file; rises when older readers would misread it
 
 
 @dataclass(frozen=True, repr=False)

@@ -12,7 +12,7 @@ from fim_dynsys.fields.presentation import html_block
 from fim_dynsys.fields.terms import Dictionary, Kind
 from fim_dynsys.regions import Region
 
-SUPPORTED = 0.5
+SUPPORTED = 0.5  # support from which a point counts as inside the data
 # Errors of neighbouring points are not independent, so BIC counts points up to this many: a term
 # stays if it lowers the squared residual by more than log(200)/200 = 2.6 %.
 _EFFECTIVE_POINTS = 200
@@ -20,7 +20,7 @@ _EFFECTIVE_POINTS = 200
 _ROUNDING = 1e-10
 # Unsupported points count, but barely: they settle terms that the supported ones leave undetermined.
 _SMALLEST_WEIGHT = 1e-3
-_LARGEST = 1e150
+_LARGEST = 1e150  # its square is still a floating-point number
 
 
 @dataclass(frozen=True)

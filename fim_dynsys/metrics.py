@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-_SMALLEST_SUM_OF_SQUARES = 1e-15
-_DIRECTIONS, _QUANTILES = 128, 500
+_SMALLEST_SUM_OF_SQUARES = 1e-15  # about a mean: below, a coordinate does not vary
+_DIRECTIONS, _QUANTILES = 128, 500  # random projections; points of each distribution that are compared
 _BANDS = 128  # of frequencies: single ones scatter by as much as they are
 
 

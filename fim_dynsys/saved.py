@@ -32,7 +32,7 @@ from fim_dynsys.trajectories.container import Trajectories
 from fim_dynsys.writing import replace_file
 
 FORMAT = "fim-dynsys-fitted"
-FORMAT_VERSION = 6
+FORMAT_VERSION = 6  # of the folder; rises when older readers would misread it
 _HEADER = "model.json"  # makes a folder a fitted model: names the other files, and is written last
 
 _SUFFIXES = {
@@ -240,7 +240,7 @@ def _as_today(header: dict, arrays: Mapping[str, np.ndarray]) -> dict:
     return header | {"content": kind, "params": params}
 
 
-_FORMAT_OF_SHIFTS = 5
+_FORMAT_OF_SHIFTS = 5  # the first with three numbers inside functions
 
 
 def _with_shifts(content: str | None, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

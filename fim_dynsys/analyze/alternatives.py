@@ -23,7 +23,7 @@ _NOTABLE = 0.05
 """Rate at zero, relative to the root mean square of those at the samples, that is worth a note."""
 _FAR = 10.0
 """Ranges of the data beyond which a path has left them."""
-_RTOL, _ESCAPE = 1e-6, 1e3
+_RTOL, _ESCAPE = 1e-6, 1e3  # relative; sizes of the data, beyond which a path has left them
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,7 @@ _INDEPENDENT = 1e-6  # smallest singular value of sums that are not combinations
 _NEGLIGIBLE = 1e-9  # share of the largest entry of a sum's weights that is rounding
 _WHOLE = 1e-7  # by how much a weight may miss a whole number of quarters that it is meant to be
 _MOST_WHOLE = 1e6  # weights beyond are measured numbers, or other units
-_DENOMINATORS = (1, 2, 3, 4, 5, 6)
+_DENOMINATORS = (1, 2, 3, 4, 5, 6)  # of weights of sums, as stoichiometry has them
 _MOST_CHOICES = 4000  # sets of states that are tried for sums of few states: all for 12 states and 4 sums
 
 

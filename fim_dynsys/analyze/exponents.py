@@ -40,7 +40,7 @@ _FEWEST_IN_ANY_CASE = 16
 # The start of each piece in which its tangent vectors find their directions: a tenth of it, or so many units
 # of time, but never more than half of it.
 _DISCARDED = 0.1
-_ALIGNED = 50.0
+_ALIGNED = 50.0  # time scales in which tangent vectors turn to their directions
 _CHORDS = 48  # between states of the orbit, on which jumps of the field are looked for
 _BY_NEIGHBOURS = 1e-4  # of the largest exponent, that differences of neighbouring orbits leave
 _TAPERED = 0.4  # share of the time on both flanks together; the other six tenths count in full

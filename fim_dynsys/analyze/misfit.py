@@ -18,7 +18,7 @@ _WINDOW = 8  # samples predicted from one smoothed state: long enough for an err
 # Noise has fourth differences of variance 70, a smooth curve nearly none; less than a thousandth of the
 # data's own deviation is no noise that matters.
 _ORDER, _GAIN, _LEAST = 4, 70.0, 1e-3
-_RTOL, _MAX_STEPS = 1e-6, 2_000
+_RTOL, _MAX_STEPS = 1e-6, 2_000  # of a step; of one short prediction
 
 
 def residuals(field: VectorField, data: Trajectories) -> tuple[float, float]:

@@ -31,7 +31,7 @@ _HELD_OUT = 0.2  # share of each trajectory that the forecast is judged by
 _FEWEST = 6  # samples of a trajectory of which a part can be held out
 _ROWS = 200  # of forecast.csv
 _SHOWN = 6  # of these on the screen
-_BAND = 0.9
+_BAND = 0.9  # probability of the band that is printed and written
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

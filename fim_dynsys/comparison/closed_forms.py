@@ -15,7 +15,7 @@ from fim_dynsys.regression.observed import Observations
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(3)  # per interval: as exact as the path's cubics
 _ROUNDS = 30  # of the noise level's fixed point; each leaves about q / n of the error
 _TAIL, _LEVELS = 8.0, 33  # widths and nodes of the integral over the noise level
-_DRAWS = 1000
+_DRAWS = 1000  # of the posterior
 
 
 def log_evidence_of_line(

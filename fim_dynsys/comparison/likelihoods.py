@@ -17,11 +17,12 @@ from fim_dynsys.regression.rollout import substeps
 Likelihood = Callable[[np.ndarray], float]
 """``theta (q,) -> float``, a logarithm."""
 
+# One, two and three axes.
 _ARRAY, _TABLE, _CURVES = types.float64[::1], types.float64[:, ::1], types.float64[:, :, ::1]
 _EXPRESSIONS = types.void(_ARRAY, _ARRAY, _ARRAY)
 _FLOOR = -1e10  # of a solve that fails: finite, as nested sampling needs, and below all that succeed
 _BOUND = 1e3  # in units of the states' root mean squares
-_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(32)  # exact for polynomials of degree 63
 _TAIL = 8.0  # standard deviations of the noise's logarithm that are integrated over
 
 

@@ -18,7 +18,7 @@ from fim_dynsys.comparison.priors import JointPrior
 if TYPE_CHECKING:
     from dynesty import NestedSampler
 
-_CHECKPOINT_SECONDS = 60
+_CHECKPOINT_SECONDS = 60  # an interrupted run loses a minute at most
 _ELLIPSOIDS_UP_TO = 3  # parameters and starts; beyond, slices in random directions
 _REPORT_EVERY = 50  # iterations between updates of the progress bar
 

@@ -10,7 +10,7 @@ from fim_dynsys.comparison.posteriors import Posterior
 from fim_dynsys.comparison.priors import JointPrior
 
 _STEP = 0.1  # of a posterior width: second differences err by a thousandth of what is not quadratic
-_NEWTON_STEPS, _WIDTH_STEPS = 50, 12
+_NEWTON_STEPS, _WIDTH_STEPS = 50, 12  # steps to the mode; to the width along each parameter
 _LONGEST = 3.0  # widths in one step
 _CONVERGED = 1e-8  # gain of log posterior
 

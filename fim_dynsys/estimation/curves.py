@@ -12,9 +12,10 @@ _ACCURATE = 1e-9  # of a function's range
 _NARROW = 1e-12  # of the record: a jump is no wider
 _PIECES = 5000  # of one function
 _FIRST = 64  # pieces that each function is looked at in
+# Of an interval, between the nodes: where a cubic through these is checked.
 _PROBES = np.array([1 / 6, 1 / 2, 5 / 6])
-_NODES = np.array([0.0, 1 / 3, 2 / 3, 1.0])
-_TO_CUBIC = np.linalg.inv(np.vander(_NODES, 4, increasing=True))
+_NODES = np.array([0.0, 1 / 3, 2 / 3, 1.0])  # of an interval, through which a cubic goes
+_TO_CUBIC = np.linalg.inv(np.vander(_NODES, 4, increasing=True))  # from values at the nodes to coefficients
 
 
 def sampled_curve(t: np.ndarray, u: np.ndarray, holds: list[Hold]) -> tuple[InputCurve, list[Hold]]:

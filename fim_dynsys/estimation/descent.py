@@ -8,6 +8,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from fim_dynsys.estimation.objective import Evaluation, Objective
 
+# Of unit curvatures; beyond, steps are rounding.
 _FIRST_DAMPING, _LEAST_DAMPING, _MOST_DAMPING = 1e-3, 1e-12, 1e12
 _SUFFICIENT = 1e-4  # of the predicted decrease
 _DECREMENT = 1e-9  # log-likelihood units that one more step promises: converged

@@ -11,7 +11,7 @@ from fim_dynsys.estimation.programs import program
 if TYPE_CHECKING:
     from sympy import Expr
 
-_TOLERANCE = 1e-9
+_TOLERANCE = 1e-9  # relative error of a step: of paths of given parameters
 
 
 def path_of(

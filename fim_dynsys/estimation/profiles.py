@@ -15,7 +15,7 @@ _FIRST = 0.3  # standard errors, of the first step
 _RISE = 0.4  # log-likelihood units that a step is to add
 _LONGEST = 2.0  # of a step, in coordinates that are logarithms
 _FARTHEST = 20.0  # the same, from the best fit: no interval ends beyond
-_ITERATIONS = 30
+_ITERATIONS = 30  # from the neighbouring point of the profile
 _LOWER = 1e-2  # log-likelihood units: a better minimum than the fit
 
 

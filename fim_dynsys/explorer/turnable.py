@@ -16,9 +16,9 @@ from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.trajectories.container import Trajectories
 
 _PATHS, _POINTS, _LONGEST = 24, 400, 1500  # simulated paths; points of each; of any line
-_MOST_STEPS = 5_000
+_MOST_STEPS = 5_000  # of a path that is drawn
 _TIMES = 10.0  # of the field's unit of time, for paths of a field without data
-_DIGITS = 4
+_DIGITS = 4  # decimals of a drawn place, in units of the box
 _PALE, _BLACK, _PURPLE = "#9a9a9a", "#000000", "#8e3b80"
 _GREEN, _BLUE, _RED = "#009e73", "#0072b2", "#d55e00"
 

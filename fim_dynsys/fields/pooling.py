@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import legendre
 
-_LARGEST_DEGREE, _LARGEST_IN_TWO = 4, 3
+_LARGEST_DEGREE, _LARGEST_IN_TWO = 4, 3  # of polynomials in one parameter; in two
 # Of the mean eigenvalue of a Gram matrix: what no data determine follows the fits, equally weighted.
 _RIDGE = 1e-6
 

@@ -10,7 +10,7 @@ from fim_dynsys.trajectories.container import Trajectories
 
 _ARROWS = 13  # along each side of a picture
 _SIDE = 168  # pixels
-_MARGIN = 4
+_MARGIN = 4  # pixels round the picture
 _POINTS = 300  # of one trajectory at most
 _BAR = np.array([-0.5, 0.5])  # an arrow from its tail to its head
 

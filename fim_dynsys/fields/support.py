@@ -8,8 +8,9 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.trajectories.container import Trajectories
 
+# Of the squared length scale: a flat direction is stretched tenfold at most.
 _SMALLEST_WHITENED_VARIANCE = 1e-2
-_SMOOTHING_WINDOWS = (5, 9, 17, 33)
+_SMOOTHING_WINDOWS = (5, 9, 17, 33)  # samples; the window of least leave-one-out error serves
 # Of the field's speed: the uncertainty up to which a posterior counts as knowing the field. And of the length
 # scale: how far off the data's box, inside which it is calibrated.
 _TOLERANCE = 0.1

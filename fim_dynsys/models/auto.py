@@ -70,7 +70,7 @@ from fim_dynsys.trajectories.container import Trajectories
 if TYPE_CHECKING:
     from fim_dynsys.search.genetic.proposals import Proposals
 
-_REPORTED = 5
+_REPORTED = 5  # candidates that the report names
 _MET = 12  # candidates that are fitted to the digits of clean data, too
 _TRACE = 1e-4  # of the largest rate along the samples
 _FUNCTIONS_UP_TO = 4  # states: beyond, only monomials are searched

@@ -15,7 +15,7 @@ from fim_dynsys.simulation.pairs import pair
 from fim_dynsys.simulation.problem import Status
 
 InputFunction = Callable[[float], ArrayLike]
-_RTOL, _ATOL = 1e-8, 1e-10
+_RTOL, _ATOL = 1e-8, 1e-10  # of a step; as tight as a comparison of simulated paths needs
 _PARTS = 256  # of a record: no step is longer where inputs are a function of time
 _STEPS_BETWEEN = 400  # explicit ones from one sample to the next, before an implicit method goes on
 _SCIPY = ("LSODA", "RK23", "RK45", "DOP853", "Radau", "BDF")

@@ -21,7 +21,7 @@ _OVERSAMPLED = 8  # frequencies for each turn more in the longest record
 _PER_TURN = 6  # samples at the highest frequency
 _PRICE = 3.0  # numbers of a forcing, in those of the BIC: frequency, and the choice among many
 _NEAR = 0.5  # radians at the end of the longest record: where frequencies are compared first
-_NARROWED = 3
+_NARROWED = 3  # times the search for a frequency is narrowed, each by the same factor
 _STRUCTURES = 2  # that are fitted
 
 

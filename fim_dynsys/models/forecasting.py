@@ -21,7 +21,7 @@ _DRAWS = 8  # starts of each member
 _STEPS = 3  # of Gauss-Newton for a start
 _LONGEST = 64  # samples that a start is fitted to
 _TIMES = 100  # of a forecast whose times are not given
-_RTOL = 1e-6
+_RTOL = 1e-6  # of a step: the spread of the draws is far larger
 _NUDGE = 1e-4  # of a standard deviation, for derivatives by the start
 
 

@@ -22,6 +22,7 @@ Times: TypeAlias = ArrayLike | Sequence[ArrayLike] | None
 
 Errors: TypeAlias = ArrayLike | Sequence[ArrayLike] | Mapping[str, ArrayLike] | xr.DataArray
 
+# The square of the former and the inverse of the latter are floating-point numbers.
 _LARGEST, _SMALLEST = 1e150, 1e-250
 _CLOSE = 0.5  # of given slopes: coarse samples give too small ones, not half
 _LOOKED_AT, _PARTS = (

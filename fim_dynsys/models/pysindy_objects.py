@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 _CLASS, _ARRAY = "class", "array"
 _LARGEST = {"degree": 20, "n_frequencies": 1000}
-_LARGEST_OTHERWISE = 10**6
+_LARGEST_OTHERWISE = 10**6  # of a count in a file: a damaged one asks for more
 
 
 def described(part: Any) -> Any:

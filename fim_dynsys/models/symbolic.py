@@ -48,7 +48,7 @@ from fim_dynsys.search.units import (
 from fim_dynsys.trajectories.container import Trajectories
 
 EFFORTS = {"full": FULL, "quick": QUICK}
-_STRUCTURES = 4
+_STRUCTURES = 4  # polynomial ones that are fitted before functions are sought
 _LAWS = {"full": 16, "quick": 5}  # structures with functions that are tried on clean data
 
 

@@ -25,7 +25,7 @@ from fim_dynsys.plot.objects import manifolds as draw_manifolds
 from fim_dynsys.plot.space import Space, States, chosen_states
 from fim_dynsys.plot.style import Look
 
-_MOST_ORBITS = 40
+_MOST_ORBITS = 40  # drawn: more hide each other
 _BAND: Look = {"linewidth": 0.0, "alpha": 0.35, "zorder": style.FLOW}
 
 

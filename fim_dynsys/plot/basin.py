@@ -20,7 +20,7 @@ _SPECIAL = {
     BasinLabel.LEFT_SUPPORT: ("#ffffff", "xx", "leaves the supported region"),
     BasinLabel.UNDECIDED: ("#808080", None, "undecided"),
 }
-_BELOW = 0.5 * style.FLOW
+_BELOW = 0.5 * style.FLOW  # order of drawing: under the flow
 
 
 def basin_image(result: Basins, ax: Axes | None = None, *, states: States | None = None) -> Drawing:

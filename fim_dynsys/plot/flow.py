@@ -19,10 +19,10 @@ UNSUPPORTED = "unsupported by data"
 Grid = Sequence[np.ndarray]
 """Evenly spaced values along x and along y."""
 
-_GRID = 41
+_GRID = 41  # points along a side
 _FINE = 101  # the edge of the support has detail of the size of the spacing of the data
 _BEHIND = 8  # observations tried for each point of a projection
-_PATHS, _PATH_POINTS = 96, 24
+_PATHS, _PATH_POINTS = 96, 24  # drawn; on each
 
 
 def plane(region: Region, states: tuple[int, ...], n: int = _GRID) -> tuple[list[np.ndarray], np.ndarray]:

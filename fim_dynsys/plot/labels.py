@@ -14,7 +14,7 @@ from fim_dynsys.plot.style import Look
 _LETTER = 8.5  # size of labels in points
 _RADII = (4.0, 10.0, 18.0)  # distances of labels from their points
 _FREE = 7.0  # points between a label and anything else, where there is room
-_CORNERS = ((0, 0), (-1, -1), (-1, 1), (1, -1), (1, 1))
+_CORNERS = ((0, 0), (-1, -1), (-1, 1), (1, -1), (1, 1))  # centre and corners of a label, in half sizes
 
 
 def place_label(

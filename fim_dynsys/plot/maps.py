@@ -18,6 +18,7 @@ from fim_dynsys.plot.objects import observations
 from fim_dynsys.plot.style import Look
 from fim_dynsys.regions import Region
 
+# Edges of the colours: a spread relative to the field's size.
 _LEVELS = np.array([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0])
 _PALETTE = "cividis"  # lightness grows evenly, in grey too
 

@@ -17,7 +17,7 @@ from fim_dynsys.plot.objects import marks
 from fim_dynsys.plot.space import Space, States
 from fim_dynsys.plot.style import Look
 
-_LEVEL = 0.9
+_LEVEL = 0.9  # probability of the ellipses
 
 
 def member_objects(result: MemberResults, ax: Axes | None = None, *, states: States | None = None) -> Drawing:

@@ -27,8 +27,8 @@ from fim_dynsys.plot.style import Look
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories.container import Trajectories
 
-_ARROWS = 17
-_CURVE = 401
+_ARROWS = 17  # along the line of one state
+_CURVE = 401  # points of the curve f(x)
 
 
 def phase_portrait(

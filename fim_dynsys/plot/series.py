@@ -24,7 +24,7 @@ from fim_dynsys.trajectories.container import Trajectories, concatenate
 Observed = Trajectories | ArrayLike | Sequence[ArrayLike]
 """Trajectories, or one array or several of states at times that are given beside them."""
 
-_BANDS = ((0.05, 0.95, 0.18), (0.25, 0.75, 0.3))
+_BANDS = ((0.05, 0.95, 0.18), (0.25, 0.75, 0.3))  # lower and upper quantile, and how opaque
 _ENOUGH = 0.9  # share of members that must have a value for a band to be drawn
 
 

@@ -16,9 +16,9 @@ from fim_dynsys.regression.refinement import FitStatus, fit_trajectory, paramete
 _STARTS = 64  # tried per inner parameter, up to four times as many
 _POLISHED = 6  # of the starts, on slopes
 _FITTED = 3  # of those, on trajectories
-_SEGMENTS = (10, 3, 1)
-_EVALUATIONS = 40
-_ITERATIONS = 60
+_SEGMENTS = (10, 3, 1)  # pieces with starts of their own, merged in turn
+_EVALUATIONS = 40  # of the slopes' misfit: only a start for the fit to trajectories
+_ITERATIONS = 60  # of each fit to trajectories
 _DECADES = 1.5  # of a natural size, to either side
 _LARGEST = 1e100  # of a value whose square is summed
 _NEGATIVE = 0.25  # share of negative starts: rates and sizes are mostly positive

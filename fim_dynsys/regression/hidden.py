@@ -14,7 +14,7 @@ from fim_dynsys.regression.observed import Observations
 from fim_dynsys.regression.refinement import FitStatus
 from fim_dynsys.regression.shooting import Data, tangent_maps
 
-_STARTS = 64
+_STARTS = 64  # places from which fits may begin; the best of them are followed
 _KEPT = (32, 24, 20, 16, 12, 8, 6, 4, 4, 3, 2)  # how many go on after each level
 # weights of the dynamics over that of the data
 _LEVELS = 10.0 ** np.concatenate([[-2.0, -2.0], np.arange(-2.0, 4.1, 0.75)])
@@ -23,10 +23,10 @@ _ATTEMPTS = 2  # with other starts, while none explains the data
 _EXPLAINED = 2.0  # noise variances that are left
 _ITERATIONS = 4  # of each level
 _LAST, _ROUND = 20, 12  # rounds of the last, and iterations of each
-_COLLINEAR = 1e-3
+_COLLINEAR = 1e-3  # of the largest singular value: what is less determined stays
 _GAP = 1e-7  # of a state's size: a path without larger ones is a solution
 _CONVERGED = 1e-6  # relative decrease
-_LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e6
+_LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e6  # of unit curvatures; beyond the latter a descent ends
 _ROUNDS = 3  # in which observations are weighed by what the fit expects of them
 _LEAST_MEAN = 1e-2  # of counts that are weighed
 _UNKNOWN = 3.0  # sizes: numbers whose errors are larger are not determined

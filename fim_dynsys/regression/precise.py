@@ -20,18 +20,18 @@ RESOLVED = 2e-10
 FINE, COARSE = 1e-11, 1e-7
 """Errors of integration from one sample to the next, in standard deviations of the coordinates."""
 
-_FINEST = 64
-_ITERATIONS = 15
-_DECREASE = 1e-3
-_DAMPING = (1e-6, 1e2)
+_FINEST = 64  # steps from one sample to the next
+_ITERATIONS = 15  # of Gauss-Newton
+_DECREASE = 1e-3  # of the log density, or relative of the merit: below, a fit has settled
+_DAMPING = (1e-6, 1e2)  # first; the one at which the fit ends
 _HELD = 1e-8  # of what a sample weighs: by so much starts are held near the first ones
 _FREEDOM = 2.0  # of Student's distribution: most errors of integration are small beside the largest
 _AT_PEAK = (  # logarithm of its density there
     math.lgamma(0.5 * (_FREEDOM + 1.0)) - math.lgamma(0.5 * _FREEDOM) - 0.5 * math.log(_FREEDOM * math.pi)
 )
-_HALVED, _SCALED = 4, 30
-_SINGLE = 2.0**-24
-_DECIMALS = 10
+_HALVED, _SCALED = 4, 30  # halvings of a step that does not improve; rounds of the scale of what is missed
+_SINGLE = 2.0**-24  # half a unit in the last place of single precision
+_DECIMALS = 10  # to which samples may have been rounded
 
 Terms = tuple[np.ndarray, ...]
 Field = Callable[[np.ndarray], tuple[Terms, np.ndarray, np.ndarray, np.ndarray, np.ndarray]]

@@ -11,7 +11,7 @@ from fim_dynsys.regression.splines import checked, constant_velocity, gcv_spline
 BANK_WIDTHS = (0.8, 1.6, 3.0, 6.0, 12.0, 24.0)
 """Standard deviations of the bank's Gaussian windows, in mean gaps."""
 
-_RIDGE = 1e-9
+_RIDGE = 1e-9  # of the mean diagonal: keeps windows of few samples solvable
 _CUTOFF = 9.0  # standard deviations; exp(-0.5 * 9^2) = 3e-18 of the weight is left out
 _SMALLEST_WINDOW = np.finfo(float).tiny ** 0.5  # where a single sample leaves none
 _MANY, _KNOTS_PER_WIDTH = 1000, 16  # local fits to more samples are interpolated between knots

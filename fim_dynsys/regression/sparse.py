@@ -13,7 +13,7 @@ FEW = 4
 """Regressors, all subsets of which are tried."""
 
 _RIDGE = 1e-13  # of unit columns
-_MOST_SUBSETS = 2000
+_MOST_SUBSETS = 2000  # of one size: larger sizes are not tried
 _JITTER = 1e-14  # of the scaled diagonal: as small as the rounding errors of the normal matrix itself
 
 

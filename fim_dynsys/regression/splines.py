@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 
 from fim_dynsys.regression.kernels.splines import group_starts, spline_fit
 
-_GCV_PROBES, _GCV_PENALTIES = 16, 24
+_GCV_PROBES, _GCV_PENALTIES = 16, 24  # random vectors that estimate a trace; bandwidths tried
 _COINCIDENT = 1e-4  # of the bandwidth of a spline: samples nearer than that are averaged
 _FINEST = 4000.0  # mean gaps in a bandwidth: of more, the penalty's share of 16 times its fourth power
 # leaves no digit for the rest of the matrix, so knots are a 4000th of the bandwidth apart

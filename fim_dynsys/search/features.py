@@ -14,14 +14,14 @@ from fim_dynsys.search.origins import Stage
 from fim_dynsys.search.pool import Opinion
 from fim_dynsys.search.problem import Search
 
-_POINTS = 48
-_STARTS = 8
+_POINTS = 48  # of the data, at which fields are compared
+_STARTS = 8  # round the data, from which paths are followed
 _PLAUSIBLE = 4  # starts besides the smoothed one
 _LEAST_VARIANCE, _MOST_VARIANCE = (
     1e-3,
     1e4,
 )  # of the samples' variance, in units of what noise and start allow
-_SAMPLES = 48
+_SAMPLES = 48  # of each of these paths
 _ESCAPE = 1e3  # in root mean squares of the data
 _FAR = 30.0  # extents and ratios beyond this say no more
 

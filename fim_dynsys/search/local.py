@@ -19,7 +19,7 @@ Rates = Callable[[np.ndarray], np.ndarray]
 FEWEST = 3
 """Trajectories below which none is kept from a fit."""
 
-_FOLDS = 6
+_FOLDS = 6  # of cross-validation by trajectories, or by pieces of one
 _MOST_SAMPLES = 1000  # what a field evaluates is linear in them
 _WIDTHS = (0.2, 0.3, 0.45, 0.6)  # standard deviations of the slowest state
 _RATES = (1.0, 4.0, 8.0)  # in units of the pace
@@ -27,7 +27,7 @@ _RIDGES = (0.01, 0.1)  # squared standard deviations of the slowest state
 _FINER = ((1.5, 2.0, 4.0), (1.5**0.5, 2.0**0.5, 2.0))  # factors by which each is changed, then less
 _MOVES = 6  # at most, by factors of each size
 _GAIN = 0.98  # of the error, that is left by a change that helps
-_BOUND = 1e3
+_BOUND = 1e3  # scales of the data: a path beyond is lost
 _CLEAR = 2.0  # standard errors
 
 

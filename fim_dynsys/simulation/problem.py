@@ -13,7 +13,7 @@ from fim_dynsys.fields.base import StackedRates, VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.symbolic import SymbolicField
 
-SMALLEST_RTOL = 100 * np.finfo(float).eps
+SMALLEST_RTOL = 100 * np.finfo(float).eps  # below, steps are rounding
 _PROBES = 3  # points of each coordinate plane at which a rate that vanishes in it is zero
 _LEAST = 1e-100  # of the absolute tolerance otherwise: states that keep their sign have a relative one
 

@@ -14,7 +14,7 @@ from fim_dynsys.simulation.solution import integrate
 
 _SHARE = 1e-3  # of a draw's deviation: paths of many turns are linear in so little
 _START = 1e-4  # of the length scale, for derivatives by the initial state
-_RTOL, _MOST_STEPS = 1e-9, 20_000
+_RTOL, _MOST_STEPS = 1e-9, 20_000  # of a step, well below `_SHARE`; of one path
 _LONGEST_MEMORY = 0.95  # correlation of successive residuals, beyond which it is taken for this
 
 

@@ -29,16 +29,16 @@ from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.posterior import PosteriorField
 from fim_dynsys.simulation.solution import integrate
 
-_NODES = 16
+_NODES = 16  # segments of an orbit: short enough that errors grow little within one
 _BETWEEN = 4  # states from one node to the next
-_ROUNDS = 15
+_ROUNDS = 15  # of Newton's method, which is quadratic near the end
 _CLOSED = 1e-6  # defect of an accepted orbit in length scales: intervals are wider by far
 _RTOL, _DIFFERENCE = 1e-9, 1e-4  # the differences are then good to 1e-5, relative
 _LONGEST_STEP = 0.3  # of the orbit's size
 _FARTHEST = 0.5  # of the region's size
 _SMALLEST = 0.2  # of the orbit's own size: a smaller one has shrunk to a fixed point
 _STRETCH = 2.0  # of the period
-_MOST_STEPS = 2000
+_MOST_STEPS = 2000  # of one segment: what needs more is stiff and counts as lost
 _WRONG = "the field does not fit its data, and intervals may be too narrow"
 
 

@@ -29,7 +29,7 @@ from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.simulation.solution import integrate
 
-_RTOL = 1e-10
+_RTOL = 1e-10  # of a step: the response is a derivative of what is integrated
 _PHASES = 64  # of the response; a relaxation oscillation needs more, and `n_phases` gives them
 
 

@@ -33,9 +33,9 @@ from fim_dynsys.regions import Region
 
 _LEVELS = 48  # of the ramp: between two of them rates change linearly
 _SHORTEST = 40  # steps in the field's unit of time
-_MOST_STEPS = 20_000
+_MOST_STEPS = 20_000  # of one noisy path, which all draws take together
 _TIMES = 200  # at which what has tipped is counted
-_QUANTILES = 200
+_QUANTILES = 200  # of each family's share, blurred by its number of paths, which are pooled
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 _FOLD, _HOPF = BifurcationKind.FOLD, BifurcationKind.HOPF
 _START = 1e-9  # largest scaled residual of a point to start from
-_CORRECTIONS = 20
+_CORRECTIONS = 20  # of Newton's method, which is quadratic near the end
 _SLOW = 1e-6  # scaled squared frequency below which the Lyapunov coefficient has lost its digits
 _FIRST_STEP = 1e-2  # from a double zero, where the frequency vanishes
 _BESIDE = 0.04  # scaled distance from a point of codimension two of the Hopf points whose cycles are followed

@@ -10,10 +10,10 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.problem import Status
 from fim_dynsys.simulation.solution import integrate
 
-_RTOL = 1e-9
+_RTOL = 1e-9  # of a step
 _NEAR = 1e-4  # distance from the cycle, by its size, at which its linear neighbourhood holds to 1e-8
 _DECAYED = np.log(1e-9)  # what distances from the cycle shrink to while a phase is read
-_MOST_PERIODS = 200
+_MOST_PERIODS = 200  # over which the adjoint settles: an orbit that attracts more slowly has no clear phase
 
 
 def adjoint_response(shot: Shot, flow: np.ndarray, length: np.ndarray, period: float) -> np.ndarray:

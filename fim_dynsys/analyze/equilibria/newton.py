@@ -25,13 +25,13 @@ _STALLED = 1e-12
 # Minima of |f| are polished until the step to go is this share of a length, from no further than the reach.
 _MINIMUM_STEP = 1e-5
 _MINIMUM_REACH = 0.1
-_MINIMUM_ROUNDS = 8
+_MINIMUM_ROUNDS = 8  # steps towards a minimum of |f|, which must be near
 _DIFFERENCE = 1e-4  # of a length; central differences of the gradient are then good to about 1e-8
 # A step beyond the edge of the field's domain is shortened to the edge, halving by halving. Differences for
 # the Jacobian shrink until all of their points are inside; those from the edge itself go inwards.
 _TO_EDGE = 40
 _SHRINKING, _SHRINKS = 1 / 32, 16
-_FROM_EDGE = 1e-8
+_FROM_EDGE = 1e-8  # of the length scale, for slopes from inside the domain: half the digits
 # Beyond this many scales the field counts as infinite; squares of what is below do not overflow.
 _HUGE = 1e100
 # Singular values below this share of the largest carry rounding errors alone.

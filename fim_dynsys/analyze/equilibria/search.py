@@ -42,7 +42,7 @@ _SINGULAR = 1e-6
 _PROBE = 1e-2
 # A continuum of zeros is shown, not sampled: a few points that a table holds, well apart in the region.
 _SPACING = 0.1
-_MOST_REPRESENTATIVES = 16
+_MOST_REPRESENTATIVES = 16  # zeros that stand for a continuum
 _MOST_MINIMA = 64  # polishing costs some 8 (4 d + 2) points each: in the plane 5,000 of the budget in all
 _CHECKED = 3  # dimensions up to which indices tell what was missed; beyond, how often zeros were met
 _MET = 1e-4  # lengths within which iterations have ended at the same zero

@@ -11,7 +11,7 @@ from fim_dynsys.regions import Region
 _LARGEST_TURN = 0.6
 # Samples to begin with; finer ones follow where f turns. A whole turn between two of these goes unnoticed.
 _FIRST_ARC = 128
-_FIRST_SIDE = 6
+_FIRST_SIDE = 6  # squares along an edge of a face; where turns are large they are divided
 # Neighbours at this share of an edge that still differ have a zero of the field between them.
 _SHORTEST = 1e-9
 _MOST_VERTICES = 40_000  # a fifth of the default budget of `fixed_points`

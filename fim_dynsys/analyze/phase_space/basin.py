@@ -59,10 +59,10 @@ _RECURRENT_AFTER = 100.0  # time scales
 _RECURRENT_WINDOWS = (200.0, 1000.0)  # the second only where the first shows nothing, as on a slow torus
 _DECAYS_SEEN = 3.0  # decay times of the slowest sink that such a window lasts, up to ten times as long
 _RECURRENT_SAMPLES = 10  # per time scale
-_RECURRENT_ROWS = 32
+_RECURRENT_ROWS = 32  # trajectories that have arrived nowhere, in which recurrent sets are sought
 _SECOND_LOOKS = 3  # windows more after which sets that differ are taken to be several
 _SLOWEST = 1e-9  # rate, by that of the field, at which a fixed point attracts: no slower one does so in time
-_POINT_BUDGET = 200_000
+_POINT_BUDGET = 200_000  # field evaluations for the fixed points
 _OVERSAMPLED = (1, 8, 64, 512)  # times as many points as are wanted, of a box in which few states are real
 # Stable cycles alone are wanted, to which trajectories come as close as one likes.
 _CYCLE_SEEDS, _CYCLE_BUDGET, _CYCLE_GAP = 32, 1_000_000, 1e-3

@@ -11,9 +11,9 @@ from fim_dynsys.analyze.signals.records import records_of
 from fim_dynsys.errors import check_flags, check_whole
 from fim_dynsys.trajectories.container import Trajectories
 
-_MOST = 5000
+_MOST = 5000  # samples: the time grows with the square
 _FEWEST = 100  # samples of a record for the test
-_LAGS = 500
+_LAGS = 500  # samples at which the mutual information is computed
 
 
 def zero_one_test(

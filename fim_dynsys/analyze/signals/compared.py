@@ -29,7 +29,7 @@ from fim_dynsys.metrics import attractor_distance
 from fim_dynsys.simulation.solution import integrate
 from fim_dynsys.trajectories.container import Trajectories
 
-_ORDER = 5
+_ORDER = 5  # of the patterns of the permutation entropy, as its docstring says
 _PIECES, _BUDGET = 64, 400_000  # of Lyapunov exponents: two digits of a chaotic one
 _FEWEST, _TOP = 16, 8  # samples of a run; the highest eighth of the frequencies
 DATA = "data"

@@ -19,14 +19,14 @@ from fim_dynsys.analyze.signals.records import OfRecords, records_of
 from fim_dynsys.errors import check_whole
 from fim_dynsys.trajectories.container import Trajectories
 
-_RADII = 49
+_RADII = 49  # evenly in the logarithm, from the nearest pairs to the size of the set
 _LARGEST = 0.4  # of the root mean square distance from the mean
 _FEWEST_PAIRS = 500  # at the smallest radius of the fit: 5 % of noise in its logarithm
 _MOST_SHARE = 0.01  # of the pairs at its largest: beyond, the size of the attractor shows
 _SPAN = 2.0  # logarithm of the ratio of its radii, at least
-_PARTS = 6
+_PARTS = 6  # of the fitted range, over which the slope is compared
 _ENOUGH_PAIRS = 10_000  # more of them make no radius count more
-_MOST_POINTS = 40_000
+_MOST_POINTS = 40_000  # the number of pairs grows with the square
 _MOST_LAGS, _MOST_COORDINATES = 500, 8  # of the embedding of a single state, as in `delay_embedding`
 
 

@@ -16,9 +16,9 @@ _FALSE_RATIO, _FALSE_SIZE = 15.0, 2.0  # R_tol and A_tol of Kennel, Brown and Ab
 FEW_FALSE = 0.02
 """Share of false neighbours at which an attractor counts as unfolded."""
 
-_MOST_POINTS = 5000
+_MOST_POINTS = 5000  # delay vectors whose neighbours are sought
 _LONGEST = 0.2  # of the shortest record, for the delay
-_MOST_LAGS = 500
+_MOST_LAGS = 500  # samples at which the mutual information is computed
 _RISE = 0.01  # less is the noise of the estimate
 
 

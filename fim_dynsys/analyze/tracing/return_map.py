@@ -8,13 +8,13 @@ from fim_dynsys.fields.base import VectorField
 from fim_dynsys.simulation.solution import integrate
 
 _STEP = 0.005  # of the cycle's size: third derivatives are then known to 1e-4, by either error
-_RTOL = 1e-12
+_RTOL = 1e-12  # of a step: third derivatives are differences of what is integrated
 _OFF = 0.02  # distance of an eigenvalue of the return map by differences from the multiplier it stands for
 _LANDINGS = 3  # Newton steps onto the section; each is as accurate as the step before is small
 _OFFSETS = np.arange(-3, 4)
 _FIRST = np.array([-1, 9, -45, 0, 45, -9, 1]) / 60.0  # central differences of orders 6, 6 and 4
-_SECOND = np.array([2, -27, 270, -490, 270, -27, 2]) / 180.0
-_THIRD = np.array([1, -8, 13, 0, -13, 8, -1]) / 8.0
+_SECOND = np.array([2, -27, 270, -490, 270, -27, 2]) / 180.0  # central differences of order six
+_THIRD = np.array([1, -8, 13, 0, -13, 8, -1]) / 8.0  # central differences of order four
 
 
 class ReturnMap:

@@ -158,7 +158,7 @@ class AmortisedInference:
         return np.stack(steps).swapaxes(1, 2) / power[:, None], variance.T / power[:, None] ** 2, information
 
 
-_NONE = np.zeros(1, np.float32)
+_NONE = np.zeros(1, np.float32)  # bias of a layer without one
 
 
 @lru_cache(16)

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-MINIMUM_STD = 1e-6
-TYPICAL_STEP = 0.01
+MINIMUM_STD = 1e-6  # of a state that does not vary; as in training
+TYPICAL_STEP = 0.01  # to which the geometric mean of the time steps is scaled; as in training
 CLOCKS = ("step", "speed")
 
 

@@ -29,7 +29,7 @@ from fim_dynsys.models.fim_ode.weights import (
 )
 from fim_dynsys.search.selector import Selector
 
-_NETWORKS_KEPT = 4
+_NETWORKS_KEPT = 4  # in memory, the ones used last
 FILES_KEPT = 32  # of which hashes and headers are remembered
 
 

@@ -17,8 +17,8 @@ STEP_FEATURES = ("changes", "rates")
 FAR = ("level", "growing")
 REACH = 3.0  # standard deviations of the samples beyond which growing predictions grow
 LARGEST_RATE = 30.0  # in mean speeds; larger ones, of noise in short steps, are limited smoothly
-STABILISER = 1e-8
-NORM_EPS = 1e-5
+STABILISER = 1e-8  # as in the published code
+NORM_EPS = 1e-5  # as in the published code
 _RANGES = {
     "width": (4, 4096),
     "heads": (1, 4096),

@@ -18,7 +18,7 @@ from safetensors.numpy import save
 
 from fim_dynsys.writing import replace_file
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 1  # of the file; rises when older readers would misread it
 HEADER_KEY = "fim_dynsys"
 SELECTOR, CALIBRATION, MANY = PARTS = "selector.", "calibration.", "many."
 """Prefixes of what may stand beside a network's tensors: those of a `Selector`, of a `Calibration`, and of a

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-FOLDS = 5
+FOLDS = 5  # of cross-validation: a fifth of the data is held out at a time
 _FEWEST = 12  # samples: below, blocks are too few to choose by
 
 

@@ -14,15 +14,15 @@ from fim_dynsys.regression.refinement import TrajectoryFit, fit_trajectory
 
 _WINDOW = 12.0  # units of time, about two turns: an error of the start is still small at the end
 _MOST_SAMPLES = 2000  # in the windows used: the cost of a fit grows with them
-_MOST_CENTRES = 60
+_MOST_CENTRES = 60  # of basis functions: a fit's time grows with the square
 _SPACING = 0.8  # of a width, between centres: nearer ones add nothing but rounding
 _JITTER = 1e-6  # on the diagonal of the Gram matrix
 _STEP = 0.25  # longest Runge-Kutta step in units of time
-_ITERATIONS = 20
+_ITERATIONS = 20  # of each fit
 _SMALLEST_RELATIVE_VARIANCE = 0.1  # the law of the noise is an estimate; no sample outweighs ten
 _AMPLITUDE, _AMPLITUDES = 0.1, (1e-3, 2.0)  # first and bounds, in standard deviations by unit of time
 _ROUNDS = 4  # of the amplitudes: they settle to a few per cent, which the loss does not see
-_STILL = 1e-9
+_STILL = 1e-9  # standard deviation below which a state is constant
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from fim_dynsys.models.fim_ode.published import (
 )
 
 MOVES = ("all", "decoder", "low-rank", "last")
-_RANK = 4
+_RANK = 4  # of what is added to a weight: few numbers, so that few data do not overfit
 _ENCODER = ("embedding.", "encoder.")
 _DECODER = ("query_embedding.", "decoder.", "field_head.")
 _FACTORS = 1e-2  # of the down factors: the up factors start at zero
