@@ -13,7 +13,7 @@ from fim_dynsys.simulation.problem import FAILURES
 from fim_dynsys.simulation.solution import integrate
 
 _NEIGHBOUR = 1e-5  # lengths: the flow's curvature leaves such a share of a derivative, the tolerance less
-_NEIGHBOUR_RTOL = 1e-11  # of a step: neighbouring orbits are told apart by differences of 1e-6
+_NEIGHBOUR_RTOL = 1e-11  # of a step: neighbouring orbits differ by 1e-6 at first
 
 STAGES = pair("dop853").n_stages
 """Field evaluations of a step of the integrator that analyses use."""
