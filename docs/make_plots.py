@@ -96,20 +96,22 @@ def _fitted(name: str, starts: np.ndarray, n: int, noise: float):
 def cycles() -> plot.Drawing:
     """A predator and its prey: a limit cycle with those of drawn fields."""
     system = systems.get("rosenzweig_macarthur")
-    return analyze.cycle_bands(_fitted(system.name, system.initial_states, 100, 0.05), draws=32).plot()
+    return analyze.cycle_bands(_fitted(system.name, system.initial_states, 100, 0.05), n_draws=32).plot()
 
 
 def separatrices() -> plot.Drawing:
     """A ball in two wells: its separatrices with bands."""
     region = systems.get("double_well").region
-    return analyze.manifold_bands(_fitted("double_well", region.sobol(6), 100, 0.05), region, draws=16).plot()
+    return analyze.manifold_bands(
+        _fitted("double_well", region.sobol(6), 100, 0.05), region, n_draws=16
+    ).plot()
 
 
 def doubt() -> plot.Drawing:
     """The same: basins, and where their boundary is in doubt."""
     region = systems.get("double_well").region
     model = _fitted("double_well", region.sobol(6), 100, 0.05)
-    return analyze.basin_probabilities(model, region, draws=6, resolution=40, n_sample=64).plot()
+    return analyze.basin_probabilities(model, region, n_draws=6, resolution=40, n_sample=64).plot()
 
 
 def _switch() -> analyze.DataBifurcations:
@@ -150,7 +152,7 @@ def cusp() -> plot.Drawing:
     values = np.array(pairs)
     data = Trajectories.from_arrays(runs, t, coords={"h": values[:, 0], "r": values[:, 1]})
     noisy = corruption.add_noise(data, 0.1, np.random.default_rng(1))
-    return analyze.curves_from_data(fim_dynsys.load("fim-ode"), noisy, ("h", "r"), n_members=8).plot()
+    return analyze.curves_from_data(fim_dynsys.load("fim-ode"), noisy, ("h", "r"), n_draws=8).plot()
 
 
 def main():

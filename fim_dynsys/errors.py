@@ -8,7 +8,8 @@ import numbers
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,9 @@ _INSIDE = (
     contextlib.__file__,
     functools.__file__,
 )
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
 
 
 class FimDynsysWarning(UserWarning):
@@ -75,6 +79,43 @@ class PluginError(ImportError):
 
 class MissingPackageError(ImportError):
     """An optional package is not installed; the message names the command that installs it."""
+
+
+def renamed(**names: str) -> Callable[[Callable[Arguments, Returned]], Callable[Arguments, Returned]]:
+    """Decorate functions whose arguments have new names: earlier ones work, with a DeprecationWarning."""
+
+    def decorate(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+        @functools.wraps(function)
+        def called(*args: Arguments.args, **given: Arguments.kwargs) -> Returned:
+            for old in names.keys() & given.keys():
+                new = names[old]
+                if new in given:
+                    raise TypeError(
+                        f"{function.__name__}: expected {new} alone, got {old}, its earlier name, too."
+                    )
+                _deprecated(
+                    f"{function.__name__}: {old} is called {new} now, and will go with the next release."
+                )
+                given[new] = given.pop(old)
+            return function(*args, **given)
+
+        return called
+
+    return decorate
+
+
+def earlier_name(old: str, new: str) -> Any:
+    """A property that gives an attribute under its earlier name, with a DeprecationWarning."""
+
+    def found(self: object) -> Any:
+        _deprecated(f"{type(self).__name__}.{old} is called {new} now, and will go with the next release.")
+        return getattr(self, new)
+
+    return property(found, doc=f"Earlier name of `{new}`.")
+
+
+def _deprecated(message: str) -> None:
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
 def check_installed(caller: str, package: str, extra: str) -> None:

@@ -105,7 +105,7 @@ def calls(data, model, tmp_path):
     return {
         "ensemble": (lambda **p: model.ensemble(2, **p), 2),
         "compare": (lambda **p: compare([model], data[[0]], data[[1]], **p), 1),
-        "forecast": (lambda **p: model.forecast(data, 1.0, members=2, **p), 2),
+        "forecast": (lambda **p: model.forecast(data, 1.0, n_draws=2, **p), 2),
         "paths": (lambda **p: path_score("score", decay, data, None, **p), 100),
         "explore": (lambda **p: write_explorer(field, tmp_path / "page.html", **p), 1),
         "fit sindy-strong": (lambda **p: fit_many(model, {"a": data, "b": data}, n_jobs=1, **p), 2),

@@ -53,7 +53,7 @@ def truth(name: str) -> tuple[str, float]:
     ).family(parameter)
     found = {}
     for p in ends:
-        points = fixed_points(family.at(p), system.region, slow=0, draws=0)
+        points = fixed_points(family.at(p), system.region, slow=0, n_draws=0)
         for x in points.x[points.is_root]:
             diagram = continuation(family, x, tuple(ends), system.region, p0=p, cycles=False, progress=False)
             known = [b for b in diagram.bifurcations if b.kind in ("LP", "HB")]

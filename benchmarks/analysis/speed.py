@@ -103,7 +103,7 @@ def _draws(name: str) -> dict[str, Any]:
     context = observe(problem, trial)
     model = load(_MODEL)
     field, region = model.infer(context), context.box().widened(WIDENED)
-    found = fixed_points(field, region, draws=_DRAWS)
+    found = fixed_points(field, region, n_draws=_DRAWS)
     starts, known = region.sobol(found.effort.seeds), found.x[found.is_root]
     fields = [field, *(field.draws(_DRAWS, 0) or ())]
 
@@ -119,7 +119,7 @@ def _draws(name: str) -> dict[str, Any]:
         "seeds": len(starts),
         "fields": len(fields),
     }
-    row["seconds"] = best_seconds(lambda: fixed_points(field, region, draws=_DRAWS), _REPEATS)
+    row["seconds"] = best_seconds(lambda: fixed_points(field, region, n_draws=_DRAWS), _REPEATS)
     row["seconds_searched"] = best_seconds(lambda: [_loop(each, starts) for each in fields], 1)
     return row | {"seconds_followed": best_seconds(followed, _REPEATS)}
 

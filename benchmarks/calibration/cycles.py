@@ -72,7 +72,7 @@ def _cycles(row: FittedRow, problem: Problem, trial: Trial) -> list[dict[str, An
     model = row.fit(context)
     region = context.box().widened(WIDENED)
     own = model.field_.draws(1) is not None
-    draws = {} if own else {"draws": model.ensemble(MEMBERS)}
+    draws = {} if own else {"n_draws": model.ensemble(MEMBERS)}
     cycles = limit_cycles(model, region, budget=_BUDGET)
     bands = cycle_bands(model, region, cycles=cycles, level=LEVEL, **draws)
     half = np.ptp(bands.period_interval(), axis=1) / 2.0

@@ -52,7 +52,7 @@ def _points(
     model = row.fit(context)
     region = context.box().widened(WIDENED)
     own = model.field_.draws(1) is not None
-    found = fixed_points(model, region, **({} if own else {"draws": model.ensemble(MEMBERS)}))
+    found = fixed_points(model, region, **({} if own else {"n_draws": model.ensemble(MEMBERS)}))
     true = fixed_points(truth(problem), region)
     keep = [i for i, s in enumerate(true.status) if s in (PointStatus.ISOLATED, PointStatus.ON_EDGE)]
     candidates = np.flatnonzero(found.is_root)

@@ -785,7 +785,7 @@ def continuation(rng: Rng) -> Question:
         "*trajectories": [_measured_family(), record(), driven(), _measured_family()[[0, 1]]],
         "parameter": ["mu", "mu", "nu", LEFT_OUT],
         "region": regions,
-        "n_members": [3, 0, 1, -1],
+        "n_draws": [3, 0, 1, -1],
         "level": [LEFT_OUT, 0.9, 0.0, 1.0, 2.0],
         "cycles": [False],
         "others": [LEFT_OUT, [], ["sindy"], [make("sindy")]],
@@ -835,7 +835,7 @@ def analyses(rng: Rng) -> Question:
     questions: list[tuple[Callable[..., Any], dict[str, list[Any]]]] = [
         (
             analyze.fixed_points,
-            {"n_seeds": [8, 0, -1, LEFT_OUT], "draws": [4, 0, -1], "slow": [LEFT_OUT, 0.0, _NAN, -1]},
+            {"n_seeds": [8, 0, -1, LEFT_OUT], "n_draws": [4, 0, -1], "slow": [LEFT_OUT, 0.0, _NAN, -1]},
         ),
         (analyze.limit_cycles, {"n_seeds": [4, 0, -1, 1]}),
         (
@@ -976,7 +976,7 @@ def figures(rng: Rng) -> Question:
 
 @functools.cache
 def _points() -> Any:
-    return quietly(lambda: analyze.fixed_points(fitted("sindy-strong"), n_seeds=8, draws=0))
+    return quietly(lambda: analyze.fixed_points(fitted("sindy-strong"), n_seeds=8, n_draws=0))
 
 
 def _close() -> None:

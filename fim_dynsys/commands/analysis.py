@@ -137,7 +137,7 @@ def explore(folder: Path, out: Path, members: int, region: Box, quiet: bool, com
     Example: fim-dynsys explore fitted --out explorer.html
     """
     model = load_fitted(folder)
-    model.explore(out, region=None if region is None else dict(region), members=members, folder=folder)
+    model.explore(out, region=None if region is None else dict(region), n_draws=members, folder=folder)
     if not quiet:
         print(f"{out} written")
     return 0

@@ -41,7 +41,7 @@ def objects(field: VectorField, region: Region, n_seeds: int, cycles: bool) -> d
     dict
         ``points`` and ``cycles``.
     """
-    points = fixed_points(field, region, draws=16)
+    points = fixed_points(field, region, n_draws=16)
     found: dict[str, Any] = {"cycles": []}
     found["points"] = [
         {

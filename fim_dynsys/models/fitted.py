@@ -20,6 +20,7 @@ from fim_dynsys.errors import (
     check_flags,
     check_whole,
     real_array,
+    renamed,
     warn,
 )
 from fim_dynsys.fields.base import VectorField
@@ -252,20 +253,21 @@ class FittedModel(Estimator):
         t: ArrayLike,
         bands: Sequence[float] = ...,
         *,
-        members: int = ...,
+        n_draws: int = ...,
         observed: bool = ...,
         origins: ArrayLike | None = ...,
         seed: int = ...,
         progress: bool | None = ...,
     ) -> xr.Dataset: ...
 
+    @renamed(members="n_draws")
     def forecast(
         self,
         x0: ArrayLike | Trajectories,
         t: ArrayLike,
         bands: Sequence[float] = (0.5, 0.9),
         *,
-        members: int = 20,
+        n_draws: int = 20,
         observed: bool = False,
         origins: ArrayLike | None = None,
         seed: int = 0,
@@ -282,7 +284,7 @@ class FittedModel(Estimator):
             or increasing times counted from there.
         bands : sequence of float
             Shares of the probability that each band is to hold; with Trajectories.
-        members : int
+        n_draws : int
             Of the ensemble whose paths make the bands.
         observed : bool
             Whether the bands hold what will be measured, noise included, or the state itself.
@@ -324,7 +326,7 @@ class FittedModel(Estimator):
             )
         caller = f"{self._caller}.forecast"
         x0 = completed(caller, field, x0)
-        check_whole(caller, 1, members=members)
+        check_whole(caller, 1, n_draws=n_draws)
         check_whole(caller, 0, seed=seed)
         check_flags(caller, observed=observed)
         if field.fit_info.problems:
@@ -333,8 +335,8 @@ class FittedModel(Estimator):
                 f"{'; '.join(field.fit_info.problems)}.",
                 FitWarning,
             )
-        drawn = field.draws(members, seed)
-        ensemble = self.ensemble(members, seed, progress) if drawn is None else EnsembleField(drawn)
+        drawn = field.draws(n_draws, seed)
+        ensemble = self.ensemble(n_draws, seed, progress) if drawn is None else EnsembleField(drawn)
         levels = self._forecast_levels(field)
         known = Knowledge.of(getattr(self, "knowledge", None))
         positive = None if known is None else np.isin(field.state_names, known.nonnegative)
@@ -473,12 +475,13 @@ class FittedModel(Estimator):
             )
         return path_score(f"{self._caller}.score", self._fitted_field(), trajectories, horizon, progress)
 
+    @renamed(members="n_draws")
     def explore(
         self,
         path: str | os.PathLike = "explore.html",
         *,
         region: Region | Mapping | Sequence | None = None,
-        members: int = 20,
+        n_draws: int = 20,
         folder: str | os.PathLike | None = None,
         progress: bool | None = None,
     ) -> Path:
@@ -490,7 +493,7 @@ class FittedModel(Estimator):
             The HTML file, which needs no server and no network.
         region : Region, dict or pairs, optional
             What is shown; default the box of the data widened by 10 % on each side.
-        members : int
+        n_draws : int
             Members of `ensemble` that are integrated beside the field; 0 for none.
         folder : path, optional
             Where the model is saved, for the Python that the page writes.
@@ -505,8 +508,8 @@ class FittedModel(Estimator):
         from fim_dynsys.explorer.page import write_explorer  # loads the analyses, which no fit needs
 
         self._fitted_field()
-        check_whole(f"{self._caller}.explore", 0, members=members)
-        ensemble = self.ensemble(members, progress=progress) if members else None
+        check_whole(f"{self._caller}.explore", 0, n_draws=n_draws)
+        ensemble = self.ensemble(n_draws, progress=progress) if n_draws else None
         return write_explorer(self, path, region=region, ensemble=ensemble, folder=folder, progress=progress)
 
     # ------------------------------------------------------------------ equations

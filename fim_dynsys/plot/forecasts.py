@@ -72,7 +72,7 @@ def forecast(
     >>> t = np.linspace(0, 5, 50)
     >>> x = 3.0 * np.exp(-0.5 * t) + 0.01 * np.random.default_rng(0).standard_normal(50)
     >>> model = fim_dynsys.load("sindy-strong").fit(x[:30], t[:30])
-    >>> ahead = model.forecast(model.context_, t[30:] - t[29], members=5)
+    >>> ahead = model.forecast(model.context_, t[30:] - t[29], n_draws=5)
     >>> drawing = plot.forecast(ahead, model.context_, x[30:])
     >>> sorted(drawing.artists)
     ['bands', 'data', 'held out', 'median', 'origin']

@@ -11,7 +11,9 @@ import pytest
 import xarray as xr
 
 from fim_dynsys import analyze
+from fim_dynsys.analyze.equilibria.points import fixed_points
 from fim_dynsys.analyze.results import Effort, Result, frame_of, labels, resolve_region, unwrap
+from fim_dynsys.errors import earlier_name
 from fim_dynsys.fields.callable import CallableField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import FieldFamily
@@ -212,3 +214,19 @@ def test_numbers_agree_with_what_they_count(n):
             singular = not noun.strip().endswith("s")
             assert singular == (number == "1"), (number, noun, str(result))
     assert "found" not in str(points).splitlines()[-2]
+
+
+def test_earlier_names_of_arguments_and_attributes_work_and_say_so():
+    field = CallableField(lambda x: 1.0 - x, 1)
+    with pytest.warns(DeprecationWarning, match="fixed_points: draws is called n_draws now"):
+        found = fixed_points(field, [(0, 2)], draws=0)
+    assert np.array_equal(found.x, fixed_points(field, [(0, 2)], n_draws=0).x)
+    with pytest.raises(TypeError, match="expected n_draws alone"):
+        fixed_points(field, [(0, 2)], draws=0, n_draws=0)
+
+    class Counted:
+        n_draws = 3
+        n_members = earlier_name("n_members", "n_draws")
+
+    with pytest.warns(DeprecationWarning, match=r"Counted\.n_members is called n_draws now"):
+        assert Counted().n_members == 3

@@ -162,11 +162,11 @@ def of_data(totals):
 
 
 def test_data_give_the_level():
-    found = analyze.fixed_points(of_data([0.9, 0.9]), draws=0)
+    found = analyze.fixed_points(of_data([0.9, 0.9]), n_draws=0)
     endemic = found.x[np.argmax(found.x[:, 1])]
     np.testing.assert_allclose(endemic, [0.5, 0.4 / 6, 2.0 / 6], atol=1e-3)
     assert "the mean of the data" in found.conserved[0]
-    several = analyze.fixed_points(of_data([0.9, 1.2]), draws=0)
+    several = analyze.fixed_points(of_data([0.9, 1.2]), n_draws=0)
     assert "first trajectory; others lie on other levels" in several.conserved[0]
     np.testing.assert_allclose(several.x[np.argmax(several.x[:, 1])], endemic, atol=1e-3)
 

@@ -47,10 +47,10 @@ def test_the_front_is_drawn(model):
 
 def test_selecting_the_answer_leaves_its_bands(model):
     ahead = model.context_.t[0, -1] + np.array([1.0, 2.0])
-    before, bands = model.field_, model.forecast(model.context_, ahead, members=20)
+    before, bands = model.field_, model.forecast(model.context_, ahead, n_draws=20)
     try:
         model.select(model.alternatives_.preferred)
-        again = model.forecast(model.context_, ahead, members=20)
+        again = model.forecast(model.context_, ahead, n_draws=20)
     finally:
         model.field_ = before
     np.testing.assert_array_equal(again.low, bands.low)

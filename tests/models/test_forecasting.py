@@ -87,27 +87,27 @@ def test_what_will_be_measured_is_less_certain(model, record):
 
 
 def test_equal_seeds_give_equal_bands(model, record):
-    a, b, c = (model.forecast(record[2], 1.0, members=3, seed=seed) for seed in (1, 1, 2))
+    a, b, c = (model.forecast(record[2], 1.0, n_draws=3, seed=seed) for seed in (1, 1, 2))
     assert a.equals(b) and not a.equals(c)
 
 
 def test_rolling_forecasts_know_what_was_seen_until_then(model, record):
     t, seen = record[0], record[2]
-    found = model.forecast(seen, [0.5, 1.0], (0.9,), members=3, origins=[5.0, 8.0])
+    found = model.forecast(seen, [0.5, 1.0], (0.9,), n_draws=3, origins=[5.0, 8.0])
     assert found.low.dims == ("origin", "band", "trajectory", "ahead", "state")
     assert found.origin.values.tolist() == [5.0, 8.0]
     until = seen.select_samples([np.flatnonzero(t[:110] <= 8.0)])
-    assert found.sel(origin=8.0, drop=True).equals(model.forecast(until, [0.5, 1.0], (0.9,), members=3))
+    assert found.sel(origin=8.0, drop=True).equals(model.forecast(until, [0.5, 1.0], (0.9,), n_draws=3))
     for origins in (-1.0, [np.nan], []):
         with pytest.raises(ValueError, match="origins"):
-            model.forecast(seen, 1.0, members=2, origins=origins)
+            model.forecast(seen, 1.0, n_draws=2, origins=origins)
 
 
 def test_other_records_and_very_short_ones(model):
     short = Trajectories.from_arrays(
         [np.array([[1.0, 0.0]]), np.array([[0.0, 0.5], [0.04, 0.5]])], [[0.0], [2.0, 2.1]]
     )
-    found = model.forecast(short, [0.5], members=4)
+    found = model.forecast(short, [0.5], n_draws=4)
     assert found.sizes["trajectory"] == 2 and np.isfinite(found["median"]).all()
     np.testing.assert_allclose(found["median"][0, 0], [np.cos(0.5), -np.sin(0.5)], atol=0.1)
 
@@ -127,9 +127,9 @@ def test_states_go_on_as_before(model):
 )
 def test_what_does_not_fit_is_refused(model, record, horizon, bands, message):
     with pytest.raises(ValueError, match=message):
-        model.forecast(record[2], horizon, bands, members=2)
+        model.forecast(record[2], horizon, bands, n_draws=2)
     with pytest.raises(ValueError, match="of 2 states, got 1"):
-        model.forecast(Trajectories.from_arrays(np.zeros((4, 1)), np.arange(4.0)), 1.0, members=2)
+        model.forecast(Trajectories.from_arrays(np.zeros((4, 1)), np.arange(4.0)), 1.0, n_draws=2)
 
 
 @pytest.mark.parametrize("name", ["fim-ode", "auto"])

@@ -35,7 +35,7 @@ def test_members_neither_cross_zero_nor_leave_the_data(model):
 
 
 def test_bands_are_of_positive_amounts(model):
-    ahead = model.forecast(model.context_, 30.0, bands=(0.5, 0.99), members=5, observed=True)
+    ahead = model.forecast(model.context_, 30.0, bands=(0.5, 0.99), n_draws=5, observed=True)
     assert float(ahead["low"].min()) >= 0.0 and np.isfinite(ahead["median"]).all()
 
 

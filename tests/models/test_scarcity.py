@@ -47,4 +47,4 @@ def test_bands_of_a_fit_that_fails_warn_again():
     with pytest.warns(FitWarning, match="fit: the field does not describe"):
         model = fim_dynsys.load("sindy-strong").fit(x, t)
     with pytest.warns(FitWarning, match="forecast: bands of a field that does not describe the data: "):
-        model.forecast(model.context_, 3.0, members=3)
+        model.forecast(model.context_, 3.0, n_draws=3)

@@ -112,7 +112,7 @@ def test_positions_are_what_forecasts_scores_and_simulations_take(name):
     model = fim_dynsys.load(name, **MODELS[name]).fit(x, t, order=2, feature_names=["q"])
     assert model.score(x, t, metric="path") == pytest.approx(model.field_.fit_info.path_r2, abs=1e-6)
     assert model.score(x, t, metric="path") > 0.99 and model.score(x, t) > 0.9
-    ahead = model.forecast(Trajectories.from_arrays(x, t, state_names=["q"]), 2.0, members=3)
+    ahead = model.forecast(Trajectories.from_arrays(x, t, state_names=["q"]), 2.0, n_draws=3)
     later = simulate(
         CallableField(lambda s: np.concatenate([s[:, 1:], accelerations(s)], 1), 2), [1.5, 0.0], [0, 14]
     )

@@ -483,7 +483,7 @@ def measured():
     rng = np.random.default_rng(0)
     noisy = [x + 1e-3 * rng.standard_normal(x.shape) for x in paths]
     data = Trajectories.from_arrays(noisy, t, state_names=["x"], coords={"h": np.repeat(values, 2)})
-    return analyze.bifurcations_from_data(fim_dynsys.load("sindy"), data, "h", n_members=10)
+    return analyze.bifurcations_from_data(fim_dynsys.load("sindy"), data, "h", n_draws=10)
 
 
 def test_diagram_of_data(measured):
@@ -874,16 +874,16 @@ def test_pictures_of_bands():
     wells = system_field("double_well")
     draws = EnsembleField([wells, wells])
     box = [(-2, 2), (-2, 2)]
-    manifolds = analyze.manifold_bands(wells, box, draws=draws)
+    manifolds = analyze.manifold_bands(wells, box, n_draws=draws)
     drawing = manifolds.plot()
     assert len(drawing.artists["bands"]) == len(manifolds.paths)
     labels = [text.get_text() for text in drawing.figure.legends[0].get_texts()]
     assert "90% band, stable manifold" in labels
-    basins = analyze.basin_probabilities(wells, box, draws=draws, resolution=8, n_sample=16)
+    basins = analyze.basin_probabilities(wells, box, n_draws=draws, resolution=8, n_sample=16)
     assert (basins.doubt == 0).all()
     assert len(basins.plot().axes) == 2
     turning = CallableField(lambda x: np.stack([x[:, 1], (1 - x[:, 0] ** 2) * x[:, 1] - x[:, 0]], axis=1), 2)
-    cycles = analyze.cycle_bands(turning, [(-3, 3), (-4, 4)], draws=EnsembleField([turning, turning]))
+    cycles = analyze.cycle_bands(turning, [(-3, 3), (-4, 4)], n_draws=EnsembleField([turning, turning]))
     assert len(cycles.plot().artists["drawn"]) == 2
 
 
@@ -896,7 +896,7 @@ def test_picture_of_tipping():
 
 
 def test_pictures_of_diagrams_with_bands(measured):
-    bands = analyze.branch_bands(measured, n_members=5)
+    bands = analyze.branch_bands(measured, n_draws=5)
     assert {"bands", "equilibria", "bifurcations"} <= set(bands.plot().artists)
     following = analyze.next_measurement(measured)
     drawing = following.plot()

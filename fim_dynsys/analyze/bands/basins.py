@@ -21,7 +21,7 @@ from fim_dynsys.analyze.results import (
     resolve_region,
     unwrap,
 )
-from fim_dynsys.errors import check_number, check_whole
+from fim_dynsys.errors import check_number, check_whole, renamed
 from fim_dynsys.fields.ensemble import EnsembleField
 
 _FARTHEST = 0.25  # of the region's size by which an attractor's extent may be off
@@ -93,11 +93,12 @@ class BasinProbabilities(Result):
         }
 
 
+@renamed(draws="n_draws")
 def basin_probabilities(
     field: FieldLike,
     region: RegionLike | None = None,
     *,
-    draws: int | EnsembleField = 16,
+    n_draws: int | EnsembleField = 16,
     resolution: int = 50,
     n_sample: int = 256,
     level: float = 0.9,
@@ -117,7 +118,7 @@ def basin_probabilities(
         The field under analysis.
     region : Region, dict or pairs, optional
         Where to look; default the data's box widened by 10 % on each side.
-    draws : int or EnsembleField
+    n_draws : int or EnsembleField
         Fields drawn from the posterior, or an ensemble such as ``model.ensemble(16)``.
     resolution, n_sample : int
         As for `basins`.
@@ -160,7 +161,7 @@ def basin_probabilities(
     >>> x = fim_dynsys.simulate(wells, starts, t).x
     >>> noisy = [own + 0.02 * rng.standard_normal(own.shape) for own in x]
     >>> model = fim_dynsys.load("fim-ode").fit(noisy, t)
-    >>> options = {"draws": 3, "resolution": 10, "n_sample": 32}
+    >>> options = {"n_draws": 3, "resolution": 10, "n_sample": 32}
     >>> found = analyze.basin_probabilities(model, wells.region, **options, progress=False)
     >>> found.state_names
     ('x0', 'x1')
@@ -168,7 +169,7 @@ def basin_probabilities(
     check_whole("basin_probabilities", 0, seed=seed)
     level = check_number("basin_probabilities", "level", level, 0.0, 1.0)
     field = unwrap(field, "basin_probabilities")
-    drawn = drawn_fields(field, draws, seed, "basin_probabilities")
+    drawn = drawn_fields(field, n_draws, seed, "basin_probabilities")
     region = resolve_region(field, region, "basin_probabilities")
     common = {"resolution": resolution, "n_sample": n_sample, "seed": seed, "progress": False, **options}
     own = basins(field, region, budget=budget, **common)

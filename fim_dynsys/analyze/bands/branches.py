@@ -11,7 +11,7 @@ from fim_dynsys.analyze.bifurcation.measured import DataBifurcations
 from fim_dynsys.analyze.equilibria.drawn import follow_into
 from fim_dynsys.analyze.results import Effort, Result, Table, Variables, counted, progress_bar
 from fim_dynsys.analyze.tracing.branches import Branch, BranchKind
-from fim_dynsys.errors import check_whole
+from fim_dynsys.errors import check_whole, earlier_name, renamed
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import PooledFamily
 from fim_dynsys.regions import Region
@@ -69,7 +69,7 @@ class BranchBands(Result):
         One for each branch.
     level : float
         Probability that the intervals are meant to have.
-    n_members : int
+    n_draws : int
         Members of the ensemble.
     """
 
@@ -78,12 +78,13 @@ class BranchBands(Result):
     diagram: DataBifurcations
     bands: tuple[BranchBand, ...]
     level: float
-    n_members: int
+    n_draws: int
+    n_members = earlier_name("n_members", "n_draws")
 
     def _headline(self) -> str:
         return (
             f"{100 * self.level:g} % bands of {counted(len(self.bands), 'branch', 'branches')} "
-            f"from {counted(self.n_members, 'member')}"
+            f"from {counted(self.n_draws, 'member')}"
         )
 
     def _rows(self) -> Table:
@@ -121,10 +122,11 @@ class BranchBands(Result):
         }
 
 
+@renamed(n_members="n_draws")
 def branch_bands(
     diagram: DataBifurcations,
     *,
-    n_members: int = 50,
+    n_draws: int = 50,
     level: float | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -138,7 +140,7 @@ def branch_bands(
     ----------
     diagram : DataBifurcations
         Of `bifurcations_from_data`.
-    n_members : int
+    n_draws : int
         Size of the ensemble.
     level : float, optional
         Probability that the intervals are meant to have; default that of the diagram.
@@ -173,19 +175,19 @@ def branch_bands(
     >>> x = [fim_dynsys.simulate(f, [s], t).x[0] for f, s in zip(fields, [1.2, -0.9] * 4)]
     >>> data = fim_dynsys.Trajectories.from_arrays(x, [t] * 8, coords={"mu": np.repeat(rates, 2)})
     >>> model = fim_dynsys.load("sindy-strong")
-    >>> found = analyze.bifurcations_from_data(model, data, n_members=5, progress=False)
-    >>> bands = analyze.branch_bands(found, n_members=5, progress=False)
+    >>> found = analyze.bifurcations_from_data(model, data, n_draws=5, progress=False)
+    >>> bands = analyze.branch_bands(found, n_draws=5, progress=False)
     >>> len(bands.bands)
     2
     """
-    check_whole("branch_bands", 2, n_members=n_members)
+    check_whole("branch_bands", 2, n_draws=n_draws)
     check_whole("branch_bands", 0, seed=seed)
     if not isinstance(diagram, DataBifurcations):
         raise TypeError(
             f"branch_bands: expected what bifurcations_from_data returns, got {type(diagram).__name__}."
         )
     level = diagram.level if level is None else level
-    members = diagram.family.bootstrap(n_members, seed)
+    members = diagram.family.bootstrap(n_draws, seed)
     states = np.concatenate([np.concatenate([b.low, b.high]) for b in diagram.branches])
     region = diagram.family.region or Region(states.min(axis=0), states.max(axis=0))
     bands, spent = [], 0
@@ -199,7 +201,7 @@ def branch_bands(
         diagram=diagram,
         bands=tuple(bands),
         level=level,
-        n_members=n_members,
+        n_draws=n_draws,
         effort=Effort(sum(map(len, bands)), 0, spent, spent, False),
         state_names=diagram.state_names,
         units=diagram.units,

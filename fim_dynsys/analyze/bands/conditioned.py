@@ -6,7 +6,7 @@ import numpy as np
 
 from fim_dynsys.analyze.bands.draws import drawn_fields
 from fim_dynsys.analyze.results import FieldLike, unwrap
-from fim_dynsys.errors import check_whole
+from fim_dynsys.errors import check_whole, renamed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -18,7 +18,8 @@ _RTOL, _MOST_STEPS = 1e-9, 20_000  # of a step, well below `_SHARE`; of one path
 _LONGEST_MEMORY = 0.95  # correlation of successive residuals, beyond which it is taken for this
 
 
-def conditioned_draws(field: FieldLike, draws: int | EnsembleField = 64, *, seed: int = 0) -> EnsembleField:
+@renamed(draws="n_draws")
+def conditioned_draws(field: FieldLike, n_draws: int | EnsembleField = 64, *, seed: int = 0) -> EnsembleField:
     """Draws of the posterior that are narrowed by how well whole trajectories tell them apart.
 
     A posterior that is local in time knows rates of change, but not that an oscillation kept its phase over
@@ -32,7 +33,7 @@ def conditioned_draws(field: FieldLike, draws: int | EnsembleField = 64, *, seed
     ----------
     field : VectorField or fitted model
         A field with its data; it and its draws sums of the same terms.
-    draws : int or EnsembleField
+    n_draws : int or EnsembleField
         Fields drawn from the posterior.
     seed : int
         Of the draws.
@@ -68,12 +69,12 @@ def conditioned_draws(field: FieldLike, draws: int | EnsembleField = 64, *, seed
     >>> exact = fim_dynsys.simulate(vdp, [[0.5, 0.0], [3.0, 1.0]], t)
     >>> noisy = [x + 0.02 * rng.standard_normal(x.shape) for x in exact.x]
     >>> model = fim_dynsys.load("fim-ode").fit(noisy, t)
-    >>> len(analyze.conditioned_draws(model, draws=4))
+    >>> len(analyze.conditioned_draws(model, n_draws=4))
     4
     """
     check_whole("conditioned_draws", 0, seed=seed)
     field = unwrap(field, "conditioned_draws")
-    drawn = drawn_fields(field, draws, seed, "conditioned_draws")
+    drawn = drawn_fields(field, n_draws, seed, "conditioned_draws")
     known = [member for member in drawn if isinstance(member, DictionaryField)]
     alike = isinstance(field, DictionaryField) and len(known) == len(drawn)
     if field.context is None or not isinstance(field, DictionaryField) or not alike:

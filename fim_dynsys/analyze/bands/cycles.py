@@ -23,7 +23,7 @@ from fim_dynsys.analyze.results import (
     resolve_region,
     unwrap,
 )
-from fim_dynsys.errors import check_number, check_whole
+from fim_dynsys.errors import check_number, check_whole, renamed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.posterior import PosteriorField
@@ -151,12 +151,13 @@ class CycleBands(Result):
         }
 
 
+@renamed(draws="n_draws")
 def cycle_bands(
     field: FieldLike,
     region: RegionLike | None = None,
     *,
     cycles: LimitCycles | None = None,
-    draws: int | EnsembleField = 64,
+    n_draws: int | EnsembleField = 64,
     level: float = 0.9,
     seed: int = 0,
     progress: bool | None = None,
@@ -174,7 +175,7 @@ def cycle_bands(
         Where cycles are sought; default the data's box widened by 10 % on each side.
     cycles : LimitCycles, optional
         Those of the field, where they are known already; default `limit_cycles` of it.
-    draws : int or EnsembleField
+    n_draws : int or EnsembleField
         How many fields to draw from the posterior, conditioned on whole trajectories (see
         `conditioned_draws`); or an ensemble such as ``model.ensemble(64)``, taken as it is.
     level : float
@@ -211,17 +212,17 @@ def cycle_bands(
     >>> exact = fim_dynsys.simulate(vdp, [[0.5, 0.0], [3.0, 1.0]], t)
     >>> noisy = [x + 0.02 * rng.standard_normal(x.shape) for x in exact.x]
     >>> model = fim_dynsys.load("fim-ode").fit(noisy, t)
-    >>> bands = analyze.cycle_bands(model, draws=8, progress=False)
+    >>> bands = analyze.cycle_bands(model, n_draws=8, progress=False)
     >>> bands.period.shape
     (1, 8)
     """
     check_whole("cycle_bands", 0, seed=seed)
     level = check_number("cycle_bands", "level", level, 0.0, 1.0)
     field = unwrap(field, "cycle_bands")
-    if isinstance(draws, EnsembleField) or field.context is None or not isinstance(field, PosteriorField):
-        drawn = drawn_fields(field, draws, seed, "cycle_bands")
+    if isinstance(n_draws, EnsembleField) or field.context is None or not isinstance(field, PosteriorField):
+        drawn = drawn_fields(field, n_draws, seed, "cycle_bands")
     else:
-        drawn = conditioned_draws(field, draws, seed=seed)
+        drawn = conditioned_draws(field, n_draws, seed=seed)
     region = resolve_region(field, region, "cycle_bands")
     cycles = limit_cycles(field, region, seed=seed, progress=progress) if cycles is None else cycles
     n, m, d = len(cycles), len(drawn), field.dim

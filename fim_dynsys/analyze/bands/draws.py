@@ -34,12 +34,12 @@ def drawn_fields(field: VectorField, draws: int | EnsembleField, seed: int, call
         For a field without a posterior, fewer than two draws, or draws of another dimension.
     """
     if not isinstance(draws, EnsembleField):
-        check_whole(caller, FEWEST, draws=draws)
+        check_whole(caller, FEWEST, n_draws=draws)
         fields = field.draws(draws, seed)
         if fields is None:
             raise ValueError(
                 f"{caller}: expected a field with a posterior of its own, got {type(field).__name__}; pass "
-                "draws=model.ensemble(64)."
+                "n_draws=model.ensemble(64)."
             )
         draws = fields if isinstance(fields, EnsembleField) else EnsembleField(fields)
     if draws.dim != field.dim:

@@ -129,7 +129,7 @@ def next_measurement(
     >>> x = [fim_dynsys.simulate(f, [s], t).x[0] for f, s in zip(fields, [1.2, -0.9] * 4)]
     >>> data = fim_dynsys.Trajectories.from_arrays(x, [t] * 8, coords={"mu": np.repeat(rates, 2)})
     >>> model = fim_dynsys.load("sindy-strong")
-    >>> found = analyze.bifurcations_from_data(model, data, n_members=5, progress=False)
+    >>> found = analyze.bifurcations_from_data(model, data, n_draws=5, progress=False)
     >>> following = analyze.next_measurement(found, progress=False)
     >>> following.parameter, len(following.values)
     ('mu', 41)

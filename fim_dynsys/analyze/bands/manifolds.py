@@ -20,7 +20,7 @@ from fim_dynsys.analyze.results import (
     resolve_region,
     unwrap,
 )
-from fim_dynsys.errors import check_number, check_whole
+from fim_dynsys.errors import check_number, check_whole, renamed
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.frame import Scales
 
@@ -95,11 +95,12 @@ class ManifoldBands(Result):
         }
 
 
+@renamed(draws="n_draws")
 def manifold_bands(
     field: FieldLike,
     region: RegionLike | None = None,
     *,
-    draws: int | EnsembleField = 32,
+    n_draws: int | EnsembleField = 32,
     level: float = 0.9,
     seed: int = 0,
     progress: bool | None = None,
@@ -115,7 +116,7 @@ def manifold_bands(
         The field under analysis.
     region : Region, dict or pairs, optional
         Where saddles are sought; default the data's box widened by 10 % on each side.
-    draws : int or EnsembleField
+    n_draws : int or EnsembleField
         Fields drawn from the posterior, or an ensemble such as ``model.ensemble(32)``.
     level : float
         Probability that the bands are meant to have, at each point.
@@ -152,14 +153,14 @@ def manifold_bands(
     >>> x = fim_dynsys.simulate(wells, starts, t).x
     >>> noisy = [own + 0.02 * rng.standard_normal(own.shape) for own in x]
     >>> model = fim_dynsys.load("fim-ode").fit(noisy, t)
-    >>> bands = analyze.manifold_bands(model, wells.region, draws=4, progress=False)
+    >>> bands = analyze.manifold_bands(model, wells.region, n_draws=4, progress=False)
     >>> type(bands).__name__
     'ManifoldBands'
     """
     check_whole("manifold_bands", 0, seed=seed)
     level = check_number("manifold_bands", "level", level, 0.0, 1.0)
     field = unwrap(field, "manifold_bands")
-    drawn = drawn_fields(field, draws, seed, "manifold_bands")
+    drawn = drawn_fields(field, n_draws, seed, "manifold_bands")
     region = resolve_region(field, region, "manifold_bands")
     own = manifolds(field, region)
     length = _unit(field.scales, region.size)

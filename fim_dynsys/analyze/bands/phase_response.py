@@ -23,7 +23,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.deadline import time_limit
-from fim_dynsys.errors import check_number, check_whole
+from fim_dynsys.errors import check_number, check_whole, renamed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.dictionary import DictionaryField
 from fim_dynsys.fields.ensemble import EnsembleField
@@ -121,6 +121,7 @@ class PhaseResponse(Result):
         }
 
 
+@renamed(draws="n_draws")
 def phase_response(
     field: FieldLike,
     region: RegionLike | None = None,
@@ -128,7 +129,7 @@ def phase_response(
     cycles: LimitCycles | None = None,
     which: int = 0,
     n_phases: int = _PHASES,
-    draws: int | EnsembleField = 64,
+    n_draws: int | EnsembleField = 64,
     level: float = 0.9,
     seed: int = 0,
     progress: bool | None = None,
@@ -152,7 +153,7 @@ def phase_response(
         Number of the cycle among them.
     n_phases : int
         Phases at which the curve is given.
-    draws : int or EnsembleField
+    n_draws : int or EnsembleField
         Number of fields drawn from the field's posterior for the bands, 0 for none; a field without a
         posterior has none. Or an ensemble such as ``model.ensemble(64)``.
     level : float
@@ -212,7 +213,7 @@ def phase_response(
     share = np.arange(n_phases) / n_phases
     nodes = _at(orbit, share)
     response, residual = _curve(field, nodes, period)
-    fields = _draws(field, draws, seed)
+    fields = _draws(field, n_draws, seed)
     drawn = np.full((0 if fields is None else len(fields), n_phases, field.dim), np.nan)
     drawn_period, points = np.full(len(drawn), np.nan), 0
     if fields is not None:
@@ -244,7 +245,7 @@ def _draws(field: VectorField, draws: int | EnsembleField, seed: int) -> Ensembl
     """The fields for the bands: conditioned on whole trajectories as for `cycle_bands`; None without."""
     if isinstance(draws, EnsembleField):
         return drawn_fields(field, draws, seed, "phase_response")
-    check_whole("phase_response", 0, draws=draws)
+    check_whole("phase_response", 0, n_draws=draws)
     if draws == 0 or field.draws(FEWEST, seed) is None:
         return None
     if isinstance(field, DictionaryField) and field.context is not None:

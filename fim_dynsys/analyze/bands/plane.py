@@ -23,7 +23,7 @@ from fim_dynsys.analyze.results import (
 )
 from fim_dynsys.analyze.tracing.branches import Bifurcation
 from fim_dynsys.analyze.tracing.equations import Equations
-from fim_dynsys.errors import check_number, check_whole
+from fim_dynsys.errors import check_number, check_whole, earlier_name, renamed
 from fim_dynsys.fields.plane import FieldPlane, PooledPlane
 from fim_dynsys.regions import Region
 from fim_dynsys.trajectories.container import Trajectories
@@ -57,7 +57,7 @@ class CurvesFromData(Result):
         Measured pairs.
     level : float
         Probability that the bands are meant to have, at each point.
-    n_members : int
+    n_draws : int
         Size of the ensemble.
     """
 
@@ -71,7 +71,8 @@ class CurvesFromData(Result):
     share: tuple[np.ndarray, ...]
     values: np.ndarray
     level: float
-    n_members: int
+    n_draws: int
+    n_members = earlier_name("n_members", "n_draws")
 
     def _headline(self) -> str:
         p, q = self.curves.parameters
@@ -95,7 +96,7 @@ class CurvesFromData(Result):
     def _notes(self) -> list[str]:
         points = [f"{point.kind.value} at ({point.p:.4g}, {point.q:.4g})" for point in self.curves.points]
         degree = f"coefficients are polynomials of total degree {self.plane.degree}"
-        return [*points, f"{degree}; {counted(self.n_members, 'member')}", *super()._notes()]
+        return [*points, f"{degree}; {counted(self.n_draws, 'member')}", *super()._notes()]
 
     def _variables(self) -> Variables:
         index = np.repeat(np.arange(len(self.rows)), [len(rows) for rows in self.rows])
@@ -118,13 +119,14 @@ class CurvesFromData(Result):
         }
 
 
+@renamed(n_members="n_draws")
 def curves_from_data(
     model: InfersFields,
     trajectories: Trajectories,
     parameters: tuple[str, str],
     region: RegionLike | None = None,
     *,
-    n_members: int = 30,
+    n_draws: int = 30,
     level: float = 0.9,
     budget: int = 5_000_000,
     seed: int = 0,
@@ -147,7 +149,7 @@ def curves_from_data(
         Names of these coordinates.
     region : Region, dict or pairs, optional
         Where to search; default the box of all data widened by 10 % on each side.
-    n_members : int
+    n_draws : int
         Size of the ensemble.
     level : float
         Probability that the bands are meant to have.
@@ -186,11 +188,11 @@ def curves_from_data(
     >>> x = [path for both in paths for path in both]
     >>> data = fim_dynsys.Trajectories.from_arrays(x, [t] * 12, coords=coords)
     >>> model = fim_dynsys.load("sindy-strong")
-    >>> found = analyze.curves_from_data(model, data, ("h", "r"), n_members=2, progress=False)
+    >>> found = analyze.curves_from_data(model, data, ("h", "r"), n_draws=2, progress=False)
     >>> type(found).__name__
     'CurvesFromData'
     """
-    check_whole("curves_from_data", 2, n_members=n_members)
+    check_whole("curves_from_data", 2, n_draws=n_draws)
     check_whole("curves_from_data", 1, budget=budget)
     check_whole("curves_from_data", 0, seed=seed)
     level = check_number("curves_from_data", "level", level, 0.0, 1.0)
@@ -199,7 +201,7 @@ def curves_from_data(
             f"curves_from_data: expected a model that infers vector fields, got {type(model).__name__}."
         )
     values, contexts = _by_pair(trajectories, parameters)
-    with progress_bar(progress, 2 + n_members, "curves", "step") as bar:
+    with progress_bar(progress, 2 + n_draws, "curves", "step") as bar:
         plane = FieldPlane.from_fields(values, model.infer_many(contexts), parameters)
         bar.update()
         if region is None and plane.region is not None:
@@ -211,11 +213,11 @@ def curves_from_data(
         ends = (p_low, p_high), (q_low, q_high)
         followers = [_Follower(curve, ends, region) for curve in curves.curves]
         places: list[list[np.ndarray]] = [[] for _ in followers]
-        for member in plane.bootstrap(n_members, seed):
+        for member in plane.bootstrap(n_draws, seed):
             for own, follower in zip(places, followers, strict=True):
                 own.append(follower.into(member))
             bar.update()
-    weights = np.full(n_members, 1.0 / n_members)
+    weights = np.full(n_draws, 1.0 / n_draws)
     drawn = [np.array(rows).T for rows in places]
     return CurvesFromData(
         curves=curves,
@@ -229,7 +231,7 @@ def curves_from_data(
         share=tuple(np.isfinite(rows).mean(axis=1) for rows in drawn),
         values=values,
         level=level,
-        n_members=n_members,
+        n_draws=n_draws,
         effort=curves.effort,
         state_names=tuple(region.names or plane.fields[0].state_names),
         units=trajectories.units,
@@ -259,7 +261,7 @@ def _followed(plane: PooledPlane, values: np.ndarray, region: Region, budget: in
     ends = (float(p_low), float(p_high)), (float(q_low), float(q_high))
     for place in _STARTS:
         p0, q0 = (float(low + share * (high - low)) for share, (low, high) in zip(place, ends, strict=True))
-        roots = fixed_points(plane.at(p0, q0), region, draws=0)
+        roots = fixed_points(plane.at(p0, q0), region, n_draws=0)
         starts = roots.x[roots.is_root]
         points += roots.effort.points
         if not len(starts) or points >= budget:

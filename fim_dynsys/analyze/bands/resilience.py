@@ -25,7 +25,7 @@ from fim_dynsys.analyze.results import (
     resolve_region,
 )
 from fim_dynsys.deadline import out_of_time, time_limit
-from fim_dynsys.errors import check_number, check_whole, real_array
+from fim_dynsys.errors import check_number, check_whole, real_array, renamed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily, PooledFamily
 from fim_dynsys.regions import Region
@@ -164,12 +164,13 @@ class _Held:
     return_time: float
 
 
+@renamed(members="n_draws")
 def resilience(
     family: FieldFamily | DataBifurcations,
     values: ArrayLike | None = None,
     region: RegionLike | None = None,
     *,
-    members: int | Sequence[FieldFamily] = 0,
+    n_draws: int | Sequence[FieldFamily] = 0,
     n_sample: int = 256,
     n_directions: int = 32,
     unit: ArrayLike | None = None,
@@ -193,7 +194,7 @@ def resilience(
         Parameter values, rising or falling; default those measured, where a diagram is given.
     region : Region, dict or pairs, optional
         The box in which attractors and starts lie; default the family's.
-    members : int or sequence of FieldFamily
+    n_draws : int or sequence of FieldFamily
         For intervals: families that represent the uncertainty; a number of them resamples the measured values
         of a diagram or of a family fitted to fields. 0 for none.
     n_sample : int
@@ -258,7 +259,7 @@ def resilience(
     check_whole("resilience", 1, n_sample=n_sample, n_directions=n_directions, budget=budget)
     check_whole("resilience", 0, seed=seed)
     level = check_number("resilience", "level", level, 0.0, 1.0)
-    others = _members(family, members, seed)
+    others = _members(family, n_draws, seed)
     example = family.at(p[0])
     box = resolve_region(example, family.region if region is None else region, "resilience")
     scale = box.size if unit is None else real_array(unit, "resilience", "unit")
@@ -300,11 +301,11 @@ def resilience(
 def _members(family: FieldFamily, members: int | Sequence[FieldFamily], seed: int) -> Sequence[FieldFamily]:
     if not isinstance(members, int):
         return members
-    check_whole("resilience", 0, members=members)
+    check_whole("resilience", 0, n_draws=members)
     if members and not isinstance(family, PooledFamily):
         raise ValueError(
             "resilience: expected families as members of one that was not fitted to fields, got a number; "
-            "pass members=[...], or 0 for no intervals."
+            "pass n_draws=[...], or 0 for no intervals."
         )
     return family.bootstrap(members, seed) if members and isinstance(family, PooledFamily) else []
 

@@ -24,7 +24,7 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.analyze.tracing.equations import ROOT, Equations
-from fim_dynsys.errors import check_number, check_positive, check_whole
+from fim_dynsys.errors import check_number, check_positive, check_whole, renamed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.fields.family import FieldFamily
@@ -101,6 +101,7 @@ class Tipping(Result):
         }
 
 
+@renamed(members="n_draws")
 def tipping(
     fields: FieldLike | FieldFamily | DataBifurcations,
     x0: ArrayLike,
@@ -109,7 +110,7 @@ def tipping(
     ramp: tuple[float, float] | None = None,
     hold: float = 0.0,
     noise: ArrayLike = 0.0,
-    members: int | Sequence[FieldFamily] | EnsembleField = 50,
+    n_draws: int | Sequence[FieldFamily] | EnsembleField = 50,
     n_paths: int = 100,
     region: RegionLike | None = None,
     limit: float = 0.25,
@@ -140,7 +141,7 @@ def tipping(
         Time after the ramp.
     noise : float or array_like (d,)
         Intensity, in units of the state per square root of time.
-    members : int, sequence of FieldFamily or EnsembleField
+    n_draws : int, sequence of FieldFamily or EnsembleField
         For data, the size of the ensemble of fits to resampled values; for a field with a posterior, the
         number of draws; or the members themselves. A family without others is taken to be exact.
     n_paths : int
@@ -193,7 +194,7 @@ def tipping(
     check_number("tipping", "hold", hold, 0.0)
     check_whole("tipping", 1, n_paths=n_paths)
     check_whole("tipping", 0, seed=seed)
-    system = _System.of(fields, ramp, members, seed, region)
+    system = _System.of(fields, ramp, n_draws, seed, region)
     d = len(system.names)
     x0, intensity = np.asarray(x0, dtype=float), np.broadcast_to(np.asarray(noise, dtype=float), (d,))
     if x0.shape != (d,) or not np.isfinite(x0).all() or not (np.isfinite(intensity) & (intensity >= 0)).all():

@@ -37,7 +37,7 @@ from fim_dynsys.analyze.tracing.branches import (
     Continuation,
 )
 from fim_dynsys.analyze.tracing.equations import ROOT, Equations
-from fim_dynsys.errors import check_flags, check_number, check_whole
+from fim_dynsys.errors import check_flags, check_number, check_whole, earlier_name, renamed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.family import FieldFamily, PooledFamily
 from fim_dynsys.trajectories.container import Trajectories
@@ -121,7 +121,7 @@ class DataBifurcations(Result):
         Its folds, Hopf points and branch points, best supported first.
     level : float
         Probability that the intervals are meant to have.
-    n_members : int
+    n_draws : int
         Members of the ensemble behind them.
     misfit : ndarray (K,)
         Residual over noise of predictions eight samples ahead by the field at each value: about one for a
@@ -138,7 +138,8 @@ class DataBifurcations(Result):
     continuation: Continuation
     bifurcations: tuple[MeasuredBifurcation, ...]
     level: float
-    n_members: int
+    n_draws: int
+    n_members = earlier_name("n_members", "n_draws")
     misfit: np.ndarray
 
     @property
@@ -182,7 +183,7 @@ class DataBifurcations(Result):
         return [
             *tracks,
             *branches,
-            f"{pooled}; {counted(self.n_members, 'member')}",
+            f"{pooled}; {counted(self.n_draws, 'member')}",
             self._fit(),
             *super()._notes(),
         ]
@@ -202,7 +203,7 @@ class DataBifurcations(Result):
         branches = self.continuation._variables()
         points = {name: value for name, value in branches.items() if not name.startswith("bifurcation")}
         events, d = self.bifurcations, len(self.state_names)
-        members = np.full((len(events), self.n_members), np.nan)
+        members = np.full((len(events), self.n_draws), np.nan)
         for row, event in zip(members, events, strict=True):
             row[: len(event.members)] = event.members
         kinds = np.empty(len(events), dtype=object)
@@ -233,6 +234,7 @@ class DataBifurcations(Result):
         }
 
 
+@renamed(n_members="n_draws")
 @np.errstate(all="ignore")  # fields that are not defined everywhere are judged by what comes of them
 def bifurcations_from_data(
     model: InfersFields,
@@ -241,7 +243,7 @@ def bifurcations_from_data(
     region: RegionLike | None = None,
     *,
     cycles: bool = True,
-    n_members: int = 100,
+    n_draws: int = 100,
     level: float = 0.9,
     seed: int = 0,
     others: Sequence[InfersFields] | None = None,
@@ -268,7 +270,7 @@ def bifurcations_from_data(
         Where to search; default the box of all data widened by 10 % on each side.
     cycles : bool
         Whether to search and follow cycles.
-    n_members : int
+    n_draws : int
         Size of the ensemble.
     level : float
         Probability that the intervals are meant to have.
@@ -308,15 +310,15 @@ def bifurcations_from_data(
     >>> x = [fim_dynsys.simulate(f, [s], t).x[0] for f, s in zip(fields, [1.2, -0.9] * 4)]
     >>> data = fim_dynsys.Trajectories.from_arrays(x, [t] * 8, coords={"mu": np.repeat(rates, 2)})
     >>> model = fim_dynsys.load("sindy-strong")
-    >>> found = analyze.bifurcations_from_data(model, data, n_members=5, progress=False)
+    >>> found = analyze.bifurcations_from_data(model, data, n_draws=5, progress=False)
     >>> [(b.kind.name, round(float(b.p), 1) + 0.0) for b in found.bifurcations]
     [('FOLD', 0.0)]
     """
-    _check([model, *(others or ())], n_members, level, seed)
+    _check([model, *(others or ())], n_draws, level, seed)
     check_flags("bifurcations_from_data", cycles=cycles)
     values, contexts = _by_value(trajectories, parameter)
     others = _alternatives(model, contexts) if others is None else others
-    with progress_bar(progress, 3 + len(others) + n_members, "bifurcations", "step") as bar:
+    with progress_bar(progress, 3 + len(others) + n_draws, "bifurcations", "step") as bar:
         inferred = model.infer_many(contexts)
         bar.update()
         family = FieldFamily.from_fields(values, inferred, "polynomial", parameter)
@@ -332,15 +334,15 @@ def bifurcations_from_data(
         bar.update()
         located = [event for event in found.bifurcations if event.kind in _CODIMENSION_ONE]
         elsewhere = _Ensemble(equations, _families(others, contexts, values, parameter, bar), guesses)
-        ensemble = _Ensemble(equations, family.bootstrap(n_members, seed), guesses)
-        positions = [ensemble.positions(located, i, bar) for i in range(n_members)]
+        ensemble = _Ensemble(equations, family.bootstrap(n_draws, seed), guesses)
+        positions = [ensemble.positions(located, i, bar) for i in range(n_draws)]
     quality = np.array([residuals(f, data) for f, data in zip(inferred, contexts, strict=True)])
     wider = _widening(quality)
     measured = []
     for k, event in enumerate(located):
         known = np.array([row[k] for row in positions])
         said = np.array([elsewhere.position(i, event) for i in range(len(others))], dtype=float)
-        measured.append(_measured(event, known[np.isfinite(known)], said, family, wider, level, n_members))
+        measured.append(_measured(event, known[np.isfinite(known)], said, family, wider, level, n_draws))
     return DataBifurcations(
         state_names=family.state_names,
         units=trajectories.units,
@@ -353,7 +355,7 @@ def bifurcations_from_data(
         continuation=found,
         bifurcations=tuple(sorted(measured, key=lambda event: (-event.support, -event.share))),
         level=level,
-        n_members=n_members,
+        n_draws=n_draws,
         misfit=quality[:, 0],
     )
 
@@ -379,7 +381,7 @@ def _families(
         bar.update()
 
 
-def _check(models: Sequence[object], n_members: int, level: float, seed: int) -> None:
+def _check(models: Sequence[object], n_draws: int, level: float, seed: int) -> None:
     for model in models:
         name = getattr(model, "name", None) or type(model).__name__
         if not hasattr(model, "infer_many"):
@@ -388,7 +390,7 @@ def _check(models: Sequence[object], n_members: int, level: float, seed: int) ->
                 f"{name!r}; what has no field in the space of the observations has no equilibria to follow "
                 "there."
             )
-    check_whole("bifurcations_from_data", 2, n_members=n_members)
+    check_whole("bifurcations_from_data", 2, n_draws=n_draws)
     check_whole("bifurcations_from_data", 0, seed=seed)
     if not 0.0 < check_number("bifurcations_from_data", "level", level, 0.0, 1.0) < 1.0:
         raise ValueError(f"bifurcations_from_data: expected 0 < level < 1, got {level}.")
@@ -497,11 +499,11 @@ def _measured(
     family: PooledFamily,
     wider: float,
     level: float,
-    n_members: int,
+    n_draws: int,
 ) -> MeasuredBifurcation:
     """The bifurcation with what the ensemble and other models say of it."""
     given = {field.name: getattr(event, field.name) for field in fields(event)}
-    share = len(positions) / n_members
+    share = len(positions) / n_draws
     measured = MeasuredBifurcation(**given, share=share, members=positions, others=others)
     if len(positions) < 2:
         return measured

@@ -87,7 +87,7 @@ def follow_objects(p: np.ndarray, fields: Sequence[VectorField], region: Region,
 
 
 def _equilibria(field: VectorField, region: Region) -> list[_Found]:
-    points = fixed_points(field, region, draws=0)
+    points = fixed_points(field, region, n_draws=0)
     return [
         _Found(points.x[i], points.x[i], points.x[i], int((points.eigenvalues[i].real > 0).sum()), support)
         for i, support in enumerate(points.support)

@@ -137,7 +137,7 @@ def search_rays(search: Search) -> None:
     """
     chart, region = search.chart, search.chart.region
     budget = max(1, min(_POINT_BUDGET, search.budget - search.counted.points))
-    points = fixed_points(search.counted.inner, region, budget=budget, slow=0.0, draws=0)
+    points = fixed_points(search.counted.inner, region, budget=budget, slow=0.0, n_draws=0)
     search.counted.points += points.effort.points
     isolated = np.array([status is not PointStatus.NOT_ISOLATED for status in points.status], dtype=bool)
     # One of index -1, a saddle, is enclosed only together with others.
@@ -210,7 +210,9 @@ def contradictions(search: Search, equilibria: np.ndarray | None = None) -> list
 
 
 def _equilibria(search: Search) -> np.ndarray:
-    points = fixed_points(search.counted.inner, search.chart.region, budget=_POINT_BUDGET, slow=0.0, draws=0)
+    points = fixed_points(
+        search.counted.inner, search.chart.region, budget=_POINT_BUDGET, slow=0.0, n_draws=0
+    )
     search.counted.points += points.effort.points
     return search.chart.coordinates(points.x[points.is_root & search.chart.holds(points.x)])
 

@@ -15,12 +15,13 @@ from fim_dynsys.analyze.results import (
     unwrap,
 )
 from fim_dynsys.deadline import time_limit
-from fim_dynsys.errors import check_number, check_whole
+from fim_dynsys.errors import check_number, check_whole, renamed
 from fim_dynsys.fields.base import VectorField
 from fim_dynsys.fields.ensemble import EnsembleField
 from fim_dynsys.regions import Region
 
 
+@renamed(draws="n_draws")
 def fixed_points(
     field: FieldLike,
     region: RegionLike | None = None,
@@ -29,7 +30,7 @@ def fixed_points(
     budget: int = 200_000,
     slow: float = 0.05,
     seed: int = 0,
-    draws: int | EnsembleField = 64,
+    n_draws: int | EnsembleField = 64,
     level: LevelLike | None = None,
     max_seconds: float | None = None,
 ) -> FixedPoints:
@@ -58,7 +59,7 @@ def fixed_points(
         none.
     seed : int
         Of the Sobol points, and of the draws.
-    draws : int or EnsembleField
+    n_draws : int or EnsembleField
         Number of fields drawn from the field's posterior, into which each point is followed for the errors
         of its position, its eigenvalues and its kind; 0 for none, and a field without a posterior has none.
         ``model.ensemble(64)`` makes fields of other models. What that takes is not in the budget.
@@ -103,11 +104,11 @@ def fixed_points(
     check_whole("fixed_points", 1, n_seeds=1 if n_seeds is None else n_seeds, budget=budget)
     check_whole("fixed_points", 0, seed=seed)
     check_number("fixed_points", "slow", slow, 0.0)
-    drawn = draws if isinstance(draws, EnsembleField) else None
-    if not isinstance(draws, EnsembleField):
-        check_whole("fixed_points", 0, draws=draws)
-    if not isinstance(draws, EnsembleField) and draws > 0:
-        fields = field.draws(draws, seed)
+    drawn = n_draws if isinstance(n_draws, EnsembleField) else None
+    if not isinstance(n_draws, EnsembleField):
+        check_whole("fixed_points", 0, n_draws=n_draws)
+    if not isinstance(n_draws, EnsembleField) and n_draws > 0:
+        fields = field.draws(n_draws, seed)
         drawn = None if fields is None else EnsembleField(fields)
     if drawn is not None and drawn.dim != field.dim:
         raise ValueError(f"fixed_points: expected draws of dimension {field.dim}, got {drawn.dim}.")
@@ -116,14 +117,14 @@ def fixed_points(
     if on_level is not None:
         field, box = on_level.field(given, region), on_level.region(region)
         along = None if drawn is None else on_level.draws(drawn)
-        if along is None and isinstance(draws, EnsembleField):
+        if along is None and isinstance(n_draws, EnsembleField):
             raise ValueError(
                 f"fixed_points: expected draws that conserve {', '.join(sums.names)}, as the field does, got "
-                "some that do not; pass draws=0, or those of a model with Knowledge(conserved=...)."
+                "some that do not; pass n_draws=0, or those of a model with Knowledge(conserved=...)."
             )
         drawn = along
     search = Search(field, box, budget, sums if on_level is None else None)
-    missing = drawn is None and draws != 0 and given.context is not None
+    missing = drawn is None and n_draws != 0 and given.context is not None
     with time_limit("fixed_points", max_seconds):
         search.run(n_seeds, seed)
         found = search.result(slow, drawn)

@@ -127,7 +127,7 @@ class FixedPoints(Result):
         if self.draws is None:
             raise ValueError(
                 "FixedPoints.margins: expected points of a field with a posterior, got none; pass "
-                "draws=model.ensemble(64) to fixed_points."
+                "n_draws=model.ensemble(64) to fixed_points."
             )
         return self.draws.margins(self.x, self.eigenvalues, level)
 
@@ -231,7 +231,7 @@ class FixedPoints(Result):
             text += f"; level={{{self.conserved[0]!r}: ...}} finds those of one level"
         lost = [f"the field was not finite at {self.non_finite} of the seeds"] if self.non_finite else []
         missing = (
-            "no errors: the field has no posterior of its own; draws=model.ensemble(64) takes them from "
+            "no errors: the field has no posterior of its own; n_draws=model.ensemble(64) takes them from "
             "fields that the model infers from resampled data or draws itself"
         )
         return [text, *lost, *([missing] if self.errors_missing else []), str(self.effort)]

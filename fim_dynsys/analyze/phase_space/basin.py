@@ -405,7 +405,7 @@ class Labelling:
     def _find_attractors(self) -> float:
         """Set traps for the stable fixed points and cycles; returns the longest period."""
         field, region = self.field.inner, self.region
-        points = fixed_points(field, region, budget=min(_POINT_BUDGET, self.budget), draws=0)
+        points = fixed_points(field, region, budget=min(_POINT_BUDGET, self.budget), n_draws=0)
         affordable = min(_CYCLE_BUDGET, self.budget)
         cycles = search_cycles(
             field, region, _CYCLE_SEEDS, affordable, closest_in_space=_CYCLE_GAP, backwards=False

@@ -70,7 +70,7 @@ def measured(*grids):
 @pytest.fixture(scope="module")
 def diagram():
     data = measured(np.linspace(-0.8, 0.8, 11))
-    return analyze.bifurcations_from_data(Inferred(0.01), data, "mu", n_members=30)
+    return analyze.bifurcations_from_data(Inferred(0.01), data, "mu", n_draws=30)
 
 
 # ---------------------------------------------------------------------- cycles
@@ -78,7 +78,7 @@ def diagram():
 
 def test_cycles_in_draws_are_those_found_in_each():
     values = (0.8, 0.9, 1.0, 1.1, 1.2)
-    result = analyze.cycle_bands(van_der_pol(1.0), BOX, draws=EnsembleField(map(van_der_pol, values)))
+    result = analyze.cycle_bands(van_der_pol(1.0), BOX, n_draws=EnsembleField(map(van_der_pol, values)))
     assert result.existence.tolist() == [1.0] and result.stable_share.tolist() == [1.0]
     alone = [analyze.limit_cycles(van_der_pol(mu), BOX) for mu in values]
     np.testing.assert_allclose(result.period[0], [one.period[0] for one in alone], rtol=1e-5)
@@ -94,13 +94,13 @@ def test_cycles_in_draws_are_those_found_in_each():
 def test_draws_without_the_cycle_count_as_such():
     """Below mu = 0 the origin attracts, and no cycle is left."""
     draws = EnsembleField([van_der_pol(mu) for mu in (0.5, 0.6, -0.5, -0.6)])
-    result = analyze.cycle_bands(van_der_pol(0.55), BOX, draws=draws)
+    result = analyze.cycle_bands(van_der_pol(0.55), BOX, n_draws=draws)
     # the unstable cycle of mu < 0 has the same shape: it exists, and is not stable
     assert result.existence[0] == 1.0 and result.stable_share[0] == 0.5
     gone = EnsembleField(
         [van_der_pol(0.5), CallableField(lambda x: np.stack([x[:, 1], -x[:, 0] - x[:, 1]], 1), 2)]
     )
-    assert analyze.cycle_bands(van_der_pol(0.55), BOX, draws=gone).existence[0] == 0.5
+    assert analyze.cycle_bands(van_der_pol(0.55), BOX, n_draws=gone).existence[0] == 0.5
 
 
 def test_cycles_of_a_field_that_does_not_fit_its_data_say_so():
@@ -108,7 +108,7 @@ def test_cycles_of_a_field_that_does_not_fit_its_data_say_so():
     draws, cycles = EnsembleField([van_der_pol(1.0)] * 2), analyze.limit_cycles(van_der_pol(1.0), BOX)
     for mu, fits in ((1.0, True), (2.0, False)):
         field = CallableField(van_der_pol(mu), 2, context=data)
-        result = analyze.cycle_bands(field, BOX, cycles=cycles, draws=draws)
+        result = analyze.cycle_bands(field, BOX, cycles=cycles, n_draws=draws)
         assert result.fits is fits and (result.misfit < 1.5) is fits
         assert ("the field does not fit its data" in str(result)) is not fits
         assert result.to_xarray()["misfit"] == result.misfit
@@ -116,10 +116,10 @@ def test_cycles_of_a_field_that_does_not_fit_its_data_say_so():
 
 def test_fields_without_a_posterior_need_an_ensemble():
     for function in (analyze.cycle_bands, analyze.manifold_bands, analyze.basin_probabilities):
-        with pytest.raises(ValueError, match=r"pass draws=model.ensemble\(64\)"):
+        with pytest.raises(ValueError, match=r"pass n_draws=model.ensemble\(64\)"):
             function(van_der_pol(1.0), BOX)
     with pytest.raises(ValueError, match="draws of dimension 2, got 1"):
-        analyze.cycle_bands(van_der_pol(1.0), BOX, draws=EnsembleField([CallableField(lambda x: -x, 1)]))
+        analyze.cycle_bands(van_der_pol(1.0), BOX, n_draws=EnsembleField([CallableField(lambda x: -x, 1)]))
 
 
 # ---------------------------------------------------------------------- manifolds and basins
@@ -137,7 +137,7 @@ def test_distances_of_curves():
 def test_bands_of_manifolds_hold_those_of_the_draws():
     box = [(-2, 2), (-2, 2)]
     draws = EnsembleField([well(0.0, friction) for friction in (0.36, 0.38, 0.4, 0.42, 0.44)])
-    result = analyze.manifold_bands(well(0.0), box, draws=draws, level=0.9)
+    result = analyze.manifold_bands(well(0.0), box, n_draws=draws, level=0.9)
     assert len(result.paths) == 4
     other = analyze.manifolds(well(0.0, 0.44), box)
     for path, half, branch in zip(result.paths, result.half_widths, result.manifolds.branches, strict=True):
@@ -151,7 +151,7 @@ def test_probabilities_of_basins_are_shares_of_draws():
     """The separatrix moves with the tilt; far from it all draws agree."""
     box = [(-2, 2), (-2, 2)]
     draws = EnsembleField([well(tilt) for tilt in (-0.1, -0.05, 0.05, 0.1)])
-    result = analyze.basin_probabilities(well(0.0), box, draws=draws, resolution=16, n_sample=32)
+    result = analyze.basin_probabilities(well(0.0), box, n_draws=draws, resolution=16, n_sample=32)
     assert result.n_draws == 4 and (result.existence == 1.0).all()
     np.testing.assert_allclose(result.probability.sum(axis=0), 1.0)
     assert set(np.unique(result.probability * 4)) <= {0.0, 1.0, 2.0, 3.0, 4.0}
@@ -165,7 +165,7 @@ def test_probabilities_of_basins_are_shares_of_draws():
 
 def test_probabilities_end_at_their_budget():
     draws = EnsembleField([well(tilt) for tilt in (-0.1, 0.1)])
-    options = {"draws": draws, "resolution": 4, "n_sample": 8}
+    options = {"n_draws": draws, "resolution": 4, "n_sample": 8}
     whole = analyze.basin_probabilities(well(0.0), [(-2, 2)] * 2, **options)
     spent = whole.basins.effort.points
     partly = analyze.basin_probabilities(well(0.0), [(-2, 2)] * 2, budget=int(1.01 * spent), **options)
@@ -178,7 +178,7 @@ def test_probabilities_end_at_their_budget():
 
 
 def test_bands_of_branches_hold_the_true_equilibria(diagram):
-    result = analyze.branch_bands(diagram, n_members=30)
+    result = analyze.branch_bands(diagram, n_draws=30)
     held = total = 0
     for band in result.bands:
         inside = np.flatnonzero(np.abs(np.abs(band.p) - 2 / 3 / np.sqrt(3)) > 0.02)
@@ -218,8 +218,8 @@ def test_bands_of_cycles_along_a_branch():
     angle = np.linspace(0, 12, 60)
     path = np.stack([np.cos(angle), np.sin(angle)], axis=1) * np.linspace(0.1, 1.0, 60)[:, None]
     data = Trajectories.from_arrays([path] * 6, angle, state_names=["x", "y"], coords={"mu": values})
-    found = analyze.bifurcations_from_data(Rotating(0.0), data, "mu", n_members=10)
-    result = analyze.branch_bands(found, n_members=10)
+    found = analyze.bifurcations_from_data(Rotating(0.0), data, "mu", n_draws=10)
+    result = analyze.branch_bands(found, n_draws=10)
     (band,) = (band for band in result.bands if band.period is not None)
     assert (band.existence[-4:] == 1).all()
     np.testing.assert_allclose(band.period, 2 * np.pi, rtol=1e-6)
@@ -259,7 +259,7 @@ def test_next_measurement_agrees_with_repeated_experiments(diagram):
 def test_curves_over_two_parameters_hold_the_cusp():
     """x' = mu + nu x - x^3 has folds at mu = +- 2 (nu / 3)^(3/2)."""
     data = measured(np.linspace(-0.8, 0.8, 5), np.linspace(-0.5, 1.5, 5))
-    result = analyze.curves_from_data(Inferred(0.01, ("mu", "nu")), data, ("mu", "nu"), n_members=5)
+    result = analyze.curves_from_data(Inferred(0.01, ("mu", "nu")), data, ("mu", "nu"), n_draws=5)
     assert {str(curve.kind) for curve in result.curves.curves} == {"LP"}
     held = []
     for curve, rows, half, axis in zip(
@@ -309,7 +309,7 @@ def test_members_beyond_their_folds_make_the_probability():
         FieldFamily.from_callable(lambda x, p, s=s: p + s + x - x**3, 1, "p", region=[(-2, 2)])
         for s in (-0.2, -0.1, -0.05, 0.05, 0.1)
     ]
-    result = analyze.tipping(fold_family(), [-1.2], 10.0, ramp=(0.0, 0.4), hold=60.0, members=members)
+    result = analyze.tipping(fold_family(), [-1.2], 10.0, ramp=(0.0, 0.4), hold=60.0, n_draws=members)
     assert result.by_member.tolist() == [0, 0, 0, 1, 1] and result.probability == pytest.approx(0.4)
     assert result.interval[0] < 0.4 < result.interval[1]
 
@@ -328,7 +328,7 @@ def test_noise_induced_escape_follows_kramers_law():
 
 
 def test_tipping_of_data_and_what_it_refuses(diagram):
-    result = analyze.tipping(diagram, [-1.2], 10.0, ramp=(0.0, 0.5), hold=40.0, members=5)
+    result = analyze.tipping(diagram, [-1.2], 10.0, ramp=(0.0, 0.5), hold=40.0, n_draws=5)
     assert result.probability == 1.0 and len(result.by_member) == 5
     for wrong, match in (
         (dict(fields=van_der_pol(1.0), x0=[0, 0], duration=1.0, ramp=(0, 1), region=BOX), "for a ramp"),
@@ -356,8 +356,8 @@ def test_conditioned_draws_know_the_phase():
     clean = simulate(system.field(), system.initial_states[0], np.linspace(0, system.t_end, 150))
     model = load("fim-ode").fit(add_noise(clean, 0.03, rng=0))
     cycles = analyze.limit_cycles(model)
-    own = analyze.cycle_bands(model, cycles=cycles, draws=model.field_.draws(32))
-    narrowed = analyze.cycle_bands(model, cycles=cycles, draws=32)
+    own = analyze.cycle_bands(model, cycles=cycles, n_draws=model.field_.draws(32))
+    narrowed = analyze.cycle_bands(model, cycles=cycles, n_draws=32)
     ((low, high),) = narrowed.period_interval()
     assert low < 2 * np.pi / 1.75 < high
     assert high - low < 0.2 * np.ptp(own.period_interval())

@@ -21,7 +21,7 @@ def test_two_wells_along_a_tilt_are_their_closed_forms():
         values,
         [(-2, 2)],
         unit=[1.0],
-        members=[family, FieldFamily.from_callable(lambda x, p: wells(x, p + 0.01), 1, "p")],
+        n_draws=[family, FieldFamily.from_callable(lambda x, p: wells(x, p + 0.01), 1, "p")],
     )
     assert [kind for kind in held.kinds] == [AttractorKind.FIXED_POINT] * 2
     left = int(np.nanargmin(held.places[:, 0, 0]))
@@ -79,6 +79,6 @@ def test_what_does_not_fit_is_said():
     with pytest.raises(TypeError, match="FieldFamily"):
         resilience(CallableField(lambda x: -x, 1), [0.0])
     with pytest.raises(ValueError, match="members"):
-        resilience(family, [0.0], [(-2, 2)], members=3)
+        resilience(family, [0.0], [(-2, 2)], n_draws=3)
     with pytest.raises(ValueError, match="unit"):
         resilience(family, [0.0], [(-2, 2)], unit=[-1.0])

@@ -62,7 +62,7 @@ def oscillator_data():
 
 
 def test_exact_fields_give_the_exact_fold(switch_data):
-    result = bifurcations_from_data(Noisy(*SWITCH, (0, 0)), switch_data, n_members=10)
+    result = bifurcations_from_data(Noisy(*SWITCH, (0, 0)), switch_data, n_draws=10)
     (fold,) = result.bifurcations
     assert fold.kind is BifurcationKind.FOLD and fold.p == pytest.approx(FOLD, abs=1e-6)
     assert fold.share == 1 and fold.interval == pytest.approx((FOLD, FOLD), abs=1e-5)
@@ -70,7 +70,7 @@ def test_exact_fields_give_the_exact_fold(switch_data):
 
 
 def test_objects_are_matched_from_value_to_value(switch_data):
-    result = bifurcations_from_data(Noisy(*SWITCH, (0, 0)), switch_data, n_members=2)
+    result = bifurcations_from_data(Noisy(*SWITCH, (0, 0)), switch_data, n_draws=2)
     upper, *others = result.tracks
     assert upper.p == pytest.approx(np.linspace(-0.2, 1.0, 13)) and (np.diff(upper.x[:, 0]) > 0).all()
     assert sorted(set(track.n_unstable.tolist()[0] for track in others)) == [0, 1]
@@ -86,7 +86,7 @@ def test_width_of_the_interval_is_that_of_the_regression(switch_data):
     widths, hits = [], []
     for seed in range(4):
         model = Noisy(*SWITCH, (0, 0), sigma, seed)
-        result = bifurcations_from_data(model, switch_data, n_members=50, seed=seed)
+        result = bifurcations_from_data(model, switch_data, n_draws=50, seed=seed)
         (fold,) = (b for b in result.bifurcations if b.x[0] < 0)
         widths.append(np.diff(fold.interval)[0])
         hits.append(fold.interval[0] <= FOLD <= fold.interval[1])
@@ -98,7 +98,7 @@ def test_width_of_the_interval_is_that_of_the_regression(switch_data):
 
 def test_hopf_point_and_cycles(oscillator_data):
     model = Noisy(*BRUSSELATOR, (2, 0), 0.01)
-    result = bifurcations_from_data(model, oscillator_data, n_members=10, seed=1)
+    result = bifurcations_from_data(model, oscillator_data, n_draws=10, seed=1)
     (hopf,) = (b for b in result.bifurcations if b.support > 0.5)
     assert hopf.kind is BifurcationKind.HOPF and hopf.lyapunov_coefficient < 0
     assert hopf.interval[0] < 2 < hopf.interval[1] and np.diff(hopf.interval)[0] < 0.2
@@ -112,19 +112,19 @@ def test_hopf_point_and_cycles(oscillator_data):
 def test_bifurcation_that_few_members_have(switch_data):
     """Beyond mu = 0.33 nothing is measured: some members place the fold outside, and the share says so."""
     few = switch_data[np.flatnonzero(switch_data.coords["mu"] < 0.45)]
-    result = bifurcations_from_data(Noisy(*SWITCH, (0, 0), 0.15, 3), few, n_members=40)
+    result = bifurcations_from_data(Noisy(*SWITCH, (0, 0), 0.15, 3), few, n_draws=40)
     folds = [b for b in result.bifurcations if b.kind is BifurcationKind.FOLD and b.x[0] < 0]
     assert all(0 < b.share < 1 for b in folds) and len(folds) <= 1
 
 
 def test_region_bounds_the_search(switch_data):
-    result = bifurcations_from_data(Noisy(*SWITCH, (0, 0)), switch_data, region=[(0.5, 2)], n_members=2)
+    result = bifurcations_from_data(Noisy(*SWITCH, (0, 0)), switch_data, region=[(0.5, 2)], n_draws=2)
     assert result.bifurcations == () and len(result.tracks) == 1
     assert result.branches[0].x.min() >= 0.5
 
 
 def test_result_prints_and_converts(switch_data):
-    result = bifurcations_from_data(Noisy(*SWITCH, (0, 0), 0.02), switch_data, n_members=8)
+    result = bifurcations_from_data(Noisy(*SWITCH, (0, 0), 0.02), switch_data, n_draws=8)
     text = str(result)
     assert "90 % interval" in text and "LP" in text and "found at 13 of 13 values" in text
     data = result.to_xarray()
@@ -160,9 +160,9 @@ class WithAnother(Noisy):
 
 
 def test_interval_reaches_as_far_as_other_models(switch_data):
-    alone = bifurcations_from_data(Noisy(*SWITCH, (0, 0)), switch_data, n_members=4, cycles=False)
+    alone = bifurcations_from_data(Noisy(*SWITCH, (0, 0)), switch_data, n_draws=4, cycles=False)
     model = WithAnother(*SWITCH, (0, 0), shift=0.1)
-    result = bifurcations_from_data(model, switch_data, n_members=4, cycles=False)
+    result = bifurcations_from_data(model, switch_data, n_draws=4, cycles=False)
     (fold,), (before,) = result.bifurcations, alone.bifurcations
     assert fold.others == pytest.approx([FOLD - 0.1], abs=1e-5)
     assert fold.disagreement == pytest.approx(0.1, abs=1e-5)
@@ -179,17 +179,17 @@ def test_models_that_need_more_points_are_not_asked(switch_data):
         def alternatives(self):
             return [Demanding(*SWITCH, (0, 0)), Noisy(*SWITCH, (0, 0))]
 
-    result = bifurcations_from_data(WithDemanding(*SWITCH, (0, 0)), switch_data, n_members=4, cycles=False)
+    result = bifurcations_from_data(WithDemanding(*SWITCH, (0, 0)), switch_data, n_draws=4, cycles=False)
     assert [len(b.others) for b in result.bifurcations] == [1]
 
 
 def test_fields_that_do_not_fit_are_named(switch_data):
     """The cubic term is 0.7 in place of 1: predictions are off by far more than the noise."""
     wrong = SWITCH[0], lambda mu: [[mu], [1.0], [-0.7]]
-    result = bifurcations_from_data(Noisy(*wrong, (0, 0)), switch_data, n_members=4, cycles=False)
+    result = bifurcations_from_data(Noisy(*wrong, (0, 0)), switch_data, n_draws=4, cycles=False)
     assert not result.fits and (result.misfit > 2).any()
     assert "the model does not fit these data at mu = " in str(result)
-    right = bifurcations_from_data(Noisy(*SWITCH, (0, 0)), switch_data, n_members=4, cycles=False)
+    right = bifurcations_from_data(Noisy(*SWITCH, (0, 0)), switch_data, n_draws=4, cycles=False)
     assert right.fits and "does not fit" not in str(right)
     assert "1 bifurcation between" in str(right) and "1 bifurcations" not in str(right)
     assert right.to_xarray().misfit.shape == (13,)

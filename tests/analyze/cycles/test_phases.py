@@ -68,7 +68,7 @@ def test_bands_over_draws_hold_the_spread_of_their_curves():
     """Clocks of speeds 1.9 to 2.1 twisted by 0 to 1: each curve in closed form."""
     twists = np.linspace(0.0, 1.0, 9)
     members = EnsembleField([twisted(a, 1.9 + 0.2 * a) for a in twists])
-    curve = phase_response(twisted(0.5), BOX, draws=members)
+    curve = phase_response(twisted(0.5), BOX, n_draws=members)
     assert curve.existence == pytest.approx(1.0)
     assert curve.drawn_period == pytest.approx(2 * np.pi / (1.9 + 0.2 * twists), abs=1e-5)
     sizes = np.linalg.norm(curve.drawn, axis=2)

@@ -345,7 +345,7 @@ def test_errors_are_those_of_drawn_fields_each_searched_by_itself():
     field = turning_posterior(0.02)
     box = Region([-0.5, -0.5], [0.5, 0.5])
     found = fixed_points(field, box)
-    alone = [fixed_points(member, box, draws=0) for member in field.draws(64)]
+    alone = [fixed_points(member, box, n_draws=0) for member in field.draws(64)]
     assert [len(one) for one in alone] == [1] * 64 and len(found) == 1
     x, values = np.array([one.x[0] for one in alone]), np.array([one.eigenvalues[0] for one in alone])
     np.testing.assert_allclose(found.position_errors[0], x.std(axis=0), rtol=1e-6)
@@ -359,7 +359,7 @@ def test_error_of_an_eigenvalue_is_that_of_its_coefficient():
     roots = np.zeros((1, 2, 2))
     roots[0, 1, 1] = 0.01
     field = PosteriorField(Dictionary.polynomial(1, 1), [[0.0], [-1.0]], roots)
-    found = fixed_points(field, [(-1, 1)], draws=4000)
+    found = fixed_points(field, [(-1, 1)], n_draws=4000)
     assert found.eigenvalue_errors.real.item() == pytest.approx(0.01, rel=0.05)
     assert found.position_errors.item() < 1e-12
 
@@ -374,7 +374,7 @@ def test_draws_that_disagree_leave_the_kind_open():
     data = unsure.to_xarray()
     assert data.eigenvalue_error.shape == (1, 2, 2) and data.x_error.shape == (1, 2)
     assert data.kind_probability.sum().item() == pytest.approx(1.0)
-    assert list(fixed_points(field, [(-0.5, 0.5)] * 2, draws=0).kind) == [Kind.STABLE_FOCUS]
+    assert list(fixed_points(field, [(-0.5, 0.5)] * 2, n_draws=0).kind) == [Kind.STABLE_FOCUS]
 
 
 def test_a_pair_that_some_draws_lack_exists_in_part_of_them():
@@ -382,7 +382,7 @@ def test_a_pair_that_some_draws_lack_exists_in_part_of_them():
     roots = np.zeros((1, 3, 3))
     roots[0, 0, 0] = 0.01
     field = PosteriorField(Dictionary.polynomial(1, 2), [[-0.01], [0.0], [1.0]], roots)
-    found = fixed_points(field, [(-1, 1)], draws=1000)
+    found = fixed_points(field, [(-1, 1)], n_draws=1000)
     assert len(found) == 2
     np.testing.assert_allclose(found.existence, 0.84, atol=0.04)
     assert [shares for shares in found.kind_shares] == [{Kind.STABLE_NODE: 1.0}, {Kind.UNSTABLE_NODE: 1.0}]
@@ -396,22 +396,22 @@ def test_fields_without_a_posterior_state_no_error():
     t = np.linspace(0, 3, 40)
     model = load("sindy").fit(np.exp(-t), t)
     assert "no errors: the field has no posterior of its own" in str(fixed_points(model))
-    assert "no errors" not in str(fixed_points(model, draws=0))
-    assert "±" in str(fixed_points(model, draws=model.ensemble(8)))
+    assert "no errors" not in str(fixed_points(model, n_draws=0))
+    assert "±" in str(fixed_points(model, n_draws=model.ensemble(8)))
 
 
 def test_draws_of_other_models_serve_too_and_units_do_not_matter():
     inner = turning_posterior(0.02)
     plain = CallableField(inner, 2)
     box = Region([-0.5, -0.5], [0.5, 0.5])
-    given, own = fixed_points(plain, box, draws=inner.draws(64)), fixed_points(inner, box)
+    given, own = fixed_points(plain, box, n_draws=inner.draws(64)), fixed_points(inner, box)
     np.testing.assert_allclose(given.eigenvalue_errors, own.eigenvalue_errors, rtol=1e-6)
     outer = AffineField(inner, scale=[1e6, 1e-9], shift=[3e6, 0.0], time_unit=1e4)
     found = fixed_points(outer, Region([2.5e6, -0.5e-9], [3.5e6, 0.5e-9]))
     np.testing.assert_allclose(found.position_errors, own.position_errors * [1e6, 1e-9], rtol=1e-6)
     np.testing.assert_allclose(found.eigenvalue_errors, own.eigenvalue_errors / 1e4, rtol=1e-6)
     with pytest.raises(ValueError, match="expected draws of dimension 2, got 1"):
-        fixed_points(inner, box, draws=EnsembleField([CallableField(lambda x: -x, 1)]))
+        fixed_points(inner, box, n_draws=EnsembleField([CallableField(lambda x: -x, 1)]))
 
 
 def test_misuse_is_refused_by_name():
