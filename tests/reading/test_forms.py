@@ -11,7 +11,10 @@ from fim_dynsys import Trajectories
 from fim_dynsys.errors import ReadingWarning
 
 sys.path.insert(0, str(Path(__file__).parent))
+import instruments  # registers its forms
 from forms import FORMS, Form
+
+assert instruments.Form is Form
 
 
 def read(form: Form, folder: Path) -> Trajectories:

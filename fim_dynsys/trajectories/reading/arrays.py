@@ -1,7 +1,7 @@
 """Arrays by name, as MATLAB, numpy and HDF5 keep them, as columns or as trajectories."""
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import h5py
@@ -16,6 +16,7 @@ from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refu
 from fim_dynsys.trajectories.reading.text import Table
 from fim_dynsys.trajectories.reading.units import split_name
 
+TRIAL = "trial"  # column of the number of the trajectory, of cells, structures and groups
 _LARGEST = 1 << 33  # bytes that one array may take; more is a damaged header
 
 
@@ -75,15 +76,52 @@ def _matlab(content: bytes) -> dict[str, np.ndarray]:
 
 
 def _add(found: dict[str, np.ndarray], key: str, value: Any) -> None:
-    """An array, or the fields of a structure, under their own names where these are not taken."""
+    """An array, or the fields of a structure, under their own names where these are not taken.
+
+    Cells and arrays of structures are trajectories, which are joined with their number.
+    """
     if isinstance(value, np.ndarray) and value.dtype == object and value.size == 1:
         value = value.flat[0]
+    if isinstance(value, np.ndarray) and value.dtype == object and value.size > 1:
+        parts: list[dict[str, np.ndarray]] = []
+        for item in value.flat:
+            own: dict[str, np.ndarray] = {}
+            _add(own, key, item)
+            parts.append({name: array for name, array in own.items() if array.dtype.kind in "iufb"})
+        found |= _numbered(parts)
+        return
     fields = getattr(value, "_fieldnames", None)
     if fields is not None:
         for field in fields:
             _add(found, field if field not in found else f"{key}.{field}", getattr(value, field))
     elif isinstance(value, np.ndarray):
         found[key] = value
+
+
+def _numbered(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Arrays of several trajectories below each other, with the number of each row's trajectory.
+
+    Raises
+    ------
+    ValueError
+        If they hold different names, or arrays that do not go together.
+    """
+    if not parts or not parts[0] or any(set(part) != set(parts[0]) for part in parts):
+        raise ValueError("its cells, structures or groups hold different names")
+    joined: dict[str, list[np.ndarray]] = {}
+    numbers = []
+    for number, part in enumerate(parts, start=1):
+        n = max(max(array.shape) for array in part.values())
+        for name, array in part.items():
+            if n not in array.shape:
+                continue  # settings of the trajectory
+            tall = array if array.shape[0] == n else array.T
+            joined.setdefault(name, []).append(tall.reshape(n, -1))
+        numbers.append(np.full(n, number))
+    whole = {name: rows for name, rows in joined.items() if len(rows) == len(parts)}
+    if len({rows.shape[1] for own in whole.values() for rows in own[1:] if own[0].shape[1] != rows.shape[1]}):
+        raise ValueError("its trajectories have different numbers of columns")
+    return {name: np.concatenate(rows) for name, rows in whole.items()} | {TRIAL: np.concatenate(numbers)}
 
 
 def _hdf5(content: bytes) -> dict[str, np.ndarray]:
@@ -106,6 +144,15 @@ def _hdf5(content: bytes) -> dict[str, np.ndarray]:
             else:
                 found[path if name in found else name] = values.T if matlab else values
 
+        groups = [item for item in file.values() if isinstance(item, h5py.Group)]
+        names = [sorted(group) for group in groups]
+        if len(groups) > 1 and len(groups) == len(file) and names[0] and all(n == names[0] for n in names):
+            parts = []
+            for group in groups:
+                found.clear()
+                group.visititems(visit)
+                parts.append(dict(found))
+            return _numbered(parts)
         file.visititems(visit)
         return found
 
@@ -132,6 +179,10 @@ def _together(name: str, arrays: Mapping[str, np.ndarray], options: Options, not
     deep = [key for key, values in others.items() if values.ndim == 3]
     if deep:
         return _trials(name, others, deep, time, scalars, options, notes)
+    if TRIAL in others and len(others) == 2:  # cells of bare tables
+        name, values = next((key, own) for key, own in others.items() if key != TRIAL)
+        bare = pd.DataFrame(_columns("", values))
+        return Table(bare.assign(**{TRIAL: others[TRIAL]}), has_names=False)
     if list(others) == [""]:
         return Table(pd.DataFrame(_columns("", _tall(others[""], notes))), has_names=False)
     if time is not None:
@@ -238,6 +289,7 @@ def _trials(
             "give step=, or write a table",
         )
     notes.say(f"{len(x)} trajectories of {x.shape[1]} samples in {key}")
+    key = key or "x"
     names = tuple(f"{key}{k}" for k in range(x.shape[2])) if x.shape[2] > 1 else (key,)
     kept = [own[:: options.every] for own in x]
     times = t * options.every if np.ndim(t) == 0 else _every(t, options.every)

@@ -12,8 +12,8 @@ _EVEN = 0.02  # of a step: as far another may differ from it, rounding aside
 _SHORTEST = 3  # samples of a run
 
 _TIME = re.compile(
-    r"t|tt|times?|zeit|temps|tiempo|tempo|tid|czas|aika|dates?|datum|fecha|timestamps?|date ?time|utc|epoch|"
-    r"unix ?time|x value|.*\b(time|zeit|timestamp|temps|tiempo|tempo|elapsed)\b.*|时间|時間|время",
+    r"t|tt|times?|stamp|zeit|temps|tiempo|tempo|tid|czas|aika|dates?|datum|fecha|timestamps?|date ?time|utc|"
+    r"epoch|unix ?time|x value|.*\b(time|zeit|timestamp|temps|tiempo|tempo|elapsed)\b.*|时间|時間|время",
     re.IGNORECASE,
 )
 _UNITS = {
@@ -38,10 +38,14 @@ _COUNTERS = re.compile(
     re.IGNORECASE,
 )
 _STEPS = re.compile(
-    r"ts|dt|h|step|delta ?t|δt|time ?step|sampling ?(interval|period|time)|sample ?(interval|period|time)",
+    r"ts|dt|h|step|delta ?[tx]|δt|time ?step|t ?(inc|increment|interval|step)|x ?(inc|incr|increment)|"
+    r"(sampling|sample) ?(interval|period|time|step)|interval|increment",
     re.IGNORECASE,
 )
-_RATES = re.compile(r"fs|rate|sampling ?(rate|frequency|freq)|sample ?(rate|frequency)|sr|fps", re.IGNORECASE)
+_RATES = re.compile(
+    r"fs|rate|(sampling|sample|data|frame|camera) ?(rate|frequency|freq)|sr|fps|samples per second",
+    re.IGNORECASE,
+)
 
 
 def _words(label: str) -> str:
@@ -49,8 +53,10 @@ def _words(label: str) -> str:
 
 
 def is_time_name(label: str) -> bool:
-    """Whether a column is called time, or date."""
+    """Whether a column is called time, or date; the last part of ``header.stamp`` and ``Run 1: Time`` is."""
     words = _words(label)
+    if not _TIME.fullmatch(words) and re.search(r"[.:]", words):
+        words = re.split(r"[.:]", words)[-1].strip()
     return _TIME.fullmatch(words) is not None or (
         _TIME.fullmatch(words.rsplit(" ", 1)[0]) is not None and (words.rsplit(" ", 1)[-1] in _UNITS)
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from fim_dynsys.trajectories.reading.numbers import is_date
-from fim_dynsys.trajectories.reading.options import Notes, Options, refusal
+from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 
 _DAY = 86_400.0  # seconds
 _CLOCK = re.compile(r"\d{1,3}:\d{2}:\d{2}(?:[.,]\d+)?")
@@ -16,6 +16,13 @@ _HALF_DAYS = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?(?:\.\d+)? ?[AaPp]\.?[Mm]\.?")
 _HOURS_MINUTES = re.compile(r"\d{1,2}:\d{2}")
 _NUMERIC = re.compile(r"^(\d{1,2})([/.-])(\d{1,2})\2(\d{2,4})")
 # Numbers of this size are seconds, milliseconds, ... since 1970: from the year 1973 on.
+_SPELLED = (
+    (1900_01_01, 2100_12_31, "%Y%m%d"),
+    (1900_01_01_00_00, 2100_12_31_23_59, "%Y%m%d%H%M"),
+    (1900_01_01_00_00_00, 2100_12_31_23_59_59, "%Y%m%d%H%M%S"),
+)
+_MATLAB = (693_962.0, 767_011.0)  # days since the year 0: 1900 to 2100
+_EXCEL = (18_264.0, 73_051.0)  # days since 1900: 1950 to 2100
 _UNIX = ((1e8, 1e11, 1.0, "s"), (1e11, 1e14, 1e-3, "ms"), (1e14, 1e17, 1e-6, "us"), (1e17, 1e20, 1e-9, "ns"))
 
 
@@ -57,8 +64,24 @@ def as_seconds(label: str, column: pd.Series, options: Options, notes: Notes) ->
     if getattr(column.dt, "tz", None) is not None:
         column = column.dt.tz_convert(None)
     stamps = column.to_numpy()
+    _check_summer_time(label, stamps)
     notes.say(f"time in seconds since {str(stamps[~np.isnat(stamps)].min())[:23]}")
     return (stamps - stamps[~np.isnat(stamps)].min()) / np.timedelta64(1, "s")
+
+
+def _check_summer_time(label: str, stamps: np.ndarray) -> None:
+    """Refuse dates that fall back by an hour at the usual step, as clocks do when summer time ends."""
+    steps = np.diff(stamps) / np.timedelta64(1, "s")
+    known = steps[np.isfinite(steps)]
+    if len(known) < 2 or not (known < 0).any():
+        return
+    usual, falls = float(np.median(known)), np.flatnonzero(steps < 0)
+    if len(falls) <= 2 and np.all(np.abs(steps[falls] + 3600.0 - usual) <= 0.5 * usual):
+        raise refusal(
+            f"dates that grow in column {label!r}",
+            f"an hour back in row {falls[0] + 2}, as when summer time ends",
+            "write the offset from UTC behind each, as +02:00, or give step=",
+        )
 
 
 def _durations(label: str, text: pd.Series, options: Options, notes: Notes) -> np.ndarray | None:
@@ -107,6 +130,9 @@ def _stamps(label: str, text: pd.Series, options: Options, notes: Notes) -> pd.S
     try:
         if options.time_format is not None:
             return pd.to_datetime(text, format=options.time_format)
+        text = _without_zone(label, text)
+        text = text.str.replace(r"(:\d\d:\d\d):(\d{1,6})$", r"\1.\2", regex=True)
+        text = text.str.replace(r"^[A-Za-z]{3,9}, ", "", regex=True)  # the day of the week
         filled = text.dropna()
         numeric = filled.str.extract(_NUMERIC)
         if numeric.notna().all(axis=None):
@@ -124,6 +150,20 @@ def _stamps(label: str, text: pd.Series, options: Options, notes: Notes) -> pd.S
         if str(error).startswith("Trajectories"):
             raise
         raise failed from error
+
+
+def _without_zone(label: str, text: pd.Series) -> pd.Series:
+    """Dates without the name of their zone, which must be one: CET and CEST are an hour apart."""
+    zones = text.dropna().str.extract(r"\s([A-Z]{2,5})$")[0]
+    if zones.isna().any() or zones.isin(["AM", "PM"]).any():
+        return text
+    if zones.nunique() > 1:
+        raise refusal(
+            f"one time zone in column {label!r}",
+            f"{quoted(zones.unique()[:4])}",
+            "write times as numbers, or with offsets as +02:00",
+        )
+    return text.str.replace(r"\s[A-Z]{2,5}$", "", regex=True)
 
 
 def _by_order_of_days(
@@ -154,20 +194,37 @@ def _by_order_of_days(
     return pd.to_datetime(text, format="mixed", dayfirst=dayfirst)
 
 
+def _spelled(values: np.ndarray) -> np.ndarray | None:
+    """Seconds since the first of numbers like 20240501 or 20240501123000, if all of them are dates."""
+    for low, high, form in _SPELLED:
+        if low <= values.min() and values.max() <= high:
+            text = pd.Series(values.astype(np.int64).astype(str))
+            stamps = pd.to_datetime(text, format=form, errors="coerce")
+            if stamps.notna().all():
+                return (stamps - stamps.iloc[0]).to_numpy() / np.timedelta64(1, "s")
+    return None
+
+
 def unix_seconds(label: str, values: np.ndarray, notes: Notes) -> np.ndarray | None:
     """Seconds since the first of numbers that count from 1970 or spell a date; None for other numbers."""
     finite = values[np.isfinite(values)] if values.dtype.kind == "f" else values
     if not len(finite):
         return None
     whole = bool(np.all(finite == np.floor(finite)))
-    if whole and finite.min() >= 1900_01_01 and finite.max() <= 2100_12_31 and "dat" in label.lower():
-        stamps = pd.to_datetime(
-            pd.Series(finite.astype(np.int64).astype(str)), format="%Y%m%d", errors="coerce"
-        )
-        if stamps.notna().all() and len(finite) == len(values):
-            notes.say("time: dates written as year, month and day; in seconds since the first")
-            return (stamps - stamps.iloc[0]).to_numpy() / np.timedelta64(1, "s")
+    if whole and len(finite) == len(values):
+        spelled = _spelled(finite)
+        if spelled is not None:
+            notes.decide(
+                "time: dates written as year, month, day, ... in one number; in seconds since the first"
+            )
+            return spelled
     middle = float(np.median(finite))
+    low, high = float(finite.min()), float(finite.max())
+    matlab = not whole and _MATLAB[0] <= low and high <= _MATLAB[1]
+    if matlab or ("dat" in label.lower() and not whole and _EXCEL[0] <= low and high <= _EXCEL[1]):
+        by = "MATLAB" if matlab else "Excel"
+        notes.decide(f"{label!r} read as day numbers of {by}: time in seconds since the first")
+        return (values - finite[0]).astype(np.float64) * _DAY
     for low, high, scale, unit in _UNIX:
         if low <= middle < high:
             notes.say(f"time: time stamps in {unit} since 1970, in seconds since the first")

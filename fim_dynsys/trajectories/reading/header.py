@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from fim_dynsys.trajectories.reading.clocks import is_time_name, is_unit_name
+from fim_dynsys.trajectories.reading.clocks import is_time_name, is_unit_name, step_of_name
 from fim_dynsys.trajectories.reading.contents import looks_like
 from fim_dynsys.trajectories.reading.lines import (
     BLANKS,
@@ -22,6 +22,21 @@ from fim_dynsys.trajectories.reading.units import is_unit, split_name
 _LINES = 400  # of the head that are looked at
 _NAME = re.compile(r"[^\W\d_]|[(\[#°$]|$")  # how a name begins
 _ROWS_AHEAD = 5  # rows that have to follow the first one of the table
+_TYPES = re.compile(
+    r"(float|int|uint)(8|16|32|64)?|double|integer|string|str|numeric|number|real|bool(ean)?|date(time)?|"
+    r"single|text|char",
+    re.IGNORECASE,
+)
+_STATED = re.compile(  # a name and a number behind it, as `tInc = 0.1` or `Delta_X 0.1`
+    r"([^\W\d][\w ]*?)\s*[:=,;\s]\s*([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?)"
+    r"\s*([A-Za-zµ]*)(?![\w.]|\s*/)"
+)
+_SCALES = {  # of seconds and hertz; a step of any other unit is not read
+    **{"": 1.0, "s": 1.0, "sec": 1.0, "second": 1.0, "seconds": 1.0, "ms": 1e-3, "msec": 1e-3},
+    **{"us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "hz": 1.0, "khz": 1e3, "mhz": 1e6},
+}
+_PAIR = re.compile(r"([+-]?\d+),(\d+)")
+_THOUSAND = re.compile(r"[+-]?[1-9]\d{0,2}\.\d{3}")
 NUMBERED = ""  # name of a column of row numbers, which R writes without one
 
 
@@ -45,6 +60,8 @@ class Head:
         From a row of units; empty without one.
     clock : tuple of float or None
         Start and step, where an oscilloscope wrote them into its header.
+    step : float or None
+        Time between rows, where a line above the table states it.
     """
 
     first: int
@@ -55,6 +72,7 @@ class Head:
     names: list[str] | None
     units: list[str] = field(default_factory=list)
     clock: tuple[float, float] | None = None
+    step: float | None = None
 
 
 def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
@@ -81,6 +99,8 @@ def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
         held = "comments only" if comments else "blank lines only" if text else "nothing"
         raise refusal("a table of numbers", f"{name!r}, which holds {held}")
     separator = _separator(lines, options)
+    if options.separator is None and options.decimal is None:
+        _check_comma(name, lines, separator)
     split = splitter(separator)
     rows = [split(line.text) for line in lines]
     width, kinds = _columns(rows)
@@ -98,6 +118,8 @@ def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
             f"cells like {example!r} in {name!r}",
             'give decimal="," or thousands=","',
         )
+    elif decimal == "." and thousands is None:
+        _check_thousands(name, rows[first:], width)
     thousands = options.thousands or thousands
     names, units, clock = _names(name, lines, comments, first, separator, width, rows, kinds, options, notes)
     if decimal != "." or thousands:
@@ -105,7 +127,23 @@ def read_head(name: str, text: str, options: Options, notes: Notes) -> Head:
             f"decimal {'comma' if decimal == ',' else 'point'}"
             + (f", thousands {thousands!r}" if thousands else "")
         )
-    return Head(lines[first].number, separator, decimal, thousands, width, names, units, clock)
+    step = _stated_step([line.text for line in [*lines[:first], *comments]])
+    return Head(lines[first].number, separator, decimal, thousands, width, names, units, clock, step)
+
+
+def _check_comma(name: str, lines: Sequence[Line], separator: str) -> None:
+    """Refuse pairs of whole numbers that may as well be one number with a decimal comma."""
+    later = [line.text.strip() for line in lines[len(lines) // 2 :]]
+    pairs = [found for text in later if (found := _PAIR.fullmatch(text))]
+    if separator == "," and len(pairs) > 0.9 * len(later):
+        digits = [found[2] for found in pairs]
+        leading = sum(cell.startswith("0") and len(cell) > 1 for cell in digits)
+        if leading or (min(map(len, digits)) > 2 and len(set(map(len, digits))) == 1):
+            raise refusal(
+                "numbers that can be read in one way only",
+                f"lines like {pairs[0][0]!r} in {name!r}, one number or two",
+                'give decimal="," or separator=","',
+            )
 
 
 def _without_rows(name: str, text: str, lines: Sequence[Line], rows: Sequence[list[str]]) -> ValueError:
@@ -126,7 +164,7 @@ def _without_rows(name: str, text: str, lines: Sequence[Line], rows: Sequence[li
 
 def _separator(lines: Sequence[Line], options: Options) -> str:
     if options.separator is None:
-        return find_separator(lines)
+        return find_separator(lines, options.decimal)
     named = {
         "tab": "\t",
         "\\t": "\t",
@@ -217,6 +255,13 @@ def _names(
         return given, [], None
     if not fitting:
         return None, [], None
+    if len(fitting) > 1 and fitting[-1][0] and not any(fitting[-1][1:]):
+        # What pandas writes for columns of two levels: the last line names the index alone.
+        index = fitting.pop()[0]
+        fitting[-1] = [index, *fitting[-1][1:]]
+    if len(fitting) > 1 and all(_TYPES.fullmatch(cell) for cell in fitting[-1] if cell):
+        notes.say("skipped a line of types below the names")
+        fitting.pop()
     last = fitting[-1]
     if last[0] == NUMBERED and above and len(rows[first - 1]) == width - 1:
         _check_row_numbers(name, rows[first:], last)
@@ -228,14 +273,57 @@ def _names(
         if filled and all(is_unit(cell) or is_missing(cell) for cell in filled) and _are_names(fitting[-2]):
             notes.say("units from the line below the names")
             return fitting[-2], last, None
-        if len(set(filled)) < len(filled):
+        above_last = [cell for cell in fitting[-2] if cell]
+        if above_last and all(is_unit(cell) for cell in above_last) and not any(map(is_unit, filled[1:])):
+            notes.say("units from the line above the names")
+            return last, fitting[-2], None
+        if len(set(filled)) < len(filled) and sum(map(bool, fitting[-2])) > 1:
             joined = [
                 "_".join(dict.fromkeys(part for part in parts if part))
-                for parts in zip(*fitting[-2:], strict=True)
+                for parts in zip(_spread(fitting[-2], last), last, strict=True)
             ]
             notes.decide("names joined from two lines (names=)")
             return joined, [], None
     return last, [], None
+
+
+def _spread(cells: Sequence[str], below: Sequence[str]) -> list[str]:
+    """A line of names of groups, each over all the columns of its group, as merged cells leave them."""
+    spread, current = [], ""
+    for cell, lower in zip(cells, below, strict=True):
+        current = cell or (current if lower else "")
+        spread.append(current)
+    return spread
+
+
+def _stated_step(lines: Sequence[str]) -> float | None:
+    """The time between rows that lines above a table state, as ``Sample Interval,0.1``, if they agree."""
+    found = set()
+    for text in lines:
+        for key, value, unit in _STATED.findall(text.replace("\t", " ").replace('"', "")):
+            scale = _SCALES.get(unit.lower(), 0.0)
+            step = step_of_name(key.strip(), scale * float(value.replace(",", "."))) if len(key) > 1 else None
+            if step is not None:
+                found.add(step)
+    return found.pop() if len(found) == 1 else None
+
+
+def _check_thousands(name: str, rows: Sequence[list[str]], width: int) -> None:
+    """Refuse columns of whole numbers below a thousand and of ``1.234`` above: marks of thousands."""
+    for place in range(width):
+        cells = [row[place] for row in rows if len(row) == width and row[place] and is_number(row[place])]
+        marked = [cell for cell in cells if "." in cell]
+        whole = [cell for cell in cells if cell.lstrip("+-").isdigit()]
+        if (
+            min(len(marked), sum(len(cell.lstrip("+-")) == 3 for cell in whole)) > 1
+            and len(marked) + len(whole) == len(cells)
+            and all(_THOUSAND.fullmatch(cell) for cell in marked)
+        ):
+            raise refusal(
+                "numbers that can be read in one way only",
+                f"cells like {marked[0]!r} among {whole[0]!r} in column {place + 1} of {name!r}",
+                'give decimal="," thousands="." if the points mark thousands, decimal="." if not',
+            )
 
 
 def _are_names(cells: Sequence[str]) -> bool:
@@ -269,6 +357,8 @@ def _fitted(text: str, row: list[str], separator: str, width: int, kinds: Sequen
         cells = [cell.strip().strip("\"'") for cell in re.split(other, text.strip())]
         if len(cells) == width and all(_NAME.match(cell) for cell in cells):
             return cells
+        if len(cells) == width - 1 and kinds[-1] == "empty" and all(_NAME.match(cell) for cell in cells):
+            return [*cells, ""]
     if separator == BLANKS:
         joined = _with_units_joined(row)
         if len(joined) == width:
@@ -299,6 +389,9 @@ def _check_no_row(
     fine = [k for k in places if is_number(cells[k]) or is_date(cells[k])]
     # Whole numbers above others are those of channels.
     channels = all(cells[k].isdigit() for k in fine) and not all(below[k].isdigit() for k in fine)
+    # Wavelengths and the like stand beside a name of the time, and grow.
+    sizes = [float(cells[k]) for k in fine if is_number(cells[k]) and cells[k].replace(".", "").isdigit()]
+    channels |= is_time_name(cells[0]) and len(sizes) == len(fine) and sizes == sorted(set(sizes))
     if len(places) > 1 and 2 * len(fine) > len(places) and not channels:
         raise refusal(
             "names or numbers in each line",
@@ -360,9 +453,15 @@ def _commented(
         if not all(cells) or (separator == BLANKS and not found and not any(map(_is_of_time, cells))):
             break
         found.insert(0, cells)
-    if len(found) == 2 and not all(is_unit(cell) or is_missing(cell) for cell in found[1]):
-        return found[1:]
+    if len(found) == 2:
+        units = sum(is_unit(cell) or is_missing(cell) for cell in found[1])
+        # Two lines of names are units and names where most of the last are units.
+        return found if units == width else _with_units(found) if 2 * units > width else found[1:]
     return found
+
+
+def _with_units(found: list[list[str]]) -> list[list[str]]:
+    return [found[0], [cell if is_unit(cell) else "" for cell in found[1]]]
 
 
 def _is_of_time(cell: str) -> bool:

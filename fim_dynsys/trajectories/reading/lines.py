@@ -77,15 +77,17 @@ def without_tail(cells: list[str]) -> list[str]:
     return cells[:n]
 
 
-def find_separator(lines: Sequence[Line]) -> str:
+def find_separator(lines: Sequence[Line], decimal: str | None = None) -> str:
     """The separator that splits the later lines most alike into the most cells that are numbers or dates.
 
     `csv.Sniffer` guesses by frequencies of characters: it refuses aligned columns, and takes the commas of a
     preamble or of decimal numbers for separators. Here what the cells are decides.
     """
     body = [line.text for line in lines[len(lines) // 2 :][:_SOME]]
-    best, found = (-1.0, -1.0), ","
+    best, found = (-1.0, -1.0), _SEPARATORS[decimal == ","]
     for separator in _SEPARATORS:
+        if separator == decimal:
+            continue
         split = splitter(separator)
         rows = [split(text) for text in body]
         counts = Counter(len(row) for row in rows)
@@ -99,6 +101,6 @@ def find_separator(lines: Sequence[Line]) -> str:
             share *= alike / 2
         # Text columns are no numbers whatever the separator, so that shares are compared in tenths.
         score = (round(10 * share), min(common, 1 + len(filled) / max(len(rows), 1)))
-        if (common > 1 or separator == ",") and score > best:
+        if (common > 1 or separator == _SEPARATORS[decimal == ","]) and score > best:
             best, found = score, separator
     return found

@@ -74,12 +74,13 @@ _THOUSANDS = {
     ",": re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?"),
     ".": re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+(?:,\d+)?"),
     "'": re.compile(r"[+-]?\d{1,3}(?:['\u2019]\d{3})+(?:[.,]\d+)?"),
-    " ": re.compile(r"[+-]?\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?:[.,]\d+)?"),
+    " ": re.compile(r"[+-]?\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?"),
 }
 _DATE = re.compile(
     r"(?=.*\d)(?:\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*|\d{1,3}:\d{2}(?::\d{2})?(?:[.,]\d+)?(?: ?[AaPp][Mm])?"
     r"|-?\d+ days?(?: \d{2}:\d{2}:\d{2}(?:\.\d+)?)?|\d{1,2}[- ][A-Za-z]{3,9}\.?,?[- ]\d{2,4}.*"
-    r"|[A-Za-z]{3,9} \d{1,2},? \d{4}.*|\d{4}-\d{2}|[A-Za-z]{3} [A-Za-z]{3} +\d{1,2} .*\d{4})"
+    r"|[A-Za-z]{3,9} \d{1,2},? \d{4}.*|\d{4}-\d{2}|[A-Za-z]{3} [A-Za-z]{3} +\d{1,2} .*\d{4}"
+    r"|(?:19|20)\d{6}T\d{4,6}.*|[A-Za-z]{3,9}, \d{1,2} [A-Za-z]{3,9} \d{4}.*)"
 )
 _WITH_UNIT = re.compile(r"^([+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][+-]?\d+)?)\s*([^\d\s.,+-].*)$")
 
@@ -143,6 +144,8 @@ def as_numbers(cells: pd.Series, decimal: str = ".") -> tuple[np.ndarray, np.nda
     plain = text.str.replace(_MINUS, "-", regex=False).str.replace(
         r"(?<=\d)[dD](?=[+-]?\d+$)", "e", regex=True
     )
+    # Thin and other blanks between thousands; pandas takes one mark only.
+    plain = plain.str.replace(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))", "", regex=True)
     plain = plain if decimal == "." else plain.str.replace(decimal, ".", regex=False)
     values = pd.to_numeric(plain, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan)
     wrong = np.isnan(values) & ~missing

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype as is_number_dtype
 
 from fim_dynsys.trajectories.parts import Parts
 from fim_dynsys.trajectories.reading import clocks, dates
@@ -16,6 +18,7 @@ from fim_dynsys.trajectories.reading.timing import Times, find_times
 from fim_dynsys.trajectories.reading.trials import (
     codes,
     group_columns,
+    named_runs,
     runs_of,
     stacked_trials,
     suffix_trials,
@@ -23,13 +26,28 @@ from fim_dynsys.trajectories.reading.trials import (
 
 _VARIABLES = re.compile(
     r"variables?|names?|signals?|channels?|quantit(y|ies)|keys?|measurements?|species|observables?( ?id)?|"
-    r"parameters?|attributes?|states?|metrics?|items?|series",
+    r"param(eter)?s?|attributes?|states?|metrics?|items?|series|fields?|sensors?|types?|kinds?|compounds?|"
+    r"analytes?|components?|compartments?|indicators?|tags?|features?",
     re.IGNORECASE,
 )
 _FEW = 5  # cells that say nothing of a column of text
+_ERRORS = re.compile(  # of the uncertainty of another column, which the rest of the name is
+    r"(?P<base>.+?)[ _.]*(err(or)?s?|sds?|std|stdev|std[ _.]?dev|std[ _.]?err|stderr|se|sem|sigma|unc|"
+    r"uncertainty|ci[ _.]?(low|high|lower|upper)|lower|upper|±)|"
+    r"(err(or)?|sd|std|se|sem|sigma|unc|uncertainty|u|δ|±)[ _.(]+(?P<of>.+?)\)?",
+    re.IGNORECASE,
+)
+_FLAGS = re.compile(
+    r"(.*[ _.])?(flags?|quality|qc|qa|valid(ity)?|mask|outliers?|error[ _]code)([ _.].*)?", re.IGNORECASE
+)
+_MARKS = 5  # different values of a flag, at most
+_COUNTED = 20  # rows, that a column counts which is no state for that
+_UNITS = re.compile(r"units?|uom|einheit", re.IGNORECASE)
 _MOSTLY = 0.9  # share of an index without a name that is whole and grows: a damaged cell makes it no state
 _VALUES = re.compile(
-    r"values?|val|measurements?|readings?|y|amounts?|data|results?|observations?|wert", re.IGNORECASE
+    r"values?|val|measurements?|readings?|y|dv|amounts?|data|results?|observations?|wert|conc(entration)?s?|"
+    r"magnitudes?|levels?",
+    re.IGNORECASE,
 )
 
 
@@ -55,6 +73,8 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
     table = _pivoted(table, options, notes)
     if options.trials == "suffix":
         table, options = stacked_trials(table, options, notes)
+    else:
+        table, options = named_runs(table, options, notes)
     if table.frame.empty:
         raise refusal("rows of numbers", f"none, and columns {quoted(table.frame.columns)}")
     given = [*options.columns("states"), *options.columns("inputs"), *options.columns("coords")]
@@ -63,7 +83,7 @@ def assign(table: Table, options: Options, notes: Notes) -> Parts:
     times = find_times(table, groups, [*telling, *given], options, notes)
     if options.time is None and times.columns:
         _say_time(table, times, notes)
-    rows, runs = runs_of(table, times, groups, options, notes)
+    rows, runs = runs_of(times, groups, telling, options, notes)
     frame = table.frame.iloc[rows] if rows is not None else table.frame
     t = times.values if rows is None else times.values[rows]
     states, inputs, coords = _rest(table, frame, t, runs, times, telling, options, notes)
@@ -134,7 +154,7 @@ def _without_empty(table: Table, options: Options, notes: Notes) -> Table:
         notes.say(f"dropped {int((~rows).sum())} empty rows")
     if len(columns) < frame.shape[1] or not rows.all():
         frame = frame.loc[rows, columns].reset_index(drop=True)
-    return Table(frame, table.units, table.written, table.has_names, table.clock)
+    return replace(table, frame=frame)
 
 
 def _pivoted(table: Table, options: Options, notes: Notes) -> Table:
@@ -143,12 +163,20 @@ def _pivoted(table: Table, options: Options, notes: Notes) -> Table:
     if options.states is not None or options.trajectory is not None:
         return table
     texts = [c for c in frame if is_text(frame[c]) and not dates.looks_dated(frame[c])]
-    keys = [c for c in texts if _VARIABLES.fullmatch(c.replace("_", " ")) and frame[c].notna().all()]
-    values = [c for c in frame if _VALUES.fullmatch(c) and pd.api.types.is_numeric_dtype(frame[c].dtype)]
+    keys = [c for c in texts if _VARIABLES.fullmatch(_words(c)) and frame[c].notna().all()]
+    values = [c for c in frame if _VALUES.fullmatch(_words(c)) and is_number_dtype(frame[c].dtype)]
     if len(keys) != 1 or len(values) != 1 or frame[keys[0]].nunique() < 2:
         return table
     key, value = keys[0], values[0]
     index = [c for c in frame if c not in (key, value) and not clocks.counts_rows(numbers_of(frame[c]))]
+    # What is the same for all rows of a variable says more of the variable, and not when it was measured.
+    about = [
+        c for c in index if frame[c].nunique() > 1 and frame.groupby(key)[c].nunique(dropna=False).max() == 1
+    ]
+    index = [c for c in index if c not in about]
+    units = dict(table.units)
+    for column in (c for c in about if _UNITS.fullmatch(_words(c))):
+        units |= {str(k): str(unit) for k, unit in frame.groupby(key)[column].first().items()}
     if not index or frame.duplicated([*index, key]).any():
         raise refusal(
             f"one value of each {key} at each time",
@@ -158,7 +186,11 @@ def _pivoted(table: Table, options: Options, notes: Notes) -> Table:
     wide = frame.pivot(index=index, columns=key, values=value).reset_index()
     wide.columns = [str(c) for c in wide.columns]
     notes.decide(f"{key!r} spread over columns {', '.join(map(str, frame[key].unique()))}")
-    return Table(wide, table.units, {}, True, None)
+    return Table(wide, units, {}, True, None)
+
+
+def _words(name: str) -> str:
+    return " ".join(name.replace("_", " ").split())
 
 
 def _rest(
@@ -193,10 +225,20 @@ def _rest(
             dropped[name] = "text"
         elif name in counters and len(counters) < len(remaining):
             dropped[name] = "row numbers"
-        elif clocks.is_time_name(name) and times.columns and _is_linear(numbers_of(frame[name]), t, runs):
+        elif (
+            clocks.is_time_name(re.sub(r"\.\d+$", "", name))
+            and times.columns
+            and _is_linear(numbers_of(frame[name]), t, runs)
+        ):
             dropped[name] = "a second clock"
         elif _is_beside(numbers_of(frame[name])):
             dropped[name] = "filled in the first rows only"
+        elif (base := _error_of(name, remaining)) is not None:
+            dropped[name] = f"uncertainty of {base}"
+        elif _is_flag(name, numbers_of(frame[name])) and len(remaining) > 1:
+            dropped[name] = "a flag"
+        elif name not in counters and len(remaining) > 1 and _counts_rows(numbers_of(frame[name]), runs):
+            dropped[name] = "row numbers"
         elif _is_constant(numbers_of(frame[name]), runs):
             constant.append(name)
         else:
@@ -218,6 +260,25 @@ def _rest(
             "at least one column of states", f"columns {quoted(frame.columns)}", "name them by states="
         )
     return states, inputs, _worth_keeping(coords, frame, runs)
+
+
+def _error_of(name: str, columns: Sequence[str]) -> str | None:
+    """The column that another one states the uncertainty of."""
+    found = _ERRORS.fullmatch(name)
+    base = (found["base"] or found["of"]).strip() if found else ""
+    return next((c for c in columns if c != name and c.lower() == base.lower()), None)
+
+
+def _is_flag(name: str, values: np.ndarray) -> bool:
+    """Whether a column marks rows as good or bad."""
+    seen = np.unique(values[np.isfinite(values)])
+    return _FLAGS.fullmatch(name) is not None and len(seen) <= _MARKS and bool(np.all(seen == np.floor(seen)))
+
+
+def _counts_rows(values: np.ndarray, runs: Sequence[np.ndarray]) -> bool:
+    """Whether a column of any name counts the rows; a state that does so for long is a clock."""
+    long = max(map(len, runs)) >= _COUNTED
+    return long and (clocks.counts_rows(values) or all(clocks.counts_rows(values[run]) for run in runs))
 
 
 def _check_label(name: str, column: pd.Series) -> None:

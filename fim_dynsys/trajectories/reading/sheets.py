@@ -32,17 +32,25 @@ def sheet_as_text(name: str, content: bytes, options: Options, notes: Notes) -> 
         if options.sheet not in sheets:
             raise refusal(f"sheet= among {quoted(sheets)}", repr(options.sheet))
         sheet = sheets[options.sheet]
-    elif len(filled) != 1:
+    elif len(tables := [sheet for sheet in filled.values() if _holds_numbers(sheet)]) == 1:
+        sheet = tables[0]
+        if len(filled) > 1:
+            notes.decide("the only sheet with rows of numbers (sheet=)")
+    else:
         raise refusal(
             "one sheet with a table", f"{len(filled)} in {name!r}: {quoted(filled)}", "choose one by sheet="
         )
-    else:
-        sheet = next(iter(filled.values()))
     if len(sheets) > 1:
         notes.say(f"sheet {next(key for key, own in sheets.items() if own is sheet)!r}")
     return sheet.to_csv(
         header=False, index=False, lineterminator="\n", date_format="%Y-%m-%dT%H:%M:%S.%f"
     ).encode()
+
+
+def _holds_numbers(sheet: pd.DataFrame) -> bool:
+    """Whether two rows or more hold numbers, or dates."""
+    held = sheet.map(lambda cell: pd.notna(cell) and not isinstance(cell, str))
+    return int(held.any(axis=1).sum()) > 1
 
 
 def read_typed(name: str, content: bytes, kind: str, notes: Notes) -> Table:

@@ -1,5 +1,6 @@
 """The times of a table: found among its columns, put together from several, or counted."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,14 +13,25 @@ from fim_dynsys.trajectories.reading.text import Table
 
 _PARTS = ("year", "month", "day", "hour", "minute", "second")
 _PART_NAMES = {
-    "year": ("year", "yr", "yyyy", "jahr"),
+    "year": ("year", "yr", "yyyy", "yy", "jahr"),
     "month": ("month", "mon", "mo", "mm", "monat"),
-    "day": ("day", "dd", "tag", "dom"),
+    "day": ("day", "dd", "dy", "tag", "dom"),
     "hour": ("hour", "hours", "hr", "hh", "h", "stunde"),
     "minute": ("minute", "minutes", "min", "mn"),
     "second": ("second", "seconds", "sec", "s", "ss"),
 }
 _SECONDS = {"hour": 3600.0, "minute": 60.0, "second": 1.0}
+_OF_YEAR = ("doy", "day of year", "day_of_year", "dayofyear", "yday", "jday", "julian day", "jd")
+_FRACTIONS = {  # of a second, beside a column of whole seconds
+    1e-3: re.compile(r"(.*[ ._])?(ms|msecs?|millis|milliseconds?)", re.IGNORECASE),
+    1e-6: re.compile(r"(.*[ ._])?(us|usecs?|micros|microseconds?)", re.IGNORECASE),
+    1e-9: re.compile(r"(.*[ ._])?(ns|nsecs?|nanos|nanosecs?|nanoseconds?)", re.IGNORECASE),
+}
+_CENTURY = 100  # a year below it leaves out its century
+_ALIKE = 0.05  # by which two clocks may differ in rate
+_CLOCK = 8  # rows in which a column can be seen to be a clock
+_WHOLE = re.compile(r"(.*[ ._])?(s|secs?|seconds?)", re.IGNORECASE)
+_IN_SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 @dataclass(frozen=True)
@@ -84,13 +96,50 @@ def find_times(
         by_unit = [c for c in frame if clocks.is_unit_name(c) and _numeric(frame, c)]
         found = _among(table, frame, by_unit, groups, options, notes, strict=False)
     if found is None:
+        _refuse_fallen(frame, groups)
         found = _stepped(frame, notes)
+    if found is None and table.step is not None:
+        counting = [c for c in frame if clocks.is_counter_name(c) and _counts(_plain(frame, c), groups)]
+        notes.decide(f"time: rows {table.step:g} apart, by a line above the table (step=)")
+        return Times(table.step * _places(len(frame), groups), "s", tuple(counting[:1]))
     if found is None:
         found = _by_shape(table, frame, groups, options, notes)
     if found is None:
         notes.decide("time: row numbers, for no column is one (step= gives the time between rows)")
         return Times(np.arange(float(len(frame))), "", ())
     return found
+
+
+def _places(n: int, groups: np.ndarray | None) -> np.ndarray:
+    """Number of each row within its trajectory."""
+    return (
+        np.arange(float(n))
+        if groups is None
+        else pd.Series(groups).groupby(groups).cumcount().to_numpy(float)
+    )
+
+
+def _refuse_fallen(frame: pd.DataFrame, groups: np.ndarray | None) -> None:
+    """Refuse a column that goes on as a clock does but runs backwards, or falls back now and then."""
+    for place, column in enumerate(frame):
+        values = _plain(frame, column)
+        if groups is not None or len(values) < _CLOCK or not np.isfinite(values).all():
+            continue
+        steps = np.diff(values)
+        backwards = place == 0 and clocks.clock_of(-values) is not None and _evenly(-steps)
+        wraps = bool(clocks.unit_of_name(column)) and 0 < (steps < 0).sum() <= len(steps) / 10
+        if backwards or (wraps and _evenly(steps[steps > 0])):
+            k = int(np.argmax(steps < 0))
+            raise refusal(
+                f"times that grow in column {column!r}",
+                f"{values[k + 1]:g} after {values[k]:g} in row {k + 2}",
+                f"put the rows in order, or give step= if {column!r} is no time, states= if it is a state",
+            )
+
+
+def _evenly(steps: np.ndarray) -> bool:
+    usual = float(np.median(steps))
+    return usual > 0 and bool(np.abs(steps - usual).max() <= 1e-6 * usual)
 
 
 def _plain(frame: pd.DataFrame, column: str) -> np.ndarray:
@@ -176,7 +225,7 @@ def _among(
     )
     chosen = plain[0]
     others = [column for column in exact if column != chosen]
-    if not all(_same_clock(read[chosen][0], read[other][0]) for other in others):
+    if not all(_same_clock(read[chosen], read[other]) for other in others):
         raise refusal("one column of times", f"{quoted(exact)}", "name it by time=")
     values, unit = _values(table, chosen, options, notes)
     rest = [*others, *(c for c in fit if c not in exact)]
@@ -185,8 +234,13 @@ def _among(
     return Times(values, unit, (chosen, *rest))
 
 
-def _same_clock(a: np.ndarray, b: np.ndarray) -> bool:
+def _same_clock(one: tuple[np.ndarray, str], other: tuple[np.ndarray, str]) -> bool:
     """Whether two columns of times are the same but for unit and origin."""
+    (a, a_unit), (b, b_unit) = one, other
+    if {a_unit, b_unit} <= set(_IN_SECONDS) and np.ptp(b) > 0:
+        ratio = np.ptp(a) * _IN_SECONDS[a_unit] / (np.ptp(b) * _IN_SECONDS[b_unit])
+        if abs(ratio - 1) > _ALIKE + 2 / len(a):
+            return False
     if not (np.isfinite(a).all() and np.isfinite(b).all()) or np.ptp(b) == 0:
         return False
     line = np.polyval(np.polyfit(a - a[0], b - b[0], 1), a - a[0])
@@ -232,12 +286,22 @@ def _composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | No
         joined = frame[day].astype(str).str.strip() + " " + frame[hour].astype(str).str.strip()
         notes.say(f"time: {day!r} and {hour!r} together")
         return Times(dates.as_seconds(day, joined, options, notes), "s", (day, hour))
+    split = _split_seconds(frame)
+    if split is not None:
+        whole, fraction, scale = split
+        seconds, unit = _values_of(frame[whole]), frame[fraction].to_numpy(float) * scale
+        notes.say(f"time: {quoted([whole, fraction])} together")
+        return Times(seconds - seconds[0] + unit, "s", (whole, fraction))
     places = {
         part: column
         for part, names in _PART_NAMES.items()
         for column in frame
         if column.lower() in names and _numeric(frame, column)
     }
+    if {"MM", "mm"} <= set(frame.columns):  # months and minutes
+        places |= {"month": "MM", "minute": "mm"}
+    if "year" in places and _plain(frame, places["year"]).max() < _CENTURY:
+        del places["year"]
     if len(days) == 1 and {"hour"} <= set(places) and frame[days[0]].duplicated().any():
         start = dates.as_seconds(days[0], frame[days[0]], options, notes)
         parts = [part for part in _SECONDS if part in places]
@@ -245,6 +309,13 @@ def _composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | No
         seconds = start + sum(_SECONDS[p] * frame[places[p]].to_numpy(float) for p in parts)
         return Times(np.asarray(seconds), "s", (days[0], *(places[p] for p in parts)))
     chain = [part for part in _PARTS if part in places]
+    of_year = next((c for c in frame if c.lower() in _OF_YEAR and _numeric(frame, c)), None)
+    if of_year is not None and "year" in places and not {"month", "day"} & set(places):
+        return _by_day_of_year(frame, places, of_year, notes)
+    if chain and "month" not in places and chain[0] == "year":
+        chain = []  # hours of an unknown day
+    if {"month", "hour"} <= set(chain) and "day" not in chain:
+        chain = []
     if len(chain) < 2 or frame[places[chain[0]]].is_unique or not _are_parts(frame, places, chain):
         return None
     notes.say(f"time: {quoted(places[p] for p in chain)} together")
@@ -261,6 +332,43 @@ def _composed(frame: pd.DataFrame, options: Options, notes: Notes) -> Times | No
             np.asarray(sum(_SECONDS[p] * frame[places[p]].to_numpy(float) for p in chain)), "s", columns
         )
     return None
+
+
+def _values_of(column: pd.Series) -> np.ndarray:
+    return column.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _split_seconds(frame: pd.DataFrame) -> tuple[str, str, float] | None:
+    """Columns of whole seconds and of the rest of each, as robots and loggers keep them."""
+    wholes = [c for c in frame if _WHOLE.fullmatch(c) and _numeric(frame, c) and frame[c].notna().all()]
+    for whole in wholes:
+        seconds = _values_of(frame[whole])
+        for scale, pattern in _FRACTIONS.items():
+            for fraction in (c for c in frame if pattern.fullmatch(c) and _numeric(frame, c)):
+                rest = _values_of(frame[fraction]) * scale
+                together = seconds + rest
+                if (
+                    np.all(seconds == np.floor(seconds))
+                    and rest.min() >= 0
+                    and rest.max() < 1
+                    and (np.diff(seconds) == 0).any()
+                    and (np.diff(together) > 0).all()
+                ):
+                    return whole, fraction, scale
+    return None
+
+
+def _by_day_of_year(frame: pd.DataFrame, places: dict[str, str], of_year: str, notes: Notes) -> Times:
+    """Times from years, days of the year and what is finer."""
+    years = pd.to_datetime(frame[places["year"]].astype(int).astype(str), format="%Y")
+    seconds = ((years - years.iloc[0]) / pd.Timedelta(1, "s")).to_numpy(float)
+    seconds = seconds + 86_400.0 * _values_of(frame[of_year])
+    finer = [part for part in _SECONDS if part in places]
+    for part in finer:
+        seconds = seconds + _SECONDS[part] * _values_of(frame[places[part]])
+    columns = (places["year"], of_year, *(places[part] for part in finer))
+    notes.say(f"time: {quoted(columns)} together, in seconds since the first")
+    return Times(seconds - seconds[0], "s", columns)
 
 
 def _are_parts(frame: pd.DataFrame, places: dict[str, str], chain: Sequence[str]) -> bool:
@@ -302,8 +410,19 @@ def _by_shape(
     }
     counting = [c for c in grown if _counts(numbers[c], groups)]
     even = [c for c in grown if grown[c].even and c not in counting]
+    if len(even) > 1 and all(np.array_equal(numbers[c], numbers[even[0]]) for c in even):
+        notes.decide(f"dropped: {', '.join(even[1:])} (the same as {even[0]})")
+        chosen = even[0]
+        return Times(numbers[chosen], table.units.get(chosen, ""), tuple(even))
     if len(even) == 1 and len(frame) > 3:
         chosen = even[0]
+        unit = table.units.get(chosen, "")
+        if unit and not clocks.unit_of_name(unit) and not clocks.is_counter_name(unit):
+            raise refusal(
+                "a column of times",
+                f"none but {chosen!r} in {unit}, which grows evenly",
+                f'give time="{chosen}" if states are to be followed along it, step= if rows follow in time',
+            )
         if table.has_names:
             notes.decide(f"time: {chosen!r}, the only column that grows evenly (time=)")
         else:

@@ -1,7 +1,8 @@
 """Which rows, or which columns, are one trajectory."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from fim_dynsys.trajectories.reading.columns import is_text, numbers_of
 from fim_dynsys.trajectories.reading.options import Notes, Options, quoted, refusal
 from fim_dynsys.trajectories.reading.text import Table
 from fim_dynsys.trajectories.reading.timing import Times
+from fim_dynsys.trajectories.reading.units import split_name
 
 _GROUPS = re.compile(
     r"(trajector(y|ies)|traj|trials?|runs?|experiments?|exp|subjects?|patients?|animals?|individuals?|ids?|replicates?|rep|"
@@ -20,6 +22,11 @@ _GROUPS = re.compile(
     re.IGNORECASE,
 )
 _SUFFIX = re.compile(r"^(?P<base>.*[^\W\d_].*?)(?:[ _.-]?)(?P<number>\d+|[A-Z])$")
+_CALLED = r"(?:run|trial|test|experiment|exp|versuch|messung|replicate|rep|series|latest)"
+_RUN = (  # `Run 1: x` and `x Run #1`, which name trials and nothing else
+    re.compile(rf"^{_CALLED}[ _#.-]*(?P<number>\d+|[A-Z])\s*[:. _-]\s*(?P<base>[^\W\d].*)$", re.IGNORECASE),
+    re.compile(rf"^(?P<base>.+?)[ ,;:_(-]+{_CALLED}[ _#.-]*(?P<number>\d+)\)?$", re.IGNORECASE),
+)
 _SPARE = 3  # rows of each trajectory, at least on average, for a column to tell trajectories apart
 
 
@@ -35,7 +42,7 @@ def group_columns(table: Table, options: Options, given: Sequence[str]) -> list[
         column = frame[name]
         if name in given or name == options.time or column.isna().any() or dates.looks_dated(column):
             continue
-        called = _GROUPS.fullmatch(re.sub(r"[_\s]+", " ", name)) is not None
+        called = _GROUPS.fullmatch(_words(name)) is not None
         if not called and not is_text(column):
             continue
         values, different = numbers_of(column), column.nunique()
@@ -45,6 +52,10 @@ def group_columns(table: Table, options: Options, given: Sequence[str]) -> list[
         if (called and whole) or (is_text(column) and different > 1 and _restarts_with(table, name, options)):
             found.append(name)
     return found
+
+
+def _words(name: str) -> str:
+    return re.sub(r"[_\s]+", " ", name)
 
 
 def _restarts_with(table: Table, name: str, options: Options) -> bool:
@@ -84,7 +95,7 @@ def codes(frame: pd.DataFrame, columns: Sequence[str]) -> np.ndarray | None:
 
 
 def runs_of(
-    table: Table, times: Times, groups: np.ndarray | None, options: Options, notes: Notes
+    times: Times, groups: np.ndarray | None, telling: Sequence[str], options: Options, notes: Notes
 ) -> tuple[np.ndarray | None, list[np.ndarray]]:
     """Rows that are kept (None for all), and the rows of each trajectory among these."""
     t = times.values
@@ -119,6 +130,8 @@ def runs_of(
         runs += [piece] if clock is None else np.split(piece, clock.starts[1:])
     if len(runs) > len(pieces):
         notes.decide(f'{len(runs)} trajectories, for the time starts again (trajectory=, trials="none")')
+    elif len(runs) > 1 and any(_GROUPS.fullmatch(_words(name)) is None for name in telling):
+        notes.decide(f"{len(runs)} trajectories by {quoted(telling)} (trajectory=)")
     elif len(runs) > 1:
         notes.say(f"{len(runs)} trajectories")
     return (rows if missing.any() else None), [run for run in runs if len(run)]
@@ -134,6 +147,39 @@ def stacked_trials(table: Table, options: Options, notes: Notes) -> tuple[Table,
     if not trials:
         raise refusal('names like x_1, v_1, x_2, v_2 with trials="suffix"', quoted(frame.columns))
     bases = [m["base"] for name in next(iter(trials.values())) if (m := _SUFFIX.match(name))]
+    notes.say(f"{len(trials)} trials of {', '.join(bases)}")
+    return _below(table, trials, bases, options)
+
+
+def named_runs(table: Table, options: Options, notes: Notes) -> tuple[Table, Options]:
+    """The columns of each run below each other, where names say the run: ``Run 1: x, Run 2: x``."""
+    given = (options.time, options.trajectory, options.states, options.inputs, options.coords)
+    if options.trials != "restart" or any(value is not None for value in given):
+        return table, options
+    for pattern in _RUN:
+        found = {c: match for c in table.frame if (match := pattern.match(c))}
+        by_run: dict[str, list[str]] = {}
+        for column, match in found.items():
+            by_run.setdefault(match["number"], []).append(column)
+        bases = [[found[c]["base"] for c in columns] for columns in by_run.values()]
+        shared = [c for c in table.frame if c not in found and not dates.looks_dated(table.frame[c])]
+        if len(bases) < 2 or any(own != bases[0] for own in bases) or len(set(bases[0])) < len(bases[0]):
+            continue
+        if len(shared) > 1:  # the time, if it is common to all
+            continue
+        names = [split_name(base) for base in bases[0]]
+        table = replace(table, units={n: unit for n, unit in names if unit} | table.units)
+        notes.decide(f'{len(by_run)} trials of {", ".join(n for n, _ in names)} by names (trials="none")')
+        dated = [c for c in table.frame if c not in found and c not in shared]
+        table = replace(table, frame=table.frame.drop(columns=dated))
+        return _below(table, by_run, [n for n, _ in names], options)
+    return table, options
+
+
+def _below(
+    table: Table, trials: Mapping[str, Sequence[str]], bases: Sequence[str], options: Options
+) -> tuple[Table, Options]:
+    frame, names = table.frame, {name for own in trials.values() for name in own}
     shared = [c for c in frame if c not in names]
     parts = []
     for label, columns in trials.items():
@@ -144,8 +190,7 @@ def stacked_trials(table: Table, options: Options, notes: Notes) -> tuple[Table,
         for base, c in zip(bases, trials[next(iter(trials))], strict=True)
         if c in table.units
     }
-    notes.say(f"{len(trials)} trials of {', '.join(bases)}")
-    stacked = Table(pd.concat(parts, ignore_index=True), units, table.written, table.has_names, table.clock)
+    stacked = replace(table, frame=pd.concat(parts, ignore_index=True), units=units)
     return stacked, Options(**{**vars(options), "trials": "restart", "trajectory": "trial", "states": None})
 
 

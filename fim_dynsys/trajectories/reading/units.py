@@ -12,7 +12,7 @@ _BASES = """
     amps amp ampere Ampere newton Newton meter meters metre metres pixel pixels count counts cells
     cell ind individuals AU a.u. arb arbitrary ml mL dl ha acre acres ft in inch inches lb lbs mph
     kmh kph g/l frame frames sample samples thousands thousand millions million 1 - none cpm OD
-    Second Seconds Sec s. min. h. d. Jahr Jahre Tag Tage Stunden Sekunden Minuten
+    Second Seconds Sec s. min. h. d. mo dy hr mn Jahr Jahre Tag Tage Stunden Sekunden Minuten
 """.split()  # noqa: SIM905
 _SYMBOL = "|".join(sorted(map(re.escape, _BASES), key=len, reverse=True))
 _PREFIX = "[numµμkMGTpcd]?"
@@ -25,6 +25,7 @@ _BRACKETS = re.compile(r"^(?P<name>.*?\S)\s*[(\[{<](?P<unit>[^()\[\]{}<>]*(?:\([
 _SLASH = re.compile(r"^(?P<name>[^/]*\S)\s*(?: / |/ | /|, ?| in )\s*(?P<unit>\S+)$")
 _TIGHT_SLASH = re.compile(r"^(?P<name>[A-Za-z]\w*)/(?P<unit>\S+)$")
 _CLOCK = re.compile(r"(?:yyyy|dd|[hH]{1,2}|mm)[-/:. ]?[a-zA-Z]{2}(?:[-/:. ]+[a-zA-Z]{1,4})*")  # hh:mm:ss.mmm
+_OF_CIRCUIT = re.compile(r"[VIvi][a-z]?\([A-Za-z]+\d+\)")  # current of a part, voltage of a node: I(L1)
 _FUNCTION_OF_TIME = re.compile(r"^(?P<name>\w+)\((?:t|time)\)$")
 
 
@@ -40,6 +41,8 @@ def split_name(text: str) -> tuple[str, str]:
     function = _FUNCTION_OF_TIME.match(text)
     if function:
         return function["name"], ""
+    if _OF_CIRCUIT.fullmatch(text):
+        return text, ""
     for pattern in (_BRACKETS, _SLASH, _TIGHT_SLASH):
         found = pattern.match(text)
         if found and is_unit(found["unit"]) and found["unit"].strip() not in ("1", "-", "none"):
