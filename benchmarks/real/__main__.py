@@ -1,6 +1,6 @@
 """``python -m benchmarks.real``: held-out ends of real records, against persistence and the textbook's law.
 
-``--only files``: fourteen published tables as files of many forms, each from its file to a forecast of its
+``--only files``: thirteen published tables as files of many forms, each from its file to a forecast of its
 last part by one command; ``--data FOLDER`` adds files of one's own.
 """
 

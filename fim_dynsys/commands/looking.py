@@ -109,7 +109,8 @@ def proposal(data: str, trajectories: Trajectories, command: str) -> tuple[str, 
     commanded = commanded_states(trajectories) if not trajectories.input_names else []
     if commanded and len(commanded) < trajectories.dim:
         extra += ["--inputs", *commanded]
-        why.append(f"--inputs: {', '.join(commanded)} looks commanded and not as a state")
+        looks = "looks" if len(commanded) == 1 else "look"
+        why.append(f"--inputs: {', '.join(commanded)} {looks} commanded, and not like a state")
     free = [name for name in trajectories.state_names if name not in commanded]
     if needs_second_order(trajectories, free):
         extra += ["--order", "2"]

@@ -99,9 +99,9 @@ def find_times(
         _refuse_fallen(frame, groups)
         found = _stepped(frame, notes)
     if found is None and table.step is not None:
-        counting = [c for c in frame if clocks.is_counter_name(c) and _counts(_plain(frame, c), groups)]
+        numbered = [c for c in frame if clocks.is_counter_name(c) and _counts(_plain(frame, c), groups)]
         notes.decide(f"time: rows {table.step:g} apart, by a line above the table (step=)")
-        return Times(table.step * _places(len(frame), groups), "s", tuple(counting[:1]))
+        return Times(table.step * _places(len(frame), groups), "s", tuple(numbered[:1]))
     if found is None:
         found = _by_shape(table, frame, groups, options, notes)
     if found is None:
